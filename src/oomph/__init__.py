@@ -1,0 +1,34 @@
+"""oomph keeps TensorFlow / Keras training alive through GPU errors.
+
+Use it as a command, on an unmodified script: `oomph run train.py`; or read a failure: `oomph explain LOG`.
+Importing this package imports neither TensorFlow, Keras nor NumPy.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_PUBLIC = {
+    "Diagnosis": "oomph.faults.diagnose",
+    "Evidence": "oomph.faults.evidence",
+    "Fault": "oomph.faults.fault",
+    "OomphError": "oomph.errors",
+    "diagnose": "oomph.faults.diagnose",
+    "read_journal": "oomph.journal",
+}
+
+__all__ = sorted([*_PUBLIC, "__version__"])
+
+
+def __getattr__(name: str) -> Any:
+    """Public names, imported when they are first asked for (PEP 562), so that start-up stays cheap."""
+    if name in _PUBLIC:
+        return getattr(importlib.import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -1,0 +1,80 @@
+"""The `oomph` command. A verb is a module with SUMMARY, add_arguments(parser) and run(args) -> exit code.
+
+No verb's module is imported before it is named, so that each costs only what it needs itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib
+import sys
+from collections.abc import Sequence
+
+from oomph import __version__
+from oomph.errors import OomphError, UsageError
+
+COMMANDS = {
+    "run": ("oomph.cli.run", "run a training script and keep it alive through GPU errors"),
+    "explain": ("oomph.cli.explain", "name the fault in a log, an exception or a run, and say what to do"),
+    "demo": ("oomph.cli.demo", "show what oomph does, on a small training, in a minute"),
+}
+"""Verb → (module, what it does)."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line `oomph ...`; returns the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(words)
+    except OomphError as error:
+        sys.stderr.write(f"oomph: {error}\n")
+        return error.exit_code
+    except SystemExit as error:  # argparse has printed the help, or what is wrong
+        return error.code if isinstance(error.code, int) else 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        sys.stdout = None  # or the interpreter complains when it flushes at exit
+        return 141
+
+
+def _dispatch(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        sys.stdout.write(_help())
+        return 0 if words else 2
+    if words[0] in ("-V", "--version"):
+        sys.stdout.write(f"oomph {__version__}\n")
+        return 0
+    verb, rest = words[0], words[1:]
+    if verb not in COMMANDS:
+        raise UsageError(_unknown(verb))
+    module = importlib.import_module(COMMANDS[verb][0])
+    parser = argparse.ArgumentParser(
+        prog=f"oomph {verb}",
+        description=module.SUMMARY,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    module.add_arguments(parser)
+    parse = getattr(module, "parse_arguments", None)  # `run` alone: the script's arguments are none of argparse's
+    code: int = module.run(parser.parse_args(rest) if parse is None else parse(parser, rest))
+    return code
+
+
+def _help() -> str:
+    verbs = "".join(f"  {verb:<10} {summary}\n" for verb, (_, summary) in COMMANDS.items())
+    return (
+        "usage: oomph VERB ...\n\nKeeps TensorFlow / Keras training alive through GPU errors.\n\n"
+        f"{verbs}\n"
+        "example: oomph run train.py --epochs 10\n"
+        "         oomph VERB --help says more about a verb; oomph --version names this version\n"
+    )
+
+
+def _unknown(verb: str) -> str:
+    if verb.endswith(".py"):
+        return f"unknown verb {verb}: to run a script, type oomph run {verb}"
+    close = difflib.get_close_matches(verb, COMMANDS, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(COMMANDS)}"
+    return f"unknown verb {verb}: {hint}"

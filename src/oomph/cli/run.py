@@ -1,0 +1,103 @@
+"""oomph run: runs a script under supervision."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+
+from oomph.errors import UsageError
+
+SUMMARY = "run a training script, unmodified, and keep it alive through GPU errors"
+
+_USAGE = """oomph run [options] SCRIPT.py [arguments of the script ...]
+       oomph run [options] -m MODULE [arguments ...]
+       oomph run [options] -- COMMAND [arguments ...]      (any command that ends in Python)"""
+_EPILOG = """example: oomph run --checkpoint-every 5m train.py --epochs 10
+         everything after the script belongs to the script
+
+exit codes: the script's own when it ends by itself; 128+n when it died by signal n and oomph does not restart it;
+            93 when oomph gave up on a fault that another start would only repeat; 2 for a wrong command line"""
+_EVERY = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|min)?\Z")
+_UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_WITH_VALUE = ("--run-dir", "--python", "--checkpoint-every", "--micro-batch")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options; the script and its arguments are split off before argparse sees them."""
+    parser.usage, parser.epilog = _USAGE, _EPILOG
+    add = parser.add_argument
+    add("--run-dir", metavar="DIR", help="keep the run in DIR (default: .oomph/runs/<time>-<script>)")
+    add(
+        "--resume",
+        metavar="DIR",
+        nargs="?",
+        const="",
+        help="go on with the newest unfinished run of the same script and arguments, or with --resume=DIR;"
+        " start anew when there is none",
+    )
+    add("--python", metavar="PY", help="the Python to run the script with (default: the one oomph runs in)")
+    add("--no-guard", action="store_true", help="supervise and restart, but leave Keras alone")
+    add("--checkpoint-every", metavar="N|TIME", help="steps (100) or time (30s, 5m); default: as costs allow")
+    add("--micro-batch", metavar="N", type=_positive, help="begin with micro-batches of N samples")
+    add("--json", action="store_true", help="print the summary as JSON on stdout after the script has ended")
+
+
+def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
+    """The options of oomph, and in `words` what comes after them, untouched."""
+    count = _count_options(words)
+    args = parser.parse_args(words[:count])
+    args.words = list(words[count:])
+    return args
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the script; returns what `oomph run` ends with."""
+    from oomph.recovery.launch import Request, launch
+
+    steps, seconds = _every(args.checkpoint_every)
+    outcome = launch(
+        Request(
+            words=tuple(args.words),
+            run_dir=args.run_dir,
+            resume=args.resume,
+            python=args.python,
+            guard=not args.no_guard,
+            checkpoint_steps=steps,
+            checkpoint_seconds=seconds,
+            micro_batch=args.micro_batch,
+        )
+    )
+    if args.json:
+        sys.stdout.write(outcome.summary.to_json())
+    return outcome.exit_code
+
+
+def _count_options(words: Sequence[str]) -> int:
+    """How many words come before the script, `-m` or `--`."""
+    position = 0
+    while position < len(words):
+        word = words[position]
+        if word in ("--", "-m", "-") or not word.startswith("-"):
+            return position
+        position += 2 if word in _WITH_VALUE else 1
+    return min(position, len(words))
+
+
+def _every(text: str | None) -> tuple[int | None, float | None]:
+    """Steps or seconds of `--checkpoint-every`."""
+    if text is None:
+        return None, None
+    found = _EVERY.match(text)
+    if found is None or float(found[1]) <= 0 or (found[2] is None and "." in found[1]):
+        raise UsageError(f"--checkpoint-every takes steps (100) or a time (30s, 5m, 1h), not {text}")
+    if found[2] is None:
+        return int(found[1]), None
+    return None, float(found[1]) * _UNITS[found[2]]
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number of samples")
+    return int(text)

@@ -1,0 +1,43 @@
+"""What oomph itself can not do. The user's own exceptions are never wrapped in these.
+
+OomphError
+ ├── UsageError            the command line asks for something impossible            exit 2
+ ├── ExamineError          the thing to examine can not be read or examined          exit 3
+ ├── RunDirectoryError     the run directory is not writable, in use, or not a run   exit 2
+ ├── CheckpointError       a checkpoint can not be written or does not verify
+ └── UnsupportedError      the Keras or TensorFlow found lacks what the guard needs
+"""
+
+from __future__ import annotations
+
+
+class OomphError(Exception):
+    """Base of everything oomph raises on purpose; `exit_code` is what the command line ends with."""
+
+    exit_code = 1
+
+
+class UsageError(OomphError):
+    """The command line asks for something impossible."""
+
+    exit_code = 2
+
+
+class ExamineError(OomphError):
+    """The thing to examine (a log, a run) can not be read."""
+
+    exit_code = 3
+
+
+class RunDirectoryError(OomphError):
+    """The run directory is not writable, is in use by another oomph, or is not a run of oomph."""
+
+    exit_code = 2
+
+
+class CheckpointError(OomphError):
+    """A checkpoint can not be written, or the one on disk does not verify."""
+
+
+class UnsupportedError(OomphError):
+    """The Keras or TensorFlow found does not have what the guard relies on."""

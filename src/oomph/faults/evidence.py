@@ -1,0 +1,91 @@
+"""Evidence: one observed fact, and where it was seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TEXT_LIMIT = 4096
+"""Longest text of one fact, in characters; the rest of a longer line says nothing more about a fault."""
+
+_FIRST_SIGNAL_CODE = 128
+"""A shell reports the death of its child by signal n as exit code 128 + n."""
+
+# Linux' numbers (signal(7), x86 and ARM), whatever system reads the log: on macOS, 7 is another signal.
+_SIGNALS = {
+    1: "SIGHUP",
+    2: "SIGINT",
+    3: "SIGQUIT",
+    4: "SIGILL",
+    5: "SIGTRAP",
+    6: "SIGABRT",
+    7: "SIGBUS",
+    8: "SIGFPE",
+    9: "SIGKILL",
+    11: "SIGSEGV",
+    13: "SIGPIPE",
+    14: "SIGALRM",
+    15: "SIGTERM",
+    24: "SIGXCPU",
+    25: "SIGXFSZ",
+    31: "SIGSYS",
+}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One observed fact: a log line, an exception, an exit status, or a sign that training went on."""
+
+    source: str
+    """"log", "exception", "exit" or "progress"."""
+    text: str
+    line: int | None = None
+    """Line number in the log, counted from 1."""
+    origin: str = ""
+    """Where it was seen, when there is more than one place: "attempt 2, stderr"."""
+
+    @classmethod
+    def of_exception(cls, error: BaseException, origin: str = "") -> Evidence:
+        """The fact that this exception was raised; looks only at the type's name and at the message."""
+        return cls.of_exception_text(type(error).__name__, _message(error), origin)
+
+    @classmethod
+    def of_exception_text(cls, type_name: str, message: str, origin: str = "") -> Evidence:
+        """The same from the words alone, as a journal keeps them."""
+        text = f"{type_name}: {message}" if message else type_name
+        return cls("exception", text[:TEXT_LIMIT], origin=origin)
+
+    @classmethod
+    def of_exit(cls, returncode: int, oom_kills: int | None = None, origin: str = "") -> Evidence:
+        """The fact that a process ended so.
+
+        `returncode` is that of `subprocess`: −n for death by signal n. `oom_kills` counts the cgroup's new
+        OOM kills; None when the counter could not be read.
+        """
+        counted = "unknown" if oom_kills is None else str(oom_kills)
+        return cls("exit", f"{ending(returncode)}; cgroup OOM kills: {counted}", origin=origin)
+
+    @classmethod
+    def of_progress(cls, text: str, origin: str = "") -> Evidence:
+        """The fact that training went on: what was observed before it did not end the program."""
+        return cls("progress", text, origin=origin)
+
+
+def ending(returncode: int) -> str:
+    """How a process ended, in words: "ended by signal 9 (SIGKILL)"."""
+    if returncode < 0:
+        return f"ended by signal {_named(-returncode)}"
+    number = returncode - _FIRST_SIGNAL_CODE
+    if number in _SIGNALS:
+        return f"ended with exit code {returncode}, a shell's word for signal {_named(number)}"
+    return f"ended with exit code {returncode}"
+
+
+def _named(number: int) -> str:
+    return f"{number} ({_SIGNALS[number]})" if number in _SIGNALS else str(number)
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return ""  # a broken __str__ in the user's own exception must not hide that it was raised

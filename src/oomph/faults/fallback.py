@@ -1,0 +1,128 @@
+"""What ended a program when no page of the catalogue knows its words: the last error, ordinary or not."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from oomph.faults.evidence import Evidence
+
+UNRELATED = "unrelated"
+UNRECOGNISED = "unrecognised"
+
+_TRACEBACK = "Traceback (most recent call last):"
+_SURVIVED = re.compile(r"Epoch \d+/\d+")
+_RAISED = re.compile(r"(?P<type>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::|\Z|\n)")
+_HARMLESS = ("Exception ignored in", "--- Logging error ---")
+_ENDED_ON_PURPOSE = ("KeyboardInterrupt", "SystemExit", "GeneratorExit")
+# An exception that carries a word of the machine below it is not the user's own, whatever its Python type.
+_FOREIGN = re.compile(r"errors_impl|CUDA_|CUDNN_|CUBLAS_|NCCL|StatusOr|XlaRuntimeError|WorkerGroupError")
+# The classes of tf.errors, whose module is lost when only the type's name is known.
+_TENSORFLOW = re.compile(
+    "(?:Aborted|AlreadyExists|Cancelled|DataLoss|DeadlineExceeded|FailedPrecondition|Internal|InvalidArgument"
+    "|NotFound|Op|OutOfRange|PermissionDenied|ResourceExhausted|Unauthenticated|Unavailable|Unimplemented"
+    "|Unknown)Error"
+)
+# "Local rendezvous is aborting with status: INTERNAL: No blas support for stream"; the end of a data set
+# (OUT_OF_RANGE), a cancelled sibling and a shutdown are reported in the same words and are no failures.
+# "Bad StatusOr access: INTERNAL: CUDA error: ..." is a RuntimeError of TensorFlow's own start.
+_STATUS = ("endezvous is aborting with status: ", "Bad StatusOr access: ")
+_BENIGN_STATUS = ("OUT_OF_RANGE", "CANCELLED", "ABORTED: Shutdown")
+_EXIT_CODE = re.compile(r"ended with exit code (?P<code>\d+);")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The general name of an error, how sure that is, and the facts that show it."""
+
+    name: str
+    confidence: float
+    evidence: tuple[Evidence, ...]
+    position: int
+    """Place of the last of these facts in the evidence."""
+
+
+class LastError:
+    """Reads evidence in order and remembers the error that nothing after it has outlived."""
+
+    def __init__(self) -> None:
+        self._raised: Evidence | None = None
+        self._status: Evidence | None = None
+        self._exit: Evidence | None = None
+        self._position = 0
+        self._now = 0
+        self.story = 0
+        """How often training has gone on; what belongs to an earlier story did not end the program."""
+        self._expecting = ""
+        self._before = ""
+
+    def see(self, fact: Evidence, position: int) -> None:
+        """Take the next fact into account; `position` is its place in the evidence."""
+        self._now = position
+        if fact.source == "progress":
+            self._went_on()
+        elif fact.source == "exit":
+            self._see_exit(fact)
+        elif fact.source == "exception":
+            self._see_exception(fact)
+        else:
+            self._see_line(fact)
+
+    def verdict(self) -> Verdict | None:
+        """What to call it; None when nothing failed, or when a person ended the program."""
+        if self._raised is not None and is_ordinary(self._raised.text):
+            return Verdict(UNRELATED, 0.9, (self._raised,), self._position)
+        found = tuple(fact for fact in (self._status, self._raised) if fact is not None)
+        if found:
+            return Verdict(UNRECOGNISED, 0.5 if self._raised else 0.4, found, self._position)
+        return None if self._exit is None else Verdict(UNRECOGNISED, 0.3, (self._exit,), self._position)
+
+    def _see_exit(self, fact: Evidence) -> None:
+        found = _EXIT_CODE.match(fact.text)
+        if found and int(found["code"]) == 0:
+            self._went_on()
+        elif found:
+            self._exit, self._position = fact, self._now
+
+    def _see_exception(self, fact: Evidence) -> None:
+        self._raise(fact, fact.text.partition(":")[0])
+
+    def _see_line(self, fact: Evidence) -> None:
+        text = fact.text
+        if _TRACEBACK in text:
+            self._expecting = "harmless" if self._before.startswith(_HARMLESS) else "error"
+        elif self._expecting and not text.startswith((" ", "\t")):
+            self._end_traceback(fact)
+        elif (marker := next((m for m in _STATUS if m in text), None)) is not None:
+            status = text.partition(marker)[2]
+            if not status.startswith(_BENIGN_STATUS):
+                self._status, self._position = fact, self._now
+        elif text.startswith("Epoch ") and _SURVIVED.match(text):
+            self._went_on()
+        self._before = text
+
+    def _end_traceback(self, fact: Evidence) -> None:
+        found = _RAISED.match(fact.text)
+        if not found:
+            return  # another thread wrote between the frames
+        if self._expecting == "error":
+            self._raise(fact, found["type"])
+        self._expecting = ""
+
+    def _went_on(self) -> None:
+        """Whatever was printed before, somebody caught it."""
+        self._raised = self._status = self._exit = None
+        self.story += 1
+
+    def _raise(self, fact: Evidence, type_name: str) -> None:
+        self._raised, self._position = fact, self._now
+        if type_name.rpartition(".")[2] in _ENDED_ON_PURPOSE:
+            self._raised = self._status = self._exit = None
+
+
+def is_ordinary(text: str) -> bool:
+    """Whether "Type: message" is a plain Python error, one that no machine or library below has caused."""
+    found = _RAISED.match(text)
+    if found is None or _FOREIGN.search(text):
+        return False
+    return _TENSORFLOW.fullmatch(found["type"].rpartition(".")[2]) is None

@@ -1,0 +1,103 @@
+"""Fault, Signature and Remedy: one page of the catalogue as frozen values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+SEVERITIES = ("recoverable", "restart", "fatal")
+SOURCES = ("log", "exception", "exit")
+
+
+@dataclass(frozen=True, eq=False)  # compared by identity: they are used as keys for every line of a log
+class Signature:
+    """One wording or exit status by which a fault is recognised.
+
+    The literal is looked for first, so that a pattern is compiled and tried only where it may match.
+    """
+
+    literal: str
+    pattern: str = ""
+    """A regular expression; its named groups become captured values. Empty: the literal is enough."""
+    sources: tuple[str, ...] = ("log", "exception")
+    confidence: float = 0.9
+    """How sure this wording alone makes us, 0 to 1. Independent signatures add up (noisy or)."""
+    alone: bool = True
+    """Whether this wording is enough to report the fault; if not, it only adds to what others show."""
+    excludes: tuple[str, ...] = ()
+    """Words that turn the same line into benign noise."""
+    id: str = ""
+    needs: tuple[str, ...] = ()
+    """Signatures of the same page (by id) that must have been seen before this one counts."""
+
+    def match(self, text: str) -> Mapping[str, str] | None:
+        """The captured values if this text bears the signature, else None."""
+        if self.literal not in text or any(word in text for word in self.excludes):
+            return None
+        if not self.pattern:
+            return {}
+        found = compiled(self.pattern).search(text)
+        return None if found is None else {key: value for key, value in found.groupdict().items() if value}
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """One thing to do about a fault."""
+
+    text: str
+    command: str = ""
+    action: str = ""
+    """The recovery action by which oomph does this itself; empty when only a person can."""
+    changes: str = ""
+    """What this changes in the training; empty when it changes nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fault:
+    """A kind of thing that goes wrong, read from its page."""
+
+    code: str
+    name: str
+    title: str
+    """The page's heading: "Device out of memory"."""
+    summary: str
+    """One sentence of fact."""
+    domain: str
+    severity: str
+    """recoverable: the process can go on; restart: a new one can; fatal: another start repeats it."""
+    sticky: bool
+    """Whether the CUDA context (or the process) is lost, so that nothing can be saved from it any more."""
+    since: str
+    versions: str
+    signatures: tuple[Signature, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+    leads_to: tuple[str, ...] = ()
+    """Names of faults that are this one's consequence when they follow it."""
+    sections: Mapping[str, str] = field(default_factory=dict)
+    """The page's prose by heading, in page order."""
+
+    @property
+    def example(self) -> str:
+        """The real log of the page's Example section, without its fence."""
+        return fenced(self.sections.get("Example", ""))
+
+
+@cache
+def compiled(pattern: str) -> re.Pattern[str]:
+    """The pattern, compiled once, when something first asks for it."""
+    return re.compile(pattern)
+
+
+def fenced(markdown: str) -> str:
+    """The content of the first fenced block of a Markdown text; empty when there is none."""
+    inside: list[str] | None = None
+    for line in markdown.split("\n"):
+        if line.startswith("```"):
+            if inside is not None:
+                break
+            inside = []
+        elif inside is not None:
+            inside.append(line)
+    return "\n".join(inside or ())

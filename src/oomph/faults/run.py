@@ -1,0 +1,79 @@
+"""Turns a run directory (its journal and the ends of its stderr) into evidence, attempt by attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from oomph.faults.evidence import Evidence
+from oomph.faults.log import read_log
+from oomph.journal import Event, read_journal
+
+
+def is_run(directory: Path) -> bool:
+    """Whether this directory was written by `oomph run`."""
+    return (directory / "run.json").is_file() or (directory / "journal").is_dir()
+
+
+def read_run(directory: Path) -> Iterator[Evidence]:
+    """Everything that happened in the run, in order: what was printed and raised, how each attempt ended."""
+    events = read_journal(directory)
+    logs = {int(path.stem): path for path in (directory / "stderr").glob("*.log") if path.stem.isdigit()}
+    for number, attempt in enumerate(sorted({event.attempt for event in events} | logs.keys())):
+        if number > 0:
+            yield Evidence.of_progress("started again", f"attempt {attempt}")
+        if attempt in logs:
+            yield from _stderr(logs[attempt], attempt)
+        yield from _events([event for event in events if event.attempt == attempt], attempt)
+
+
+def _stderr(path: Path, attempt: int) -> Iterator[Evidence]:
+    with path.open("rb") as stream:
+        yield from read_log(stream, f"attempt {attempt}, stderr")
+
+
+def _events(events: list[Event], attempt: int) -> Iterator[Evidence]:
+    meant = any(event.name == "restart-requested" for event in events)
+    for event in events:
+        if event.name == "attempt-ended":
+            fact = _exit(event.data, attempt)
+            if fact is not None and not (meant and event.data.get("returncode", 0) > 0):
+                yield fact  # an exit code that oomph itself asked for says nothing about the script
+        elif event.name in _WORDS:
+            yield _WORDS[event.name](event.data, attempt)
+
+
+def _exit(data: dict[str, Any], attempt: int) -> Evidence | None:
+    returncode, kills = data.get("returncode"), data.get("oom_kills")
+    if not isinstance(returncode, int):
+        return None
+    return Evidence.of_exit(returncode, kills if isinstance(kills, int) else None, f"attempt {attempt}")
+
+
+def _oom(data: dict[str, Any], attempt: int) -> Evidence:
+    where = f"attempt {attempt}, epoch {data.get('epoch')}, step {data.get('step')}"
+    return Evidence.of_exception_text("ResourceExhaustedError", str(data.get("message", "")), where)
+
+
+def _uncaught(data: dict[str, Any], attempt: int) -> Evidence:
+    type_name, message = str(data.get("type", "Exception")), str(data.get("message", ""))
+    return Evidence.of_exception_text(type_name, message, f"attempt {attempt}")
+
+
+def _checkpoint(data: dict[str, Any], attempt: int) -> Evidence:
+    return Evidence("log", f"checkpoint not usable: {data.get('reason', '')}", origin=f"attempt {attempt}")
+
+
+def _recovered(data: dict[str, Any], attempt: int) -> Evidence:
+    where = f"attempt {attempt}, epoch {data.get('epoch')}, step {data.get('step')}"
+    return Evidence.of_progress("recovered", where)
+
+
+_WORDS = {
+    "oom": _oom,
+    "recovered": _recovered,
+    "uncaught-exception": _uncaught,
+    "checkpoint-failed": _checkpoint,
+    "checkpoint-refused": _checkpoint,
+}

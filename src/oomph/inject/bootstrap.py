@@ -1,0 +1,36 @@
+"""The first thing of oomph that runs in the script's process: join the run, then wait for Keras.
+
+The owner joins at once. Its children join only when they import Keras: most of them never do, and TensorFlow has
+by then imported what joining needs.
+"""
+
+from __future__ import annotations
+
+from oomph.inject import hook
+from oomph.recovery.lineage import below_owner
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from oomph.recovery.session import Session
+
+
+def start() -> None:
+    """Take part in the run that OOMPH_HANDOVER names, and guard Keras when the script imports it."""
+    if below_owner():
+        hook.watch(_join)
+        return
+    session = _join()
+    if session is not None:
+        hook.watch(lambda: session)
+
+
+def _join() -> Session | None:
+    """The session of this process, or None when there is nothing to guard."""
+    from oomph.recovery.handover import Handover
+    from oomph.recovery.session import join
+
+    handover = Handover.read()
+    if handover is None:
+        return None
+    session = join(handover)
+    return session if handover.guard else None

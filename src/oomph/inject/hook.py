@@ -1,0 +1,100 @@
+"""The import hook: when the script imports Keras' TensorFlow trainer, the guard is installed right after.
+
+oomph never imports TensorFlow or Keras by itself, so a script that uses neither pays nothing, and one that uses
+them sees the order of imports it wrote. One module is watched; `keras` and `tf.keras` both end up in it.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+    from oomph.recovery.session import Session
+
+    Join = Callable[[], Session | None]
+
+TRAINER = "keras.src.backend.tensorflow.trainer"
+
+
+def watch(join: Join) -> None:
+    """Guard Keras as soon as the script imports it; `join` is called then, and may answer that there is no need."""
+    if TRAINER in sys.modules:
+        _install(sys.modules[TRAINER], join)
+    else:
+        sys.meta_path.insert(0, TrainerFinder(join))
+
+
+class TrainerFinder:
+    """A finder on sys.meta_path that answers for one module only, and leaves after that."""
+
+    def __init__(self, join: Join) -> None:
+        self._join = join
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The spec that Python would have found itself, with a loader that also installs the guard."""
+        if name != TRAINER:
+            return None
+        try:
+            sys.meta_path.remove(self)
+        except ValueError:
+            pass  # somebody has rebuilt sys.meta_path and kept us elsewhere
+        spec = _find_spec(name, path, target)
+        if spec is not None and hasattr(spec.loader, "exec_module"):
+            _wrap_loader(spec.loader, self._join)
+        return spec
+
+
+def _find_spec(name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
+    """Ask the other finders in their order, as the import statement does."""
+    for finder in list(sys.meta_path):
+        find = getattr(finder, "find_spec", None)
+        spec: ModuleSpec | None = (
+            None if find is None or isinstance(finder, TrainerFinder) else find(name, path, target)
+        )
+        if spec is not None:
+            return spec
+    return None
+
+
+def _wrap_loader(loader: object, join: Join) -> None:
+    """Shadow `exec_module` on this one loader, so that the module keeps its real loader, and its type."""
+    execute = loader.exec_module  # type: ignore[attr-defined]
+
+    def exec_module(module: ModuleType) -> None:
+        vars(loader).pop("exec_module", None)
+        execute(module)
+        _install(module, join)
+
+    try:
+        loader.exec_module = exec_module  # type: ignore[attr-defined]
+    except AttributeError as error:
+        _report(error)
+
+
+def _install(trainer: ModuleType, join: Join) -> None:
+    """Hand the trainer module to the part that knows TensorFlow; a failure there must not reach the script."""
+    session = None
+    try:
+        session = join()
+        if session is not None:
+            from oomph.tensorflow import intercept
+
+            intercept.install(trainer, session)
+    except Exception as error:
+        if session is not None:
+            session.journal.write("guard-failed", reason=f"{type(error).__name__}: {error}")
+        _report(error)
+
+
+def _report(error: Exception) -> None:
+    try:
+        sys.stderr.write(f"oomph: {type(error).__name__}: {error}; the script runs unguarded\n")
+    except Exception:
+        pass  # no stderr to speak on

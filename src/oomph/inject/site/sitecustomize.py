@@ -1,0 +1,55 @@
+"""Starts oomph in every Python process below `oomph run`, then makes way for the user's own sitecustomize.
+
+Python imports the first `sitecustomize` on its path, before the script. This one starts oomph, takes itself off the
+path, and imports `sitecustomize` again: the user's or the system's own is found if there is one, and if there is
+none, the ImportError is the one that `site` expects. The script sees the sys.path and the sitecustomize of a plain
+start.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def _load_oomph(folder: str) -> None:
+    """Import the oomph package that this file belongs to, by its place: sys.path is the script's own."""
+    if "oomph" in sys.modules:
+        return
+    # importlib.util re-exports these two; to import it costs more than all the rest here.
+    from importlib._bootstrap import module_from_spec
+    from importlib._bootstrap_external import spec_from_file_location
+
+    path = os.path.join(folder, "__init__.py")
+    spec = spec_from_file_location("oomph", path, submodule_search_locations=[folder])
+    if spec is None or spec.loader is None:
+        raise ImportError(f"no package in {folder}")
+    sys.modules["oomph"] = module = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop("oomph", None)
+        raise
+
+
+def _start_oomph(folder: str) -> None:
+    """Start oomph; whatever goes wrong, the script shall run."""
+    try:
+        _load_oomph(folder)
+        from oomph.inject.bootstrap import start
+
+        start()
+    except Exception as error:
+        try:
+            sys.stderr.write(f"oomph: {type(error).__name__}: {error}; the script runs unguarded\n")
+        except Exception:
+            pass  # no stderr to speak on
+
+
+_here = os.path.dirname(os.path.abspath(__file__))
+sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _here]
+sys.path_importer_cache.pop(_here, None)
+if os.environ.get("OOMPH_HANDOVER"):
+    _start_oomph(os.path.dirname(os.path.dirname(_here)))
+sys.modules.pop("sitecustomize", None)
+__import__("sitecustomize")

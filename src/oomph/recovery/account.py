@@ -1,0 +1,98 @@
+"""The summary of a run in words: what happened, what was done, what it cost, what to type next. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from oomph.recovery.summary import Summary
+
+_MEANING = {
+    "exact": "exact: as if nothing had happened, within rounding",
+    "replayed": "replayed: the same batches again, from a data pipeline that could not be checkpointed itself",
+    "approximate": "approximate: a layer or a loss looks at the whole batch, and saw it in parts",
+    "epoch": "epoch: the interrupted epoch was begun again",
+    "started over": "started over: there was no checkpoint to resume from",
+}
+
+
+def account(summary: Summary, run_dir: str | None) -> list[str]:
+    """The lines to print at the end: exactly one when nothing happened."""
+    if not summary.eventful:
+        return [_one_line(summary, run_dir)]
+    return [f"{head:<14} {text}" for head, text in _rows(summary, run_dir)]
+
+
+def _one_line(summary: Summary, run_dir: str | None) -> str:
+    facts = list(_facts(summary))
+    if summary.exit_code == 0:
+        return ", ".join(["finished without a fault", *facts])
+    ended = _ended(summary.exit_code)
+    return ", ".join([ended, *facts]) + ("" if run_dir is None else f"; the cause: oomph explain {run_dir}")
+
+
+def _rows(summary: Summary, run_dir: str | None) -> Iterator[tuple[str, str]]:
+    if summary.faults:
+        yield "what happened", ", ".join(f"{name} {_times(count)}" for name, count in summary.faults.items())
+    done = list(_done(summary))
+    if done:
+        yield "what was done", ", ".join(done)
+    cost = list(_cost(summary))
+    if cost:
+        yield "what it cost", ", ".join(cost)
+    if summary.steps:
+        yield "the result", _MEANING.get(summary.exactness, summary.exactness)
+    yield "the end", ", ".join([_ended(summary.exit_code), *_facts(summary)])
+    if summary.gave_up:
+        yield "gave up", summary.gave_up
+    if run_dir is not None:
+        yield "next", f"oomph explain {run_dir}"
+
+
+def _done(summary: Summary) -> Iterator[str]:
+    if summary.recoveries and summary.micro_batch is not None:
+        yield f"micro-batches of {summary.micro_batch}, the same global batch"
+    if summary.restarts:
+        yield _count(summary.restarts, "restart")
+
+
+def _cost(summary: Summary) -> Iterator[str]:
+    if summary.restarts and (summary.steps or summary.steps_repeated):
+        yield f"{_count(summary.steps_repeated, 'step')} repeated of {summary.steps}"
+    if summary.seconds_recovering:
+        yield f"{summary.seconds_recovering:.0f} s on recovering"
+
+
+def _facts(summary: Summary) -> Iterator[str]:
+    if summary.steps:
+        yield _count(summary.steps, "step")
+    yield f"{summary.seconds:.0f} s"
+    kept = summary.checkpoints
+    if kept.count:
+        size = _size(kept.bytes)
+        yield f"{_count(kept.count, 'checkpoint')} of {size} ({kept.share:.1%} of the time)"
+    if summary.device_peak_bytes:
+        yield f"peak device memory {_size(summary.device_peak_bytes)}"
+    elif summary.host_peak_bytes:
+        yield f"peak memory {_size(summary.host_peak_bytes)}"
+
+
+def _ended(exit_code: int | None) -> str:
+    if exit_code == 0:
+        return "the script finished"
+    return "the script was interrupted" if exit_code is None else f"ended with exit code {exit_code}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def _size(size_bytes: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if size_bytes < 1024:
+            return f"{size_bytes:.0f} {unit}"
+        size_bytes /= 1024
+    return f"{size_bytes:.1f} GiB"

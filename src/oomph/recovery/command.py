@@ -1,0 +1,82 @@
+"""Command: what the user asked to run, and how to start it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from oomph.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Command:
+    """A script, a module or any command line that ends in Python."""
+
+    words: tuple[str, ...]
+    """As it was typed: `train.py --epochs 3`, `-m package.train`, `-- env A=1 python train.py`."""
+
+    @property
+    def form(self) -> str:
+        """ "script", "module" or "command"."""
+        return {"-m": "module", "--": "command"}.get(self.words[0], "script")
+
+    @property
+    def name(self) -> str:
+        """A short name for people and for the run's folder."""
+        if self.form == "module":
+            return self.words[1]
+        words = self.words[1:] if self.form == "command" else self.words
+        scripts = [word for word in words if word.endswith(".py")]
+        return Path((scripts or words)[0]).stem or "run"
+
+    def argv(self, python: str) -> tuple[str, ...]:
+        """The words to start, with this Python where the command does not name one itself."""
+        return self.words[1:] if self.form == "command" else (python, *self.words)
+
+
+def parse_command(words: Sequence[str]) -> Command:
+    """The command of `words`, checked; raises UsageError in one sentence when nothing can come of it."""
+    if not words or words in (["-m"], ["--"]):
+        raise UsageError("name the script to run: oomph run train.py")
+    command = Command(tuple(words))
+    if command.form == "command":
+        return _check_program(command)
+    if command.form == "script":
+        _check_script(command.words[0])
+    return command
+
+
+def _check_program(command: Command) -> Command:
+    """`-- train.py` is taken as the script that it is, unless it can be run itself."""
+    program = command.words[1]
+    if shutil.which(program) is not None:
+        return command
+    if program.endswith(".py") and os.path.isfile(program):
+        return parse_command(command.words[1:])
+    raise UsageError(f"no such command: {program}")
+
+
+def _check_script(script: str) -> None:
+    """Python itself would end with code 2 on these, but after oomph had made a run directory for it."""
+    path = Path(script)
+    if script == "-":
+        raise UsageError("a script from standard input can not be started a second time: save it to a file")
+    if not path.exists():
+        raise UsageError(f"no such script: {script}")
+    if path.is_dir():
+        if not (path / "__main__.py").exists():
+            raise UsageError(f"{script} is a directory without a __main__.py, not a script")
+        return
+    if not os.access(path, os.R_OK):
+        raise UsageError(f"{script} can not be read: permission denied")
+    if path.suffix not in (".py", "") and not zipfile.is_zipfile(path) and b"\0" in _head(path):
+        raise UsageError(f"{script} is not a Python script")
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(1024)

@@ -1,0 +1,69 @@
+"""The name of what ended an attempt, asked of oomph.faults. Fails open: without an answer the signal is the name."""
+
+from __future__ import annotations
+
+import io
+import signal
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from oomph.journal import Event
+
+if TYPE_CHECKING:
+    from oomph.faults.evidence import Evidence
+
+
+@dataclass(frozen=True)
+class Named:
+    """A fault as the journal and the summary have it."""
+
+    name: str
+    code: str = ""
+    title: str = ""
+
+
+def name_fault(returncode: int, oom_kills: int | None, stderr: bytes, events: Iterable[Event]) -> tuple[Named, ...]:
+    """Every fault that the end of an attempt shows, the likeliest cause first."""
+    events = tuple(events)
+    try:
+        from oomph.faults.diagnose import diagnose
+
+        found = diagnose(_evidence(returncode, oom_kills, stderr, events))
+        names = tuple(Named(d.name, d.code, d.fault.summary) for d in found)
+    except Exception:
+        names = ()  # a fault page that does not load must not end a training
+    asked = tuple(Named(e.data["fault"]) for e in events if _asks(e))
+    known = {named.name for named in asked} | _overcome(events)
+    return (*asked, *(named for named in names if named.name not in known))
+
+
+def signal_name(returncode: int) -> str:
+    """SIGKILL for −9; "exit code 3" for 3."""
+    if returncode >= 0:
+        return f"exit code {returncode}"
+    try:
+        return signal.Signals(-returncode).name
+    except ValueError:
+        return f"signal {-returncode}"
+
+
+def _evidence(returncode: int, oom_kills: int | None, stderr: bytes, events: tuple[Event, ...]) -> Iterator[Evidence]:
+    from oomph.faults.evidence import Evidence
+    from oomph.faults.log import read_log
+
+    yield from read_log(io.BytesIO(stderr))
+    for event in events:
+        if event.name == "uncaught-exception":
+            yield Evidence.of_exception_text(str(event.data.get("type")), str(event.data.get("message")))
+    yield Evidence.of_exit(returncode, oom_kills)
+
+
+def _overcome(events: tuple[Event, ...]) -> set[str]:
+    """The log still tells of an out of memory that the guard has recovered from; that is not what ended the attempt."""
+    return {"device-oom"} if any(event.name == "recovered" for event in events) else set()
+
+
+def _asks(event: Event) -> bool:
+    """The guard in the script has named the fault itself: nobody knows better."""
+    return event.name in ("restart-requested", "gave-up") and isinstance(event.data.get("fault"), str)

@@ -1,0 +1,56 @@
+"""Handover: what the supervisor tells the script's process, in one environment variable.
+
+The script's process may run another Python than oomph's own, so nothing but the standard library is used here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import MutableMapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+VARIABLE = "OOMPH_HANDOVER"
+
+
+@dataclass(frozen=True)
+class Handover:
+    """The facts of one attempt, as the script's process needs them."""
+
+    package: str
+    """Folder of the oomph package: the script's Python loads it from there, not from its own path."""
+    run_dir: str | None
+    """The run directory, or None when the default one could not be written."""
+    attempt: int = 1
+    """1 for the first life of the script's process; counts on over `--resume`."""
+    guard: bool = True
+    """False for `--no-guard`: supervise and restart, but leave Keras alone."""
+    checkpoint_steps: int | None = None
+    """Checkpoint after this many steps; None: after `checkpoint_seconds`."""
+    checkpoint_seconds: float | None = None
+    """Checkpoint after this many seconds; None (with no steps either): bound the cost to a share of time."""
+    micro_batch: int | None = None
+    """Start with micro-batches of this many samples; None: the whole batch."""
+    lock_fd: int | None = None
+    """An inherited descriptor that holds the lock of the run directory for as long as the script lives."""
+
+    def write(self, environ: MutableMapping[str, str]) -> None:
+        """Put the handover into an environment."""
+        environ[VARIABLE] = json.dumps(asdict(self))
+
+    @classmethod
+    def read(cls, environ: MutableMapping[str, str] | None = None) -> Handover | None:
+        """The handover of this process, or None when it was not started by `oomph run`."""
+        text = (os.environ if environ is None else environ).get(VARIABLE)
+        if not text:
+            return None
+        try:
+            return cls(**json.loads(text))
+        except (ValueError, TypeError):
+            return None
+
+    @property
+    def path(self) -> Path | None:
+        """The run directory as a path."""
+        return None if self.run_dir is None else Path(self.run_dir)

@@ -1,0 +1,102 @@
+"""Launch: from what the user asked for to a supervised run: the command, its Python and the run directory."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from oomph.errors import RunDirectoryError
+from oomph.recovery.command import Command, parse_command
+from oomph.recovery.interpreter import choose_python
+from oomph.recovery.rundir import FINISHED, RunDirectory, RunRecord, newest_unfinished, read_record
+from oomph.recovery.speech import say
+from oomph.recovery.supervisor import Outcome, Settings, Supervisor
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for, as `oomph run` was typed."""
+
+    words: tuple[str, ...]
+    """The script and its arguments, `-m module ...` or `-- command ...`."""
+    run_dir: str | None = None
+    resume: str | None = None
+    """None: no; empty: the newest unfinished run of the same command; else the directory of the run."""
+    python: str | None = None
+    guard: bool = True
+    checkpoint_steps: int | None = None
+    checkpoint_seconds: float | None = None
+    micro_batch: int | None = None
+
+
+def launch(request: Request) -> Outcome:
+    """Run the script under supervision until it has finished; raises OomphError when it can not be started."""
+    command = parse_command(request.words)
+    python = choose_python(request.python)
+    run = _open(request, command, python)
+    settings = Settings(
+        guard=request.guard,
+        checkpoint_steps=request.checkpoint_steps,
+        checkpoint_seconds=request.checkpoint_seconds,
+        micro_batch=request.micro_batch,
+    )
+    try:
+        return Supervisor(command, python, run, settings).supervise()
+    finally:
+        if run is not None:
+            run.close()
+
+
+def _open(request: Request, command: Command, python: str) -> RunDirectory | None:
+    """The run directory; None when the default one can not be written, which is no reason not to train."""
+    run = None if request.resume is None else _resume(request, command)
+    if run is not None:
+        run.update(python=python)
+        return run
+    record = RunRecord(command.words, python, os.getcwd(), time.strftime("%Y-%m-%dT%H:%M:%S%z"))
+    explicit = request.run_dir or _anew_in(request)
+    if explicit is not None:
+        return RunDirectory.create(Path(explicit), record)
+    try:
+        return RunDirectory.create_default(command.name, record)
+    except RunDirectoryError as error:
+        say(f"{error}; running without one: no checkpoints, no journal (--run-dir chooses another place)")
+        return None
+
+
+def _resume(request: Request, command: Command) -> RunDirectory | None:
+    """The run to go on with; None, after one line, when there is none: a scheduler's first start has none."""
+    path = _to_resume(request, command)
+    if path is None:
+        say("nothing to resume; starting anew")
+        return None
+    record = read_record(path)
+    if record is not None and record.status == FINISHED:
+        say(f"nothing to resume: the run in {path} has finished; starting anew")
+        return None
+    run = RunDirectory.reopen(path)
+    if run.record.command[:1] != command.words[:1]:
+        run.close()
+        raise RunDirectoryError(f"{path} is a run of {' '.join(run.record.command)}, not of {command.name}")
+    return run
+
+
+def _to_resume(request: Request, command: Command) -> Path | None:
+    named = request.resume or request.run_dir
+    if named is None:
+        return newest_unfinished(command.words, os.getcwd())
+    return Path(named) if _in_use(Path(named)) else None
+
+
+def _anew_in(request: Request) -> str | None:
+    """`--resume=DIR` of a folder that is not there yet: the new run shall be found there the next time."""
+    return request.resume if request.resume and not _in_use(Path(request.resume)) else None
+
+
+def _in_use(path: Path) -> bool:
+    try:
+        return any(path.iterdir())
+    except OSError:
+        return False

@@ -1,0 +1,289 @@
+"""One attempt: the script's process from start to end, as close to a plain `python script.py` as a parent can make it.
+
+stdin and stdout are the script's own; stderr passes through unchanged. One loop waits for stderr, for signals and
+for the end, without threads: the supervisor may fork safely between attempts.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from oomph.errors import UsageError
+from oomph.recovery.signals import FORWARDED, Signals
+from oomph.recovery.speech import say
+from oomph.recovery.stderr import Pump, Tail
+from oomph.recovery.terminal import Terminal, stop_self
+from oomph.recovery.watchdog import Watchdog
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_POLL_SECONDS = 0.1
+_TERMINAL_STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long the script is left to end by itself after it was told to."""
+
+    terminate_seconds: float = 30.0
+    """After SIGTERM, until SIGKILL: as long as SLURM and Kubernetes give by default."""
+    interrupt_seconds: float = 5.0
+    """After the second Ctrl-C (SIGTERM), until SIGKILL."""
+    double_seconds: float = 10.0
+    """Two Ctrl-C within this time are one wish to end; later ones are news for the script."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the process ended: what the kernel says, and the end of its stderr."""
+
+    returncode: int
+    """As `subprocess` has it: −n for death by signal n."""
+    seconds: float
+    stderr: bytes
+    stopped: bool
+    """The user or the scheduler wanted it to end: a death after that is no crash."""
+
+
+class Attempt:
+    """A started script."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        environ: Mapping[str, str],
+        signals: Signals,
+        terminal: Terminal,
+        log: Path | None = None,
+        lock_fd: int | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        """Start it; raises UsageError when there is no such program."""
+        self._signals, self._terminal, self._patience = signals, terminal, patience or Patience()
+        self._tail = Tail(log)
+        self._pump = Pump(2, self._tail)
+        self._started = time.monotonic()
+        self._kill_at: float | None = None
+        self._suspending = False
+        self._complained = False
+        self._process = _start(argv, environ, self._pump.script_fd, lock_fd, signals.restore_in_child)
+        self._pump.started()
+        self.pid = self._process.pid
+        self._watchdog = Watchdog(self.pid)
+        signals.forward = self._forward
+        for arrival in list(signals.queue):
+            self._forward(arrival.signum)  # came while the script was being started
+
+    def wait(self) -> Ended:
+        """Carry stderr and signals until the script's process has ended; what it started may live on."""
+        while not self._has_ended():
+            try:
+                self._attend()
+            except Exception as error:  # whatever oomph gets wrong here, the script goes on
+                self._complain(error)
+        self._pump.drain()
+        returncode = self._returncode_unreaped()
+        self._terminal.take_back(restore_modes=returncode < 0)
+        return Ended(
+            returncode=returncode,
+            seconds=time.monotonic() - self._started,
+            stderr=self._tail.data,
+            stopped=self._was_stopped(),
+        )
+
+    @property
+    def at_line_start(self) -> bool:
+        """False when the script's last words on stderr lack their newline."""
+        return self._pump.at_line_start
+
+    def end_group(self, seconds: float = 10.0) -> bool:
+        """Kill what the script has left running in its group; True when it has let go of its memory in time.
+
+        Call it before `close`: as long as the dead script is not reaped, no other group can have its number.
+        """
+        self._send(signal.SIGKILL)
+        until = time.monotonic() + seconds
+        while _group_lives(self.pid):
+            if time.monotonic() >= until:
+                return False
+            time.sleep(0.02)
+        self._pump.drain()
+        return True
+
+    def leave_rest(self) -> None:
+        """Let what the script has left running go on, as after a plain start, and go on carrying its stderr."""
+        if self._pump.open:
+            self._pump.carry_in_background()
+
+    def close(self) -> int:
+        """Reap the process; returns the most memory it ever held, in bytes."""
+        self._signals.forward = None
+        self._watchdog.dismiss()
+        _, status, usage = os.wait4(self.pid, 0)
+        self._process.returncode = os.waitstatus_to_exitcode(status)
+        self._pump.close()
+        return usage.ru_maxrss * 1024
+
+    def _has_ended(self) -> bool:
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def _returncode_unreaped(self) -> int:
+        info = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        assert info is not None
+        return info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
+
+    def _attend(self) -> None:
+        """One round of the loop."""
+        self._wait_for_something()
+        self._obey_signals()
+        self._follow_stops()
+        if self._kill_at is not None and time.monotonic() >= self._kill_at:
+            self._kill_at = None
+            self._send(signal.SIGKILL)
+
+    def _complain(self, error: Exception) -> None:
+        if not self._complained:
+            self._complained = True
+            say(f"trouble while the script runs: {type(error).__name__}: {error}; it runs on")
+        time.sleep(_POLL_SECONDS)
+
+    def _wait_for_something(self) -> None:
+        sources = [self._signals.wake_fd, *([self._pump.source_fd] if self._pump.open else [])]
+        ready = select.select(sources, [], [], _POLL_SECONDS)[0]
+        if self._pump.source_fd in ready:
+            self._pump.carry()
+        if self._signals.wake_fd in ready:
+            self._signals.clear_wakeup()
+
+    def _forward(self, signum: int) -> None:
+        """Runs in the signal handler: pass it on. The second Ctrl-C in a row asks harder, the third ends it."""
+        if signum == signal.SIGINT:
+            self._send({1: signal.SIGINT, 2: signal.SIGTERM}.get(self._presses_in_a_row(), signal.SIGKILL))
+        elif signum in FORWARDED or signum == signal.SIGTSTP:
+            self._send(signum)
+
+    def _obey_signals(self) -> None:
+        for arrival in self._signals.take():
+            if arrival.signum == signal.SIGTERM:
+                self._kill_within(arrival.at + self._patience.terminate_seconds)
+            elif arrival.signum == signal.SIGINT:
+                if self._presses_in_a_row() > 1:
+                    self._kill_within(arrival.at + self._patience.interrupt_seconds)
+            elif arrival.signum == signal.SIGTSTP:
+                self._suspending = True
+            elif arrival.signum == signal.SIGCONT:
+                self._suspending = False
+                self._send(signal.SIGCONT)
+            elif arrival.signum == signal.SIGWINCH:
+                self._pump.follow_window()
+
+    def _kill_within(self, at: float) -> None:
+        self._kill_at = at if self._kill_at is None else min(at, self._kill_at)
+
+    def _follow_stops(self) -> None:
+        """When the terminal has stopped the script: lend it the terminal, or stop too, as one job does."""
+        stop = _stop_signal(self.pid)
+        if stop not in _TERMINAL_STOPS:
+            return
+        wants_terminal = stop != signal.SIGTSTP
+        if wants_terminal and self._terminal.lend(self.pid):
+            self._send(signal.SIGCONT)
+        elif wants_terminal or self._suspending or self._terminal.lent:
+            self._stop_together(wants_terminal or self._terminal.lent)
+
+    def _stop_together(self, wants_terminal: bool) -> None:
+        self._terminal.take_back()
+        self._suspending = False
+        stop_self()
+        if wants_terminal and not self._terminal.lend(self.pid):
+            time.sleep(0.5)  # continued in the background: it will read, and be stopped, again
+        self._send(signal.SIGCONT)
+
+    def _presses_in_a_row(self) -> int:
+        """How many Ctrl-C have come one soon after the other, the last one included."""
+        presses = [arrival.at for arrival in self._signals.history if arrival.signum == signal.SIGINT]
+        count = min(1, len(presses))
+        for earlier, later in zip(reversed(presses[:-1]), reversed(presses), strict=False):
+            if later - earlier > self._patience.double_seconds:
+                break
+            count += 1
+        return count
+
+    def _was_stopped(self) -> bool:
+        """SIGTERM is a wish to end for good; Ctrl-C and SIGHUP are when the script ended soon after."""
+        latest = time.monotonic() - self._patience.terminate_seconds
+        return any(
+            arrival.signum == signal.SIGTERM
+            or (arrival.signum in (signal.SIGINT, signal.SIGHUP) and arrival.at > latest)
+            for arrival in self._signals.history
+        )
+
+    def _send(self, signum: int) -> None:
+        try:
+            os.killpg(self.pid, signum)
+            if signum in (signal.SIGTERM, signal.SIGHUP):
+                os.killpg(self.pid, signal.SIGCONT)  # a stopped script could not obey
+        except (ProcessLookupError, PermissionError):
+            pass  # nobody left in it
+
+
+def _start(
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    stderr_fd: int,
+    lock_fd: int | None,
+    restore_signals: Callable[[], None],
+) -> subprocess.Popen[bytes]:
+    parent = os.getpid()
+
+    def prepare() -> None:
+        os.setpgid(0, 0)
+        restore_signals()
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(128 + signal.SIGKILL)  # the supervisor died between fork and here
+
+    try:
+        return subprocess.Popen(
+            argv,
+            env=dict(environ),
+            stderr=stderr_fd,
+            pass_fds=() if lock_fd is None else (lock_fd,),
+            preexec_fn=prepare,
+        )
+    except OSError as error:
+        raise UsageError(f"{argv[0]} can not be started: {error.strerror}") from error
+
+
+def _stop_signal(pid: int) -> int | None:
+    """The signal that has newly stopped the process, if one has."""
+    try:
+        info = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG)
+    except ChildProcessError:
+        return None  # it has ended: then there are no stops to wait for
+    return None if info is None else info.si_status
+
+
+def _group_lives(group: int) -> bool:
+    """True while some process of the group is more than a zombie; reads /proc, since killpg counts zombies in."""
+    try:
+        os.killpg(group, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    import psutil
+
+    for process in psutil.process_iter(["status"]):
+        try:
+            if os.getpgid(process.pid) == group and process.info["status"] != psutil.STATUS_ZOMBIE:
+                return True
+        except ProcessLookupError:
+            continue
+    return False

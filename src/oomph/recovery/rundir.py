@@ -1,0 +1,183 @@
+"""RunDirectory: the folder in which one run keeps all it knows, and the lock that keeps a second oomph out of it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from oomph import __version__
+from oomph.errors import RunDirectoryError
+
+SCHEMA = 1
+DEFAULT_PARENT = Path(".oomph") / "runs"
+FINISHED = "finished"
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What run.json says: enough to find the run again, and to start it again."""
+
+    command: tuple[str, ...]
+    python: str
+    cwd: str
+    created: str
+    status: str = "running"
+    """"running", "finished" (exit code 0), "failed" (the script's own failure) or "gave-up" (oomph's decision)."""
+    attempts: int = 0
+
+    def to_json(self) -> str:
+        """The document of run.json."""
+        return json.dumps({"schema": SCHEMA, "oomph": __version__, **asdict(self)}, indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> RunRecord:
+        """The record of a run.json; raises ValueError when it is none."""
+        document: Any = json.loads(text)
+        if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+            raise ValueError("not a run.json of this schema")
+        try:
+            return cls(
+                command=tuple(map(str, document["command"])),
+                python=str(document["python"]),
+                cwd=str(document["cwd"]),
+                created=str(document["created"]),
+                status=str(document["status"]),
+                attempts=int(document["attempts"]),
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"run.json is incomplete: {error}") from error
+
+
+class RunDirectory:
+    """A run directory that this process holds the lock of."""
+
+    def __init__(self, path: Path, record: RunRecord, lock_fd: int) -> None:
+        self.path, self.record, self.lock_fd = path, record, lock_fd
+
+    @classmethod
+    def create(cls, path: Path, record: RunRecord) -> RunDirectory:
+        """Make a new run in `path`; raises RunDirectoryError when it can not be written or holds a run already."""
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            path = path.resolve()
+            lock_fd = _lock(path)
+        except OSError as error:
+            raise RunDirectoryError(f"the run directory {path} can not be written: {error.strerror}") from error
+        try:
+            _check_empty(path)
+            run = cls(path, record, lock_fd)
+            run.update()
+        except OSError as error:
+            os.close(lock_fd)
+            raise RunDirectoryError(f"the run directory {path} can not be written: {error.strerror}") from error
+        except RunDirectoryError:
+            os.close(lock_fd)
+            raise
+        return run
+
+    @classmethod
+    def create_default(cls, name: str, record: RunRecord) -> RunDirectory:
+        """Make a new run in a folder of its own below `.oomph/runs`, named after the time and the script."""
+        safe = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:60]
+        stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{safe}"
+        for number in range(1, 1000):
+            path = DEFAULT_PARENT / (stem if number == 1 else f"{stem}-{number}")
+            try:
+                path.mkdir(parents=True)
+            except FileExistsError:
+                if path.is_dir():
+                    continue  # another run began in this very second
+                raise RunDirectoryError(f"the run directory {path} can not be written") from None
+            except OSError as error:
+                raise RunDirectoryError(f"the run directory {path} can not be written: {error.strerror}") from error
+            return cls.create(path, record)
+        raise RunDirectoryError(f"no free name for a run directory like {stem}")
+
+    @classmethod
+    def reopen(cls, path: Path) -> RunDirectory:
+        """Take up an existing run; raises RunDirectoryError when it is none, or when another oomph has it."""
+        record = read_record(path)
+        if record is None:
+            raise RunDirectoryError(f"{path} is not a run of oomph: it has no readable run.json")
+        path = path.resolve()
+        try:
+            lock_fd = _lock(path)
+        except OSError as error:
+            raise RunDirectoryError(f"the run directory {path} can not be written: {error.strerror}") from error
+        run = cls(path, read_record(path) or record, lock_fd)
+        return run
+
+    def update(self, **changes: Any) -> None:
+        """Change the record and write it, whole or not at all."""
+        self.record = replace(self.record, **changes)
+        write_whole(self.path / "run.json", self.record.to_json())
+
+    def close(self) -> None:
+        """Let go of the lock; a script that still lives keeps its own hold on it."""
+        os.close(self.lock_fd)
+
+
+def read_record(path: Path) -> RunRecord | None:
+    """The record of the run in `path`, or None when there is none."""
+    try:
+        return RunRecord.from_json((path / "run.json").read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def newest_unfinished(command: tuple[str, ...], cwd: str) -> Path | None:
+    """The newest run of the same command in the same folder that has not finished."""
+    runs = sorted(_unfinished(command, cwd))
+    return runs[-1][1] if runs else None
+
+
+def _unfinished(command: tuple[str, ...], cwd: str) -> Iterator[tuple[float, Path]]:
+    parent = Path(cwd) / DEFAULT_PARENT
+    for path in parent.iterdir() if parent.is_dir() else ():
+        record = read_record(path)
+        if record is None or (record.command, record.cwd) != (command, cwd) or record.status == FINISHED:
+            continue
+        yield (path / "run.json").stat().st_mtime, path
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replace a file so that a reader, or a crash, sees the old text or the new one and nothing between."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(text)
+    os.replace(partial, path)
+
+
+def _check_empty(path: Path) -> None:
+    """A new run starts in an empty folder: what else is in there belongs to somebody."""
+    record = read_record(path)
+    if record is not None:
+        what = "finished run" if record.status == FINISHED else "run"
+        raise RunDirectoryError(
+            f"{path} holds a {what} already: choose another directory"
+            + ("" if record.status == FINISHED else f", or continue it with --resume={path}")
+        )
+    if any(entry.name != "lock" for entry in path.iterdir()):
+        raise RunDirectoryError(f"{path} is not empty and not a run of oomph: choose another directory")
+
+
+def _lock(path: Path) -> int:
+    """Lock the directory for this process and those it hands the descriptor to."""
+    fd = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(fd, 32, 0).decode(errors="replace").strip()
+        os.close(fd)
+        raise RunDirectoryError(f"{path} is in use by another oomph run, process {holder or '?'}") from None
+    except OSError:
+        return fd  # a file system without locks: run without one rather than not at all
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    return fd

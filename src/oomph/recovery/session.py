@@ -1,0 +1,96 @@
+"""Session: one process's part in a run, as seen from inside the script's process. Standard library only."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from oomph.journal import Journal
+from oomph.recovery.handover import Handover
+from oomph.recovery.owner import claim_ownership
+from oomph.recovery.progress import ProgressBoard
+
+_MESSAGE_CHARACTERS = 2000
+
+
+@dataclass(frozen=True)
+class Session:
+    """What the code inside the script's process needs to take part in the run."""
+
+    handover: Handover
+    journal: Journal
+    owner: bool
+    """True in the script's main process: the only one that is checkpointed and resumed."""
+    role: str
+    """"script" for the owner, "worker<pid>" for the processes that it starts."""
+    pid: int
+    board: ProgressBoard | None
+    """The progress board; None in workers, and in runs without a directory."""
+    run_dir: Path | None
+
+    def say(self, text: str) -> None:
+        """Write one line to stderr; never raises, since the script must not fail over a remark of ours."""
+        try:
+            sys.stderr.write(f"oomph: {text}\n")
+            sys.stderr.flush()
+        except Exception:
+            pass  # stderr may be closed, or replaced by something that is none
+
+    def is_owner_now(self) -> bool:
+        """True in the owner itself, False in its forks, which inherit this object."""
+        return self.owner and os.getpid() == self.pid
+
+
+def join(handover: Handover) -> Session:
+    """Take part in the run: as its owner when this is the first Python process of the attempt, else as a worker."""
+    pid, run_dir = os.getpid(), handover.path
+    owner = claim_ownership(run_dir, handover.attempt)
+    role = "script" if owner else f"worker{pid}"
+    session = Session(
+        handover=handover,
+        journal=Journal(run_dir, handover.attempt, role),
+        owner=owner,
+        role=role,
+        pid=pid,
+        board=_open_board(run_dir, handover.attempt) if owner else None,
+        run_dir=run_dir,
+    )
+    if owner:
+        _keep_lock_from_children(handover.lock_fd)
+        atexit.register(_record_uncaught_exception, session)
+    version = ".".join(map(str, sys.version_info[:3]))
+    session.journal.write("process-started", pid=pid, python=sys.executable, version=version, argv=list(sys.orig_argv))
+    return session
+
+
+def _open_board(run_dir: Path | None, attempt: int) -> ProgressBoard | None:
+    if run_dir is None:
+        return None
+    try:
+        return ProgressBoard(run_dir / "progress", attempt)
+    except OSError:
+        return None  # a full disk must not end the training
+
+
+def _keep_lock_from_children(lock_fd: int | None) -> None:
+    """The lock of the run directory shall not outlive the script in some process that it started."""
+    if lock_fd is not None:
+        try:
+            os.set_inheritable(lock_fd, False)
+        except OSError:
+            pass  # a launcher between oomph and Python has closed it
+
+
+def _record_uncaught_exception(session: Session) -> None:
+    """At exit: CPython has left the exception it printed, if there was one, in sys.last_value."""
+    error = getattr(sys, "last_value", None)
+    if error is None or not session.is_owner_now():
+        return
+    try:
+        message = str(error)[:_MESSAGE_CHARACTERS]
+    except Exception:
+        message = ""  # an exception whose __str__ fails
+    session.journal.write("uncaught-exception", type=type(error).__name__, message=message)

@@ -1,0 +1,175 @@
+"""Summary: what a run came to, computed from its events alone. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from oomph.journal import Event
+
+SCHEMA = 1
+_EXACTNESS = ("exact", "replayed", "approximate", "epoch", "started over")
+"""From best to worst; the label of a run is the worst that happened to it."""
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """What keeping the state has cost."""
+
+    count: int = 0
+    bytes: int = 0
+    """Of the largest one."""
+    seconds: float = 0.0
+    share: float = 0.0
+    """Of the wall time, 0 to 1."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What happened in a run, what was done about it and what it cost."""
+
+    attempts: int
+    faults: Mapping[str, int]
+    """How often each fault was seen, by name."""
+    recoveries: int
+    """Faults overcome inside the script's process."""
+    restarts: int
+    steps: int
+    """Steps done, counted once however often they were repeated."""
+    steps_repeated: int
+    micro_batch: int | None
+    """The micro-batch that the last fit ended with; None when batches were never divided."""
+    exactness: str
+    """How the result relates to that of an undisturbed run."""
+    exit_code: int | None
+    seconds: float
+    seconds_recovering: float
+    """Spent on faults inside the script's process, TensorFlow's own wait of 10 s included."""
+    device_peak_bytes: int | None
+    host_peak_bytes: int | None
+    gave_up: str = ""
+    """Why oomph gave up, when it did."""
+    checkpoints: Checkpoints = field(default_factory=Checkpoints)
+
+    @property
+    def eventful(self) -> bool:
+        """Whether there is more to tell than that the run has ended."""
+        return bool(self.faults or self.restarts or self.recoveries or self.gave_up)
+
+    def as_document(self) -> dict[str, Any]:
+        """The document of summary.json."""
+        return {"schema": SCHEMA, **asdict(self)}
+
+    def to_json(self) -> str:
+        """The document as text."""
+        return json.dumps(self.as_document(), indent=2) + "\n"
+
+
+def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
+    """The summary of a run, of all its attempts, those before a `--resume` included."""
+    by = _by_name(events)
+    endings = by.get("attempt-ended", [])
+    seconds = sum(_number(event, "seconds") for event in endings)
+    attempts = {event.attempt for event in by.get("attempt-started", [])}
+    gave_up = [e.data.get("reason", "") for e in by.get("decided", []) if e.data.get("action") == "give-up"]
+    return Summary(
+        attempts=len(attempts),
+        faults=_faults(by),
+        recoveries=len(by.get("recovered", [])),
+        restarts=max(0, len(attempts) - 1),
+        steps=max((int(_number(event, "steps")) for event in endings), default=0),
+        steps_repeated=steps_repeated(events),
+        micro_batch=_micro_batch(by),
+        exactness=_exactness(by, attempts),
+        exit_code=exit_code,
+        seconds=round(seconds, 3),
+        seconds_recovering=round(sum(_number(event, "seconds") for event in by.get("recovered", [])), 3),
+        device_peak_bytes=_largest(by.get("fit-finished", []), "device_peak_bytes"),
+        host_peak_bytes=_largest(endings, "peak_rss_bytes"),
+        gave_up=str(gave_up[-1]) if gave_up else "",
+        checkpoints=_checkpoints(by.get("checkpoint", []), seconds),
+    )
+
+
+def steps_repeated(events: Iterable[Event]) -> int:
+    """Over all restarts: the steps at death less those of the checkpoint that was resumed from."""
+    repeated, at_death = 0, 0
+    for attempt in _attempts(events):
+        resumed = [int(_number(event, "steps")) for event in attempt if event.name == "resumed"]
+        trained = resumed or any(event.name == "fit-started" for event in attempt)
+        if trained:
+            repeated += max(0, at_death - max(resumed, default=0))
+            at_death = 0
+        died_at = [int(_number(event, "steps")) for event in attempt if event.name == "attempt-ended"]
+        at_death = max(at_death, *died_at) if died_at else at_death
+    return repeated
+
+
+def _attempts(events: Iterable[Event]) -> list[list[Event]]:
+    attempts: dict[int, list[Event]] = {}
+    for event in events:
+        attempts.setdefault(event.attempt, []).append(event)
+    return [attempts[number] for number in sorted(attempts)]
+
+
+def _by_name(events: Iterable[Event]) -> dict[str, list[Event]]:
+    by: dict[str, list[Event]] = {}
+    for event in events:
+        by.setdefault(event.name, []).append(event)
+    return by
+
+
+def _number(event: Event, key: str) -> float:
+    value = event.data.get(key)
+    return value if isinstance(value, (int, float)) else 0
+
+
+def _largest(events: Iterable[Event], key: str) -> int | None:
+    return max((int(_number(event, key)) for event in events if event.data.get(key)), default=None)
+
+
+def _faults(by: Mapping[str, list[Event]]) -> dict[str, int]:
+    """Out-of-memory errors as often as they came; what ended an attempt once for each attempt that it ended."""
+    count: Counter[str] = Counter()
+    count["device-oom"] += len(by.get("oom", []))
+    for event in by.get("diagnosed", []):
+        name = event.data.get("fault")
+        if isinstance(name, str) and not (name == "device-oom" and count["device-oom"]):
+            count[name] += 1
+    return {name: times for name, times in sorted(count.items()) if times}
+
+
+def _micro_batch(by: Mapping[str, list[Event]]) -> int | None:
+    values = [
+        (event.time, event.data.get("micro_batch"))
+        for name in ("recovered", "fit-finished")
+        for event in by.get(name, [])
+    ]
+    known = [(at, value) for at, value in values if isinstance(value, int)]
+    return max(known)[1] if known else None
+
+
+def _exactness(by: Mapping[str, list[Event]], attempts: set[int]) -> str:
+    labels = {str(event.data.get("kind")) for event in by.get("resumed", [])}
+    guards = {(event.attempt, event.data.get("fit")): event for event in by.get("fit-started", [])}
+    for event in by.get("recovered", []):
+        started = guards.get((event.attempt, event.data.get("fit")))
+        labels.add("exact" if started is None else str(started.data.get("guard")))
+    trained = {event.attempt for event in by.get("fit-started", [])}
+    resumed = {event.attempt for event in by.get("resumed", [])}
+    if any(attempt > min(trained) for attempt in trained - resumed):
+        labels.add("started over")
+    return max((label for label in labels if label in _EXACTNESS), key=_EXACTNESS.index, default="exact")
+
+
+def _checkpoints(events: Sequence[Event], seconds: float) -> Checkpoints:
+    spent = sum(_number(event, "seconds") for event in events)
+    return Checkpoints(
+        count=len(events),
+        bytes=_largest(events, "bytes") or 0,
+        seconds=round(spent, 3),
+        share=round(spent / seconds, 4) if seconds else 0.0,
+    )

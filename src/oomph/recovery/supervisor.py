@@ -1,0 +1,353 @@
+"""The supervisor: attempt, diagnose, decide, record, act; until the script has finished or oomph gives up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import oomph
+from oomph.errors import UsageError
+from oomph.journal import Event, Journal, read_journal
+from oomph.recovery import cgroup, interpreter
+from oomph.recovery.account import account
+from oomph.recovery.command import Command
+from oomph.recovery.diagnosis import Named, name_fault, signal_name
+from oomph.recovery.handover import Handover
+from oomph.recovery.lineage import VARIABLE as OWNER_VARIABLE
+from oomph.recovery.policy import Action, Ending, Finish, GiveUp, Ledger, Restart, decide, is_crash, record
+from oomph.recovery.process import Attempt, Ended, Patience
+from oomph.recovery.progress import Progress, read_progress
+from oomph.recovery.rundir import FINISHED, RunDirectory, write_whole
+from oomph.recovery.signals import Signals
+from oomph.recovery.speech import say
+from oomph.recovery.summary import Summary, summarise
+from oomph.recovery.terminal import Terminal
+
+_PACKAGE = Path(oomph.__file__).resolve().parent
+_SITE = _PACKAGE / "inject" / "site"
+_SILENT_WAIT_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the command line sets for every attempt of the run."""
+
+    guard: bool = True
+    checkpoint_steps: int | None = None
+    checkpoint_seconds: float | None = None
+    micro_batch: int | None = None
+    patience: Patience = field(default_factory=Patience)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What `oomph run` ends with."""
+
+    exit_code: int
+    summary: Summary
+
+
+class Supervisor:
+    """One `oomph run`: it holds the signal handlers and the terminal while the script lives."""
+
+    def __init__(self, command: Command, python: str, run: RunDirectory | None, settings: Settings) -> None:
+        self._command, self._python, self._run, self._settings = command, python, run, settings
+        self._run_dir = None if run is None else run.path
+        self._number = 0 if run is None else run.record.attempts
+        self._ledger = Ledger()
+        self._unrecorded: list[Event] = []
+        """The supervisor's own events, for the summary of a run without a directory."""
+        self._at_line_start = True
+
+    def supervise(self) -> Outcome:
+        """Run the script until it is over."""
+        self._close_lost_attempt()
+        self._say_start()
+        with Signals() as signals:
+            terminal = Terminal()
+            try:
+                action = self._attempt(signals, terminal)
+                while isinstance(action, Restart):
+                    action = self._attempt(signals, terminal)
+            finally:
+                terminal.close()
+            return self._finish(action)
+
+    def _attempt(self, signals: Signals, terminal: Terminal) -> Action:
+        """One life of the script, and what to do after it."""
+        self._number += 1
+        journal = Journal(self._run_dir, self._number, "supervisor")
+        self._write(journal, "attempt-started", python=self._python, command=list(self._command.words))
+        if self._run is not None:
+            self._run.update(attempts=self._number, status="running")
+        kills_before = cgroup.oom_kills()
+        try:
+            attempt = self._start(signals, terminal)
+        except UsageError:
+            self._close_unstarted(journal)
+            raise
+        try:
+            ended = attempt.wait()
+            self._at_line_start = attempt.at_line_start
+            kills = _new_kills(kills_before, cgroup.oom_kills())
+            names, ending = self._examine(ended, kills)
+            action = decide(ending, self._ledger)
+            if isinstance(action, Finish):
+                attempt.leave_rest()
+            else:
+                self._end_group(attempt)
+            if isinstance(action, Restart):
+                action = _unless_called_off(action, signals)
+        finally:
+            peak_rss_bytes = attempt.close()
+        self._ledger = record(ending, action, self._ledger)
+        self._record(journal, ended, ending, kills, peak_rss_bytes, names, action)
+        if isinstance(action, Restart):
+            self._say_restart(ended, ending)
+        return action
+
+    def _start(self, signals: Signals, terminal: Terminal) -> Attempt:
+        return Attempt(
+            self._command.argv(self._python),
+            self._environment(),
+            signals,
+            terminal,
+            log=None if self._run_dir is None else self._run_dir / "stderr" / f"{self._number}.log",
+            lock_fd=None if self._run is None else self._run.lock_fd,
+            patience=self._settings.patience,
+        )
+
+    def _environment(self) -> dict[str, str]:
+        """The script's environment: ours, the handover, and our sitecustomize in front of PYTHONPATH."""
+        environ = dict(os.environ)
+        environ.pop(OWNER_VARIABLE, None)  # a run below another run has an owner of its own
+        path = environ.get("PYTHONPATH")
+        environ["PYTHONPATH"] = f"{_SITE}{os.pathsep}{path}" if path else str(_SITE)
+        Handover(
+            package=str(_PACKAGE),
+            run_dir=None if self._run_dir is None else str(self._run_dir),
+            attempt=self._number,
+            guard=self._settings.guard,
+            checkpoint_steps=self._settings.checkpoint_steps,
+            checkpoint_seconds=self._settings.checkpoint_seconds,
+            micro_batch=self._settings.micro_batch,
+            lock_fd=None if self._run is None else self._run.lock_fd,
+        ).write(environ)
+        return environ
+
+    def _examine(self, ended: Ended, kills: int | None) -> tuple[tuple[Named, ...], Ending]:
+        """What ended the attempt, by name, and all that the decision needs to know about it."""
+        events = self._events_of_attempt()
+        returncode = _through_wrapper(ended.returncode, self._command)
+        names: tuple[Named, ...] = ()
+        if returncode != 0:
+            names = name_fault(returncode, kills, ended.stderr, events)
+        progress = self._progress()
+        requested = _last(events, "restart-requested")
+        gave_up = _last(events, "gave-up")
+        died_of_it = returncode != 0 and _last(events, "uncaught-exception") is not None
+        ending = Ending(
+            returncode=returncode,
+            fault=names[0].name if names else signal_name(returncode),
+            started=self._has_started(events, progress),
+            steps=0 if progress is None else progress.steps,
+            saved=0 if progress is None else progress.saved,
+            stopped=ended.stopped,
+            restart_requested="" if requested is None else _reason(requested),
+            gave_up=_reason(gave_up) if gave_up is not None and died_of_it else "",
+        )
+        return names, ending
+
+    def _has_started(self, events: Sequence[Event], progress: Progress | None) -> bool:
+        """Without a guard, or without a directory to report in, nobody could tell: then yes."""
+        if not self._settings.guard or self._run_dir is None:
+            return True
+        return progress is not None or _last(events, "fit-started") is not None
+
+    def _progress(self) -> Progress | None:
+        """Where this attempt got to; None when it has not committed a step."""
+        progress = None if self._run_dir is None else read_progress(self._run_dir / "progress")
+        return progress if progress is not None and progress.attempt == self._number else None
+
+    def _events_of_attempt(self) -> list[Event]:
+        if self._run_dir is None:
+            return []
+        return [e for e in read_journal(self._run_dir) if e.attempt == self._number and e.role != "supervisor"]
+
+    def _record(
+        self,
+        journal: Journal,
+        ended: Ended,
+        ending: Ending,
+        kills: int | None,
+        peak_rss_bytes: int,
+        names: Sequence[Named],
+        action: Action,
+    ) -> None:
+        self._write(
+            journal,
+            "attempt-ended",
+            returncode=ended.returncode,
+            seconds=round(ended.seconds, 3),
+            steps=ending.steps,
+            saved=ending.saved,
+            oom_kills=kills,
+            peak_rss_bytes=peak_rss_bytes,
+        )
+        if names or is_crash(ending.returncode):
+            also = [{"fault": named.name, "code": named.code} for named in names[1:]]
+            code = names[0].code if names else ""
+            self._write(journal, "diagnosed", fault=ending.fault, code=code, also=also)
+        self._write(journal, "decided", **_in_words(action), ledger=self._ledger.as_data())
+        if not isinstance(action, Restart):
+            self._write(journal, "run-ended", exit_code=action.exit_code)
+        journal.close()
+
+    def _write(self, journal: Journal, name: str, **data: Any) -> None:
+        if name == "attempt-started" and not self._unrecorded:
+            self._unrecorded.append(journal.write("run-started", oomph=oomph.__version__))
+        self._unrecorded.append(journal.write(name, **data))
+
+    def _close_lost_attempt(self) -> None:
+        """On --resume: the attempt that a killed supervisor could not see the end of."""
+        if self._run_dir is None or self._number == 0:
+            return
+        events = [e for e in read_journal(self._run_dir) if e.attempt == self._number]
+        progress = self._progress()
+        if _last(events, "attempt-ended") is None:
+            journal = Journal(self._run_dir, self._number, "supervisor")
+            seconds = max(e.time for e in events) - min(e.time for e in events) if events else 0.0
+            journal.write(
+                "attempt-ended",
+                returncode=None,
+                seconds=round(seconds, 3),
+                steps=0 if progress is None else progress.steps,
+                saved=0 if progress is None else progress.saved,
+                oom_kills=None,
+            )
+            journal.close()
+
+    def _close_unstarted(self, journal: Journal) -> None:
+        self._write(journal, "run-ended", exit_code=UsageError.exit_code)
+        journal.close()
+        if self._run is not None:
+            self._run.update(status="failed")
+
+    def _end_group(self, attempt: Attempt) -> None:
+        """Workers that the script left behind hold memory that its next life needs."""
+        since = time.monotonic()
+        if not attempt.end_group(_SILENT_WAIT_SECONDS):
+            self._say("waiting for the processes that the script left behind to end")
+            if not attempt.end_group(10 * _SILENT_WAIT_SECONDS):
+                self._say(f"they have not ended in {time.monotonic() - since:.0f} s; going on without waiting")
+
+    def _finish(self, action: Finish | GiveUp) -> Outcome:
+        """Whatever goes wrong here, the exit code is the script's."""
+        summary = summarise(self._unrecorded, action.exit_code)
+        try:
+            events = self._unrecorded if self._run_dir is None else read_journal(self._run_dir)
+            summary = summarise(events, action.exit_code)
+            if self._run is not None:
+                status = _status(action)
+                write_whole(self._run.path / "summary.json", summary.to_json())
+                self._run.update(status=status)
+            for line in account(summary, self._shown_run_dir()):
+                self._say(line)
+            self._advise(events)
+        except Exception as error:
+            self._say(f"the summary could not be made: {type(error).__name__}: {error}")
+        return Outcome(action.exit_code, summary)
+
+    def _advise(self, events: Sequence[Event]) -> None:
+        own = [event for event in events if event.attempt == self._number]
+        module = interpreter.missing_module(own)
+        if module is not None:
+            self._say(interpreter.advise(module, self._python, self._command))
+        if self._run_dir is not None and not list(self._run_dir.glob("owner-*")):
+            self._say("the script ran unguarded: no Python of it loaded oomph (was it started with -I, -E or -S?)")
+
+    def _say_start(self) -> None:
+        python = "" if self._command.form == "command" else f" with {self._python}"
+        where = "" if self._run_dir is None else f", run directory {self._shown_run_dir()}"
+        again = f", attempt {self._number + 1}" if self._number else ""
+        self._say(f"running {self._command.name}{python}{where}{again}")
+
+    def _say_restart(self, ended: Ended, ending: Ending) -> None:
+        progress = self._progress()
+        what = f"the script {_ended_how(ended, ending)}"
+        if progress is None:
+            self._say(f"{what}; starting attempt {self._number + 1}")
+            return
+        place = f"at fit {progress.fit + 1}, epoch {progress.epoch + 1}, step {progress.step}"
+        steps = f"({progress.steps} steps done, {progress.saved} saved)"
+        origin = "from the last checkpoint" if progress.saved else "from the beginning"
+        self._say(f"{what} {place} {steps}; starting attempt {self._number + 1} {origin}")
+
+    def _shown_run_dir(self) -> str | None:
+        """As short as it can be typed."""
+        if self._run_dir is None:
+            return None
+        try:
+            return str(self._run_dir.relative_to(Path.cwd()))
+        except ValueError:
+            return str(self._run_dir)
+
+    def _say(self, text: str) -> None:
+        start = "" if self._at_line_start else "\n"
+        self._at_line_start = True
+        say(text, start)
+
+
+def _unless_called_off(action: Action, signals: Signals) -> Action:
+    """A Ctrl-C or SIGTERM that came when no script was there to pass it on to ends the run."""
+    for arrival in signals.queue:
+        if arrival.signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            return Finish(128 + arrival.signum)
+    return action
+
+
+def _ended_how(ended: Ended, ending: Ending) -> str:
+    if ending.restart_requested:
+        return f"asked for a new process ({ending.restart_requested})"
+    name = signal_name(ending.returncode)
+    return f"was killed by {name}" + (f" ({ending.fault})" if ending.fault != name else "")
+
+
+def _through_wrapper(returncode: int, command: Command) -> int:
+    """`-- bash -c "python train.py"`: a shell reports the death of what it started as 128 + n."""
+    if command.form == "command" and is_crash(128 - returncode):
+        return 128 - returncode
+    return returncode
+
+
+def _last(events: Sequence[Event], name: str) -> Event | None:
+    return next((event for event in reversed(events) if event.name == name), None)
+
+
+def _reason(event: Event) -> str:
+    return str(event.data.get("reason") or event.data.get("fault") or event.name)
+
+
+def _new_kills(before: int | None, after: int | None) -> int | None:
+    return None if before is None or after is None else after - before
+
+
+def _in_words(action: Action) -> dict[str, Any]:
+    match action:
+        case Finish(exit_code):
+            return {"action": "finish", "exit_code": exit_code, "reason": ""}
+        case Restart(reason):
+            return {"action": "restart", "reason": reason}
+        case GiveUp(exit_code, reason):
+            return {"action": "give-up", "exit_code": exit_code, "reason": reason}
+
+
+def _status(action: Finish | GiveUp) -> str:
+    if isinstance(action, GiveUp):
+        return "gave-up"
+    return FINISHED if action.exit_code == 0 else "failed"

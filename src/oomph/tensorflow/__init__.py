@@ -1,0 +1,1 @@
+"""Everything that imports TensorFlow or Keras. It runs inside the script's process, after the script imported them."""

@@ -1,0 +1,111 @@
+"""What happens when the user's train step calls `optimizer.apply`, seen from the guard.
+
+Keras' own graph applies each gradient as soon as it exists, so a step that runs out of memory in its backward
+pass has already changed the last layers. While a step is traced, `apply` of that one optimizer object is replaced:
+either by the same apply behind a barrier (no assignment before every gradient exists), or by a collector that only
+adds the gradients up. The user's train step stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.tensorflow.written import tensorflow_variable
+
+Gradients = Sequence[Any]
+Apply = Callable[..., Any]
+
+
+@contextmanager
+def apply_replaced_by(optimizer: Any, replacement: Apply) -> Iterator[None]:
+    """Within the block, `optimizer.apply` is `replacement`; the class and other optimizers are untouched."""
+    object.__setattr__(optimizer, "apply", replacement)  # past Keras' attribute tracking
+    try:
+        yield
+    finally:
+        object.__delattr__(optimizer, "apply")
+
+
+def behind_barrier(optimizer: Any, commits: tf.Variable) -> Apply:
+    """The optimizer's apply, held back until all gradients exist and `commits` has been incremented.
+
+    `commits` moves before the first assignment and after the last gradient: a step that fails with it unmoved has
+    changed neither weights nor slots, one that fails with it moved may have.
+    """
+    original = optimizer.apply
+
+    def apply(grads: Gradients, trainable_variables: Any = None) -> Any:
+        grads = list(grads)
+        if not optimizer.built and trainable_variables is not None:
+            trainable_variables = list(trainable_variables)
+            optimizer.build(trainable_variables)  # outside the barrier: variables may not depend on a step's tensors
+        with tf.control_dependencies(_dense_parts(grads)):
+            started = commits.assign_add(1, read_value=False)
+        with tf.control_dependencies([started]):
+            held = [None if g is None else tf.nest.map_structure(tf.identity, g, expand_composites=True) for g in grads]
+            return original(held) if trainable_variables is None else original(held, trainable_variables)
+
+    return apply
+
+
+def into_accumulators(optimizer: Any, accumulators: Accumulators, weight: tf.Tensor) -> Apply:
+    """An apply that assigns nothing but the accumulators: `weight` times each gradient is added up."""
+
+    def apply(grads: Gradients, trainable_variables: Any = None) -> None:
+        grads = list(grads)
+        if trainable_variables is None:
+            trainable_variables = optimizer._trainable_variables
+        accumulators.add(grads, list(trainable_variables), weight)
+
+    return apply
+
+
+class Accumulators:
+    """The weighted sum of the gradients of a batch's micro-batches, one variable per trainable variable.
+
+    They take as much device memory as one more set of gradients, only from the first out-of-memory error on.
+    """
+
+    def __init__(self) -> None:
+        self.targets: list[Any] = []
+        self._sums: list[tf.Variable | None] = []
+
+    def add(self, grads: Gradients, variables: list[Any], weight: tf.Tensor) -> None:
+        """Add `weight` times each gradient; the first call, made while tracing, creates the variables."""
+        if not self._sums:
+            with tf.init_scope():
+                self.targets = variables
+                self._sums = [None if g is None else _zeros_like(v) for g, v in zip(grads, variables, strict=True)]
+        for gradient, total in zip(grads, self._sums, strict=True):
+            if gradient is None or total is None:
+                continue
+            scale = tf.cast(weight, total.dtype)
+            if isinstance(gradient, tf.IndexedSlices):
+                values = tf.cast(gradient.values, total.dtype) * scale
+                total.scatter_add(tf.IndexedSlices(values, gradient.indices, gradient.dense_shape))
+            else:
+                total.assign_add(tf.cast(gradient, total.dtype) * scale, read_value=False)
+
+    def clear(self) -> None:
+        """Set every sum to zero."""
+        for total in self._sums:
+            if total is not None:
+                total.assign(tf.zeros_like(total), read_value=False)
+
+    def gradients(self) -> list[Any]:
+        """The sums, in the order of `targets`; None where the step has no gradient."""
+        return [None if total is None else total.read_value() for total in self._sums]
+
+
+def _zeros_like(variable: Any) -> tf.Variable:
+    value = tensorflow_variable(variable)
+    with tf.device(value.device):
+        return tf.Variable(tf.zeros(value.shape, value.dtype), trainable=False)
+
+
+def _dense_parts(grads: Gradients) -> list[tf.Tensor]:
+    return [leaf for g in grads if g is not None for leaf in tf.nest.flatten(g, expand_composites=True)]

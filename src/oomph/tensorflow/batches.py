@@ -1,0 +1,53 @@
+"""A batch as Keras passes it: a nest of tensors that share their first dimension, taken apart and sliced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+
+def tensors_of(batch: Any) -> list[Any]:
+    """Every dense tensor in a batch, those inside ragged and sparse tensors too; None entries are left out."""
+    return [leaf for leaf in tf.nest.flatten(batch, expand_composites=True) if leaf is not None]
+
+
+def with_tensors(batch: Any, tensors: list[Any]) -> Any:
+    """The same nest with its dense tensors replaced, in the order of `tensors_of`."""
+    replacements = iter(tensors)
+    leaves = tf.nest.flatten(batch, expand_composites=True)
+    return tf.nest.pack_sequence_as(
+        batch, [None if leaf is None else next(replacements) for leaf in leaves], expand_composites=True
+    )
+
+
+def size_of(batch: Any) -> int | None:
+    """The number of samples in an eager batch; None when its parts do not agree on one."""
+    sizes = {_first_dimension(part) for part in tf.nest.flatten(batch) if part is not None}
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def part_of(batch: Any, start: int, stop: int) -> Any:
+    """The samples from `start` up to `stop`, on the host."""
+    with tf.device("/CPU:0"):
+        return tf.nest.map_structure(lambda part: None if part is None else _slice(part, start, stop), batch)
+
+
+def without_optionals(batch: Any) -> Any:
+    """Keras marks an absent entry of a data structure with an empty Optional; the train step expects None there."""
+    return tf.nest.map_structure(lambda part: None if isinstance(part, tf.experimental.Optional) else part, batch)
+
+
+def _first_dimension(part: Any) -> int | None:
+    shape = getattr(part, "shape", None)
+    if shape is None or len(shape) == 0:
+        return None
+    return None if shape[0] is None else int(shape[0])
+
+
+def _slice(part: Any, start: int, stop: int) -> Any:
+    if isinstance(part, tf.SparseTensor):
+        length = stop - start
+        begin = [start] + [0] * (len(part.shape) - 1)
+        return tf.sparse.slice(part, begin, [length, *part.dense_shape.numpy()[1:]])
+    return part[start:stop]

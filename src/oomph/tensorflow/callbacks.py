@@ -1,0 +1,95 @@
+"""The state of Keras' own callbacks and of History, saved and given back; the user's own callbacks are left alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oomph.recovery.store import Checkpoint, CheckpointWriter
+from oomph.tensorflow.state import raw_bytes
+
+_SCALARS = (bool, int, float, str, type(None))
+
+
+def listed(callbacks: Any) -> list[Any]:
+    """The user's callbacks as a flat list, whatever form Keras accepts."""
+    if callbacks is None:
+        return []
+    if hasattr(callbacks, "callbacks"):
+        return list(callbacks.callbacks)
+    return list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
+
+
+def continue_logs(callbacks: list[Any]) -> None:
+    """A resumed CSVLogger appends to its file instead of emptying it."""
+    for callback in callbacks:
+        if type(callback).__name__ == "CSVLogger" and _is_of_keras(callback):
+            callback.append = True
+
+
+def states(callbacks: list[Any]) -> list[dict[str, Any]]:
+    """The numbers and words that each callback of Keras itself keeps, fit for JSON (EarlyStopping.wait, ...)."""
+    return [{"class": type(c).__name__, "state": _scalars(c) if _is_of_keras(c) else {}} for c in callbacks]
+
+
+def write_arrays(writer: CheckpointWriter, callbacks: list[Any]) -> None:
+    """Append the weights that a callback keeps (EarlyStopping.best_weights)."""
+    for index, callback in enumerate(callbacks):
+        weights = getattr(callback, "best_weights", None)
+        if _is_of_keras(callback) and isinstance(weights, list):
+            for number, weight in enumerate(weights):
+                array = np.asarray(weight)
+                writer.add(f"callback/{index}/{number}", array.dtype.name, array.shape, raw_bytes(array))
+
+
+def restore(callbacks: list[Any], saved: list[dict[str, Any]], checkpoint: Checkpoint) -> None:
+    """Give each callback its state back; the list must be the one that was saved, class by class."""
+    if [entry["class"] for entry in saved] != [type(c).__name__ for c in callbacks]:
+        return
+    for callback, entry in zip(callbacks, saved, strict=True):
+        for name, value in entry["state"].items():
+            setattr(callback, name, value)
+    _restore_arrays(callbacks, checkpoint)
+
+
+def history_state(history: Any) -> dict[str, Any]:
+    """The epochs and values of a History, as Python floats."""
+    values = {key: [_plain(v) for v in series] for key, series in getattr(history, "history", {}).items()}
+    return {"epoch": [int(e) for e in getattr(history, "epoch", [])], "history": values}
+
+
+def restore_history(history: Any, saved: dict[str, Any]) -> None:
+    """Continue a History where it was."""
+    if history is not None:
+        history.epoch = list(saved["epoch"])
+        history.history = {key: list(series) for key, series in saved["history"].items()}
+
+
+def _restore_arrays(callbacks: list[Any], checkpoint: Checkpoint) -> None:
+    found: dict[int, list[Any]] = {}
+    for entry, data in checkpoint.read():
+        if entry.name.startswith("callback/"):
+            index = int(entry.name.split("/")[1])
+            array = np.frombuffer(data, np.dtype(entry.dtype)).reshape(entry.shape).copy()
+            found.setdefault(index, []).append(array)
+    for index, weights in found.items():
+        callbacks[index].best_weights = weights
+
+
+def _scalars(callback: Any) -> dict[str, Any]:
+    plain = {name: _plain(value) for name, value in vars(callback).items() if not name.startswith("__")}
+    return {name: value for name, value in plain.items() if isinstance(value, _SCALARS)}
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's scalars and one-element tensors as Python's numbers."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if hasattr(value, "numpy") and getattr(value, "shape", None) == ():
+        return value.numpy().item()
+    return value
+
+
+def _is_of_keras(callback: Any) -> bool:
+    return type(callback).__module__.startswith("keras.")

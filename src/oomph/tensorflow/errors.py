@@ -1,0 +1,69 @@
+"""TensorFlow's exceptions, translated into our values. The only place that reads the wording of its errors in process."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+# "OOM when allocating tensor with shape[8192,512] and type float on /job:localhost/.../device:GPU:0 by allocator GPU_0_bfc"
+_BFC = re.compile(r"OOM when allocating tensor with shape ?\[([\d,]*)\] and type (\w+) on (\S+) by allocator (\S+)")
+# "Out of memory while trying to allocate 1.02GiB. [tf-allocator-allocation-error='']"  (XLA; older: "... 2147483648 bytes")
+_XLA = re.compile(r"[Oo]ut of memory while trying to allocate ([\d.]+) ?([KMGT]?i?B|bytes)")
+# A host to device copy that found no memory (tensorflow/core/common_runtime/gpu/gpu_util.cc)
+_COPY = "Dst tensor is not initialized"
+_DEVICE = ("failed to allocate", "CUDA_ERROR_OUT_OF_MEMORY", "ran out of memory")
+_UNITS = {"B": 1, "bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+
+
+@dataclass(frozen=True)
+class OutOfMemory:
+    """One device out-of-memory error: the line that says it, and how much was asked for."""
+
+    line: str
+    requested_bytes: int | None
+    whole_step: bool
+    """Whether the amount is the need of the whole compiled step (XLA) and not of one tensor."""
+
+
+def as_out_of_memory(error: BaseException) -> OutOfMemory | None:
+    """The out-of-memory error that this exception is, or None when it is something else."""
+    if not isinstance(error, tf.errors.OpError):
+        return None
+    text = str(error.message)
+    if isinstance(error, tf.errors.ResourceExhaustedError):
+        if match := _BFC.search(text):
+            return OutOfMemory(_line(text, match.start()), _tensor_bytes(match[1], match[2]), whole_step=False)
+        if match := _XLA.search(text):
+            return OutOfMemory(_line(text, match.start()), _quantity(match[1], match[2]), whole_step=True)
+        for marker in _DEVICE:
+            if marker in text:
+                return OutOfMemory(_line(text, text.index(marker)), None, whole_step=False)
+    if isinstance(error, tf.errors.InternalError) and _COPY in text:
+        return OutOfMemory(_line(text, text.index(_COPY)), None, whole_step=False)
+    return None
+
+
+def _line(text: str, position: int) -> str:
+    start = text.rfind("\n", 0, position) + 1
+    end = text.find("\n", position)
+    return text[start : end if end >= 0 else len(text)].strip()[:400]
+
+
+def _tensor_bytes(shape: str, dtype_name: str) -> int | None:
+    dtype: Any = {"float": tf.float32, "double": tf.float64, "half": tf.float16}.get(dtype_name)
+    try:
+        dtype = dtype or tf.as_dtype(dtype_name)
+    except TypeError:
+        return None
+    total = int(dtype.size)
+    for size in shape.split(","):
+        total *= int(size or 1)
+    return total
+
+
+def _quantity(number: str, unit: str) -> int | None:
+    factor = _UNITS.get(unit)
+    return None if factor is None else int(float(number) * factor)

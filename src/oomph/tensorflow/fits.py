@@ -1,0 +1,145 @@
+"""Fits: the fits of one process, in their order, and what they share: the journal, the store, the count of steps."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from oomph.errors import CheckpointError
+from oomph.journal import Journal
+from oomph.recovery.interval import Interval
+from oomph.recovery.session import Session
+from oomph.recovery.store import Checkpoint, CheckpointStore
+from oomph.tensorflow.step import Failure
+
+RESTART_EXIT_CODE = 75
+
+
+class Fits:
+    """The fits of this process. Only the owner process has a store; the others are guarded in process alone."""
+
+    def __init__(self, session: Session, trainer: Any) -> None:
+        self.session, self.trainer = session, trainer
+        handover = session.handover
+        self.interval = Interval(handover.checkpoint_steps, handover.checkpoint_seconds)
+        self.steps = 0
+        """Steps committed by all fits of the run so far, those of finished fits of earlier attempts included."""
+        self.saved = 0
+        self.running: Any = None
+        self._ordinal = 0
+        self._lock = threading.Lock()
+        self._store: CheckpointStore | None = None
+        self._latest: Checkpoint | None = None
+        self._opened = False
+
+    def own_session(self) -> Session:
+        """The session of this very process: a fork of the owner becomes a worker with a journal of its own."""
+        if os.getpid() != self.session.pid:
+            role = f"worker{os.getpid()}"
+            journal = Journal(self.session.run_dir, self.session.handover.attempt, role)
+            self.session = replace(
+                self.session, owner=False, role=role, pid=os.getpid(), board=None, journal=journal
+            )
+            self._store = None
+        return self.session
+
+    def claim(self, fit: Any) -> bool:
+        """Make `fit` the running one and count it; False when another fit runs (nested, or in another thread)."""
+        with self._lock:
+            if self.running is not None:
+                return False
+            self.running = fit
+            return True
+
+    def next_ordinal(self) -> int:
+        """The number of the fit that starts now."""
+        ordinal = self._ordinal
+        self._ordinal += 1
+        return ordinal
+
+    def release(self) -> None:
+        """No fit runs any more."""
+        self.running = None
+
+    def store(self) -> CheckpointStore | None:
+        """Where this process checkpoints; None in workers, without a run directory, and when it can not be opened."""
+        session = self.own_session()
+        if not self._opened and session.is_owner_now() and session.run_dir is not None:
+            self._opened = True
+            store = CheckpointStore(session.run_dir / "checkpoints", self._refused)
+            try:
+                store.open()
+                self._store, self._latest = store, store.latest_step()
+            except CheckpointError as error:
+                session.journal.write("checkpoint-failed", reason=str(error))
+                session.say(f"no checkpoints: {error}")
+        return self._store if session.is_owner_now() else None
+
+    def checkpoint_of(self, ordinal: int) -> Checkpoint | None:
+        """The newest intact checkpoint, when it lies within the fit of this ordinal."""
+        self.store()
+        return self._latest if self._latest is not None and self._latest.position.fit == ordinal else None
+
+    def forget_checkpoint(self) -> None:
+        """The checkpoint of the start has been used, or is not for this script any more."""
+        self._latest = None
+
+    def note(self, event: str, /, **data: Any) -> None:
+        """Write one event to the journal of this process."""
+        self.own_session().journal.write(event, **data)
+
+    def say(self, text: str) -> None:
+        """Write one line to stderr."""
+        self.own_session().say(text)
+
+    # -- the sizes that fitted ------------------------------------------------------------------------------------
+
+    def remembered_micro_batch(self, ordinal: int) -> int | None:
+        """The micro-batch that an earlier attempt found for this fit, or the one that the user gave."""
+        path = self._memory_file()
+        if path is not None:
+            try:
+                return int(json.loads(path.read_text())["micro_batch"][str(ordinal)])
+            except (OSError, ValueError, KeyError, TypeError):
+                pass  # none was found yet
+        return self.session.handover.micro_batch
+
+    def remember_micro_batch(self, ordinal: int, size: int) -> None:
+        """Keep a micro-batch for the attempts to come."""
+        path = self._memory_file()
+        if path is None or not self.own_session().is_owner_now():
+            return
+        try:
+            known = json.loads(path.read_text())["micro_batch"] if path.exists() else {}
+            document = {"schema": 1, "micro_batch": {**known, str(ordinal): size}}
+            temporary = path.with_name(path.name + ".tmp")
+            temporary.write_text(json.dumps(document))
+            os.replace(temporary, path)
+        except (OSError, ValueError, KeyError, TypeError):
+            pass  # the next attempt finds it again, at the price of one more error
+
+    def _memory_file(self) -> Path | None:
+        run_dir = self.session.run_dir
+        return None if run_dir is None else run_dir / "micro_batch.json"
+
+    # -- when a step can not be repaired here ---------------------------------------------------------------------
+
+    def go_back_or_give_up(self, failure: Failure, reason: str, can_restart: bool) -> NoReturn:
+        """End the process so that the supervisor restarts it from the checkpoint; else the user's own error goes on."""
+        if can_restart and self.own_session().is_owner_now():
+            self.note("restart-requested", fault="device-oom", reason=reason)
+            self.say(f"{reason}: going back to the last checkpoint in a new process")
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(RESTART_EXIT_CODE)  # the weights are half updated: nothing of this process may be saved
+        self.note("gave-up", fault="device-oom", reason=reason)
+        raise failure.error
+
+    def _refused(self, name: str, reason: str) -> None:
+        self.session.journal.write("checkpoint-refused", name=name, reason=reason)
+        self.session.say(f"checkpoint {name} refused: {reason}; using the one before it")

@@ -1,0 +1,258 @@
+"""Where oomph meets Keras: the few methods of Keras' TensorFlow trainer that are replaced, after each was probed.
+
+Keras is probed by feature and not by version. When a probe fails nothing is replaced, and one line says so.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+from oomph.errors import UnsupportedError
+from oomph.recovery.session import Session
+from oomph.tensorflow import exactness, replay
+from oomph.tensorflow.fit import Fit
+from oomph.tensorflow.fits import Fits
+from oomph.tensorflow.guarded import GuardedStep
+from oomph.tensorflow.identity import FitIdentity, call_site, fingerprint
+from oomph.tensorflow.step import Failure, PlainStep, Recovery, Step, StepWatch
+
+_FIT_ARGUMENTS = {"self", "x", "callbacks", "initial_epoch", "epochs"}
+
+
+def install(trainer: Any, session: Session) -> None:
+    """Guard Keras' TensorFlow trainer, the freshly imported module; never raises."""
+    try:
+        _probe(trainer)
+    except UnsupportedError as error:
+        session.journal.write("guard-failed", reason=str(error))
+        session.say(f"this Keras is not known ({error}); the script runs unguarded")
+        return
+    fits = Fits(session, trainer)
+    _hide_our_frames()
+    _replace_fit(trainer, fits)
+    _replace_make_train_function(trainer, fits)
+    _replace_epochs(trainer, fits)
+    session.journal.write("guard-installed", keras=_version())
+
+
+def _probe(trainer: Any) -> None:
+    """Raise UnsupportedError, naming what is missing, unless Keras looks as the guard needs it."""
+    cls = getattr(trainer, "TensorFlowTrainer", None)
+    epochs = getattr(trainer, "TFEpochIterator", None)
+    if cls is None or epochs is None:
+        raise UnsupportedError("no TensorFlowTrainer or TFEpochIterator")
+    for name in ("fit", "make_train_function", "train_step", "compute_loss", "train_on_batch"):
+        if not callable(getattr(cls, name, None)):
+            raise UnsupportedError(f"no TensorFlowTrainer.{name}")
+    if not set(inspect.signature(cls.fit).parameters) >= _FIT_ARGUMENTS:
+        raise UnsupportedError("fit takes other arguments")
+    if list(inspect.signature(cls.make_train_function).parameters) != ["self", "force"]:
+        raise UnsupportedError("make_train_function takes other arguments")
+    if not inspect.isgeneratorfunction(getattr(epochs, "_enumerate_iterator", None)):
+        raise UnsupportedError("no TFEpochIterator._enumerate_iterator")
+
+
+def _replace_fit(trainer: Any, fits: Fits) -> None:
+    cls = trainer.TensorFlowTrainer
+    public = cls.fit
+    inner = inspect.unwrap(public)
+    signature = inspect.signature(inner)
+
+    @functools.wraps(inner)
+    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+        running = _begin(fits, self, signature, args, kwargs)
+        if running is None:
+            return inner(self, *args, **kwargs)
+        try:
+            finished = replay.finished_history(fits, running)
+            if finished is not None:
+                return finished
+            try:
+                history = inner(self, **running.arguments)
+            except CheckpointError:
+                running.start_over()
+                history = inner(self, **running.arguments)
+        finally:
+            fits.release()
+        _fail_open(fits, lambda: running.finish(history))
+        return history
+
+    # Keras' own decorator around ours: the traceback of an error in fit reads as under plain Keras.
+    cls.fit = trainer.traceback_utils.filter_traceback(fit) if public is not inner else fit
+
+
+def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwargs: Any) -> Fit | None:
+    """The guarded fit that starts now; None when it is to run as plain Keras: nested, wrongly called, or unknown."""
+    claimed = False
+    try:
+        bound = signature.bind(model, *args, **kwargs)
+        bound.apply_defaults()
+        arguments = dict(bound.arguments)
+        del arguments["self"]
+        if not model.compiled or not fits.claim(model):
+            return None
+        claimed = True
+        identity = FitIdentity(fits.next_ordinal(), call_site(), fingerprint(model))
+        promise = exactness.promise_before_tracing(model, fits.trainer)
+        running = Fit(fits, model, identity, promise, arguments)
+        arguments["callbacks"] = _with_ours(arguments["callbacks"], running)
+        fits.running = running
+        _look_for_checkpoint(fits, running)
+        return running
+    except TypeError:
+        pass  # a wrong call, or one that Keras itself will explain
+    except Exception as error:
+        fits.note("guard-failed", reason=f"{type(error).__name__}: {error}")
+        fits.say(f"{type(error).__name__}: {error}; this fit runs unguarded")
+    if claimed:
+        fits.release()
+    return None
+
+
+def _look_for_checkpoint(fits: Fits, fit: Fit) -> None:
+    checkpoint = fits.checkpoint_of(fit.identity.ordinal)
+    if checkpoint is None:
+        return
+    if checkpoint.meta["fingerprint"] != fit.identity.fingerprint:
+        reason = "model or optimizer differ from those of the checkpoint"
+        fits.note("checkpoint-refused", name=checkpoint.name, reason=reason)
+        fits.say(f"fit at {fit.identity.site} starts from its beginning: {reason}")
+        return
+    fit.resume_from(checkpoint)
+
+
+def _with_ours(callbacks: Any, fit: Fit) -> Any:
+    """The user's callbacks and one more at their end, which tells the fit about its epochs."""
+    import keras
+
+    class FitCallback(keras.callbacks.Callback):  # type: ignore[misc]
+        async_safe = True  # Keras may go on dispatching the others as before
+
+        def on_train_begin(self, logs: Any = None) -> None:
+            fit.begin_training()
+
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            fit.begin_epoch(epoch)
+
+    if isinstance(callbacks, keras.callbacks.CallbackList):
+        callbacks.append(FitCallback())
+        return callbacks
+    if callbacks is None:
+        return [FitCallback()]
+    return [*callbacks, FitCallback()] if isinstance(callbacks, (list, tuple)) else [callbacks, FitCallback()]
+
+
+def _replace_make_train_function(trainer: Any, fits: Fits) -> None:
+    cls = trainer.TensorFlowTrainer
+    original = cls.make_train_function
+
+    @functools.wraps(original)
+    def make_train_function(self: Any, force: bool = False) -> Any:
+        if self.train_function is not None and not force:
+            return self.train_function
+        original(self, force)
+        plain = self.train_function
+        try:
+            self.train_function = _guarded(fits, self, plain)
+        except Exception as error:
+            fits.note("guard-failed", reason=f"{type(error).__name__}: {error}")
+            self.train_function = plain
+        return None
+
+    cls.make_train_function = make_train_function
+
+
+def _guarded(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
+    def watch() -> StepWatch:
+        running = fits.running
+        return running if isinstance(running, Fit) and running.model is model else _Unwatched(fits)
+
+    if exactness.promise_before_tracing(model, fits.trainer).kind == exactness.RESTART_ONLY:
+        return PlainStep(model, plain, watch)
+    return GuardedStep(model, plain, watch)
+
+
+class _Unwatched:
+    """Steps outside a guarded fit (`train_on_batch`, a fit within a fit): recovered in process, not checkpointed."""
+
+    def __init__(self, fits: Fits) -> None:
+        self._fits = fits
+
+    def before_step(self, step: Step, iterator: Any) -> None:
+        pass
+
+    def after_step(self) -> None:
+        pass
+
+    def failed(self, failure: Failure) -> None:
+        self._fits.note(
+            "oom", batch=failure.batch, micro_batch=failure.micro_batch, phase=failure.phase,
+            message=failure.oom.line, requested_bytes=failure.oom.requested_bytes, seconds=round(failure.seconds, 3),
+        )  # fmt: skip
+
+    def recovered(self, recovery: Recovery) -> None:
+        self._fits.note(
+            "recovered", batch=recovery.batch, micro_batch=recovery.micro_batch, ooms=recovery.ooms,
+            seconds=round(recovery.seconds, 3),
+        )  # fmt: skip
+        self._fits.say(f"recovered: batch {recovery.batch} goes on as micro-batches of {recovery.micro_batch}")
+
+    def not_recoverable(self, failure: Failure, reason: str) -> NoReturn:
+        self._fits.go_back_or_give_up(failure, reason, can_restart=False)
+
+    def guard_broken(self, error: BaseException) -> None:
+        self._fits.note("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])
+
+
+def _replace_epochs(trainer: Any, fits: Fits) -> None:
+    """Let the first epoch of a resumed fit start in its middle, and know which iterator is the fit's own."""
+    cls = trainer.TFEpochIterator
+    initialise, enumerate_iterator = cls.__init__, cls._enumerate_iterator
+
+    @functools.wraps(initialise)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        initialise(self, *args, **kwargs)
+        running = fits.running
+        if isinstance(running, Fit) and running.epoch_iterator is None:
+            running.epoch_iterator = self  # Keras makes the training iterator before any other of a fit
+
+    @functools.wraps(enumerate_iterator)
+    def _enumerate_iterator(self: Any) -> Iterator[Any]:
+        running = fits.running
+        first = running.skipped_steps if isinstance(running, Fit) and running.epoch_iterator is self else 0
+        for item in enumerate_iterator(self):
+            if item[0] >= first:
+                yield item  # Keras takes the data later, in the train function: passing over an item takes none
+
+    cls.__init__, cls._enumerate_iterator = __init__, _enumerate_iterator
+
+
+def _hide_our_frames() -> None:
+    """Keras leaves its own frames out of the tracebacks it shows; ours are as little use to the reader."""
+    from keras.src.utils import traceback_utils
+
+    excluded = getattr(traceback_utils, "_EXCLUDED_PATHS", None)
+    if isinstance(excluded, tuple):
+        ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        traceback_utils._EXCLUDED_PATHS = (*excluded, ours)
+
+
+def _fail_open(fits: Fits, action: Callable[[], None]) -> None:
+    try:
+        action()
+    except Exception as error:
+        fits.note("guard-failed", reason=f"{type(error).__name__}: {error}")
+        fits.say(f"{type(error).__name__}: {error}; the script goes on")
+
+
+def _version() -> str:
+    try:
+        from keras.src.version import __version__
+
+        return str(__version__)
+    except ImportError:
+        return "?"

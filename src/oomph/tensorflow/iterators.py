@@ -1,0 +1,48 @@
+"""Where a tf.data iterator stands: saved and restored exactly when it can be, otherwise skipped to.
+
+TensorFlow saves an iterator with everything in its buffers (shuffle, prefetch). Pipelines with a Python generator or other state
+outside the graph refuse; for those the number of batches taken is kept, and a resumed fit takes that many again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+_PREFIX = "iterator"
+_REFUSALS = (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError, tf.errors.InvalidArgumentError)
+
+
+def save(iterator: Any, folder: Path) -> str:
+    """Write the iterator's state into `folder`; returns "" or, when it can not be saved, the reason."""
+    if not isinstance(iterator, tf.data.Iterator):
+        return "not a tf.data iterator"
+    try:
+        tf.train.Checkpoint(iterator=iterator).write(str(folder / _PREFIX))
+    except _REFUSALS as error:
+        for leftover in folder.glob(f"{_PREFIX}*"):
+            leftover.unlink()
+        return str(error.message).splitlines()[0][:200]
+    return ""
+
+
+def is_saved(folder: Path) -> bool:
+    """Whether a checkpoint folder holds an iterator."""
+    return (folder / f"{_PREFIX}.index").is_file()
+
+
+def restore(iterator: Any, folder: Path) -> None:
+    """Give an iterator of the same pipeline the saved state."""
+    tf.train.Checkpoint(iterator=iterator).read(str(folder / _PREFIX)).assert_consumed()
+
+
+def skip(iterator: Any, batches: int) -> int:
+    """Take up to that many batches and drop them; returns how many there were."""
+    for taken in range(batches):
+        try:
+            next(iterator)
+        except (StopIteration, tf.errors.OutOfRangeError):
+            return taken
+    return batches

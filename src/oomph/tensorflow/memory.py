@@ -1,0 +1,71 @@
+"""What TensorFlow's allocator of the training device says: its limit, what is in use, the peak."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+
+@dataclass(frozen=True)
+class DeviceMemory:
+    """The allocator of one device. Readings are bytes; None where TensorFlow does not say."""
+
+    device: str
+    limit_bytes: int | None
+
+    @classmethod
+    def of_training_device(cls) -> DeviceMemory:
+        """The first GPU that TensorFlow uses, otherwise the CPU (whose allocator has a limit only if one was set)."""
+        for kind in ("GPU", "CPU"):
+            if tf.config.list_logical_devices(kind):
+                return cls(f"{kind}:0", _limit_bytes(kind))
+        return cls("CPU:0", None)
+
+    def in_use_bytes(self) -> int | None:
+        """Bytes in use now."""
+        return self._reading("current")
+
+    def peak_bytes(self) -> int | None:
+        """The most bytes in use since the last `reset_peak`."""
+        return self._reading("peak")
+
+    def reset_peak(self) -> None:
+        """Start a new measurement of the peak."""
+        try:
+            tf.config.experimental.reset_memory_stats(self.device)
+        except (ValueError, tf.errors.OpError):
+            pass  # an allocator without statistics
+
+    def _reading(self, which: str) -> int | None:
+        try:
+            value = int(tf.config.experimental.get_memory_info(self.device)[which])
+        except (ValueError, KeyError, tf.errors.OpError):
+            return None
+        return value or None
+
+
+def _limit_bytes(kind: str) -> int | None:
+    if kind == "CPU":
+        megabytes = os.environ.get("TF_CPU_BFC_MEM_LIMIT_IN_MB")
+        if os.environ.get("TF_CPU_ALLOCATOR_USE_BFC", "").lower() in ("1", "true") and megabytes:
+            return int(megabytes) << 20
+        return None
+    return _listed_limit_bytes(f"{kind}:0")
+
+
+def _listed_limit_bytes(device: str) -> int | None:
+    """The `memory_limit` of a device as TensorFlow's device list gives it (C API: TF_DeviceListMemoryBytes)."""
+    try:
+        from tensorflow.python import pywrap_tfe
+        from tensorflow.python.client import pywrap_tf_session as session
+        from tensorflow.python.eager import context
+
+        devices = pywrap_tfe.TFE_ContextListDevices(context.context()._context_handle)
+        for index in range(session.TF_DeviceListCount(devices)):
+            if session.TF_DeviceListName(devices, index).endswith(f"device:{device}"):
+                return int(session.TF_DeviceListMemoryBytes(devices, index)) or None
+    except (ImportError, AttributeError, tf.errors.OpError):
+        pass  # a private interface: without it the peak seen at the failure stands in for the limit
+    return None

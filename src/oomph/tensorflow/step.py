@@ -1,0 +1,96 @@
+"""What `model.train_function` becomes under oomph, and the values it reports: the protocol between a step and its fit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol
+
+from oomph.tensorflow.batches import without_optionals
+from oomph.tensorflow.errors import OutOfMemory, as_out_of_memory
+from oomph.tensorflow.written import Slot
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One out-of-memory error of one step."""
+
+    oom: OutOfMemory
+    error: BaseException
+    phase: str
+    """"compute": nothing was assigned; "commit": assigning had begun; "input": before the step had its batch."""
+    batch: int | None
+    micro_batch: int | None
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """A step that was completed after out-of-memory errors."""
+
+    batch: int
+    micro_batch: int
+    ooms: int
+    seconds: float
+
+
+class StepWatch(Protocol):
+    """Who is told about the steps of a model: the fit that runs it, or nobody in particular."""
+
+    def before_step(self, step: Step, iterator: Any) -> None: ...
+
+    def after_step(self) -> None: ...
+
+    def failed(self, failure: Failure) -> None: ...
+
+    def recovered(self, recovery: Recovery) -> None: ...
+
+    def not_recoverable(self, failure: Failure, reason: str) -> NoReturn:
+        """Ends the process for a restart, or raises the user's own error."""
+        ...
+
+    def guard_broken(self, error: BaseException) -> None: ...
+
+
+class Step(Protocol):
+    """What `model.train_function` becomes."""
+
+    def __call__(self, iterator: Any) -> Any: ...
+
+    def prepare(self, iterator: Any) -> None:
+        """Trace for this kind of input, so that every variable exists; nothing is taken from the iterator."""
+        ...
+
+    def extra_state(self) -> list[Slot]:
+        """Variables that the step writes and that neither the model nor its optimizer lists."""
+        ...
+
+
+class PlainStep:
+    """Keras' own train function, watched but not guarded."""
+
+    def __init__(self, model: Any, plain: Callable[[Any], Any], watch: Callable[[], StepWatch]) -> None:
+        self._model, self._plain, self._watch = model, plain, watch
+
+    def __call__(self, iterator: Any) -> Any:
+        watch = self._watch()
+        watch.before_step(self, iterator)
+        started = time.monotonic()
+        try:
+            logs = self._plain(iterator)
+        except Exception as error:
+            oom = as_out_of_memory(error)
+            if oom is not None:
+                watch.failed(Failure(oom, error, "unguarded", None, None, time.monotonic() - started))
+            raise
+        watch.after_step()
+        return logs
+
+    def prepare(self, iterator: Any) -> None:
+        """Build what Keras would build at its first step, as far as it can be built without taking data."""
+        spec = without_optionals(getattr(iterator, "element_spec", None))
+        self._model._symbolic_build(data_batch=spec)
+
+    def extra_state(self) -> list[Slot]:
+        return []

@@ -1,0 +1,85 @@
+"""Which variables a traced function writes: the graph itself says it, so nothing the model forgot to list is missed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.framework import auto_control_deps_utils
+from tensorflow.python.ops import gen_resource_variable_ops as resource_ops
+
+
+def tensorflow_variable(variable: Any) -> Any:
+    """The `tf.Variable` behind a Keras variable, or the variable itself."""
+    return variable if isinstance(variable, tf.Variable) else variable.value
+
+
+@dataclass(frozen=True, eq=False)
+class Slot:
+    """One variable, reached through its resource handle: its dtype, and the device it lives on."""
+
+    handle: Any
+    dtype: tf.DType
+    device: str
+
+    @classmethod
+    def of(cls, variable: Any) -> Slot:
+        """The slot of a `tf.Variable` or a Keras variable."""
+        value = tensorflow_variable(variable)
+        return cls(value.handle, value.dtype, value.device)
+
+    def read(self) -> tf.Tensor:
+        """The value; in a graph, a read that is ordered before later writes of the same variable."""
+        with tf.device(self.device):
+            return resource_ops.read_variable_op(self.handle, self.dtype)
+
+    def assign(self, value: Any) -> None:
+        """Write the value back."""
+        with tf.device(self.device):
+            resource_ops.assign_variable_op(self.handle, value)
+
+
+def written_slots(function: Any, besides: Iterable[Any]) -> list[Slot]:
+    """The variables that the concrete `function` writes, without those in `besides`.
+
+    TensorFlow derives which captured resources a graph only reads, to let readers run in parallel
+    (tensorflow/python/framework/auto_control_deps_utils.py); all others count as written.
+    """
+    excluded = {id(Slot.of(variable).handle) for variable in besides}
+    read_only = set(auto_control_deps_utils.get_read_only_resource_input_indices_graph(function.graph))
+    positions = {id(tensor): index for index, tensor in enumerate(function.graph.inputs)}
+    slots = []
+    for inner, outer in zip(function.graph.internal_captures, function.captured_inputs, strict=True):
+        if outer.dtype != tf.resource or positions[id(inner)] in read_only or id(outer) in excluded:
+            continue
+        dtype = _variable_dtype(outer)
+        if dtype is not None:
+            slots.append(Slot(outer, dtype, outer.device))
+    return slots
+
+
+def _variable_dtype(handle: Any) -> tf.DType | None:
+    """The dtype of the variable behind a handle; None for other resources such as tables and iterators."""
+    data = getattr(handle, "_handle_data", None)
+    if data is None or not data.is_set or len(data.shape_and_type) != 1:
+        return None
+    return tf.as_dtype(data.shape_and_type[0].dtype)
+
+
+class SmallState:
+    """The values of a few variables, taken before a step and given back after a failed one; no buffer is copied."""
+
+    def __init__(self, slots: list[Slot]) -> None:
+        self.slots = slots
+        self._read = tf.function(lambda: [slot.read() for slot in slots])
+
+    def snapshot(self) -> list[tf.Tensor]:
+        """The present values. A later write of a variable leaves them alone (TensorFlow copies on write)."""
+        return list(self._read()) if self.slots else []
+
+    def restore(self, values: list[tf.Tensor]) -> None:
+        """Write the values of a snapshot back."""
+        for slot, value in zip(self.slots, values, strict=True):
+            slot.assign(value)

@@ -1,0 +1,188 @@
+"""oomph explain: what it prints, its exit codes, its cost."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oomph.cli import explain
+from oomph.errors import ExamineError, OomphError, UsageError
+from oomph.journal import Journal
+
+LOGS = Path(__file__).parents[1] / "logs"
+OOM = str(LOGS / "oomgraph.log")
+CLEAN = str(LOGS / "two.log")
+MOST_CPU_SECONDS = 0.150
+
+
+def run(*words: str) -> int:
+    parser = argparse.ArgumentParser()
+    explain.add_arguments(parser)
+    return explain.run(parser.parse_args(words))
+
+
+def document(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    run(*words, "--json")
+    return json.loads(capsys.readouterr().out)
+
+
+def make_run(folder: Path) -> Path:
+    """A run whose first attempt is killed for memory and whose second recovers from an OOM and finishes."""
+    first = Journal(folder, 1, "supervisor")
+    first.write("attempt-ended", returncode=-9, seconds=3.0, steps=10, saved=8, oom_kills=1)
+    script, second = Journal(folder, 2, "script"), Journal(folder, 2, "supervisor")
+    message = "Out of memory while trying to allocate 1.02GiB."
+    script.write("oom", fit=0, epoch=1, step=12, batch=64, micro_batch=64, phase="compute", message=message)
+    script.write("recovered", fit=0, epoch=1, step=12, batch=64, micro_batch=32)
+    second.write("attempt-ended", returncode=0, seconds=3.0, steps=20, saved=20, oom_kills=0)
+    (folder / "stderr").mkdir()
+    (folder / "stderr/1.log").write_bytes(b"W0000 cpu_allocator_impl.cc:83] something\n")
+    return folder
+
+
+def test_text_gives_evidence_with_line_numbers_remedies_and_the_next_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(OOM) == 0
+    text = capsys.readouterr().out
+    places = [
+        text.index(part)
+        for part in ("device-oom (OOM101)", "line 66: ", "oomph run train.py", "Next: oomph explain OOM101")
+    ]
+    assert places == sorted(places)
+
+
+def test_json_has_the_shape_of_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
+    found = document(capsys, OOM)
+    assert found.keys() == {"schema", "diagnoses"}
+    (entry,) = found["diagnoses"]
+    assert entry.keys() == {"code", "name", "role", "confidence", "evidence", "captured", "remedies"}
+    assert (entry["code"], entry["name"], entry["role"]) == ("OOM101", "device-oom", "cause")
+    assert 0 < entry["confidence"] <= 1
+    assert all(fact.keys() == {"line", "text"} and fact["line"] > 0 for fact in entry["evidence"])
+    assert all({"text"} <= remedy.keys() <= {"text", "action"} for remedy in entry["remedies"])
+    assert entry["remedies"][0]["action"] == "shrink-micro-batch"
+
+
+def test_json_of_a_sound_log_has_no_diagnoses(capsys: pytest.CaptureFixture[str]) -> None:
+    assert document(capsys, CLEAN) == {"schema": 1, "diagnoses": []}
+
+
+@pytest.mark.parametrize(("log", "code"), [(OOM, 1), (CLEAN, 0)])
+def test_exit_code_tells_whether_a_fault_was_found_only_when_asked(log: str, code: int) -> None:
+    assert run(log) == 0
+    assert run(log, "--exit-code") == code
+
+
+def test_standard_input_is_read(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path(OOM).read_bytes())))
+    assert document(capsys, "-")["diagnoses"][0]["name"] == "device-oom"
+
+
+@pytest.mark.parametrize("word", ["OOM101", "oom101", "device-oom"])
+def test_a_page_is_printed_by_code_or_name(capsys: pytest.CaptureFixture[str], word: str) -> None:
+    assert run(word, "--exit-code") == 0
+    assert "What oomph does, and what this changes in your run" in capsys.readouterr().out
+
+
+def test_a_terminal_without_unicode_gets_escapes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "café.log").write_text("Traceback (most recent call last):\nKeyError: 'é'\n")
+    ascii_only = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", ascii_only)
+    assert run(str(tmp_path / "café.log")) == 0
+
+
+def test_a_page_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    found = document(capsys, "OOM101")
+    assert (found["schema"], found["fault"]["name"]) == (1, "device-oom")
+
+
+def test_a_run_is_explained_from_its_journal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    found = document(capsys, str(make_run(tmp_path / "run")))["diagnoses"]
+    assert [(entry["name"], entry["role"]) for entry in found] == [
+        ("host-oom", "cause"),
+        ("device-oom", "cause"),
+        ("killed", "consequence"),
+    ]
+    run(str(tmp_path / "run"))
+    assert "attempt 2, epoch 1, step 12: " in capsys.readouterr().out
+
+
+def test_an_exit_code_that_oomph_asked_for_is_no_fault(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    Journal(tmp_path, 1, "script").write("restart-requested", fault="device-oom", reason="state half written")
+    Journal(tmp_path, 1, "supervisor").write("attempt-ended", returncode=75, oom_kills=0)
+    assert document(capsys, str(tmp_path))["diagnoses"] == []
+
+
+def fails(target: str) -> tuple[type[OomphError], str]:
+    with pytest.raises(OomphError) as caught:
+        run(target)
+    assert "\n" not in str(caught.value)
+    return caught.type, str(caught.value)
+
+
+def test_input_that_can_not_be_examined_is_named_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "empty.log").touch()
+    (tmp_path / "model.h5").write_bytes(bytes(range(256)))
+    (tmp_path / "folder").mkdir()
+    targets = {
+        "empty.log": "is empty",
+        "model.h5": "binary",
+        "folder": "is a directory",
+        "missing.log": "there is no file",
+    }
+    for name, words in targets.items():
+        kind, message = fails(str(tmp_path / name))
+        assert kind is ExamineError
+        assert words in message
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "secret.log").write_text("x")
+    (tmp_path / "secret.log").chmod(0)
+    kind, message = fails(str(tmp_path / "secret.log"))
+    assert (kind, "Permission denied" in message) == (ExamineError, True)
+
+
+def test_a_code_that_does_not_exist_is_a_usage_error() -> None:
+    kind, message = fails("OOM999")
+    assert (kind, "OOM101" in message) == (UsageError, True)
+
+
+def test_a_path_that_no_system_allows_is_no_crash() -> None:
+    assert fails("a\0b")[0] is ExamineError
+    assert fails("x" * 5000)[0] is ExamineError
+
+
+CHILD = """
+import resource, sys
+sys.argv = ["oomph", *sys.argv[1:]]
+try:
+    from oomph.cli import main
+    code = main()
+except SystemExit as end:
+    code = end.code
+used = resource.getrusage(resource.RUSAGE_SELF)
+heavy = {"tensorflow", "keras", "numpy", "psutil"} & sys.modules.keys()
+print("\\n", code, used.ru_utime + used.ru_stime, ",".join(sorted(heavy)) or "none", sep="|")
+"""
+
+
+@pytest.mark.parametrize("words", [("explain", OOM), ("explain", "--help"), ("--help",)], ids=" ".join)
+def test_starting_is_cheap_and_imports_nothing_heavy(words: tuple[str, ...]) -> None:
+    spent = []
+    for _ in range(5):
+        done = subprocess.run([sys.executable, "-c", CHILD, *words], capture_output=True, text=True, check=True)
+        _, code, seconds, heavy = done.stdout.rsplit("\n", 2)[-2].split("|")
+        assert (code, heavy) in {("0", "none"), ("None", "none")}
+        spent.append(float(seconds))
+    assert min(spent) <= MOST_CPU_SECONDS

@@ -1,0 +1,284 @@
+"""diagnose on real logs, exceptions and exit statuses."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oomph.faults.diagnose import diagnose
+from oomph.faults.evidence import Evidence
+from oomph.faults.log import read_log
+
+LOGS = Path(__file__).parents[1] / "logs"
+
+# What each real log shows, best first; every log of the folder that is not named here shows no fault.
+FIRST = {
+    "async_ok.log": "device-oom",
+    "bias_209.log": "abort",
+    "cublas_rc3.log": "unrecognised",
+    "ctx_2.log": "device-oom-other-process",
+    "ctx_999.log": "unrecognised",
+    "cudnn_90100.log": "unrecognised",
+    "cudnn_init.log": "abort",
+    "eager_fill.log": "device-oom",
+    "launch_209.log": "unrecognised",
+    "oomgraph.log": "device-oom",
+    "other_7000.log": "device-oom",
+    "sync_700.log": "abort",
+    "xla_badflag.log": "abort",
+    "xla_oom.log": "device-oom",
+    "crash/abort.log": "abort",
+    "crash/bad_alloc.log": "host-oom",
+    "crash/cast.log": "unrecognised",
+    "crash/double_free.log": "abort",
+    "crash/kernel_oom.log": "host-oom",
+    "crash/keyerr.log": "unrelated",
+    "crash/kill.log": "killed",
+    "crash/memerr.log": "host-oom",
+    "crash/onednn_segv.log": "host-oom",
+    "crash/segv.log": "segmentation-fault",
+    "crash/segv_fh.log": "segmentation-fault",
+    "crash/sig4.log": "fatal-signal",
+    "crash/sig7.log": "fatal-signal",
+    "crash/sig8.log": "fatal-signal",
+    "distributed/custom_exc__worker0.log": "unrecognised",
+    "distributed/custom_exc__worker1.log": "unrelated",
+    "distributed/custom_hang_collto8__worker0.log": "unrecognised",
+    "distributed/custom_oom__worker0.log": "unrecognised",
+    "distributed/custom_oom__worker1.log": "device-oom",
+    "distributed/custom_segv_osexit__worker0.log": "unrecognised",
+    "distributed/custom_sigkill__worker0.log": "unrecognised",
+    "distributed/custom_sigstop__worker0.log": "unrecognised",
+    "distributed/custom_sigstop_hb2s__worker0.log": "unrecognised",
+    "distributed/custom_sigstop_leader__worker1.log": "unrecognised",
+    "distributed/fit_ok_nofilter__worker0.log": "unrelated",
+    "distributed/fit_ok_nofilter__worker1.log": "unrelated",
+    "distributed/fit_sigkill_raise__worker0.log": "unrecognised",
+    "distributed/mirrored_oom.log": "device-oom",
+    "distributed/ray_sigkill.log": "unrecognised",
+    "distributed/sup_sigkill__attempt0_worker0.log": "unrecognised",
+    **{f"checkpoint/{path.name}": "checkpoint-failure" for path in (LOGS / "checkpoint").glob("*.log")},
+}
+
+
+def of_text(*lines: str) -> list[Evidence]:
+    return list(read_log(io.BytesIO("\n".join(lines).encode())))
+
+
+def names(evidence: list[Evidence]) -> list[str]:
+    return [diagnosis.name for diagnosis in diagnose(evidence)]
+
+
+@pytest.mark.parametrize("path", sorted(LOGS.rglob("*.log")), ids=lambda path: str(path.relative_to(LOGS)))
+def test_a_real_log_is_named_after_what_was_done_to_it(path: Path) -> None:
+    with path.open("rb") as stream:
+        found = diagnose(read_log(stream))
+    assert (found[0].name if found else None) == FIRST.get(str(path.relative_to(LOGS)))
+
+
+def test_every_expectation_has_its_log() -> None:
+    assert [name for name in FIRST if not (LOGS / name).is_file()] == []
+
+
+def test_an_oom_of_bfc_captures_what_was_asked_for_and_where() -> None:
+    (found,) = diagnose(read_log(io.BytesIO((LOGS / "oomgraph.log").read_bytes())))
+    expected = {
+        "shape": "524288,1024",
+        "dtype": "float",
+        "device": "/job:localhost/replica:0/task:0/device:GPU:0",
+        "allocator": "GPU_0_bfc",
+        "requested": "2.00GiB",
+        "requested_bytes": "2147483648",
+        "op": "Tile",
+        "limit": "512.00MiB",
+    }
+    assert dict(found.captured) == expected
+    assert [fact.line for fact in found.evidence] == [18, 66]
+
+
+def test_an_oom_of_xla_captures_the_need_of_the_step() -> None:
+    (found,) = diagnose(read_log(io.BytesIO((LOGS / "xla_oom.log").read_bytes())))
+    assert found.captured["requested"] == "1.02GiB"
+
+
+def test_the_older_wording_of_xla_gives_bytes() -> None:
+    (found,) = diagnose(of_text("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 2147483648 bytes."))
+    assert (found.name, found.captured["requested"]) == ("device-oom", "2147483648 bytes")
+
+
+NOT_A_FAILURE = (
+    "W0000 00:00:1795244960.523109    3858 bfc_allocator.cc:311] Allocator (GPU_0_bfc) ran out of memory trying to "
+    "allocate 1.02GiB with freed_by_count=0. The caller indicates that this is not a failure, but this may mean that "
+    "there could be performance gains if more memory were available."
+)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        NOT_A_FAILURE,
+        "W0000 00:00:1795244958.310310 3858 hlo_rematerialization.cc:3198] Can't reduce memory use below 583.43MiB "
+        "(611769056 bytes) by rematerialization; only reduced to 1.00GiB (1078214672 bytes)",
+        "W0000 00:00:1795237229.78 742 local_rendezvous.cc:412] Local rendezvous is aborting with status: "
+        "OUT_OF_RANGE: End of sequence",
+        "W0000 00:00:1795237229.78 742 local_rendezvous.cc:412] Local rendezvous is aborting with status: "
+        "ABORTED: Shutdown",
+        "If the cause is memory fragmentation maybe the environment variable 'TF_GPU_ALLOCATOR=cuda_malloc_async' will "
+        "improve the situation.",
+        "W tensorflow/core/framework/cpu_allocator_impl.cc:83] Allocation of 4294967296 exceeds 10% of "
+        "free system memory.",
+        "E0000 00:00:1795237218.912537 742 cuda_executor.cc:1827] Nvml call failed with 3(Not Supported).",
+        "I0000 00:00:1795236757.782001 21381 cudart_stub.cc:31] Could not find cuda drivers on your machine",
+        "Epoch 3/10",
+        "the driver killed the music",
+    ],
+    ids=lambda line: line[:40],
+)
+def test_benign_noise_is_not_reported(line: str) -> None:
+    assert names(of_text(line)) == []
+
+
+def test_the_notice_that_is_no_failure_supports_a_failure_that_follows() -> None:
+    suspicion = "E0000 cuda_dnn.cc:522] Loaded runtime CuDNN library: CUDNN_STATUS_ALLOC_FAILED"
+    (alone,), (supported,) = diagnose(of_text(suspicion)), diagnose(of_text(NOT_A_FAILURE, suspicion))
+    assert (alone.name, alone.confidence) == ("device-oom", 0.5)
+    assert supported.confidence == 0.65
+
+
+def test_a_full_disk_is_no_lack_of_memory() -> None:
+    (found,) = diagnose(read_log(io.BytesIO((LOGS / "checkpoint/disk.log").read_bytes())))
+    assert found.captured["path"].endswith(".tempstate16137585150842733677")
+
+
+def test_a_crash_of_onednn_after_a_failed_allocation_is_the_consequence_of_host_oom() -> None:
+    found = diagnose(read_log(io.BytesIO((LOGS / "crash/onednn_segv.log").read_bytes())))
+    assert [(d.name, d.role) for d in found] == [
+        ("host-oom", "cause"),
+        ("device-oom", "consequence"),
+        ("segmentation-fault", "consequence"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("returncode", "oom_kills", "expected"),
+    [
+        (0, 0, []),
+        (0, None, []),
+        (-9, 1, ["host-oom", "killed"]),
+        (-9, 0, ["killed"]),
+        (-9, None, ["killed"]),
+        (137, 2, ["host-oom", "killed"]),
+        (1, 1, ["host-oom"]),
+        (-11, 0, ["segmentation-fault"]),
+        (139, None, ["segmentation-fault"]),
+        (-6, 0, ["abort"]),
+        (-7, 0, ["fatal-signal"]),
+        (-4, 0, ["fatal-signal"]),
+        (-15, 0, []),
+        (-2, 0, []),
+        (130, 0, []),
+        (3, 0, ["unrecognised"]),
+        (-64, 0, []),
+    ],
+)
+def test_an_exit_status_is_named(returncode: int, oom_kills: int | None, expected: list[str]) -> None:
+    assert names([Evidence.of_exit(returncode, oom_kills)]) == expected
+
+
+class ResourceExhaustedError(Exception):
+    """Bears the name of TensorFlow's class."""
+
+
+class InternalError(Exception):
+    """Bears the name of TensorFlow's class."""
+
+
+OOM_MESSAGE = (
+    "Graph execution error:\n\nDetected at node Tile defined at (most recent call last):\n"
+    "OOM when allocating tensor with shape[524288,1024] and type float on /job:localhost/replica:0/task:0/device:GPU:0 "
+    "by allocator GPU_0_bfc\n\t [[{{node Tile}}]]"
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (ResourceExhaustedError(OOM_MESSAGE), ["device-oom"]),
+        (ResourceExhaustedError("Out of memory while trying to allocate 1.02GiB."), ["device-oom"]),
+        (InternalError("Failed copying input tensor: Dst tensor is not initialized."), ["device-oom"]),
+        (ResourceExhaustedError("received message larger than max"), ["unrecognised"]),
+        (MemoryError(), ["host-oom"]),
+        (OSError(12, "Cannot allocate memory"), ["host-oom"]),
+        (KeyError("learning_rat"), ["unrelated"]),
+        (ValueError(), ["unrelated"]),
+        (KeyboardInterrupt(), []),
+        (SystemExit(1), []),
+    ],
+    ids=repr,
+)
+def test_an_exception_is_named(error: BaseException, expected: list[str]) -> None:
+    assert names([Evidence.of_exception(error)]) == expected
+
+
+def test_an_exception_that_can_not_be_printed_is_still_evidence() -> None:
+    class Broken(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    assert Evidence.of_exception(Broken()).text == "Broken"
+
+
+TRACEBACK = ("Traceback (most recent call last):", '  File "train.py", line 2, in <module>')
+
+
+def test_an_ordinary_error_after_an_oom_is_its_consequence() -> None:
+    oom = Evidence.of_exception(ResourceExhaustedError(OOM_MESSAGE))
+    found = diagnose([oom, *of_text(*TRACEBACK, "KeyError: 'x'")])
+    assert [(d.name, d.role) for d in found] == [("device-oom", "cause"), ("unrelated", "consequence")]
+
+
+@pytest.mark.parametrize("went_on", [Evidence.of_progress("recovered"), Evidence("log", "Epoch 2/5", 9)])
+def test_what_the_training_outlived_did_not_end_it(went_on: Evidence) -> None:
+    oom = Evidence.of_exception(ResourceExhaustedError(OOM_MESSAGE))
+    assert names([oom, went_on, *of_text(*TRACEBACK, "KeyError: 'x'")]) == ["unrelated", "device-oom"]
+    assert names([oom, went_on, Evidence.of_exit(-9, 0)]) == ["killed", "device-oom"]
+    assert names([oom, went_on, Evidence.of_exit(3, 0)]) == ["unrecognised", "device-oom"]
+    assert names([*of_text(*TRACEBACK, "KeyError: 'x'"), went_on]) == []
+
+
+def test_an_exit_status_ranks_what_it_speaks_for_first() -> None:
+    oom = Evidence.of_exception(ResourceExhaustedError(OOM_MESSAGE))
+    assert names([oom, Evidence.of_exit(-9, 1)])[0] == "host-oom"
+
+
+def test_an_error_that_python_only_mentions_is_no_failure() -> None:
+    ignored = "Exception ignored in: <function AtomicFunction.__del__ at 0x7f>"
+    assert names(of_text(ignored, *TRACEBACK, "TypeError: 'NoneType' object is not subscriptable")) == []
+
+
+def test_an_interrupt_by_the_user_is_no_failure() -> None:
+    assert names(of_text(*TRACEBACK, "KeyboardInterrupt")) == []
+
+
+def test_a_line_of_another_thread_within_a_traceback_does_not_end_it() -> None:
+    between = "W0000 00:00:1795237229.78 742 op_kernel.cc:1858] something"
+    assert names(of_text(*TRACEBACK, between, "    x()", "KeyError: 'x'")) == ["unrelated"]
+
+
+@given(
+    st.lists(st.sampled_from([path for path in sorted(LOGS.rglob("*.log")) if path.stat().st_size < 3000]), max_size=3)
+)
+def test_diagnose_is_pure(paths: list[Path]) -> None:
+    evidence = [fact for path in paths for fact in read_log(io.BytesIO(path.read_bytes()))]
+    before = list(evidence)
+    assert diagnose(evidence) == diagnose(iter(evidence))
+    assert evidence == before
+
+
+@given(st.lists(st.builds(Evidence, st.sampled_from(["log", "exception", "exit", "progress"]), st.text())))
+def test_diagnose_never_raises(evidence: list[Evidence]) -> None:
+    diagnose(evidence)

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from oomph.journal import Event
+from oomph.recovery.account import account
+from oomph.recovery.summary import Summary, steps_repeated, summarise
+
+
+def happened(attempt: int, name: str, **data: Any) -> Event:
+    return Event(name, data, attempt=attempt)
+
+
+def undisturbed() -> list[Event]:
+    return [
+        happened(1, "attempt-started"),
+        happened(1, "fit-started", fit=0, guard="exact"),
+        happened(1, "checkpoint", bytes=2048, seconds=0.5, steps=50),
+        happened(1, "checkpoint", bytes=4096, seconds=0.5, steps=100),
+        happened(1, "fit-finished", fit=0, steps=120, micro_batch=None, device_peak_bytes=3 << 30),
+        happened(1, "attempt-ended", returncode=0, seconds=100.0, steps=120, saved=120, peak_rss_bytes=1 << 30),
+        happened(1, "decided", action="finish", exit_code=0, reason=""),
+    ]
+
+
+def killed_once(kind: str | None = "exact", guard: str = "exact") -> list[Event]:
+    events = [
+        happened(1, "attempt-started"),
+        happened(1, "fit-started", fit=0, guard=guard),
+        happened(1, "attempt-ended", returncode=-9, seconds=10.0, steps=412, saved=400),
+        happened(1, "diagnosed", fault="killed"),
+        happened(1, "decided", action="restart", reason="killed"),
+        happened(2, "attempt-started"),
+        happened(2, "fit-started", fit=0, guard=guard),
+    ]
+    if kind is not None:
+        events.append(happened(2, "resumed", fit=0, steps=400, kind=kind))
+    return [*events, happened(2, "attempt-ended", returncode=0, seconds=10.0, steps=500, saved=500)]
+
+
+def test_a_run_without_a_fault_is_told_in_one_line() -> None:
+    summary = summarise(undisturbed(), 0)
+    assert summary.steps == 120
+    assert (summary.checkpoints.count, summary.checkpoints.bytes, summary.checkpoints.share) == (2, 4096, 0.01)
+    assert account(summary, "runs/x") == [
+        "finished without a fault, 120 steps, 100 s, 2 checkpoints of 4 KiB (1.0% of the time), "
+        "peak device memory 3.0 GiB"
+    ]
+
+
+def test_a_script_that_fails_by_itself_is_told_in_one_line_with_the_next_command() -> None:
+    events = [happened(1, "attempt-started"), happened(1, "attempt-ended", returncode=3, seconds=1.0)]
+    assert account(summarise(events, 3), "runs/x") == [
+        "ended with exit code 3, 1 s; the cause: oomph explain runs/x"
+    ]
+
+
+def test_steps_repeated_are_those_between_the_checkpoint_and_the_death() -> None:
+    assert steps_repeated(killed_once()) == 12
+
+
+def test_without_a_checkpoint_all_steps_are_repeated() -> None:
+    summary = summarise(killed_once(kind=None), 0)
+    assert (summary.steps_repeated, summary.exactness) == (412, "started over")
+
+
+def test_a_death_before_the_resumed_fit_is_not_counted_twice() -> None:
+    events = killed_once()
+    before, after = events[:5], [Event(e.name, e.data, attempt=3) for e in events[5:]]
+    stillborn = [happened(2, "attempt-started"), happened(2, "attempt-ended", returncode=-11, steps=0)]
+    summary = summarise([*before, *stillborn, *after], 0)
+    assert (summary.steps_repeated, summary.restarts) == (12, 2)
+
+
+def test_the_label_is_that_of_the_worst_that_happened() -> None:
+    assert summarise(killed_once("exact"), 0).exactness == "exact"
+    assert summarise(killed_once("replayed"), 0).exactness == "replayed"
+    assert summarise(killed_once("epoch"), 0).exactness == "epoch"
+    # a guard that would divide batches inexactly has not done so here
+    assert summarise(killed_once("exact", guard="approximate"), 0).exactness == "exact"
+    recovered = happened(1, "recovered", fit=0, micro_batch=8, seconds=11.0)
+    assert summarise([*killed_once("exact", guard="approximate"), recovered], 0).exactness == "approximate"
+
+
+def test_what_was_overcome_is_told() -> None:
+    oom = [happened(1, "oom", fit=0), happened(1, "recovered", fit=0, micro_batch=8, seconds=11.0)]
+    summary = summarise([*killed_once(), *oom], 0)
+    assert summary.faults == {"device-oom": 1, "killed": 1}
+    assert (summary.recoveries, summary.restarts, summary.micro_batch) == (1, 1, 8)
+    text = "\n".join(account(summary, "runs/x"))
+    assert "device-oom once, killed once" in text
+    assert "micro-batches of 8, the same global batch, 1 restart" in text
+    assert "12 steps repeated of 500, 11 s on recovering" in text
+    assert "oomph explain runs/x" in text
+
+
+def test_giving_up_says_why() -> None:
+    events = [*killed_once(), happened(2, "decided", action="give-up", reason="killed 4 times")]
+    assert "killed 4 times" in "\n".join(account(summarise(events, 93), None))
+
+
+def test_the_document_has_a_schema_and_survives_json() -> None:
+    document = json.loads(summarise(killed_once(), 0).to_json())
+    assert document["schema"] == 1
+    assert document["faults"] == {"killed": 1}
+    assert document["checkpoints"]["count"] == 0
+
+
+def test_an_empty_journal_gives_an_empty_summary() -> None:
+    summary = summarise([], None)
+    assert isinstance(summary, Summary)
+    assert account(summary, None)
