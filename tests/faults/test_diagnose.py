@@ -149,6 +149,29 @@ def test_the_notice_that_is_no_failure_supports_a_failure_that_follows() -> None
     assert supported.confidence == 0.65
 
 
+# Wordings of versions and programs that none of the logs is from; the issue they were reported in.
+REPORTED = {
+    # github.com/tensorflow/tensorflow/issues/14231
+    "cuda_driver.cc:924] failed to allocate 1.97G (2120187392 bytes) from device: "
+    "CUDA_ERROR_OUT_OF_MEMORY": "device-oom",
+    # github.com/tensorflow/tensorflow/issues/45423
+    "Could not create cudnn handle: CUDNN_STATUS_ALLOC_FAILED": "device-oom",
+    "failed to create cublas handle: CUBLAS_STATUS_ALLOC_FAILED": "device-oom",
+    # older TensorFlow, stream_executor/cuda/cuda_driver.cc
+    "failed call to cuDevicePrimaryCtxRetain: CUDA_ERROR_OUT_OF_MEMORY: out of memory; total memory reported: "
+    "11995578368": "device-oom-other-process",
+    # github.com/nextflow-io/nextflow/issues/5932, github.com/ArjunaCluster/ArjunaUsers/issues/52
+    "slurmstepd: error: Detected 1 oom_kill event in StepId=11300781.0. Some of the step tasks": "host-oom",
+    "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=191.batch cgroup.": "host-oom",
+    "/var/spool/slurmd/job00191/slurm_script: line 28:  8156 Killed                  python3 main.py": "killed",
+}
+
+
+@pytest.mark.parametrize(("line", "expected"), REPORTED.items(), ids=lambda value: value[:40])
+def test_a_wording_from_elsewhere_is_named(line: str, expected: str) -> None:
+    assert names(of_text(line)) == [expected]
+
+
 def test_a_full_disk_is_no_lack_of_memory() -> None:
     (found,) = diagnose(read_log(io.BytesIO((LOGS / "checkpoint/disk.log").read_bytes())))
     assert found.captured["path"].endswith(".tempstate16137585150842733677")

@@ -28,9 +28,7 @@ def test_a_new_run_writes_what_is_needed_to_find_it_again(tmp_path: Path) -> Non
     assert read_record(tmp_path / "run") == RECORD
 
 
-def test_default_directories_are_unique_within_one_second(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_default_directories_are_unique_within_one_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("time.strftime", lambda form: "20261121-070039")
     runs = [RunDirectory.create_default("train", RECORD) for _ in range(3)]
@@ -86,7 +84,7 @@ def test_a_directory_with_other_things_in_it_is_left_alone(tmp_path: Path) -> No
         RunDirectory.create(tmp_path, RECORD)
     with pytest.raises(RunDirectoryError, match="is not a run of oomph"):
         RunDirectory.reopen(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir() if path.name != "lock") == ["data.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv"]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 99}', '{"schema": 1, "command": 3}'])

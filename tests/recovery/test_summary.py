@@ -51,9 +51,7 @@ def test_a_run_without_a_fault_is_told_in_one_line() -> None:
 
 def test_a_script_that_fails_by_itself_is_told_in_one_line_with_the_next_command() -> None:
     events = [happened(1, "attempt-started"), happened(1, "attempt-ended", returncode=3, seconds=1.0)]
-    assert account(summarise(events, 3), "runs/x") == [
-        "ended with exit code 3, 1 s; the cause: oomph explain runs/x"
-    ]
+    assert account(summarise(events, 3), "runs/x") == ["ended with exit code 3, 1 s; the cause: oomph explain runs/x"]
 
 
 def test_steps_repeated_are_those_between_the_checkpoint_and_the_death() -> None:
@@ -93,6 +91,18 @@ def test_what_was_overcome_is_told() -> None:
     assert "micro-batches of 8, the same global batch, 1 restart" in text
     assert "12 steps repeated of 500, 11 s on recovering" in text
     assert "oomph explain runs/x" in text
+
+
+def test_the_users_own_error_is_no_event_of_ours() -> None:
+    events = [happened(1, "attempt-started"), happened(1, "diagnosed", fault="unrelated")]
+    summary = summarise(events, 1)
+    assert summary.faults == {"unrelated": 1}
+    assert len(account(summary, "runs/x")) == 1
+
+
+def test_a_run_that_went_on_after_giving_up_did_not_give_up() -> None:
+    events = [happened(1, "decided", action="give-up", reason="x"), happened(2, "decided", action="finish")]
+    assert summarise(events, 0).gave_up == ""
 
 
 def test_giving_up_says_why() -> None:

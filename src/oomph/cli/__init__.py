@@ -15,7 +15,7 @@ from oomph import __version__
 from oomph.errors import OomphError, UsageError
 
 COMMANDS = {
-    "run": ("oomph.cli.run", "run a training script and keep it alive through GPU errors"),
+    "run": ("oomph.cli.run", "run a training script, unmodified, and keep it alive through GPU errors"),
     "explain": ("oomph.cli.explain", "name the fault in a log, an exception or a run, and say what to do"),
     "demo": ("oomph.cli.demo", "show what oomph does, on a small training, in a minute"),
 }

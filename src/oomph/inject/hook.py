@@ -7,6 +7,7 @@ them sees the order of imports it wrote. One module is watched; `keras` and `tf.
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,9 +85,7 @@ def _install(trainer: ModuleType, join: Join) -> None:
     try:
         session = join()
         if session is not None:
-            from oomph.tensorflow import intercept
-
-            intercept.install(trainer, session)
+            import_module("oomph.tensorflow.intercept").install(trainer, session)
     except Exception as error:
         if session is not None:
             session.journal.write("guard-failed", reason=f"{type(error).__name__}: {error}")

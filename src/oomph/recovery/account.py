@@ -1,9 +1,12 @@
-"""The summary of a run in words: what happened, what was done, what it cost, what to type next. Pure."""
+"""A run in words: why it starts again, and at the end what happened, was done, was paid, and is next. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from oomph.recovery.diagnosis import signal_name
+from oomph.recovery.policy import Ending
+from oomph.recovery.progress import Progress
 from oomph.recovery.summary import Summary
 
 _MEANING = {
@@ -20,6 +23,25 @@ def account(summary: Summary, run_dir: str | None) -> list[str]:
     if not summary.eventful:
         return [_one_line(summary, run_dir)]
     return [f"{head:<14} {text}" for head, text in _rows(summary, run_dir)]
+
+
+def restart_line(ending: Ending, progress: Progress | None, attempt: int) -> str:
+    """What ended the last attempt, where, and what the next one begins with."""
+    how = _how(ending)
+    if progress is None:
+        return f"the script {how}; starting attempt {attempt}"
+    place = f"at fit {progress.fit + 1}, epoch {progress.epoch + 1}, step {progress.step}"
+    steps = f"({progress.steps} steps done, {progress.saved} saved)"
+    origin = "from the last checkpoint" if progress.saved else "from the beginning"
+    return f"the script {how} {place} {steps}; starting attempt {attempt} {origin}"
+
+
+def _how(ending: Ending) -> str:
+    if ending.restart_requested:
+        return f"asked for a new process ({ending.restart_requested})"
+    name = signal_name(ending.returncode)
+    known = ending.fault not in (name, "killed")  # "killed by SIGKILL (killed)" says nothing more
+    return f"was killed by {name}" + (f" ({ending.fault})" if known else "")
 
 
 def _one_line(summary: Summary, run_dir: str | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import zipfile
 from collections.abc import Sequence
@@ -32,6 +33,13 @@ class Command:
         words = self.words[1:] if self.form == "command" else self.words
         scripts = [word for word in words if word.endswith(".py")]
         return Path((scripts or words)[0]).stem or "run"
+
+    @property
+    def shown(self) -> str:
+        """What to call it in a sentence: `train.py`, `-m package.train`, or the command line."""
+        if self.form == "command":
+            return shlex.join(self.words[1:])
+        return " ".join(self.words[:2]) if self.form == "module" else self.words[0]
 
     def argv(self, python: str) -> tuple[str, ...]:
         """The words to start, with this Python where the command does not name one itself."""

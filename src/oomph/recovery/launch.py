@@ -79,7 +79,7 @@ def _resume(request: Request, command: Command) -> RunDirectory | None:
     run = RunDirectory.reopen(path)
     if run.record.command[:1] != command.words[:1]:
         run.close()
-        raise RunDirectoryError(f"{path} is a run of {' '.join(run.record.command)}, not of {command.name}")
+        raise RunDirectoryError(f"{path} is a run of {' '.join(run.record.command)}, not of {command.shown}")
     return run
 
 

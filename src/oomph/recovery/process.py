@@ -251,14 +251,12 @@ def _start(
         if os.getppid() != parent:
             os._exit(128 + signal.SIGKILL)  # the supervisor died between fork and here
 
+    if lock_fd is not None:
+        os.set_inheritable(lock_fd, True)
     try:
-        return subprocess.Popen(
-            argv,
-            env=dict(environ),
-            stderr=stderr_fd,
-            pass_fds=() if lock_fd is None else (lock_fd,),
-            preexec_fn=prepare,
-        )
+        # close_fds=False: the script gets the descriptors that the shell gave us, as in `oomph run a.py <(zcat x)`.
+        # Ours are not inheritable.
+        return subprocess.Popen(argv, env=dict(environ), stderr=stderr_fd, preexec_fn=prepare, close_fds=False)
     except OSError as error:
         raise UsageError(f"{argv[0]} can not be started: {error.strerror}") from error
 

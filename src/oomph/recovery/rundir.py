@@ -67,11 +67,12 @@ class RunDirectory:
         try:
             path.mkdir(parents=True, exist_ok=True)
             path = path.resolve()
+            _check_not_foreign(path)
             lock_fd = _lock(path)
         except OSError as error:
             raise RunDirectoryError(f"the run directory {path} can not be written: {error.strerror}") from error
         try:
-            _check_empty(path)
+            _check_no_run(path)
             run = cls(path, record, lock_fd)
             run.update()
         except OSError as error:
@@ -154,8 +155,13 @@ def write_whole(path: Path, text: str) -> None:
     os.replace(partial, path)
 
 
-def _check_empty(path: Path) -> None:
+def _check_not_foreign(path: Path) -> None:
     """A new run starts in an empty folder: what else is in there belongs to somebody."""
+    if read_record(path) is None and any(entry.name != "lock" for entry in path.iterdir()):
+        raise RunDirectoryError(f"{path} is not empty and not a run of oomph: choose another directory")
+
+
+def _check_no_run(path: Path) -> None:
     record = read_record(path)
     if record is not None:
         what = "finished run" if record.status == FINISHED else "run"
@@ -163,8 +169,6 @@ def _check_empty(path: Path) -> None:
             f"{path} holds a {what} already: choose another directory"
             + ("" if record.status == FINISHED else f", or continue it with --resume={path}")
         )
-    if any(entry.name != "lock" for entry in path.iterdir()):
-        raise RunDirectoryError(f"{path} is not empty and not a run of oomph: choose another directory")
 
 
 def _lock(path: Path) -> int:

@@ -12,7 +12,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-_WATCHED = (*FORWARDED, signal.SIGCHLD, signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
+_WATCHED = (*FORWARDED, signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,8 @@ class Signals:
         for signum in _WATCHED:
             if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup, or a shell's `&`: the script ignores it too
                 self._old[signum] = signal.signal(signum, self._receive)
+        # Never ignored: the kernel would reap the script before its exit code is read.
+        self._old[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, self._receive)
         # Ignored, or our writing to the terminal while the script has it could stop us.
         self._old[signal.SIGTTOU] = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         return self

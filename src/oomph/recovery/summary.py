@@ -11,6 +11,8 @@ from typing import Any
 from oomph.journal import Event
 
 SCHEMA = 1
+UNRELATED = "unrelated"
+"""The fault name of a plain Python error in the user's code: no matter of oomph's."""
 _EXACTNESS = ("exact", "replayed", "approximate", "epoch", "started over")
 """From best to worst; the label of a run is the worst that happened to it."""
 
@@ -57,7 +59,7 @@ class Summary:
     @property
     def eventful(self) -> bool:
         """Whether there is more to tell than that the run has ended."""
-        return bool(self.faults or self.restarts or self.recoveries or self.gave_up)
+        return bool(set(self.faults) - {UNRELATED} or self.restarts or self.recoveries or self.gave_up)
 
     def as_document(self) -> dict[str, Any]:
         """The document of summary.json."""
@@ -74,7 +76,8 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
     endings = by.get("attempt-ended", [])
     seconds = sum(_number(event, "seconds") for event in endings)
     attempts = {event.attempt for event in by.get("attempt-started", [])}
-    gave_up = [e.data.get("reason", "") for e in by.get("decided", []) if e.data.get("action") == "give-up"]
+    decided = by.get("decided", [])
+    gave_up = decided[-1].data.get("reason") if decided and decided[-1].data.get("action") == "give-up" else ""
     return Summary(
         attempts=len(attempts),
         faults=_faults(by),
@@ -89,7 +92,7 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
         seconds_recovering=round(sum(_number(event, "seconds") for event in by.get("recovered", [])), 3),
         device_peak_bytes=_largest(by.get("fit-finished", []), "device_peak_bytes"),
         host_peak_bytes=_largest(endings, "peak_rss_bytes"),
-        gave_up=str(gave_up[-1]) if gave_up else "",
+        gave_up=str(gave_up),
         checkpoints=_checkpoints(by.get("checkpoint", []), seconds),
     )
 

@@ -14,9 +14,10 @@ import oomph
 from oomph.errors import UsageError
 from oomph.journal import Event, Journal, read_journal
 from oomph.recovery import cgroup, interpreter
-from oomph.recovery.account import account
+from oomph.recovery.account import account, restart_line
 from oomph.recovery.command import Command
-from oomph.recovery.diagnosis import Named, name_fault, signal_name
+from oomph.recovery.diagnosis import Named, signal_name
+from oomph.recovery.examination import Trail, examine, last
 from oomph.recovery.handover import Handover
 from oomph.recovery.lineage import VARIABLE as OWNER_VARIABLE
 from oomph.recovery.policy import Action, Ending, Finish, GiveUp, Ledger, Restart, decide, is_crash, record
@@ -83,8 +84,7 @@ class Supervisor:
         self._number += 1
         journal = Journal(self._run_dir, self._number, "supervisor")
         self._write(journal, "attempt-started", python=self._python, command=list(self._command.words))
-        if self._run is not None:
-            self._run.update(attempts=self._number, status="running")
+        self._note(attempts=self._number, status="running")
         kills_before = cgroup.oom_kills()
         try:
             attempt = self._start(signals, terminal)
@@ -95,7 +95,7 @@ class Supervisor:
             ended = attempt.wait()
             self._at_line_start = attempt.at_line_start
             kills = _new_kills(kills_before, cgroup.oom_kills())
-            names, ending = self._examine(ended, kills)
+            names, ending = self._examine_safely(ended, kills)
             action = decide(ending, self._ledger)
             if isinstance(action, Finish):
                 attempt.leave_rest()
@@ -108,7 +108,7 @@ class Supervisor:
         self._ledger = record(ending, action, self._ledger)
         self._record(journal, ended, ending, kills, peak_rss_bytes, names, action)
         if isinstance(action, Restart):
-            self._say_restart(ended, ending)
+            self._say(restart_line(ending, self._progress(), self._number + 1))
         return action
 
     def _start(self, signals: Signals, terminal: Terminal) -> Attempt:
@@ -140,34 +140,17 @@ class Supervisor:
         ).write(environ)
         return environ
 
-    def _examine(self, ended: Ended, kills: int | None) -> tuple[tuple[Named, ...], Ending]:
-        """What ended the attempt, by name, and all that the decision needs to know about it."""
-        events = self._events_of_attempt()
-        returncode = _through_wrapper(ended.returncode, self._command)
-        names: tuple[Named, ...] = ()
-        if returncode != 0:
-            names = name_fault(returncode, kills, ended.stderr, events)
-        progress = self._progress()
-        requested = _last(events, "restart-requested")
-        gave_up = _last(events, "gave-up")
-        died_of_it = returncode != 0 and _last(events, "uncaught-exception") is not None
-        ending = Ending(
-            returncode=returncode,
-            fault=names[0].name if names else signal_name(returncode),
-            started=self._has_started(events, progress),
-            steps=0 if progress is None else progress.steps,
-            saved=0 if progress is None else progress.saved,
-            stopped=ended.stopped,
-            restart_requested="" if requested is None else _reason(requested),
-            gave_up=_reason(gave_up) if gave_up is not None and died_of_it else "",
-        )
-        return names, ending
-
-    def _has_started(self, events: Sequence[Event], progress: Progress | None) -> bool:
-        """Without a guard, or without a directory to report in, nobody could tell: then yes."""
-        if not self._settings.guard or self._run_dir is None:
-            return True
-        return progress is not None or _last(events, "fit-started") is not None
+    def _examine_safely(self, ended: Ended, kills: int | None) -> tuple[tuple[Named, ...], Ending]:
+        """Without knowing more, the bare exit code is enough to decide upon."""
+        try:
+            trail = Trail(
+                ended.returncode, kills, ended.stderr, ended.stopped, self._events_of_attempt(), self._progress()
+            )
+            blind = not self._settings.guard or self._run_dir is None
+            return examine(trail, wrapped=self._command.form == "command", blind=blind)
+        except Exception as error:
+            self._say(f"the end of the script could not be examined: {type(error).__name__}: {error}")
+            return (), Ending(ended.returncode, signal_name(ended.returncode), stopped=ended.stopped)
 
     def _progress(self) -> Progress | None:
         """Where this attempt got to; None when it has not committed a step."""
@@ -199,7 +182,7 @@ class Supervisor:
             oom_kills=kills,
             peak_rss_bytes=peak_rss_bytes,
         )
-        if names or is_crash(ending.returncode):
+        if names or (is_crash(ending.returncode) and not ending.stopped):
             also = [{"fault": named.name, "code": named.code} for named in names[1:]]
             code = names[0].code if names else ""
             self._write(journal, "diagnosed", fault=ending.fault, code=code, also=also)
@@ -219,7 +202,7 @@ class Supervisor:
             return
         events = [e for e in read_journal(self._run_dir) if e.attempt == self._number]
         progress = self._progress()
-        if _last(events, "attempt-ended") is None:
+        if last(events, "attempt-ended") is None:
             journal = Journal(self._run_dir, self._number, "supervisor")
             seconds = max(e.time for e in events) - min(e.time for e in events) if events else 0.0
             journal.write(
@@ -232,11 +215,18 @@ class Supervisor:
             )
             journal.close()
 
+    def _note(self, **changes: Any) -> None:
+        """Bring run.json up to date; a full disk, or a folder that is gone, must not end the training."""
+        if self._run is not None:
+            try:
+                self._run.update(**changes)
+            except OSError as error:
+                self._say(f"run.json can not be written: {error.strerror}")
+
     def _close_unstarted(self, journal: Journal) -> None:
         self._write(journal, "run-ended", exit_code=UsageError.exit_code)
         journal.close()
-        if self._run is not None:
-            self._run.update(status="failed")
+        self._note(status="failed")
 
     def _end_group(self, attempt: Attempt) -> None:
         """Workers that the script left behind hold memory that its next life needs."""
@@ -252,10 +242,9 @@ class Supervisor:
         try:
             events = self._unrecorded if self._run_dir is None else read_journal(self._run_dir)
             summary = summarise(events, action.exit_code)
-            if self._run is not None:
-                status = _status(action)
-                write_whole(self._run.path / "summary.json", summary.to_json())
-                self._run.update(status=status)
+            self._note(status=_status(action))
+            if self._run_dir is not None:
+                write_whole(self._run_dir / "summary.json", summary.to_json())
             for line in account(summary, self._shown_run_dir()):
                 self._say(line)
             self._advise(events)
@@ -275,18 +264,7 @@ class Supervisor:
         python = "" if self._command.form == "command" else f" with {self._python}"
         where = "" if self._run_dir is None else f", run directory {self._shown_run_dir()}"
         again = f", attempt {self._number + 1}" if self._number else ""
-        self._say(f"running {self._command.name}{python}{where}{again}")
-
-    def _say_restart(self, ended: Ended, ending: Ending) -> None:
-        progress = self._progress()
-        what = f"the script {_ended_how(ended, ending)}"
-        if progress is None:
-            self._say(f"{what}; starting attempt {self._number + 1}")
-            return
-        place = f"at fit {progress.fit + 1}, epoch {progress.epoch + 1}, step {progress.step}"
-        steps = f"({progress.steps} steps done, {progress.saved} saved)"
-        origin = "from the last checkpoint" if progress.saved else "from the beginning"
-        self._say(f"{what} {place} {steps}; starting attempt {self._number + 1} {origin}")
+        self._say(f"running {self._command.shown}{python}{where}{again}")
 
     def _shown_run_dir(self) -> str | None:
         """As short as it can be typed."""
@@ -309,28 +287,6 @@ def _unless_called_off(action: Action, signals: Signals) -> Action:
         if arrival.signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             return Finish(128 + arrival.signum)
     return action
-
-
-def _ended_how(ended: Ended, ending: Ending) -> str:
-    if ending.restart_requested:
-        return f"asked for a new process ({ending.restart_requested})"
-    name = signal_name(ending.returncode)
-    return f"was killed by {name}" + (f" ({ending.fault})" if ending.fault != name else "")
-
-
-def _through_wrapper(returncode: int, command: Command) -> int:
-    """`-- bash -c "python train.py"`: a shell reports the death of what it started as 128 + n."""
-    if command.form == "command" and is_crash(128 - returncode):
-        return 128 - returncode
-    return returncode
-
-
-def _last(events: Sequence[Event], name: str) -> Event | None:
-    return next((event for event in reversed(events) if event.name == name), None)
-
-
-def _reason(event: Event) -> str:
-    return str(event.data.get("reason") or event.data.get("fault") or event.name)
 
 
 def _new_kills(before: int | None, after: int | None) -> int | None:

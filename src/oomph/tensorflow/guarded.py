@@ -154,10 +154,12 @@ class GuardedStep:
         if peak and (limit is None or (requested and not failure.oom.whole_step and peak + requested < limit)):
             limit = peak  # somebody else holds the rest, or it is in pieces too small: count on what was in use once
         base = memory.in_use_bytes() or 0
-        if failure.oom.whole_step:
-            base += self._accumulator_bytes()  # one XLA need is no measurement of micro-batches: add what they add
         assert failure.micro_batch is not None
-        need = requested if failure.oom.whole_step else None
+        need = None
+        if failure.oom.whole_step and requested:
+            # What XLA names is its last, largest piece: outputs and autotuning had taken the rest up to the peak.
+            need = requested + max(0, (peak or 0) - base)
+            base += self._accumulator_bytes()  # micro-batches also need these
         known = replace(self.sizing, limit_bytes=limit, base_bytes=base, can_measure=peak is not None)
         self.sizing = known.after_failure(failure.micro_batch, need)
 

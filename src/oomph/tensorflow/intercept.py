@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from oomph.errors import UnsupportedError
+from oomph.errors import CheckpointError, UnsupportedError
 from oomph.recovery.session import Session
 from oomph.tensorflow import exactness, replay
 from oomph.tensorflow.fit import Fit

@@ -4,15 +4,16 @@ Python imports the first `sitecustomize` on its path, before the script. This on
 path, and imports `sitecustomize` again: the user's or the system's own is found if there is one, and if there is
 none, the ImportError is the one that `site` expects. The script sees the sys.path and the sitecustomize of a plain
 start.
-"""
 
-from __future__ import annotations
+Any Python may come by here, since a script starts what it likes: the syntax is one that the oldest ones read.
+"""
 
 import os
 import sys
 
 
-def _load_oomph(folder: str) -> None:
+def _load_oomph(folder):
+    # type: (str) -> None
     """Import the oomph package that this file belongs to, by its place: sys.path is the script's own."""
     if "oomph" in sys.modules:
         return
@@ -23,7 +24,7 @@ def _load_oomph(folder: str) -> None:
     path = os.path.join(folder, "__init__.py")
     spec = spec_from_file_location("oomph", path, submodule_search_locations=[folder])
     if spec is None or spec.loader is None:
-        raise ImportError(f"no package in {folder}")
+        raise ImportError("no package in " + folder)
     sys.modules["oomph"] = module = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
@@ -32,7 +33,8 @@ def _load_oomph(folder: str) -> None:
         raise
 
 
-def _start_oomph(folder: str) -> None:
+def _start_oomph(folder):
+    # type: (str) -> None
     """Start oomph; whatever goes wrong, the script shall run."""
     try:
         _load_oomph(folder)
@@ -41,7 +43,7 @@ def _start_oomph(folder: str) -> None:
         start()
     except Exception as error:
         try:
-            sys.stderr.write(f"oomph: {type(error).__name__}: {error}; the script runs unguarded\n")
+            sys.stderr.write("oomph: " + type(error).__name__ + ": " + str(error) + "; the script runs unguarded\n")
         except Exception:
             pass  # no stderr to speak on
 
@@ -49,7 +51,7 @@ def _start_oomph(folder: str) -> None:
 _here = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _here]
 sys.path_importer_cache.pop(_here, None)
-if os.environ.get("OOMPH_HANDOVER"):
+if os.environ.get("OOMPH_HANDOVER") and sys.version_info >= (3, 10):
     _start_oomph(os.path.dirname(os.path.dirname(_here)))
 sys.modules.pop("sitecustomize", None)
 __import__("sitecustomize")

@@ -1,0 +1,182 @@
+"""What the guard costs when nothing goes wrong: guarded and plain Keras, interleaved in one process.
+
+    python benchmarks/overhead.py [--rounds 20] [--json]
+
+Each case trains two copies of one model, one through oomph and one through Keras as it came, in turns: an epoch of
+each per round, in alternating order. Only the time between the begin and the end of an epoch counts, as wall clock and as
+user + system CPU of the process; checkpoints are measured apart, since they are bounded to a share of the time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import platform
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras.src.backend.tensorflow import trainer
+
+from oomph.journal import Journal
+from oomph.recovery.handover import Handover
+from oomph.recovery.progress import ProgressBoard
+from oomph.recovery.session import Session
+from oomph.tensorflow import intercept
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model and a batch size, chosen so that a step takes about as long as its name says on two cores."""
+
+    name: str
+    width: int
+    layers: int
+    batch: int
+    steps: int
+    jit: bool | str = False
+    norm: bool = False
+
+
+CASES = (
+    Case("1 ms step", width=128, layers=3, batch=64, steps=400),
+    Case("1 ms step, BatchNorm + Dropout", width=96, layers=2, batch=32, steps=400, norm=True),
+    Case("1 ms step, XLA", width=128, layers=3, batch=64, steps=400, jit=True),
+    Case("10 ms step", width=1024, layers=2, batch=256, steps=60),
+    Case("10 ms step, XLA", width=1024, layers=2, batch=256, steps=60, jit=True),
+)
+
+
+class EpochClock(keras.callbacks.Callback):
+    """Wall and CPU seconds between the begin and the end of the last epoch."""
+
+    async_safe = True
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._wall, self._cpu = time.perf_counter(), time.process_time()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.wall, self.cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
+
+
+def build(case: Case) -> Any:
+    keras.utils.set_random_seed(7)
+    layers: list[Any] = [keras.Input((case.width,))]
+    for _ in range(case.layers):
+        layers.append(keras.layers.Dense(case.width, activation="relu"))
+        if case.norm:
+            layers += [keras.layers.BatchNormalization(), keras.layers.Dropout(0.1)]
+    model = keras.Sequential([*layers, keras.layers.Dense(10)])
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("adam", loss, metrics=["accuracy"], jit_compile=case.jit)
+    return model
+
+
+def data(case: Case) -> Any:
+    generator = np.random.default_rng(0)
+    x = generator.standard_normal((case.batch * case.steps, case.width)).astype("float32")
+    y = generator.integers(0, 10, case.batch * case.steps)
+    return tf.data.Dataset.from_tensor_slices((x, y)).batch(case.batch, drop_remainder=True).prefetch(2)
+
+
+class Switch:
+    """Turns the interception of Keras on and off within one process."""
+
+    def __init__(self, run_dir: Path) -> None:
+        cls, epochs = trainer.TensorFlowTrainer, trainer.TFEpochIterator
+        self._places = [(cls, "fit"), (cls, "make_train_function"), (epochs, "__init__"), (epochs, "_enumerate_iterator")]
+        self._plain = [getattr(owner, name) for owner, name in self._places]
+        handover = Handover(package="", run_dir=str(run_dir), checkpoint_seconds=1e9)
+        board = ProgressBoard(run_dir / "progress", 1)
+        session = Session(handover, Journal(run_dir, 1, "script"), True, "script", os.getpid(), board, run_dir)
+        object.__setattr__(session, "say", lambda text: None)
+        intercept.install(trainer, session)
+        self._guarded = [getattr(owner, name) for owner, name in self._places]
+
+    @contextlib.contextmanager
+    def plain(self) -> Iterator[None]:
+        self._set(self._plain)
+        try:
+            yield
+        finally:
+            self._set(self._guarded)
+
+    def _set(self, methods: list[Any]) -> None:
+        for (owner, name), method in zip(self._places, methods, strict=True):
+            setattr(owner, name, method)
+
+
+def epoch(model: Any, dataset: Any) -> EpochClock:
+    clock = EpochClock()
+    model.fit(dataset, verbose=0, callbacks=[clock])
+    return clock
+
+
+def measure(case: Case, rounds: int, switch: Switch) -> dict[str, Any]:
+    dataset = data(case)
+    plain, guarded = build(case), build(case)
+
+    def run_plain() -> EpochClock:
+        with switch.plain():
+            return epoch(plain, dataset)
+
+    run_plain(), epoch(guarded, dataset)  # tracing and compilation do not count
+    pairs = []
+    for number in range(rounds):
+        if number % 2:
+            second, first = epoch(guarded, dataset), run_plain()
+        else:
+            first, second = run_plain(), epoch(guarded, dataset)
+        pairs.append((first, second))
+    difference = max(
+        float(np.max(np.abs(np.asarray(a) - np.asarray(b)), initial=0))
+        for a, b in zip(plain.variables, guarded.variables, strict=True)
+    )
+    micro = 1e6 / case.steps
+    return {
+        "case": case.name,
+        "steps": case.steps,
+        "plain_us": round(statistics.median(p.wall for p, _ in pairs) * micro),
+        "guarded_us": round(statistics.median(g.wall for _, g in pairs) * micro),
+        "wall_ratio": round(statistics.median(g.wall / p.wall for p, g in pairs), 4),
+        "wall_added_us": round(statistics.median((g.wall - p.wall) * micro for p, g in pairs), 1),
+        "least_added_us": round((min(g.wall for _, g in pairs) - min(p.wall for p, _ in pairs)) * micro, 1),
+        "cpu_ratio": round(statistics.median(g.cpu / p.cpu for p, g in pairs), 4),
+        "weight_difference": difference,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--json", action="store_true", help="one JSON document instead of a table")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        switch = Switch(Path(folder))
+        rows = [measure(case, arguments.rounds, switch) for case in CASES]
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, TensorFlow {tf.__version__}, Keras {keras.__version__}"
+    if arguments.json:
+        print(json.dumps({"schema": 1, "machine": machine, "rounds": arguments.rounds, "rows": rows}))
+        return
+    print(f"{machine}; {arguments.rounds} interleaved pairs of epochs; medians over the pairs")
+    for row in rows:
+        print(
+            f"{row['case']:32} plain {row['plain_us']:6} us  guarded {row['guarded_us']:6} us  "
+            f"wall x{row['wall_ratio']:.3f} ({row['wall_added_us']:+.0f} us, of minima {row['least_added_us']:+.0f} us)  "
+            f"CPU x{row['cpu_ratio']:.3f}  weights differ by {row['weight_difference']:g}"
+        )
+
+
+if __name__ == "__main__":
+    main()

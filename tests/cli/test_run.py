@@ -1,0 +1,194 @@
+"""The command line of `oomph run`: what is oomph's, what is the script's, and what is said when it makes no sense."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import oomph
+from oomph import cli
+from oomph.cli import run as run_verb
+from oomph.recovery import launch as launching
+from oomph.recovery.launch import Request
+from oomph.recovery.summary import summarise
+from oomph.recovery.supervisor import Outcome
+
+LIMIT = 60
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Request]:
+    """What `oomph run` asks the library for, in place of doing it."""
+    requests: list[Request] = []
+
+    def launch(request: Request) -> Outcome:
+        requests.append(request)
+        return Outcome(7, summarise([], 7))
+
+    monkeypatch.setattr(launching, "launch", launch)
+    return requests
+
+
+def test_everything_after_the_script_is_the_scripts(asked):
+    code = cli.main(["run", "--run-dir", "d", "train.py", "--run-dir", "x", "--help", "--", "-m", ""])
+    assert code == 7
+    assert asked[0].words == ("train.py", "--run-dir", "x", "--help", "--", "-m", "")
+    assert asked[0].run_dir == "d"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["-m", "package.train", "-v"], ("-m", "package.train", "-v")),
+        (["--", "bash", "-c", "python train.py"], ("--", "bash", "-c", "python train.py")),
+        (["--json", "--", "python", "train.py", "--json"], ("--", "python", "train.py", "--json")),
+        (["--resume", "train.py"], ("train.py",)),
+        (["--python", "py", "train.py", "--python", "q"], ("train.py", "--python", "q")),
+        ([], ()),
+    ],
+)
+def test_where_the_script_begins(asked, words, expected):
+    cli.main(["run", *words])
+    assert asked[0].words == expected
+
+
+def test_every_option_arrives(asked):
+    options = ["--run-dir=d", "--resume=r", "--python", "py", "--no-guard", "--checkpoint-every=5m", "--micro-batch=8"]
+    cli.main(["run", *options, "train.py"])
+    assert asked == [
+        Request(
+            words=("train.py",),
+            run_dir="d",
+            resume="r",
+            python="py",
+            guard=False,
+            checkpoint_seconds=300.0,
+            micro_batch=8,
+        )
+    ]
+
+
+def test_the_defaults(asked):
+    cli.main(["run", "train.py"])
+    assert asked == [Request(words=("train.py",))]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("100", (100, None)), ("30s", (None, 30.0)), ("1.5m", (None, 90.0)), ("1h", (None, 3600.0))],
+)
+def test_checkpoints_every_so_many_steps_or_seconds(asked, text, expected):
+    cli.main(["run", "--checkpoint-every", text, "train.py"])
+    assert (asked[0].checkpoint_steps, asked[0].checkpoint_seconds) == expected
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--checkpoint-every", "0", "train.py"],
+        ["--checkpoint-every", "often", "train.py"],
+        ["--checkpoint-every", "1.5", "train.py"],
+        ["--micro-batch", "0", "train.py"],
+        ["--micro-batch", "many", "train.py"],
+        ["--no-such-option", "train.py"],
+        ["--run-dir"],
+    ],
+)
+def test_what_makes_no_sense_ends_with_2(asked, capfd, words):
+    assert cli.main(["run", *words]) == 2
+    assert asked == []
+    assert words[0] in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["missing.py"], "oomph: no such script: missing.py\n"),
+        (["."], "oomph: . is a directory without a __main__.py, not a script\n"),
+        (["--python", "/no/python", "train.py"], "oomph: no such Python: /no/python\n"),
+        (["--", "/no/program"], "oomph: no such command: /no/program\n"),
+        ([], "oomph: name the script to run: oomph run train.py\n"),
+        (["--run-dir", "train.py/x", "train.py"], None),
+    ],
+)
+def test_what_can_not_be_run_is_one_sentence_and_2(tmp_path, monkeypatch, capfd, words, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("print('never')")
+    assert cli.main(["run", *words]) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err == message or (message is None and err.count("\n") == 1)
+    assert not (tmp_path / ".oomph").exists()
+
+
+def test_json_is_one_document_after_the_scripts_own_output(tmp_path):
+    (tmp_path / "train.py").write_text("print('own words')")
+    result = _oomph(tmp_path, "run", "--json", "train.py")
+    own, _, document = result.stdout.partition("\n")
+    assert own == "own words"
+    summary: dict[str, Any] = json.loads(document)
+    assert (summary["schema"], summary["exit_code"], summary["attempts"]) == (1, 0, 1)
+    assert summary == json.loads(next(tmp_path.glob(".oomph/runs/*/summary.json")).read_text())
+
+
+def test_help_shows_an_example(capfd):
+    assert cli.main(["run", "--help"]) == 0
+    text = capfd.readouterr().out
+    assert "example: oomph run" in text
+    assert all(option in text for option in run_verb._WITH_VALUE)
+
+
+def test_the_command_itself(capfd):
+    assert cli.main(["--help"]) == 0
+    text = capfd.readouterr().out
+    assert [verb for verb in cli.COMMANDS if verb not in text] == []
+    assert cli.main(["--version"]) == 0
+    assert capfd.readouterr().out == f"oomph {oomph.__version__}\n"
+    assert cli.main([]) == 2
+    assert "usage" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("verb", "hint"),
+    [("rum", "did you mean run?"), ("train.py", "type oomph run train.py"), ("zzz", "there are run")],
+)
+def test_an_unknown_verb_gets_a_suggestion(capfd, verb, hint):
+    assert cli.main([verb]) == 2
+    assert hint in capfd.readouterr().err
+
+
+def test_the_summary_of_each_verb_is_that_of_its_module():
+    for module, summary in cli.COMMANDS.values():
+        if module.endswith("demo") and importlib.util.find_spec(module) is None:
+            continue
+        said = importlib.import_module(module).SUMMARY
+        assert said == summary
+
+
+def test_no_verb_is_imported_before_it_is_named(tmp_path):
+    code = "import sys, oomph.cli as c; c.main(['--help']); print([m for m in sys.modules if m.startswith('oomph.')])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=_environ(), timeout=LIMIT)
+    assert result.stdout.splitlines()[-1] == "['oomph.errors', 'oomph.cli']"
+
+
+def _environ() -> dict[str, str]:
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("OOMPH_", "PYTHON"))}
+    return {**clean, "PYTHONPATH": str(Path(oomph.__file__).parents[1])}
+
+
+def _oomph(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "oomph", *words],
+        cwd=folder,
+        env=_environ(),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+    )

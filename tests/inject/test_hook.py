@@ -1,0 +1,88 @@
+"""The import hook, with a stand-in for Keras: packages of the same names, and nothing in them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from oomph.journal import read_journal
+
+_SCRIPT = """
+import sys
+import keras.src.backend.tensorflow.trainer as trainer
+print(trainer.VALUE, type(trainer.__loader__).__name__)
+print([type(f).__name__ for f in sys.meta_path if type(f).__name__ == "TrainerFinder"])
+print("exec_module" in vars(trainer.__spec__.loader))
+"""
+
+
+@pytest.fixture
+def fake_keras(tmp_path: Path) -> Path:
+    folder = tmp_path / "keras" / "src" / "backend" / "tensorflow"
+    folder.mkdir(parents=True)
+    for parent in [folder, *list(folder.parents)[:3]]:
+        (parent / "__init__.py").write_text("")
+    (folder / "trainer.py").write_text("VALUE = 42\n")
+    return tmp_path
+
+
+def _stand_in(fake_keras: Path, body: str) -> str:
+    """A script that puts a stand-in for oomph.tensorflow.intercept in place before it imports Keras."""
+    return (
+        "import sys, types\n"
+        "package, module = types.ModuleType('oomph.tensorflow'), types.ModuleType('oomph.tensorflow.intercept')\n"
+        "def install(trainer, session):\n"
+        f"    {body}\n"
+        "module.install = install\n"
+        "package.intercept = module\n"
+        "sys.modules['oomph.tensorflow'], sys.modules['oomph.tensorflow.intercept'] = package, module\n" + _SCRIPT
+    )
+
+
+def test_the_guard_is_installed_once_the_trainer_is_imported(start, fake_keras):
+    result = start(_stand_in(fake_keras, "print('installed', trainer.VALUE, session.role, session.owner)"))
+    assert result.stdout.splitlines() == ["installed 42 script True", "42 SourceFileLoader", "[]", "False"]
+    assert result.stderr == ""
+
+
+def test_a_guard_that_fails_is_one_line_and_an_event(start, fake_keras, run_dir):
+    result = start(_stand_in(fake_keras, "raise ValueError('no such feature')"))
+    assert result.stdout.splitlines()[0] == "42 SourceFileLoader"
+    assert result.stderr == "oomph: ValueError: no such feature; the script runs unguarded\n"
+    (failed,) = [event for event in read_journal(run_dir) if event.name == "guard-failed"]
+    assert "no such feature" in failed.data["reason"]
+
+
+def test_no_guard_leaves_keras_alone(start, fake_keras):
+    result = start(_stand_in(fake_keras, "print('installed')"), guard=False)
+    assert "installed" not in result.stdout
+
+
+def test_a_trainer_that_fails_to_import_fails_as_without_oomph(start, fake_keras):
+    trainer = fake_keras / "keras" / "src" / "backend" / "tensorflow" / "trainer.py"
+    trainer.write_text("raise OSError('theirs')\n")
+    result = start("import keras.src.backend.tensorflow.trainer")
+    assert "OSError: theirs" in result.stderr
+    assert "hook.py" not in result.stderr.splitlines()[-2]
+    assert result.returncode == 1
+
+
+def test_a_script_without_keras_never_wakes_the_hook(start):
+    result = start("import sys, json; print([m for m in sys.modules if m.startswith('oomph.tensorflow')])")
+    assert json.loads(result.stdout.replace("'", '"')) == []
+
+
+def test_a_worker_joins_when_it_imports_keras(start, fake_keras, run_dir):
+    (fake_keras / "child.py").write_text(
+        _stand_in(fake_keras, "print('installed', session.role.startswith('worker'), session.board)")
+    )
+    result = start(
+        "import subprocess, sys; subprocess.run([sys.executable, 'child.py'])\n"
+        "subprocess.run([sys.executable, '-c', 'pass'])"
+    )
+    assert result.stdout.splitlines()[0] == "installed True None"
+    started = [event for event in read_journal(run_dir) if event.name == "process-started"]
+    roles = sorted(event.role.rstrip("0123456789") for event in started)
+    assert roles == ["script", "worker"]

@@ -1,0 +1,112 @@
+"""The sitecustomize that goes before the script: there is nothing that a script could notice of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import oomph
+from oomph.recovery.handover import VARIABLE
+
+_LOOK = """
+import json, sys
+print(json.dumps({"path": sys.path, "argv": sys.argv, "name": __name__, "file": __file__,
+                  "meta": [getattr(f, "__name__", type(f).__name__) for f in sys.meta_path],
+                  "site": getattr(sys.modules.get("sitecustomize"), "__file__", None)}))
+"""
+
+
+def test_the_script_sees_the_path_and_the_main_of_a_plain_start(start):
+    ours, plain = (json.loads(start(_LOOK, injected=injected).stdout) for injected in (True, False))
+    assert ours["meta"] == ["TrainerFinder", *plain["meta"]]
+    assert [entry for entry in ours["path"] if "inject" in entry] == []
+    assert ours["path"] == plain["path"]
+    assert (ours["name"], ours["site"]) == (plain["name"], plain["site"])
+
+
+def test_oomph_is_not_to_be_found_on_the_path_of_the_script(start):
+    probe = "import sys; del sys.modules['oomph']\ntry: import oomph\nexcept ImportError: print('none')\n"
+    if start(probe.replace("del sys.modules['oomph']", "pass"), injected=False).stdout == "none\n":
+        assert start(probe).stdout == "none\n"
+
+
+def test_the_users_own_sitecustomize_runs_and_is_the_one_in_sys_modules(start, tmp_path):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "sitecustomize.py").write_text("import sys; sys.own = 'ran'\n")
+    result = start(
+        "import sys, sitecustomize; print(sys.own, sitecustomize.__file__)", PYTHONPATH=str(tmp_path / "own")
+    )
+    assert result.stdout == f"ran {tmp_path / 'own' / 'sitecustomize.py'}\n"
+
+
+def test_a_broken_sitecustomize_of_the_user_fails_as_it_does_without_oomph(start, tmp_path):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "sitecustomize.py").write_text("raise RuntimeError('theirs')\n")
+    ours, plain = (
+        start("print('on')", injected=injected, PYTHONPATH=str(tmp_path / "own")) for injected in (True, False)
+    )
+    assert "theirs" in plain.stderr
+    assert (ours.stdout, ours.stderr) == (plain.stdout, plain.stderr)
+
+
+def test_without_a_handover_nothing_is_loaded(tmp_path):
+    site = Path(oomph.__file__).parent / "inject" / "site"
+    environ = {k: v for k, v in os.environ.items() if k != VARIABLE} | {"PYTHONPATH": str(site)}
+    code = "import sys; print('oomph' in sys.modules, any('inject' in p for p in sys.path))"
+    result = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=60)
+    assert (result.stdout, result.stderr) == ("False False\n", "")
+
+
+def test_a_handover_that_can_not_be_read_leaves_the_script_alone(tmp_path):
+    site = Path(oomph.__file__).parent / "inject" / "site"
+    for text in ("{", "[]", '{"unknown": 1}', "3"):
+        environ = dict(os.environ, PYTHONPATH=str(site), **{VARIABLE: text})
+        result = subprocess.run(
+            [sys.executable, "-c", "print('on')"], env=environ, capture_output=True, text=True, timeout=60
+        )
+        assert (result.stdout, result.stderr, result.returncode) == ("on\n", "", 0)
+
+
+def test_a_broken_oomph_costs_one_line_and_the_script_runs(tmp_path):
+    package = tmp_path / "oomph"
+    site = package / "inject" / "site"
+    shutil.copytree(Path(oomph.__file__).parent / "inject" / "site", site)
+    (package / "__init__.py").write_text("raise RuntimeError('broken')\n")
+    environ = dict(os.environ, PYTHONPATH=str(site), **{VARIABLE: "{}"})
+    result = subprocess.run(
+        [sys.executable, "-c", "print('on')"], env=environ, capture_output=True, text=True, timeout=60
+    )
+    assert result.stdout == "on\n"
+    assert result.stderr == "oomph: RuntimeError: broken; the script runs unguarded\n"
+
+
+def test_a_run_directory_that_is_gone_leaves_the_script_alone(start, run_dir):
+    shutil.rmtree(run_dir)
+    run_dir.write_text("a file")
+    result = start("print('on')")
+    assert (result.stdout, result.stderr, result.returncode) == ("on\n", "", 0)
+
+
+def test_isolated_python_runs_without_oomph(start):
+    for flag in ("-I", "-E", "-S"):
+        result = start("import sys; print('oomph' in sys.modules)", flag)
+        assert result.stdout == ("False\n" if flag != "-S" else result.stdout)
+        assert result.returncode == 0
+
+
+def test_start_up_imports_nothing_heavy(start):
+    result = start("import sys; print(*sys.modules)")
+    loaded = set(result.stdout.split())
+    heavy = ("tensorflow", "keras", "numpy", "importlib.metadata", "asyncio", "subprocess", "logging", "psutil")
+    assert not loaded & set(heavy)
+
+
+def test_an_old_python_below_the_script_is_left_alone():
+    source = (Path(oomph.__file__).parent / "inject" / "site" / "sitecustomize.py").read_text()
+    assert "version_info >= (3, 10)" in source
+    for modern in (' f"', " match ", ":=", "->  None", "from __future__"):
+        assert modern not in source
