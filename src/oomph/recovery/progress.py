@@ -49,9 +49,7 @@ class ProgressBoard:
 
     def write(self, fit: int, epoch: int, step: int, steps: int, saved: int) -> None:
         """Say where the process is now."""
-        _LAYOUT.pack_into(
-            self._map, 0, _MAGIC, self._attempt, fit, epoch, step, steps, saved, time.monotonic_ns()
-        )
+        _LAYOUT.pack_into(self._map, 0, _MAGIC, self._attempt, fit, epoch, step, steps, saved, time.monotonic_ns())
 
 
 def read_progress(path: Path) -> Progress | None:

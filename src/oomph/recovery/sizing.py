@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-USABLE = 0.9
+USABLE = 0.85
 """Share of the limit a prediction may use: the rest is for fragmentation and for what runs beside the step."""
 _PROBE_DIVISOR = 32
 _RETREAT = 0.6
@@ -53,7 +53,9 @@ class Sizing:
     @property
     def wants_measurement(self) -> bool:
         """Whether the next micro-batch is a probe whose peak is to be measured."""
-        return self.chosen is None and self.can_measure and self.failed_need_bytes is None and len(self.measured) < 2
+        if self.chosen is not None or self.failed is None or not self.can_measure or self.failed_need_bytes is not None:
+            return False
+        return len(self.measured) < 2 and self._probe() not in dict(self.measured)
 
     def next_size(self, batch: int) -> int | None:
         """The micro-batch to try for a batch of `batch` samples; None when even one sample did not fit."""

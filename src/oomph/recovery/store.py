@@ -1,8 +1,8 @@
 """CheckpointStore: states on disk, written whole or not at all, verified before they are used. Standard library only.
 
-A checkpoint is a folder: `manifest.json` (what it is, and the table of its tensors), `tensors.bin` (their bytes, one after
-the other), any files of the input pipeline, and `SHA256SUMS` over all of them in the format of `sha256sum -c`. It is written
-under a temporary name, flushed to the disk, and renamed; nothing in it is ever unpickled.
+A checkpoint is a folder: `manifest.json` (what it is, and the table of its tensors), `tensors.bin` (their bytes, one
+after the other), any files of the input pipeline, and `SHA256SUMS` over all of them in the format of `sha256sum -c`. It
+is written under a temporary name, flushed to the disk, and renamed; nothing in it is ever unpickled.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Keras' own graph applies each gradient as soon as it exists, so a step that runs out of memory in its backward
 pass has already changed the last layers. While a step is traced, `apply` of that one optimizer object is replaced:
 either by the same apply behind a barrier (no assignment before every gradient exists), or by a collector that only
-adds the gradients up. The user's train step stays as it is.
+hands the gradients out. The user's train step stays as it is.
 """
 
 from __future__ import annotations
@@ -52,14 +52,12 @@ def behind_barrier(optimizer: Any, commits: tf.Variable) -> Apply:
     return apply
 
 
-def into_accumulators(optimizer: Any, accumulators: Accumulators, weight: tf.Tensor) -> Apply:
-    """An apply that assigns nothing but the accumulators: `weight` times each gradient is added up."""
+def into_list(optimizer: Any, gradients: list[Any], variables: list[Any]) -> Apply:
+    """An apply that assigns nothing: the gradients and the variables they belong to end up in the two lists."""
 
     def apply(grads: Gradients, trainable_variables: Any = None) -> None:
-        grads = list(grads)
-        if trainable_variables is None:
-            trainable_variables = optimizer._trainable_variables
-        accumulators.add(grads, list(trainable_variables), weight)
+        gradients[:] = list(grads)
+        variables[:] = list(optimizer._trainable_variables if trainable_variables is None else trainable_variables)
 
     return apply
 

@@ -33,6 +33,21 @@ def part_of(batch: Any, start: int, stop: int) -> Any:
         return tf.nest.map_structure(lambda part: None if part is None else _slice(part, start, stop), batch)
 
 
+def as_tensors(batch: Any) -> Any:
+    """A batch of arrays, as Python iterators give it, as eager tensors."""
+    return tf.nest.map_structure(lambda part: None if part is None else tf.convert_to_tensor(part), batch)
+
+
+def kind_of(batch: Any, with_size: bool = False) -> Any:
+    """What a traced step depends on: the types, dtypes and shapes of a batch, without its size unless asked for."""
+    first = 0 if with_size else 1
+
+    def kind(part: Any) -> Any:
+        return None if part is None else (type(part).__name__, part.dtype.name, tuple(part.shape)[first:])
+
+    return tf.nest.map_structure(kind, batch)
+
+
 def without_optionals(batch: Any) -> Any:
     """Keras marks an absent entry of a data structure with an empty Optional; the train step expects None there."""
     return tf.nest.map_structure(lambda part: None if isinstance(part, tf.experimental.Optional) else part, batch)

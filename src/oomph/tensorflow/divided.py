@@ -6,23 +6,33 @@ from typing import Any
 
 import tensorflow as tf
 
-from oomph.tensorflow.barrier import Accumulators, apply_replaced_by, into_accumulators
+from oomph.tensorflow.barrier import Accumulators, apply_replaced_by, into_list
+from oomph.tensorflow.written import Slot
 
 
 class DividedStep:
     """The compiled parts of a divided step. Nothing but accumulators and small state changes before `commit`.
 
+    Only the gradients of a part are compiled by XLA, when the model is; adding them up is not. A step compiled by XLA
+    loses the buffers of the variables it writes when it runs out of memory (see `whole.py`), and the sums must survive.
+
     Args:
-        model: a compiled Keras model whose optimizer is built.
+        model: a compiled Keras model.
         commits: the variable that counts commits; it moves before the first assignment.
     """
 
     def __init__(self, model: Any, commits: tf.Variable) -> None:
         self._model, self._commits = model, commits
         self._sums = Accumulators()
-        options = {"reduce_retracing": True, "jit_compile": model.jit_compile}
-        self._add = tf.function(tf.autograph.experimental.do_not_convert(self._add_part), **options)
-        self._commit = tf.function(tf.autograph.experimental.do_not_convert(self._apply_sums), **options)
+        self._variables: list[Any] = []
+        self._gradients = _compiled(self._gradients_of, jit_compile=model.jit_compile)
+        self._add = _compiled(self._add_part)
+        self._commit = _compiled(self._apply_sums, jit_compile=model.jit_compile)
+
+    def extra_bytes(self) -> int:
+        """What dividing takes on the device besides the parts: the sums, unless they exist, and a part's gradients."""
+        weights = sum(Slot.of(variable).nbytes for variable in self._model.trainable_variables)
+        return weights if self._sums.targets else 2 * weights
 
     def start(self) -> None:
         """Forget the gradients of an earlier, unfinished step."""
@@ -38,12 +48,25 @@ class DividedStep:
         """Apply the sum of the gradients, once."""
         self._commit()
 
+    def _gradients_of(self, part: Any) -> Any:
+        gradients: list[Any] = []
+        optimizer = self._model.optimizer
+        with apply_replaced_by(optimizer, into_list(optimizer, gradients, self._variables)):
+            logs = self._model.distribute_strategy.run(self._model.train_step, args=(part,))
+        return logs, gradients
+
     def _add_part(self, part: Any, weight: tf.Tensor) -> Any:
-        with apply_replaced_by(self._model.optimizer, into_accumulators(self._model.optimizer, self._sums, weight)):
-            return self._model.distribute_strategy.run(self._model.train_step, args=(part,))
+        logs, gradients = self._gradients(part)
+        self._sums.add(gradients, self._variables, weight)
+        return logs
 
     def _apply_sums(self) -> None:
         started = self._commits.assign_add(1, read_value=False)
         with tf.control_dependencies([started]):
             gradients = [None if g is None else tf.identity(g) for g in self._sums.gradients()]
             self._model.optimizer.apply(gradients, self._sums.targets)
+
+
+def _compiled(function: Any, jit_compile: Any = None) -> Any:
+    untouched = tf.autograph.experimental.do_not_convert(function)
+    return tf.function(untouched, reduce_retracing=True, jit_compile=jit_compile)

@@ -1,4 +1,4 @@
-"""TensorFlow's exceptions, translated into our values. The only place that reads the wording of its errors in process."""
+"""TensorFlow's exceptions, translated into our values: the only place that reads their wording in process."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import Any
 
 import tensorflow as tf
 
-# "OOM when allocating tensor with shape[8192,512] and type float on /job:localhost/.../device:GPU:0 by allocator GPU_0_bfc"
+# "OOM when allocating tensor with shape[8192,512] and type float on /job:.../device:GPU:0 by allocator GPU_0_bfc"
 _BFC = re.compile(r"OOM when allocating tensor with shape ?\[([\d,]*)\] and type (\w+) on (\S+) by allocator (\S+)")
-# "Out of memory while trying to allocate 1.02GiB. [tf-allocator-allocation-error='']"  (XLA; older: "... 2147483648 bytes")
+# "Out of memory while trying to allocate 1.02GiB. [tf-allocator-allocation-error='']" (XLA; older: "... N bytes")
 _XLA = re.compile(r"[Oo]ut of memory while trying to allocate ([\d.]+) ?([KMGT]?i?B|bytes)")
 # A host to device copy that found no memory (tensorflow/core/common_runtime/gpu/gpu_util.cc)
 _COPY = "Dst tensor is not initialized"
 _DEVICE = ("failed to allocate", "CUDA_ERROR_OUT_OF_MEMORY", "ran out of memory")
+# Libraries that failed to allocate, or XLA whose autotuner found no kernel because none could allocate its buffers
+_DISGUISES = ("CUDNN_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_ALLOC_FAILED", "Autotuning failed for HLO")
 _UNITS = {"B": 1, "bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 
@@ -25,7 +27,9 @@ class OutOfMemory:
     line: str
     requested_bytes: int | None
     whole_step: bool
-    """Whether the amount is the need of the whole compiled step (XLA) and not of one tensor."""
+    """Whether the amount is a need of the whole compiled step (XLA) and not of one tensor."""
+    disguised: bool = False
+    """Whether the wording speaks of something else: an OOM only if the allocator was nearly full."""
 
 
 def as_out_of_memory(error: BaseException) -> OutOfMemory | None:
@@ -43,6 +47,9 @@ def as_out_of_memory(error: BaseException) -> OutOfMemory | None:
                 return OutOfMemory(_line(text, text.index(marker)), None, whole_step=False)
     if isinstance(error, tf.errors.InternalError) and _COPY in text:
         return OutOfMemory(_line(text, text.index(_COPY)), None, whole_step=False)
+    for marker in _DISGUISES:
+        if marker in text:
+            return OutOfMemory(_line(text, text.index(marker)), None, whole_step=False, disguised=True)
     return None
 
 

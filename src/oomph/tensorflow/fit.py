@@ -164,10 +164,11 @@ class Fit:
             f"{recovery.micro_batch} ({self.promise.kind})"
         )
 
-    def not_recoverable(self, failure: Failure, reason: str) -> NoReturn:
+    def not_recoverable(self, error: BaseException, phase: str, reason: str, micro_batch: int | None) -> NoReturn:
         """Back to the checkpoint where that can help; otherwise the user's own error."""
-        can_restart = failure.phase in ("commit", "input")
-        self._fits.go_back_or_give_up(failure, reason, can_restart)
+        if micro_batch is not None:
+            self._fits.remember_micro_batch(self.identity.ordinal, micro_batch)
+        self._fits.go_back_or_give_up(error, reason, can_restart=phase in ("commit", "input"))
 
     def guard_broken(self, error: BaseException) -> None:
         """The guard can not be built for this model: the fit goes on as plain Keras."""
@@ -267,7 +268,7 @@ class Fit:
             seconds=round(seconds, 3),
         )  # fmt: skip
         self._fits.say(
-            f"resumed fit at {self.identity.site} at epoch {at.epoch + 1}, step {at.step + 1} ({kind}) in {seconds:.1f} s"
+            f"resumed fit at {self.identity.site} at epoch {at.epoch + 1}, step {at.step + 1} ({kind}), {seconds:.1f} s"
         )
         self._write_board()
 

@@ -15,7 +15,6 @@ from oomph.journal import Journal
 from oomph.recovery.interval import Interval
 from oomph.recovery.session import Session
 from oomph.recovery.store import Checkpoint, CheckpointStore
-from oomph.tensorflow.step import Failure
 
 RESTART_EXIT_CODE = 75
 
@@ -42,9 +41,7 @@ class Fits:
         if os.getpid() != self.session.pid:
             role = f"worker{os.getpid()}"
             journal = Journal(self.session.run_dir, self.session.handover.attempt, role)
-            self.session = replace(
-                self.session, owner=False, role=role, pid=os.getpid(), board=None, journal=journal
-            )
+            self.session = replace(self.session, owner=False, role=role, pid=os.getpid(), board=None, journal=journal)
             self._store = None
         return self.session
 
@@ -129,7 +126,7 @@ class Fits:
 
     # -- when a step can not be repaired here ---------------------------------------------------------------------
 
-    def go_back_or_give_up(self, failure: Failure, reason: str, can_restart: bool) -> NoReturn:
+    def go_back_or_give_up(self, error: BaseException, reason: str, can_restart: bool) -> NoReturn:
         """End the process so that the supervisor restarts it from the checkpoint; else the user's own error goes on."""
         if can_restart and self.own_session().is_owner_now():
             self.note("restart-requested", fault="device-oom", reason=reason)
@@ -138,7 +135,7 @@ class Fits:
             sys.stderr.flush()
             os._exit(RESTART_EXIT_CODE)  # the weights are half updated: nothing of this process may be saved
         self.note("gave-up", fault="device-oom", reason=reason)
-        raise failure.error
+        raise error
 
     def _refused(self, name: str, reason: str) -> None:
         self.session.journal.write("checkpoint-refused", name=name, reason=reason)

@@ -201,8 +201,8 @@ class _Unwatched:
         )  # fmt: skip
         self._fits.say(f"recovered: batch {recovery.batch} goes on as micro-batches of {recovery.micro_batch}")
 
-    def not_recoverable(self, failure: Failure, reason: str) -> NoReturn:
-        self._fits.go_back_or_give_up(failure, reason, can_restart=False)
+    def not_recoverable(self, error: BaseException, phase: str, reason: str, micro_batch: int | None) -> NoReturn:
+        self._fits.go_back_or_give_up(error, reason, can_restart=False)
 
     def guard_broken(self, error: BaseException) -> None:
         self._fits.note("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])

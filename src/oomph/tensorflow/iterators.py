@@ -1,7 +1,8 @@
 """Where a tf.data iterator stands: saved and restored exactly when it can be, otherwise skipped to.
 
-TensorFlow saves an iterator with everything in its buffers (shuffle, prefetch). Pipelines with a Python generator or other state
-outside the graph refuse; for those the number of batches taken is kept, and a resumed fit takes that many again.
+TensorFlow saves an iterator with everything in its buffers (shuffle, prefetch). Pipelines with a Python generator or
+other state outside the graph refuse; for those the number of batches taken is kept, and a resumed fit takes that many
+again.
 """
 
 from __future__ import annotations

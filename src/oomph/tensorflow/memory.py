@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
+_NEARLY_FULL = 0.7
+
 
 @dataclass(frozen=True)
 class DeviceMemory:
@@ -37,6 +39,11 @@ class DeviceMemory:
             tf.config.experimental.reset_memory_stats(self.device)
         except (ValueError, tf.errors.OpError):
             pass  # an allocator without statistics
+
+    def was_nearly_full(self) -> bool:
+        """Whether most of the limit has been in use since the last `reset_peak`: evidence for a disguised error."""
+        peak = self.peak_bytes()
+        return bool(peak and self.limit_bytes and peak >= _NEARLY_FULL * self.limit_bytes)
 
     def _reading(self, which: str) -> int | None:
         try:

@@ -69,7 +69,8 @@ def _history(fit: Fit, epochs: Any, checkpoint: Checkpoint) -> Any:
     import keras
 
     history = keras.callbacks.History()
-    history.set_params({"verbose": fit.arguments["verbose"], "epochs": fit.arguments["epochs"], "steps": epochs.num_batches})
+    params = {name: fit.arguments[name] for name in ("verbose", "epochs")}
+    history.set_params({**params, "steps": epochs.num_batches})
     history.set_model(fit.model)
     callbacks.restore_history(history, checkpoint.meta["history"])
     fit.model.history = history

@@ -45,20 +45,23 @@ class _Area:
 
 
 class Hold:
-    """What one compiled step function holds: its batch (on the host, where tf.data made it) and its small state."""
+    """What one compiled step function holds while it runs.
 
-    def __init__(self, batch_dtypes: Sequence[tf.DType], state: Sequence[Slot]) -> None:
-        by_device: dict[str, list[Slot]] = defaultdict(list)
-        for slot in state:
-            by_device[slot.device].append(slot)
-        self._state = list(by_device.values())
+    Args:
+        batch_dtypes: of the tensors of its batch, which stays on the host, where tf.data made it.
+        state: variables to be rolled back when the step fails.
+        pinned: variables whose buffers must stay alive when the step fails (see `guarded.py` on XLA).
+    """
+
+    def __init__(self, batch_dtypes: Sequence[tf.DType], state: Sequence[Slot], pinned: Sequence[Slot] = ()) -> None:
         self._batch_area = _Area(_HOST, batch_dtypes) if batch_dtypes else None
-        self._state_areas = [_Area(device, [s.dtype for s in slots]) for device, slots in by_device.items()]
+        self._state = _areas_of(state)
+        self._pinned = _areas_of(pinned)
 
     def put(self, batch: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Hold the batch and the state; the returned tensors are the batch, usable only once both are held."""
         with tf.control_dependencies(list(batch)):  # at the end of the data nothing may stay behind
-            held = [area.put([s.read() for s in slots]) for area, slots in self._areas_with_state()]
+            held = [area.put([slot.read() for slot in slots]) for area, slots in [*self._state, *self._pinned]]
         if self._batch_area is not None:
             held.append(self._batch_area.put(batch))
         with tf.control_dependencies(held):
@@ -66,8 +69,8 @@ class Hold:
 
     def clear(self) -> list[tf.Operation]:
         """Let go of everything held."""
-        areas = [*self._state_areas, *([self._batch_area] if self._batch_area else [])]
-        return [area.clear() for area in areas]
+        areas = [area for area, _ in [*self._state, *self._pinned]]
+        return [area.clear() for area in [*areas, *([self._batch_area] if self._batch_area else [])]]
 
     def take_batch(self) -> list[tf.Tensor] | None:
         """The batch of the failed step; None when the step failed before it had one."""
@@ -75,12 +78,17 @@ class Hold:
 
     def roll_back(self) -> None:
         """Give the small state the values it had before the failed step."""
-        for area, slots in self._areas_with_state():
+        for area, slots in self._state:
             for slot, value in zip(slots, area.take() or [], strict=False):
                 slot.assign(value)
 
-    def _areas_with_state(self) -> list[tuple[_Area, list[Slot]]]:
-        return list(zip(self._state_areas, self._state, strict=True))
+
+def _areas_of(slots: Sequence[Slot]) -> list[tuple[_Area, list[Slot]]]:
+    """One staging area for each device that a slot lives on, with its slots."""
+    by_device: dict[str, list[Slot]] = defaultdict(list)
+    for slot in slots:
+        by_device[slot.device].append(slot)
+    return [(_Area(device, [slot.dtype for slot in group]), group) for device, group in by_device.items()]
 
 
 def _identity_where_it_is(tensor: Any) -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""What `model.train_function` becomes under oomph, and the values it reports: the protocol between a step and its fit."""
+"""What `model.train_function` becomes under oomph, and what it reports: the protocol between a step and its fit."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class StepWatch(Protocol):
 
     def recovered(self, recovery: Recovery) -> None: ...
 
-    def not_recoverable(self, failure: Failure, reason: str) -> NoReturn:
-        """Ends the process for a restart, or raises the user's own error."""
+    def not_recoverable(self, error: BaseException, phase: str, reason: str, micro_batch: int | None) -> NoReturn:
+        """Ends the process for a restart with that micro-batch, or raises the user's own error."""
         ...
 
     def guard_broken(self, error: BaseException) -> None: ...

@@ -30,6 +30,12 @@ class Slot:
         value = tensorflow_variable(variable)
         return cls(value.handle, value.dtype, value.device)
 
+    @property
+    def nbytes(self) -> int:
+        """The size of its value in bytes."""
+        shape = tf.TensorShape(self.handle._handle_data.shape_and_type[0].shape)
+        return int(self.dtype.size) * int(shape.num_elements() or 0)
+
     def read(self) -> tf.Tensor:
         """The value; in a graph, a read that is ordered before later writes of the same variable."""
         with tf.device(self.device):

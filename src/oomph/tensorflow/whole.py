@@ -1,0 +1,200 @@
+"""The whole batch in one compiled step, held so that a failure before its commit costs nothing.
+
+XLA needs one thing more. TensorFlow donates the buffer of every variable that a compiled step updates to XLA, and when
+the execution then fails for want of memory, the buffer is freed although the variable still points to it: the weights
+turn into whatever is allocated next, without a word (TensorFlow 2.21; `PopulateInputs` in
+tensorflow/compiler/jit/xla_launch_util.cc; shown in tests/tensorflow/test_xla_donation.py). A buffer with a second
+reference is not donated. So the first step of a compiled form, the one that may turn out not to fit, holds its variables
+too; later ones do not, and an out-of-memory error in them goes back to the checkpoint.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.tensorflow import batches
+from oomph.tensorflow.barrier import apply_replaced_by, behind_barrier
+from oomph.tensorflow.errors import OutOfMemory, as_out_of_memory
+from oomph.tensorflow.memory import DeviceMemory
+from oomph.tensorflow.staging import Hold
+from oomph.tensorflow.written import Slot, SmallState, written_slots
+
+_END_OF_DATA = (StopIteration, tf.errors.OutOfRangeError)
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A step that ran out of memory. In the compute phase everything is as it was before it."""
+
+    oom: OutOfMemory
+    error: BaseException
+    phase: str
+    """"compute": nothing was assigned; "commit": something may have been; "input": it never had its batch."""
+    batch: Any = None
+
+
+class WholeStep:
+    """The user's train step on whole batches, with its commit behind a barrier."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self.pins = bool(model.jit_compile)
+        """Whether XLA compiles the step, so that its first run has to hold weights and slots."""
+        self.commits = tf.Variable(0, dtype=tf.int64, trainable=False)
+        """Counts commits; it moves before the first assignment of each."""
+        self.committed = 0
+        """The value of `commits` after the last complete step."""
+        self._forms: dict[str, _Form] = {}
+        self._states: dict[str, SmallState] = {}
+        self._proven: set[str] = set()
+        untouched = tf.autograph.experimental.do_not_convert(self._step)
+        self._one = tf.function(untouched, reduce_retracing=True, jit_compile=model.jit_compile)
+
+    def prepare(self, iterator: Any) -> None:
+        """Trace the step for this kind of iterator, once: afterwards every variable exists. Takes no data."""
+        key = str(iterator.element_spec)
+        if key not in self._forms:
+            self._forms[key] = self._form_of(iterator)
+
+    def run(self, iterator: Any) -> Any:
+        """Take one batch and train on it; returns Keras' logs, or Failed. Raises at the end of the data."""
+        form = self._forms[str(iterator.element_spec)]
+        try:
+            outcome = attempt(lambda: form.run(iterator), _END_OF_DATA)
+        except _END_OF_DATA:
+            raise
+        except BaseException:
+            form.hold.clear()
+            raise
+        if isinstance(outcome, Failed):
+            outcome = self._taken_back(form, outcome)
+        elif not form.proven:
+            form.proven, form.hold, form.run = True, *form.without_pins()
+        return outcome
+
+    def run_held(self, batch: Any, pinned: bool = True) -> Any:
+        """Train on a batch that Python holds; returns Keras' logs, or Failed.
+
+        Args:
+            batch: a nest of eager tensors.
+            pinned: False to run under XLA without holding the weights, at the risk of a failure in the commit phase.
+        """
+        state = self.state_of(batch)
+        key = str(batches.kind_of(batch, with_size=True))
+        unsafe = self.pins and (key in self._proven or not pinned)
+        pins = [] if unsafe or not self.pins else [slot.read() for slot in self.committed_slots()]
+        before = state.snapshot()
+        outcome = attempt(lambda: self._one(batch))
+        del pins
+        if not isinstance(outcome, Failed):
+            self._proven.add(key)
+            return outcome
+        phase = "commit" if unsafe or self.commit_has_begun() else "compute"
+        if phase == "compute":
+            state.restore(before)
+        return Failed(outcome.oom, outcome.error, phase, batch)
+
+    def state_of(self, batch: Any) -> SmallState:
+        """The small state of the step for an eager batch, traced if this kind of batch is new."""
+        key = str(batches.kind_of(batch))
+        if key not in self._states:
+            self._states[key] = SmallState(self._small_state(self._one.get_concrete_function(batch)))
+        return self._states[key]
+
+    def small_state(self) -> list[Slot]:
+        """What the step writes besides weights and slots, for every kind of iterator traced so far."""
+        return [slot for form in self._forms.values() for slot in form.state]
+
+    def committed_slots(self) -> list[Slot]:
+        """What only a commit writes: weights, the optimizer's variables, and the counter of commits."""
+        model = self._model
+        return [Slot.of(v) for v in [*model.trainable_variables, *model.optimizer.variables, self.commits]]
+
+    def commit_has_begun(self) -> bool:
+        """After a failed step: whether assigning had begun. Not to be asked after XLA failed without pins."""
+        return int(self.commits.numpy()) != self.committed
+
+    def _step(self, batch: Any) -> Any:
+        with apply_replaced_by(self._model.optimizer, behind_barrier(self._model.optimizer, self.commits)):
+            return self._model.distribute_strategy.run(self._model.train_step, args=(batch,))
+
+    def _small_state(self, concrete: Any) -> list[Slot]:
+        model = self._model
+        return written_slots(concrete, [*model.trainable_variables, *model.optimizer.variables, self.commits])
+
+    def _form_of(self, iterator: Any) -> _Form:
+        spec = batches.without_optionals(iterator.element_spec)
+        state = self._small_state(self._one.get_concrete_function(spec))
+        pinned = self.committed_slots() if self.pins else []
+        return _Form(self._one, iterator, spec, state, pinned)
+
+    def _taken_back(self, form: _Form, outcome: Failed) -> Failed:
+        batch = form.batch_held()
+        unsafe = self.pins and form.proven
+        phase = "input" if batch is None else "commit" if unsafe or self.commit_has_begun() else "compute"
+        if phase == "compute":
+            form.hold.roll_back()
+        form.hold.clear()
+        return Failed(outcome.oom, outcome.error, phase, batch)
+
+
+class _Form:
+    """The step compiled for one kind of tf.data iterator."""
+
+    def __init__(self, one: Any, iterator: Any, spec: Any, state: list[Slot], pinned: list[Slot]) -> None:
+        self._one, self._spec, self.state = one, spec, state
+        self._iterator_spec = iterator._type_spec
+        self.proven = not pinned
+        """Whether it has fitted once, or needs no proof."""
+        self.hold, self.run = self._compiled(pinned)
+
+    def without_pins(self) -> tuple[Hold, Callable[[Any], Any]]:
+        """The same step that holds only its batch and the small state."""
+        return self._compiled([])
+
+    def batch_held(self) -> Any:
+        """The batch of the failed step, or None when the step failed before it had one."""
+        tensors = self.hold.take_batch()
+        return None if tensors is None else batches.with_tensors(self._spec, tensors)
+
+    def _compiled(self, pinned: list[Slot]) -> tuple[Hold, Callable[[Any], Any]]:
+        one = self._one
+        hold = Hold([leaf.dtype for leaf in batches.tensors_of(self._spec)], self.state, pinned)
+
+        def whole(iterator: Any) -> Any:
+            batch = batches.without_optionals(iterator.get_next())
+            held = hold.put(batches.tensors_of(batch))
+            logs = one(batches.with_tensors(batch, held))
+            # A control edge from the call itself waits for everything the step does, not only for its results.
+            with tf.control_dependencies([tensor.op for tensor in tf.nest.flatten(logs)]):
+                released = hold.clear()
+            with tf.control_dependencies(released):
+                return tf.nest.map_structure(tf.identity, logs)
+
+        run = tf.function(tf.autograph.experimental.do_not_convert(whole), reduce_retracing=True)
+        run.get_concrete_function(self._iterator_spec)
+        return hold, run
+
+
+def attempt(run: Callable[[], Any], passed_on: tuple[type[BaseException], ...] = ()) -> Any:
+    """What `run` returns, or Failed when it runs out of memory; any other error goes on.
+
+    The phase is left at "compute" for the caller to settle. The frames of the failed call are cleared: through the
+    traceback they would keep its tensors alive, and with them the memory that the next try needs.
+    """
+    try:
+        return run()
+    except passed_on:
+        raise
+    except Exception as error:
+        oom = as_out_of_memory(error)
+        if oom is None or (oom.disguised and not DeviceMemory.of_training_device().was_nearly_full()):
+            raise
+        caught = error
+    traceback.clear_frames(caught.__traceback__)
+    return Failed(oom, caught, "compute")
