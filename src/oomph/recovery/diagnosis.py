@@ -54,6 +54,8 @@ def _evidence(returncode: int, oom_kills: int | None, stderr: bytes, events: tup
 
     yield from read_log(io.BytesIO(stderr))
     for event in events:
+        if event.name == "recovered":
+            yield Evidence.of_progress("recovered")
         if event.name == "uncaught-exception":
             yield Evidence.of_exception_text(str(event.data.get("type")), str(event.data.get("message")))
     yield Evidence.of_exit(returncode, oom_kills)

@@ -24,7 +24,7 @@ KEEP = 2
 _SUMS = "SHA256SUMS"
 _MANIFEST = "manifest.json"
 _TENSORS = "tensors.bin"
-_STEP = re.compile(r"step-(\d{6})-fit(\d+)-epoch(\d+)-step(\d+)")
+_STEP = re.compile(r"step-(\d{6,})-fit(\d+)-epoch(\d+)-step(\d+)")
 _CHUNK = 1 << 20
 
 
@@ -163,9 +163,10 @@ class CheckpointStore:
 
     def _steps(self) -> list[Path]:
         try:
-            return sorted(path for path in self._root.iterdir() if _STEP.fullmatch(path.name))
+            found = [(match, path) for path in self._root.iterdir() if (match := _STEP.fullmatch(path.name))]
         except OSError:
             return []
+        return [path for _, path in sorted(found, key=lambda pair: int(pair[0][1]))]
 
     def _save(self, name: str, at: Position, meta: dict[str, Any], write: Callable[[CheckpointWriter], None]) -> Saved:
         folder = self._root / f"tmp-{name}-{os.getpid()}"

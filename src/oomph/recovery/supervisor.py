@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from collections.abc import Sequence
@@ -243,6 +244,8 @@ class Supervisor:
             events = self._unrecorded if self._run_dir is None else read_journal(self._run_dir)
             summary = summarise(events, action.exit_code)
             self._note(status=_status(action))
+            if self._run_dir is not None and _status(action) == FINISHED:
+                shutil.rmtree(self._run_dir / "checkpoints", ignore_errors=True)  # nothing is left to resume
             if self._run_dir is not None:
                 write_whole(self._run_dir / "summary.json", summary.to_json())
             for line in account(summary, self._shown_run_dir()):

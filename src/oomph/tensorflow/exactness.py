@@ -67,6 +67,8 @@ def _restart_only_reason(model: Any, trainer: Any) -> str:
 
 
 def _loss_reason(model: Any) -> str:
+    if model.loss is None:
+        return "no loss in compile"
     for loss in tf.nest.flatten(model.loss):
         if loss is None or isinstance(loss, str):
             continue  # Keras' own names all mean: the mean over samples

@@ -48,12 +48,14 @@ class Fit:
         self._last_saved_at, self._last_saved_step, self._last_cost = time.monotonic(), fits.steps, 0.0
         self._first_step = fits.steps
         self._told_interval = False
+        self._resumed = False
+        self._initial_epoch: Any = None
 
     # -- start and end --------------------------------------------------------------------------------------------
 
     def resume_from(self, checkpoint: Checkpoint) -> None:
         """Start at the position of a checkpoint; its state is put back right before the first step."""
-        self._resume = checkpoint
+        self._resume, self._resumed = checkpoint, True
         self.epoch, self._fits.steps = checkpoint.position.epoch, checkpoint.position.steps
         self._fits.saved = self._last_saved_step = self._first_step = checkpoint.position.steps
         callbacks.continue_logs(self._user_callbacks)
@@ -73,8 +75,14 @@ class Fit:
 
     def begin_training(self) -> None:
         """Called after the user's own `on_train_begin` callbacks: the epoch to start with is settled here."""
+        self._initial_epoch = self.model._initial_epoch
         if self._resume is not None:
             self.model._initial_epoch = self._resume.position.epoch
+
+    def end_training(self) -> None:
+        """Called when Keras' fit is left, however: the next fit of this model begins where it says itself."""
+        if self._resumed:
+            self.model._initial_epoch = self._initial_epoch
 
     def begin_epoch(self, epoch: int) -> None:
         """Called at the start of every epoch."""
@@ -92,8 +100,8 @@ class Fit:
                 state.write_variables(writer, self._named())
                 meta["iterator_of_dataset"] = self._save_dataset_iterator(writer)
 
-            self._save(lambda: store.save_finished(self._position(), meta, write), "end state")
-            store.drop_steps()
+            if self._save(lambda: store.save_finished(self._position(), meta, write), "end state") is not None:
+                store.drop_steps()
         peak = DeviceMemory.of_training_device().peak_bytes()
         self._fits.note(
             "fit-finished",
@@ -274,10 +282,10 @@ class Fit:
 
     def _restore_iterator(self, checkpoint: Checkpoint, iterator: Any) -> str:
         taken = int(checkpoint.meta["taken"])
+        if self.epoch_iterator is not None:
+            self.epoch_iterator._steps_seen = int(checkpoint.meta["steps_seen"])
         if iterators.is_saved(checkpoint.path):
             iterators.restore(iterator, checkpoint.path)
-            if self.epoch_iterator is not None:
-                self.epoch_iterator._steps_seen = int(checkpoint.meta["steps_seen"])
             return "exact"
         return "replayed" if iterators.skip(iterator, taken) == taken else "epoch"
 

@@ -35,6 +35,7 @@ class Fits:
         self._store: CheckpointStore | None = None
         self._latest: Checkpoint | None = None
         self._opened = False
+        self._said: set[str] = set()
 
     def own_session(self) -> Session:
         """The session of this very process: a fork of the owner becomes a worker with a journal of its own."""
@@ -93,6 +94,12 @@ class Fits:
     def say(self, text: str) -> None:
         """Write one line to stderr."""
         self.own_session().say(text)
+
+    def say_once(self, text: str) -> None:
+        """Write a line that need not be repeated in this process."""
+        if text not in self._said:
+            self._said.add(text)
+            self.say(text)
 
     # -- the sizes that fitted ------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from oomph.tensorflow import batches
 from oomph.tensorflow.divided import DividedStep
 from oomph.tensorflow.memory import DeviceMemory
 from oomph.tensorflow.step import Failure, Recovery, StepWatch
-from oomph.tensorflow.whole import Failed, WholeStep, attempt
+from oomph.tensorflow.whole import END_OF_DATA, Failed, WholeStep, attempt
 from oomph.tensorflow.written import Slot, SmallState
 
 
@@ -40,7 +40,7 @@ class GuardedStep:
         self.prepare(iterator)
         watch = self._watch()
         watch.before_step(self, iterator)
-        logs = self._plain(iterator) if self._broken else self._guarded(iterator, watch)
+        logs = self._plain(iterator) if self._broken else self._guarded_until_the_end(iterator, watch)
         self._whole.committed += 1
         watch.after_step()
         return logs
@@ -60,6 +60,16 @@ class GuardedStep:
     @property
     def _is_whole(self) -> bool:
         return self.sizing.failed is None and self.sizing.chosen is None
+
+    def _guarded_until_the_end(self, iterator: Any, watch: StepWatch) -> Any:
+        try:
+            return self._guarded(iterator, watch)
+        except END_OF_DATA:
+            pass
+        # Where Keras does not know the length of the data, its step finds out that there is no batch only while it runs:
+        # what needs none has been done by then (the count of iterations, random seeds, weight decay). The guarded step
+        # does none of it, so Keras' own has its turn; it raises the end of the data itself.
+        return self._plain(iterator)
 
     def _guarded(self, iterator: Any, watch: StepWatch) -> Any:
         started = time.monotonic()

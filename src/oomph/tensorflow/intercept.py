@@ -77,6 +77,7 @@ def _replace_fit(trainer: Any, fits: Fits) -> None:
                 running.start_over()
                 history = inner(self, **running.arguments)
         finally:
+            running.end_training()
             fits.release()
         _fail_open(fits, lambda: running.finish(history))
         return history
@@ -183,7 +184,7 @@ class _Unwatched:
         self._fits = fits
 
     def before_step(self, step: Step, iterator: Any) -> None:
-        pass
+        self._fits.say_once("guarding steps outside of a fit that is resumed: recovered in process, not checkpointed")
 
     def after_step(self) -> None:
         pass

@@ -4,8 +4,8 @@ XLA needs one thing more. TensorFlow donates the buffer of every variable that a
 the execution then fails for want of memory, the buffer is freed although the variable still points to it: the weights
 turn into whatever is allocated next, without a word (TensorFlow 2.21; `PopulateInputs` in
 tensorflow/compiler/jit/xla_launch_util.cc; shown in tests/tensorflow/test_xla_donation.py). A buffer with a second
-reference is not donated. So the first step of a compiled form, the one that may turn out not to fit, holds its variables
-too; later ones do not, and an out-of-memory error in them goes back to the checkpoint.
+reference is not donated. So the first step of a compiled form, the one that may turn out not to fit, holds its
+variables too; later ones do not, and an out-of-memory error in them goes back to the checkpoint.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from oomph.tensorflow.memory import DeviceMemory
 from oomph.tensorflow.staging import Hold
 from oomph.tensorflow.written import Slot, SmallState, written_slots
 
-_END_OF_DATA = (StopIteration, tf.errors.OutOfRangeError)
+END_OF_DATA = (StopIteration, tf.errors.OutOfRangeError)
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class WholeStep:
         """Take one batch and train on it; returns Keras' logs, or Failed. Raises at the end of the data."""
         form = self._forms[str(iterator.element_spec)]
         try:
-            outcome = attempt(lambda: form.run(iterator), _END_OF_DATA)
-        except _END_OF_DATA:
+            outcome = attempt(lambda: form.run(iterator), END_OF_DATA)
+        except END_OF_DATA:
             raise
         except BaseException:
             form.hold.clear()
