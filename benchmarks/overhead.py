@@ -3,8 +3,8 @@
     python benchmarks/overhead.py [--rounds 20] [--json]
 
 Each case trains two copies of one model, one through oomph and one through Keras as it came, in turns: an epoch of
-each per round, in alternating order. Only the time between the begin and the end of an epoch counts, as wall clock and as
-user + system CPU of the process; checkpoints are measured apart, since they are bounded to a share of the time.
+each per round, in alternating order. Only the time between the begin and the end of an epoch counts, as wall clock and
+as user + system CPU of the process; checkpoints are left out, since they are bounded to a share of the time.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ class Switch:
 
     def __init__(self, run_dir: Path) -> None:
         cls, epochs = trainer.TensorFlowTrainer, trainer.TFEpochIterator
-        self._places = [(cls, "fit"), (cls, "make_train_function"), (epochs, "__init__"), (epochs, "_enumerate_iterator")]
+        fit, step = (cls, "fit"), (cls, "make_train_function")
+        self._places = [fit, step, (epochs, "__init__"), (epochs, "_enumerate_iterator")]
         self._plain = [getattr(owner, name) for owner, name in self._places]
         handover = Handover(package="", run_dir=str(run_dir), checkpoint_seconds=1e9)
         board = ProgressBoard(run_dir / "progress", 1)
@@ -173,7 +174,7 @@ def main() -> None:
     for row in rows:
         print(
             f"{row['case']:32} plain {row['plain_us']:6} us  guarded {row['guarded_us']:6} us  "
-            f"wall x{row['wall_ratio']:.3f} ({row['wall_added_us']:+.0f} us, of minima {row['least_added_us']:+.0f} us)  "
+            f"wall x{row['wall_ratio']:.3f} ({row['wall_added_us']:+.0f} us, minima {row['least_added_us']:+.0f} us)  "
             f"CPU x{row['cpu_ratio']:.3f}  weights differ by {row['weight_difference']:g}"
         )
 

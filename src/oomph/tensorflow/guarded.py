@@ -66,9 +66,9 @@ class GuardedStep:
             return self._guarded(iterator, watch)
         except END_OF_DATA:
             pass
-        # Where Keras does not know the length of the data, its step finds out that there is no batch only while it runs:
-        # what needs none has been done by then (the count of iterations, random seeds, weight decay). The guarded step
-        # does none of it, so Keras' own has its turn; it raises the end of the data itself.
+        # Where Keras does not know the length of the data, its step finds out that there is no batch only as it runs:
+        # what needs none has been done by then (the count of iterations, random seeds, weight decay). The guarded
+        # step does none of it, so Keras' own has its turn; it raises the end of the data itself.
         return self._plain(iterator)
 
     def _guarded(self, iterator: Any, watch: StepWatch) -> Any:
