@@ -17,7 +17,10 @@ from oomph.errors import OomphError, UsageError
 COMMANDS = {
     "run": ("oomph.cli.run", "run a training script, unmodified, and keep it alive through GPU errors"),
     "explain": ("oomph.cli.explain", "name the fault in a log, an exception or a run, and say what to do"),
-    "demo": ("oomph.cli.demo", "show what oomph does, on a small training, in a minute"),
+    "demo": (
+        "oomph.cli.demo",
+        "show oomph at work on a small training: out of memory, killed, and the same result (3 minutes)",
+    ),
 }
 """Verb → (module, what it does)."""
 

@@ -64,11 +64,14 @@ class Checkpoint:
         return self.path.name
 
     def read(self) -> Iterator[tuple[TensorEntry, bytes]]:
-        """The bytes of each tensor, one at a time."""
-        with (self.path / _TENSORS).open("rb") as file:
-            for entry in self.tensors:
-                file.seek(entry.offset)
-                yield entry, file.read(entry.nbytes)
+        """The bytes of each tensor, one at a time; raises CheckpointError when they have gone since."""
+        try:
+            with (self.path / _TENSORS).open("rb") as file:
+                for entry in self.tensors:
+                    file.seek(entry.offset)
+                    yield entry, file.read(entry.nbytes)
+        except OSError as error:
+            raise CheckpointError(f"{_TENSORS}: {error.strerror}") from error
 
 
 @dataclass(frozen=True)
@@ -150,10 +153,12 @@ class CheckpointStore:
         path = self._root / f"finished-fit{fit}"
         return self._verified(path) if path.is_dir() else None
 
-    def drop_steps(self) -> None:
-        """Remove the checkpoints within fits: the fit they belong to has its end state."""
+    def drop_steps(self, fit: int) -> None:
+        """Remove the checkpoints within a fit, and within those before it: it has its end state."""
         for path in self._steps():
-            shutil.rmtree(path, ignore_errors=True)
+            match = _STEP.fullmatch(path.name)
+            if match is not None and int(match[2]) <= fit:
+                shutil.rmtree(path, ignore_errors=True)
 
     def nbytes(self) -> int:
         """What the store takes on disk."""

@@ -101,7 +101,7 @@ class Fit:
                 meta["iterator_of_dataset"] = self._save_dataset_iterator(writer)
 
             if self._save(lambda: store.save_finished(self._position(), meta, write), "end state") is not None:
-                store.drop_steps()
+                store.drop_steps(self.identity.ordinal)
         peak = DeviceMemory.of_training_device().peak_bytes()
         self._fits.note(
             "fit-finished",
@@ -207,7 +207,7 @@ class Fit:
     def _checkpoint(self, step: Step, iterator: Any) -> None:
         store = self._fits.store()
         self._last_saved_at, self._last_saved_step = time.monotonic(), self._fits.steps
-        if store is None:
+        if store is None or self._fits.awaits_later_fit(self.identity.ordinal):
             return
         meta = self._meta(history=callbacks.history_state(self.model.history))
 

@@ -83,9 +83,9 @@ class Fits:
         self.store()
         return self._latest if self._latest is not None and self._latest.position.fit == ordinal else None
 
-    def forget_checkpoint(self) -> None:
-        """The checkpoint of the start has been used, or is not for this script any more."""
-        self._latest = None
+    def awaits_later_fit(self, ordinal: int) -> bool:
+        """Whether the checkpoint found at the start belongs to a later fit: one that runs again must not displace it."""
+        return self._latest is not None and self._latest.position.fit > ordinal
 
     def note(self, event: str, /, **data: Any) -> None:
         """Write one event to the journal of this process."""

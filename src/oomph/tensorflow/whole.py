@@ -52,8 +52,7 @@ class WholeStep:
         self._forms: dict[str, _Form] = {}
         self._states: dict[str, SmallState] = {}
         self._proven: set[str] = set()
-        untouched = tf.autograph.experimental.do_not_convert(self._step)
-        self._one = tf.function(untouched, reduce_retracing=True, jit_compile=model.jit_compile)
+        self._one = self._compiled_step()
 
     def prepare(self, iterator: Any) -> None:
         """Trace the step for this kind of iterator, once: afterwards every variable exists. Takes no data."""
@@ -119,9 +118,16 @@ class WholeStep:
         """After a failed step: whether assigning had begun. Not to be asked after XLA failed without pins."""
         return int(self.commits.numpy()) != self.committed
 
-    def _step(self, batch: Any) -> Any:
-        with apply_replaced_by(self._model.optimizer, behind_barrier(self._model.optimizer, self.commits)):
-            return self._model.distribute_strategy.run(self._model.train_step, args=(batch,))
+    def _compiled_step(self) -> Any:
+        """The step as a function of a batch; it has the name of Keras' own, which TensorFlow's errors repeat."""
+        model, commits = self._model, self.commits
+
+        @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+        def one_step_on_data(data: Any) -> Any:
+            with apply_replaced_by(model.optimizer, behind_barrier(model.optimizer, commits)):
+                return model.distribute_strategy.run(model.train_step, args=(data,))
+
+        return tf.function(one_step_on_data, reduce_retracing=True, jit_compile=model.jit_compile)
 
     def _small_state(self, concrete: Any) -> list[Slot]:
         model = self._model
@@ -166,7 +172,8 @@ class _Form:
         one = self._one
         hold = Hold([leaf.dtype for leaf in batches.tensors_of(self._spec)], self.state, pinned)
 
-        def whole(iterator: Any) -> Any:
+        @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+        def multi_step_on_iterator(iterator: Any) -> Any:  # named as in Keras
             batch = batches.without_optionals(iterator.get_next())
             held = hold.put(batches.tensors_of(batch))
             logs = one(batches.with_tensors(batch, held))
@@ -176,7 +183,7 @@ class _Form:
             with tf.control_dependencies(released):
                 return tf.nest.map_structure(tf.identity, logs)
 
-        run = tf.function(tf.autograph.experimental.do_not_convert(whole), reduce_retracing=True)
+        run = tf.function(multi_step_on_iterator, reduce_retracing=True)
         run.get_concrete_function(self._iterator_spec)
         return hold, run
 

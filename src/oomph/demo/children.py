@@ -1,0 +1,138 @@
+"""Runs the children of the demonstration, one at a time, and kills the one that is to be killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from oomph.demo.claims import OUT_OF_MEMORY, Compared, Ended
+from oomph.errors import OomphError
+from oomph.journal import read_journal
+from oomph.recovery.progress import read_progress
+
+LONGEST_SECONDS = 240.0
+"""No child takes nearly as long; one that does is stuck."""
+_POLL_SECONDS = 0.01
+_GRACE_SECONDS = 10.0
+
+Say = Callable[[str], None]
+
+
+class DemoError(OomphError):
+    """The demonstration could not be carried through, so that nothing is shown either way."""
+
+
+def run_plain(words: Sequence[str], environ: Mapping[str, str], log: Path) -> Ended:
+    """Run the script as anybody would."""
+    started = time.monotonic()
+    with _started([sys.executable, *words], environ, log) as process:
+        _wait(process, started, lambda: None)
+    return Ended(process.returncode, time.monotonic() - started, _error_in(log))
+
+
+def run_killed(
+    words: Sequence[str], run_dir: Path, every: int, kill_at: int, environ: Mapping[str, str], log: Path, say: Say
+) -> tuple[Ended, bool]:
+    """Run the script under `oomph run`, and kill it when it has done `kill_at` steps; whether it came to that."""
+    command = [sys.executable, "-m", "oomph", "run", f"--run-dir={run_dir}", f"--checkpoint-every={every}", *words]
+    started, killed = time.monotonic(), False
+    with _started(command, environ, log) as process, log.open(encoding="utf-8", errors="replace") as output:
+        tail = _Tail(output.readline, say)
+
+        def watch() -> None:
+            nonlocal killed
+            tail.show()
+            if not killed and (pid := _due(run_dir, kill_at, process.pid)) is not None:
+                os.kill(pid, signal.SIGKILL)
+                killed = True
+                say(f"demo: kill -9 {pid}")
+
+        _wait(process, started, watch)
+        tail.show()
+    return Ended(process.returncode, time.monotonic() - started, _error_in(log) if process.returncode else ""), killed
+
+
+def compare(first: Path, second: Path) -> Compared:
+    """Compare two results in a child, since that takes NumPy."""
+    script = Path(__file__).with_name("weights.py")
+    done = subprocess.run(
+        [sys.executable, str(script), str(first), str(second)], capture_output=True, text=True, timeout=LONGEST_SECONDS
+    )
+    if done.returncode:
+        raise DemoError(f"{second.name} can not be compared with {first.name}: {done.stderr.strip()}")
+    found = json.loads(done.stdout)
+    expected, accuracy = found["accuracies"]
+    return Compared((expected, accuracy), tuple(found["dtypes"]), float(found["difference"]))
+
+
+class _Tail:
+    """Passes on what oomph says in a growing log, line by line."""
+
+    def __init__(self, readline: Callable[[], str], say: Say) -> None:
+        self._readline, self._say, self._half = readline, say, ""
+
+    def show(self) -> None:
+        """Whatever was written since the last call."""
+        while piece := self._readline():
+            self._half += piece
+            if not self._half.endswith("\n"):
+                return
+            line, self._half = self._half.rstrip("\n"), ""
+            if line.startswith("oomph:"):
+                self._say(line)
+
+
+def _due(run_dir: Path, kill_at: int, supervisor: int) -> int | None:
+    """The process to kill now, if it is time: past `kill_at`, with a checkpoint behind it and steps that are in none."""
+    progress = read_progress(run_dir / "progress")
+    if progress is None or progress.steps < kill_at or not 0 < progress.saved < progress.steps:
+        return None
+    pids = [event.data.get("pid") for event in read_journal(run_dir) if event.name == "process-started"]
+    ours = {child.pid for child in psutil.Process(supervisor).children(recursive=True)}
+    return next((pid for pid in pids if isinstance(pid, int) and pid in ours), None)
+
+
+@contextmanager
+def _started(command: Sequence[str], environ: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A child that is gone at the end of the block."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, env=environ, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=log.parent
+        )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(_GRACE_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _wait(process: subprocess.Popen[bytes], started: float, watch: Callable[[], None]) -> None:
+    while process.poll() is None:
+        watch()
+        if time.monotonic() - started > LONGEST_SECONDS:
+            raise DemoError(f"a training did not end within {LONGEST_SECONDS:.0f} s")
+        time.sleep(_POLL_SECONDS)
+
+
+def _error_in(log: Path) -> str:
+    """The line that says what the child died of, with what the allocator was asked for."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    name = next((line for line in lines if OUT_OF_MEMORY in line), "")
+    request = next((line.strip() for line in lines if "OOM when allocating" in line), "")
+    if name:
+        return f"{OUT_OF_MEMORY}: {request or name.strip()}"
+    return lines[-1].strip()[:200] if lines else ""

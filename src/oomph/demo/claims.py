@@ -1,0 +1,217 @@
+"""What the demonstration claims, and whether what was measured bears it out. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from oomph.demo.scenario import BATCH, CHECKPOINT_EVERY, STEPS
+
+OUT_OF_MEMORY = "ResourceExhaustedError"
+LEARNED = 0.9
+"""A test accuracy below this means that the training does not work at all; then equal results prove nothing."""
+NOISE_FACTOR = 10
+"""The float32 result may be this many times as far off as summing the same batch in another order."""
+NOISE_LIMIT = 1e-3
+"""If the order of summation alone makes more difference than this, the training is too restless to compare anything."""
+FLOAT64_LIMIT = 1e-12
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a child ended."""
+
+    returncode: int
+    seconds: float
+    error: str = ""
+    """The line of its output that names what it died of; empty when it ended well."""
+
+
+@dataclass(frozen=True)
+class Survived:
+    """How a run under oomph went, by its own summary."""
+
+    ended: Ended
+    killed: bool
+    """Whether the demonstration got to kill the script."""
+    ooms: int = 0
+    restarts: int = 0
+    steps: int = 0
+    steps_repeated: int = 0
+    micro_batch: int | None = None
+    exactness: str = ""
+
+    @classmethod
+    def of(cls, ended: Ended, killed: bool, summary: dict[str, Any]) -> Survived:
+        """With the figures of a summary.json."""
+        return cls(
+            ended,
+            killed,
+            ooms=int(summary.get("faults", {}).get("device-oom", 0)),
+            restarts=int(summary.get("restarts", 0)),
+            steps=int(summary.get("steps", 0)),
+            steps_repeated=int(summary.get("steps_repeated", 0)),
+            micro_batch=summary.get("micro_batch"),
+            exactness=str(summary.get("exactness", "")),
+        )
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A result beside the undisturbed one."""
+
+    accuracies: tuple[float, float]
+    """Of the undisturbed training and of the other one."""
+    dtypes: tuple[str, ...]
+    difference: float
+    """The largest between two weights."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Everything measured in one precision."""
+
+    name: str
+    survived: Survived
+    compared: Compared | None
+    """None when the run under oomph left no result."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Everything measured."""
+
+    plain: Ended
+    single: Trial
+    double: Trial
+    noise: float
+    """The largest difference between weights that another order of summation alone makes."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim and what was measured."""
+
+    text: str
+    measured: str
+    held: bool
+
+
+def judge(measured: Measured) -> list[Claim]:
+    """Every claim of the demonstration, in the order of the story."""
+    return [
+        _plain_dies(measured.plain),
+        *_survives(measured.single),
+        *_single_is_exact(measured),
+        *_survives(measured.double),
+        *_double_is_exact(measured.double),
+    ]
+
+
+def table(measured: Measured) -> list[str]:
+    """The runs side by side."""
+    rows = [
+        ["", "undisturbed", "plain python", "oomph run", "oomph run, float64"],
+        ["outcome", "finished", _outcome(measured.plain), *(_outcome(t.survived.ended) for t in _trials(measured))],
+        ["test accuracy", _accuracy(measured.single, 0), "-", *(_accuracy(t, 1) for t in _trials(measured))],
+        ["out-of-memory errors", "0", _count_plain(measured.plain), *(str(t.survived.ooms) for t in _trials(measured))],
+        ["killed by SIGKILL", "no", "no", *("yes" if t.survived.killed else "no" for t in _trials(measured))],
+        ["restarts", "0", "0", *(str(t.survived.restarts) for t in _trials(measured))],
+        ["steps done", str(STEPS), "-", *(str(t.survived.steps) for t in _trials(measured))],
+        ["steps repeated", "0", "-", *(str(t.survived.steps_repeated) for t in _trials(measured))],
+        ["micro-batch", "-", "-", *(str(t.survived.micro_batch or "-") for t in _trials(measured))],
+        ["largest weight difference", "0", "-", *(_difference(t) for t in _trials(measured))],
+        ["  may be at most", "", "", f"{_bound(measured):.1e}", f"{FLOAT64_LIMIT:.0e}"],
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _plain_dies(plain: Ended) -> Claim:
+    return Claim(
+        "plain python dies of the memory limit",
+        plain.error or f"exit code {plain.returncode}",
+        plain.returncode != 0 and OUT_OF_MEMORY in plain.error,
+    )
+
+
+def _survives(trial: Trial) -> Iterator[Claim]:
+    run, name = trial.survived, trial.name
+    yield Claim(
+        f"{name}: oomph brings the same script to its end",
+        _outcome(run.ended),
+        run.ended.returncode == 0 and trial.compared is not None,
+    )
+    yield Claim(
+        f"{name}: a real out-of-memory error was overcome in micro-batches",
+        f"{run.ooms} met, micro-batches of {run.micro_batch}",
+        run.ooms >= 1 and run.micro_batch is not None and run.micro_batch < BATCH,
+    )
+    yield Claim(
+        f"{name}: killed by SIGKILL on the way, started again once",
+        f"{'killed' if run.killed else 'not killed'}, {run.restarts} restarts",
+        run.killed and run.restarts == 1,
+    )
+    yield Claim(
+        f"{name}: at most {CHECKPOINT_EVERY} of {STEPS} steps done twice",
+        f"{run.steps_repeated} of {run.steps}, resumed: {run.exactness}",
+        run.steps == STEPS and run.steps_repeated <= CHECKPOINT_EVERY and run.exactness == "exact",
+    )
+    yield _same_accuracy(trial)
+
+
+def _same_accuracy(trial: Trial) -> Claim:
+    text = f"{trial.name}: the test accuracy of the undisturbed training"
+    if trial.compared is None:
+        return Claim(text, "no result", False)
+    expected, found = trial.compared.accuracies
+    return Claim(text, f"{found:.4f}, undisturbed {expected:.4f}", found == expected and expected >= LEARNED)
+
+
+def _single_is_exact(measured: Measured) -> Iterator[Claim]:
+    noise, compared = measured.noise, measured.single.compared
+    yield Claim(
+        "float32: the order of summation alone changes little", f"{noise:.1e} (at most {NOISE_LIMIT:.0e})",
+        0 <= noise <= NOISE_LIMIT,
+    )  # fmt: skip
+    yield Claim(
+        f"float32: weights differ at most {NOISE_FACTOR} times as much as another order of summation makes them",
+        f"{_difference(measured.single)} (at most {_bound(measured):.1e})",
+        compared is not None and compared.dtypes == ("float32",) and compared.difference <= _bound(measured),
+    )
+
+
+def _double_is_exact(trial: Trial) -> Iterator[Claim]:
+    compared = trial.compared
+    yield Claim(
+        f"float64: weights differ by at most {FLOAT64_LIMIT:.0e}",
+        _difference(trial),
+        compared is not None and compared.dtypes == ("float64",) and compared.difference <= FLOAT64_LIMIT,
+    )
+
+
+def _trials(measured: Measured) -> Sequence[Trial]:
+    return measured.single, measured.double
+
+
+def _bound(measured: Measured) -> float:
+    return NOISE_FACTOR * measured.noise
+
+
+def _outcome(ended: Ended) -> str:
+    if ended.returncode == 0:
+        return "finished"
+    return OUT_OF_MEMORY if OUT_OF_MEMORY in ended.error else f"exit code {ended.returncode}"
+
+
+def _count_plain(plain: Ended) -> str:
+    return "1" if OUT_OF_MEMORY in plain.error else "0"
+
+
+def _accuracy(trial: Trial, which: int) -> str:
+    return "-" if trial.compared is None else f"{trial.compared.accuracies[which]:.4f}"
+
+
+def _difference(trial: Trial) -> str:
+    return "-" if trial.compared is None else f"{trial.compared.difference:.1e}"

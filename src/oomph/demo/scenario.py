@@ -1,0 +1,63 @@
+"""What the demonstration runs: the script, its memory limit, when it is killed. Pure, except for finding the script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from oomph.errors import UsageError
+from oomph.recovery.handover import VARIABLE
+
+EPOCHS = 15
+BATCH = 256
+STEPS = 90
+"""Steps of the whole training: 1536 samples in batches of 256, 15 times."""
+CHECKPOINT_EVERY = 10
+"""Steps between two checkpoints: the most that a kill may cost."""
+KILL_AT = 45
+"""The script is killed once it has done this many steps: half way, and between two checkpoints."""
+
+_COMMON = {
+    "CUDA_VISIBLE_DEVICES": "-1",  # the limit below is one of the CPU's memory; a GPU would not meet it
+    "TF_ENABLE_ONEDNN_OPTS": "0",  # oneDNN takes memory past the limit
+    "TF_CPP_MIN_LOG_LEVEL": "2",
+    "PYTHONUNBUFFERED": "1",
+}
+
+
+@dataclass(frozen=True)
+class Precision:
+    """One precision to train in."""
+
+    name: str
+    limit_mb: int
+    """About two thirds of what the whole batch needs; half of the batch fits."""
+    options: tuple[str, ...] = ()
+
+
+FLOAT32 = Precision("float32", limit_mb=28)
+FLOAT64 = Precision("float64", limit_mb=56, options=("--float64",))
+
+
+def script_path() -> Path:
+    """The training script: beside this module in a wheel, among the examples in a checkout."""
+    here = Path(__file__).resolve()
+    for path in (here.with_name("digits.py"), here.parents[3] / "examples" / "digits.py"):
+        if path.is_file():
+            return path
+    raise UsageError("the demo's training script digits.py is missing from this installation: install oomph again")
+
+
+def script_words(script: Path, precision: Precision, out: Path, order: str = "forward") -> list[str]:
+    """The script and its arguments."""
+    words = [str(script), "--epochs", str(EPOCHS), "--batch", str(BATCH), "--order", order, "--out", str(out)]
+    return [*words, *precision.options]
+
+
+def environment(inherited: Mapping[str, str], limit_mb: int | None) -> dict[str, str]:
+    """The environment of a child; with a limit, TensorFlow's allocator refuses whatever goes beyond it."""
+    kept = {name: value for name, value in inherited.items() if not name.startswith("TF_") and name != VARIABLE}
+    if limit_mb is None:
+        return kept | _COMMON
+    return kept | _COMMON | {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": str(limit_mb)}

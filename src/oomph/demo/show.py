@@ -1,0 +1,167 @@
+"""The story of the demonstration: which runs, in which order, and what is said about them."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from oomph.demo import scenario
+from oomph.demo.children import DemoError, Say, compare, run_killed, run_plain
+from oomph.demo.claims import Claim, Ended, Measured, Survived, Trial, judge, table
+from oomph.demo.scenario import FLOAT32, FLOAT64, Precision
+from oomph.errors import UsageError
+
+SCHEMA = 1
+_NEEDED = {"tensorflow": "tensorflow", "keras": "keras", "sklearn": "scikit-learn"}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What came of the demonstration."""
+
+    claims: tuple[Claim, ...]
+    seconds: float
+
+    @property
+    def held(self) -> bool:
+        """Whether every claim did."""
+        return all(claim.held for claim in self.claims)
+
+    def as_document(self) -> dict[str, Any]:
+        """The document of `oomph demo --json`."""
+        claims = [asdict(claim) for claim in self.claims]
+        return {"schema": SCHEMA, "held": self.held, "seconds": round(self.seconds, 1), "claims": claims}
+
+
+def show(keep: str | None, say: Say) -> Shown:
+    """Run everything and say what happens; raises UsageError or DemoError when it can not be done."""
+    check_installed()
+    script = scenario.script_path()
+    started = time.monotonic()
+    with _folder(keep) as folder:
+        measured = _Demo(script, folder, say).run()
+        claims = tuple(judge(measured))
+        if keep is not None:
+            (folder / "claims.json").write_text(json.dumps([asdict(claim) for claim in claims], indent=2) + "\n")
+    shown = Shown(claims, time.monotonic() - started)
+    _tell(measured, shown, say)
+    return shown
+
+
+def check_installed() -> None:
+    """Say what is missing before anything is run."""
+    missing = [package for module, package in _NEEDED.items() if importlib.util.find_spec(module) is None]
+    if missing:
+        raise UsageError(f"the demo trains a small Keras model and needs more: pip install {' '.join(missing)}")
+
+
+class _Demo:
+    """The runs, in order. Each leaves NAME.npz and NAME.log in the folder."""
+
+    def __init__(self, script: Path, folder: Path, say: Say) -> None:
+        self._script, self._folder, self._say = script, folder, say
+
+    def run(self) -> Measured:
+        """All runs, and what they came to."""
+        limit = f"{FLOAT32.limit_mb} MB for tensors"
+        self._say(f"A training of {scenario.STEPS} steps on handwritten digits; its batch of {scenario.BATCH} does")
+        self._say(f"not fit into {limit}. Each run takes 10 to 40 s, the whole about three minutes.\n")
+        plain = self._plain("plain", FLOAT32, "plain python, memory limited", limited=True)
+        self._undisturbed("undisturbed", FLOAT32, "undisturbed, without the limit, to compare with")
+        survived = self._killed("oomph", FLOAT32)
+        for order in ("reverse", "interleave"):
+            self._undisturbed(order, FLOAT32, f"undisturbed, samples of each batch in another order ({order})", order)
+        noise = max(self._compared("undisturbed", order).difference for order in ("reverse", "interleave"))
+        single = self._trial(FLOAT32, "oomph", "undisturbed", survived)
+        self._undisturbed("undisturbed64", FLOAT64, "undisturbed, float64")
+        double = self._trial(FLOAT64, "oomph64", "undisturbed64", self._killed("oomph64", FLOAT64))
+        return Measured(plain, single, double, noise)
+
+    def _plain(
+        self, name: str, precision: Precision, title: str, limited: bool = False, order: str = "forward"
+    ) -> Ended:
+        self._say(f"== {title}")
+        environ = scenario.environment(os.environ, precision.limit_mb if limited else None)
+        words = scenario.script_words(self._script, precision, self._result(name), order)
+        ended = run_plain(words, environ, self._log(name))
+        self._say(f"   {'finished' if ended.returncode == 0 else 'DIED'} after {ended.seconds:.0f} s")
+        if ended.returncode:
+            self._say(f"   {ended.error}")
+        return ended
+
+    def _undisturbed(self, name: str, precision: Precision, title: str, order: str = "forward") -> None:
+        ended = self._plain(name, precision, title, order=order)
+        if ended.returncode:
+            raise DemoError(f"the undisturbed training failed, there is nothing to compare with: {ended.error}")
+
+    def _killed(self, name: str, precision: Precision) -> Survived:
+        self._say(f"== oomph run, {precision.name}, memory limited, and killed at step {scenario.KILL_AT}")
+        run_dir = self._folder / f"{name}-run"
+        ended, killed = run_killed(
+            scenario.script_words(self._script, precision, self._result(name)),
+            run_dir,
+            scenario.CHECKPOINT_EVERY,
+            scenario.KILL_AT,
+            scenario.environment(os.environ, precision.limit_mb),
+            self._log(name),
+            lambda line: self._say(f"   {line}"),
+        )
+        self._say(f"   {'finished' if ended.returncode == 0 else 'DIED'} after {ended.seconds:.0f} s")
+        return Survived.of(ended, killed, _summary(run_dir))
+
+    def _trial(self, precision: Precision, name: str, reference: str, survived: Survived) -> Trial:
+        there = self._result(name).is_file()
+        return Trial(precision.name, survived, self._compared(reference, name) if there else None)
+
+    def _compared(self, reference: str, name: str) -> Any:
+        return compare(self._result(reference), self._result(name))
+
+    def _result(self, name: str) -> Path:
+        return self._folder / f"{name}.npz"
+
+    def _log(self, name: str) -> Path:
+        return self._folder / f"{name}.log"
+
+
+@contextmanager
+def _folder(keep: str | None) -> Iterator[Path]:
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix="oomph-demo-", ignore_cleanup_errors=True) as folder:
+            yield Path(folder)
+        return
+    path = Path(keep)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if any(path.iterdir()):
+            raise UsageError(f"{keep} is not empty: choose another directory")
+    except OSError as error:
+        raise UsageError(f"{keep} can not be written: {error.strerror}") from error
+    yield path.resolve()
+
+
+def _summary(run_dir: Path) -> dict[str, Any]:
+    try:
+        document = json.loads((run_dir / "summary.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _tell(measured: Measured, shown: Shown, say: Say) -> None:
+    say("")
+    for line in table(measured):
+        say(line)
+    say("")
+    for claim in shown.claims:
+        say(f"{'ok    ' if claim.held else 'FAILED'} {claim.text}: {claim.measured}")
+    failed = sum(not claim.held for claim in shown.claims)
+    verdict = f"{failed} of {len(shown.claims)} claims did not hold" if failed else "every claim held"
+    say(f"\n{verdict}, {shown.seconds:.0f} s")
