@@ -96,7 +96,7 @@ class Switch:
     def __init__(self, run_dir: Path) -> None:
         cls, epochs = trainer.TensorFlowTrainer, trainer.TFEpochIterator
         fit, step = (cls, "fit"), (cls, "make_train_function")
-        self._places = [fit, step, (epochs, "__init__"), (epochs, "_enumerate_iterator")]
+        self._places = [fit, step, *((epochs, n) for n in ("__init__", "_enumerate_iterator", "_get_iterator"))]
         self._plain = [getattr(owner, name) for owner, name in self._places]
         handover = Handover(package="", run_dir=str(run_dir), checkpoint_seconds=1e9)
         board = ProgressBoard(run_dir / "progress", 1)

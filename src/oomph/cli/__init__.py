@@ -19,7 +19,7 @@ COMMANDS = {
     "explain": ("oomph.cli.explain", "name the fault in a log, an exception or a run, and say what to do"),
     "demo": (
         "oomph.cli.demo",
-        "show oomph at work on a small training: out of memory, killed, and the same result (3 minutes)",
+        "show oomph at work on a small training: out of memory, killed, and the same result (a few minutes)",
     ),
 }
 """Verb → (module, what it does)."""

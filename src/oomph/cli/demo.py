@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 
-SUMMARY = "show oomph at work on a small training: out of memory, killed, and the same result (3 minutes)"
+SUMMARY = "show oomph at work on a small training: out of memory, killed, and the same result (a few minutes)"
 
 _EPILOG = """example: oomph demo --keep what-the-demo-left
 

@@ -52,8 +52,7 @@ def run_killed(
             nonlocal killed
             tail.show()
             if not killed and (pid := _due(run_dir, kill_at, process.pid)) is not None:
-                os.kill(pid, signal.SIGKILL)
-                killed = True
+                killed = _kill(pid)
                 say(f"demo: kill -9 {pid}")
 
         _wait(process, started, watch)
@@ -92,13 +91,24 @@ class _Tail:
 
 
 def _due(run_dir: Path, kill_at: int, supervisor: int) -> int | None:
-    """The process to kill now, if it is time: past `kill_at`, with a checkpoint behind it and steps that are in none."""
+    """The process to kill now, if it is time: past `kill_at`, after a checkpoint, with steps that are in none."""
     progress = read_progress(run_dir / "progress")
     if progress is None or progress.steps < kill_at or not 0 < progress.saved < progress.steps:
         return None
     pids = [event.data.get("pid") for event in read_journal(run_dir) if event.name == "process-started"]
-    ours = {child.pid for child in psutil.Process(supervisor).children(recursive=True)}
+    try:
+        ours = {child.pid for child in psutil.Process(supervisor).children(recursive=True)}
+    except psutil.Error:
+        return None  # the run has just ended
     return next((pid for pid in pids if isinstance(pid, int) and pid in ours), None)
+
+
+def _kill(pid: int) -> bool:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False  # it has just ended by itself
+    return True
 
 
 @contextmanager
@@ -132,7 +142,7 @@ def _error_in(log: Path) -> str:
     """The line that says what the child died of, with what the allocator was asked for."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     name = next((line for line in lines if OUT_OF_MEMORY in line), "")
-    request = next((line.strip() for line in lines if "OOM when allocating" in line), "")
+    request = next((line.strip().split(" on /job:")[0] for line in lines if "OOM when allocating" in line), "")
     if name:
         return f"{OUT_OF_MEMORY}: {request or name.strip()}"
     return lines[-1].strip()[:200] if lines else ""

@@ -150,7 +150,7 @@ def _survives(trial: Trial) -> Iterator[Claim]:
     )
     yield Claim(
         f"{name}: killed by SIGKILL on the way, started again once",
-        f"{'killed' if run.killed else 'not killed'}, {run.restarts} restarts",
+        f"{'killed' if run.killed else 'not killed'}, restarts: {run.restarts}",
         run.killed and run.restarts == 1,
     )
     yield Claim(

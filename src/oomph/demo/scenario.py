@@ -22,6 +22,9 @@ _COMMON = {
     "CUDA_VISIBLE_DEVICES": "-1",  # the limit below is one of the CPU's memory; a GPU would not meet it
     "TF_ENABLE_ONEDNN_OPTS": "0",  # oneDNN takes memory past the limit
     "TF_CPP_MIN_LOG_LEVEL": "2",
+    "TF_NUM_INTRAOP_THREADS": "2",  # how many threads work decides how much memory is in use at once
+    "TF_NUM_INTEROP_THREADS": "2",
+    "KERAS_BACKEND": "tensorflow",
     "PYTHONUNBUFFERED": "1",
 }
 

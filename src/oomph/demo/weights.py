@@ -17,8 +17,7 @@ ACCURACY = "accuracy"
 def compare(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     """The accuracies, the precision of all weights, and the largest difference between two of them.
 
-    Weights that are missing, of another shape or kind, or not a number on either side raise ValueError: they do not differ
-    by any figure.
+    Weights that are missing, of another shape or kind, or not finite raise ValueError: no figure says how they differ.
     """
     names = sorted(first.keys() - {ACCURACY})
     if not names or first.keys() != second.keys():

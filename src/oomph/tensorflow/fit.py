@@ -38,6 +38,7 @@ class Fit:
         self.epoch = int(arguments.get("initial_epoch") or 0)
         self.step = 0
         self.epoch_iterator: Any = None
+        self.iterators_made = 0
         self._user_callbacks = callbacks.listed(arguments.get("callbacks"))
         self._resume: Checkpoint | None = None
         self._announced = False
@@ -46,7 +47,7 @@ class Fit:
         self._iterator_reason = ""
         self._started = time.monotonic()
         self._last_saved_at, self._last_saved_step, self._last_cost = time.monotonic(), fits.steps, 0.0
-        self._first_step = fits.steps
+        self._first_step = self._steps_before = fits.steps
         self._told_interval = False
         self._resumed = False
         self._initial_epoch: Any = None
@@ -65,13 +66,19 @@ class Fit:
         self._resume = None
         self.model._initial_epoch = None
         self.epoch_iterator = None
-        self._fits.steps = self._fits.saved = self._last_saved_step = self._first_step = 0
+        self._fits.steps = self._fits.saved = self._last_saved_step = self._first_step = self._steps_before
         self._fits.say(f"fit at {self.identity.site} starts from its beginning")
 
     @property
     def skipped_steps(self) -> int:
         """Steps at the start of the first epoch that an earlier attempt has done."""
         return 0 if self._resume is None else self._resume.position.step
+
+    def iterators_to_replay(self) -> int:
+        """How many iterators an earlier attempt had made before the one to continue, when that one was not saved."""
+        if self._resume is None or iterators.is_saved(self._resume.path):
+            return 0
+        return max(0, int(self._resume.meta["iterators_made"]) - self.iterators_made - 1)
 
     def begin_training(self) -> None:
         """Called after the user's own `on_train_begin` callbacks: the epoch to start with is settled here."""
@@ -307,6 +314,7 @@ class Fit:
             "history": history,
             "callbacks": callbacks.states(self._user_callbacks),
             "taken": self._taken,
+            "iterators_made": self.iterators_made,
             "steps_seen": getattr(self.epoch_iterator, "_steps_seen", 0),
             "stop_training": bool(self.model.stop_training),
         }

@@ -84,7 +84,7 @@ class Fits:
         return self._latest if self._latest is not None and self._latest.position.fit == ordinal else None
 
     def awaits_later_fit(self, ordinal: int) -> bool:
-        """Whether the checkpoint found at the start belongs to a later fit: one that runs again must not displace it."""
+        """Whether the checkpoint found at the start is of a later fit: one that runs again must not displace it."""
         return self._latest is not None and self._latest.position.fit > ordinal
 
     def note(self, event: str, /, **data: Any) -> None:

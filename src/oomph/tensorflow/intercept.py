@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from oomph.errors import CheckpointError, UnsupportedError
 from oomph.recovery.session import Session
-from oomph.tensorflow import exactness, replay
+from oomph.tensorflow import exactness, iterators, replay
 from oomph.tensorflow.fit import Fit
 from oomph.tensorflow.fits import Fits
 from oomph.tensorflow.guarded import GuardedStep
@@ -54,6 +54,8 @@ def _probe(trainer: Any) -> None:
         raise UnsupportedError("make_train_function takes other arguments")
     if not inspect.isgeneratorfunction(getattr(epochs, "_enumerate_iterator", None)):
         raise UnsupportedError("no TFEpochIterator._enumerate_iterator")
+    if not callable(getattr(epochs, "_get_iterator", None)):
+        raise UnsupportedError("no TFEpochIterator._get_iterator")
 
 
 def _replace_fit(trainer: Any, fits: Fits) -> None:
@@ -212,7 +214,11 @@ class _Unwatched:
 def _replace_epochs(trainer: Any, fits: Fits) -> None:
     """Let the first epoch of a resumed fit start in its middle, and know which iterator is the fit's own."""
     cls = trainer.TFEpochIterator
-    initialise, enumerate_iterator = cls.__init__, cls._enumerate_iterator
+    initialise, enumerate_iterator, get_iterator = cls.__init__, cls._enumerate_iterator, cls._get_iterator
+
+    def own_fit(epochs: Any) -> Fit | None:
+        running = fits.running
+        return running if isinstance(running, Fit) and running.epoch_iterator is epochs else None
 
     @functools.wraps(initialise)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -223,13 +229,23 @@ def _replace_epochs(trainer: Any, fits: Fits) -> None:
 
     @functools.wraps(enumerate_iterator)
     def _enumerate_iterator(self: Any) -> Iterator[Any]:
-        running = fits.running
-        first = running.skipped_steps if isinstance(running, Fit) and running.epoch_iterator is self else 0
+        running = own_fit(self)
+        first = 0
+        if running is not None:
+            first = running.skipped_steps
+            iterators.make(self, running.iterators_to_replay())
         for item in enumerate_iterator(self):
             if item[0] >= first:
                 yield item  # Keras takes the data later, in the train function: passing over an item takes none
 
-    cls.__init__, cls._enumerate_iterator = __init__, _enumerate_iterator
+    @functools.wraps(get_iterator)
+    def _get_iterator(self: Any) -> Any:
+        running = own_fit(self)
+        if running is not None:
+            running.iterators_made += 1
+        return get_iterator(self)
+
+    cls.__init__, cls._enumerate_iterator, cls._get_iterator = __init__, _enumerate_iterator, _get_iterator
 
 
 def _hide_our_frames() -> None:

@@ -39,6 +39,16 @@ def restore(iterator: Any, folder: Path) -> None:
     tf.train.Checkpoint(iterator=iterator).read(str(folder / _PREFIX)).assert_consumed()
 
 
+def make(epochs: Any, count: int) -> None:
+    """Make that many iterators over the data of a Keras epoch iterator and drop them.
+
+    A dataset's shuffle draws new seeds for every iterator made of it, so a process that skips epochs has to make those
+    of the skipped ones too. No data is taken.
+    """
+    for _ in range(count):
+        iter(epochs._get_iterator())
+
+
 def skip(iterator: Any, batches: int) -> int:
     """Take up to that many batches and drop them; returns how many there were."""
     for taken in range(batches):

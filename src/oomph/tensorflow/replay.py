@@ -44,6 +44,8 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
     state.restore_variables(checkpoint, state.named_slots(model, extra))
     if checkpoint.meta["iterator_of_dataset"] and isinstance(iterator, tf.data.Iterator):
         iterators.restore(iterator, checkpoint.path)
+    elif isinstance(iterator, tf.data.Iterator):
+        iterators.make(epochs, int(checkpoint.meta["iterators_made"]) - 1)
     state.restore_random_state(checkpoint.meta["random"])
     history = _history(fit, epochs, checkpoint)
     model.stop_training = checkpoint.meta["stop_training"]
