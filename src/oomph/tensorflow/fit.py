@@ -39,6 +39,8 @@ class Fit:
         self.step = 0
         self.epoch_iterator: Any = None
         self.iterators_made = 0
+        self._in_epoch = False
+        """False while Keras, under a strategy, looks at the data to build the model: nothing is skipped for that."""
         self._user_callbacks = callbacks.listed(arguments.get("callbacks"))
         self._resume: Checkpoint | None = None
         self._announced = False
@@ -72,11 +74,11 @@ class Fit:
     @property
     def skipped_steps(self) -> int:
         """Steps at the start of the first epoch that an earlier attempt has done."""
-        return 0 if self._resume is None else self._resume.position.step
+        return 0 if self._resume is None or not self._in_epoch else self._resume.position.step
 
     def iterators_to_replay(self) -> int:
         """How many iterators an earlier attempt had made before the one to continue, when that one was not saved."""
-        if self._resume is None or iterators.is_saved(self._resume.path):
+        if self._resume is None or not self._in_epoch or iterators.is_saved(self._resume.path):
             return 0
         return max(0, int(self._resume.meta["iterators_made"]) - self.iterators_made - 1)
 
@@ -93,7 +95,7 @@ class Fit:
 
     def begin_epoch(self, epoch: int) -> None:
         """Called at the start of every epoch."""
-        self.epoch, self.step = epoch, 0
+        self.epoch, self.step, self._in_epoch = epoch, 0, True
 
     def finish(self, history: Any) -> None:
         """The fit has returned: keep its end state, so that a restarted script need not train it again."""
@@ -135,10 +137,11 @@ class Fit:
             self._checkpoint(step, iterator)
 
     def after_step(self) -> None:
-        """One more step is committed."""
-        self.step += 1
-        self._taken += 1
-        self._fits.steps += 1
+        """One more execution is committed: one step, or `steps_per_execution` of them."""
+        count = self.model.steps_per_execution
+        self.step += count
+        self._taken += count
+        self._fits.steps += count
         self._write_board()
 
     def failed(self, failure: Failure) -> None:

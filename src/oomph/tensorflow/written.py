@@ -23,12 +23,15 @@ class Slot:
     handle: Any
     dtype: tf.DType
     device: str
+    distributed: Any = None
+    """The variable itself when a strategy keeps copies of it: then the strategy reads and assigns them all."""
 
     @classmethod
     def of(cls, variable: Any) -> Slot:
         """The slot of a `tf.Variable` or a Keras variable."""
         value = tensorflow_variable(variable)
-        return cls(value.handle, value.dtype, value.device)
+        distributed = value if isinstance(value, tf.distribute.DistributedValues) else None
+        return cls(value.handle, value.dtype, value.device, distributed)
 
     @property
     def nbytes(self) -> int:
@@ -38,11 +41,16 @@ class Slot:
 
     def read(self) -> tf.Tensor:
         """The value; in a graph, a read that is ordered before later writes of the same variable."""
+        if self.distributed is not None:
+            return tf.convert_to_tensor(self.distributed.read_value())
         with tf.device(self.device):
             return resource_ops.read_variable_op(self.handle, self.dtype)
 
     def assign(self, value: Any) -> None:
         """Write the value back."""
+        if self.distributed is not None:
+            self.distributed.assign(value)
+            return
         with tf.device(self.device):
             resource_ops.assign_variable_op(self.handle, value)
 
