@@ -10,6 +10,19 @@ from oomph.recovery.store import Checkpoint, CheckpointWriter
 from oomph.tensorflow.state import raw_bytes
 
 _SCALARS = (bool, int, float, str, type(None))
+_STATE = {
+    "EarlyStopping": ("wait", "best", "best_epoch", "stopped_epoch"),
+    "ReduceLROnPlateau": ("wait", "best", "cooldown_counter"),
+    "ModelCheckpoint": (
+        "best",
+        "epochs_since_last_save",
+        "_current_epoch",
+        "_last_batch_seen",
+        "_batches_seen_since_last_saving",
+    ),
+    "TensorBoard": ("_global_train_batch", "_global_test_batch"),
+}
+"""What Keras' callbacks count or remember from one epoch to the next; those not named keep nothing."""
 
 
 def listed(callbacks: Any) -> list[Any]:
@@ -29,7 +42,7 @@ def continue_logs(callbacks: list[Any]) -> None:
 
 
 def states(callbacks: list[Any]) -> list[dict[str, Any]]:
-    """The numbers and words that each callback of Keras itself keeps, fit for JSON (EarlyStopping.wait, ...)."""
+    """What each callback of Keras itself remembers, fit for JSON."""
     return [{"class": type(c).__name__, "state": _scalars(c) if _is_of_keras(c) else {}} for c in callbacks]
 
 
@@ -78,8 +91,8 @@ def _restore_arrays(callbacks: list[Any], checkpoint: Checkpoint) -> None:
 
 
 def _scalars(callback: Any) -> dict[str, Any]:
-    plain = {name: _plain(value) for name, value in vars(callback).items() if not name.startswith("__")}
-    return {name: value for name, value in plain.items() if isinstance(value, _SCALARS)}
+    found = {name: _plain(vars(callback).get(name)) for name in _STATE.get(type(callback).__name__, ())}
+    return {name: value for name, value in found.items() if name in vars(callback) and isinstance(value, _SCALARS)}
 
 
 def _plain(value: Any) -> Any:
