@@ -79,7 +79,7 @@ def _replace_fit(trainer: Any, fits: Fits) -> None:
                 running.start_over()
                 history = inner(self, **running.arguments)
         finally:
-            running.end_training()
+            running.leave()
             fits.release()
         _fail_open(fits, lambda: running.finish(history))
         return history
@@ -233,7 +233,7 @@ def _replace_epochs(trainer: Any, fits: Fits) -> None:
         first = 0
         if running is not None:
             first = running.skipped_steps
-            iterators.make(self, running.iterators_to_replay())
+            iterators.make(self, running.skipped_iterators)
         for item in enumerate_iterator(self):
             if item[0] >= first:
                 yield item  # Keras takes the data later, in the train function: passing over an item takes none
@@ -242,7 +242,7 @@ def _replace_epochs(trainer: Any, fits: Fits) -> None:
     def _get_iterator(self: Any) -> Any:
         running = own_fit(self)
         if running is not None:
-            running.iterators_made += 1
+            running.checkpoints.iterators_made += 1
         return get_iterator(self)
 
     cls.__init__, cls._enumerate_iterator, cls._get_iterator = __init__, _enumerate_iterator, _get_iterator

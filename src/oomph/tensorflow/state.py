@@ -62,6 +62,17 @@ def restore_variables(checkpoint: Checkpoint, named: Named) -> None:
             slots[entry.name].assign(tf.constant(array))
 
 
+def host_copy(named: Named) -> list[tuple[Slot, Any]]:
+    """The present values in host memory."""
+    return [(slot, slot.read().numpy()) for _, slot in named]
+
+
+def assign_back(values: list[tuple[Slot, Any]]) -> None:
+    """Undo a restore that failed half way."""
+    for slot, value in values:
+        slot.assign(tf.constant(value, slot.dtype))
+
+
 def raw_bytes(array: Any) -> memoryview:
     """The bytes of an array in row-major order, whatever its dtype."""
     return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
