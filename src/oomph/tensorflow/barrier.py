@@ -63,40 +63,65 @@ def into_list(optimizer: Any, gradients: list[Any], variables: list[Any]) -> App
 
 
 class Accumulators:
-    """The weighted sum of the gradients of a batch's micro-batches, one variable per trainable variable.
+    """The weighted sum of the gradients of a batch's micro-batches.
 
-    They take as much device memory as one more set of gradients, only from the first out-of-memory error on.
+    Dense gradients are added up in one variable per trainable variable: as much device memory as one more set of
+    gradients, only from the first out-of-memory error on. Sparse ones (IndexedSlices, of Embedding layers) are kept
+    side by side, since Keras' optimizers square and clip the slices as they are, before equal indices are added.
     """
 
     def __init__(self) -> None:
         self.targets: list[Any] = []
         self._sums: list[tf.Variable | None] = []
+        self._slices: dict[int, list[tf.IndexedSlices]] = {}
 
-    def add(self, grads: Gradients, variables: list[Any], weight: tf.Tensor) -> None:
-        """Add `weight` times each gradient; the first call, made while tracing, creates the variables."""
+    def add(self, grads: Gradients, variables: list[Any], weight: tf.Tensor) -> dict[str, tf.IndexedSlices]:
+        """Add `weight` times each dense gradient; returns the weighted sparse ones, for `keep`.
+
+        The first call, made while tracing, creates the variables.
+        """
         if not self._sums:
             with tf.init_scope():
                 self.targets = variables
-                self._sums = [None if g is None else _zeros_like(v) for g, v in zip(grads, variables, strict=True)]
-        for gradient, total in zip(grads, self._sums, strict=True):
-            if gradient is None or total is None:
-                continue
-            scale = tf.cast(weight, total.dtype)
+                self._sums = [_zeros_like(v) if _is_dense(g) else None for g, v in zip(grads, variables, strict=True)]
+        sparse = {}
+        for index, (gradient, total) in enumerate(zip(grads, self._sums, strict=True)):
             if isinstance(gradient, tf.IndexedSlices):
-                values = tf.cast(gradient.values, total.dtype) * scale
-                total.scatter_add(tf.IndexedSlices(values, gradient.indices, gradient.dense_shape))
-            else:
-                total.assign_add(tf.cast(gradient, total.dtype) * scale, read_value=False)
+                values = gradient.values * tf.cast(weight, gradient.values.dtype)
+                sparse[str(index)] = tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+            elif total is not None:
+                total.assign_add(tf.cast(gradient, total.dtype) * tf.cast(weight, total.dtype), read_value=False)
+        return sparse
+
+    def keep(self, sparse: dict[str, tf.IndexedSlices]) -> None:
+        """Remember the sparse gradients of one micro-batch; in eager mode."""
+        for index, slices in sparse.items():
+            self._slices.setdefault(int(index), []).append(slices)
 
     def clear(self) -> None:
         """Set every sum to zero."""
+        self._slices.clear()
         for total in self._sums:
             if total is not None:
                 total.assign(tf.zeros_like(total), read_value=False)
 
-    def gradients(self) -> list[Any]:
-        """The sums, in the order of `targets`; None where the step has no gradient."""
-        return [None if total is None else total.read_value() for total in self._sums]
+    def sparse(self) -> dict[str, tf.IndexedSlices]:
+        """The sparse gradients of all micro-batches, side by side."""
+        return {str(index): _side_by_side(parts) for index, parts in self._slices.items()}
+
+    def gradients(self, sparse: dict[str, tf.IndexedSlices]) -> list[Any]:
+        """The sums, in the order of `targets`, with what `sparse` returned; None where the step has no gradient."""
+        dense = [None if total is None else total.read_value() for total in self._sums]
+        return [sparse.get(str(index), total) for index, total in enumerate(dense)]
+
+
+def _is_dense(gradient: Any) -> bool:
+    return gradient is not None and not isinstance(gradient, tf.IndexedSlices)
+
+
+def _side_by_side(parts: list[tf.IndexedSlices]) -> tf.IndexedSlices:
+    values = tf.concat([part.values for part in parts], axis=0)
+    return tf.IndexedSlices(values, tf.concat([part.indices for part in parts], axis=0), parts[0].dense_shape)
 
 
 def _zeros_like(variable: Any) -> tf.Variable:

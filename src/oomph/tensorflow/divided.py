@@ -42,11 +42,13 @@ class DividedStep:
         """Run the train step on one micro-batch that makes up `share` of its batch; returns Keras' logs so far."""
         with tf.device("/CPU:0"):
             weight = tf.constant(share, tf.float64)
-        return self._add(part, weight)
+        logs, sparse = self._add(part, weight)
+        self._sums.keep(sparse)
+        return logs
 
     def commit(self) -> None:
         """Apply the sum of the gradients, once."""
-        self._commit()
+        self._commit(self._sums.sparse())
 
     def _gradients_of(self, part: Any) -> Any:
         gradients: list[Any] = []
@@ -57,14 +59,17 @@ class DividedStep:
 
     def _add_part(self, part: Any, weight: tf.Tensor) -> Any:
         logs, gradients = self._gradients(part)
-        self._sums.add(gradients, self._variables, weight)
-        return logs
+        return logs, self._sums.add(gradients, self._variables, weight)
 
-    def _apply_sums(self) -> None:
+    def _apply_sums(self, sparse: Any) -> None:
         started = self._commits.assign_add(1, read_value=False)
         with tf.control_dependencies([started]):
-            gradients = [None if g is None else tf.identity(g) for g in self._sums.gradients()]
-            self._model.optimizer.apply(gradients, self._sums.targets)
+            held = [None if g is None else _identity(g) for g in self._sums.gradients(sparse)]
+            self._model.optimizer.apply(held, self._sums.targets)
+
+
+def _identity(gradient: Any) -> Any:
+    return tf.nest.map_structure(tf.identity, gradient, expand_composites=True)
 
 
 def _compiled(function: Any, jit_compile: Any = None) -> Any:
