@@ -85,7 +85,7 @@ class FitCheckpoints:
         except (CheckpointError, tf.errors.OpError, ValueError) as error:
             reason = str(getattr(error, "message", error)).splitlines()[0][:300]
             self._fit.note_here("checkpoint-failed", reason=reason)
-            self._fits.say(f"{what} could not be written: {reason}; training goes on")
+            self._fits.say_once(f"{what} could not be written: {reason.partition(' (')[0]}; training goes on")
             return None
         finally:
             self._cost = time.monotonic() - started
