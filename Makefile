@@ -1,0 +1,58 @@
+# Everything is installed in .venv and nowhere else. Needs Python 3.10 or newer, make, and gcc for the tests on fake GPUs.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+
+export PIP_NO_CACHE_DIR := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_NO_INPUT := 1
+export KERAS_HOME := $(CURDIR)/$(VENV)/keras
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all check rig gpu-lane overhead docs install clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(READY) ## show oomph at work: plain Keras dies, oomph finishes with the same result (a few minutes)
+	@$(BIN)/oomph demo
+
+test: $(READY) ## the tests, on fake GPUs where one is needed (under 15 minutes on two cores)
+	$(BIN)/python -m pytest -m "not slow and not gpu"
+
+test-all: $(READY) ## the tests, the slow ones included
+	$(BIN)/python -m pytest -m "not gpu"
+
+check: $(READY) ## style, types and the directions between the packages
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+rig: ## build the fake NVIDIA driver and libraries of tests/rig (needs gcc)
+	sh tests/rig/build.sh tests/rig/built
+
+gpu-lane: $(READY) ## the checks that need an NVIDIA GPU
+	$(BIN)/python benchmarks/gpu_lane.py
+
+overhead: $(READY) ## measure what the guard costs when nothing goes wrong
+	$(BIN)/python benchmarks/overhead.py
+
+docs: $(READY) ## write docs/reference/faults anew from the fault pages
+	$(BIN)/python -m oomph.faults.docs docs/reference/faults
+
+install: $(READY) ## install oomph and what the other targets need in .venv
+
+clean: ## remove everything that make, the tests and the tools have written
+	rm -rf $(VENV) build dist tests/rig/built .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
+
+# Written last, and newer than pyproject.toml only when the installation has succeeded.
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+	  echo "oomph needs Python 3.10 or newer, and $(PYTHON) is older or missing: make PYTHON=python3.12 names another." >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,184 @@
+"""What goes wrong without any fault of the machine: oomph stays out of it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def test_errors_of_the_script_read_byte_for_byte_as_under_plain_python(work):
+    work.script("fails.py")
+    plain, ours = work.plain("fails.py"), work.oomph("fails.py")
+    assert ours.stdout == plain.stdout
+    theirs, mine = plain.stderr.split("Traceback (most"), ours.own.split("Traceback (most")
+    for expected, shown in zip(theirs, mine, strict=True):
+        assert shown == expected
+    assert plain.returncode == ours.returncode == 1
+    assert "the callback's own" in theirs[-1]
+    assert ours.summary["restarts"] == 0
+    assert ours.events("guard-failed") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import sys; print('three'); sys.exit(3)",
+        "raise RuntimeError('its own')",
+        "this is no Python",
+        "import tensorflow_is_not_here",
+    ],
+)
+def test_a_script_that_never_trains_ends_as_it_would(work, text):
+    work.write(text)
+    plain, ours = work.plain("train.py"), work.oomph("train.py")
+    assert (ours.returncode, ours.stdout, ours.own) == (plain.returncode, plain.stdout, plain.stderr)
+    assert ours.summary["restarts"] == 0
+
+
+def test_no_such_script_is_one_sentence(work):
+    ours = work.oomph("missing.py")
+    assert ours.returncode == 2
+    assert ours.stderr.count("\n") == 1
+    assert "no such script: missing.py" in ours.stderr
+    assert not ours.folder.exists()
+
+
+def test_a_python_without_tensorflow_is_said_with_one_that_has_it(work):
+    bare = work.folder / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True, timeout=120)
+    work.write("print('first', flush=True)\nimport keras\n")
+    python = str(bare / "bin" / "python")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    ours = work.oomph(f"--python={python}", "train.py", env={"PATH": path})
+    assert (ours.returncode, ours.stdout) == (1, "first\n")
+    assert "ModuleNotFoundError: No module named 'keras'" in ours.own
+    advice = [line for line in ours.said if "has no keras" in line]
+    assert len(advice) == 1
+    assert python in advice[0]
+    assert str(Path(sys.executable).parent) in advice[0]
+
+
+def test_a_script_that_reads_stdin_gets_all_of_it(work):
+    work.write(
+        "import keras, numpy as np, sys\n"
+        "first = input('how many? ')\n"
+        "model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])\n"
+        "model.compile('sgd', 'mse')\n"
+        "model.fit(np.zeros((4, 2)), np.zeros((4, 1)), epochs=int(first), verbose=0)\n"
+        "print(len(model.history.epoch), repr(sys.stdin.read()))\n"
+    )
+    ours = work.oomph("train.py", input=b"2\nthe rest\n\xc3\xa4")
+    assert (ours.returncode, ours.stdout) == (0, "how many? 2 'the rest\\nä'\n")
+
+
+def test_a_script_with_tensorflow_but_without_keras_is_left_alone(work):
+    work.write("import tensorflow as tf\nprint(int(tf.reduce_sum(tf.ones((3,)))))\n")
+    ours = work.oomph("train.py")
+    assert (ours.returncode, ours.stdout) == (0, "3\n")
+    assert len(ours.said) == 2, "where it runs, and that it has finished"
+
+
+@pytest.fixture(scope="module")
+def own_keras(tmp_path_factory):
+    """A copy of Keras in a folder for PYTHONPATH, of which single files can be changed."""
+    spec = importlib.util.find_spec("keras")
+    folder = tmp_path_factory.mktemp("site")
+    shutil.copytree(Path(spec.origin).parent, folder / "keras", copy_function=os.symlink)
+    return folder
+
+
+def changed(folder: Path, name: str, old: str, new: str) -> dict[Path, str]:
+    """Change one file of the copy; what has to be put back afterwards."""
+    path = folder / "keras" / "src" / name
+    text = path.read_text()
+    assert old in text
+    path.unlink()
+    path.write_text(text.replace(old, new))
+    return {path: text}
+
+
+@pytest.mark.parametrize(
+    ("changes", "missing"),
+    [
+        (
+            {"trainers/epoch_iterator.py": ("_enumerate_iterator", "_enumerate")},
+            "no TFEpochIterator._enumerate_iterator",
+        ),
+        (
+            {"backend/tensorflow/trainer.py": ("make_train_function(self, force=False)", "make_train_function(self)")},
+            "make_train_function takes other arguments",
+        ),
+        pytest.param(
+            {"backend/tensorflow/trainer.py": ("class TFEpochIterator", "class OtherIterator")},
+            "no TensorFlowTrainer or TFEpochIterator",
+            marks=pytest.mark.slow,
+        ),
+    ],
+    ids=["iterator", "arguments", "class"],
+)
+def test_a_keras_that_looks_different_runs_unguarded_and_one_line_says_so(work, own_keras, changes, missing):
+    kept: dict[Path, str] = {}
+    for name, (old, new) in changes.items():
+        kept |= changed(own_keras, name, old, new)
+    if "class" in missing or "TFEpochIterator" in missing.split(" or ")[-1][:15]:
+        trainer = own_keras / "keras" / "src" / "backend" / "tensorflow" / "trainer.py"
+        if "class OtherIterator" in trainer.read_text():
+            trainer.write_text(trainer.read_text().replace("TFEpochIterator", "OtherIterator"))
+    try:
+        work.write(
+            "import keras, numpy as np\n"
+            "model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])\n"
+            "model.compile('sgd', 'mse')\n"
+            "print(len(model.fit(np.zeros((4, 2)), np.zeros((4, 1)), epochs=2, verbose=0).epoch), keras.__file__)\n"
+        )
+        ours = work.oomph("train.py", env={"PYTHONPATH": str(own_keras)})
+    finally:
+        for path, text in kept.items():
+            path.write_text(text)
+    assert (ours.returncode, ours.stdout) == (0, f"2 {own_keras / 'keras' / '__init__.py'}\n"), ours.stderr[-3000:]
+    said = [line for line in ours.said if "unguarded" in line]
+    assert len(said) == 1
+    assert missing in said[0]
+    assert [event.data["reason"] for event in ours.events("guard-failed")] == [missing]
+    assert ours.events("guard-installed") == []
+
+
+def test_one_interrupt_reaches_the_script_and_ends_the_run(work):
+    work.script("stubborn.py")
+    running = work.start("--checkpoint-every=10", "stubborn.py", "--give-in")
+    running.wait_for_step(12)
+    os.kill(running.process.pid, signal.SIGINT)
+    ours = running.finish(seconds=60)
+    assert (ours.returncode, ours.stdout) == (130, "interrupted\n")
+    assert ours.own.rstrip().endswith("KeyboardInterrupt")
+    assert ours.summary["restarts"] == 0
+    assert ours.summary["checkpoints"]["count"] >= 1
+    assert json.loads((ours.folder / "run.json").read_text())["status"] == "failed"
+
+
+def test_a_second_oomph_is_kept_out_and_two_interrupts_end_a_stubborn_script(work):
+    work.script("stubborn.py")
+    running = work.start("--checkpoint-every=10", "stubborn.py")
+    running.wait_for_step(12)
+    second = work.oomph("stubborn.py")
+    assert second.returncode == 2
+    assert second.stderr.count("\n") == 1
+    assert "in use by another oomph run" in second.stderr
+    pid = running.script_pid(1)
+    os.kill(running.process.pid, signal.SIGINT)
+    steps = running.progress().steps
+    running.wait_for_step(steps + 5)  # it goes on
+    os.kill(running.process.pid, signal.SIGINT)
+    ours = running.finish(seconds=60)
+    assert ours.stdout.startswith("interrupted\n")
+    assert ours.returncode in (128 + signal.SIGTERM, 128 + signal.SIGKILL, 130)
+    assert ours.summary["restarts"] == 0
+    assert not Path(f"/proc/{pid}").exists()

@@ -1,0 +1,139 @@
+"""Checkpoints that are damaged, and disks that are full."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+
+import pytest
+
+EPOCHS = ["--epochs", "4"]  # of 15 steps
+
+
+@pytest.fixture(scope="module")
+def plain(shared):
+    shared.script("one_fit.py")
+    ended = shared.plain("one_fit.py", "plain.npz", *EPOCHS)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    return shared.folder / "plain.npz"
+
+
+def spoil(folder, name: str, damage: str) -> None:
+    path = folder / name
+    data = bytearray(path.read_bytes())
+    if damage == "truncated":
+        path.write_bytes(data[: len(data) // 2])
+    else:
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+
+
+def killed_with_two_checkpoints(work):
+    """oomph and its script, both killed when there are two checkpoints: somebody pulled the plug."""
+    work.script("one_fit.py")
+    running = work.start("--checkpoint-every=7", "one_fit.py", "ours.npz", *EPOCHS)
+    running.wait_for_step(16)
+    pid = running.script_pid(1)
+    os.kill(running.process.pid, signal.SIGSTOP)  # the script ends before oomph can start it again
+    running.kill(pid)
+    running.kill(running.process.pid)
+    running.process.communicate(timeout=60)
+    steps = sorted(running.folder.glob("checkpoints/step-*"))
+    assert len(steps) == 2
+    return running, steps
+
+
+def test_resume_goes_on_after_both_were_killed(work, plain, same_bits):
+    running, _ = killed_with_two_checkpoints(work)
+    ours = work.oomph(f"--resume={running.folder}", "--checkpoint-every=7", "one_fit.py", "ours.npz", *EPOCHS)
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    same_bits(work.folder / "ours.npz", plain)
+    (resumed,) = ours.events("resumed")
+    assert (resumed.attempt, resumed.data["kind"]) == (2, "exact")
+    assert resumed.data["steps"] >= 14
+    assert ours.summary["steps_repeated"] <= 7
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("tensors.bin", "flipped"),
+        pytest.param("tensors.bin", "truncated", marks=pytest.mark.slow),
+        pytest.param("manifest.json", "flipped", marks=pytest.mark.slow),
+        pytest.param("manifest.json", "truncated", marks=pytest.mark.slow),
+        pytest.param("SHA256SUMS", "flipped", marks=pytest.mark.slow),
+        pytest.param("SHA256SUMS", "truncated", marks=pytest.mark.slow),
+        pytest.param("iterator.index", "flipped", marks=pytest.mark.slow),
+        pytest.param("iterator.data-00000-of-00001", "flipped", marks=pytest.mark.slow),
+    ],
+)
+def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_used(work, plain, same_bits, name, damage):
+    running, (older, newest) = killed_with_two_checkpoints(work)
+    spoil(newest, name, damage)
+    ours = work.oomph(f"--resume={running.folder}", "--checkpoint-every=7", "one_fit.py", "ours.npz", *EPOCHS)
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    same_bits(work.folder / "ours.npz", plain)
+    assert [event.data["name"] for event in ours.events("checkpoint-refused")] == [newest.name]
+    assert [event.data["name"] for event in ours.events("resumed")] == [older.name]
+    assert sum("refused" in line for line in ours.said) == 1
+
+
+@pytest.mark.slow
+def test_when_all_are_damaged_it_starts_over(work, plain, same_bits):
+    running, both = killed_with_two_checkpoints(work)
+    for folder in both:
+        spoil(folder, "tensors.bin", "flipped")
+    ours = work.oomph(f"--resume={running.folder}", "--checkpoint-every=7", "one_fit.py", "ours.npz", *EPOCHS)
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    same_bits(work.folder / "ours.npz", plain)
+    assert len(ours.events("checkpoint-refused")) == 2
+    assert ours.summary["exactness"] == "started over"
+
+
+def test_a_file_that_may_not_grow_costs_a_line_and_no_training(work, plain, same_bits):
+    """RLIMIT_FSIZE: every write beyond it fails, as on a full disk."""
+    work.script("one_fit.py")
+
+    def small_files() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (6000, resource.RLIM_INFINITY))
+
+    # The script lifts the limit for its own output, after the fit.
+    text = (work.folder / "one_fit.py").read_text()
+    lift = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))\n"
+    work.write(text.replace("np.savez(", lift + "np.savez("), "one_fit.py")
+    ours = work.oomph("--checkpoint-every=7", "one_fit.py", "ours.npz", *EPOCHS, preexec_fn=small_files)
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    same_bits(work.folder / "ours.npz", plain)
+    assert_said_once(ours, "File too large")
+
+
+def assert_said_once(ours, reason: str) -> None:
+    failed = ours.events("checkpoint-failed")
+    assert failed
+    assert all(reason in event.data["reason"] for event in failed)
+    assert ours.events("checkpoint") == []
+    said = [line for line in ours.said if "could not be written" in line]
+    assert 1 <= len(said) <= 2, "one line for the checkpoints, one for the end state"
+    assert all("training goes on" in line for line in said)
+    assert not list(ours.folder.glob("checkpoints/tmp-*"))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system takes root")
+def test_a_full_disk_costs_a_line_and_no_training(work, plain, same_bits):
+    work.script("one_fit.py")
+    disk = work.folder / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=60k", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True, timeout=60).returncode:
+        pytest.skip("this container may not mount")
+    try:
+        (disk / "ballast").write_bytes(b"x" * 36_000)
+        ours = work.oomph("--checkpoint-every=7", "one_fit.py", "ours.npz", *EPOCHS, run="disk/run")
+        assert ours.returncode == 0, ours.stderr[-3000:]
+        same_bits(work.folder / "ours.npz", plain)
+        assert_said_once(ours, "No space left on device")
+    finally:
+        subprocess.run(["umount", str(disk)], check=True, capture_output=True, timeout=60)

@@ -1,0 +1,112 @@
+"""kill -9 at any moment: the run ends in the same bits, and repeats no more than what lay after the last checkpoint."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+
+STEPS = 120  # three_fits.py: 36, 36 and 48
+EVERY = 7
+
+
+@pytest.fixture(scope="module")
+def plain(shared):
+    shared.script("three_fits.py")
+    ended = shared.plain("three_fits.py", "plain.npz")
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    return shared.folder / "plain.npz"
+
+
+def assert_nothing_was_lost(ours, kills: int) -> None:
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    summary = ours.summary
+    assert (summary["restarts"], summary["steps"], summary["exit_code"]) == (kills, STEPS, 0)
+    deaths = [event.data for event in ours.events("attempt-ended") if event.data["returncode"] == -9]
+    assert len(deaths) == kills
+    assert summary["steps_repeated"] == sum(death["steps"] - death["saved"] for death in deaths)
+
+
+@pytest.fixture(scope="module")
+def killed(shared, plain):
+    """three_fits.py, killed twice in a row in its first fit and once in its second."""
+    (shared.folder / "log.csv").rename(shared.folder / "plain.csv")
+    running = shared.start(f"--checkpoint-every={EVERY}", "three_fits.py", "ours.npz")
+    running.kill_at_step(30, attempt=1)
+    running.kill_at_step(31, attempt=2)
+    assert running.kill_at_step(50, attempt=3).fit == 1
+    return running.finish()
+
+
+def test_twice_in_a_row_and_then_in_the_second_of_three_fits(killed, plain, same_bits):
+    assert_nothing_was_lost(killed, kills=3)
+    same_bits(plain.parent / "ours.npz", plain)
+    assert killed.summary["steps_repeated"] <= 3 * EVERY
+    assert killed.summary["exactness"] == "exact"
+    assert killed.summary["faults"] == {"killed": 3}
+
+
+def test_every_attempt_went_on_where_the_last_checkpoint_was(killed):
+    resumed = [(event.attempt, event.data["kind"]) for event in killed.events("resumed")]
+    assert resumed == [(2, "exact"), (3, "exact"), (4, "finished"), (4, "exact")]
+    saved = [event.data["saved"] for event in killed.events("attempt-ended")][:3]
+    assert [event.data["steps"] for event in killed.events("resumed") if event.data["kind"] == "exact"] == saved
+    assert sum("starting attempt" in line for line in killed.said) == 3
+
+
+def test_the_log_of_a_csv_logger_goes_on_where_it_was(killed, plain):
+    assert (plain.parent / "log.csv").read_text() == (plain.parent / "plain.csv").read_text()
+
+
+def test_a_finished_run_keeps_nothing_to_resume(killed):
+    assert not list(killed.folder.glob("checkpoints/*"))
+
+
+def test_before_the_first_checkpoint_it_starts_over_and_says_so(work, plain, same_bits):
+    work.script("three_fits.py")
+    running = work.start("--checkpoint-every=1000", "three_fits.py", "ours.npz")
+    seen = running.kill_at_step(3)
+    ours = running.finish()
+    assert_nothing_was_lost(ours, kills=1)
+    same_bits(work.folder / "ours.npz", plain)
+    assert seen.saved == 0
+    assert ours.summary["exactness"] == "started over"
+    assert ours.summary["steps_repeated"] >= 3
+    assert any("from the beginning" in line for line in ours.said)
+
+
+def test_while_a_checkpoint_is_written_the_one_before_is_used(work, same_bits):
+    wide = ["--width", "2000"]  # large enough that writing it takes a while
+    work.script("three_fits.py")
+    expected = work.plain("three_fits.py", "plain.npz", *wide)
+    assert expected.returncode == 0, expected.stderr[-3000:]
+    running = work.start(f"--checkpoint-every={EVERY}", "three_fits.py", "ours.npz", *wide)
+    running.wait_for_step(EVERY + 1)
+    running.kill_when(lambda: list(running.folder.glob("checkpoints/tmp-*")))
+    left = list(running.folder.glob("checkpoints/tmp-*"))
+    ours = running.finish()
+    assert left, "the kill came too late to interrupt anything"
+    assert_nothing_was_lost(ours, kills=1)
+    assert ours.events("checkpoint-refused") == []
+    same_bits(work.folder / "ours.npz", work.folder / "plain.npz")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_at_ten_random_moments_of_any_kind(work, plain, same_bits):
+    """Imports, tracing, steps, checkpoints, the end of a fit: whatever runs when the time is up."""
+    work.script("three_fits.py")
+    moments = random.Random(2)
+    running = work.start("--checkpoint-every=5", "three_fits.py", "ours.npz")
+    for attempt in range(1, 11):
+        pid = running.script_pid(attempt)
+        if attempt % 3:
+            running.wait_for_step(1 + (attempt - 1) * 10, attempt)  # some progress, or oomph gives up, as it should
+        until = time.monotonic() + moments.uniform(0, 0.5 if attempt % 3 else 4)
+        running.wait_for(lambda until=until: time.monotonic() > until)
+        running.kill(pid)
+    ours = running.finish(seconds=600)
+    assert_nothing_was_lost(ours, kills=10)
+    same_bits(work.folder / "ours.npz", plain)
+    assert ours.summary["steps_repeated"] <= 10 * 6

@@ -1,0 +1,109 @@
+"""Real out-of-memory errors of TensorFlow's own allocator: the result is that of the run that had enough."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+FITS = ("plain", "sample_weight", "class_weight")
+TOLERANCE = 1e-12
+
+
+@pytest.fixture(scope="module")
+def enough(shared):
+    """exact.py with all the memory it wants."""
+    shared.script("exact.py")
+    ended = shared.plain("exact.py", "plain.npz")
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    return shared.folder / "plain.npz"
+
+
+@pytest.fixture(scope="module")
+def short(shared, enough, memory):
+    """exact.py under oomph, on a device that is too small for its batches."""
+    ended = shared.oomph("exact.py", "short.npz", run="short", env=memory(30))
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    return ended
+
+
+@pytest.fixture(scope="module")
+def compiled(shared, enough):
+    """exact.py under oomph, compiled by XLA and in micro-batches from the start."""
+    ended = shared.oomph("--micro-batch=300", "exact.py", "compiled.npz", "--jit", run="compiled")
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    return ended
+
+
+def assert_close(ours, plain, only: str) -> None:
+    names = [name for name in plain if name.startswith(f"{only}/")]
+    assert len(names) >= 25
+    for name in names:
+        assert ours[name].dtype == plain[name].dtype
+        assert abs(ours[name] - plain[name]).max() <= TOLERANCE, name
+
+
+def test_every_variable_is_of_double_precision(enough, load):
+    dtypes = {name: value.dtype.name for name, value in load(enough).items()}
+    counters = [name for name, dtype in dtypes.items() if dtype != "float64"]
+    assert {dtypes[name] for name in counters} == {"int64"}
+    assert len(counters) == 3, "the iterations of three optimizers"
+    assert {int(load(enough)[name]) for name in counters} == {30}
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_weights_slots_and_metrics_after_thirty_steps_with_a_ragged_batch(short, enough, load, fit):
+    assert_close(load(enough.parent / "short.npz"), load(enough), fit)
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_the_same_in_micro_batches_compiled_by_xla(compiled, enough, load, fit):
+    assert_close(load(enough.parent / "compiled.npz"), load(enough), fit)
+
+
+def test_the_errors_were_real_and_the_journal_tells_of_them(short):
+    ooms, recoveries = short.events("oom"), short.events("recovered")
+    assert {event.data["fit"] for event in recoveries} == {0, 1, 2}
+    for event in ooms:
+        assert re.match(r"OOM when allocating tensor with shape\[[\d,]+\] and type double", event.data["message"])
+        assert event.data["requested_bytes"] > 0
+    assert ooms[0].data["batch"] == 2048
+    for event in recoveries:
+        assert event.data["batch"] == 2048
+        assert 1 <= event.data["micro_batch"] < 2048
+    assert {event.data["guard"] for event in short.events("fit-started")} == {"exact"}
+
+
+def test_the_summary_tells_what_was_done(short):
+    summary = short.summary
+    assert summary["recoveries"] == len(short.events("recovered"))
+    assert summary["faults"] == {"device-oom": len(short.events("recovered"))}
+    assert (summary["restarts"], summary["steps"], summary["steps_repeated"]) == (0, 90, 0)
+    assert summary["exactness"] == "exact"
+    assert summary["micro_batch"] == short.events("fit-finished")[-1].data["micro_batch"]
+    assert summary["device_peak_bytes"] <= 30 << 20
+    assert any("nothing was applied" in line for line in short.said)
+
+
+def test_a_size_that_the_user_gave_is_used_without_any_error(compiled):
+    assert compiled.events("oom") == []
+    assert [event.data["micro_batch"] for event in compiled.events("fit-finished")] == [300, 300, 300]
+
+
+def test_a_script_that_catches_the_error_itself_still_can(work, memory):
+    """A model that can only be restarted: nothing is repaired, and the script's own handling sees what it always saw."""
+    work.script("catches.py")
+    ours = work.oomph("catches.py", env=memory(60))
+    assert (ours.returncode, ours.stdout) == (0, "caught ResourceExhaustedError at 8192\ntrained at 256\n")
+    assert [event.data["guard"] for event in ours.events("fit-started")] == ["restart only", "restart only"]
+    assert [event.data["phase"] for event in ours.events("oom")] == ["unguarded"]
+    assert ours.summary["restarts"] == 0
+
+
+def test_one_sample_that_does_not_fit_is_the_end_and_not_a_restart(work, memory):
+    work.script("huge_sample.py")
+    ours = work.oomph("huge_sample.py", env=memory(60))
+    assert ours.returncode == 93
+    assert "ResourceExhaustedError" in ours.own
+    assert ours.summary["restarts"] == 0
+    assert ours.summary["gave_up"] == "one sample does not fit"

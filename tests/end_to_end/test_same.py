@@ -1,0 +1,68 @@
+"""A run in which nothing happens: what comes out is what plain Keras computes, bit for bit."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+_TEXT = (Path(__file__).parent / "scripts" / "same.py").read_text()
+CASES = re.findall(r'^    "(\w+)": ', _TEXT, re.MULTILINE)
+RESTART_ONLY = {"masked", "own_step", "eager", "several_steps"}
+
+
+@pytest.fixture(scope="module")
+def trained(shared):
+    """Every case of same.py, trained plainly and under oomph: two processes for all the tests."""
+    shared.script("same.py")
+    plain = shared.plain("same.py", "plain.npz")
+    assert plain.returncode == 0, plain.stderr[-3000:]
+    ours = shared.oomph("same.py", "ours.npz")
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    return shared, plain, ours
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_weights_slots_metrics_and_history_are_those_of_plain_keras(trained, same_bits, case):
+    shared, _, _ = trained
+    same_bits(shared.folder / "ours.npz", shared.folder / "plain.npz", only=f"{case}/")
+
+
+def test_keras_counts_the_end_of_data_without_a_length_as_a_step_and_so_do_we(trained, load):
+    """Outside XLA, the last call of an epoch finds no batch, but has counted up the optimizer's iterations already."""
+    shared, _, _ = trained
+    ours = load(shared.folder / "ours.npz")
+    (counter,) = [n for n, value in ours.items() if n.startswith("without_a_length_True/v") and (value == 9).all()]
+    assert ours[counter.replace("True", "False")] == 12, "3 epochs of 3 batches, and 3 ends"
+
+
+def test_the_script_prints_what_it_prints_without_oomph(trained):
+    _, plain, ours = trained
+    assert ours.stdout == plain.stdout
+    assert ours.own == plain.stderr
+
+
+def test_every_fit_was_really_guarded(trained):
+    shared, _, ours = trained
+    fits = {event.data["site"]: event.data["guard"] for event in ours.events("fit-started")}
+    assert ours.events("guard-failed") == []
+    assert len(ours.events("fit-started")) == len([case for case in CASES if "train_on_batch" not in case])
+    assert len(ours.events("fit-finished")) == len(ours.events("fit-started"))
+    assert set(fits.values()) <= {"exact", "approximate", "restart only"}
+
+
+def test_the_guard_of_each_fit_is_what_the_model_allows(trained):
+    _, _, ours = trained
+    fitting = [case for case in CASES if "train_on_batch" not in case]
+    guards = dict(zip(fitting, [event.data["guard"] for event in ours.events("fit-started")], strict=True))
+    assert {case for case, guard in guards.items() if guard == "restart only"} == RESTART_ONLY
+    assert {case for case, guard in guards.items() if guard == "approximate"} == {"seeing_False", "seeing_True"}
+
+
+def test_a_summary_of_a_quiet_run_tells_of_nothing(trained):
+    _, _, ours = trained
+    summary = ours.summary
+    assert (summary["faults"], summary["recoveries"], summary["restarts"]) == ({}, 0, 0)
+    assert (summary["steps_repeated"], summary["exactness"], summary["micro_batch"]) == (0, "exact", None)
+    assert summary["steps"] == sum(event.data["steps"] for event in ours.events("fit-finished"))

@@ -1,0 +1,281 @@
+"""Checkpoints on disk: written whole or not at all, and nothing damaged is ever used."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import oomph
+from oomph.errors import CheckpointError
+from oomph.recovery.store import CheckpointStore, CheckpointWriter, Position, read_checkpoint
+
+SOURCE = Path(oomph.__file__).parents[1]
+
+
+def write(writer: CheckpointWriter) -> None:
+    writer.add("model/0", "float32", (2, 3), bytes(range(24)))
+    writer.add("model/1", "int64", (), (7).to_bytes(8, "little"))
+    writer.add("empty", "float32", (0,), b"")
+    (writer.folder / "iterator.index").write_bytes(b"position of the data")
+
+
+@pytest.fixture
+def refused() -> list[tuple[str, str]]:
+    return []
+
+
+@pytest.fixture
+def store(tmp_path, refused) -> CheckpointStore:
+    store = CheckpointStore(tmp_path / "checkpoints", lambda name, reason: refused.append((name, reason)))
+    store.open()
+    return store
+
+
+def save(store, step: int, fit: int = 0):
+    return store.save_step(Position(fit, 0, step, step), {"taken": step}, write)
+
+
+def names(tmp_path) -> list[str]:
+    return sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
+
+
+def test_what_is_saved_comes_back(store):
+    saved = save(store, 5)
+    found = store.latest_step()
+    assert found is not None
+    assert (found.name, found.position, found.meta) == (saved.name, Position(0, 0, 5, 5), {"taken": 5})
+    read = {entry.name: (entry.dtype, entry.shape, data) for entry, data in found.read()}
+    assert read["model/0"] == ("float32", (2, 3), bytes(range(24)))
+    assert read["model/1"] == ("int64", (), (7).to_bytes(8, "little"))
+    assert read["empty"] == ("float32", (0,), b"")
+    assert (found.path / "iterator.index").read_bytes() == b"position of the data"
+
+
+def test_the_sums_are_those_of_sha256sum(store, tmp_path):
+    folder = tmp_path / "checkpoints" / save(store, 1).name
+    result = subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=folder, capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stdout.count(": OK")) == (0, 3)
+
+
+def test_the_last_two_are_kept(store, tmp_path):
+    saved = [save(store, step).name for step in range(1, 6)]
+    assert names(tmp_path) == saved[-2:]
+    latest = store.latest_step()
+    assert latest is not None
+    assert latest.position.steps == 5
+
+
+def test_the_newest_is_the_one_written_last_even_at_an_earlier_position(store):
+    save(store, 9)
+    save(store, 3)
+    assert store.latest_step().position.step == 3
+
+
+def test_numbers_go_on_in_the_next_process_also_after_a_refusal(store, tmp_path):
+    save(store, 1)
+    save(store, 2)
+    (tmp_path / "checkpoints" / names(tmp_path)[1] / "tensors.bin").write_bytes(b"")
+    again = CheckpointStore(tmp_path / "checkpoints")
+    again.open()
+    assert again.latest_step().position.step == 1
+    save(again, 3)
+    third = CheckpointStore(tmp_path / "checkpoints")
+    third.open()
+    assert third.latest_step().position.step == 3
+
+
+def test_end_states_stay_when_the_steps_of_their_fit_go(store, tmp_path):
+    save(store, 1)
+    store.save_finished(Position(0, 2, 0, 30), {"done": True}, write)
+    store.drop_steps(0)
+    assert store.latest_step() is None
+    assert store.finished(0).meta == {"done": True}
+    assert store.finished(1) is None
+    assert store.nbytes() > 0
+
+
+def test_an_end_state_can_be_replaced(store):
+    for steps in (10, 20):
+        store.save_finished(Position(0, 0, 0, steps), {}, write)
+    assert store.finished(0).position.steps == 20
+
+
+@pytest.mark.parametrize("name", ["tensors.bin", "manifest.json", "SHA256SUMS", "iterator.index"])
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "gone", "emptied", "longer"])
+def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_used(store, refused, tmp_path, name, damage):
+    save(store, 1)
+    newest = save(store, 2).name
+    spoil(tmp_path / "checkpoints" / newest / name, damage)
+    assert store.latest_step().position.step == 1
+    assert [who for who, _ in refused] == [newest]
+    assert refused[0][1]
+    assert f"refused-{newest}" in names(tmp_path)
+    assert store.latest_step().position.step == 1
+    assert len(refused) == 1, "a checkpoint put aside is not looked at again"
+
+
+def spoil(path: Path, damage: str) -> None:
+    data = bytearray(path.read_bytes())
+    if damage == "gone":
+        path.unlink()
+    elif damage == "emptied":
+        path.write_bytes(b"")
+    elif damage == "longer":
+        path.write_bytes(bytes(data) + b"\0")
+    elif damage == "truncated":
+        path.write_bytes(bytes(data[: len(data) // 2]))
+    else:
+        data[len(data) // 2] ^= 1
+        path.write_bytes(bytes(data))
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_no_single_flipped_bit_goes_unnoticed(tmp_path_factory, data):
+    root = tmp_path_factory.mktemp("flip")
+    store = CheckpointStore(root)
+    store.open()
+    folder = root / save(store, 1).name
+    path = data.draw(st.sampled_from(sorted(folder.iterdir())))
+    content = bytearray(path.read_bytes())
+    bit = data.draw(st.integers(0, 8 * len(content) - 1))
+    content[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(bytes(content))
+    try:
+        read = read_checkpoint(folder)
+    except CheckpointError:
+        return
+    # Only letters of a checksum file can change without meaning: nothing that was saved may have.
+    assert path.name == "SHA256SUMS"
+    assert [payload for _, payload in read.read()][0] == bytes(range(24))
+
+
+@pytest.mark.parametrize("name", ["tensors.bin", "manifest.json"])
+def test_a_damaged_end_state_counts_as_none(store, refused, tmp_path, name):
+    store.save_finished(Position(0), {}, write)
+    spoil(tmp_path / "checkpoints" / "finished-fit0" / name, "flipped")
+    assert store.finished(0) is None
+    assert refused[0][0] == "finished-fit0"
+
+
+def test_a_checkpoint_of_another_format_is_refused_by_its_number(store, tmp_path):
+    folder = tmp_path / "checkpoints" / save(store, 1).name
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps(manifest | {"schema": 99}))
+    _reseal(folder)
+    with pytest.raises(CheckpointError, match="format 99"):
+        read_checkpoint(folder)
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", "no json", '{"schema": 1}', '{"schema": 1, "position": 3}'])
+def test_a_manifest_that_is_not_ours_is_refused_in_words(store, tmp_path, text):
+    folder = tmp_path / "checkpoints" / save(store, 1).name
+    (folder / "manifest.json").write_text(text)
+    _reseal(folder)
+    with pytest.raises(CheckpointError, match=r"manifest\.json is not one of ours"):
+        read_checkpoint(folder)
+
+
+def test_sums_that_point_out_of_the_folder_are_refused(store, tmp_path):
+    folder = tmp_path / "checkpoints" / save(store, 1).name
+    with (folder / "SHA256SUMS").open("a") as sums:
+        sums.write(f"{'0' * 64}  ../../secret\n")
+    with pytest.raises(CheckpointError, match="SHA256SUMS is damaged"):
+        read_checkpoint(folder)
+
+
+def _reseal(folder: Path) -> None:
+    (folder / "SHA256SUMS").unlink()
+    listing = subprocess.run(["sha256sum", *os.listdir(folder)], cwd=folder, capture_output=True, check=True, timeout=60)
+    (folder / "SHA256SUMS").write_bytes(listing.stdout)
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), ValueError("theirs"), KeyboardInterrupt()])
+def test_a_save_that_fails_leaves_nothing_and_the_older_ones_alone(store, tmp_path, error):
+    save(store, 1)
+    before = names(tmp_path)
+
+    def fail(writer: CheckpointWriter) -> None:
+        writer.add("half", "float32", (1,), b"abcd")
+        raise error
+
+    expected = CheckpointError if isinstance(error, OSError) else type(error)
+    with pytest.raises(expected):
+        store.save_step(Position(0, 0, 2, 2), {}, fail)
+    assert names(tmp_path) == before
+    assert store.latest_step().position.step == 1
+    save(store, 3)
+    assert store.latest_step().position.step == 3
+
+
+def test_an_end_state_that_can_not_be_written_leaves_the_older_one(store):
+    store.save_finished(Position(0, 0, 0, 10), {}, write)
+
+    def fail(writer: CheckpointWriter) -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(CheckpointError, match="No space left on device"):
+        store.save_finished(Position(0, 0, 0, 20), {}, fail)
+    assert store.finished(0).position.steps == 10
+
+
+def test_a_place_that_can_not_be_written_is_said_in_one_sentence(tmp_path):
+    (tmp_path / "checkpoints").write_text("a file")
+    with pytest.raises(CheckpointError, match="File exists"):
+        CheckpointStore(tmp_path / "checkpoints").open()
+
+
+def test_what_is_not_a_checkpoint_is_left_alone(store, tmp_path):
+    for name in ("notes", "step-1", "step-000001-fit0-epoch0-step1.bak"):
+        (tmp_path / "checkpoints" / name).mkdir()
+    assert store.latest_step() is None
+    save(store, 1)
+    store.drop_steps(0)
+    assert names(tmp_path) == ["notes", "step-000001-fit0-epoch0-step1.bak", "step-1"]
+
+
+def test_checkpoints_by_the_million_are_still_found(store):
+    store._number = 999_998
+    for step in range(1, 5):
+        save(store, step)
+    assert store.latest_step().position.step == 4
+
+
+_KILLED_WHILE_WRITING = """
+import os, signal, sys
+sys.path.insert(0, {source!r})
+from pathlib import Path
+from oomph.recovery.store import CheckpointStore, Position
+store = CheckpointStore(Path({root!r}))
+store.open()
+
+def half(writer):
+    writer.add("a", "float32", (2,), b"12345678")
+    writer._file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+store.save_step(Position(0, 0, 1, 1), {{}}, lambda w: w.add("a", "float32", (1,), b"1234"))
+store.{method}(Position(0, 0, 2, 2), {{}}, half)
+"""
+
+
+@pytest.mark.parametrize("method", ["save_step", "save_finished"])
+def test_a_writer_killed_in_the_middle_leaves_nothing_that_counts(tmp_path, method):
+    root = tmp_path / "checkpoints"
+    code = textwrap.dedent(_KILLED_WHILE_WRITING).format(source=str(SOURCE), root=str(root), method=method)
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == -signal.SIGKILL
+    assert len([path for path in root.iterdir() if path.name.startswith("tmp-")]) == 1
+    store = CheckpointStore(root)
+    store.open()
+    assert [path.name for path in root.iterdir()] == ["step-000001-fit0-epoch0-step1"]
+    assert store.latest_step().position.step == 1
+    assert store.finished(0) is None

@@ -1,0 +1,108 @@
+"""Nothing is assigned before every gradient exists."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from oomph.tensorflow.barrier import apply_replaced_by, behind_barrier
+
+
+@pytest.fixture
+def commits():
+    return tf.Variable(0, dtype=tf.int64, trainable=False)
+
+
+def optimizer_for(variables, **options):
+    optimizer = keras.optimizers.Adam(0.1, **options)
+    optimizer.build(variables)
+    return optimizer
+
+
+def test_apply_is_replaced_for_one_optimizer_and_for_a_while_only():
+    one, other = keras.optimizers.SGD(), keras.optimizers.SGD()
+    with apply_replaced_by(one, lambda *a: "ours"):
+        assert one.apply([]) == "ours"
+        assert "apply" not in vars(other)
+    assert "apply" not in vars(one)
+    assert type(one).apply is type(other).apply
+
+
+def test_apply_is_put_back_after_an_error():
+    optimizer = keras.optimizers.SGD()
+    with pytest.raises(ZeroDivisionError), apply_replaced_by(optimizer, lambda *a: None):
+        raise ZeroDivisionError
+    assert "apply" not in vars(optimizer)
+
+
+@pytest.mark.parametrize("options", [{}, {"use_ema": True, "weight_decay": 0.1}, {"global_clipnorm": 0.5}])
+def test_the_update_behind_the_barrier_is_that_of_keras(commits, options):
+    def train(behind):
+        variables = [keras.Variable(np.ones((2, 3), "float32")), keras.Variable(np.full((3,), 2.0, "float32"))]
+        optimizer = optimizer_for(variables, **options)
+        apply = behind_barrier(optimizer, commits) if behind else optimizer.apply
+
+        @tf.function
+        def step():
+            apply([tf.ones((2, 3)) * 0.3, tf.ones((3,))], variables)
+
+        for _ in range(3):
+            step()
+        return [np.asarray(v) for v in [*variables, *optimizer.variables]]
+
+    for ours, plain in zip(train(True), train(False), strict=True):
+        np.testing.assert_array_equal(ours, plain)
+    assert int(commits.numpy()) == 3
+
+
+def test_a_gradient_that_fails_leaves_everything_as_it_was(commits):
+    variables = [keras.Variable(np.ones((2,), "float32")) for _ in range(3)]
+    optimizer = optimizer_for(variables)
+
+    @tf.function
+    def step(good):
+        last = tf.ones((2,))
+        with tf.control_dependencies([tf.debugging.Assert(good, ["no memory"])]):
+            first = tf.identity(last)
+        behind_barrier(optimizer, commits)([first, last, last], variables)
+
+    step(tf.constant(True))
+    before = [np.asarray(v) for v in [*variables, *optimizer.variables]]
+    for _ in range(20):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            step(tf.constant(False))
+    for value, variable in zip(before, [*variables, *optimizer.variables], strict=True):
+        np.testing.assert_array_equal(value, np.asarray(variable))
+    assert int(commits.numpy()) == 1
+
+
+def test_missing_and_sparse_gradients_pass_the_barrier(commits):
+    table, unused = keras.Variable(np.ones((5, 2), "float32")), keras.Variable(np.ones((2,), "float32"))
+    optimizer = keras.optimizers.SGD(1.0)
+    optimizer.build([table, unused])
+
+    @tf.function
+    def step():
+        rows = tf.IndexedSlices(tf.ones((2, 2)), tf.constant([1, 3]), tf.constant([5, 2]))
+        behind_barrier(optimizer, commits)([rows, None], [table, unused])
+
+    with pytest.warns(UserWarning, match="Gradients do not exist"):
+        step()
+    np.testing.assert_array_equal(np.asarray(table)[:, 0], [1, 0, 1, 0, 1])
+    np.testing.assert_array_equal(np.asarray(unused), [1, 1])
+    assert int(commits.numpy()) == 1
+
+
+def test_an_optimizer_that_is_not_built_is_built_outside_of_the_step(commits):
+    variable, optimizer = keras.Variable(np.ones((2,), "float32")), keras.optimizers.Adam(0.1)
+
+    @tf.function
+    def step(gradient):
+        behind_barrier(optimizer, commits)([gradient], [variable])
+
+    step(tf.ones((2,)))
+    step(tf.ones((2,)))
+    assert optimizer.built
+    assert int(optimizer.iterations.numpy()) == 2

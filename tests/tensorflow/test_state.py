@@ -1,0 +1,108 @@
+"""The state of a fit, written into a checkpoint and put back bit for bit."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.python.eager import context
+
+from oomph.errors import CheckpointError
+from oomph.recovery.store import CheckpointStore, Position
+from oomph.tensorflow import state
+from oomph.tensorflow.written import Slot
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = CheckpointStore(tmp_path / "checkpoints")
+    store.open()
+    return store
+
+
+def through(store, named):
+    store.save_step(Position(0), {}, lambda writer: state.write_variables(writer, named))
+    return store.latest_step()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.array([[1.5, np.nan, -0.0], [np.inf, 1e-40, 2.0]], "float32"),
+        np.array(3, "int64"),
+        np.zeros((0, 4), "float64"),
+        np.array([True, False]),
+        np.array([1, 2, 3], "uint32"),
+        tf.constant([1.5, 2.5], tf.bfloat16).numpy(),
+        np.array([1.5], "float16"),
+        np.array([1 + 2j], "complex64"),
+    ],
+    ids=lambda value: f"{value.dtype}{list(value.shape)}",
+)
+def test_every_dtype_comes_back_bit_for_bit(store, value):
+    variable = tf.Variable(value)
+    checkpoint = through(store, [("model/0", Slot.of(variable))])
+    variable.assign(tf.zeros_like(variable))
+    state.restore_variables(checkpoint, [("model/0", Slot.of(variable))])
+    assert variable.numpy().dtype == value.dtype
+    assert variable.numpy().tobytes() == value.tobytes()
+
+
+def test_the_names_are_those_of_the_next_attempt_and_every_variable_has_one(small_model):
+    def names():
+        keras.backend.clear_session()
+        model = small_model(keras.layers.BatchNormalization(), keras.layers.Dropout(0.1), metrics=["mae"])
+        model.fit(np.ones((4, 4)), np.ones((4, 2)), verbose=0)
+        named = state.named_slots(model)
+        wanted = [*model.variables, *model.optimizer.variables, *model.metrics_variables]
+        assert {id(slot.handle) for _, slot in named} == {id(Slot.of(v).handle) for v in wanted}
+        assert len({name for name, _ in named}) == len(named)
+        return [name for name, _ in named]
+
+    assert names() == names()
+
+
+@pytest.mark.parametrize(
+    "others",
+    [[np.zeros((3, 2), "float32")], [np.zeros((2, 3), "float64")], [np.zeros((2, 3), "float32")] * 2, []],
+    ids=["shape", "dtype", "more", "fewer"],
+)
+def test_the_state_of_another_model_is_refused_with_nothing_assigned(store, others):
+    checkpoint = through(store, [("model/0", Slot.of(tf.Variable(np.ones((2, 3), "float32"))))])
+    variables = [tf.Variable(value) for value in others]
+    named = [(f"model/{index}", Slot.of(variable)) for index, variable in enumerate(variables)]
+    with pytest.raises(CheckpointError):
+        state.restore_variables(checkpoint, named)
+    for variable, value in zip(variables, others, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), value)
+
+
+def test_every_random_generator_goes_on_where_it_was():
+    keras.utils.set_random_seed(3)
+    tf.random.get_global_generator()
+    keras.random.normal((1,))
+
+    def draw():
+        return [
+            random.random(),
+            float(np.random.normal()),
+            context.internal_operation_seed(),  # of eager ops such as tf.random.normal
+            float(tf.random.get_global_generator().normal(())),
+            float(keras.random.normal(())),
+        ]
+
+    draw()
+    saved = json.loads(json.dumps(state.random_state()))
+    expected = [draw(), draw()]
+    draw()
+    state.restore_random_state(saved)
+    assert [draw(), draw()] == expected
+
+
+def test_a_generator_of_numpy_that_is_not_the_usual_one_is_left_out(monkeypatch):
+    monkeypatch.setattr(np.random, "get_state", lambda legacy: {"bit_generator": "PCG64", "state": {}})
+    assert "numpy" not in state.random_state()

@@ -1,0 +1,285 @@
+"""What a newcomer meets first: the Makefile, the example, and the demonstration, whose checks must be able to fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oomph import cli
+from oomph.cli import COMMANDS
+from oomph.cli import demo as demo_verb
+from oomph.demo import scenario, show
+from oomph.demo.children import DemoError, compare, run_plain
+from oomph.demo.claims import Claim, Compared, Ended, Measured, Survived, Trial, judge, table
+from oomph.errors import UsageError
+
+ROOT = Path(__file__).resolve().parents[1]
+LIMIT = 120
+
+
+def make(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = ["make", "--no-print-directory", *words, *(f"{name}={value}" for name, value in variables.items())]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT)
+
+
+# -- Makefile ---------------------------------------------------------------------------------------------------------
+
+
+def test_help_lists_every_target_and_is_the_default():
+    phony = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert phony is not None
+    listed = re.findall(r"^ +make ([a-z-]+) +\S", make("help").stdout, re.MULTILINE)
+    assert sorted(listed) == sorted(phony[1].split())
+    assert make().stdout == make("help").stdout
+
+
+def test_an_old_python_is_refused_in_one_sentence(tmp_path):
+    old = tmp_path / "python2.7"
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    result = make("install", VENV=str(tmp_path / "venv"), PYTHON=str(old))
+    assert result.returncode != 0
+    assert f"oomph needs Python 3.10 or newer, and {old} is older or missing" in result.stderr
+    assert not (tmp_path / "venv").exists()
+
+
+# -- documents --------------------------------------------------------------------------------------------------------
+
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "changes").glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_between_the_documents_leads_somewhere(document):
+    for link in re.findall(r"\]\(([^)#\s:]+)(?:#[^)]*)?\)", document.read_text()):
+        assert (document.parent / link).exists(), link
+
+
+# -- the example ------------------------------------------------------------------------------------------------------
+
+_VARIABLES = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import digits, keras
+fitted = []
+fit = keras.Model.fit
+keras.Model.fit = lambda model, *words, **named: (fitted.append(model), fit(model, *words, **named))[1]
+sys.argv = ["digits.py", "--epochs", "1", *sys.argv[2:]]
+digits.main()
+[model] = fitted
+kinds = {v.path: str(v.numpy().dtype) for v in [*model.variables, *model.optimizer.variables]}
+print("\\n", len(kinds), sorted({kind for kind in kinds.values() if "float" in kind}))
+"""
+
+
+def train(*options: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", _VARIABLES, str(ROOT / "examples"), *options],
+        env=scenario.environment(os.environ, None),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.splitlines()[-1].strip()
+
+
+@pytest.mark.parametrize(("options", "kind"), [([], "float32"), (["--float64"], "float64")])
+def test_every_variable_of_the_example_has_the_precision_asked_for(options, kind):
+    count, kinds = train(*options).split(" ", 1)
+    assert int(count) > 20  # weights, and two slots of Adam for each
+    assert kinds == f"['{kind}']"
+
+
+def test_the_example_knows_nothing_of_oomph():
+    code = (ROOT / "examples" / "digits.py").read_text()
+    assert "import oomph" not in code
+    assert "from oomph" not in code
+
+
+def test_the_demo_finds_the_example():
+    assert scenario.script_path() == ROOT / "examples" / "digits.py"
+
+
+# -- the demonstration: what it claims --------------------------------------------------------------------------------
+
+SURVIVED = Survived(Ended(0, 30.0), True, ooms=1, restarts=1, steps=90, steps_repeated=5, micro_batch=128)
+SURVIVED = replace(SURVIVED, exactness="exact")
+SINGLE = Trial("float32", SURVIVED, Compared((0.95, 0.95), ("float32",), 6e-7))
+DOUBLE = Trial("float64", SURVIVED, Compared((0.95, 0.95), ("float64",), 1e-15))
+GOOD = Measured(Ended(1, 14.0, "ResourceExhaustedError: OOM when allocating tensor"), SINGLE, DOUBLE, noise=7e-7)
+
+
+def failed(measured: Measured) -> list[str]:
+    return [claim.text for claim in judge(measured) if not claim.held]
+
+
+def with_run(**changes: Any) -> Measured:
+    return replace(GOOD, single=replace(SINGLE, survived=replace(SURVIVED, **changes)))
+
+
+def with_result(**changes: Any) -> Measured:
+    assert SINGLE.compared is not None
+    return replace(GOOD, single=replace(SINGLE, compared=replace(SINGLE.compared, **changes)))
+
+
+def test_all_claims_hold_for_what_is_to_be_expected():
+    assert failed(GOOD) == []
+    assert len(judge(GOOD)) == 14
+
+
+@pytest.mark.parametrize(
+    ("measured", "words"),
+    [
+        (replace(GOOD, plain=Ended(0, 9.0)), "plain python dies"),
+        (replace(GOOD, plain=Ended(1, 9.0, "ImportError: no module")), "plain python dies"),
+        (with_run(ended=Ended(93, 9.0, "gave up")), "to its end"),
+        (with_run(ooms=0), "out-of-memory"),
+        (with_run(micro_batch=None), "out-of-memory"),
+        (with_run(micro_batch=256), "out-of-memory"),
+        (with_run(killed=False), "SIGKILL"),
+        (with_run(restarts=0), "SIGKILL"),
+        (with_run(restarts=2), "SIGKILL"),
+        (with_run(steps_repeated=11), "done twice"),
+        (with_run(steps=89), "done twice"),
+        (with_run(exactness="replayed"), "done twice"),
+        (with_result(accuracies=(0.95, 0.9472)), "accuracy"),
+        (with_result(accuracies=(0.1, 0.1)), "accuracy"),
+        (with_result(difference=7.1e-6), "another order"),
+        (with_result(dtypes=("float16",)), "another order"),
+        (replace(GOOD, noise=2e-3), "order of summation alone"),
+        (replace(GOOD, noise=0.0), "another order"),
+        (replace(GOOD, double=replace(DOUBLE, compared=Compared((0.95, 0.95), ("float64",), 2e-12))), "float64"),
+        (replace(GOOD, double=replace(DOUBLE, compared=Compared((0.95, 0.95), ("float32",), 0.0))), "float64"),
+    ],
+)
+def test_each_claim_can_fail_alone(measured, words):
+    [text] = failed(measured)
+    assert words in text
+
+
+def test_a_run_without_a_result_fails_everything_about_its_result():
+    lost = replace(GOOD, double=Trial("float64", Survived(Ended(1, 1.0, "boom"), False), None))
+    assert len(failed(lost)) == 6
+    assert "boom" not in "\n".join(table(lost))  # the table has room for an exit code
+    assert "exit code 1" in "\n".join(table(lost))
+
+
+def test_the_table_shows_the_bound_beside_the_difference():
+    text = "\n".join(table(GOOD))
+    assert re.search(r"largest weight difference +0 +- +6\.0e-07 +1\.0e-15", text)
+    assert re.search(r"may be at most +7\.0e-06 +1e-12", text)
+
+
+def test_a_summary_that_is_missing_counts_as_nothing():
+    empty = Survived.of(Ended(0, 1.0), True, {})
+    assert (empty.ooms, empty.restarts, empty.steps, empty.micro_batch) == (0, 0, 0, None)
+
+
+# -- the demonstration: comparing two results -------------------------------------------------------------------------
+
+_WRITE = """
+import sys, json, numpy as np
+for path, arrays in json.loads(sys.argv[1]).items():
+    np.savez(path, **{name: np.array(value, dtype) for name, (value, dtype) in arrays.items()})
+"""
+WEIGHTS = {"accuracy": (0.95, "float64"), "w": ([1.0, 2.0], "float32"), "b": ([0.5], "float32")}
+
+
+@pytest.fixture
+def results(tmp_path):
+    """Writes two results that differ as told and compares them."""
+
+    def compared(**changes: Any) -> Compared:
+        other = {name: value for name, value in (WEIGHTS | changes).items() if value is not None}
+        files = {str(tmp_path / "a.npz"): WEIGHTS, str(tmp_path / "b.npz"): other}
+        subprocess.run([sys.executable, "-c", _WRITE, json.dumps(files)], check=True, timeout=LIMIT)
+        return compare(tmp_path / "a.npz", tmp_path / "b.npz")
+
+    return compared
+
+
+def test_the_largest_difference_is_found_wherever_it_is(results):
+    assert results() == Compared((0.95, 0.95), ("float32",), 0.0)
+    assert results(w=([1.0, 1.75], "float32"), accuracy=(0.5, "float64")) == Compared((0.95, 0.5), ("float32",), 0.25)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"w": None}, "the same weights"),
+        ({"w": ([1.0], "float32")}, r"float32\[1\]"),
+        ({"w": ([1.0, 2.0], "float64")}, "float64"),
+        ({"w": ([1.0, float("nan")], "float32")}, "not finite"),
+    ],
+)
+def test_what_can_not_be_compared_is_no_result(results, changes, words):
+    with pytest.raises(DemoError, match=words):
+        results(**changes)
+
+
+# -- the demonstration: the verb --------------------------------------------------------------------------------------
+
+
+def test_the_summary_is_the_one_of_the_help():
+    assert COMMANDS["demo"][1] == demo_verb.SUMMARY
+
+
+def test_what_is_missing_is_named_with_the_command_to_install_it(monkeypatch, capsys):
+    monkeypatch.setattr(show, "_NEEDED", {"no_such_module": "tensorflow", "json": "json"})
+    assert cli.main(["demo"]) == 2
+    assert capsys.readouterr().err.strip().endswith("pip install tensorflow")
+
+
+def test_a_folder_in_use_is_refused(tmp_path):
+    (tmp_path / "thesis.txt").touch()
+    with pytest.raises(UsageError, match="not empty"), show._folder(str(tmp_path)):
+        pass
+
+
+def test_the_exit_code_says_whether_every_claim_held(monkeypatch, capsys):
+    good, bad = Claim("a", "1", True), Claim("b", "2", False)
+    monkeypatch.setattr(show, "show", lambda keep, say: show.Shown((good,), 1.0))
+    assert cli.main(["demo"]) == 0
+    monkeypatch.setattr(show, "show", lambda keep, say: show.Shown((good, bad), 1.0))
+    assert cli.main(["demo", "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == 1
+    assert [claim["held"] for claim in document["claims"]] == [True, False]
+
+
+def test_a_child_that_dies_is_reported_with_its_last_line(tmp_path):
+    script = tmp_path / "s.py"
+    script.write_text("raise SystemExit('no digits today')\n")
+    ended = run_plain([str(script)], dict(os.environ), tmp_path / "log")
+    assert (ended.returncode, ended.error) == (1, "no digits today")
+
+
+def test_an_inherited_environment_does_not_disturb_the_runs():
+    inherited = {"TF_CPU_BFC_MEM_LIMIT_IN_MB": "1", "TF_DETERMINISTIC_OPS": "0", "OOMPH_HANDOVER": "{}", "HOME": "/h"}
+    free = scenario.environment(inherited, None)
+    assert free["HOME"] == "/h"
+    assert not {"TF_CPU_BFC_MEM_LIMIT_IN_MB", "TF_DETERMINISTIC_OPS", "OOMPH_HANDOVER"} & free.keys()
+    assert scenario.environment(inherited, 28)["TF_CPU_BFC_MEM_LIMIT_IN_MB"] == "28"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_whole_demonstration(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "oomph", "demo", "--json", "--keep", str(tmp_path / "kept")],
+        capture_output=True,
+        text=True,
+        timeout=580,
+    )
+    document = json.loads(done.stdout)
+    assert [claim for claim in document["claims"] if not claim["held"]] == []
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "kept" / "oomph-run" / "summary.json").is_file()
