@@ -25,7 +25,7 @@ from oomph.recovery.progress import Progress, read_progress
 SCRIPTS = Path(__file__).parent / "scripts"
 RIG = Path(__file__).parents[1] / "rig"
 SECONDS = 240
-_NOISE = re.compile(rb"WARNING: All log messages before absl|To enable the following instr|[IWE]\d{4} [\d:.]+ +\d+ \S+\]")
+_NOISE = re.compile(rb"WARNING: All log messages before|To enable the following instr|[IWE]\d{4} [\d:.]+ +\d+ \S+\]")
 
 collect_ignore_glob = [] if importlib.util.find_spec("tensorflow") else ["test_*.py"]
 
@@ -114,7 +114,7 @@ class Running:
 
     def finish(self, seconds: float = SECONDS) -> Ended:
         out, err = self.process.communicate(timeout=seconds)
-        return Ended(self.process.returncode, out.decode(), _clean(err), self.folder)
+        return Ended(self.process.returncode, out.decode(), _clean(err or b""), self.folder)
 
 
 @dataclass

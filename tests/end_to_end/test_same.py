@@ -44,7 +44,7 @@ def test_the_script_prints_what_it_prints_without_oomph(trained):
 
 
 def test_every_fit_was_really_guarded(trained):
-    shared, _, ours = trained
+    _, _, ours = trained
     fits = {event.data["site"]: event.data["guard"] for event in ours.events("fit-started")}
     assert ours.events("guard-failed") == []
     assert len(ours.events("fit-started")) == len([case for case in CASES if "train_on_batch" not in case])

@@ -45,6 +45,8 @@ def as_out_of_memory(error: BaseException) -> OutOfMemory | None:
         for marker in _DEVICE:
             if marker in text:
                 return OutOfMemory(_line(text, text.index(marker)), None, whole_step=False)
+        # tf.data repeats the class of the error of its function, and not the words
+        return OutOfMemory(_line(text, 0), None, whole_step=False, disguised=True)
     if isinstance(error, tf.errors.InternalError) and _COPY in text:
         return OutOfMemory(_line(text, text.index(_COPY)), None, whole_step=False)
     for marker in _DISGUISES:

@@ -150,7 +150,7 @@ class Fit:
 
     def recovered(self, recovery: Recovery) -> None:
         """A step was completed in micro-batches."""
-        self.fits.remember_micro_batch(self.identity.ordinal, recovery.micro_batch)
+        self.fits.remember_micro_batch(self.identity, recovery.micro_batch)
         self.note_here(
             "recovered",
             batch=recovery.batch,
@@ -166,7 +166,7 @@ class Fit:
     def not_recoverable(self, error: BaseException, phase: str, reason: str, micro_batch: int | None) -> NoReturn:
         """Back to the checkpoint where that can help; otherwise the user's own error."""
         if micro_batch is not None:
-            self.fits.remember_micro_batch(self.identity.ordinal, micro_batch)
+            self.fits.remember_micro_batch(self.identity, micro_batch)
         self.fits.go_back_or_give_up(error, reason, can_restart=phase in ("commit", "input"))
 
     def guard_broken(self, error: BaseException) -> None:
@@ -195,7 +195,7 @@ class Fit:
         self._announced = True
         if isinstance(step, GuardedStep):
             self.promise = exactness.promise_after_tracing(self.promise, self.model, step.extra_state())
-            size = self.fits.remembered_micro_batch(self.identity.ordinal)
+            size = self.fits.remembered_micro_batch(self.identity)
             if size is not None and step.sizing.chosen is None and step.sizing.failed is None:
                 step.sizing = replace(step.sizing, chosen=size)
         self.fits.note(

@@ -15,6 +15,7 @@ from oomph.journal import Journal
 from oomph.recovery.interval import Interval
 from oomph.recovery.session import Session
 from oomph.recovery.store import Checkpoint, CheckpointStore
+from oomph.tensorflow.identity import FitIdentity
 
 RESTART_EXIT_CODE = 75
 
@@ -103,29 +104,31 @@ class Fits:
 
     # -- the sizes that fitted ------------------------------------------------------------------------------------
 
-    def remembered_micro_batch(self, ordinal: int) -> int | None:
-        """The micro-batch that an earlier attempt found for this fit, or the one that the user gave."""
-        path = self._memory_file()
-        if path is not None:
-            try:
-                return int(json.loads(path.read_text())["micro_batch"][str(ordinal)])
-            except (OSError, ValueError, KeyError, TypeError):
-                pass  # none was found yet
-        return self.session.handover.micro_batch
+    def remembered_micro_batch(self, fit: FitIdentity) -> int | None:
+        """The micro-batch that was found for this fit, or for one like it; else the one that the user gave."""
+        known = self._known_micro_batches()
+        return known.get(f"fit {fit.ordinal}", known.get(fit.fingerprint, self.session.handover.micro_batch))
 
-    def remember_micro_batch(self, ordinal: int, size: int) -> None:
-        """Keep a micro-batch for the attempts to come."""
+    def remember_micro_batch(self, fit: FitIdentity, size: int) -> None:
+        """Keep a micro-batch for the attempts to come, and for later fits of a model like this one."""
         path = self._memory_file()
         if path is None or not self.own_session().is_owner_now():
             return
         try:
-            known = json.loads(path.read_text())["micro_batch"] if path.exists() else {}
-            document = {"schema": 1, "micro_batch": {**known, str(ordinal): size}}
+            sizes = {**self._known_micro_batches(), f"fit {fit.ordinal}": size, fit.fingerprint: size}
+            document = {"schema": 1, "micro_batch": sizes}
             temporary = path.with_name(path.name + ".tmp")
             temporary.write_text(json.dumps(document))
             os.replace(temporary, path)
-        except (OSError, ValueError, KeyError, TypeError):
+        except OSError:
             pass  # the next attempt finds it again, at the price of one more error
+
+    def _known_micro_batches(self) -> dict[str, int]:
+        path = self._memory_file()
+        try:
+            return {} if path is None else {k: int(v) for k, v in json.loads(path.read_text())["micro_batch"].items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return {}  # none was found yet
 
     def _memory_file(self) -> Path | None:
         run_dir = self.session.run_dir

@@ -57,6 +57,14 @@ class GuardedStep:
         """Variables that the step writes; those that neither the model nor its optimizer lists are among them."""
         return self._whole.small_state()
 
+    def _can_trace(self, batch: Any) -> bool:
+        """Trace the step for a batch that Python holds; a guard that can not be built steps aside for good."""
+        try:
+            self._whole.state_of(batch)
+        except Exception as error:  # ours or the user's: plain Keras will do, or say it in its own words
+            self._step_aside(error)
+        return not self._broken
+
     @property
     def _is_whole(self) -> bool:
         return self.sizing.failed is None and self.sizing.chosen is None
@@ -77,9 +85,14 @@ class GuardedStep:
             if self._is_whole:
                 outcome = self._whole.run(iterator)
                 return self._recovered(outcome, started, watch) if isinstance(outcome, Failed) else outcome
-            batch = batches.without_optionals(next(iterator))
+            batch = attempt(lambda: next(iterator), END_OF_DATA)
+            if isinstance(batch, Failed):
+                self._report(replace(batch, phase="input"), None, None, started, watch)
+            batch = batches.without_optionals(batch)
         else:
             batch = batches.as_tensors(next(iterator))
+            if not self._can_trace(batch):
+                return self._plain(iter([batch]))
         size = batches.size_of(batch)
         if size is None:
             self._step_aside(ValueError("the parts of the batch do not share one number of samples"))

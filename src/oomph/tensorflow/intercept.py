@@ -20,6 +20,7 @@ from oomph.tensorflow.guarded import GuardedStep
 from oomph.tensorflow.identity import FitIdentity, call_site, fingerprint
 from oomph.tensorflow.step import Failure, PlainStep, Recovery, Step, StepWatch
 
+_ENUMERATION, _OLDER_ENUMERATION = "_enumerate_iterator", "enumerate_epoch"
 _FIT_ARGUMENTS = {"self", "x", "callbacks", "initial_epoch", "epochs"}
 
 
@@ -52,8 +53,7 @@ def _probe(trainer: Any) -> None:
         raise UnsupportedError("fit takes other arguments")
     if list(inspect.signature(cls.make_train_function).parameters) != ["self", "force"]:
         raise UnsupportedError("make_train_function takes other arguments")
-    if not inspect.isgeneratorfunction(getattr(epochs, "_enumerate_iterator", None)):
-        raise UnsupportedError("no TFEpochIterator._enumerate_iterator")
+    _enumeration(epochs)
     if not callable(getattr(epochs, "_get_iterator", None)):
         raise UnsupportedError("no TFEpochIterator._get_iterator")
 
@@ -214,7 +214,8 @@ class _Unwatched:
 def _replace_epochs(trainer: Any, fits: Fits) -> None:
     """Let the first epoch of a resumed fit start in its middle, and know which iterator is the fit's own."""
     cls = trainer.TFEpochIterator
-    initialise, enumerate_iterator, get_iterator = cls.__init__, cls._enumerate_iterator, cls._get_iterator
+    name = _enumeration(cls)
+    initialise, enumerate_steps, get_iterator = cls.__init__, getattr(cls, name), cls._get_iterator
 
     def own_fit(epochs: Any) -> Fit | None:
         running = fits.running
@@ -227,14 +228,16 @@ def _replace_epochs(trainer: Any, fits: Fits) -> None:
         if isinstance(running, Fit) and running.epoch_iterator is None:
             running.epoch_iterator = self  # Keras makes the training iterator before any other of a fit
 
-    @functools.wraps(enumerate_iterator)
-    def _enumerate_iterator(self: Any) -> Iterator[Any]:
+    @functools.wraps(enumerate_steps)
+    def enumerate_from_where_it_was(self: Any) -> Iterator[Any]:
         running = own_fit(self)
         first = 0
         if running is not None:
             first = running.skipped_steps
-            iterators.make(self, running.skipped_iterators)
-        for item in enumerate_iterator(self):
+            running.checkpoints.iterators_made += iterators.make(self, running.skipped_iterators)
+            if name == _OLDER_ENUMERATION and not (self.steps_per_epoch and self._current_iterator):
+                running.checkpoints.iterators_made += 1
+        for item in enumerate_steps(self):
             if item[0] >= first:
                 yield item  # Keras takes the data later, in the train function: passing over an item takes none
 
@@ -245,7 +248,16 @@ def _replace_epochs(trainer: Any, fits: Fits) -> None:
             running.checkpoints.iterators_made += 1
         return get_iterator(self)
 
-    cls.__init__, cls._enumerate_iterator, cls._get_iterator = __init__, _enumerate_iterator, _get_iterator
+    cls.__init__, cls._get_iterator = __init__, _get_iterator
+    setattr(cls, name, enumerate_from_where_it_was)
+
+
+def _enumeration(epoch_iterator: Any) -> str:
+    """The name of the generator of (step, ..., iterator), which Keras has moved in the course of version 3."""
+    for name in (_ENUMERATION, _OLDER_ENUMERATION):
+        if inspect.isgeneratorfunction(getattr(epoch_iterator, name, None)):
+            return name
+    raise UnsupportedError(f"no TFEpochIterator.{_ENUMERATION}")
 
 
 def _hide_our_frames() -> None:

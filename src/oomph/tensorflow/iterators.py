@@ -39,14 +39,15 @@ def restore(iterator: Any, folder: Path) -> None:
     tf.train.Checkpoint(iterator=iterator).read(str(folder / _PREFIX)).assert_consumed()
 
 
-def make(epochs: Any, count: int) -> None:
-    """Make that many iterators over the data of a Keras epoch iterator and drop them.
+def make(epochs: Any, count: int) -> int:
+    """Make that many iterators over the data of a Keras epoch iterator and drop them; returns their number.
 
     A dataset's shuffle draws new seeds for every iterator made of it, so a process that skips epochs has to make those
     of the skipped ones too. No data is taken.
     """
     for _ in range(count):
-        iter(epochs._get_iterator())
+        iter(epochs._distributed_dataset)
+    return count
 
 
 def skip(iterator: Any, batches: int) -> int:

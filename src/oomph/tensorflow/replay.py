@@ -37,7 +37,7 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
     started = time.monotonic()
     model = fit.model
     epochs = _epoch_iterator(fits, fit)
-    iterator = iter(epochs._get_iterator())
+    iterator = iter(epochs._distributed_dataset)
     model.make_train_function()
     model.train_function.prepare(iterator)
     extra = model.train_function.extra_state()

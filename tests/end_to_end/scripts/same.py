@@ -101,7 +101,7 @@ class OwnStep(keras.Model):
         with tf.GradientTape() as tape:
             loss = keras.ops.mean(self.compute_loss(x, y, self(x)))
         gradients = tape.gradient(loss, self.trainable_variables)
-        self.optimizer.apply_gradients(zip(gradients, self.trainable_variables))
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
         return {"loss": loss}
 
 
