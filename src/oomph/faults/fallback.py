@@ -28,6 +28,7 @@ _TENSORFLOW = re.compile(
 # "Bad StatusOr access: INTERNAL: CUDA error: ..." is a RuntimeError of TensorFlow's own start.
 _STATUS = ("endezvous is aborting with status: ", "Bad StatusOr access: ")
 _BENIGN_STATUS = ("OUT_OF_RANGE", "CANCELLED", "ABORTED: Shutdown")
+_OWN_CODES = 127  # up to here a program chooses: sys.exit(3) alone says nothing of a fault
 _EXIT_CODE = re.compile(r"ended with exit code (?P<code>\d+);")
 
 
@@ -81,7 +82,7 @@ class LastError:
         found = _EXIT_CODE.match(fact.text)
         if found and int(found["code"]) == 0:
             self._went_on()
-        elif found:
+        elif found and int(found["code"]) > _OWN_CODES:
             self._exit, self._position = fact, self._now
 
     def _see_exception(self, fact: Evidence) -> None:

@@ -49,7 +49,8 @@ def _one_line(summary: Summary, run_dir: str | None) -> str:
     if summary.exit_code == 0:
         return ", ".join(["finished without a fault", *facts])
     ended = _ended(summary.exit_code)
-    return ", ".join([ended, *facts]) + ("" if run_dir is None else f"; the cause: oomph explain {run_dir}")
+    known = run_dir is not None and summary.faults
+    return ", ".join([ended, *facts]) + (f"; the cause: oomph explain {run_dir}" if known else "")
 
 
 def _rows(summary: Summary, run_dir: str | None) -> Iterator[tuple[str, str]]:

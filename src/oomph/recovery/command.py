@@ -48,7 +48,7 @@ class Command:
 
 def parse_command(words: Sequence[str]) -> Command:
     """The command of `words`, checked; raises UsageError in one sentence when nothing can come of it."""
-    if not words or words in (["-m"], ["--"]):
+    if not any(words) or list(words) in (["-m"], ["--"]) or not words[0]:
         raise UsageError("name the script to run: oomph run train.py")
     command = Command(tuple(words))
     if command.form == "command":

@@ -17,6 +17,8 @@ _COPY = "Dst tensor is not initialized"
 _DEVICE = ("failed to allocate", "CUDA_ERROR_OUT_OF_MEMORY", "ran out of memory")
 # Libraries that failed to allocate, or XLA whose autotuner found no kernel because none could allocate its buffers
 _DISGUISES = ("CUDNN_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_ALLOC_FAILED", "Autotuning failed for HLO")
+# tf.data repeats the class of the error of a function in the pipeline, and not its words
+_INPUT = "Error in user-defined function passed to"
 _UNITS = {"B": 1, "bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 
@@ -45,8 +47,8 @@ def as_out_of_memory(error: BaseException) -> OutOfMemory | None:
         for marker in _DEVICE:
             if marker in text:
                 return OutOfMemory(_line(text, text.index(marker)), None, whole_step=False)
-        # tf.data repeats the class of the error of its function, and not the words
-        return OutOfMemory(_line(text, 0), None, whole_step=False, disguised=True)
+        if _INPUT in text:
+            return OutOfMemory(_line(text, text.index(_INPUT)), None, whole_step=False, disguised=True)
     if isinstance(error, tf.errors.InternalError) and _COPY in text:
         return OutOfMemory(_line(text, text.index(_COPY)), None, whole_step=False)
     for marker in _DISGUISES:
