@@ -51,6 +51,8 @@ def test_a_run_without_a_fault_is_told_in_one_line() -> None:
 
 def test_a_script_that_fails_by_itself_is_told_in_one_line_with_the_next_command() -> None:
     events = [happened(1, "attempt-started"), happened(1, "attempt-ended", returncode=3, seconds=1.0)]
+    assert account(summarise(events, 3), "runs/x") == ["ended with exit code 3, 1 s"]
+    events.append(happened(1, "diagnosed", fault="unrelated"))
     assert account(summarise(events, 3), "runs/x") == ["ended with exit code 3, 1 s; the cause: oomph explain runs/x"]
 
 
