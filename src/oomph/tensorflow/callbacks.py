@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,11 +36,28 @@ def listed(callbacks: Any) -> list[Any]:
     return list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
 
 
-def continue_logs(callbacks: list[Any]) -> None:
-    """A resumed CSVLogger appends to its file instead of emptying it."""
+def continue_logs(callbacks: list[Any], epoch: int) -> None:
+    """A resumed CSVLogger appends to its file instead of emptying it; lines from `epoch` on will come again."""
     for callback in callbacks:
         if type(callback).__name__ == "CSVLogger" and _is_of_keras(callback):
             callback.append = True
+            try:
+                _drop_lines_from(Path(callback.filename), callback.sep, epoch)
+            except OSError:
+                pass  # Keras says itself what is wrong with the file
+
+
+def _drop_lines_from(path: Path, separator: str, epoch: int) -> None:
+    lines = path.read_text().splitlines(keepends=True)
+    kept = [line for line in lines if not _is_from(line.partition(separator)[0], epoch)]
+    if len(kept) < len(lines):
+        temporary = path.with_name(f"{path.name}.oomph")
+        temporary.write_text("".join(kept))
+        os.replace(temporary, path)
+
+
+def _is_from(first_field: str, epoch: int) -> bool:
+    return first_field.strip().isdigit() and int(first_field) >= epoch
 
 
 def states(callbacks: list[Any]) -> list[dict[str, Any]]:

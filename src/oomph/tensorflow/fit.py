@@ -56,7 +56,7 @@ class Fit:
         self.epoch, self.fits.steps = checkpoint.position.epoch, checkpoint.position.steps
         self._first_step = checkpoint.position.steps
         self.checkpoints.resume_from(checkpoint)
-        callbacks.continue_logs(self.callbacks)
+        callbacks.continue_logs(self.callbacks, checkpoint.position.epoch)
 
     def start_over(self) -> None:
         """The checkpoint turned out not to be of this model: begin at the beginning, said aloud."""
