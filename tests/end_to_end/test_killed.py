@@ -25,7 +25,8 @@ def assert_nothing_was_lost(ours, kills: int) -> None:
     assert (summary["restarts"], summary["steps"], summary["exit_code"]) == (kills, STEPS, 0)
     deaths = [event.data for event in ours.events("attempt-ended") if event.data["returncode"] == -9]
     assert len(deaths) == kills
-    assert summary["steps_repeated"] == sum(death["steps"] - death["saved"] for death in deaths)
+    # At most: a checkpoint may be on the disk before the board that tells of it.
+    assert summary["steps_repeated"] <= sum(death["steps"] - death["saved"] for death in deaths)
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,8 @@ from oomph.recovery.policy import Ending
 from oomph.recovery.progress import Progress
 from oomph.recovery.summary import Summary
 
+_STOPPED = (129, 130, 143)
+"""Exit codes after SIGHUP, Ctrl-C and SIGTERM: somebody wanted the end, and may want to go on later."""
 _MEANING = {
     "exact": "exact: as if nothing had happened, within rounding",
     "replayed": "replayed: the same batches again, from a data pipeline that could not be checkpointed itself",
@@ -49,6 +51,8 @@ def _one_line(summary: Summary, run_dir: str | None) -> str:
     if summary.exit_code == 0:
         return ", ".join(["finished without a fault", *facts])
     ended = _ended(summary.exit_code)
+    if run_dir is not None and summary.exit_code in _STOPPED and summary.checkpoints.count:
+        return ", ".join([ended, *facts]) + f"; to go on, put --resume={run_dir} behind `oomph run`"
     known = run_dir is not None and summary.faults
     return ", ".join([ended, *facts]) + (f"; the cause: oomph explain {run_dir}" if known else "")
 

@@ -97,7 +97,7 @@ class Supervisor:
             self._at_line_start = attempt.at_line_start
             kills = _new_kills(kills_before, cgroup.oom_kills())
             names, ending = self._examine_safely(ended, kills)
-            action = decide(ending, self._ledger)
+            action = _as_interrupted(decide(ending, self._ledger), ended, signals)
             if isinstance(action, Finish):
                 attempt.leave_rest()
             else:
@@ -282,6 +282,15 @@ class Supervisor:
         start = "" if self._at_line_start else "\n"
         self._at_line_start = True
         say(text, start)
+
+
+def _as_interrupted(action: Action, ended: Ended, signals: Signals) -> Action:
+    """A second Ctrl-C asks harder, with SIGTERM; to the user it is the end by Ctrl-C that plain Python gives."""
+    asked = {arrival.signum for arrival in signals.history}
+    harder = ended.returncode in (-signal.SIGTERM, -signal.SIGKILL)
+    if isinstance(action, Finish) and harder and signal.SIGINT in asked and signal.SIGTERM not in asked:
+        return Finish(128 + signal.SIGINT)
+    return action
 
 
 def _unless_called_off(action: Action, signals: Signals) -> Action:

@@ -207,5 +207,6 @@ class Fit:
             fingerprint=self.identity.fingerprint,
             epochs=self.arguments.get("epochs"),
         )
-        self.fits.say(f"guarding fit at {self.identity.site} ({self.promise})")
+        alone = "" if self.fits.own_session().owner else "; in a process of its own: neither checkpointed nor resumed"
+        self.fits.say(f"guarding fit at {self.identity.site} ({self.promise}{alone})")
         self.write_board()

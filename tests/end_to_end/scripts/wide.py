@@ -1,17 +1,13 @@
-"""Wide activations on a small GPU: `wide.py auto|True|False`."""
-
-import ast
-import sys
+"""Wide activations on a small GPU."""
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-jit = sys.argv[1] if sys.argv[1] == "auto" else ast.literal_eval(sys.argv[1])
 batch = 65536
 layers = [keras.layers.Dense(256, "tanh") for _ in range(12)]
 model = keras.Sequential([keras.Input((16,)), *layers, keras.layers.Dense(1)])
-model.compile("adam", "mse", metrics=["mae"], jit_compile=jit)
+model.compile("adam", "mse", metrics=["mae"], jit_compile="auto")
 x, y = np.zeros((2 * batch, 16), "float32"), np.zeros((2 * batch, 1), "float32")
 history = model.fit(x, y, batch_size=batch, epochs=2, verbose=0)
 (device,) = tf.config.list_logical_devices("GPU")
