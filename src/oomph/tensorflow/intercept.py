@@ -254,9 +254,10 @@ def _replace_epochs(trainer: Any, fits: Fits) -> None:
 
 def _enumeration(epoch_iterator: Any) -> str:
     """The name of the generator of (step, ..., iterator), which Keras has moved in the course of version 3."""
-    for name in (_ENUMERATION, _OLDER_ENUMERATION):
-        if inspect.isgeneratorfunction(getattr(epoch_iterator, name, None)):
-            return name
+    if inspect.isgeneratorfunction(getattr(epoch_iterator, _ENUMERATION, None)):
+        return _ENUMERATION
+    if inspect.isgeneratorfunction(vars(epoch_iterator).get(_OLDER_ENUMERATION)):  # the inherited one is another thing
+        return _OLDER_ENUMERATION
     raise UnsupportedError(f"no TFEpochIterator.{_ENUMERATION}")
 
 
