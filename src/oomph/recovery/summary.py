@@ -161,9 +161,12 @@ def _exactness(by: Mapping[str, list[Event]], attempts: set[int]) -> str:
     for event in by.get("recovered", []):
         started = guards.get((event.attempt, event.data.get("fit")))
         labels.add("exact" if started is None else str(started.data.get("guard")))
+    divided = [event for event in by.get("fit-finished", []) if event.data.get("micro_batch") is not None]
+    labels |= {str(event.data.get("guard")) for event in divided}
     trained = {event.attempt for event in by.get("fit-started", [])}
     resumed = {event.attempt for event in by.get("resumed", [])}
-    if any(attempt > min(trained) for attempt in trained - resumed):
+    lost = min((event.attempt for event in by.get("attempt-ended", []) if _number(event, "steps")), default=None)
+    if lost is not None and any(attempt > lost for attempt in trained - resumed):
         labels.add("started over")
     return max((label for label in labels if label in _EXACTNESS), key=_EXACTNESS.index, default="exact")
 

@@ -167,7 +167,8 @@ class Fit:
         """Back to the checkpoint where that can help; otherwise the user's own error."""
         if micro_batch is not None:
             self.fits.remember_micro_batch(self.identity, micro_batch)
-        self.fits.go_back_or_give_up(error, reason, can_restart=phase in ("commit", "input"))
+        can_restart = phase in ("commit", "input") or micro_batch is not None
+        self.fits.go_back_or_give_up(error, reason, can_restart)
 
     def guard_broken(self, error: BaseException) -> None:
         """The guard can not be built for this model: the fit goes on as plain Keras."""

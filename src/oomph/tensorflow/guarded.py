@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import tensorflow as tf
 
@@ -24,6 +24,9 @@ from oomph.tensorflow.step import Failure, Recovery, StepWatch
 from oomph.tensorflow.whole import END_OF_DATA, Failed, WholeStep, attempt
 from oomph.tensorflow.written import Slot, SmallState
 
+_FRESH_DIVISOR = 32
+"""A new process, started because nothing fitted in the old one, begins with this fraction of the batch."""
+
 
 class GuardedStep:
     """The exact step of one model, for one compilation of it."""
@@ -33,6 +36,7 @@ class GuardedStep:
         self._whole = WholeStep(model)
         self._divided = DividedStep(model, self._whole.commits)
         self._broken = False
+        self._began_divided: bool | None = None
         self.sizing = Sizing()
         """What is known of the memory that a step needs; `chosen` is the micro-batch in use."""
 
@@ -40,6 +44,8 @@ class GuardedStep:
         self.prepare(iterator)
         watch = self._watch()
         watch.before_step(self, iterator)
+        if self._began_divided is None:
+            self._began_divided = not self._is_whole
         logs = self._plain(iterator) if self._broken else self._guarded_until_the_end(iterator, watch)
         self._whole.committed += 1
         watch.after_step()
@@ -163,7 +169,7 @@ class GuardedStep:
         ooms = 1 if failed else 0
         while True:
             if failed is not None and self.sizing.next_size(size) is None:
-                watch.not_recoverable(failed.error, failed.phase, "one sample does not fit", None)
+                self._give_up(failed, size, watch)
             outcome, part = self._try_divided(batch, size)
             if not isinstance(outcome, Failed):
                 break
@@ -174,6 +180,18 @@ class GuardedStep:
         if ooms:
             watch.recovered(Recovery(size, self.sizing.chosen or 1, ooms, time.monotonic() - started))
         return outcome
+
+    def _give_up(self, failed: Failed, size: int, watch: StepWatch) -> NoReturn:
+        """Not even one sample fits. Beside the pieces that a failed whole step has cut the memory into, that is.
+
+        TensorFlow's BFC allocator never gives regions back, so a kernel that needs one large piece may find room in a
+        new process that never tries the whole batch; a process that began with micro-batches has nothing left to try.
+        """
+        fresh = None if self._began_divided else max(1, size // _FRESH_DIVISOR)
+        reason = "one sample does not fit"
+        if fresh is not None:
+            reason += " beside what the whole batch has left behind"
+        watch.not_recoverable(failed.error, failed.phase, reason, fresh)
 
     def _try_divided(self, batch: Any, size: int) -> tuple[Any, int]:
         """One try of the step in micro-batches: Keras' logs or Failed, and the size of the last part."""
