@@ -206,7 +206,7 @@ def test_a_second_ctrl_c_ends_a_script_that_does_not_listen(work):
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=LIMIT)
-    assert process.returncode == 143
+    assert process.returncode == 130
 
 
 def test_a_third_ctrl_c_kills(work):
@@ -220,7 +220,7 @@ def test_a_third_ctrl_c_kills(work):
         process.send_signal(signal.SIGINT)
         time.sleep(0.2)
     process.communicate(timeout=10)
-    assert process.returncode == 137
+    assert process.returncode == 130
     assert work.document("run.json")["attempts"] == 1  # killed on purpose: no restart
 
 
