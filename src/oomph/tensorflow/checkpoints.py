@@ -142,7 +142,7 @@ class FitCheckpoints:
 
     def start_over(self) -> None:
         """Forget the checkpoint, and the steps that it stood for."""
-        self._resume, self.iterators_made = None, 0
+        self._resume = None
         self._fits.steps = self._fits.saved = self._saved_at_step = self._steps_before
 
     def skipped_steps(self) -> int:
@@ -161,19 +161,16 @@ class FitCheckpoints:
         assert checkpoint is not None
         started = time.monotonic()
         step.prepare(iterator)
-        named = self._named()
-        before = state.host_copy(named)
         try:
-            state.restore_variables(checkpoint, named)
-            kind = self._restore_iterator(checkpoint, iterator)
-            state.restore_random_state(checkpoint.meta["random"])
-            callbacks.restore_history(self._fit.model.history, checkpoint.meta["history"])
-            callbacks.restore(self._fit.callbacks, checkpoint.meta["callbacks"], checkpoint)
-        except Exception as error:  # half a state is worse than none
-            state.assign_back(before)
-            self._fit.note_here("checkpoint-refused", name=checkpoint.name, reason=f"{type(error).__name__}: {error}")
+            with state.restored(checkpoint, self._named()):
+                kind = self._restore_iterator(checkpoint, iterator)
+                state.restore_random_state(checkpoint.meta["random"])
+                callbacks.restore_history(self._fit.model.history, checkpoint.meta["history"])
+                callbacks.restore(self._fit.callbacks, checkpoint.meta["callbacks"], checkpoint)
+        except CheckpointError as error:
+            self._fit.note_here("checkpoint-refused", name=checkpoint.name, reason=str(error))
             self._fits.say(f"checkpoint {checkpoint.name} does not fit: {error}")
-            raise CheckpointError(str(error)) from error
+            raise
         at = checkpoint.position
         self._fit.step = at.step
         self._iterator, self.taken = iterator, int(checkpoint.meta["taken"])

@@ -61,10 +61,15 @@ class Fit:
     def start_over(self) -> None:
         """The checkpoint turned out not to be of this model: begin at the beginning, said aloud."""
         self.model._initial_epoch = self._initial_epoch
-        self.epoch_iterator, self._in_epoch, self._resumed = None, False, False
+        self._in_epoch, self._resumed = False, False
+        self.forget_input()
         self.checkpoints.start_over()
         self._first_step = self.fits.steps
         self.fits.say(f"fit at {self.identity.site} starts from its beginning")
+
+    def forget_input(self) -> None:
+        """Keras will make its iterator over the training data anew."""
+        self.epoch_iterator, self.checkpoints.iterators_made = None, 0
 
     @property
     def skipped_steps(self) -> int:

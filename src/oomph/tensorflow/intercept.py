@@ -90,15 +90,16 @@ def _replace_fit(trainer: Any, fits: Fits) -> None:
 
 def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwargs: Any) -> Fit | None:
     """The guarded fit that starts now; None when it is to run as plain Keras: nested, wrongly called, or unknown."""
-    claimed = False
     try:
         bound = signature.bind(model, *args, **kwargs)
+    except TypeError:
+        return None  # a wrong call: Keras says so in its own words
+    if not getattr(model, "compiled", False) or not fits.claim(model):
+        return None
+    try:
         bound.apply_defaults()
         arguments = dict(bound.arguments)
         del arguments["self"]
-        if not model.compiled or not fits.claim(model):
-            return None
-        claimed = True
         identity = FitIdentity(fits.next_ordinal(), call_site(), fingerprint(model))
         promise = exactness.promise_before_tracing(model, fits.trainer)
         running = Fit(fits, model, identity, promise, arguments)
@@ -106,14 +107,11 @@ def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwar
         fits.running = running
         _look_for_checkpoint(fits, running)
         return running
-    except TypeError:
-        pass  # a wrong call, or one that Keras itself will explain
     except Exception as error:
+        fits.release()
         fits.note("guard-failed", reason=f"{type(error).__name__}: {error}")
         fits.say(f"{type(error).__name__}: {error}; this fit runs unguarded")
-    if claimed:
-        fits.release()
-    return None
+        return None
 
 
 def _look_for_checkpoint(fits: Fits, fit: Fit) -> None:

@@ -27,9 +27,11 @@ def finished_history(fits: Fits, fit: Fit) -> Any:
         return None
     try:
         return _restore(fits, fit, checkpoint)
-    except CheckpointError as error:
-        fits.note("checkpoint-refused", name=checkpoint.name, reason=str(error))
-        fits.say(f"fit at {fit.identity.site} runs again: {error}")
+    except Exception as error:  # of the checkpoint, or one that Keras will raise itself when the fit runs
+        reason = str(error) if isinstance(error, CheckpointError) else repr(error)
+        fits.note("checkpoint-refused", name=checkpoint.name, reason=reason)
+        fits.say(f"fit at {fit.identity.site} runs again: {reason}")
+        fit.forget_input()
         return None
 
 
@@ -41,14 +43,14 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
     model.make_train_function()
     model.train_function.prepare(iterator)
     extra = model.train_function.extra_state()
-    state.restore_variables(checkpoint, state.named_slots(model, extra))
-    if checkpoint.meta["iterator_of_dataset"] and isinstance(iterator, tf.data.Iterator):
-        iterators.restore(iterator, checkpoint.path)
-    elif isinstance(iterator, tf.data.Iterator):
-        iterators.make(epochs, int(checkpoint.meta["iterators_made"]) - 1)
-    state.restore_random_state(checkpoint.meta["random"])
-    history = _history(fit, epochs, checkpoint)
-    model.stop_training = checkpoint.meta["stop_training"]
+    with state.restored(checkpoint, state.named_slots(model, extra)):
+        if checkpoint.meta["iterator_of_dataset"] and isinstance(iterator, tf.data.Iterator):
+            iterators.restore(iterator, checkpoint.path)
+        elif isinstance(iterator, tf.data.Iterator):
+            iterators.make(epochs, int(checkpoint.meta["iterators_made"]) - 1)
+        state.restore_random_state(checkpoint.meta["random"])
+        history = _history(fit, epochs, checkpoint)
+        model.stop_training = checkpoint.meta["stop_training"]
     at = checkpoint.position
     fits.steps = fits.saved = at.steps
     seconds = time.monotonic() - started

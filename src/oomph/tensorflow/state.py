@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -62,15 +63,20 @@ def restore_variables(checkpoint: Checkpoint, named: Named) -> None:
             slots[entry.name].assign(tf.constant(array))
 
 
-def host_copy(named: Named) -> list[tuple[Slot, Any]]:
-    """The present values in host memory."""
-    return [(slot, slot.read().numpy()) for _, slot in named]
+@contextmanager
+def restored(checkpoint: Checkpoint, named: Named) -> Iterator[None]:
+    """Assign the saved values for good if the block succeeds; raises CheckpointError, with nothing changed, if not.
 
-
-def assign_back(values: list[tuple[Slot, Any]]) -> None:
-    """Undo a restore that failed half way."""
-    for slot, value in values:
-        slot.assign(tf.constant(value, slot.dtype))
+    The values from before are kept in host memory until then: half a state is worse than none.
+    """
+    before = [(slot, slot.read().numpy()) for _, slot in named]
+    try:
+        restore_variables(checkpoint, named)
+        yield
+    except Exception as error:
+        for slot, value in before:
+            slot.assign(tf.constant(value, slot.dtype))
+        raise CheckpointError(str(error) if isinstance(error, CheckpointError) else repr(error)) from error
 
 
 def raw_bytes(array: Any) -> memoryview:
