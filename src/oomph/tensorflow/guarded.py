@@ -187,7 +187,9 @@ class GuardedStep:
         TensorFlow's BFC allocator never gives regions back, so a kernel that needs one large piece may find room in a
         new process that never tries the whole batch; a process that began with micro-batches has nothing left to try.
         """
-        fresh = None if self._began_divided else max(1, size // _FRESH_DIVISOR)
+        room = (self.sizing.limit_bytes or 0) - self.sizing.base_bytes
+        in_pieces = (failed.oom.requested_bytes or 0) <= room
+        fresh = max(1, size // _FRESH_DIVISOR) if in_pieces and not self._began_divided else None
         reason = "one sample does not fit"
         if fresh is not None:
             reason += " beside what the whole batch has left behind"

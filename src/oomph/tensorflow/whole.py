@@ -3,7 +3,7 @@
 XLA needs one thing more. TensorFlow donates the buffer of every variable that a compiled step updates to XLA, and when
 the execution then fails for want of memory, the buffer is freed although the variable still points to it: the weights
 turn into whatever is allocated next, without a word (TensorFlow 2.21; `PopulateInputs` in
-tensorflow/compiler/jit/xla_launch_util.cc; shown in tests/tensorflow/test_xla_donation.py). A buffer with a second
+tensorflow/compiler/jit/xla_launch_util.cc; shown in tests/end_to_end/test_tensorflow_itself.py). A buffer with a second
 reference is not donated. So the first step of a compiled form, the one that may turn out not to fit, holds its
 variables too; later ones do not, and an out-of-memory error in them goes back to the checkpoint.
 """
