@@ -127,3 +127,15 @@ def test_memory_in_pieces_is_given_a_new_process_before_oomph_gives_up(work, mem
         assert ended.summary["restarts"] == 1
         assert ended.events("fit-started")[-1].attempt == 2
     assert ended.events("fit-finished")[-1].data["micro_batch"] < 128
+
+
+@pytest.mark.parametrize("jit", [[], ["--jit"]], ids=["graph", "xla"])
+def test_sparse_gradients_add_up_to_those_of_the_whole_batch(work, load, jit):
+    work.script("sparse.py")
+    assert work.plain("sparse.py", "plain.npz", *jit).returncode == 0
+    ours = work.oomph("--micro-batch=13", "sparse.py", "ours.npz", *jit)
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    assert [event.data["guard"] for event in ours.events("fit-started")] == ["exact"]
+    plain, divided = load(work.folder / "plain.npz"), load(work.folder / "ours.npz")
+    assert {value.dtype.name for value in plain.values()} == {"float64", "int64"}
+    assert max(abs(divided[name] - plain[name]).max() for name in plain) <= TOLERANCE

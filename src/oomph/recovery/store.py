@@ -160,10 +160,6 @@ class CheckpointStore:
             if match is not None and int(match[2]) <= fit:
                 shutil.rmtree(path, ignore_errors=True)
 
-    def nbytes(self) -> int:
-        """What the store takes on disk."""
-        return sum(file.stat().st_size for file in self._root.rglob("*") if file.is_file())
-
     # -- on disk --------------------------------------------------------------------------------------------------
 
     def _steps(self) -> list[Path]:
