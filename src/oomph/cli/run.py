@@ -21,7 +21,7 @@ exit codes: the script's own when it ends by itself; 128+n when it died by signa
             93 when oomph gave up on a fault that another start would only repeat; 2 for a wrong command line"""
 _EVERY = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|min)?\Z")
 _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-_WITH_VALUE = ("--run-dir", "--python", "--checkpoint-every", "--micro-batch")
+_WITH_VALUE = ("--run-dir", "--python", "--checkpoint-every", "--micro-batch", "--inexact")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--no-guard", action="store_true", help="supervise and restart, but leave Keras alone")
     add("--checkpoint-every", metavar="N|TIME", help="steps (100) or time (30s, 5m); default: as costs allow")
     add("--micro-batch", metavar="N", type=_positive, help="begin with micro-batches of N samples")
+    add(
+        "--inexact",
+        choices=("allow", "refuse"),
+        help="micro-batches that change the result: allow all, or refuse all (default: allow the usual kinds, such as"
+        " BatchNormalization, with a label; refuse others)",
+    )
     add("--json", action="store_true", help="print the summary as JSON on stdout after the script has ended")
 
 
@@ -67,6 +73,7 @@ def run(args: argparse.Namespace) -> int:
             checkpoint_steps=steps,
             checkpoint_seconds=seconds,
             micro_batch=args.micro_batch,
+            inexact=args.inexact,
         )
     )
     if args.json:

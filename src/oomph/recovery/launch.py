@@ -29,6 +29,7 @@ class Request:
     checkpoint_steps: int | None = None
     checkpoint_seconds: float | None = None
     micro_batch: int | None = None
+    inexact: str | None = None
 
 
 def launch(request: Request) -> Outcome:
@@ -41,6 +42,7 @@ def launch(request: Request) -> Outcome:
         checkpoint_steps=request.checkpoint_steps,
         checkpoint_seconds=request.checkpoint_seconds,
         micro_batch=request.micro_batch,
+        inexact=request.inexact,
     )
     try:
         return Supervisor(command, python, run, settings).supervise()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from oomph.journal import Journal
@@ -33,23 +33,49 @@ class Session:
 
     def say(self, text: str) -> None:
         """Write one line to stderr; never raises, since the script must not fail over a remark of ours."""
-        try:
-            sys.stderr.write(f"oomph: {text}\n")
-            sys.stderr.flush()
-        except Exception:
-            pass  # stderr may be closed, or replaced by something that is none
+        say(text)
 
     def is_owner_now(self) -> bool:
         """True in the owner itself, False in its forks, which inherit this object."""
         return self.owner and os.getpid() == self.pid
 
+    def in_this_process(self) -> Session:
+        """This session, or in a fork of its process that of a worker, with a journal of its own."""
+        pid = os.getpid()
+        if pid == self.pid:
+            return self
+        role = f"worker{pid}"
+        journal = Journal(self.run_dir, self.handover.attempt, role)
+        return replace(self, owner=False, role=role, pid=pid, board=None, journal=journal)
+
+
+_joined: Session | None = None
+
+
+def current() -> Session | None:
+    """The session of this process, for code that the script calls itself; None outside a run."""
+    global _joined
+    if _joined is not None:
+        _joined = _joined.in_this_process()
+    return _joined
+
+
+def say(text: str) -> None:
+    """Write one line to stderr; never raises, since the script must not fail over a remark of ours."""
+    try:
+        sys.stderr.write(f"oomph: {text}\n")
+        sys.stderr.flush()
+    except Exception:
+        pass  # stderr may be closed, or replaced by something that is none
+
 
 def join(handover: Handover) -> Session:
     """Take part in the run: as its owner when this is the first Python process of the attempt, else as a worker."""
+    global _joined
     pid, run_dir = os.getpid(), handover.path
     owner = claim_ownership(run_dir, handover.attempt)
     role = "script" if owner else f"worker{pid}"
-    session = Session(
+    session = _joined = Session(
         handover=handover,
         journal=Journal(run_dir, handover.attempt, role),
         owner=owner,

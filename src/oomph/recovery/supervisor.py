@@ -43,6 +43,7 @@ class Settings:
     checkpoint_steps: int | None = None
     checkpoint_seconds: float | None = None
     micro_batch: int | None = None
+    inexact: str | None = None
     patience: Patience = field(default_factory=Patience)
 
 
@@ -137,6 +138,7 @@ class Supervisor:
             checkpoint_steps=self._settings.checkpoint_steps,
             checkpoint_seconds=self._settings.checkpoint_seconds,
             micro_batch=self._settings.micro_batch,
+            inexact=self._settings.inexact,
             lock_fd=None if self._run is None else self._run.lock_fd,
         ).write(environ)
         return environ

@@ -21,13 +21,13 @@ Apply = Callable[..., Any]
 
 
 @contextmanager
-def apply_replaced_by(optimizer: Any, replacement: Apply) -> Iterator[None]:
-    """Within the block, `optimizer.apply` is `replacement`; the class and other optimizers are untouched."""
-    object.__setattr__(optimizer, "apply", replacement)  # past Keras' attribute tracking
+def replaced(thing: Any, name: str, replacement: Any) -> Iterator[None]:
+    """Within the block, that method of that one object is `replacement`; the class and others are untouched."""
+    object.__setattr__(thing, name, replacement)  # past Keras' attribute tracking
     try:
         yield
     finally:
-        object.__delattr__(optimizer, "apply")
+        object.__delattr__(thing, name)
 
 
 def behind_barrier(optimizer: Any, commits: tf.Variable) -> Apply:
@@ -52,16 +52,6 @@ def behind_barrier(optimizer: Any, commits: tf.Variable) -> Apply:
     return apply
 
 
-def into_list(optimizer: Any, gradients: list[Any], variables: list[Any]) -> Apply:
-    """An apply that assigns nothing: the gradients and the variables they belong to end up in the two lists."""
-
-    def apply(grads: Gradients, trainable_variables: Any = None) -> None:
-        gradients[:] = list(grads)
-        variables[:] = list(optimizer._trainable_variables if trainable_variables is None else trainable_variables)
-
-    return apply
-
-
 class Accumulators:
     """The weighted sum of the gradients of a batch's micro-batches.
 
@@ -71,26 +61,33 @@ class Accumulators:
     """
 
     def __init__(self) -> None:
-        self.targets: list[Any] = []
-        self._sums: list[tf.Variable | None] = []
+        self._sums: list[tf.Variable | None] | None = None
         self._slices: dict[int, list[tf.IndexedSlices]] = {}
 
-    def add(self, grads: Gradients, variables: list[Any], weight: tf.Tensor) -> dict[str, tf.IndexedSlices]:
-        """Add `weight` times each dense gradient; returns the weighted sparse ones, for `keep`.
+    @property
+    def exist(self) -> bool:
+        """Whether the variables have been made."""
+        return bool(self._sums)
 
-        The first call, made while tracing, creates the variables.
+    def add(self, calls: Sequence[Gradients], variables: list[Any]) -> dict[str, tf.IndexedSlices]:
+        """Add each dense gradient; returns the sparse ones, for `keep`.
+
+        The first call, which may be a trace, creates the variables.
+
+        Args:
+            calls: for each call of an optimizer its gradients.
+            variables: what they belong to, of all calls one after the other.
         """
-        if not self._sums:
+        grads = [gradient for call in calls for gradient in call]
+        if self._sums is None:
             with tf.init_scope():
-                self.targets = variables
                 self._sums = [_zeros_like(v) if _is_dense(g) else None for g, v in zip(grads, variables, strict=True)]
         sparse = {}
         for index, (gradient, total) in enumerate(zip(grads, self._sums, strict=True)):
             if isinstance(gradient, tf.IndexedSlices):
-                values = gradient.values * tf.cast(weight, gradient.values.dtype)
-                sparse[str(index)] = tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+                sparse[str(index)] = gradient
             elif total is not None:
-                total.assign_add(tf.cast(gradient, total.dtype) * tf.cast(weight, total.dtype), read_value=False)
+                total.assign_add(tf.cast(gradient, total.dtype), read_value=False)
         return sparse
 
     def keep(self, sparse: dict[str, tf.IndexedSlices]) -> None:
@@ -101,7 +98,7 @@ class Accumulators:
     def clear(self) -> None:
         """Set every sum to zero."""
         self._slices.clear()
-        for total in self._sums:
+        for total in self._sums or []:
             if total is not None:
                 total.assign(tf.zeros_like(total), read_value=False)
 
@@ -110,8 +107,8 @@ class Accumulators:
         return {str(index): _side_by_side(parts) for index, parts in self._slices.items()}
 
     def gradients(self, sparse: dict[str, tf.IndexedSlices]) -> list[Any]:
-        """The sums, in the order of `targets`, with what `sparse` returned; None where the step has no gradient."""
-        dense = [None if total is None else total.read_value() for total in self._sums]
+        """The sums, in the order of the variables, with what `sparse` returned; None where there is no gradient."""
+        dense = [None if total is None else total.read_value() for total in self._sums or []]
         return [sparse.get(str(index), total) for index, total in enumerate(dense)]
 
 

@@ -33,6 +33,40 @@ def part_of(batch: Any, start: int, stop: int) -> Any:
         return tf.nest.map_structure(lambda part: None if part is None else _slice(part, start, stop), batch)
 
 
+def length_of(batch: Any) -> Any:
+    """The number of samples in a batch: a number in eager mode, a tensor while tracing."""
+    first = next(part for part in tf.nest.flatten(batch) if part is not None)
+    if isinstance(first, tf.RaggedTensor):
+        return tf.cast(first.nrows(), tf.int32)
+    size = tf.cast(first.dense_shape[0], tf.int32) if isinstance(first, tf.SparseTensor) else tf.shape(first)[0]
+    return int(size) if tf.executing_eagerly() else size
+
+
+def length_is_known(spec: Any) -> bool:
+    """Whether a batch of this kind always has the same number of samples."""
+    shapes = [part.shape for part in tf.nest.flatten(spec) if part is not None]
+    return all(shape.rank is not None and shape.rank > 0 and shape[0] is not None for shape in shapes)
+
+
+def general_spec(spec: Any, batch: Any) -> Any:
+    """What a function is traced for that takes parts of this batch, of any size, and what `spec` took before."""
+    new = tf.nest.map_structure(lambda part: None if part is None else _spec_of_parts(part), batch)
+    if spec is None:
+        return new
+    return tf.nest.map_structure(lambda old, this: None if this is None else _most_general(old, this), spec, new)
+
+
+def sample_of(batch: Any, count: int) -> Any:
+    """That many samples, from all over a batch; from its beginning where it holds ragged or sparse tensors."""
+    parts = [part for part in tf.nest.flatten(batch) if part is not None]
+    if any(isinstance(part, (tf.RaggedTensor, tf.SparseTensor)) for part in parts):
+        return part_of(batch, 0, count)
+    with tf.device("/CPU:0"):
+        rows = tf.linspace(0, int(parts[0].shape[0]) - 1, count)
+        rows = tf.cast(tf.round(rows), tf.int64)
+        return tf.nest.map_structure(lambda part: None if part is None else tf.gather(part, rows), batch)
+
+
 def as_tensors(batch: Any) -> Any:
     """A batch of arrays, as Python iterators give it, as eager tensors."""
     return tf.nest.map_structure(lambda part: None if part is None else tf.convert_to_tensor(part), batch)
@@ -51,6 +85,21 @@ def kind_of(batch: Any, with_size: bool = False) -> Any:
 def without_optionals(batch: Any) -> Any:
     """Keras marks an absent entry of a data structure with an empty Optional; the train step expects None there."""
     return tf.nest.map_structure(lambda part: None if isinstance(part, tf.experimental.Optional) else part, batch)
+
+
+def _spec_of_parts(part: Any) -> Any:
+    shape = [None, *part.shape[1:]]
+    if isinstance(part, tf.RaggedTensor):
+        return tf.RaggedTensorSpec(shape, part.dtype, part.ragged_rank, part.row_splits.dtype)
+    return (
+        tf.SparseTensorSpec(shape, part.dtype)
+        if isinstance(part, tf.SparseTensor)
+        else tf.TensorSpec(shape, part.dtype)
+    )
+
+
+def _most_general(old: Any, new: Any) -> Any:
+    return old.most_specific_common_supertype([new]) or new
 
 
 def _first_dimension(part: Any) -> int | None:

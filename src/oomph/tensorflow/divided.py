@@ -1,4 +1,4 @@
-"""A batch taken as micro-batches: the user's train step on each part, the gradients added up, one commit."""
+"""A batch taken as micro-batches: the user's step on each part, everything added up as if it had been one step."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from oomph.tensorflow.barrier import Accumulators, apply_replaced_by, into_list
-from oomph.tensorflow.written import Slot
+from oomph.tensorflow import batches
+from oomph.tensorflow.barrier import Accumulators
+from oomph.tensorflow.frame import Frame
+from oomph.tensorflow.merged_metrics import MergedMetrics
+from oomph.tensorflow.moving import MovingState
+from oomph.tensorflow.part import PartOutputs, PartStep
+from oomph.tensorflow.written import Slot, SmallState
 
 
 class DividedStep:
@@ -18,60 +23,127 @@ class DividedStep:
 
     Args:
         model: a compiled Keras model.
-        commits: the variable that counts commits; it moves before the first assignment.
+        part: its step for parts.
+        commits: the variable that counts commits; it moves before the first assignment. None for steps that commit
+            nothing.
     """
 
-    def __init__(self, model: Any, commits: tf.Variable) -> None:
-        self._model, self._commits = model, commits
+    def __init__(self, model: Any, part: PartStep, commits: tf.Variable | None) -> None:
+        self._model, self.part, self._commits = model, part, commits
+        self.trains = part.trains
         self._sums = Accumulators()
-        self._variables: list[Any] = []
-        self._gradients = _compiled(self._gradients_of, jit_compile=model.jit_compile)
-        self._add = _compiled(self._add_part)
-        self._commit = _compiled(self._apply_sums, jit_compile=model.jit_compile)
+        self._metrics = MergedMetrics(model, part)
+        self._moving: MovingState | None = None
+        self._small: SmallState | None = None
+        self._divisors: Any = ()
+        self._size = 0
+        self._has_divisors: bool | None = None
+        self.compiled = True
+        """False to run parts without XLA: a probe is not worth a compilation."""
+        self.summed: list[float] = []
+        """For each term of the loss that is a plain number, 1 if it is a sum over samples; found by the probe."""
+        self._add = _compiled(lambda calls: self._sums.add(calls, self._variables), part.eagerly)
+        self._commit = _compiled(self._apply_sums, part.eagerly, model.jit_compile)
 
     def extra_bytes(self) -> int:
         """What dividing takes on the device besides the parts: the sums, unless they exist, and a part's gradients."""
         weights = sum(Slot.of(variable).nbytes for variable in self._model.trainable_variables)
-        return weights if self._sums.targets else 2 * weights
+        return weights if self._sums.exist else 2 * weights
 
-    def start(self) -> None:
-        """Forget the gradients of an earlier, unfinished step."""
+    def start(self, batch: Any, size: int, small: SmallState, largest: int) -> None:
+        """Begin with a batch of `size` samples, in parts of at most `largest`.
+
+        Args:
+            small: the state that the step writes besides weights.
+        """
+        self.part.trace(batch)
+        if self._small is not small:
+            self._small = small
+            self._moving = MovingState(self._model, small.slots, self._model.metrics_variables)
         self._sums.clear()
+        self._metrics.start()
+        self._state.start()
+        self._size = size
+        self._divisors = self._divisors_of(batch, largest)
+        self.summed += [0.0] * (len(self.part.losses.terms) - len(self.summed))
 
-    def add(self, part: Any, share: float) -> Any:
-        """Run the train step on one micro-batch that makes up `share` of its batch; returns Keras' logs so far."""
-        with tf.device("/CPU:0"):
-            weight = tf.constant(share, tf.float64)
-        logs, sparse = self._add(part, weight)
-        self._sums.keep(sparse)
-        return logs
+    def add(self, batch: Any, start: int, part: int) -> None:
+        """Run the step on the samples from `start` on, `part` of them."""
+        self._state.before_part()
+        assert self._small is not None
+        held = self._small.snapshot()  # a second reference: XLA may not take these buffers for its outputs
+        outputs = self._run(batch, start, part)
+        del held
+        self._state.after_part(part / self._size)
+        self._sums.keep(self._add(outputs.gradients))
+        self._metrics.keep(outputs, part)
+
+    def finish(self, size_is_known: bool) -> Any:
+        """Bring state and metrics to where the whole batch would have brought them; returns Keras' logs."""
+        self._state.finish()
+        return self._metrics.finish(size_is_known)
 
     def commit(self) -> None:
         """Apply the sum of the gradients, once."""
         self._commit(self._sums.sparse())
 
-    def _gradients_of(self, part: Any) -> Any:
-        gradients: list[Any] = []
-        optimizer = self._model.optimizer
-        with apply_replaced_by(optimizer, into_list(optimizer, gradients, self._variables)):
-            logs = self._model.distribute_strategy.run(self._model.train_step, args=(part,))
-        return logs, gradients
+    def terms(self, batch: Any, start: int, part: int) -> Any:
+        """The terms of the loss that are plain numbers, for these samples. Moves the state. float64 [J], an array."""
+        return tf.stack(self._run(batch, start, part).terms).numpy()
 
-    def _add_part(self, part: Any, weight: tf.Tensor) -> Any:
-        logs, gradients = self._gradients(part)
-        return logs, self._sums.add(gradients, self._variables, weight)
+    def gradients(self) -> list[Any]:
+        """The sums as they are now, for every variable of every optimizer; None where there is no gradient."""
+        return self._sums.gradients(self._sums.sparse())
+
+    @property
+    def _state(self) -> MovingState:
+        assert self._moving is not None
+        return self._moving
+
+    @property
+    def _variables(self) -> list[Any]:
+        applied = self.part.applied
+        return [] if applied is None else [v for call in applied.variables for v in call]
+
+    def _run(self, batch: Any, start: int, part: int) -> PartOutputs:
+        frame = Frame.of(start, part, self._size, self._divisors, self.summed)
+        return self.part(batches.part_of(batch, start, start + part), frame, self.compiled)
+
+    def _divisors_of(self, batch: Any, largest: int) -> Any:
+        """What the losses of the whole batch are divided by, where that depends on its data."""
+        if not self.part.eagerly:
+            return self.part.divisors_of(batch)
+        if self._has_divisors is False:
+            return ()
+        assert self._small is not None
+        before = self._small.snapshot()
+        totals: list[float] = []
+        for start in range(0, self._size, largest):  # without a graph, nothing of the step can be left out
+            part = min(largest, self._size - start)
+            frame = Frame.of(start, part, self._size)
+            own = self.part.measure(batches.part_of(batch, start, start + part), frame)
+            totals = [a + b for a, b in zip(totals or [0.0] * len(own), own, strict=True)]
+            self._small.restore(before)
+        self._has_divisors = bool(totals)
+        return totals
 
     def _apply_sums(self, sparse: Any) -> None:
-        started = self._commits.assign_add(1, read_value=False)
-        with tf.control_dependencies([started]):
-            held = [None if g is None else _identity(g) for g in self._sums.gradients(sparse)]
-            self._model.optimizer.apply(held, self._sums.targets)
+        applied = self.part.applied
+        assert applied is not None
+        assert self._commits is not None
+        started = self._commits.assign_add(len(applied.optimizers), read_value=False)
+        with tf.control_dependencies([] if tf.executing_eagerly() else [started]):
+            gradients = iter([None if g is None else _identity(g) for g in self._sums.gradients(sparse)])
+            for optimizer, variables in zip(applied.optimizers, applied.variables, strict=True):
+                optimizer.apply([next(gradients) for _ in variables], variables)
 
 
 def _identity(gradient: Any) -> Any:
     return tf.nest.map_structure(tf.identity, gradient, expand_composites=True)
 
 
-def _compiled(function: Any, jit_compile: Any = None) -> Any:
+def _compiled(function: Any, eagerly: bool, jit_compile: Any = None) -> Any:
+    if eagerly:
+        return function
     untouched = tf.autograph.experimental.do_not_convert(function)
     return tf.function(untouched, reduce_retracing=True, jit_compile=jit_compile)

@@ -14,6 +14,7 @@ from oomph.tensorflow.fits import Fits
 from oomph.tensorflow.guarded import GuardedStep
 from oomph.tensorflow.identity import FitIdentity
 from oomph.tensorflow.memory import DeviceMemory
+from oomph.tensorflow.probe import Finding
 from oomph.tensorflow.step import Failure, Recovery, Step
 
 
@@ -167,6 +168,11 @@ class Fit:
             f"recovered in {recovery.seconds:.1f} s: batch {recovery.batch} goes on as micro-batches of "
             f"{recovery.micro_batch} ({self.promise.kind})"
         )
+
+    def probed(self, promise: exactness.Promise, finding: Finding) -> None:
+        """A probe has settled what micro-batches are worth."""
+        self.promise = promise
+        self.fits.note_probe(promise, finding, fit=self.identity.ordinal)
 
     def not_recoverable(self, error: BaseException, phase: str, reason: str, micro_batch: int | None) -> NoReturn:
         """Back to the checkpoint where that can help; otherwise the user's own error."""

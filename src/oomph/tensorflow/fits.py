@@ -15,7 +15,9 @@ from oomph.journal import Journal
 from oomph.recovery.interval import Interval
 from oomph.recovery.session import Session
 from oomph.recovery.store import Checkpoint, CheckpointStore
+from oomph.tensorflow.exactness import Promise
 from oomph.tensorflow.identity import FitIdentity
+from oomph.tensorflow.probe import Finding
 
 RESTART_EXIT_CODE = 75
 
@@ -102,6 +104,12 @@ class Fits:
             self._said.add(text)
             self.say(text)
 
+    def note_probe(self, promise: Promise, finding: Finding, **where: Any) -> None:
+        """Write down, and say, what a probe has found of micro-batches."""
+        facts = {name: getattr(finding, name) for name in ("samples", "gradients", "state", "worst", "tolerance")}
+        self.note("probed", kind=promise.kind, reason=promise.reason, **facts, **where)
+        self.say(f"micro-batches: {promise}" + ("" if not finding.samples else f" ({_shown(finding)})"))
+
     # -- the sizes that fitted ------------------------------------------------------------------------------------
 
     def remembered_micro_batch(self, fit: FitIdentity) -> int | None:
@@ -150,3 +158,7 @@ class Fits:
     def _refused(self, name: str, reason: str) -> None:
         self.session.journal.write("checkpoint-refused", name=name, reason=reason)
         self.session.say(f"checkpoint {name} refused: {reason}; using the one before it")
+
+
+def _shown(finding: Finding) -> str:
+    return f"probed with {finding.samples} samples, relative difference {max(finding.gradients, finding.state):.1g}"

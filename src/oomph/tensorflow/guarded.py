@@ -17,24 +17,47 @@ from typing import Any, NoReturn
 import tensorflow as tf
 
 from oomph.recovery.sizing import Sizing
-from oomph.tensorflow import batches
+from oomph.tensorflow import batches, verdict
 from oomph.tensorflow.divided import DividedStep
+from oomph.tensorflow.exactness import Promise
 from oomph.tensorflow.memory import DeviceMemory
+from oomph.tensorflow.part import PartStep
 from oomph.tensorflow.step import Failure, Recovery, StepWatch
 from oomph.tensorflow.whole import END_OF_DATA, Failed, WholeStep, attempt
-from oomph.tensorflow.written import Slot, SmallState
+from oomph.tensorflow.written import Slot
 
 _FRESH_DIVISOR = 32
 """A new process, started because nothing fitted in the old one, begins with this fraction of the batch."""
 
 
 class GuardedStep:
-    """The exact step of one model, for one compilation of it."""
+    """The exact step of one model, for one compilation of it.
 
-    def __init__(self, model: Any, plain: Callable[[Any], Any], watch: Callable[[], StepWatch]) -> None:
-        self._plain, self._watch = plain, watch
-        self._whole = WholeStep(model)
-        self._divided = DividedStep(model, self._whole.commits)
+    Args:
+        model: a compiled Keras model.
+        step: its `train_step`, or its `test_step`.
+        plain: Keras' own function that runs the step on an iterator.
+        watch: gives who is to be told about the step that runs.
+        promise: what may be said of micro-batches before anything is traced.
+        inexact: "allow" or "refuse", the user's choice where micro-batches change the result; None: see `verdict.py`.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        step: Callable[[Any], Any],
+        plain: Callable[[Any], Any],
+        watch: Callable[[], StepWatch],
+        promise: Promise,
+        inexact: str | None = None,
+    ) -> None:
+        self._model, self._plain, self._watch = model, plain, watch
+        self._trains = step.__name__ != "test_step"
+        self._whole = WholeStep(model, step)
+        self._divided = DividedStep(model, PartStep(model, step, self._trains), self._whole.commits)
+        self._promise, self._inexact = promise, inexact
+        self._verdict: Promise | None = None
+        self._step = step
         self._broken = False
         self._began_divided: bool | None = None
         self.sizing = Sizing()
@@ -47,7 +70,8 @@ class GuardedStep:
         if self._began_divided is None:
             self._began_divided = not self._is_whole
         logs = self._plain(iterator) if self._broken else self._guarded_until_the_end(iterator, watch)
-        self._whole.committed += 1
+        if not self._broken:
+            self._whole.count_commits()
         watch.after_step()
         return logs
 
@@ -86,27 +110,66 @@ class GuardedStep:
         return self._plain(iterator)
 
     def _guarded(self, iterator: Any, watch: StepWatch) -> Any:
+        """One execution: a step, or up to `steps_per_execution` of them."""
+        started, steps = time.monotonic(), int(self._model.steps_per_execution)
+        if isinstance(iterator, tf.data.Iterator) and self._is_whole and not self._whole.eagerly:
+            outcome = self._whole.run(iterator)
+            if not isinstance(outcome, Failed):
+                return outcome
+            logs = self._recovered(outcome, started, watch)
+            return self._one_by_one(iterator, steps - outcome.done - 1, logs, watch)
+        logs = self._one(iterator, watch)
+        return self._one_by_one(iterator, steps - 1, logs, watch)
+
+    def _one_by_one(self, iterator: Any, steps: int, logs: Any, watch: StepWatch) -> Any:
+        """The rest of an execution, without its compiled loop; the end of the data is the end of it."""
+        for _ in range(steps):
+            self._whole.count_commits()
+            try:
+                logs = self._one(iterator, watch)
+            except END_OF_DATA:
+                break
+        return logs
+
+    def _one(self, iterator: Any, watch: StepWatch) -> Any:
+        """One step on a batch that Python holds."""
         started = time.monotonic()
         if isinstance(iterator, tf.data.Iterator):
-            if self._is_whole:
-                outcome = self._whole.run(iterator)
-                return self._recovered(outcome, started, watch) if isinstance(outcome, Failed) else outcome
             batch = attempt(lambda: next(iterator), END_OF_DATA)
             if isinstance(batch, Failed):
                 self._report(replace(batch, phase="input"), None, None, started, watch)
             batch = batches.without_optionals(batch)
         else:
-            batch = batches.as_tensors(next(iterator))
-            if not self._can_trace(batch):
-                return self._plain(iter([batch]))
+            batch = next(iterator)
+            batch = batch if self._whole.eagerly else batches.as_tensors(batch)
+        if not self._can_trace(batch):
+            return self._plain(iter([batch]))
         size = batches.size_of(batch)
         if size is None:
             self._step_aside(ValueError("the parts of the batch do not share one number of samples"))
             return self._plain(iter([batch]))
-        if not self._is_whole:
+        if not self._is_whole and self._may_divide(batch, size, watch):
             return self._run_divided(batch, size, started, watch)
         outcome = self._whole.run_held(batch)
         return self._recovered(outcome, started, watch) if isinstance(outcome, Failed) else outcome
+
+    # -- whether micro-batches may stand for the batch --------------------------------------------------------------
+
+    def _may_divide(self, batch: Any, size: int, watch: StepWatch) -> bool:
+        """Whether the batch may be divided, though it may fit; if not, no batch of this fit is."""
+        if not self._judged(batch, size, watch).refused:
+            return True
+        self.sizing = Sizing()
+        return False
+
+    def _judged(self, batch: Any, size: int, watch: StepWatch) -> Promise:
+        """What micro-batches of this model are worth: found once, by a probe, before the first batch is divided."""
+        if self._verdict is None:
+            small = self._whole.state_of(batch)
+            found = verdict.find(self._model, self._divided, self._step, batch, size, small)
+            self._verdict = verdict.judge(self._promise, found, self._inexact)
+            watch.probed(self._verdict, found)
+        return self._verdict
 
     # -- after a failure ------------------------------------------------------------------------------------------
 
@@ -121,6 +184,9 @@ class GuardedStep:
             if not isinstance(outcome, Failed):
                 return outcome
             self._report(outcome, size, size, started, watch)
+        promise = self._judged(failed.batch, size, watch)
+        if promise.refused:
+            watch.not_recoverable(failed.error, "compute", f"micro-batches are refused: {promise.reason}", None)
         return self._run_divided(failed.batch, size, started, watch, failed)
 
     def _fits_without_pins(self, failed: Failed) -> bool:
@@ -199,28 +265,28 @@ class GuardedStep:
         """One try of the step in micro-batches: Keras' logs or Failed, and the size of the last part."""
         state = self._whole.state_of(batch)
         before = state.snapshot()
-        self._divided.start()
-        done, part, outcome = 0, size, None
-        while done < size:
+        done, part = 0, min(self.sizing.next_size(size) or 1, size)
+        outcome = attempt(lambda: self._divided.start(batch, size, state, part))
+        while not isinstance(outcome, Failed) and done < size:
             part = min(self.sizing.next_size(size) or 1, size - done)
-            outcome = self._add_part(batch, done, part, size, state)
-            if isinstance(outcome, Failed):
-                state.restore(before)
-                return outcome, part
+            outcome = self._add_part(batch, done, part)
             done += part
-        committed = attempt(self._divided.commit)
+        if not isinstance(outcome, Failed):
+            outcome = attempt(lambda: self._divided.finish(self._whole.knows_size(batch)))
+        if isinstance(outcome, Failed):
+            state.restore(before)
+            return outcome, part
+        committed = attempt(self._divided.commit) if self._trains else None
         if isinstance(committed, Failed):
             return Failed(committed.oom, committed.error, "commit", batch), part
         return outcome, part
 
-    def _add_part(self, batch: Any, start: int, part: int, size: int, state: SmallState) -> Any:
+    def _add_part(self, batch: Any, start: int, part: int) -> Any:
         measuring = self.sizing.wants_measurement
         memory = DeviceMemory.of_training_device() if measuring else None
         if memory is not None:
             memory.reset_peak()
-        held = state.snapshot()  # a second reference: XLA may not take these buffers for its outputs
-        outcome = attempt(lambda: self._divided.add(batches.part_of(batch, start, start + part), part / size))
-        del held
+        outcome = attempt(lambda: self._divided.add(batch, start, part))
         if memory is not None and not isinstance(outcome, Failed):
             peak = memory.peak_bytes()
             known = self.sizing

@@ -18,6 +18,7 @@ from oomph.tensorflow.fit import Fit
 from oomph.tensorflow.fits import Fits
 from oomph.tensorflow.guarded import GuardedStep
 from oomph.tensorflow.identity import FitIdentity, call_site, fingerprint
+from oomph.tensorflow.probe import Finding
 from oomph.tensorflow.step import Failure, PlainStep, Recovery, Step, StepWatch
 
 _ENUMERATION, _OLDER_ENUMERATION = "_enumerate_iterator", "enumerate_epoch"
@@ -172,9 +173,10 @@ def _guarded(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
         running = fits.running
         return running if isinstance(running, Fit) and running.model is model else _Unwatched(fits)
 
-    if exactness.promise_before_tracing(model, fits.trainer).kind == exactness.RESTART_ONLY:
+    promise = exactness.promise_before_tracing(model, fits.trainer)
+    if promise.kind == exactness.RESTART_ONLY:
         return PlainStep(model, plain, watch)
-    return GuardedStep(model, plain, watch)
+    return GuardedStep(model, model.train_step, plain, watch, promise, fits.session.handover.inexact)
 
 
 class _Unwatched:
@@ -201,6 +203,9 @@ class _Unwatched:
             seconds=round(recovery.seconds, 3),
         )  # fmt: skip
         self._fits.say(f"recovered: batch {recovery.batch} goes on as micro-batches of {recovery.micro_batch}")
+
+    def probed(self, promise: exactness.Promise, finding: Finding) -> None:
+        self._fits.note_probe(promise, finding)
 
     def not_recoverable(self, error: BaseException, phase: str, reason: str, micro_batch: int | None) -> NoReturn:
         self._fits.go_back_or_give_up(error, reason, can_restart=False)

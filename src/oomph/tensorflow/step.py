@@ -9,6 +9,8 @@ from typing import Any, NoReturn, Protocol
 
 from oomph.tensorflow.batches import without_optionals
 from oomph.tensorflow.errors import OutOfMemory, as_out_of_memory
+from oomph.tensorflow.exactness import Promise
+from oomph.tensorflow.probe import Finding
 from oomph.tensorflow.written import Slot
 
 
@@ -45,6 +47,10 @@ class StepWatch(Protocol):
     def failed(self, failure: Failure) -> None: ...
 
     def recovered(self, recovery: Recovery) -> None: ...
+
+    def probed(self, promise: Promise, finding: Finding) -> None:
+        """It has been found what micro-batches are worth."""
+        ...
 
     def not_recoverable(self, error: BaseException, phase: str, reason: str, micro_batch: int | None) -> NoReturn:
         """Ends the process for a restart with that micro-batch, or raises the user's own error."""

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
 from oomph.tensorflow import batches
-from oomph.tensorflow.barrier import apply_replaced_by, behind_barrier
+from oomph.tensorflow.applied import optimizers_of
+from oomph.tensorflow.barrier import behind_barrier, replaced
 from oomph.tensorflow.errors import OutOfMemory, as_out_of_memory
 from oomph.tensorflow.memory import DeviceMemory
 from oomph.tensorflow.staging import Hold
@@ -36,19 +38,29 @@ class Failed:
     phase: str
     """"compute": nothing was assigned; "commit": something may have been; "input": it never had its batch."""
     batch: Any = None
+    done: int = 0
+    """Steps of the same execution (`steps_per_execution`) that were complete before."""
 
 
 class WholeStep:
-    """The user's train step on whole batches, with its commit behind a barrier."""
+    """The user's step on whole batches, with its commit behind a barrier.
 
-    def __init__(self, model: Any) -> None:
-        self._model = model
-        self.pins = bool(model.jit_compile)
+    Args:
+        model: a compiled Keras model.
+        step: its `train_step`, or its `test_step`, which commits nothing.
+    """
+
+    def __init__(self, model: Any, step: Callable[[Any], Any]) -> None:
+        self._model, self._step = model, step
+        self.eagerly = bool(model.run_eagerly)
+        self.pins = bool(model.jit_compile) and not self.eagerly
         """Whether XLA compiles the step, so that its first run has to hold weights and slots."""
         self.commits = tf.Variable(0, dtype=tf.int64, trainable=False)
-        """Counts commits; it moves before the first assignment of each."""
-        self.committed = 0
-        """The value of `commits` after the last complete step."""
+        """Counts calls of `optimizer.apply`; it moves before the first assignment of each."""
+        self.completed = tf.Variable(0, dtype=tf.int64, trainable=False)
+        """Counts complete steps, where one execution takes several."""
+        self._committed = 0
+        self._per_step: int | None = None
         self._forms: dict[str, _Form] = {}
         self._states: dict[str, SmallState] = {}
         self._proven: set[str] = set()
@@ -56,9 +68,20 @@ class WholeStep:
 
     def prepare(self, iterator: Any) -> None:
         """Trace the step for this kind of iterator, once: afterwards every variable exists. Takes no data."""
+        if self.eagerly:
+            self._model._symbolic_build(data_batch=batches.without_optionals(iterator.element_spec))
+            return
         key = str(iterator.element_spec)
         if key not in self._forms:
             self._forms[key] = self._form_of(iterator)
+
+    def count_commits(self) -> None:
+        """A step is complete: what has been committed until now is no sign of a failure later."""
+        if self._per_step is None or len(optimizers_of(self._model)) > 1 or self._model.steps_per_execution > 1:
+            now = int(self.commits.numpy())
+            self._per_step, self._committed = now - self._committed, now
+        else:
+            self._committed += self._per_step
 
     def run(self, iterator: Any) -> Any:
         """Take one batch and train on it; returns Keras' logs, or Failed. Raises at the end of the data."""
@@ -74,7 +97,7 @@ class WholeStep:
             outcome = self._taken_back(form, outcome)
         elif not form.proven:
             form.proven, form.hold, form.run = True, *form.without_pins()
-        return outcome
+        return _unpacked(outcome)
 
     def run_held(self, batch: Any, pinned: bool = True) -> Any:
         """Train on a batch that Python holds; returns Keras' logs, or Failed.
@@ -100,63 +123,102 @@ class WholeStep:
 
     def state_of(self, batch: Any) -> SmallState:
         """The small state of the step for an eager batch, traced if this kind of batch is new."""
-        key = str(batches.kind_of(batch))
+        key = "" if self.eagerly else str(batches.kind_of(batch))
         if key not in self._states:
-            self._states[key] = SmallState(self._small_state(self._one.get_concrete_function(batch)))
+            slots = self._listed_state() if self.eagerly else self._small_state(self._one.get_concrete_function(batch))
+            self._states[key] = SmallState(slots)
         return self._states[key]
+
+    def knows_size(self, batch: Any) -> bool:
+        """Whether Keras knows the size of every batch when it traces its step for batches like this one."""
+        specs = [form.spec for form in self._forms.values()]
+        if self.eagerly or not specs:
+            return True
+        return any(batches.length_is_known(spec) for spec in specs)
 
     def small_state(self) -> list[Slot]:
         """What the step writes besides weights and slots, for every kind of iterator traced so far."""
         return [slot for form in self._forms.values() for slot in form.state]
 
+    def _listed_state(self) -> list[Slot]:
+        """What the model lists: without a graph, nothing tells what the step writes."""
+        model = self._model
+        return [Slot.of(v) for v in [*model.non_trainable_variables, *model.metrics_variables]]
+
     def committed_slots(self) -> list[Slot]:
         """What only a commit writes: weights, the optimizer's variables, and the counter of commits."""
-        model = self._model
-        return [Slot.of(v) for v in [*model.trainable_variables, *model.optimizer.variables, self.commits]]
+        return [Slot.of(variable) for variable in self._committed_variables()]
 
-    def commit_has_begun(self) -> bool:
-        """After a failed step: whether assigning had begun. Not to be asked after XLA failed without pins."""
-        return int(self.commits.numpy()) != self.committed
+    def commit_has_begun(self, done: int = 0) -> bool:
+        """After a failed step: whether assigning had begun. Not to be asked after XLA failed without pins.
+
+        Args:
+            done: steps of the same execution that were complete before it.
+        """
+        return int(self.commits.numpy()) != self._committed + done * (1 if self._per_step is None else self._per_step)
+
+    def _committed_variables(self) -> list[Any]:
+        model = self._model
+        slots = [variable for optimizer in optimizers_of(model) for variable in optimizer.variables]
+        return [*model.trainable_variables, *slots, self.commits, self.completed]
 
     def _compiled_step(self) -> Any:
         """The step as a function of a batch; it has the name of Keras' own, which TensorFlow's errors repeat."""
-        model, commits = self._model, self.commits
+        model, commits, step = self._model, self.commits, self._step
 
         @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
         def one_step_on_data(data: Any) -> Any:
-            with apply_replaced_by(model.optimizer, behind_barrier(model.optimizer, commits)):
-                return model.distribute_strategy.run(model.train_step, args=(data,))
+            with ExitStack() as undo:
+                for optimizer in optimizers_of(model):
+                    undo.enter_context(replaced(optimizer, "apply", behind_barrier(optimizer, commits)))
+                return model.distribute_strategy.run(step, args=(data,))
 
+        if self.eagerly:
+            return one_step_on_data
         return tf.function(one_step_on_data, reduce_retracing=True, jit_compile=model.jit_compile)
 
     def _small_state(self, concrete: Any) -> list[Slot]:
-        model = self._model
-        return written_slots(concrete, [*model.trainable_variables, *model.optimizer.variables, self.commits])
+        return written_slots(concrete, self._committed_variables())
 
     def _form_of(self, iterator: Any) -> _Form:
         spec = batches.without_optionals(iterator.element_spec)
         state = self._small_state(self._one.get_concrete_function(spec))
         pinned = self.committed_slots() if self.pins else []
-        return _Form(self._one, iterator, spec, state, pinned)
+        execution = _Execution(self._model.steps_per_execution, self.completed)
+        return _Form(self._one, iterator, spec, state, pinned, execution)
 
     def _taken_back(self, form: _Form, outcome: Failed) -> Failed:
         batch = form.batch_held()
         unsafe = self.pins and form.proven
-        phase = "input" if batch is None else "commit" if unsafe or self.commit_has_begun() else "compute"
+        done = 0 if unsafe or self._model.steps_per_execution == 1 else int(self.completed.numpy()) - form.completed
+        phase = "input" if batch is None else "commit" if unsafe or self.commit_has_begun(done) else "compute"
         if phase == "compute":
             form.hold.roll_back()
         form.hold.clear()
-        return Failed(outcome.oom, outcome.error, phase, batch)
+        return Failed(outcome.oom, outcome.error, phase, batch, done)
+
+
+@dataclass(frozen=True)
+class _Execution:
+    """How many steps one call takes, and the variable that counts those completed."""
+
+    steps: int
+    completed: tf.Variable
 
 
 class _Form:
     """The step compiled for one kind of tf.data iterator."""
 
-    def __init__(self, one: Any, iterator: Any, spec: Any, state: list[Slot], pinned: list[Slot]) -> None:
-        self._one, self._spec, self.state = one, spec, state
+    def __init__(
+        self, one: Any, iterator: Any, spec: Any, state: list[Slot], pinned: list[Slot], execution: _Execution
+    ) -> None:
+        self._one, self.spec, self.state = one, spec, state
         self._iterator_spec = iterator._type_spec
+        self._execution = execution
         self.proven = not pinned
         """Whether it has fitted once, or needs no proof."""
+        self.completed = 0
+        """Steps completed before the call that runs."""
         self.hold, self.run = self._compiled(pinned)
 
     def without_pins(self) -> tuple[Hold, Callable[[Any], Any]]:
@@ -166,26 +228,68 @@ class _Form:
     def batch_held(self) -> Any:
         """The batch of the failed step, or None when the step failed before it had one."""
         tensors = self.hold.take_batch()
-        return None if tensors is None else batches.with_tensors(self._spec, tensors)
+        return None if tensors is None else batches.with_tensors(self.spec, tensors)
 
     def _compiled(self, pinned: list[Slot]) -> tuple[Hold, Callable[[Any], Any]]:
-        one = self._one
-        hold = Hold([leaf.dtype for leaf in batches.tensors_of(self._spec)], self.state, pinned)
+        hold = Hold([leaf.dtype for leaf in batches.tensors_of(self.spec)], self.state, pinned)
 
-        @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-        def multi_step_on_iterator(iterator: Any) -> Any:  # named as in Keras
-            batch = batches.without_optionals(iterator.get_next())
+        def held_step(batch: Any) -> Any:
+            batch = batches.without_optionals(batch)
             held = hold.put(batches.tensors_of(batch))
-            logs = one(batches.with_tensors(batch, held))
+            logs = self._one(batches.with_tensors(batch, held))
             # A control edge from the call itself waits for everything the step does, not only for its results.
             with tf.control_dependencies([tensor.op for tensor in tf.nest.flatten(logs)]):
                 released = hold.clear()
             with tf.control_dependencies(released):
                 return tf.nest.map_structure(tf.identity, logs)
 
+        @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+        def multi_step_on_iterator(iterator: Any) -> Any:  # named as in Keras
+            if self._execution.steps == 1:
+                return held_step(iterator.get_next())
+            return _several(held_step, iterator, self._execution)
+
         run = tf.function(multi_step_on_iterator, reduce_retracing=True)
         run.get_concrete_function(self._iterator_spec)
-        return hold, run
+        if self._execution.steps == 1:
+            return hold, run
+
+        def counted(iterator: Any) -> Any:
+            self.completed = int(self._execution.completed.numpy())
+            return run(iterator)
+
+        return hold, counted
+
+
+def _several(held_step: Callable[[Any], Any], iterator: Any, execution: _Execution) -> Any:
+    """Up to `steps` steps in one call, as Keras takes them; returns an Optional with the logs of the last."""
+    last = tf.experimental.Optional.empty(None)
+
+    def goes_on(step: Any, logs: Any, batch: Any) -> Any:
+        return tf.logical_and(step < execution.steps, batch.has_value())
+
+    def body(step: Any, logs: Any, batch: Any) -> Any:
+        logs = held_step(batch.get_value())
+        with tf.control_dependencies(tf.nest.flatten(logs)):
+            execution.completed.assign_add(1, read_value=False)
+        packed = tf.experimental.Optional.from_value(logs)
+        last._element_spec = packed.element_spec
+        more = tf.cond(step + 1 < execution.steps, iterator.get_next_as_optional, lambda: batch)
+        return step + 1, packed, more
+
+    first = iterator.get_next_as_optional()
+    _, logs, _ = tf.while_loop(goes_on, body, [tf.constant(0), last, first])
+    logs._element_spec = last.element_spec  # known since the body was traced
+    return logs
+
+
+def _unpacked(outcome: Any) -> Any:
+    """The logs in the Optional that several steps return; raises StopIteration when there was no batch for any."""
+    if not isinstance(outcome, tf.experimental.Optional):
+        return outcome
+    if not outcome.has_value():
+        raise StopIteration
+    return outcome.get_value()
 
 
 def attempt(run: Callable[[], Any], passed_on: tuple[type[BaseException], ...] = ()) -> Any:

@@ -1,0 +1,100 @@
+"""Pieces: how many samples to take at once when a whole batch did not fit, as a pure function of what was measured.
+
+Every piece that fits is work done, so the search goes upwards, from a piece that is nearly sure to fit: only failures
+cost time (outside XLA ten seconds each, TensorFlow's own wait). Memory is taken to be linear in the size beyond a
+constant: two pieces whose peaks are known give the largest that fits. Where nothing can be measured, sizes are doubled.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+SHARE = 0.85
+"""Share of the room still free that a prediction may use: the rest is for fragmentation."""
+_START_DIVISOR = 128
+_LEAP = 8
+"""A prediction is trusted that many times further than it was measured: memory may grow faster than the size."""
+_WORTH_IT = 1.25
+"""Growing by less is not worth another shape, for which functions are traced or compiled anew."""
+_BELOW_FAILED = 0.8
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """What is known about the memory that pieces take, in samples and bytes. Decisions are methods without effects."""
+
+    failed: int | None = None
+    """The smallest size that ran out of memory. None as large is tried again."""
+    size: int | None = None
+    """The largest piece to take next; None: no limit is known, or not even one sample fits."""
+    points: tuple[tuple[int, int | None], ...] = ()
+    """(size, bytes taken or None) of the two last pieces that fitted and differ by a factor of two or more."""
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether one sample alone ran out of memory."""
+        return self.failed is not None and self.failed <= 1
+
+    def part(self, batch: int) -> int:
+        """The size of the equal parts, the last one excepted, in which to take a batch of that many samples."""
+        if self.size is None or self.size >= batch:
+            return batch
+        return math.ceil(batch / math.ceil(batch / self.size))
+
+    def after_failure(self, size: int, room_bytes: int | None = None, need_bytes: int | None = None) -> Pieces:
+        """Knowledge after `size` ran out of memory.
+
+        Args:
+            size: of the piece that failed.
+            room_bytes: what a piece may take, where that is known.
+            need_bytes: what this piece would have taken, where the error says so (XLA's does).
+        """
+        failed = size if self.failed is None else min(size, self.failed)
+        points = tuple(point for point in self.points if point[0] < failed)
+        after = replace(self, failed=failed, points=points, size=None)
+        if after.hopeless:
+            return after
+        if need_bytes and room_bytes is not None:
+            aim = SHARE * failed * max(0, room_bytes) / need_bytes
+        elif points:
+            predicted = after._predicted(room_bytes)
+            aim = failed // 2 if predicted is None or predicted >= failed else predicted
+            aim = max(aim, *(point[0] for point in points))
+        else:
+            aim = after._start()
+        return replace(after, size=after._within(aim))
+
+    def after_fit(self, size: int, taken_bytes: int | None = None, room_bytes: int | None = None) -> Pieces:
+        """Knowledge after a piece of `size` samples fitted, having taken that much of that much room."""
+        if self.size is None or self.failed is None:
+            return self
+        others = tuple(point for point in self.points if not size / 2 < point[0] < size * 2)
+        after = replace(self, points=(*others, (size, taken_bytes or None))[-2:])
+        predicted = after._predicted(room_bytes)
+        if predicted is None or predicted >= self.failed:  # nothing to go by, or proved wrong by what failed
+            larger = after._within(min(2 * size, self.failed // 2))
+            return replace(after, size=max(self.size, larger))
+        larger = after._within(min(predicted, _LEAP * size))
+        return replace(after, size=larger if larger >= _WORTH_IT * self.size else self.size)
+
+    def _predicted(self, room_bytes: int | None) -> float | None:
+        """The size that would take what may be used of the room."""
+        measured = [(size, taken) for size, taken in self.points if taken is not None]
+        if room_bytes is None or not measured:
+            return None
+        small, small_taken = measured[0]
+        if len(measured) == 1:
+            bound = SHARE * small * room_bytes / small_taken  # too low where much of what it takes is constant
+            return max(bound, 2 * small) if small <= self._start() else bound
+        large, large_taken = measured[1]
+        slope = (large_taken - small_taken) / (large - small)
+        return large + SHARE * (room_bytes - large_taken) / slope if slope > 0 else None
+
+    def _start(self) -> int:
+        assert self.failed is not None
+        return max(1, self.failed // _START_DIVISOR)
+
+    def _within(self, aim: float) -> int:
+        assert self.failed is not None
+        return max(1, min(int(aim), int(_BELOW_FAILED * self.failed)))

@@ -1,0 +1,114 @@
+"""What the user's step does with its optimizers, seen while it is traced for a part of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.tensorflow.barrier import replaced
+from oomph.tensorflow.frame import Frame
+from oomph.tensorflow.written import tensorflow_variable
+
+NEVER_APPLIED = "the step applies no optimizer of the model"
+
+
+class Applied:
+    """The calls of `optimizer.apply` in one traced part: none of them assigns anything.
+
+    The loss is multiplied by the share of the part before its gradients are taken, in `optimizer.scale_loss`, so that
+    float16 gradients have the magnitude they have in the whole batch. Where the step does not call that, the
+    gradients are multiplied.
+    """
+
+    def __init__(self, optimizers: list[Any], frame: Frame) -> None:
+        self._known, self._frame = optimizers, frame
+        self.optimizers: list[Any] = []
+        """The optimizer of each call."""
+        self.variables: list[list[Any]] = []
+        """For each call, what its gradients belong to."""
+        self.gradients: list[list[Any]] = []
+        self._scaled: set[int] = set()
+        self._before: set[str] | None = None
+        """The operations that existed when the first call came."""
+        self._late = False
+
+    @contextmanager
+    def replaced(self) -> Iterator[None]:
+        """Within the block, the optimizers of the model hand their gradients out."""
+        with ExitStack() as undo:
+            for optimizer in self._known:
+                undo.enter_context(replaced(optimizer, "apply", self._apply_of(optimizer)))
+                undo.enter_context(replaced(optimizer, "scale_loss", self._scale_loss_of(optimizer)))
+            yield
+
+    def reason(self) -> str:
+        """Why the gradients can not be added up and applied once; empty when they can."""
+        if not self.optimizers:
+            return NEVER_APPLIED
+        return "its second optimizer needs what the first has updated" if self._late else ""
+
+    def reads_after(self, graph: Any, model: Any) -> str:
+        """What the step does with weights after their update, if anything: then parts would see the old ones."""
+        if self._before is None:
+            return ""
+        handles = {id(tensorflow_variable(v).handle) for v in model.trainable_variables}
+        inner = {id(inside) for outside, inside in graph.captures if id(outside) in handles}
+        for operation in graph.get_operations():
+            if operation.name not in self._before and any(id(tensor) in inner for tensor in operation.inputs):
+                return "the step uses the weights after their update"
+        return ""
+
+    def _apply_of(self, optimizer: Any) -> Any:
+        def apply(grads: Any, trainable_variables: Any = None) -> None:
+            grads = list(grads)
+            self._note_order(grads)
+            self.optimizers.append(optimizer)
+            known = optimizer._trainable_variables if trainable_variables is None else trainable_variables
+            self.variables.append(list(known))
+            weight = None if id(optimizer) in self._scaled else self._frame.share
+            self.gradients.append([_times(gradient, weight) for gradient in grads])
+
+        return apply
+
+    def _scale_loss_of(self, optimizer: Any) -> Any:
+        original = optimizer.scale_loss
+
+        def scale_loss(loss: Any) -> Any:
+            self._scaled.add(id(optimizer))
+            return original(loss * tf.cast(self._frame.share, loss.dtype))
+
+        return scale_loss
+
+    def _note_order(self, grads: list[Any]) -> None:
+        """Remember what existed before the first call; a gradient made later may depend on its update."""
+        if tf.executing_eagerly():
+            self._late = self._late or bool(self.optimizers)
+            return
+        graph = tf.compat.v1.get_default_graph()
+        if self._before is None:
+            self._before = {operation.name for operation in graph.get_operations()}
+        leaves = [leaf for g in grads if g is not None for leaf in tf.nest.flatten(g, expand_composites=True)]
+        self._late = self._late or any(leaf.op.name not in self._before for leaf in leaves)
+
+
+def optimizers_of(model: Any) -> list[Any]:
+    """The optimizers that a model knows: the one it was compiled with, and those kept as its attributes."""
+    from keras.src.optimizers.base_optimizer import BaseOptimizer
+
+    found: list[Any] = []
+    for value in [model.optimizer, *vars(model).values()]:
+        if isinstance(value, BaseOptimizer) and not any(value is known for known in found):
+            found.append(value)
+    return found
+
+
+def _times(gradient: Any, weight: Any) -> Any:
+    if gradient is None or weight is None:
+        return gradient
+    if isinstance(gradient, tf.IndexedSlices):
+        values = gradient.values * tf.cast(weight, gradient.values.dtype)
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    return gradient * tf.cast(weight, gradient.dtype)

@@ -1,0 +1,42 @@
+"""Frame: where a micro-batch lies in its batch, as tensors that a traced step can compute with."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+
+class Frame(NamedTuple):
+    """The place of one part in the whole. All are tensors on the host, so that another place needs no new trace."""
+
+    share: Any
+    """float64: samples of the part / samples of the batch."""
+    start: Any
+    """int32: the first sample of the part."""
+    whole: Any
+    """int32: samples of the batch."""
+    divisors: Any
+    """float64 [K]: for each reduction whose divisor depends on the data, that of the whole batch."""
+    summed: Any
+    """float64 [J]: for each term of the loss that is a plain number, 1 if it is a sum over samples, 0 if a mean."""
+
+    @classmethod
+    def of(cls, start: int, part: int, whole: int, divisors: Any = (), summed: Any = ()) -> Frame:
+        """The frame of `part` samples from `start` on, in a batch of `whole` samples."""
+        with tf.device("/CPU:0"):
+            return cls(
+                tf.constant(part / whole, tf.float64),
+                tf.constant(start, tf.int32),
+                tf.constant(whole, tf.int32),
+                tf.constant(np.asarray(divisors, np.float64)),
+                tf.constant(np.asarray(summed, np.float64)),
+            )
+
+    @staticmethod
+    def specs() -> Frame:
+        """What a function is traced for that takes any frame."""
+        vector = tf.TensorSpec([None], tf.float64)
+        number = tf.TensorSpec([], tf.int32)
+        return Frame(tf.TensorSpec([], tf.float64), number, number, vector, vector)

@@ -1,0 +1,131 @@
+"""The loss of a micro-batch, such that share times it, added up over the parts, is the loss of the whole batch.
+
+Keras computes a loss as a sum over entries divided by something. Where that is the number of entries, the mean of a
+part is right as it is. Otherwise, while the step is traced for a part, the result is corrected where Keras reduces it:
+
+- "sum" and "none": divided by the share of the part, since the share is taken of every loss later;
+- "mean_with_sample_weight" and masks: the divisor of the part (sum of weights, count of valid entries) is replaced by
+  that of the whole batch, which a small function computes from the data alone beforehand;
+- plain numbers, from a custom loss function or `add_loss`: whether they are means or sums is found by a numerical
+  probe (`probe.py`).
+
+Source: keras/src/losses/loss.py (`reduce_weighted_values`, `apply_mask`) and keras/src/trainers/trainer.py.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.tensorflow.frame import Frame
+
+_MEANS = ("mean", "sum_over_batch_size")
+
+
+class PartLosses:
+    """The corrections for one traced part, and what the trace has met.
+
+    Args:
+        frame: where the part lies; None to leave all as it is and only collect the divisors.
+    """
+
+    def __init__(self, frame: Frame | None) -> None:
+        self._frame = frame
+        self.divisors: list[tf.Tensor] = []
+        """Of this part, one for each reduction whose divisor depends on the data."""
+        self.terms: list[tf.Tensor] = []
+        """Terms of the loss that are plain numbers, before their correction."""
+        self.names: list[str] = []
+        """What each of the terms is."""
+
+    @contextmanager
+    def replaced(self, model: Any) -> Iterator[None]:
+        """Within the block, Keras' reductions are corrected for the part."""
+        from keras.src.losses import loss as module
+
+        originals = {name: getattr(module, name) for name in ("reduce_values", "apply_mask")}
+        module.reduce_values = self._reduce_values(originals["reduce_values"])
+        module.apply_mask = self._apply_mask(originals["apply_mask"])
+        aggregate = model._aggregate_additional_loss
+
+        def aggregate_additional_loss(loss: Any) -> Any:
+            return self._term(aggregate(loss), "add_loss or a regulariser")
+
+        object.__setattr__(model, "_aggregate_additional_loss", aggregate_additional_loss)
+        try:
+            yield
+        finally:
+            object.__delattr__(model, "_aggregate_additional_loss")
+            for name, original in originals.items():
+                setattr(module, name, original)
+
+    def _reduce_values(self, original: Any) -> Any:
+        signature = inspect.signature(original)
+
+        def reduce_values(*args: Any, **kwargs: Any) -> Any:
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            given, loss = bound.arguments, original(*args, **kwargs)
+            reduction, weights = given["reduction"], given.get("sample_weight")
+            if given["values"].shape.rank == 0:
+                return self._term(loss, "a loss function that returns one number")
+            if reduction in (None, "none", "sum"):
+                return self._undivided(loss)
+            if reduction == "mean_with_sample_weight" and weights is not None:
+                return loss * tf.cast(self._share_of_divisor(tf.reduce_sum(weights)), loss.dtype)
+            return loss
+
+        return reduce_values
+
+    def _apply_mask(self, original: Any) -> Any:
+        signature = inspect.signature(original)
+
+        def apply_mask(*args: Any, **kwargs: Any) -> Any:
+            bound = signature.bind(*args, **kwargs)
+            weights = original(*args, **kwargs)
+            mask = bound.arguments["mask"]
+            if mask is None or bound.arguments["reduction"] not in _MEANS:
+                return weights
+            valid = tf.reduce_sum(tf.cast(mask, tf.float64)) + _guard_of(original)
+            return weights * tf.cast(self._share_of_divisor(valid), weights.dtype)
+
+        return apply_mask
+
+    def _share_of_divisor(self, own: tf.Tensor) -> Any:
+        """What a mean over the part's own divisor has to be multiplied by; 1 where the part is the whole."""
+        own = tf.cast(own, tf.float64)
+        self.divisors.append(own)
+        if self._frame is None:
+            return tf.constant(1.0, tf.float64)
+        whole = self._frame.divisors[len(self.divisors) - 1]
+        return tf.math.divide_no_nan(own, self._frame.share * whole)
+
+    def _undivided(self, loss: Any) -> Any:
+        return loss if self._frame is None else loss / tf.cast(self._frame.share, loss.dtype)
+
+    def _term(self, loss: Any, name: str) -> Any:
+        self.terms.append(tf.cast(tf.reduce_sum(loss), tf.float64))
+        self.names.append(name)
+        if self._frame is None:
+            return loss
+        is_sum = self._frame.summed[len(self.terms) - 1]
+        factor = 1.0 + is_sum * (1.0 / self._frame.share - 1.0)
+        return loss * tf.cast(factor, loss.dtype)
+
+
+_guards: dict[Any, float] = {}
+
+
+def _guard_of(apply_mask: Any) -> float:
+    """What this version of Keras adds to the count of valid entries against a division by zero: 0, once 1e-7."""
+    if apply_mask not in _guards:
+        with tf.init_scope():
+            mask = tf.constant([True, False])
+            weight = float(apply_mask(None, mask, tf.float64, "sum_over_batch_size")[0])
+        guard = 2.0 / weight - 1.0
+        _guards[apply_mask] = guard if guard > 1e-12 else 0.0
+    return _guards[apply_mask]

@@ -1,0 +1,101 @@
+"""What the parts of a batch have handed over for metrics, merged into one update each; and the step's logs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.tensorflow.part import PartOutputs, PartStep
+
+
+class MergedMetrics:
+    """Updates the metrics that are to count a batch once.
+
+    Args:
+        model: the compiled model.
+        part: its step for parts, which says what is handed over.
+    """
+
+    def __init__(self, model: Any, part: PartStep) -> None:
+        self._model, self._part = model, part
+        self._outputs: list[PartOutputs] = []
+        self._sizes: list[int] = []
+        self._compiled = tf.function(self._update, reduce_retracing=True)
+
+    def start(self) -> None:
+        """Forget the parts of an earlier, unfinished step."""
+        self._outputs, self._sizes = [], []
+
+    def keep(self, outputs: PartOutputs, size: int) -> None:
+        """Keep what a part of `size` samples has handed over, without its gradients."""
+        self._outputs.append(outputs._replace(gradients=[]))
+        self._sizes.append(size)
+
+    def finish(self, size_is_known: bool) -> Any:
+        """Update the metrics; returns what the step returns on the whole batch.
+
+        Args:
+            size_is_known: whether Keras, tracing its own step, knows the size of every batch beforehand. It then
+                gives it to the metrics of the single losses of a model with several outputs as a weight, otherwise 1.
+        """
+        parts, sizes = self._outputs, self._sizes
+        total = float(sum(sizes))
+        values = [_merged_loss(column, sizes) for column in _columns(parts, "values")]
+        weights = [None if column[0] is None else tf.add_n(list(column)) for column in _columns(parts, "weights")]
+        if size_is_known:
+            weights = [self._weight(*pair, total) for pair in zip(self._part.metrics.means, weights, strict=True)]
+        nests = [part.arguments for part in parts]
+        arguments = tf.nest.map_structure(lambda *column: _merged(column, sizes), *nests)
+        logs = [_merged(column, sizes) for column in _columns(parts, "logs")]
+        update = self._update if self._part.eagerly else self._compiled
+        leaves = update(values, weights, arguments, logs)
+        self.start()
+        return tf.nest.pack_sequence_as(self._part.structure, leaves)
+
+    def _weight(self, metric: Any, weight: Any, size: float) -> Any:
+        losses = getattr(getattr(self._model, "_compile_loss", None), "metrics", [])
+        is_of_a_loss = any(metric is one for one in losses)
+        return tf.constant(size, tf.float64) if weight is None and is_of_a_loss else weight
+
+    def _update(self, values: Any, weights: Any, arguments: Any, logs: Any) -> list[Any]:
+        from keras.src.metrics.reduction_metrics import Mean, Sum
+
+        metrics = self._part.metrics
+        for metric, value, weight in zip(metrics.means, values, weights, strict=True):
+            kind = Mean if isinstance(metric, Mean) else Sum
+            kind.update_state(metric, value, sample_weight=weight)
+        for metric, (args, kwargs) in zip(metrics.foreign, arguments, strict=True):
+            metric.update_state(*args, **kwargs)
+        pairs = zip(self._part.sources, logs, strict=True)
+        return [leaf if metric is None else metric.result() for metric, leaf in pairs]
+
+
+def _columns(parts: Sequence[PartOutputs], field: str) -> list[tuple[Any, ...]]:
+    """The same output of every part, output by output."""
+    return list(zip(*(getattr(part, field) for part in parts), strict=True))
+
+
+def _merged_loss(column: Sequence[Any], sizes: Sequence[int]) -> Any:
+    """A number that counts by the share of its part; the losses of single samples, side by side."""
+    if column[0].shape.rank == 0:
+        return _mean(column, sizes)
+    total = sum(sizes)
+    return tf.concat([tf.cast(size / total, part.dtype) * part for part, size in zip(column, sizes, strict=True)], 0)
+
+
+def _merged(column: Sequence[Any], sizes: Sequence[int]) -> Any:
+    """What the step has computed from each part, as it would be for the batch."""
+    first = column[0]
+    if len(column) == 1 or not isinstance(first, (tf.Tensor, tf.RaggedTensor)):
+        return column[-1]
+    if first.shape.rank and all(part.shape[0] == size for part, size in zip(column, sizes, strict=True)):
+        return tf.concat(column, axis=0)
+    return _mean(column, sizes) if first.dtype.is_floating else column[-1]
+
+
+def _mean(column: Sequence[Any], sizes: Sequence[int]) -> Any:
+    shares = tf.constant(sizes, tf.float64) / float(sum(sizes))
+    stacked = tf.cast(tf.stack(column), tf.float64)
+    return tf.cast(tf.tensordot(shares, stacked, 1), column[0].dtype)

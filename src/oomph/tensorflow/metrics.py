@@ -1,0 +1,123 @@
+"""The metrics of a step in micro-batches: each counts its batch once.
+
+Most of Keras' metrics add up over samples, so the parts may update them one after the other. Two kinds do not, and are
+updated once, with what the parts have handed over:
+
+- means of plain numbers (the loss tracker, custom metric functions that return one number): a part counts as much as
+  a whole batch there, so the numbers are merged first, by the share of each part;
+- metrics of classes that are not Keras' own: they get the samples of all parts together.
+
+The step returns what `metric.result()` said within it; those values are read again after the last update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import tensorflow as tf
+
+
+@dataclass
+class Handed:
+    """What one traced part hands over instead of updating metrics. Tensors, fit to be returned from a function."""
+
+    values: list[Any] = field(default_factory=list)
+    weights: list[Any] = field(default_factory=list)
+    """For each value its weight, summed up; None where the metric was given none."""
+    arguments: list[Any] = field(default_factory=list)
+    """For each update of a foreign metric (args, kwargs)."""
+
+
+class PartMetrics:
+    """The metrics of one traced part, and which of them are to be updated at the end."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._all = all_metrics(model)
+        self.handed = Handed()
+        self.means: list[Any] = []
+        """The metric of each value handed over."""
+        self.foreign: list[Any] = []
+        """The metric of each pair of arguments handed over."""
+        self._results: list[tuple[Any, Any]] = []
+
+    @contextmanager
+    def replaced(self) -> Iterator[None]:
+        """Within the block, the two kinds hand over instead of being updated, and results are noted."""
+        from keras.src.metrics import reduction_metrics as module
+
+        with ExitStack() as undo:
+            for cls in (module.Mean, module.Sum):
+                undo.callback(setattr, cls, "update_state", cls.update_state)
+                cls.update_state = self._update_of_mean(cls.update_state)
+            for metric in self._all:
+                _replace(metric, "result", self._result_of(metric), undo)
+                if is_foreign(metric):
+                    _replace(metric, "update_state", self._update_of_foreign(metric), undo)
+            yield
+
+    def source_of(self, leaf: Any) -> Any:
+        """The metric whose result this tensor is; None when it is something else."""
+        return next((metric for tensor, metric in self._results if tensor is leaf), None)
+
+    def _update_of_mean(self, original: Any) -> Any:
+        def update_state(metric: Any, values: Any, sample_weight: Any = None) -> Any:
+            is_number = tf.TensorShape(getattr(values, "shape", ())).rank == 0
+            of_the_loss = metric is getattr(self._model, "_loss_tracker", None)
+            if not is_number and not of_the_loss:
+                return original(metric, values, sample_weight=sample_weight)
+            self.means.append(metric)
+            self.handed.values.append(tf.cast(values, tf.float64))
+            self.handed.weights.append(None if sample_weight is None else _summed(sample_weight))
+            return None
+
+        return update_state
+
+    def _update_of_foreign(self, metric: Any) -> Any:
+        def update_state(*args: Any, **kwargs: Any) -> None:
+            self.foreign.append(metric)
+            self.handed.arguments.append((args, kwargs))
+
+        return update_state
+
+    def _result_of(self, metric: Any) -> Any:
+        original = metric.result
+
+        def result(*args: Any, **kwargs: Any) -> Any:
+            value = original(*args, **kwargs)
+            if not isinstance(value, dict):
+                self._results.append((value, metric))
+            return value
+
+        return result
+
+
+def all_metrics(model: Any) -> list[Any]:
+    """Every metric of a model, those inside Keras' containers too; a foreign metric stands for what is in it."""
+    found: list[Any] = []
+    waiting = list(model.metrics)
+    while waiting:
+        metric = waiting.pop(0)
+        if any(metric is known for known in found):
+            continue
+        found.append(metric)
+        if not is_foreign(metric):
+            waiting += list(getattr(metric, "metrics", []))
+    return found
+
+
+def is_foreign(metric: Any) -> bool:
+    """Whether it is not known how a metric adds up: its own code updates it, and that is not of Keras."""
+    return not getattr(type(metric).update_state, "__module__", "").startswith(("keras.", "oomph."))
+
+
+def _replace(thing: Any, name: str, replacement: Any, undo: ExitStack) -> None:
+    object.__setattr__(thing, name, replacement)  # past Keras' attribute tracking
+    undo.callback(object.__delattr__, thing, name)
+
+
+def _summed(weight: Any) -> Any:
+    return tf.reduce_sum(tf.cast(weight, tf.float64))

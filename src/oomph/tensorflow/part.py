@@ -1,0 +1,153 @@
+"""PartStep: the user's own step, traced for one micro-batch. It assigns nothing but small state.
+
+The step is not rewritten: while it is traced, a few functions of Keras that it calls are others. `optimizer.apply`
+hands out the gradients (`applied.py`), losses are reduced for a part (`losses.py`), random numbers are the part's rows
+of those of the whole batch (`draws.py`), and some metrics hand over what they are to be updated with (`metrics.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from oomph.errors import UnsupportedError
+from oomph.tensorflow import batches, draws
+from oomph.tensorflow.applied import Applied, optimizers_of
+from oomph.tensorflow.frame import Frame
+from oomph.tensorflow.losses import PartLosses
+from oomph.tensorflow.metrics import PartMetrics
+from oomph.tensorflow.written import written_slots
+
+
+class PartOutputs(NamedTuple):
+    """What one part returns; every field is a nest of tensors."""
+
+    logs: list[Any]
+    """The leaves of what the user's step returned."""
+    gradients: list[list[Any]]
+    """For each call of an optimizer, the gradients of its variables times the share of the part."""
+    divisors: list[Any]
+    terms: list[Any]
+    values: list[Any]
+    """Numbers that metrics are to be updated with, and their weights."""
+    weights: list[Any]
+    arguments: list[Any]
+    """What foreign metrics are to be updated with."""
+
+
+class PartStep:
+    """The step of a model for micro-batches of any size.
+
+    Args:
+        model: a compiled Keras model.
+        step: its `train_step`, or its `test_step`, which applies no optimizer.
+        trains: whether the step has to apply one.
+    """
+
+    def __init__(self, model: Any, step: Callable[[Any], Any], trains: bool = True) -> None:
+        self._model, self.trains = model, trains
+        self._step = getattr(step, "python_function", step)
+        self.eagerly = bool(model.run_eagerly)
+        self.reason = ""
+        """Why parts can not stand for the batch, as far as the traced graph shows it; empty when they can."""
+        self.applied: Applied | None = None
+        self.losses = PartLosses(None)
+        self.metrics = PartMetrics(model)
+        self.structure: Any = None
+        """The nest that the step returned."""
+        self.sources: list[Any] = []
+        """For each leaf of it the metric whose result it is, or None."""
+        self.draws_from_hidden_state = False
+        self._spec: Any = None
+        self._plain: Any = None
+        self._jitted: Any = None
+        self._divisors: Any = None
+
+    def trace(self, batch: Any) -> None:
+        """Trace the step for parts of batches like this one; raises UnsupportedError when that can not be done."""
+        if self.eagerly:
+            return
+        spec = batches.general_spec(self._spec, batch)
+        if spec == self._spec:
+            return
+        self._spec, self._divisors = spec, None
+        signature = [*batches.tensors_of(spec), *Frame.specs()]
+        untouched = tf.autograph.experimental.do_not_convert(self._run_flat)
+        self._plain = tf.function(untouched, input_signature=signature)
+        try:
+            concrete = self._plain.get_concrete_function()
+        except Exception as error:
+            raise UnsupportedError(f"the step can not be traced for parts of a batch ({_first_line(error)})") from error
+        self._jitted = self._plain
+        if self._model.jit_compile:
+            self._jitted = tf.function(untouched, input_signature=signature, jit_compile=True)
+        self.draws_from_hidden_state = draws.draws_from_hidden_state(concrete.graph)
+        self.reason = self.reason or self._reason_in(concrete)
+
+    def __call__(self, part: Any, frame: Frame, compiled: bool = True) -> PartOutputs:
+        """Run the step on one part; `compiled` False leaves XLA out."""
+        if self.eagerly:
+            return self._run(part, frame)
+        function = self._jitted if compiled else self._plain
+        outputs: PartOutputs = function(*batches.tensors_of(part), *frame)
+        return outputs
+
+    def divisors_of(self, batch: Any) -> Any:
+        """The divisors of a whole batch; nothing of the step runs but what they need of it. float64 [K]."""
+        if not self.losses.divisors:
+            return ()
+        if self._divisors is None:
+            self._divisors = self._only_divisors()
+        return [float(value) for value in self._divisors(*batches.tensors_of(batch))]
+
+    def measure(self, part: Any, frame: Frame) -> list[float]:
+        """The divisors of this one part, found by running the step on it; in eager mode."""
+        return [float(value) for value in self._run(part, frame, correct=False).divisors]
+
+    def _run_flat(self, *tensors: Any) -> PartOutputs:
+        count = len(tensors) - len(Frame._fields)
+        return self._run(batches.with_tensors(self._spec, list(tensors[:count])), Frame(*tensors[count:]))
+
+    def _run(self, part: Any, frame: Frame, correct: bool = True) -> PartOutputs:
+        self.losses, self.metrics = PartLosses(frame if correct else None), PartMetrics(self._model)
+        self.applied = Applied(optimizers_of(self._model), frame)
+        with self.losses.replaced(self._model), self.metrics.replaced(), self.applied.replaced():
+            with draws.of_the_whole_batch(frame, batches.length_of(part)):
+                logs = self._model.distribute_strategy.run(self._step, args=(part,))
+        leaves = tf.nest.flatten(logs)
+        self.structure, self.sources = logs, [self.metrics.source_of(leaf) for leaf in leaves]
+        if self.trains:
+            self.reason = self.reason or self.applied.reason()
+        handed = self.metrics.handed
+        return PartOutputs(
+            leaves, self.applied.gradients, self.losses.divisors, self.losses.terms,
+            handed.values, handed.weights, handed.arguments,
+        )  # fmt: skip
+
+    def _only_divisors(self) -> Any:
+        def run(*tensors: Any) -> list[Any]:
+            whole = batches.with_tensors(self._spec, list(tensors))
+            return self._run(whole, Frame.of(0, 1, 1), correct=False).divisors
+
+        kept = (self.losses, self.metrics, self.applied, self.structure, self.sources)
+        wrapped = tf.compat.v1.wrap_function(run, batches.tensors_of(self._spec))
+        self.losses, self.metrics, self.applied, self.structure, self.sources = kept
+        count = len(batches.tensors_of(self._spec))
+        return wrapped.prune(wrapped.inputs[:count], list(wrapped.structured_outputs))
+
+    def _reason_in(self, concrete: Any) -> str:
+        """What the graph shows: weights assigned by the step itself, or used after their update."""
+        if not self.trains or self.applied is None:
+            return ""
+        weights = [v for optimizer in optimizers_of(self._model) for v in optimizer.variables]
+        weights += list(self._model.trainable_variables)
+        if len(written_slots(concrete, [])) != len(written_slots(concrete, weights)):
+            return "the step assigns weights by itself"
+        return self.applied.reads_after(concrete.graph, self._model)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0][:160]}" if lines else type(error).__name__

@@ -1,0 +1,131 @@
+"""Verdict: what micro-batches of a model are worth, from what its graph shows and what a probe has found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any
+
+from oomph.errors import UnsupportedError
+from oomph.tensorflow.barrier import replaced
+from oomph.tensorflow.divided import DividedStep
+from oomph.tensorflow.exactness import APPROXIMATE, BATCH_NORMALIZATION, EXACT, REFUSED, TO_BE_PROBED, Promise
+from oomph.tensorflow.part import PartStep
+from oomph.tensorflow.probe import Finding, Probe
+from oomph.tensorflow.whole import Failed, attempt
+from oomph.tensorflow.written import SmallState, tensorflow_variable
+
+METRIC = "metric "
+_HIDDEN_DRAWS = "random numbers that TensorFlow can not draw again"
+
+
+def find(
+    model: Any, divided: DividedStep, step: Callable[[Any], Any], batch: Any, size: int, small: SmallState
+) -> Finding:
+    """Probe the step with samples of this batch; never raises, and leaves the model as it was.
+
+    BatchNormalization makes every division differ. It is put to its moving statistics for the probe, so that what else
+    couples the samples shows.
+    """
+    normalising = batch_normalizations(model, small)
+    try:
+        divided.part.trace(batch)
+        if divided.part.reason:
+            return Finding(0, conclusive=False, obstacle=divided.part.reason)
+        if normalising:
+            part = PartStep(model, step, divided.trains)
+            with _at_rest(normalising):
+                found = _probed(model, DividedStep(model, part, None), batch, size, small)
+            return replace(found, normalises=True)
+        return _probed(model, divided, batch, size, small)
+    except UnsupportedError as error:
+        return Finding(0, conclusive=False, obstacle=str(error))
+
+
+def judge(promise: Promise, finding: Finding, inexact: str | None) -> Promise:
+    """The promise after the probe. Pure.
+
+    By default couplings that are known and usual (BatchNormalization, random numbers that can not be drawn again,
+    metrics that are no means) are allowed with a label, and unknown ones are refused.
+
+    Args:
+        inexact: "allow" or "refuse" to have all or none of them; None for the default.
+    """
+    if finding.obstacle:
+        return Promise(REFUSED, finding.obstacle)
+    if finding.hidden_draws:
+        return _inexact(_HIDDEN_DRAWS, usual=True, inexact=inexact)
+    if not finding.conclusive and promise.kind == TO_BE_PROBED:
+        return _inexact(f"{promise.reason}, and a probe could not tell", usual=False, inexact=inexact)
+    if finding.gradients > finding.tolerance:
+        reason = (
+            f"the update depends on which samples are together (probe: relative difference {finding.gradients:.1g})"
+        )
+        return _inexact(reason, usual=False, inexact=inexact)
+    if finding.state > finding.tolerance:
+        reason = f"{finding.worst} depends on which samples are together"
+        return _inexact(reason, usual=finding.worst.startswith(METRIC), inexact=inexact)
+    if finding.normalises:
+        return _inexact(BATCH_NORMALIZATION, usual=True, inexact=inexact)
+    return Promise(EXACT)
+
+
+def batch_normalizations(model: Any, small: SmallState) -> list[Any]:
+    """The layers that normalise with the statistics of the batch in a step that writes this state."""
+    written = {id(slot.handle) for slot in small.slots}
+    layers = [layer for layer in model._flatten_layers() if getattr(layer, "moving_variance", None) is not None]
+    return [layer for layer in layers if id(tensorflow_variable(layer.moving_variance).handle) in written]
+
+
+def _inexact(reason: str, usual: bool, inexact: str | None) -> Promise:
+    if inexact == "allow" or (usual and inexact != "refuse"):
+        return Promise(APPROXIMATE, reason)
+    return Promise(REFUSED, reason if usual else f"{reason}; --inexact=allow accepts that")
+
+
+def _probed(model: Any, divided: DividedStep, batch: Any, size: int, small: SmallState) -> Finding:
+    if divided.part.draws_from_hidden_state:
+        return Finding(0, conclusive=False, hidden_draws=True)
+    divided.compiled = False
+    try:
+        found = attempt(lambda: Probe(divided, _coarsest_type(model)).run(batch, size, small, _names(model)))
+    except Exception as error:  # of the user's step, on fewer samples than it is used to
+        lines = str(error).strip().splitlines() or [""]
+        return Finding(0, conclusive=False, obstacle=f"the step fails on part of a batch ({lines[0][:160]})")
+    finally:
+        divided.compiled = True
+    return Finding(0, conclusive=False) if isinstance(found, Failed) else found
+
+
+@contextmanager
+def _at_rest(layers: list[Any]) -> Iterator[None]:
+    """Within the block, these layers use their moving statistics, and leave them alone."""
+
+    def resting(call: Callable[..., Any]) -> Callable[..., Any]:
+        def at_rest(inputs: Any, training: Any = None, mask: Any = None) -> Any:
+            return call(inputs, training=False, mask=mask)
+
+        return at_rest
+
+    with ExitStack() as undo:
+        for layer in layers:
+            undo.enter_context(replaced(layer, "call", resting(layer.call)))
+        yield
+
+
+def _coarsest_type(model: Any) -> str:
+    """The name of the least precise type that any layer computes in."""
+    types = {str(getattr(layer, "compute_dtype", "float32")) for layer in model._flatten_layers()}
+    order = ("bfloat16", "float16", "float32", "float64")
+    return next((name for name in order if name in types), "float32")
+
+
+def _names(model: Any) -> dict[int, str]:
+    """What to call a state variable, by the identity of its handle."""
+    names = {}
+    for variable in model.non_trainable_variables:
+        names[id(tensorflow_variable(variable).handle)] = str(getattr(variable, "path", variable.name))
+    for variable in model.metrics_variables:
+        names[id(tensorflow_variable(variable).handle)] = METRIC + str(getattr(variable, "path", variable.name))
+    return names
