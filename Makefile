@@ -11,7 +11,7 @@ export PIP_NO_INPUT := 1
 export KERAS_HOME := $(CURDIR)/$(VENV)/keras
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check rig gpu-lane overhead docs install clean
+.PHONY: help demo test test-all check rig gpu-lane overhead exactness docs install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -39,6 +39,9 @@ gpu-lane: $(READY) ## the checks that need an NVIDIA GPU
 
 overhead: $(READY) ## measure what the guard costs when nothing goes wrong
 	$(BIN)/python benchmarks/overhead.py
+
+exactness: $(READY) ## train 56 small scripts whole and divided, compare every weight (an hour on two cores)
+	$(BIN)/python benchmarks/exactness.py --out build/exactness.md
 
 docs: $(READY) ## write docs/reference/faults anew from the fault pages
 	$(BIN)/python -m oomph.faults.docs docs/reference/faults

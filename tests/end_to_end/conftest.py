@@ -217,7 +217,6 @@ def rig() -> dict[str, str]:
     return {
         "LD_LIBRARY_PATH": f"{built / 'driver'}{os.pathsep}{built / 'runtime'}",
         "FAKE_MEM_MB": "2048",
-        "XLA_FLAGS": "--xla_gpu_enable_command_buffer=",  # the rig has no CUDA graphs
         "CUDA_VISIBLE_DEVICES": "0",
     }
 

@@ -1,6 +1,8 @@
-"""Out of memory under XLA on the rig's GPU: the control flow is TensorFlow's own, the numbers are garbage."""
+"""XLA on the rig's GPU, with its default flags: the control flow is TensorFlow's own, the numbers are garbage."""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 
@@ -26,3 +28,27 @@ def test_a_batch_that_does_not_fit_is_trained_in_parts_or_after_a_restart(work, 
     assert 1 <= final < 65536
     assert (ours.summary["steps"], ours.summary["micro_batch"]) == (4, final)
     assert ours.summary["faults"].get("device-oom", 0) >= 1
+
+
+SMALL = """
+import keras
+import numpy as np
+
+layers = [keras.layers.Dense(32, "tanh"), keras.layers.Dense(32, "relu"), keras.layers.Dense(1)]
+model = keras.Sequential([keras.Input((16,)), *layers])
+model.compile("adam", "mse", metrics=["mae"])
+model.fit(np.zeros((640, 16), "float32"), np.zeros((640, 1), "float32"), batch_size=64, epochs=3, verbose=0)
+print("jit", model.jit_compile)
+"""
+
+
+@pytest.mark.parametrize("start", ["plain", "oomph"])
+def test_xla_runs_with_its_default_flags_and_every_step_is_a_command_buffer(work, rig, start):
+    """A command buffer is a CUDA graph: the trace of the rig's driver shows each launch of one."""
+    assert "XLA_FLAGS" not in work.environ(**rig)
+    ended = getattr(work, start)(work.write(SMALL), env={**rig, "FAKE_TRACE": "1"})
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert ended.stdout == "jit True\n"
+    calls = re.findall(r"\[fakecuda\] (cuGraph\w+)", ended.stderr)
+    assert calls.count("cuGraphInstantiate") == 1
+    assert calls.count("cuGraphLaunch") == 30

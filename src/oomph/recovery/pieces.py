@@ -18,6 +18,8 @@ _LEAP = 8
 _WORTH_IT = 1.25
 """Growing by less is not worth another shape, for which functions are traced or compiled anew."""
 _BELOW_FAILED = 0.8
+_APART = 1.5
+"""Sizes closer than this are one point: allocators round, and between neighbours only the rounding would show."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Pieces:
     size: int | None = None
     """The largest piece to take next; None: no limit is known, or not even one sample fits."""
     points: tuple[tuple[int, int | None], ...] = ()
-    """(size, bytes taken or None) of the two last pieces that fitted and differ by a factor of two or more."""
+    """(size, bytes taken or None) of the two last pieces that fitted and lie well apart."""
 
     @property
     def hopeless(self) -> bool:
@@ -69,7 +71,7 @@ class Pieces:
         """Knowledge after a piece of `size` samples fitted, having taken that much of that much room."""
         if self.size is None or self.failed is None:
             return self
-        others = tuple(point for point in self.points if not size / 2 < point[0] < size * 2)
+        others = tuple(point for point in self.points if not size / _APART < point[0] < size * _APART)
         after = replace(self, points=(*others, (size, taken_bytes or None))[-2:])
         predicted = after._predicted(room_bytes)
         if predicted is None or predicted >= self.failed:  # nothing to go by, or proved wrong by what failed

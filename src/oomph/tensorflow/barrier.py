@@ -69,19 +69,21 @@ class Accumulators:
         """Whether the variables have been made."""
         return bool(self._sums)
 
-    def add(self, calls: Sequence[Gradients], variables: list[Any]) -> dict[str, tf.IndexedSlices]:
-        """Add each dense gradient; returns the sparse ones, for `keep`.
-
-        The first call, which may be a trace, creates the variables.
+    def make(self, calls: Sequence[Gradients], variables: list[Any]) -> None:
+        """Create the variables, unless they exist; in eager mode, since a trace that fails here could not be redone.
 
         Args:
             calls: for each call of an optimizer its gradients.
             variables: what they belong to, of all calls one after the other.
         """
-        grads = [gradient for call in calls for gradient in call]
         if self._sums is None:
-            with tf.init_scope():
-                self._sums = [_zeros_like(v) if _is_dense(g) else None for g, v in zip(grads, variables, strict=True)]
+            grads = [gradient for call in calls for gradient in call]
+            self._sums = [_zeros_like(v) if _is_dense(g) else None for g, v in zip(grads, variables, strict=True)]
+
+    def add(self, calls: Sequence[Gradients]) -> dict[str, tf.IndexedSlices]:
+        """Add each dense gradient; returns the sparse ones, for `keep`."""
+        assert self._sums is not None
+        grads = [gradient for call in calls for gradient in call]
         sparse = {}
         for index, (gradient, total) in enumerate(zip(grads, self._sums, strict=True)):
             if isinstance(gradient, tf.IndexedSlices):

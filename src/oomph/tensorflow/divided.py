@@ -42,11 +42,13 @@ class DividedStep:
         """False to run parts without XLA: a probe is not worth a compilation."""
         self.summed: list[float] = []
         """For each term of the loss that is a plain number, 1 if it is a sum over samples; found by the probe."""
-        self._add = _compiled(lambda calls: self._sums.add(calls, self._variables), part.eagerly)
+        self._add = _compiled(self._sums.add, part.eagerly)
         self._commit = _compiled(self._apply_sums, part.eagerly, model.jit_compile)
 
     def extra_bytes(self) -> int:
         """What dividing takes on the device besides the parts: the sums, unless they exist, and a part's gradients."""
+        if not self.trains:
+            return 0
         weights = sum(Slot.of(variable).nbytes for variable in self._model.trainable_variables)
         return weights if self._sums.exist else 2 * weights
 
@@ -60,6 +62,8 @@ class DividedStep:
         if self._small is not small:
             self._small = small
             self._moving = MovingState(self._model, small.slots, self._model.metrics_variables)
+        if self.trains and self.part.applied is not None and not self.part.eagerly:
+            self._sums.make(self.part.applied.gradients, self._variables)
         self._sums.clear()
         self._metrics.start()
         self._state.start()
@@ -75,6 +79,7 @@ class DividedStep:
         outputs = self._run(batch, start, part)
         del held
         self._state.after_part(part / self._size)
+        self._sums.make(outputs.gradients, self._variables)
         self._sums.keep(self._add(outputs.gradients))
         self._metrics.keep(outputs, part)
 

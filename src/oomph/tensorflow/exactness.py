@@ -37,13 +37,17 @@ class Promise:
         return f"{self.kind}: {self.reason}" if self.reason else self.kind
 
 
-def promise_before_tracing(model: Any, trainer: Any) -> Promise:
-    """What can be said from the compiled model alone; "exact" may still turn out to be approximate."""
+def promise_before_tracing(model: Any, trainer: Any, step: str = "train_step") -> Promise:
+    """What can be said from the compiled model alone; "exact" may still turn out to be approximate.
+
+    Args:
+        step: the method that is to be guarded, "train_step" or "test_step".
+    """
     if type(model).make_train_function is not trainer.TensorFlowTrainer.make_train_function:
         return Promise(RESTART_ONLY, "custom make_train_function")
     if type(model.distribute_strategy).__name__ not in _STRATEGIES:
         return Promise(RESTART_ONLY, type(model.distribute_strategy).__name__)
-    unknown = _unknown_step(model, trainer) or _unknown_loss(model) or _unverified_layer(model)
+    unknown = _unknown_step(model, trainer, step) or _unknown_loss(model) or _unverified_layer(model)
     return Promise(TO_BE_PROBED, unknown) if unknown else Promise(EXACT)
 
 
@@ -56,9 +60,9 @@ def promise_after_tracing(promise: Promise, model: Any, written: list[Slot]) -> 
     return Promise(APPROXIMATE, BATCH_NORMALIZATION)
 
 
-def _unknown_step(model: Any, trainer: Any) -> str:
+def _unknown_step(model: Any, trainer: Any, step: str) -> str:
     base = trainer.TensorFlowTrainer
-    for method in ("train_step", "compute_loss"):
+    for method in (step, "compute_loss"):
         if getattr(type(model), method) is not getattr(base, method):
             return f"custom {method}"
     return ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any, NoReturn
 
 from oomph.errors import CheckpointError
@@ -107,7 +106,7 @@ class Fit:
             "fit-finished",
             fit=self.identity.ordinal,
             steps=self.fits.steps - self._first_step,
-            micro_batch=step.sizing.chosen if isinstance(step, GuardedStep) else None,
+            micro_batch=step.micro_batch if isinstance(step, GuardedStep) else None,
             guard=self.promise.kind,
             seconds=round(seconds, 3),
             device_peak_bytes=DeviceMemory.of_training_device().peak_bytes(),
@@ -208,8 +207,8 @@ class Fit:
         if isinstance(step, GuardedStep):
             self.promise = exactness.promise_after_tracing(self.promise, self.model, step.extra_state())
             size = self.fits.remembered_micro_batch(self.identity)
-            if size is not None and step.sizing.chosen is None and step.sizing.failed is None:
-                step.sizing = replace(step.sizing, chosen=size)
+            if size is not None:
+                step.begin_with(size)
         self.fits.note(
             "fit-started",
             fit=self.identity.ordinal,

@@ -12,19 +12,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NoReturn
 
 import tensorflow as tf
 
-from oomph.recovery.sizing import Sizing
 from oomph.tensorflow import batches, verdict
 from oomph.tensorflow.divided import DividedStep
 from oomph.tensorflow.exactness import Promise
 from oomph.tensorflow.memory import DeviceMemory
 from oomph.tensorflow.part import PartStep
+from oomph.tensorflow.search import SizeSearch
 from oomph.tensorflow.step import Failure, Recovery, StepWatch
 from oomph.tensorflow.whole import END_OF_DATA, Failed, WholeStep, attempt
-from oomph.tensorflow.written import Slot
+from oomph.tensorflow.written import Slot, SmallState
 
 _FRESH_DIVISOR = 32
 """A new process, started because nothing fitted in the old one, begins with this fraction of the batch."""
@@ -40,6 +41,7 @@ class GuardedStep:
         watch: gives who is to be told about the step that runs.
         promise: what may be said of micro-batches before anything is traced.
         inexact: "allow" or "refuse", the user's choice where micro-batches change the result; None: see `verdict.py`.
+        trains: whether the step has weights to update.
     """
 
     def __init__(
@@ -50,18 +52,18 @@ class GuardedStep:
         watch: Callable[[], StepWatch],
         promise: Promise,
         inexact: str | None = None,
+        trains: bool = True,
     ) -> None:
         self._model, self._plain, self._watch = model, plain, watch
-        self._trains = step.__name__ != "test_step"
-        self._whole = WholeStep(model, step)
+        self._trains = trains
+        self._whole = WholeStep(model, step, trains)
         self._divided = DividedStep(model, PartStep(model, step, self._trains), self._whole.commits)
         self._promise, self._inexact = promise, inexact
         self._verdict: Promise | None = None
         self._step = step
         self._broken = False
         self._began_divided: bool | None = None
-        self.sizing = Sizing()
-        """What is known of the memory that a step needs; `chosen` is the micro-batch in use."""
+        self._search = SizeSearch()
 
     def __call__(self, iterator: Any) -> Any:
         self.prepare(iterator)
@@ -96,8 +98,18 @@ class GuardedStep:
         return not self._broken
 
     @property
+    def micro_batch(self) -> int | None:
+        """The micro-batch in use; None while batches are whole."""
+        return self._search.chosen
+
+    def begin_with(self, micro_batch: int) -> None:
+        """Take micro-batches of that size from the start, unless something is known already."""
+        if self._search.is_whole:
+            self._search.chosen = micro_batch
+
+    @property
     def _is_whole(self) -> bool:
-        return self.sizing.failed is None and self.sizing.chosen is None
+        return self._search.is_whole
 
     def _guarded_until_the_end(self, iterator: Any, watch: StepWatch) -> Any:
         try:
@@ -148,6 +160,7 @@ class GuardedStep:
         if size is None:
             self._step_aside(ValueError("the parts of the batch do not share one number of samples"))
             return self._plain(iter([batch]))
+        self._search.grow(size)
         if not self._is_whole and self._may_divide(batch, size, watch):
             return self._run_divided(batch, size, started, watch)
         outcome = self._whole.run_held(batch)
@@ -159,7 +172,7 @@ class GuardedStep:
         """Whether the batch may be divided, though it may fit; if not, no batch of this fit is."""
         if not self._judged(batch, size, watch).refused:
             return True
-        self.sizing = Sizing()
+        self._search.undivided()
         return False
 
     def _judged(self, batch: Any, size: int, watch: StepWatch) -> Promise:
@@ -195,10 +208,10 @@ class GuardedStep:
         XLA takes its scratch memory first, in one piece, and the outputs after it: a piece that would have fitted
         beside what was in use before the step is an output that pinning has made necessary.
         """
-        limit, requested = self.sizing.limit_bytes, failed.oom.requested_bytes
-        if not self._whole.pins or limit is None or requested is None:
+        memory, requested = DeviceMemory.of_training_device(), failed.oom.requested_bytes
+        if not self._whole.pins or memory.limit_bytes is None or requested is None:
             return False
-        return (DeviceMemory.of_training_device().in_use_bytes() or 0) + requested <= limit
+        return (memory.in_use_bytes() or 0) + requested <= memory.limit_bytes
 
     def _report(
         self, failed: Failed, batch: int | None, micro_batch: int | None, started: float, watch: StepWatch
@@ -207,25 +220,11 @@ class GuardedStep:
         seconds = time.monotonic() - started
         watch.failed(Failure(failed.oom, failed.error, failed.phase, batch, micro_batch, seconds))
         if micro_batch is not None:
-            self._learn(failed, micro_batch)
+            self._search.learn(failed, micro_batch, seconds, self._divided.extra_bytes())
         if failed.phase != "compute":
-            suggestion = None if batch is None else self.sizing.next_size(batch)
+            suggestion = None if batch is None else self._search.next_size(batch)
             reason = f"out of memory in the {failed.phase} phase"
             watch.not_recoverable(failed.error, failed.phase, reason, suggestion)
-
-    def _learn(self, failed: Failed, micro_batch: int) -> None:
-        memory = DeviceMemory.of_training_device()
-        peak, base = memory.peak_bytes(), memory.in_use_bytes() or 0
-        limit, requested = memory.limit_bytes, failed.oom.requested_bytes
-        need = None
-        if failed.oom.whole_step and requested:
-            # XLA names its last, largest piece: outputs and autotuning had taken the rest, up to the peak.
-            need = requested + max(0, (peak or 0) - base)
-            base += self._divided.extra_bytes()
-        elif peak and (limit is None or (requested and peak + requested < limit)):
-            limit = peak  # others hold the rest, or it is in pieces too small: count on what was in use once
-        known = replace(self.sizing, limit_bytes=limit, base_bytes=base, can_measure=peak is not None)
-        self.sizing = known.after_failure(micro_batch, need)
 
     # -- in micro-batches -----------------------------------------------------------------------------------------
 
@@ -234,17 +233,16 @@ class GuardedStep:
     ) -> Any:
         ooms = 1 if failed else 0
         while True:
-            if failed is not None and self.sizing.next_size(size) is None:
+            if failed is not None and self._search.next_size(size) is None:
                 self._give_up(failed, size, watch)
             outcome, part = self._try_divided(batch, size)
             if not isinstance(outcome, Failed):
                 break
             failed, ooms = outcome, ooms + 1
             self._report(failed, size, part, started, watch)
-        if self.sizing.chosen is None:
-            self.sizing = self.sizing.settled(size)
+        self._search.settle(size)
         if ooms:
-            watch.recovered(Recovery(size, self.sizing.chosen or 1, ooms, time.monotonic() - started))
+            watch.recovered(Recovery(size, self._search.chosen or 1, ooms, time.monotonic() - started))
         return outcome
 
     def _give_up(self, failed: Failed, size: int, watch: StepWatch) -> NoReturn:
@@ -253,8 +251,7 @@ class GuardedStep:
         TensorFlow's BFC allocator never gives regions back, so a kernel that needs one large piece may find room in a
         new process that never tries the whole batch; a process that began with micro-batches has nothing left to try.
         """
-        room = (self.sizing.limit_bytes or 0) - self.sizing.base_bytes
-        in_pieces = (failed.oom.requested_bytes or 0) <= room
+        in_pieces = (failed.oom.requested_bytes or 0) <= (self._search.room_bytes or 0)
         fresh = max(1, size // _FRESH_DIVISOR) if in_pieces and not self._began_divided else None
         reason = "one sample does not fit"
         if fresh is not None:
@@ -265,14 +262,11 @@ class GuardedStep:
         """One try of the step in micro-batches: Keras' logs or Failed, and the size of the last part."""
         state = self._whole.state_of(batch)
         before = state.snapshot()
-        done, part = 0, min(self.sizing.next_size(size) or 1, size)
-        outcome = attempt(lambda: self._divided.start(batch, size, state, part))
-        while not isinstance(outcome, Failed) and done < size:
-            part = min(self.sizing.next_size(size) or 1, size - done)
-            outcome = self._add_part(batch, done, part)
-            done += part
-        if not isinstance(outcome, Failed):
-            outcome = attempt(lambda: self._divided.finish(self._whole.knows_size(batch)))
+        try:
+            outcome, part = self._computed(batch, size, state)
+        except BaseException:
+            state.restore(before)
+            raise
         if isinstance(outcome, Failed):
             state.restore(before)
             return outcome, part
@@ -281,17 +275,17 @@ class GuardedStep:
             return Failed(committed.oom, committed.error, "commit", batch), part
         return outcome, part
 
-    def _add_part(self, batch: Any, start: int, part: int) -> Any:
-        measuring = self.sizing.wants_measurement
-        memory = DeviceMemory.of_training_device() if measuring else None
-        if memory is not None:
-            memory.reset_peak()
-        outcome = attempt(lambda: self._divided.add(batch, start, part))
-        if memory is not None and not isinstance(outcome, Failed):
-            peak = memory.peak_bytes()
-            known = self.sizing
-            self.sizing = replace(known, can_measure=False) if peak is None else known.after_measuring(part, peak)
-        return outcome
+    def _computed(self, batch: Any, size: int, state: SmallState) -> tuple[Any, int]:
+        """All of the step but its commit."""
+        done, part = 0, min(self._search.next_size(size) or 1, size)
+        outcome = attempt(lambda: self._divided.start(batch, size, state, part))
+        while not isinstance(outcome, Failed) and done < size:
+            part = min(self._search.next_size(size) or 1, size - done)
+            outcome = self._search.run(part, partial(self._divided.add, batch, done, part))
+            done += part
+        if not isinstance(outcome, Failed):
+            outcome = attempt(lambda: self._divided.finish(self._whole.knows_size(batch)))
+        return outcome, part
 
     def _step_aside(self, error: BaseException) -> None:
         self._broken = True

@@ -9,7 +9,7 @@ import functools
 import inspect
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 from oomph.errors import CheckpointError, UnsupportedError
 from oomph.recovery.session import Session
@@ -18,8 +18,9 @@ from oomph.tensorflow.fit import Fit
 from oomph.tensorflow.fits import Fits
 from oomph.tensorflow.guarded import GuardedStep
 from oomph.tensorflow.identity import FitIdentity, call_site, fingerprint
-from oomph.tensorflow.probe import Finding
-from oomph.tensorflow.step import Failure, PlainStep, Recovery, Step, StepWatch
+from oomph.tensorflow.predict import GuardedPredict
+from oomph.tensorflow.step import PlainStep, Step, StepWatch
+from oomph.tensorflow.watched import TrainingOutsideFit, Watched
 
 _ENUMERATION, _OLDER_ENUMERATION = "_enumerate_iterator", "enumerate_epoch"
 _FIT_ARGUMENTS = {"self", "x", "callbacks", "initial_epoch", "epochs"}
@@ -37,6 +38,8 @@ def install(trainer: Any, session: Session) -> None:
     _hide_our_frames()
     _replace_fit(trainer, fits)
     _replace_make_train_function(trainer, fits)
+    _replace_make_test_function(trainer, fits)
+    _replace_make_predict_function(trainer, fits)
     _replace_epochs(trainer, fits)
     session.journal.write("guard-installed", keras=_version())
 
@@ -47,13 +50,15 @@ def _probe(trainer: Any) -> None:
     epochs = getattr(trainer, "TFEpochIterator", None)
     if cls is None or epochs is None:
         raise UnsupportedError("no TensorFlowTrainer or TFEpochIterator")
-    for name in ("fit", "make_train_function", "train_step", "compute_loss", "train_on_batch"):
+    makers = ("make_train_function", "make_test_function", "make_predict_function")
+    for name in ("fit", *makers, "train_step", "test_step", "compute_loss", "train_on_batch"):
         if not callable(getattr(cls, name, None)):
             raise UnsupportedError(f"no TensorFlowTrainer.{name}")
     if not set(inspect.signature(cls.fit).parameters) >= _FIT_ARGUMENTS:
         raise UnsupportedError("fit takes other arguments")
-    if list(inspect.signature(cls.make_train_function).parameters) != ["self", "force"]:
-        raise UnsupportedError("make_train_function takes other arguments")
+    for name in makers:
+        if list(inspect.signature(getattr(cls, name)).parameters) != ["self", "force"]:
+            raise UnsupportedError(f"{name} takes other arguments")
     _enumeration(epochs)
     if not callable(getattr(epochs, "_get_iterator", None)):
         raise UnsupportedError("no TFEpochIterator._get_iterator")
@@ -149,29 +154,40 @@ def _with_ours(callbacks: Any, fit: Fit) -> Any:
 
 
 def _replace_make_train_function(trainer: Any, fits: Fits) -> None:
+    _replace_maker(trainer, fits, "train_function", _guarded)
+
+
+def _replace_make_test_function(trainer: Any, fits: Fits) -> None:
+    _replace_maker(trainer, fits, "test_function", _guarded_test)
+
+
+def _replace_make_predict_function(trainer: Any, fits: Fits) -> None:
+    _replace_maker(trainer, fits, "predict_function", _guarded_predict)
+
+
+def _replace_maker(trainer: Any, fits: Fits, name: str, guard: Callable[[Fits, Any, Any], Any]) -> None:
+    """Let `model.make_NAME` put a guarded function where Keras puts its own."""
     cls = trainer.TensorFlowTrainer
-    original = cls.make_train_function
+    original = getattr(cls, f"make_{name}")
 
     @functools.wraps(original)
-    def make_train_function(self: Any, force: bool = False) -> Any:
-        if self.train_function is not None and not force:
-            return self.train_function
+    def make(self: Any, force: bool = False) -> Any:
+        if getattr(self, name) is not None and not force:
+            return getattr(self, name)
         original(self, force)
-        plain = self.train_function
         try:
-            self.train_function = _guarded(fits, self, plain)
+            setattr(self, name, guard(fits, self, getattr(self, name)))
         except Exception as error:
             fits.note("guard-failed", reason=f"{type(error).__name__}: {error}")
-            self.train_function = plain
         return None
 
-    cls.make_train_function = make_train_function
+    setattr(cls, f"make_{name}", make)
 
 
 def _guarded(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
     def watch() -> StepWatch:
         running = fits.running
-        return running if isinstance(running, Fit) and running.model is model else _Unwatched(fits)
+        return running if isinstance(running, Fit) and running.model is model else TrainingOutsideFit(fits)
 
     promise = exactness.promise_before_tracing(model, fits.trainer)
     if promise.kind == exactness.RESTART_ONLY:
@@ -179,39 +195,19 @@ def _guarded(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
     return GuardedStep(model, model.train_step, plain, watch, promise, fits.session.handover.inexact)
 
 
-class _Unwatched:
-    """Steps outside a guarded fit (`train_on_batch`, a fit within a fit): recovered in process, not checkpointed."""
+def _guarded_test(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
+    watch = Watched(fits, "evaluate")
+    promise = exactness.promise_before_tracing(model, fits.trainer, "test_step")
+    if promise.kind == exactness.RESTART_ONLY:
+        return PlainStep(model, plain, lambda: watch)
+    inexact = fits.session.handover.inexact
+    return GuardedStep(model, model.test_step, plain, lambda: watch, promise, inexact, trains=False)
 
-    def __init__(self, fits: Fits) -> None:
-        self._fits = fits
 
-    def before_step(self, step: Step, iterator: Any) -> None:
-        self._fits.say_once("guarding steps outside of a fit that is resumed: recovered in process, not checkpointed")
-
-    def after_step(self) -> None:
-        pass
-
-    def failed(self, failure: Failure) -> None:
-        self._fits.note(
-            "oom", batch=failure.batch, micro_batch=failure.micro_batch, phase=failure.phase,
-            message=failure.oom.line, requested_bytes=failure.oom.requested_bytes, seconds=round(failure.seconds, 3),
-        )  # fmt: skip
-
-    def recovered(self, recovery: Recovery) -> None:
-        self._fits.note(
-            "recovered", batch=recovery.batch, micro_batch=recovery.micro_batch, ooms=recovery.ooms,
-            seconds=round(recovery.seconds, 3),
-        )  # fmt: skip
-        self._fits.say(f"recovered: batch {recovery.batch} goes on as micro-batches of {recovery.micro_batch}")
-
-    def probed(self, promise: exactness.Promise, finding: Finding) -> None:
-        self._fits.note_probe(promise, finding)
-
-    def not_recoverable(self, error: BaseException, phase: str, reason: str, micro_batch: int | None) -> NoReturn:
-        self._fits.go_back_or_give_up(error, reason, can_restart=False)
-
-    def guard_broken(self, error: BaseException) -> None:
-        self._fits.note("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])
+def _guarded_predict(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    if exactness.promise_before_tracing(model, fits.trainer).kind == exactness.RESTART_ONLY:
+        return plain
+    return GuardedPredict(plain, Watched(fits, "predict"), fits.session.handover.inexact)
 
 
 def _replace_epochs(trainer: Any, fits: Fits) -> None:

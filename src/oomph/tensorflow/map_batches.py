@@ -6,16 +6,16 @@ import gc
 import operator
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, SupportsIndex
 
 from oomph.recovery import session
-from oomph.recovery.pieces import Pieces
 from oomph.tensorflow import batches
 from oomph.tensorflow.errors import OutOfMemory
-from oomph.tensorflow.memory import DeviceMemory
 from oomph.tensorflow.samples import in_batches
-from oomph.tensorflow.whole import Failed, attempt
+from oomph.tensorflow.search import SizeSearch
+from oomph.tensorflow.whole import Failed
 
 
 def map_batches(fn: Callable[[Any], Any], dataset: Any, batch_size: SupportsIndex) -> Iterator[Any]:
@@ -70,62 +70,36 @@ class _Calls:
 
     def __init__(self, fn: Callable[[Any], Any]) -> None:
         self._fn = fn
-        self._pieces = Pieces()
+        self._search = SizeSearch()
         self._before = 0
         """Samples of the batches that are done."""
-        self._limit_bytes: int | None = None
-        """What the device can hold, as far as it is known."""
-        self._most_bytes = 0
-        """The most that it has been seen to hold."""
 
     def on(self, batch: Any) -> Iterator[Any]:
         """The results for one batch, each as soon as it is there."""
         size, done, failures = _size(batch), 0, _Failures()
         while done < size:
-            part, started = min(self._pieces.part(size), size - done), time.monotonic()
-            outcome = self._call(batch, done, part)
+            part, started = min(self._search.pieces.part(size), size - done), time.monotonic()
+            outcome = self._search.run(part, partial(self._call, batch, done, part))
             if isinstance(outcome, Failed):
-                oom = outcome.oom
-                failures.note(oom, self._before + done, part, time.monotonic() - started)
+                seconds = time.monotonic() - started
+                failures.note(outcome.oom, self._before + done, part, seconds)
                 if part == 1:
                     raise outcome.error
-                del outcome  # and with the error what its causes and their frames hold
-                self._learn(part, oom)
+                failed = replace(outcome, error=MemoryError())  # lets go of what its causes and their frames hold
+                del outcome
+                gc.collect()  # what the failed call held may hang in cycles
+                self._search.learn(failed, part, seconds)
                 continue
             done += part
             if done == size:
-                failures.note_recovered(size, self._pieces.part(size))
+                failures.note_recovered(size, self._search.pieces.part(size))
             yield outcome
             del outcome  # the caller may have let go of it, and the next call needs the memory
         self._before += size
 
     def _call(self, batch: Any, start: int, part: int) -> Any:
-        """What `fn` returns for a part of the batch, or Failed. After a failure the memory it takes is measured."""
-        if self._pieces.failed is None:
-            return attempt(lambda: self._fn(batches.part_of(batch, start, start + part)))
-        memory = DeviceMemory.of_training_device()
-        memory.reset_peak()
-        base = memory.in_use_bytes() or 0
-        outcome = attempt(lambda: self._fn(batches.part_of(batch, start, start + part)))
-        peak = memory.peak_bytes() or 0
-        self._most_bytes = max(self._most_bytes, peak)
-        if not isinstance(outcome, Failed):
-            room = None if self._limit_bytes is None else self._limit_bytes - base
-            self._pieces = self._pieces.after_fit(part, max(0, peak - base), room)
-        return outcome
-
-    def _learn(self, part: int, oom: OutOfMemory) -> None:
-        gc.collect()  # what the failed call held may hang in cycles
-        memory = DeviceMemory.of_training_device()
-        peak, base, limit = memory.peak_bytes() or 0, memory.in_use_bytes() or 0, memory.limit_bytes
-        requested, need = oom.requested_bytes, None
-        self._most_bytes = max(self._most_bytes, peak)
-        if oom.whole_step and requested:
-            need = requested + max(0, peak - base)  # XLA names its last piece: others had taken the rest
-        elif peak and (limit is None or (requested and peak + requested < limit)):
-            limit = self._most_bytes  # others hold the rest, or it is in pieces too small
-        self._limit_bytes = limit
-        self._pieces = self._pieces.after_failure(part, None if limit is None else limit - base, need)
+        """What `fn` returns for a part of the batch."""
+        return self._fn(batches.part_of(batch, start, start + part))
 
 
 @dataclass

@@ -37,6 +37,8 @@ class Finding:
     """False when the gradients are zero or not finite: then equality says nothing."""
     obstacle: str = ""
     """Why the step can not be taken in parts at all."""
+    failure: str = ""
+    """What the step says when it is given a few samples, if it fails then."""
     normalises: bool = False
     """Whether BatchNormalization layers were set aside for the probe."""
     hidden_draws: bool = False
@@ -80,9 +82,8 @@ class Probe:
             small.restore(before)
         state, worst = self._state_difference(whole[1], parts[1], before, small, names)
         norm = _norm(whole[0])
-        return Finding(
-            samples, _difference(whole[0], parts[0]), state, worst, self._tolerance, bool(0 < norm < np.inf)
-        )  # fmt: skip
+        conclusive = bool(0 < norm < np.inf) or not self._divided.trains
+        return Finding(samples, _difference(whole[0], parts[0]), state, worst, self._tolerance, conclusive)
 
     def _taken(self, few: Any, size: int, parts: list[int], small: SmallState, before: Any) -> tuple[Any, Any]:
         """Gradients and state after the samples in parts of these sizes."""

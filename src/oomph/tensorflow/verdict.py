@@ -54,6 +54,8 @@ def judge(promise: Promise, finding: Finding, inexact: str | None) -> Promise:
     """
     if finding.obstacle:
         return Promise(REFUSED, finding.obstacle)
+    if finding.failure:
+        return _inexact(f"the step fails on part of a batch ({finding.failure})", usual=False, inexact=inexact)
     if finding.hidden_draws:
         return _inexact(_HIDDEN_DRAWS, usual=True, inexact=inexact)
     if not finding.conclusive and promise.kind == TO_BE_PROBED:
@@ -92,7 +94,7 @@ def _probed(model: Any, divided: DividedStep, batch: Any, size: int, small: Smal
         found = attempt(lambda: Probe(divided, _coarsest_type(model)).run(batch, size, small, _names(model)))
     except Exception as error:  # of the user's step, on fewer samples than it is used to
         lines = str(error).strip().splitlines() or [""]
-        return Finding(0, conclusive=False, obstacle=f"the step fails on part of a batch ({lines[0][:160]})")
+        return Finding(0, conclusive=False, failure=lines[0][:160])
     finally:
         divided.compiled = True
     return Finding(0, conclusive=False) if isinstance(found, Failed) else found

@@ -48,12 +48,13 @@ class WholeStep:
     Args:
         model: a compiled Keras model.
         step: its `train_step`, or its `test_step`, which commits nothing.
+        trains: whether it is the former.
     """
 
-    def __init__(self, model: Any, step: Callable[[Any], Any]) -> None:
+    def __init__(self, model: Any, step: Callable[[Any], Any], trains: bool = True) -> None:
         self._model, self._step = model, step
         self.eagerly = bool(model.run_eagerly)
-        self.pins = bool(model.jit_compile) and not self.eagerly
+        self.pins = bool(model.jit_compile) and trains and not self.eagerly
         """Whether XLA compiles the step, so that its first run has to hold weights and slots."""
         self.commits = tf.Variable(0, dtype=tf.int64, trainable=False)
         """Counts calls of `optimizer.apply`; it moves before the first assignment of each."""

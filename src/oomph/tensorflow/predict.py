@@ -1,0 +1,121 @@
+"""GuardedPredict: Keras' predict function, which takes a batch in parts when it does not fit as a whole."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.tensorflow import batches
+from oomph.tensorflow.exactness import EXACT, REFUSED, Promise
+from oomph.tensorflow.probe import Finding
+from oomph.tensorflow.search import SizeSearch
+from oomph.tensorflow.step import Failure, Recovery, StepWatch
+from oomph.tensorflow.whole import Failed, attempt
+
+_SAMPLES = 8
+_ROUNDING = {"float64": 1e-9, "float32": 1e-3, "bfloat16": 0.1, "float16": 0.05}
+
+
+class GuardedPredict:
+    """The predict function of one model.
+
+    Args:
+        plain: Keras' own, which takes a list of batches and returns their outputs, joined.
+        watch: is told of failures and recoveries.
+        inexact: "allow" to divide batches even if the outputs of a sample depend on its neighbours.
+    """
+
+    def __init__(self, plain: Callable[[Any], Any], watch: StepWatch, inexact: str | None = None) -> None:
+        self._plain, self._watch, self._inexact = plain, watch, inexact
+        self._search = SizeSearch()
+        self._verdict: Promise | None = None
+
+    def __call__(self, data: Any) -> Any:
+        if not self._search.is_whole:
+            return _joined([self._in_parts(batch, None, time.monotonic()) for batch in data])
+        started = time.monotonic()
+        outcome = attempt(lambda: self._plain(data))
+        if not isinstance(outcome, Failed):
+            return outcome
+        sizes = [batches.size_of(batch) for batch in data]
+        self._report(outcome, sizes[0], sizes[0], started)
+        if None in sizes or self._judged(data[0]).refused:
+            raise outcome.error
+        return _joined([self._in_parts(batch, outcome, started) for batch in data])
+
+    def _in_parts(self, batch: Any, failed: Failed | None, started: float) -> Any:
+        """The outputs of one batch, taken in parts that fit; what has been computed stays when a part fails."""
+        size = batches.size_of(batch)
+        if size is None:
+            return self._plain([batch])
+        search, done, outputs, ooms = self._search, 0, [], 1 if failed else 0
+        while done < size:
+            part = search.next_size(size)
+            if part is None and failed is not None:
+                self._watch.not_recoverable(failed.error, "compute", "one sample does not fit", None)
+            part = min(part or 1, size - done)
+            piece = batches.part_of(batch, done, done + part)
+            outcome = search.run(part, lambda piece=piece: _on_host(self._plain([piece])))  # type: ignore[misc]
+            if isinstance(outcome, Failed):
+                failed, ooms = outcome, ooms + 1
+                self._report(outcome, size, part, started)
+                continue
+            outputs.append(outcome)
+            done += part
+        search.settle(size)
+        if ooms:
+            self._watch.recovered(Recovery(size, search.chosen or 1, ooms, time.monotonic() - started))
+        return _joined(outputs)
+
+    def _report(self, failed: Failed, batch: int | None, part: int | None, started: float) -> None:
+        seconds = time.monotonic() - started
+        self._watch.failed(Failure(failed.oom, failed.error, "compute", batch, part, seconds))
+        if part is not None:
+            self._search.learn(failed, part, seconds)
+
+    def _judged(self, batch: Any) -> Promise:
+        """Whether the outputs of samples depend on their neighbours: found once, with a few samples."""
+        if self._verdict is None:
+            found = attempt(lambda: self._probed(batch))
+            finding = Finding(0, conclusive=False) if isinstance(found, Failed) else found
+            coupled = bool(finding.obstacle) or not finding.equal
+            kind = REFUSED if coupled and self._inexact != "allow" else EXACT
+            reason = finding.obstacle or "the outputs of a sample depend on its neighbours" if coupled else ""
+            self._verdict = Promise(kind, reason)
+            self._watch.probed(self._verdict, finding)
+        return self._verdict
+
+    def _probed(self, batch: Any) -> Finding:
+        samples = min(_SAMPLES, batches.size_of(batch) or 0)
+        if samples < 2:
+            return Finding(0, conclusive=False)
+        few = batches.sample_of(batch, samples)
+        cuts = [(0, samples), (0, samples // 2 + 1), (samples // 2 + 1, samples)]
+        whole, *parts = [tf.nest.flatten(self._plain([batches.part_of(few, *cut)])) for cut in cuts]
+        worst, tolerance = 0.0, 1e-9
+        for one, *others in zip(whole, *parts, strict=True):
+            rows = [getattr(leaf, "shape", [None])[0] for leaf in others]
+            if rows != [stop - start for start, stop in cuts[1:]]:
+                return Finding(samples, obstacle="its outputs are not one for each sample")
+            if one.dtype.is_floating:
+                tolerance = max(tolerance, _ROUNDING.get(one.dtype.name, 0.1))
+                joined = tf.cast(tf.concat(others, 0), tf.float64)
+                one = tf.cast(one, tf.float64)
+                worst = max(worst, float(tf.norm(one - joined) / (tf.norm(one) + 1e-30)))
+        return Finding(samples, worst, tolerance=tolerance)
+
+
+def _on_host(outputs: Any) -> Any:
+    """Results wait for each other in the memory of the host."""
+    with tf.device("/CPU:0"):
+        return tf.nest.map_structure(tf.identity, outputs)
+
+
+def _joined(outputs: list[Any]) -> Any:
+    if len(outputs) == 1:
+        return outputs[0]
+    with tf.device("/CPU:0"):
+        return tf.nest.map_structure(lambda *leaves: tf.concat(leaves, axis=0), *outputs)

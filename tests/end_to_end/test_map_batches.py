@@ -1,0 +1,83 @@
+"""map_batches on TensorFlow's own out-of-memory errors: every sample once, few errors, the rest untouched."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+MEGABYTES = 64
+SAMPLE = 2 * 4096 * 4
+"""Bytes that the script's functions take at the least for one sample: two tensors at once."""
+LARGEST = (MEGABYTES << 20) // SAMPLE
+"""No batch larger than this fits, however well the allocator does."""
+
+
+def outcome(ended):
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    done = json.loads(ended.stdout)
+    assert (done["in_order"], done["once"], done["right"]) == (True, True, True)
+    assert sum(done["finished"]) < sum(done["calls"]), "no call has failed"
+    done["ooms"] = len(done["calls"]) - len(done["finished"])
+    return done
+
+
+@pytest.mark.parametrize(
+    ("function", "source", "times"),
+    [("eager", "arrays", 1.2), ("eager", "pipeline", 6), ("graph", "generator", 20), ("eager", "generator", 64)],
+)
+def test_every_sample_once_and_in_order_with_two_errors_at_the_most(work, memory, function, source, times):
+    work.script("mapped.py")
+    batch = int(times * LARGEST)
+    samples = max(batch, 4 * LARGEST) + 7
+    done = outcome(work.plain("mapped.py", function, source, str(samples), str(batch), env=memory(MEGABYTES)))
+    assert done["calls"][0] == batch
+    assert done["ooms"] <= 2
+    # What is free after the first error lies in regions that the allocator has doubled again and again.
+    assert max(done["finished"]) >= LARGEST / 4
+    assert max(done["finished"][-5:-1]) >= LARGEST / 4
+
+
+def test_every_sample_once_and_in_order_when_compiled_by_xla(work, memory):
+    work.script("mapped.py")
+    batch = 16 << 10
+    done = outcome(work.plain("mapped.py", "xla", "arrays", str(2 * batch), str(batch), env=memory(MEGABYTES)))
+    assert done["ooms"] <= 2
+
+
+def test_under_oomph_run_the_journal_tells_of_it(work, memory):
+    work.script("mapped.py")
+    batch = 2 * LARGEST
+    ended = work.oomph("mapped.py", "eager", "arrays", str(2 * batch), str(batch), env=memory(MEGABYTES))
+    done = outcome(ended)
+    ooms, [recovered] = ended.events("oom"), ended.events("recovered")
+    assert len(ooms) == done["ooms"] == recovered.data["ooms"]
+    assert ooms[0].data["piece"] == batch
+    assert "OOM when allocating tensor with shape" in ooms[0].data["message"]
+    assert recovered.data["batch"] == batch
+    assert 1 <= recovered.data["piece"] < batch
+    assert ended.summary["recoveries"] == 1
+    assert any(line.startswith("oomph: recovered in") for line in ended.said)
+
+
+@pytest.mark.parametrize("supervised", [False, True])
+def test_one_sample_that_does_not_fit_is_the_scripts_own_error(work, memory, supervised):
+    work.script("mapped.py")
+    start = work.oomph if supervised else work.plain
+    ended = start("mapped.py", "huge", "arrays", "4", "1", env=memory(MEGABYTES))
+    assert ended.returncode == 1
+    assert "ResourceExhaustedError" in ended.own
+    assert "OOM when allocating tensor with shape[67108864]" in ended.own
+    [said] = [line for line in ended.said if "map_batches" in line]
+    assert said == "oomph: out of memory in map_batches with element 0 alone, which can not be divided"
+    if supervised:
+        assert [event.data["piece"] for event in ended.events("oom")] == [1]
+        assert ended.events("recovered") == []
+
+
+def test_an_error_that_is_none_of_memory_comes_at_once(work, memory):
+    work.script("mapped.py")
+    ended = work.plain("mapped.py", "broken", "arrays", "4", "2", env=memory(MEGABYTES))
+    assert ended.returncode == 1
+    assert "ValueError: the script's own" in ended.own
+    assert ended.said == []
