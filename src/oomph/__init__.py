@@ -17,6 +17,7 @@ _PUBLIC = {
     "Fault": "oomph.faults.fault",
     "OomphError": "oomph.errors",
     "diagnose": "oomph.faults.diagnose",
+    "guard": "oomph.tensorflow.guard",
     "map_batches": "oomph.tensorflow.map_batches",
     "read_journal": "oomph.journal",
 }

@@ -17,6 +17,7 @@ if not collect_ignore_glob:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what TensorFlow and its dependencies say to each other
         import keras
+        import numpy
         import tensorflow  # noqa: F401
 
 
@@ -35,3 +36,85 @@ def small_model():
         return model
 
     return make
+
+
+@pytest.fixture
+def float64():
+    """Keras computes in float64 within the test: what differs by more than rounding shows."""
+    before = keras.backend.floatx()
+    keras.backend.set_floatx("float64")
+    keras.config.set_dtype_policy("float64")
+    yield
+    keras.backend.set_floatx(before)
+    keras.config.set_dtype_policy(before)
+
+
+class Guarded:
+    """A model whose step is to be taken in parts."""
+
+    def __init__(self, model, batch, step=None, trains=True):
+        from oomph.tensorflow.divided import DividedStep
+        from oomph.tensorflow.part import PartStep
+        from oomph.tensorflow.whole import WholeStep
+
+        self.model = model
+        self.batch = tensorflow.nest.map_structure(tensorflow.constant, batch)
+        self.size = int(tensorflow.nest.flatten(self.batch)[0].shape[0])
+        self.step = step or model.train_step
+        self.whole = WholeStep(model, self.step, trains)
+        self.whole.prepare(iter(tensorflow.data.Dataset.from_tensors(self.batch)))
+        self.small = self.whole.state_of(self.batch)
+        self.divided = DividedStep(model, PartStep(model, self.step, trains), self.whole.commits)
+
+    def take(self, sizes, commit=True):
+        """Take the batch in parts of these sizes; returns the logs."""
+        assert sum(sizes) == self.size
+        self.divided.start(self.batch, self.size, self.small, max(sizes))
+        for start, size in zip(numpy.cumsum([0, *sizes]), sizes, strict=False):
+            self.divided.add(self.batch, int(start), size)
+        logs = self.divided.finish(self.whole.knows_size(self.batch))
+        if commit:
+            self.divided.commit()
+        return {name: float(value) for name, value in logs.items()}
+
+    def find(self):
+        """What a probe finds."""
+        from oomph.tensorflow import verdict
+
+        return verdict.find(self.model, self.divided, self.step, self.batch, self.size, self.small)
+
+
+@pytest.fixture
+def guarded():
+    """A model whose step is to be taken in parts, from the model and a batch."""
+    return Guarded
+
+
+def everything(model):
+    """Every variable that a step may change, by its path."""
+    optimizers = [v for v in vars(model).values() if isinstance(v, keras.optimizers.Optimizer)]
+    variables = [*model.variables, *model.metrics_variables, *(v for o in optimizers for v in o.variables)]
+    return [(variable.path, variable.numpy().copy()) for variable in variables]
+
+
+@pytest.fixture
+def as_keras(guarded):
+    """Compare two steps taken in parts with Keras' own two steps: every variable, and the logs."""
+
+    def compare(make, batch, sizes, probe=False, rtol=1e-11):
+        keras.utils.set_random_seed(0)
+        plain = make()
+        keras.utils.set_random_seed(0)
+        ours = guarded(make(), batch)
+        plain.make_train_function()
+        if probe:  # settles what can only be found out by running the step
+            assert ours.find().equal, ours.find()
+        for _ in range(2):
+            theirs = plain.train_function(iter(tensorflow.data.Dataset.from_tensors(ours.batch)))
+            logs = ours.take(sizes)
+        assert logs == pytest.approx({name: float(value) for name, value in theirs.items()}, rel=rtol)
+        for (name, expected), (_, value) in zip(everything(plain), everything(ours.model), strict=True):
+            numpy.testing.assert_allclose(value, expected, rtol, 1e-13, err_msg=name)
+        return ours
+
+    return compare

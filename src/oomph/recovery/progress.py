@@ -52,6 +52,13 @@ class ProgressBoard:
         """Say where the process is now."""
         _LAYOUT.pack_into(self._map, 0, _MAGIC, self._attempt, fit, epoch, step, steps, saved, time.monotonic_ns())
 
+    def count_step(self) -> None:
+        """One more step, outside of any fit."""
+        magic, _, fit, epoch, step, steps, saved, _ = _LAYOUT.unpack_from(self._map, 0)
+        if magic != _MAGIC:
+            fit, epoch, step, steps, saved = -1, 0, 0, 0, 0
+        self.write(fit, epoch, step + 1, steps + 1, saved)
+
 
 def read_progress(path: Path) -> Progress | None:
     """The last position written, or None when there is no board or it is of another format."""

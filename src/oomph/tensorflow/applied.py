@@ -18,13 +18,18 @@ NEVER_APPLIED = "the step applies no optimizer of the model"
 class Applied:
     """The calls of `optimizer.apply` in one traced part: none of them assigns anything.
 
-    The loss is multiplied by the share of the part before its gradients are taken, in `optimizer.scale_loss`, so that
-    float16 gradients have the magnitude they have in the whole batch. Where the step does not call that, the
-    gradients are multiplied.
+    Args:
+        optimizers: those whose calls are seen.
+        frame: where the part lies.
+        summed: whether the loss of the step is a sum over samples: then the gradients of the parts just add up.
+
+    Otherwise the loss is multiplied by the share of the part before its gradients are taken, in
+    `optimizer.scale_loss`, so that float16 gradients have the magnitude they have in the whole batch. Where the step
+    does not call that, the gradients are multiplied.
     """
 
-    def __init__(self, optimizers: list[Any], frame: Frame) -> None:
-        self._known, self._frame = optimizers, frame
+    def __init__(self, optimizers: list[Any], frame: Frame, summed: bool = False) -> None:
+        self._known, self._frame, self._summed = optimizers, frame, summed
         self.optimizers: list[Any] = []
         """The optimizer of each call."""
         self.variables: list[list[Any]] = []
@@ -68,7 +73,7 @@ class Applied:
             self.optimizers.append(optimizer)
             known = optimizer._trainable_variables if trainable_variables is None else trainable_variables
             self.variables.append(list(known))
-            weight = None if id(optimizer) in self._scaled else self._frame.share
+            weight = None if self._summed or id(optimizer) in self._scaled else self._frame.share
             self.gradients.append([_times(gradient, weight) for gradient in grads])
 
         return apply
@@ -78,7 +83,7 @@ class Applied:
 
         def scale_loss(loss: Any) -> Any:
             self._scaled.add(id(optimizer))
-            return original(loss * tf.cast(self._frame.share, loss.dtype))
+            return original(loss if self._summed else loss * tf.cast(self._frame.share, loss.dtype))
 
         return scale_loss
 
@@ -100,8 +105,9 @@ def optimizers_of(model: Any) -> list[Any]:
 
     found: list[Any] = []
     for value in [model.optimizer, *vars(model).values()]:
-        if isinstance(value, BaseOptimizer) and not any(value is known for known in found):
-            found.append(value)
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(one, BaseOptimizer) and not any(one is known for known in found):
+                found.append(one)
     return found
 
 

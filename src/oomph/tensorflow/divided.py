@@ -38,6 +38,8 @@ class DividedStep:
         self._divisors: Any = ()
         self._size = 0
         self._has_divisors: bool | None = None
+        self.combine: str | None = None
+        """How numbers in the logs add up, where the user has said it."""
         self.compiled = True
         """False to run parts without XLA: a probe is not worth a compilation."""
         self.summed: list[float] = []
@@ -92,9 +94,22 @@ class DividedStep:
         """Apply the sum of the gradients, once."""
         self._commit(self._sums.sparse())
 
-    def terms(self, batch: Any, start: int, part: int) -> Any:
-        """The terms of the loss that are plain numbers, for these samples. Moves the state. float64 [J], an array."""
-        return tf.stack(self._run(batch, start, part).terms).numpy()
+    def outputs(self, batch: Any, start: int, part: int) -> PartOutputs:
+        """What the step gives for these samples alone. Moves the state, and adds nothing up."""
+        return self._run(batch, start, part)
+
+    def settle(self, terms: list[bool], values: list[bool], logs: list[bool]) -> None:
+        """Say which terms of the loss, numbers for metrics and numbers in the logs are sums over samples."""
+        self.summed = [float(is_sum) for is_sum in terms]
+        if self.combine is not None:
+            logs = [self.combine == "sum"] * len(self.part.sources)
+        self._metrics.summed = {"values": values, "logs": logs}
+
+    def settle_like(self, other: DividedStep) -> None:
+        """Take over what has been settled for another division of the same step."""
+        self.settle([bool(is_sum) for is_sum in other.summed], *other._metrics.kinds())
+        if self.part.summed != other.part.summed:
+            self.part.take_for(other.part.summed)
 
     def gradients(self) -> list[Any]:
         """The sums as they are now, for every variable of every optimizer; None where there is no gradient."""

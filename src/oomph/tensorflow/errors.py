@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +23,25 @@ _DISGUISES = ("CUDNN_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_ALLOC_FAILED", "Autotu
 # tf.data repeats the class of the error of a function in the pipeline, and not its words
 _INPUT = "Error in user-defined function passed to"
 _UNITS = {"B": 1, "bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+
+
+_handling = threading.local()
+
+
+@contextmanager
+def handled() -> Iterator[None]:
+    """Within the block, in this thread, oomph itself takes care of out-of-memory errors and of training steps."""
+    depth = getattr(_handling, "depth", 0)
+    _handling.depth = depth + 1
+    try:
+        yield
+    finally:
+        _handling.depth = depth
+
+
+def being_handled() -> bool:
+    """Whether this thread is in such a block."""
+    return bool(getattr(_handling, "depth", 0))
 
 
 @dataclass(frozen=True)

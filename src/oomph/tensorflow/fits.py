@@ -6,12 +6,10 @@ import json
 import os
 import sys
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 from oomph.errors import CheckpointError
-from oomph.journal import Journal
 from oomph.recovery.interval import Interval
 from oomph.recovery.session import Session
 from oomph.recovery.store import Checkpoint, CheckpointStore
@@ -42,11 +40,9 @@ class Fits:
 
     def own_session(self) -> Session:
         """The session of this very process: a fork of the owner becomes a worker with a journal of its own."""
-        if os.getpid() != self.session.pid:
-            role = f"worker{os.getpid()}"
-            journal = Journal(self.session.run_dir, self.session.handover.attempt, role)
-            self.session = replace(self.session, owner=False, role=role, pid=os.getpid(), board=None, journal=journal)
-            self._store = None
+        own = self.session.in_this_process()
+        if own is not self.session:
+            self.session, self._store = own, None
         return self.session
 
     def claim(self, fit: Any) -> bool:
@@ -106,8 +102,7 @@ class Fits:
 
     def note_probe(self, promise: Promise, finding: Finding, **where: Any) -> None:
         """Write down, and say, what a probe has found of micro-batches."""
-        facts = {name: getattr(finding, name) for name in ("samples", "gradients", "state", "worst", "tolerance")}
-        self.note("probed", kind=promise.kind, reason=promise.reason, **facts, **where)
+        self.note("probed", kind=promise.kind, reason=promise.reason, **finding.facts(), **where)
         self.say(f"micro-batches: {promise}" + ("" if not finding.samples else f" ({_shown(finding)})"))
 
     # -- the sizes that fitted ------------------------------------------------------------------------------------

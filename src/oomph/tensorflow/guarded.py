@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from oomph.tensorflow import batches, verdict
 from oomph.tensorflow.divided import DividedStep
+from oomph.tensorflow.errors import handled
 from oomph.tensorflow.exactness import Promise
 from oomph.tensorflow.memory import DeviceMemory
 from oomph.tensorflow.part import PartStep
@@ -42,6 +43,8 @@ class GuardedStep:
         promise: what may be said of micro-batches before anything is traced.
         inexact: "allow" or "refuse", the user's choice where micro-batches change the result; None: see `verdict.py`.
         trains: whether the step has weights to update.
+        combine: how numbers that the step returns add up over parts, "mean" or "sum"; None: found by the probe.
+        can_go_back: whether there are checkpoints of what the step trains.
     """
 
     def __init__(
@@ -53,11 +56,14 @@ class GuardedStep:
         promise: Promise,
         inexact: str | None = None,
         trains: bool = True,
+        combine: str | None = None,
+        can_go_back: bool = True,
     ) -> None:
         self._model, self._plain, self._watch = model, plain, watch
         self._trains = trains
-        self._whole = WholeStep(model, step, trains)
+        self._whole = WholeStep(model, step, trains, can_go_back)
         self._divided = DividedStep(model, PartStep(model, step, self._trains), self._whole.commits)
+        self._divided.combine = combine
         self._promise, self._inexact = promise, inexact
         self._verdict: Promise | None = None
         self._step = step
@@ -71,7 +77,8 @@ class GuardedStep:
         watch.before_step(self, iterator)
         if self._began_divided is None:
             self._began_divided = not self._is_whole
-        logs = self._plain(iterator) if self._broken else self._guarded_until_the_end(iterator, watch)
+        with handled():
+            logs = self._plain(iterator) if self._broken else self._guarded_until_the_end(iterator, watch)
         if not self._broken:
             self._whole.count_commits()
         watch.after_step()
@@ -209,7 +216,7 @@ class GuardedStep:
         beside what was in use before the step is an output that pinning has made necessary.
         """
         memory, requested = DeviceMemory.of_training_device(), failed.oom.requested_bytes
-        if not self._whole.pins or memory.limit_bytes is None or requested is None:
+        if not self._whole.pins or not self._whole.can_go_back or memory.limit_bytes is None or requested is None:
             return False
         return (memory.in_use_bytes() or 0) + requested <= memory.limit_bytes
 

@@ -22,11 +22,17 @@ class MergedMetrics:
         self._model, self._part = model, part
         self._outputs: list[PartOutputs] = []
         self._sizes: list[int] = []
+        self.summed: dict[str, list[bool]] = {}
+        """For the fields "values" and "logs", which numbers are sums over samples; found by the probe."""
         self._compiled = tf.function(self._update, reduce_retracing=True)
 
     def start(self) -> None:
         """Forget the parts of an earlier, unfinished step."""
         self._outputs, self._sizes = [], []
+
+    def kinds(self) -> tuple[list[bool], list[bool]]:
+        """Which numbers are sums, for "values" and for "logs"."""
+        return self.summed.get("values", []), self.summed.get("logs", [])
 
     def keep(self, outputs: PartOutputs, size: int) -> None:
         """Keep what a part of `size` samples has handed over, without its gradients."""
@@ -42,17 +48,23 @@ class MergedMetrics:
         """
         parts, sizes = self._outputs, self._sizes
         total = float(sum(sizes))
-        values = [_merged_loss(column, sizes) for column in _columns(parts, "values")]
+        values = [_merged_loss(*pair, sizes) for pair in self._with_kind(parts, "values")]
         weights = [None if column[0] is None else tf.add_n(list(column)) for column in _columns(parts, "weights")]
         if size_is_known:
             weights = [self._weight(*pair, total) for pair in zip(self._part.metrics.means, weights, strict=True)]
         nests = [part.arguments for part in parts]
         arguments = tf.nest.map_structure(lambda *column: _merged(column, sizes), *nests)
-        logs = [_merged(column, sizes) for column in _columns(parts, "logs")]
+        logs = [
+            _summed(column) if is_sum else _merged(column, sizes) for column, is_sum in self._with_kind(parts, "logs")
+        ]
         update = self._update if self._part.eagerly else self._compiled
         leaves = update(values, weights, arguments, logs)
         self.start()
         return tf.nest.pack_sequence_as(self._part.structure, leaves)
+
+    def _with_kind(self, parts: Sequence[PartOutputs], field: str) -> list[tuple[tuple[Any, ...], bool]]:
+        columns = _columns(parts, field)
+        return list(zip(columns, self.summed.get(field) or [False] * len(columns), strict=True))
 
     def _weight(self, metric: Any, weight: Any, size: float) -> Any:
         losses = getattr(getattr(self._model, "_compile_loss", None), "metrics", [])
@@ -77,10 +89,10 @@ def _columns(parts: Sequence[PartOutputs], field: str) -> list[tuple[Any, ...]]:
     return list(zip(*(getattr(part, field) for part in parts), strict=True))
 
 
-def _merged_loss(column: Sequence[Any], sizes: Sequence[int]) -> Any:
+def _merged_loss(column: Sequence[Any], is_sum: bool, sizes: Sequence[int]) -> Any:
     """A number that counts by the share of its part; the losses of single samples, side by side."""
     if column[0].shape.rank == 0:
-        return _mean(column, sizes)
+        return _summed(column) if is_sum else _mean(column, sizes)
     total = sum(sizes)
     return tf.concat([tf.cast(size / total, part.dtype) * part for part, size in zip(column, sizes, strict=True)], 0)
 
@@ -93,6 +105,10 @@ def _merged(column: Sequence[Any], sizes: Sequence[int]) -> Any:
     if first.shape.rank and all(part.shape[0] == size for part, size in zip(column, sizes, strict=True)):
         return tf.concat(column, axis=0)
     return _mean(column, sizes) if first.dtype.is_floating else column[-1]
+
+
+def _summed(column: Sequence[Any]) -> Any:
+    return tf.add_n([tf.convert_to_tensor(number) for number in column])
 
 
 def _mean(column: Sequence[Any], sizes: Sequence[int]) -> Any:

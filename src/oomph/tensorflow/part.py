@@ -48,7 +48,7 @@ class PartStep:
 
     def __init__(self, model: Any, step: Callable[[Any], Any], trains: bool = True) -> None:
         self._model, self.trains = model, trains
-        self._step = getattr(step, "python_function", step)
+        self._step = python_of(step)
         self.eagerly = bool(model.run_eagerly)
         self.reason = ""
         """Why parts can not stand for the batch, as far as the traced graph shows it; empty when they can."""
@@ -60,6 +60,8 @@ class PartStep:
         self.sources: list[Any] = []
         """For each leaf of it the metric whose result it is, or None."""
         self.draws_from_hidden_state = False
+        self.summed = False
+        """Whether the step has been found to train on a sum over samples; see `take_for`."""
         self._spec: Any = None
         self._plain: Any = None
         self._jitted: Any = None
@@ -85,6 +87,10 @@ class PartStep:
             self._jitted = tf.function(untouched, input_signature=signature, jit_compile=True)
         self.draws_from_hidden_state = draws.draws_from_hidden_state(concrete.graph)
         self.reason = self.reason or self._reason_in(concrete)
+
+    def take_for(self, summed: bool) -> None:
+        """From now on take the loss of the step for a sum over samples, or a mean; it has to be traced again."""
+        self.summed, self._spec, self.reason = summed, None, ""
 
     def __call__(self, part: Any, frame: Frame, compiled: bool = True) -> PartOutputs:
         """Run the step on one part; `compiled` False leaves XLA out."""
@@ -112,7 +118,7 @@ class PartStep:
 
     def _run(self, part: Any, frame: Frame, correct: bool = True) -> PartOutputs:
         self.losses, self.metrics = PartLosses(frame if correct else None), PartMetrics(self._model)
-        self.applied = Applied(optimizers_of(self._model), frame)
+        self.applied = Applied(optimizers_of(self._model), frame, self.summed)
         with self.losses.replaced(self._model), self.metrics.replaced(), self.applied.replaced():
             with draws.of_the_whole_batch(frame, batches.length_of(part)):
                 logs = self._model.distribute_strategy.run(self._step, args=(part,))
@@ -146,6 +152,18 @@ class PartStep:
         if len(written_slots(concrete, [])) != len(written_slots(concrete, weights)):
             return "the step assigns weights by itself"
         return self.applied.reads_after(concrete.graph, self._model)
+
+
+def python_of(step: Callable[..., Any]) -> Callable[..., Any]:
+    """The Python function of a `tf.function`, with the control flow that AutoGraph makes of it; others as they are."""
+    python = getattr(step, "python_function", None)
+    if python is None:
+        return step
+    try:
+        converted: Callable[..., Any] = tf.autograph.to_graph(python)
+        return converted
+    except Exception:  # of AutoGraph, which has no source for some functions
+        return python  # type: ignore[no-any-return]
 
 
 def _first_line(error: BaseException) -> str:

@@ -44,6 +44,10 @@ class Finding:
     hidden_draws: bool = False
     """Whether the step draws random numbers from a state that can not be set back."""
 
+    def facts(self) -> dict[str, Any]:
+        """For the journal."""
+        return {name: getattr(self, name) for name in ("samples", "gradients", "state", "worst", "tolerance")}
+
     @property
     def equal(self) -> bool:
         """Whether the parts stand for the whole, within rounding."""
@@ -75,7 +79,7 @@ class Probe:
         first = (2 * samples + 2) // 3 if samples > 2 else 1
         before = small.snapshot()
         try:
-            self._settle_terms(few, samples, first, small, before)
+            self._settle(few, samples, first, small, before)
             whole = self._taken(few, samples, [samples], small, before)
             parts = self._taken(few, samples, [first, samples - first], small, before)
         finally:
@@ -97,21 +101,25 @@ class Probe:
         gradients = [_array(g) for g in divided.gradients() if g is not None]
         return gradients, [_array(value) for value in small.snapshot()]
 
-    def _settle_terms(self, few: Any, size: int, first: int, small: SmallState, before: Any) -> None:
-        """Find for each term of the loss that is a plain number whether it is a mean over samples or a sum."""
-        divided = self._divided
-        divided.start(few, size, small, size)
-        if not divided.summed:
-            return
-        divided.summed = [0.0] * len(divided.summed)
-        whole = divided.terms(few, 0, size)
+    def _settle(self, few: Any, size: int, first: int, small: SmallState, before: Any) -> None:
+        """Find for each plain number that the step computes whether it is a mean over samples or a sum.
+
+        The terms of the loss come first: what they are decides on the numbers that are computed from them.
+        """
+        cuts = ((0, size), (0, first), (first, size - first))
+        self._divided.start(few, size, small, size)
+        self._divided.settle([False] * len(self._divided.summed), [], [])
+        outputs = [self._outputs(few, cut, small, before) for cut in cuts]
+        terms = _are_sums([o.terms for o in outputs], first / size)
+        if any(terms):
+            self._divided.settle(terms, [], [])
+            outputs = [self._outputs(few, cut, small, before) for cut in cuts]
+        values, logs = (_are_sums([getattr(o, field) for o in outputs], first / size) for field in ("values", "logs"))
+        self._divided.settle(terms, values, logs)
+
+    def _outputs(self, few: Any, cut: tuple[int, int], small: SmallState, before: Any) -> Any:
         small.restore(before)
-        one = divided.terms(few, 0, first)
-        small.restore(before)
-        other = divided.terms(few, first, size - first)
-        share = first / size
-        as_mean, as_sum = share * one + (1 - share) * other, one + other
-        divided.summed = [float(s) for s in abs(as_sum - whole) < abs(as_mean - whole)]
+        return self._divided.outputs(few, *cut)
 
     def _state_difference(
         self, whole: list[Any], parts: list[Any], before: list[Any], small: SmallState, names: dict[int, str]
@@ -123,6 +131,18 @@ class Probe:
             if difference > worst:
                 worst, name = difference, names.get(id(slot.handle), "a variable of its own")
         return worst, name
+
+
+def _are_sums(numbers: list[list[Any]], share: float) -> list[bool]:
+    """For each number, given for the whole and for two parts: whether the parts add up to it rather than average."""
+    found = []
+    for whole, one, other in zip(*numbers, strict=True):
+        if tf.TensorShape(getattr(whole, "shape", ())).rank != 0 or not getattr(whole, "dtype", tf.bool).is_floating:
+            found.append(False)
+            continue
+        w, a, b = float(whole), float(one), float(other)
+        found.append(abs(a + b - w) < abs(share * a + (1 - share) * b - w))
+    return found
 
 
 def _difference(whole: list[Any], parts: list[Any]) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
 from oomph.tensorflow.batches import without_optionals
-from oomph.tensorflow.errors import OutOfMemory, as_out_of_memory
+from oomph.tensorflow.errors import OutOfMemory, as_out_of_memory, handled
 from oomph.tensorflow.exactness import Promise
 from oomph.tensorflow.probe import Finding
 from oomph.tensorflow.written import Slot
@@ -84,7 +84,8 @@ class PlainStep:
         watch.before_step(self, iterator)
         started = time.monotonic()
         try:
-            logs = self._plain(iterator)
+            with handled():
+                logs = self._plain(iterator)
         except Exception as error:
             oom = as_out_of_memory(error)
             if oom is not None:

@@ -35,8 +35,10 @@ def find(
             return Finding(0, conclusive=False, obstacle=divided.part.reason)
         if normalising:
             part = PartStep(model, step, divided.trains)
+            resting = DividedStep(model, part, None)
             with _at_rest(normalising):
-                found = _probed(model, DividedStep(model, part, None), batch, size, small)
+                found = _probed(model, resting, batch, size, small)
+            divided.settle_like(resting)
             return replace(found, normalises=True)
         return _probed(model, divided, batch, size, small)
     except UnsupportedError as error:
@@ -91,13 +93,28 @@ def _probed(model: Any, divided: DividedStep, batch: Any, size: int, small: Smal
         return Finding(0, conclusive=False, hidden_draws=True)
     divided.compiled = False
     try:
-        found = attempt(lambda: Probe(divided, _coarsest_type(model)).run(batch, size, small, _names(model)))
+        found = attempt(lambda: _probed_both_ways(model, divided, batch, size, small))
     except Exception as error:  # of the user's step, on fewer samples than it is used to
         lines = str(error).strip().splitlines() or [""]
         return Finding(0, conclusive=False, failure=lines[0][:160])
     finally:
         divided.compiled = True
     return Finding(0, conclusive=False) if isinstance(found, Failed) else found
+
+
+def _probed_both_ways(model: Any, divided: DividedStep, batch: Any, size: int, small: SmallState) -> Finding:
+    """Probe the step as one that trains on a mean over samples, and if that fails as one that trains on a sum."""
+    probe = Probe(divided, _coarsest_type(model))
+    found = probe.run(batch, size, small, _names(model))
+    if found.gradients <= found.tolerance or not found.conclusive:
+        return found
+    divided.part.take_for(summed=True)
+    divided.part.trace(batch)
+    summed = probe.run(batch, size, small, _names(model))
+    if summed.gradients <= summed.tolerance:
+        return summed
+    divided.part.take_for(summed=False)
+    return found
 
 
 @contextmanager

@@ -21,7 +21,7 @@ import tensorflow as tf
 from oomph.tensorflow import batches
 from oomph.tensorflow.applied import optimizers_of
 from oomph.tensorflow.barrier import behind_barrier, replaced
-from oomph.tensorflow.errors import OutOfMemory, as_out_of_memory
+from oomph.tensorflow.errors import OutOfMemory, as_out_of_memory, handled
 from oomph.tensorflow.memory import DeviceMemory
 from oomph.tensorflow.staging import Hold
 from oomph.tensorflow.written import Slot, SmallState, written_slots
@@ -49,13 +49,15 @@ class WholeStep:
         model: a compiled Keras model.
         step: its `train_step`, or its `test_step`, which commits nothing.
         trains: whether it is the former.
+        can_go_back: whether there are checkpoints; without, steps compiled by XLA always hold their variables.
     """
 
-    def __init__(self, model: Any, step: Callable[[Any], Any], trains: bool = True) -> None:
+    def __init__(self, model: Any, step: Callable[[Any], Any], trains: bool = True, can_go_back: bool = True) -> None:
         self._model, self._step = model, step
         self.eagerly = bool(model.run_eagerly)
         self.pins = bool(model.jit_compile) and trains and not self.eagerly
         """Whether XLA compiles the step, so that its first run has to hold weights and slots."""
+        self.can_go_back = can_go_back
         self.commits = tf.Variable(0, dtype=tf.int64, trainable=False)
         """Counts calls of `optimizer.apply`; it moves before the first assignment of each."""
         self.completed = tf.Variable(0, dtype=tf.int64, trainable=False)
@@ -109,7 +111,7 @@ class WholeStep:
         """
         state = self.state_of(batch)
         key = str(batches.kind_of(batch, with_size=True))
-        unsafe = self.pins and (key in self._proven or not pinned)
+        unsafe = self.pins and self.can_go_back and (key in self._proven or not pinned)
         pins = [] if unsafe or not self.pins else [slot.read() for slot in self.committed_slots()]
         before = state.snapshot()
         outcome = attempt(lambda: self._one(batch))
@@ -300,7 +302,8 @@ def attempt(run: Callable[[], Any], passed_on: tuple[type[BaseException], ...] =
     traceback they would keep its tensors alive, and with them the memory that the next try needs.
     """
     try:
-        return run()
+        with handled():
+            return run()
     except passed_on:
         raise
     except Exception as error:

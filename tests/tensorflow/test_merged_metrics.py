@@ -1,0 +1,152 @@
+"""The metrics and the logs of a step in parts are those of the whole batch, whatever kind of metric."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+
+SIZES = [4, 3, 1]
+N = sum(SIZES)
+
+pytestmark = pytest.mark.usefixtures("float64")
+
+
+class Largest(keras.metrics.Metric):
+    """The mean over batches of the largest error in each: only the whole batch tells it."""
+
+    def __init__(self, name="largest"):
+        super().__init__(name=name)
+        self.total = self.add_variable((), "zeros", name="total")
+        self.batches = self.add_variable((), "zeros", name="batches")
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        self.total.assign_add(keras.ops.max(keras.ops.abs(y_true - y_pred)))
+        self.batches.assign_add(1.0)
+
+    def result(self):
+        return self.total / self.batches
+
+
+def number(y_true, y_pred):
+    return keras.ops.mean((y_true - y_pred) ** 4)
+
+
+def batch(classes=1, seed=0):
+    random = np.random.default_rng(seed)
+    return random.normal(size=(N, 3)), random.normal(size=(N, classes))
+
+
+def compiled(model, loss="mse", **options):
+    model.compile(keras.optimizers.SGD(0.05), loss, **{"jit_compile": False, **options})
+    return model
+
+
+def linear(**options):
+    return lambda: compiled(keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)]), **options)
+
+
+@pytest.mark.parametrize("eagerly", [False, True])
+def test_a_function_that_returns_one_number_counts_each_batch_once(as_keras, eagerly):
+    ours = as_keras(linear(metrics=[number, "mae"], run_eagerly=eagerly), batch(), SIZES)
+    counts = {v.path: float(v.numpy()) for v in ours.model.metrics_variables if "count" in v.path}
+    assert sorted(counts.values()) == [2, 2 * N, 2 * N]  # two batches; the loss and the rows by samples
+
+
+def test_a_foreign_metric_sees_the_whole_batch_once(as_keras):
+    ours = as_keras(linear(metrics=[Largest()]), batch(), SIZES)
+    assert [float(v.numpy()) for v in ours.model.metrics_variables if "batches" in v.path] == [2]
+
+
+def test_weighted_metrics_add_up_the_weights_of_their_samples(as_keras):
+    weights = np.random.default_rng(5).uniform(0, 9, N)
+    as_keras(linear(weighted_metrics=["mae", Largest()]), (*batch(), weights), SIZES)
+
+
+def test_metrics_of_keras_that_count_are_updated_part_by_part(as_keras):
+    def make():
+        model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1, activation="sigmoid")])
+        metrics = [keras.metrics.AUC(num_thresholds=20), keras.metrics.Precision(), keras.metrics.R2Score()]
+        return compiled(model, "binary_crossentropy", metrics=metrics)
+
+    x, y = batch()
+    as_keras(make, (x, (y > 0).astype("float64")), SIZES)
+
+
+@pytest.mark.parametrize("static", [True, False])
+def test_several_outputs_weight_their_losses_as_keras_does_with_and_without_a_known_batch_size(guarded, static):
+    import tensorflow as tf
+
+    def make():
+        keras.utils.set_random_seed(0)
+        inputs = keras.Input((3,))
+        model = keras.Model(inputs, {name: keras.layers.Dense(1, name=name)(inputs) for name in ("a", "b")})
+        return compiled(model, {"a": "mse", "b": "mae"})
+
+    x, y = batch()
+    ours, plain = guarded(make(), (x, {"a": y, "b": 2 * y})), make()
+    data = tf.data.Dataset.from_tensors(ours.batch)
+    if not static:
+        data = tf.data.Dataset.from_tensor_slices(ours.batch).batch(N)
+        ours = guarded(make(), ours.batch)
+        ours.whole._forms.clear()
+        ours.whole.prepare(iter(data))
+    plain.make_train_function()
+    theirs = plain.train_function(iter(data))
+    assert ours.take(SIZES) == pytest.approx({name: float(value) for name, value in theirs.items()}, rel=1e-11)
+    counts = [[float(v.numpy()) for v in model.metrics_variables if "count" in v.path] for model in (ours.model, plain)]
+    assert counts[0] == pytest.approx(counts[1])
+    assert counts[0] == ([N, N, N] if static else [N, 1, 1])
+
+
+class OwnStep(keras.Model):
+    """A train step that logs its loss by hand, and a tracker that it updates with a plain number."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(1)
+        self.tracker = keras.metrics.Mean(name="tracker")
+
+    def call(self, x):
+        return self.dense(x)
+
+    def train_step(self, data):
+        import tensorflow as tf
+
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = keras.ops.mean((self(x, training=True) - y) ** 2)
+        variables = self.trainable_variables
+        self.optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+        self.tracker.update_state(loss)
+        return {"by_hand": loss, "doubled": 2 * self.tracker.result(), "tracker": self.tracker.result()}
+
+
+def test_what_an_own_train_step_logs_is_that_of_the_batch(guarded):
+    def make():
+        keras.utils.set_random_seed(0)
+        model = OwnStep()
+        model.build((None, 3))
+        return compiled(model)
+
+    ours, plain = guarded(make(), batch()), make()
+    theirs = plain.train_on_batch(*batch(), return_dict=True)
+    logs = ours.take(SIZES)
+    assert {name: logs[name] for name in ("by_hand", "tracker")} == pytest.approx(
+        {name: float(theirs[name]) for name in ("by_hand", "tracker")}, rel=1e-11
+    )
+    assert float(ours.model.tracker.count.numpy()) == 1
+    for one, other in zip(ours.model.weights, plain.weights, strict=True):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), 1e-11)
+
+
+def test_evaluating_in_parts_gives_the_same_and_commits_nothing(guarded):
+    def make():
+        keras.utils.set_random_seed(0)
+        return linear(metrics=[number, Largest(), "mae"])()
+
+    plain, model = make(), make()
+    theirs = plain.test_on_batch(*batch(), return_dict=True)
+    ours = guarded(model, batch(), model.test_step, trains=False)
+    assert ours.take(SIZES, commit=False) == pytest.approx({k: float(v) for k, v in theirs.items()}, rel=1e-11)
+    assert int(ours.whole.commits.numpy()) == 0
