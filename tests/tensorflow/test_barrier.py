@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.barrier import apply_replaced_by, behind_barrier
+from oomph.tensorflow.barrier import Accumulators, behind_barrier, replaced
 
 
 @pytest.fixture
@@ -21,18 +21,18 @@ def optimizer_for(variables, **options):
     return optimizer
 
 
-def test_apply_is_replaced_for_one_optimizer_and_for_a_while_only():
+def test_a_method_is_replaced_for_one_object_and_for_a_while_only():
     one, other = keras.optimizers.SGD(), keras.optimizers.SGD()
-    with apply_replaced_by(one, lambda *a: "ours"):
+    with replaced(one, "apply", lambda *a: "ours"):
         assert one.apply([]) == "ours"
         assert "apply" not in vars(other)
     assert "apply" not in vars(one)
     assert type(one).apply is type(other).apply
 
 
-def test_apply_is_put_back_after_an_error():
+def test_a_method_is_put_back_after_an_error():
     optimizer = keras.optimizers.SGD()
-    with pytest.raises(ZeroDivisionError), apply_replaced_by(optimizer, lambda *a: None):
+    with pytest.raises(ZeroDivisionError), replaced(optimizer, "apply", lambda *a: None):
         raise ZeroDivisionError
     assert "apply" not in vars(optimizer)
 
@@ -106,3 +106,43 @@ def test_an_optimizer_that_is_not_built_is_built_outside_of_the_step(commits):
     step(tf.ones((2,)))
     assert optimizer.built
     assert int(optimizer.iterations.numpy()) == 2
+
+
+def slices(rows, values):
+    return tf.IndexedSlices(tf.constant(values), tf.constant(rows), tf.constant([5, 2]))
+
+
+def test_gradients_of_all_calls_are_added_up_dense_ones_in_place_sparse_ones_side_by_side():
+    sums, variables = Accumulators(), [keras.Variable(np.ones(shape, "float32")) for shape in ((2,), (5, 2), (2,))]
+    assert not sums.exist
+    calls = [[tf.constant([1.0, 2.0]), slices([1], [[1.0, 1.0]])], [None]]
+    sums.make(calls, variables)
+    assert sums.exist
+    add = tf.function(sums.add)
+    for factor in (1.0, 10.0):
+        sums.keep(add([[factor * calls[0][0], slices([1, 3], [[factor] * 2] * 2)], [None]]))
+    dense, sparse, missing = sums.gradients(sums.sparse())
+    assert (dense.numpy().tolist(), missing) == ([11, 22], None)
+    assert (sparse.indices.numpy().tolist(), sparse.values.numpy()[:, 0].tolist()) == ([1, 3, 1, 3], [1, 1, 10, 10])
+    assert sparse.dense_shape.numpy().tolist() == [5, 2]
+
+
+def test_cleared_sums_begin_at_zero_and_are_not_made_anew():
+    sums, variable = Accumulators(), keras.Variable(np.ones(2, "float32"))
+    for _ in range(2):
+        sums.clear()
+        sums.make([[tf.constant([1.0, 2.0])]], [variable])
+        sums.keep(sums.add([[tf.constant([1.0, 2.0])]]))
+        (total,) = sums.gradients(sums.sparse())
+        assert total.numpy().tolist() == [1, 2]
+
+
+def test_sums_have_the_type_of_their_variable():
+    sums, variable = Accumulators(), keras.Variable(np.ones(1, "float64"))
+    half = tf.constant([2.0**-12], tf.float16)
+    sums.make([[half]], [variable])
+    for _ in range(3):
+        sums.add([[half]])
+    sums.add([[tf.constant([1.0], tf.float16)]])
+    (total,) = sums.gradients({})
+    assert (total.dtype, total.numpy().tolist()) == (tf.float64, [1 + 3 * 2.0**-12])

@@ -11,7 +11,10 @@ from keras.src.backend.tensorflow import trainer
 from oomph.tensorflow.exactness import (
     APPROXIMATE,
     EXACT,
+    BATCH_NORMALIZATION,
     RESTART_ONLY,
+    TO_BE_PROBED,
+    Promise,
     promise_after_tracing,
     promise_before_tracing,
 )
@@ -21,6 +24,21 @@ from oomph.tensorflow.written import written_slots
 class OwnStep(keras.Sequential):
     def train_step(self, data):
         return super().train_step(data)
+
+
+class OwnLoss(keras.Sequential):
+    def compute_loss(self, *args, **kwargs):
+        return super().compute_loss(*args, **kwargs)
+
+
+class OwnFunction(keras.Sequential):
+    def make_train_function(self, force=False):
+        return super().make_train_function(force)
+
+
+class OwnLossClass(keras.losses.Loss):
+    def call(self, y, p):
+        return keras.ops.mean((y - p) ** 2, axis=-1)
 
 
 class OwnLayer(keras.layers.Layer):
@@ -46,6 +64,11 @@ def compiled(model, **options):
     return model
 
 
+def mirrored():
+    with tf.distribute.MirroredStrategy(["/cpu:0"]).scope():
+        return compiled(keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)]))
+
+
 def before(model):
     return promise_before_tracing(model, trainer)
 
@@ -64,47 +87,82 @@ def test_layers_that_see_each_sample_alone_are_exact(small_model, layers):
 
 
 @pytest.mark.parametrize(
+    "make",
+    [
+        lambda make: make(loss=keras.losses.MeanSquaredError(reduction="sum")),
+        lambda make: make(loss=keras.losses.MeanSquaredError(reduction="mean_with_sample_weight")),
+        lambda make: make(run_eagerly=True),
+        lambda make: make(steps_per_execution=4),
+        lambda make: make(keras.layers.Masking()),
+        lambda make: make(keras.layers.Dense(2, activity_regularizer="l1")),
+        lambda make: make(keras.layers.Dropout(0.5)),
+    ],
+)
+def test_how_keras_adds_up_and_draws_is_known(small_model, make):
+    assert before(make(small_model)) == Promise(EXACT)
+
+
+@pytest.mark.parametrize(
     ("make", "reason"),
     [
         (lambda make: compiled(OwnStep([keras.Input((4,)), keras.layers.Dense(2)])), "custom train_step"),
-        (lambda make: make(loss=keras.losses.MeanSquaredError(reduction="sum")), 'loss reduction "sum"'),
+        (lambda make: compiled(OwnLoss([keras.Input((4,)), keras.layers.Dense(2)])), "custom compute_loss"),
         (lambda make: make(loss=own_loss), "custom loss own_loss"),
-        (lambda make: make(run_eagerly=True), "run_eagerly"),
-        (lambda make: make(steps_per_execution=4), "steps_per_execution=4"),
-        (lambda make: make(keras.layers.Masking()), "masked sequences"),
-        (lambda make: make(keras.layers.Dense(2, activity_regularizer="l1", name="d")), "activity regulariser of d"),
+        (lambda make: make(loss=OwnLossClass()), "custom loss OwnLossClass"),
+        (lambda make: make(loss=None), "no loss in compile"),
+        (lambda make: make(OwnLayer()), "custom layer OwnLayer"),
+        (lambda make: compiled(Functional()), "custom model Functional"),
     ],
 )
-def test_what_can_not_be_divided_is_only_restarted(small_model, make, reason):
+def test_what_is_not_of_keras_is_probed(small_model, make, reason):
     promise = before(make(small_model))
-    assert (promise.kind, promise.reason) == (RESTART_ONLY, reason)
+    assert promise == Promise(TO_BE_PROBED, reason)
+    assert str(promise) == f"probed before a batch is divided: {reason}"
+    assert not promise.refused
+
+
+def test_an_own_train_step_does_not_matter_to_evaluate():
+    model = compiled(OwnStep([keras.Input((4,)), keras.layers.Dense(2)]))
+    assert promise_before_tracing(model, trainer, "test_step") == Promise(EXACT)
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: compiled(OwnFunction([keras.Input((4,)), keras.layers.Dense(2)])), "custom make_train_function"),
+        (lambda: mirrored(), "MirroredStrategy"),
+    ],
+)
+def test_another_train_function_or_several_devices_are_only_restarted(make, reason):
+    promise = before(make())
+    assert promise == Promise(RESTART_ONLY, reason)
     assert str(promise) == f"restart only: {reason}"
-
-
-def test_a_custom_layer_or_model_is_not_verified(small_model):
-    assert before(small_model(OwnLayer())).reason == "custom layer OwnLayer is not verified"
-    model = compiled(Functional())
-    model(np.ones((1, 4), "float32"))
-    assert before(model).kind == APPROXIMATE
 
 
 @pytest.mark.parametrize(
     ("layers", "training", "kind"),
     [
         ([keras.layers.Dense(3)], True, EXACT),
-        ([keras.layers.Dropout(0.2)], True, APPROXIMATE),
-        ([keras.layers.GaussianNoise(0.2)], True, APPROXIMATE),
+        ([keras.layers.Dropout(0.2)], True, EXACT),
         ([keras.layers.BatchNormalization()], True, APPROXIMATE),
+        ([keras.layers.BatchNormalization()], False, EXACT),
         ([keras.layers.BatchNormalization(trainable=False)], True, EXACT),
-        ([keras.layers.Dropout(0.0)], True, EXACT),
+        ([OwnLayer()], True, TO_BE_PROBED),
+        ([OwnLayer(), keras.layers.BatchNormalization()], True, TO_BE_PROBED),
     ],
 )
 def test_what_the_traced_step_writes_decides(small_model, layers, training, kind):
     model = small_model(*layers)
     step = tf.function(lambda x: model(x, training=training)).get_concrete_function(tf.constant(np.ones((2, 4), "f4")))
-    assert promise_after_tracing(before(model), model, written_slots(step, besides=[])).kind == kind
+    promise = promise_after_tracing(before(model), model, written_slots(step, besides=[]))
+    assert promise.kind == kind
+    assert (BATCH_NORMALIZATION in promise.reason) == (kind == APPROXIMATE or len(layers) == 2)
 
 
 def test_a_restart_only_model_stays_one(small_model):
-    model = small_model(run_eagerly=True)
-    assert promise_after_tracing(before(model), model, []).kind == RESTART_ONLY
+    model = small_model(keras.layers.BatchNormalization())
+    written = written_slots(
+        tf.function(lambda x: model(x, training=True)).get_concrete_function(tf.constant(np.ones((2, 4), "f4"))), []
+    )
+    promise = Promise(RESTART_ONLY, "MirroredStrategy")
+    assert promise_after_tracing(promise, model, written) == promise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 SIZES = [4, 3, 1]
 N = sum(SIZES)
@@ -42,31 +43,38 @@ def compiled(model, loss="mse", **options):
     return model
 
 
-def linear(**options):
-    return lambda: compiled(keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)]), **options)
+def linear(*metrics, kind="metrics", **options):
+    """Makes models with a Largest of their own besides these metrics."""
+
+    def make():
+        model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+        return compiled(model, **{kind: [*metrics, Largest()]}, **options)
+
+    return make
 
 
 @pytest.mark.parametrize("eagerly", [False, True])
 def test_a_function_that_returns_one_number_counts_each_batch_once(as_keras, eagerly):
-    ours = as_keras(linear(metrics=[number, "mae"], run_eagerly=eagerly), batch(), SIZES)
+    ours = as_keras(linear(number, "mae", run_eagerly=eagerly), batch(), SIZES)
     counts = {v.path: float(v.numpy()) for v in ours.model.metrics_variables if "count" in v.path}
     assert sorted(counts.values()) == [2, 2 * N, 2 * N]  # two batches; the loss and the rows by samples
 
 
 def test_a_foreign_metric_sees_the_whole_batch_once(as_keras):
-    ours = as_keras(linear(metrics=[Largest()]), batch(), SIZES)
+    ours = as_keras(linear(), batch(), SIZES)
     assert [float(v.numpy()) for v in ours.model.metrics_variables if "batches" in v.path] == [2]
 
 
 def test_weighted_metrics_add_up_the_weights_of_their_samples(as_keras):
     weights = np.random.default_rng(5).uniform(0, 9, N)
-    as_keras(linear(weighted_metrics=["mae", Largest()]), (*batch(), weights), SIZES)
+    as_keras(linear("mae", kind="weighted_metrics"), (*batch(), weights), SIZES)
 
 
 def test_metrics_of_keras_that_count_are_updated_part_by_part(as_keras):
     def make():
         model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1, activation="sigmoid")])
-        metrics = [keras.metrics.AUC(num_thresholds=20), keras.metrics.Precision(), keras.metrics.R2Score()]
+        auc = keras.metrics.AUC(num_thresholds=20, name="auc")
+        metrics = [auc, keras.metrics.Precision(name="precision"), keras.metrics.R2Score(name="r2")]
         return compiled(model, "binary_crossentropy", metrics=metrics)
 
     x, y = batch()
@@ -75,8 +83,6 @@ def test_metrics_of_keras_that_count_are_updated_part_by_part(as_keras):
 
 @pytest.mark.parametrize("static", [True, False])
 def test_several_outputs_weight_their_losses_as_keras_does_with_and_without_a_known_batch_size(guarded, static):
-    import tensorflow as tf
-
     def make():
         keras.utils.set_random_seed(0)
         inputs = keras.Input((3,))
@@ -111,9 +117,7 @@ class OwnStep(keras.Model):
         return self.dense(x)
 
     def train_step(self, data):
-        import tensorflow as tf
-
-        x, y = data
+        x, y = data[:2]
         with tf.GradientTape() as tape:
             loss = keras.ops.mean((self(x, training=True) - y) ** 2)
         variables = self.trainable_variables
@@ -126,7 +130,7 @@ def test_what_an_own_train_step_logs_is_that_of_the_batch(guarded):
     def make():
         keras.utils.set_random_seed(0)
         model = OwnStep()
-        model.build((None, 3))
+        model(np.ones((1, 3)))
         return compiled(model)
 
     ours, plain = guarded(make(), batch()), make()
@@ -143,7 +147,7 @@ def test_what_an_own_train_step_logs_is_that_of_the_batch(guarded):
 def test_evaluating_in_parts_gives_the_same_and_commits_nothing(guarded):
     def make():
         keras.utils.set_random_seed(0)
-        return linear(metrics=[number, Largest(), "mae"])()
+        return linear(number, "mae")()
 
     plain, model = make(), make()
     theirs = plain.test_on_batch(*batch(), return_dict=True)

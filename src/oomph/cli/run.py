@@ -21,7 +21,7 @@ exit codes: the script's own when it ends by itself; 128+n when it died by signa
             93 when oomph gave up on a fault that another start would only repeat; 2 for a wrong command line"""
 _EVERY = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|min)?\Z")
 _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-_WITH_VALUE = ("--run-dir", "--python", "--checkpoint-every", "--micro-batch", "--inexact")
+_WITH_VALUE = ("--run-dir", "--python", "--checkpoint-every", "--micro-batch", "--inexact", "--verify")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="micro-batches that change the result: allow all, or refuse all (default: allow the usual kinds, such as"
         " BatchNormalization, with a label; refuse others)",
     )
+    add("--verify", metavar="N", type=_positive, help="take the first N steps of every fit beside plain Keras too")
     add("--json", action="store_true", help="print the summary as JSON on stdout after the script has ended")
 
 
@@ -74,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
             checkpoint_seconds=seconds,
             micro_batch=args.micro_batch,
             inexact=args.inexact,
+            verify=args.verify,
         )
     )
     if args.json:
@@ -106,5 +108,5 @@ def _every(text: str | None) -> tuple[int | None, float | None]:
 
 def _positive(text: str) -> int:
     if not text.isdigit() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number of samples")
+        raise argparse.ArgumentTypeError(f"{text} is not a positive whole number")
     return int(text)

@@ -32,6 +32,8 @@ class Handover:
     """Checkpoint after this many seconds; None (with no steps either): bound the cost to a share of time."""
     micro_batch: int | None = None
     """Start with micro-batches of this many samples; None: the whole batch."""
+    verify: int | None = None
+    """Take the first steps of every fit beside plain Keras, this many."""
     inexact: str | None = None
     """"allow" or "refuse" micro-batches that change the result; None: those of known and usual kinds are allowed."""
     lock_fd: int | None = None

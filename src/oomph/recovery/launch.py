@@ -30,6 +30,7 @@ class Request:
     checkpoint_seconds: float | None = None
     micro_batch: int | None = None
     inexact: str | None = None
+    verify: int | None = None
 
 
 def launch(request: Request) -> Outcome:
@@ -43,6 +44,7 @@ def launch(request: Request) -> Outcome:
         checkpoint_seconds=request.checkpoint_seconds,
         micro_batch=request.micro_batch,
         inexact=request.inexact,
+        verify=request.verify,
     )
     try:
         return Supervisor(command, python, run, settings).supervise()

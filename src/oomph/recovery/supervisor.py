@@ -44,6 +44,7 @@ class Settings:
     checkpoint_seconds: float | None = None
     micro_batch: int | None = None
     inexact: str | None = None
+    verify: int | None = None
     patience: Patience = field(default_factory=Patience)
 
 
@@ -139,6 +140,7 @@ class Supervisor:
             checkpoint_seconds=self._settings.checkpoint_seconds,
             micro_batch=self._settings.micro_batch,
             inexact=self._settings.inexact,
+            verify=self._settings.verify,
             lock_fd=None if self._run is None else self._run.lock_fd,
         ).write(environ)
         return environ

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from typing import Any, NoReturn
 
 from oomph.errors import CheckpointError
@@ -99,6 +100,7 @@ class Fit:
     def finish(self, history: Any) -> None:
         """The fit has returned: keep its end state, so that a restarted script need not train it again."""
         seconds = time.monotonic() - self._started
+        self._tell_verification(at_the_end=True)
         if self._announced:
             self.checkpoints.save_end(history)
         step = self.model.train_function
@@ -135,6 +137,7 @@ class Fit:
         self.fits.steps += count
         self.checkpoints.taken += count
         self.write_board()
+        self._tell_verification(at_the_end=False)
 
     def failed(self, failure: Failure) -> None:
         """A step ran out of memory."""
@@ -202,6 +205,20 @@ class Fit:
         if board is not None:
             board.write(self.identity.ordinal, self.epoch, self.step, self.fits.steps, self.fits.saved)
 
+    def _tell_verification(self, at_the_end: bool) -> None:
+        """Say once what steps beside plain Keras have shown."""
+        step = self.model.train_function
+        verification = step.verification if isinstance(step, GuardedStep) else None
+        if verification is None or (verification.pending and not at_the_end):
+            return
+        step.verification, found = None, verification.result
+        self.note_here("verified", **asdict(found))
+        stopped = f"; {found.stopped}" if found.stopped else ""
+        self.fits.say(
+            f"verified {found.steps} steps beside plain Keras: largest difference of any variable {found.weights:.2g},"
+            f" of any metric {found.logs:.2g}{stopped}"
+        )
+
     def _announce(self, step: Step) -> None:
         self._announced = True
         if isinstance(step, GuardedStep):
@@ -209,6 +226,8 @@ class Fit:
             size = self.fits.remembered_micro_batch(self.identity)
             if size is not None:
                 step.begin_with(size)
+            if self.fits.session.handover.verify:
+                step.verify(self.fits.session.handover.verify)
         self.fits.note(
             "fit-started",
             fit=self.identity.ordinal,

@@ -24,7 +24,8 @@ from oomph.tensorflow.exactness import Promise
 from oomph.tensorflow.memory import DeviceMemory
 from oomph.tensorflow.part import PartStep
 from oomph.tensorflow.search import SizeSearch
-from oomph.tensorflow.step import Failure, Recovery, StepWatch
+from oomph.tensorflow.step import Failure, Recovery, StepWatch, run_plain
+from oomph.tensorflow.verification import Verification
 from oomph.tensorflow.whole import END_OF_DATA, Failed, WholeStep, attempt
 from oomph.tensorflow.written import Slot, SmallState
 
@@ -70,6 +71,7 @@ class GuardedStep:
         self._broken = False
         self._began_divided: bool | None = None
         self._search = SizeSearch()
+        self.verification: Verification | None = None
 
     def __call__(self, iterator: Any) -> Any:
         self.prepare(iterator)
@@ -77,9 +79,11 @@ class GuardedStep:
         watch.before_step(self, iterator)
         if self._began_divided is None:
             self._began_divided = not self._is_whole
-        with handled():
-            logs = self._plain(iterator) if self._broken else self._guarded_until_the_end(iterator, watch)
-        if not self._broken:
+        if self._broken:
+            logs = run_plain(self._plain, iterator, watch)
+        else:
+            with handled():
+                logs = self._guarded_until_the_end(iterator, watch)
             self._whole.count_commits()
         watch.after_step()
         return logs
@@ -109,6 +113,10 @@ class GuardedStep:
         """The micro-batch in use; None while batches are whole."""
         return self._search.chosen
 
+    def verify(self, steps: int) -> None:
+        """Take the next steps beside plain Keras."""
+        self.verification = Verification(steps, self._plain)
+
     def begin_with(self, micro_batch: int) -> None:
         """Take micro-batches of that size from the start, unless something is known already."""
         if self._search.is_whole:
@@ -131,7 +139,8 @@ class GuardedStep:
     def _guarded(self, iterator: Any, watch: StepWatch) -> Any:
         """One execution: a step, or up to `steps_per_execution` of them."""
         started, steps = time.monotonic(), int(self._model.steps_per_execution)
-        if isinstance(iterator, tf.data.Iterator) and self._is_whole and not self._whole.eagerly:
+        verifying = self.verification is not None and self.verification.pending
+        if isinstance(iterator, tf.data.Iterator) and self._is_whole and not self._whole.eagerly and not verifying:
             outcome = self._whole.run(iterator)
             if not isinstance(outcome, Failed):
                 return outcome
@@ -168,6 +177,12 @@ class GuardedStep:
             self._step_aside(ValueError("the parts of the batch do not share one number of samples"))
             return self._plain(iter([batch]))
         self._search.grow(size)
+        if self.verification is not None and self.verification.pending:
+            slots = [*self._whole.trained_slots(), *self._whole.state_of(batch).slots]
+            return self.verification.step(batch, slots, lambda: self._on_batch(batch, size, started, watch))
+        return self._on_batch(batch, size, started, watch)
+
+    def _on_batch(self, batch: Any, size: int, started: float, watch: StepWatch) -> Any:
         if not self._is_whole and self._may_divide(batch, size, watch):
             return self._run_divided(batch, size, started, watch)
         outcome = self._whole.run_held(batch)

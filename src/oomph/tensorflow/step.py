@@ -73,6 +73,19 @@ class Step(Protocol):
         ...
 
 
+def run_plain(plain: Callable[[Any], Any], iterator: Any, watch: StepWatch) -> Any:
+    """Run Keras' own function; an out-of-memory error is told, and stays the script's."""
+    started = time.monotonic()
+    try:
+        with handled():
+            return plain(iterator)
+    except Exception as error:
+        oom = as_out_of_memory(error)
+        if oom is not None:
+            watch.failed(Failure(oom, error, "unguarded", None, None, time.monotonic() - started))
+        raise
+
+
 class PlainStep:
     """Keras' own train function, watched but not guarded."""
 
@@ -82,15 +95,7 @@ class PlainStep:
     def __call__(self, iterator: Any) -> Any:
         watch = self._watch()
         watch.before_step(self, iterator)
-        started = time.monotonic()
-        try:
-            with handled():
-                logs = self._plain(iterator)
-        except Exception as error:
-            oom = as_out_of_memory(error)
-            if oom is not None:
-                watch.failed(Failure(oom, error, "unguarded", None, None, time.monotonic() - started))
-            raise
+        logs = run_plain(self._plain, iterator, watch)
         watch.after_step()
         return logs
 

@@ -160,10 +160,17 @@ class WholeStep:
         """
         return int(self.commits.numpy()) != self._committed + done * (1 if self._per_step is None else self._per_step)
 
-    def _committed_variables(self) -> list[Any]:
+    def trained_slots(self) -> list[Slot]:
+        """The weights and the optimizers' variables, without our own counters."""
+        return [Slot.of(variable) for variable in self._trained_variables()]
+
+    def _trained_variables(self) -> list[Any]:
         model = self._model
         slots = [variable for optimizer in optimizers_of(model) for variable in optimizer.variables]
-        return [*model.trainable_variables, *slots, self.commits, self.completed]
+        return [*model.trainable_variables, *slots]
+
+    def _committed_variables(self) -> list[Any]:
+        return [*self._trained_variables(), self.commits, self.completed]
 
     def _compiled_step(self) -> Any:
         """The step as a function of a batch; it has the name of Keras' own, which TensorFlow's errors repeat."""
