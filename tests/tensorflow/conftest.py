@@ -118,3 +118,103 @@ def as_keras(guarded):
         return ours
 
     return compare
+
+
+class Memory:
+    """Room for a number of samples; what a layer of `Needs` does with more is what TensorFlow does without memory."""
+
+    TEXT = "OOM when allocating tensor with shape[8,8] and type float on /job:x/device:CPU:0 by allocator cpu_bfc"
+
+    def __init__(self):
+        self.room, self.seen, self.fail_at = 10**9, [], None
+
+    def take(self, samples):
+        self.seen.append(int(samples))
+        if samples > self.room or len(self.seen) == self.fail_at:
+            raise MemoryError(self.TEXT)
+        return numpy.int32(0)
+
+    def take_eagerly(self, samples):
+        try:
+            self.take(samples)
+        except MemoryError as error:
+            raise tensorflow.errors.ResourceExhaustedError(None, None, str(error)) from None
+
+
+@pytest.fixture
+def memory():
+    return Memory()
+
+
+@pytest.fixture
+def needs(memory):
+    """A layer whose backward pass runs out of memory when it is given too many samples."""
+
+    class Needs(keras.layers.Layer):
+        def call(self, x):
+            @tensorflow.custom_gradient
+            def taking(x):
+                def backward(upstream):
+                    if tensorflow.executing_eagerly():
+                        memory.take_eagerly(x.shape[0])
+                        return tensorflow.identity(upstream)
+                    taken = tensorflow.numpy_function(memory.take, [tensorflow.shape(x)[0]], tensorflow.int32)
+                    with tensorflow.control_dependencies([taken]):
+                        return tensorflow.identity(upstream)
+
+                return tensorflow.identity(x), backward
+
+            return taking(x)
+
+    return Needs
+
+
+class Watch:
+    """Notes what a guarded step reports."""
+
+    def __init__(self):
+        self.failures, self.recoveries, self.verdicts, self.broken, self.steps = [], [], [], [], 0
+
+    def before_step(self, step, iterator):
+        pass
+
+    def after_step(self):
+        self.steps += 1
+
+    def failed(self, failure):
+        self.failures.append((failure.phase, failure.batch, failure.micro_batch))
+
+    def recovered(self, recovery):
+        self.recoveries.append((recovery.batch, recovery.micro_batch))
+
+    def probed(self, promise, finding):
+        self.verdicts.append(str(promise))
+
+    def not_recoverable(self, error, phase, reason, micro_batch):
+        raise RuntimeError(f"{phase}: {reason}") from error
+
+    def guard_broken(self, error):
+        self.broken.append(error)
+
+
+@pytest.fixture
+def watch():
+    return Watch()
+
+
+@pytest.fixture
+def guard(watch):
+    """Put a guarded step where Keras puts its own."""
+    from keras.src.backend.tensorflow import trainer
+
+    from oomph.tensorflow.exactness import promise_before_tracing
+    from oomph.tensorflow.guarded import GuardedStep
+
+    def put(model, inexact=None):
+        model.make_train_function()
+        promise = promise_before_tracing(model, trainer)
+        plain = model.train_function
+        model.train_function = GuardedStep(model, model.train_step, plain, lambda: watch, promise, inexact)
+        return model.train_function
+
+    return put

@@ -157,10 +157,17 @@ def _micro_batch(by: Mapping[str, list[Event]]) -> int | None:
 
 def _exactness(by: Mapping[str, list[Event]], attempts: set[int]) -> str:
     labels = {str(event.data.get("kind")) for event in by.get("resumed", [])}
-    guards = {(event.attempt, event.data.get("fit")): event for event in by.get("fit-started", [])}
+    guards = {(event.attempt, event.data.get("fit")): event.data.get("guard") for event in by.get("fit-started", [])}
+    probed = by.get("probed", [])
+    guards |= {
+        (event.attempt, event.data.get("fit")): event.data.get("kind") for event in probed if "fit" in event.data
+    }
+    elsewhere = {event.data.get("during"): event.data.get("kind") for event in probed if "during" in event.data}
     for event in by.get("recovered", []):
-        started = guards.get((event.attempt, event.data.get("fit")))
-        labels.add("exact" if started is None else str(started.data.get("guard")))
+        if "during" in event.data:
+            labels.add(str(elsewhere.get(event.data["during"], "exact")))
+        else:
+            labels.add(str(guards.get((event.attempt, event.data.get("fit")), "exact")))
     divided = [event for event in by.get("fit-finished", []) if event.data.get("micro_batch") is not None]
     labels |= {str(event.data.get("guard")) for event in divided}
     trained = {event.attempt for event in by.get("fit-started", [])}

@@ -47,6 +47,8 @@ def promise_before_tracing(model: Any, trainer: Any, step: str = "train_step") -
         return Promise(RESTART_ONLY, "custom make_train_function")
     if type(model.distribute_strategy).__name__ not in _STRATEGIES:
         return Promise(RESTART_ONLY, type(model.distribute_strategy).__name__)
+    if model.steps_per_execution > 1 and not hasattr(model, "unrolled_steps_per_execution"):
+        return Promise(RESTART_ONLY, "steps_per_execution with this version of Keras")  # it ends its epochs differently
     unknown = _unknown_step(model, trainer, step) or _unknown_loss(model) or _unverified_layer(model)
     return Promise(TO_BE_PROBED, unknown) if unknown else Promise(EXACT)
 

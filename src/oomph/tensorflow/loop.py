@@ -60,9 +60,6 @@ class Loop:
     def _flatten_layers(self) -> list[Any]:
         return self._layers
 
-    def _aggregate_additional_loss(self, loss: Any) -> Any:
-        return loss  # a custom loop adds such losses up by itself
-
 
 def _that_write(written: set[int], module: str, name: str) -> list[Any]:
     """The living objects of a class of Keras with a variable among these, found through Python's garbage collector."""

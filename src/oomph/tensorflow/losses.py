@@ -9,7 +9,7 @@ part is right as it is. Otherwise, while the step is traced for a part, the resu
 - plain numbers, from a custom loss function or `add_loss`: whether they are means or sums is found by a numerical
   probe (`probe.py`).
 
-Source: keras/src/losses/loss.py (`reduce_weighted_values`, `apply_mask`) and keras/src/trainers/trainer.py.
+Source: keras/src/losses/loss.py (`reduce_weighted_values`, `apply_mask`) and keras/src/layers/layer.py (`losses`).
 """
 
 from __future__ import annotations
@@ -43,23 +43,24 @@ class PartLosses:
         """What each of the terms is."""
 
     @contextmanager
-    def replaced(self, model: Any) -> Iterator[None]:
-        """Within the block, Keras' reductions are corrected for the part."""
+    def replaced(self) -> Iterator[None]:
+        """Within the block, Keras' reductions, and the losses that a layer lists, are corrected for the part."""
+        from keras.src.layers.layer import Layer
         from keras.src.losses import loss as module
 
         originals = {name: getattr(module, name) for name in ("reduce_values", "apply_mask")}
         module.reduce_values = self._reduce_values(originals["reduce_values"])
         module.apply_mask = self._apply_mask(originals["apply_mask"])
-        aggregate = model._aggregate_additional_loss
+        listed = Layer.losses
 
-        def aggregate_additional_loss(loss: Any) -> Any:
-            return self._term(aggregate(loss), "add_loss or a regulariser")
+        def losses(layer: Any) -> list[Any]:
+            return [self._term(loss, "add_loss or a regulariser") for loss in listed.fget(layer)]
 
-        object.__setattr__(model, "_aggregate_additional_loss", aggregate_additional_loss)
+        Layer.losses = property(losses)
         try:
             yield
         finally:
-            object.__delattr__(model, "_aggregate_additional_loss")
+            Layer.losses = listed
             for name, original in originals.items():
                 setattr(module, name, original)
 
@@ -108,6 +109,7 @@ class PartLosses:
         return loss if self._frame is None else loss / tf.cast(self._frame.share, loss.dtype)
 
     def _term(self, loss: Any, name: str) -> Any:
+        loss = tf.convert_to_tensor(loss)
         self.terms.append(tf.cast(tf.reduce_sum(loss), tf.float64))
         self.names.append(name)
         if self._frame is None:

@@ -119,7 +119,7 @@ class PartStep:
     def _run(self, part: Any, frame: Frame, correct: bool = True) -> PartOutputs:
         self.losses, self.metrics = PartLosses(frame if correct else None), PartMetrics(self._model)
         self.applied = Applied(optimizers_of(self._model), frame, self.summed)
-        with self.losses.replaced(self._model), self.metrics.replaced(), self.applied.replaced():
+        with self.losses.replaced(), self.metrics.replaced(), self.applied.replaced():
             with draws.of_the_whole_batch(frame, batches.length_of(part)):
                 logs = self._model.distribute_strategy.run(self._step, args=(part,))
         leaves = tf.nest.flatten(logs)

@@ -1,0 +1,111 @@
+"""Training on through out-of-memory errors, as a layer raises them: the weights are those of undisturbed training."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+RANDOM = np.random.default_rng(0)
+X, Y = RANDOM.normal(size=(190, 4)), RANDOM.normal(size=(190, 1))
+
+pytestmark = pytest.mark.usefixtures("float64")
+
+
+def data():
+    return tf.data.Dataset.from_tensor_slices((X, Y)).batch(20)  # ten batches, the last one of ten
+
+
+def model(*layers, **options):
+    keras.utils.set_random_seed(0)
+    made = keras.Sequential([keras.Input((4,)), keras.layers.Dense(8), *layers, keras.layers.Dense(1)])
+    made.compile(keras.optimizers.Adam(0.01), "mse", metrics=["mae"], **{"jit_compile": False, **options})
+    return made
+
+
+def trained(made, epochs=2):
+    history = made.fit(data(), epochs=epochs, verbose=0, shuffle=False).history
+    return history, [v.numpy() for v in [*made.variables, *made.optimizer.variables]]
+
+
+def assert_same(one, other):
+    for name, expected in one[0].items():
+        assert other[0][name] == pytest.approx(expected, rel=1e-10)
+    for expected, value in zip(one[1], other[1], strict=True):
+        np.testing.assert_allclose(value, expected, 1e-9, 1e-12)
+
+
+@pytest.mark.parametrize("options", [{}, {"steps_per_execution": 3}, {"run_eagerly": True}])
+def test_from_the_first_step_on(guard, watch, memory, needs, options):
+    dropout = keras.layers.Dropout
+    expected = trained(model(needs(), dropout(0.3), **options))
+    made = model(needs(), dropout(0.3), **options)
+    guard(made)
+    memory.room = 17
+    assert_same(expected, trained(made))
+    assert watch.verdicts == ["exact"]
+    assert watch.failures == [("compute", 20, 20)]
+    assert watch.recoveries == [(20, 10)]
+    assert not watch.broken
+
+
+@pytest.mark.parametrize("failing", [2, 7, 10])
+def test_at_any_step_of_an_execution(guard, watch, memory, needs, failing):
+    expected = trained(model(needs()))
+    made = model(needs(), steps_per_execution=3)
+    guard(made)
+    memory.seen.clear()
+    memory.fail_at = failing
+    history, variables = trained(made)
+    for one, other in zip(expected[1], variables, strict=True):
+        np.testing.assert_allclose(other, one, 1e-9, 1e-12)
+    assert watch.failures == [("compute", 10, 10) if failing == 10 else ("compute", 20, 20)]
+    assert int(made.optimizer.iterations.numpy()) == 20
+
+
+def test_a_size_given_beforehand_is_probed_and_taken_from_the_first_step_on(guard, watch, memory, needs):
+    expected = trained(model(needs()))
+    made = model(needs())
+    guard(made).begin_with(7)
+    memory.seen.clear()
+    memory.room = 16
+    assert_same(expected, trained(made))
+    assert (watch.verdicts, watch.failures, watch.recoveries) == (["exact"], [], [])
+    memory.seen = memory.seen[memory.seen.index(7) :]  # without the probe
+    assert memory.seen.count(7) == 2 * (9 * 2 + 1)
+
+
+def test_samples_that_look_at_each_other_are_not_divided(guard, watch, memory, needs):
+    class Centred(keras.layers.Layer):
+        def call(self, x):
+            return x - keras.ops.mean(x, axis=0)
+
+    made = model(needs(), Centred())
+    guard(made)
+    memory.fail_at = 3
+    with pytest.raises(RuntimeError, match="compute: micro-batches are refused: the update depends on which samples"):
+        trained(made)
+    assert int(made.optimizer.iterations.numpy()) == 2
+
+
+def test_they_are_when_that_is_allowed(guard, watch, memory, needs):
+    class Centred(keras.layers.Layer):
+        def call(self, x):
+            return x - keras.ops.mean(x, axis=0)
+
+    made = model(needs(), Centred())
+    guard(made, "allow")
+    memory.fail_at = 3
+    trained(made)
+    assert watch.verdicts[0].startswith("approximate: the update depends on which samples")
+    assert int(made.optimizer.iterations.numpy()) == 20
+
+
+def test_one_sample_that_does_not_fit_is_the_end(guard, watch, memory, needs):
+    made = model(needs())
+    guard(made, "allow")
+    memory.room = 0
+    with pytest.raises(RuntimeError, match="compute: one sample does not fit"):
+        trained(made)
+    assert int(made.optimizer.iterations.numpy()) == 0

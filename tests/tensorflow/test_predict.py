@@ -1,0 +1,129 @@
+"""predict in parts: every sample once and in order, and nothing where outputs are not those of single samples."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from oomph.tensorflow.predict import GuardedPredict
+
+TEXT = "OOM when allocating tensor with shape[8,8] and type float on /job:x/device:CPU:0 by allocator cpu_bfc"
+X = np.arange(40, dtype="float64").reshape(20, 2)
+
+
+class Given(Exception):
+    """The process would end here."""
+
+
+class WatchOfPredict:
+    def __init__(self):
+        self.failures, self.recoveries, self.verdicts = [], [], []
+
+    def failed(self, failure):
+        self.failures.append((failure.batch, failure.micro_batch))
+
+    def recovered(self, recovery):
+        self.recoveries.append((recovery.batch, recovery.micro_batch, recovery.ooms))
+
+    def probed(self, promise, finding):
+        self.verdicts.append(promise)
+
+    def not_recoverable(self, error, phase, reason, micro_batch):
+        raise Given(reason) from error
+
+
+class Plain:
+    """Keras' predict function with room for a few samples: takes a list of batches, returns their outputs, joined."""
+
+    def __init__(self, fits, outputs=lambda x: {"double": 2 * x, "first": tf.cast(x[:, 0], tf.int64)}):
+        self.fits, self.outputs, self.calls = fits, outputs, []
+
+    def __call__(self, data):
+        self.calls.append([int(batch[0].shape[0]) for batch in data])
+        if max(self.calls[-1]) > self.fits:
+            raise tf.errors.ResourceExhaustedError(None, None, TEXT)
+        outputs = [self.outputs(batch[0]) for batch in data]
+        return tf.nest.map_structure(lambda *leaves: tf.concat(leaves, 0), *outputs) if len(data) > 1 else outputs[0]
+
+
+@pytest.fixture
+def watch():
+    return WatchOfPredict()
+
+
+def batch(size=20):
+    return (tf.constant(X[:size]),)
+
+
+def test_where_all_fits_the_call_is_that_of_keras(watch):
+    plain = Plain(20)
+    outputs = GuardedPredict(plain, watch)([batch(), batch(3)])
+    assert plain.calls == [[20, 3]]
+    assert outputs["double"].shape == (23, 2)
+    assert not (watch.failures or watch.verdicts)
+
+
+@pytest.mark.parametrize("fits", [1, 2, 3, 7, 19])
+def test_every_sample_once_and_in_order_whatever_fits(watch, fits):
+    predict = GuardedPredict(Plain(fits), watch, "allow")
+    for size in (20, 20, 7):
+        outputs = predict([batch(size)])
+        np.testing.assert_array_equal(outputs["double"], 2 * X[:size])
+        np.testing.assert_array_equal(outputs["first"], X[:size, 0].astype("int64"))
+    assert [size for size, _ in watch.failures] == [20] * len(watch.failures)
+    assert sum(ooms for _, _, ooms in watch.recoveries) == len(watch.failures) <= 3
+    assert watch.recoveries[-1][1] <= fits
+
+
+def test_several_batches_of_one_execution_are_joined_in_order(watch):
+    predict = GuardedPredict(Plain(6), watch)
+    for _ in range(2):
+        outputs = predict([batch(), batch(5), batch()])
+        np.testing.assert_array_equal(outputs["double"], 2 * np.concatenate([X, X[:5], X]))
+
+
+def test_the_size_that_was_found_is_kept(watch):
+    plain = Plain(6)
+    predict = GuardedPredict(plain, watch)
+    predict([batch()])
+    plain.calls.clear()
+    predict([batch()])
+    assert plain.calls == [[4]] * 5
+    assert [verdict.kind for verdict in watch.verdicts] == ["exact"]
+
+
+@pytest.mark.parametrize(
+    ("outputs", "reason"),
+    [
+        (lambda x: tf.reduce_sum(x, axis=0), "its outputs are not one for each sample"),
+        (lambda x: (x, tf.ones((3,))), "its outputs are not one for each sample"),
+        (lambda x: x - tf.reduce_mean(x, axis=0), "the outputs of a sample depend on its neighbours"),
+        (lambda x: tf.sort(x, axis=0)[::-1], "the outputs of a sample depend on its neighbours"),
+    ],
+)
+def test_outputs_that_are_not_those_of_single_samples_are_refused(watch, outputs, reason):
+    predict = GuardedPredict(Plain(10, outputs), watch)
+    with pytest.raises(tf.errors.ResourceExhaustedError):
+        predict([batch()])
+    assert [(verdict.kind, verdict.reason) for verdict in watch.verdicts] == [("refused", reason)]
+
+
+def test_outputs_that_depend_on_neighbours_are_divided_when_that_is_allowed(watch):
+    predict = GuardedPredict(Plain(10, lambda x: x - tf.reduce_mean(x, axis=0)), watch, "allow")
+    assert predict([batch()]).shape == (20, 2)
+    assert watch.recoveries
+
+
+def test_one_sample_that_does_not_fit_is_the_end(watch):
+    with pytest.raises(Given, match="one sample does not fit"):
+        GuardedPredict(Plain(0), watch)([batch()])
+
+
+def test_other_errors_go_on_untouched(watch):
+    def outputs(x):
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        GuardedPredict(Plain(20, outputs), watch)([batch()])
+    assert not watch.failures

@@ -1,0 +1,98 @@
+"""What a probe's finding means: pure, a table."""
+
+from __future__ import annotations
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from oomph.tensorflow.exactness import APPROXIMATE, EXACT, REFUSED, TO_BE_PROBED, Promise
+from oomph.tensorflow.probe import Finding
+from oomph.tensorflow.verdict import batch_normalizations, judge
+from oomph.tensorflow.written import Slot, SmallState
+
+KNOWN, UNKNOWN = Promise(EXACT), Promise(TO_BE_PROBED, "custom loss mine")
+EQUAL = Finding(16, 1e-8, 1e-8, "layer/state", 1e-3)
+COUPLED = Finding(16, 0.2, 0.0, "", 1e-3)
+MOVED = Finding(16, 0.0, 0.2, "layer/state", 1e-3)
+METRIC = Finding(16, 0.0, 0.2, "metric mine/total", 1e-3)
+ZERO = Finding(16, 0.0, 0.0, "", 1e-3, conclusive=False)
+FEW = Finding(0, conclusive=False)
+NORMALISES = Finding(16, 1e-8, 1e-8, "", 1e-3, normalises=True)
+HIDDEN = Finding(0, conclusive=False, hidden_draws=True)
+FAILS = Finding(0, conclusive=False, failure="shapes")
+OBSTACLE = Finding(0, conclusive=False, obstacle="the step assigns weights by itself")
+
+
+@pytest.mark.parametrize(
+    ("promise", "finding", "by_default", "allowed", "refused"),
+    [
+        (KNOWN, EQUAL, EXACT, EXACT, EXACT),
+        (UNKNOWN, EQUAL, EXACT, EXACT, EXACT),
+        (KNOWN, COUPLED, REFUSED, APPROXIMATE, REFUSED),
+        (UNKNOWN, COUPLED, REFUSED, APPROXIMATE, REFUSED),
+        (UNKNOWN, MOVED, REFUSED, APPROXIMATE, REFUSED),
+        (UNKNOWN, METRIC, APPROXIMATE, APPROXIMATE, REFUSED),
+        (KNOWN, ZERO, EXACT, EXACT, EXACT),
+        (UNKNOWN, ZERO, REFUSED, APPROXIMATE, REFUSED),
+        (KNOWN, FEW, EXACT, EXACT, EXACT),
+        (UNKNOWN, FEW, REFUSED, APPROXIMATE, REFUSED),
+        (KNOWN, NORMALISES, APPROXIMATE, APPROXIMATE, REFUSED),
+        (UNKNOWN, NORMALISES, APPROXIMATE, APPROXIMATE, REFUSED),
+        (KNOWN, HIDDEN, APPROXIMATE, APPROXIMATE, REFUSED),
+        (KNOWN, FAILS, REFUSED, APPROXIMATE, REFUSED),
+        (KNOWN, OBSTACLE, REFUSED, REFUSED, REFUSED),
+        (UNKNOWN, OBSTACLE, REFUSED, REFUSED, REFUSED),
+    ],
+)
+def test_what_micro_batches_are_worth(promise, finding, by_default, allowed, refused):
+    choices = {None: by_default, "allow": allowed, "refuse": refused}
+    assert {choice: judge(promise, finding, choice).kind for choice in choices} == choices
+
+
+@pytest.mark.parametrize(
+    ("promise", "finding", "reason"),
+    [
+        (UNKNOWN, COUPLED, "the update depends on which samples are together (probe: relative difference 0.2)"),
+        (UNKNOWN, MOVED, "layer/state depends on which samples are together"),
+        (UNKNOWN, ZERO, "custom loss mine, and a probe could not tell"),
+        (KNOWN, FAILS, "the step fails on part of a batch (shapes)"),
+        (KNOWN, EQUAL, ""),
+    ],
+)
+def test_the_reason_names_the_cause_and_a_refusal_the_way_out(promise, finding, reason):
+    assert judge(promise, finding, "allow").reason == reason
+    if reason:
+        assert judge(promise, finding, None).reason == f"{reason}; --inexact=allow accepts that"
+
+
+def test_what_nobody_can_allow_names_no_way_out():
+    assert judge(KNOWN, OBSTACLE, None) == Promise(REFUSED, OBSTACLE.obstacle)
+    assert "--inexact" not in judge(KNOWN, NORMALISES, "refuse").reason
+
+
+def test_who_allows_more_is_never_promised_less():
+    order = [REFUSED, APPROXIMATE, EXACT]
+    findings = [EQUAL, COUPLED, MOVED, METRIC, ZERO, FEW, NORMALISES, HIDDEN, FAILS, OBSTACLE]
+    for promise, finding in itertools.product([KNOWN, UNKNOWN], findings):
+        ranks = [order.index(judge(promise, finding, choice).kind) for choice in ("refuse", None, "allow")]
+        assert ranks == sorted(ranks)
+
+
+def test_only_layers_whose_statistics_the_step_writes_normalise(small_model):
+    moving, frozen = keras.layers.BatchNormalization(), keras.layers.BatchNormalization(trainable=False)
+    model = small_model(moving, frozen)
+    assert batch_normalizations(model, SmallState([Slot.of(v.value) for v in moving.variables])) == [moving]
+    assert batch_normalizations(model, SmallState([])) == []
+
+
+def test_a_layer_set_aside_for_a_probe_normalises_again_afterwards(guarded, small_model):
+    layer = keras.layers.BatchNormalization()
+    ours = guarded(small_model(layer), (np.ones((6, 4), "f4") * np.arange(6)[:, None], np.ones((6, 2), "f4")))
+    assert ours.find().normalises
+    assert "call" not in vars(layer)
+    values = layer(tf.constant([[0.0] * 4, [2.0] * 4]), training=True)
+    assert float(tf.reduce_min(values)) == pytest.approx(-1, abs=1e-2)
