@@ -18,7 +18,7 @@ if not collect_ignore_glob:
         warnings.simplefilter("ignore")  # what TensorFlow and its dependencies say to each other
         import keras
         import numpy
-        import tensorflow  # noqa: F401
+        import tensorflow
 
 
 @pytest.fixture(autouse=True)

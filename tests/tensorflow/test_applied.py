@@ -1,4 +1,4 @@
-"""What a step does with its optimizers: gradients are added up and applied once, or a reason says why they can not be."""
+"""What a step does with its optimizers: gradients are added up and applied once, or a reason says why not."""
 
 from __future__ import annotations
 

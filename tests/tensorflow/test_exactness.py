@@ -10,8 +10,8 @@ from keras.src.backend.tensorflow import trainer
 
 from oomph.tensorflow.exactness import (
     APPROXIMATE,
-    EXACT,
     BATCH_NORMALIZATION,
+    EXACT,
     RESTART_ONLY,
     TO_BE_PROBED,
     Promise,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import keras
 import numpy as np
 import pytest
@@ -24,7 +26,7 @@ def model(*layers, **options):
     return made
 
 
-def trained(made, epochs=2):
+def trained(made, epochs=1):
     history = made.fit(data(), epochs=epochs, verbose=0, shuffle=False).history
     return history, [v.numpy() for v in [*made.variables, *made.optimizer.variables]]
 
@@ -38,7 +40,7 @@ def assert_same(one, other):
 
 @pytest.mark.parametrize("options", [{}, {"steps_per_execution": 3}, {"run_eagerly": True}])
 def test_from_the_first_step_on(guard, watch, memory, needs, options):
-    dropout = keras.layers.Dropout
+    dropout = partial(keras.layers.Dropout, seed=5)
     expected = trained(model(needs(), dropout(0.3), **options))
     made = model(needs(), dropout(0.3), **options)
     guard(made)
@@ -57,11 +59,11 @@ def test_at_any_step_of_an_execution(guard, watch, memory, needs, failing):
     guard(made)
     memory.seen.clear()
     memory.fail_at = failing
-    history, variables = trained(made)
+    _, variables = trained(made)
     for one, other in zip(expected[1], variables, strict=True):
         np.testing.assert_allclose(other, one, 1e-9, 1e-12)
     assert watch.failures == [("compute", 10, 10) if failing == 10 else ("compute", 20, 20)]
-    assert int(made.optimizer.iterations.numpy()) == 20
+    assert int(made.optimizer.iterations.numpy()) == 10
 
 
 def test_a_size_given_beforehand_is_probed_and_taken_from_the_first_step_on(guard, watch, memory, needs):
@@ -73,7 +75,7 @@ def test_a_size_given_beforehand_is_probed_and_taken_from_the_first_step_on(guar
     assert_same(expected, trained(made))
     assert (watch.verdicts, watch.failures, watch.recoveries) == (["exact"], [], [])
     memory.seen = memory.seen[memory.seen.index(7) :]  # without the probe
-    assert memory.seen.count(7) == 2 * (9 * 2 + 1)
+    assert memory.seen.count(7) == 9 * 2 + 1
 
 
 def test_samples_that_look_at_each_other_are_not_divided(guard, watch, memory, needs):
@@ -99,7 +101,7 @@ def test_they_are_when_that_is_allowed(guard, watch, memory, needs):
     memory.fail_at = 3
     trained(made)
     assert watch.verdicts[0].startswith("approximate: the update depends on which samples")
-    assert int(made.optimizer.iterations.numpy()) == 20
+    assert int(made.optimizer.iterations.numpy()) == 10
 
 
 def test_one_sample_that_does_not_fit_is_the_end(guard, watch, memory, needs):

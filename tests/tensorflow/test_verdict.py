@@ -96,3 +96,42 @@ def test_a_layer_set_aside_for_a_probe_normalises_again_afterwards(guarded, smal
     assert "call" not in vars(layer)
     values = layer(tf.constant([[0.0] * 4, [2.0] * 4]), training=True)
     assert float(tf.reduce_min(values)) == pytest.approx(-1, abs=1e-2)
+
+
+class Penalty(keras.layers.Layer):
+    def call(self, x):
+        self.add_loss(0.3 * keras.ops.sum(x**2))
+        return x
+
+
+class Sums(keras.Sequential):
+    """Trains on a sum over samples, by its own hand."""
+
+    def train_step(self, data):
+        with tf.GradientTape() as tape:
+            loss = keras.ops.sum((self(data[0], training=True) - data[1]) ** 2)
+        self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
+        return {"loss": loss}
+
+
+@pytest.mark.parametrize("normalises", [False, True])
+@pytest.mark.parametrize("cls", [keras.Sequential, Sums])
+def test_sums_found_by_the_probe_are_sums_when_the_batch_is_divided(guarded, float64, cls, normalises):
+    layers = [keras.layers.BatchNormalization()] if normalises else []
+    model = cls([keras.Input((3,)), *layers, *([] if cls is Sums else [Penalty()]), keras.layers.Dense(1)])
+    model.compile(keras.optimizers.SGD(0.05), "mse", jit_compile=False)
+    x = np.random.default_rng(0).normal(size=(10, 3))
+    one, double = guarded(model, (x, x[:, :1])), guarded(model, (np.tile(x, (2, 1)), np.tile(x[:, :1], (2, 1))))
+    assert one.find().equal
+    assert double.find().equal
+
+    def gradients(ours, sizes):
+        ours.take(sizes, commit=False)
+        return [gradient.numpy() for gradient in ours.divided.gradients()]
+
+    for once, twice, whole in zip(
+        gradients(one, [10]), gradients(double, [10, 10]), gradients(double, [20]), strict=True
+    ):
+        np.testing.assert_allclose(twice, whole, 1e-9, 1e-9)  # both halves are alike: to normalise them is no matter
+        if cls is Sums:
+            np.testing.assert_allclose(twice, 2 * once, 1e-9, 1e-9)

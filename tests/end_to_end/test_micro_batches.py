@@ -1,0 +1,73 @@
+"""Micro-batches of 13 out of 32: weights, slots, moving state, metrics and History are those of the whole batch."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+TEXT = (Path(__file__).parent / "scripts" / "kinds.py").read_text()
+CASES = [*re.findall(r'^    "(\w+)": ', TEXT, re.MULTILINE), *re.findall(r'CASES\["(\w+)"\]', TEXT)]
+APPROXIMATE = {"batch_normalization"}
+REFUSED = {"negatives", "alternating", "average_of_weights"}
+TOLERANCE = 1e-12
+
+
+@pytest.fixture(scope="module", params=["graph", pytest.param("xla", marks=pytest.mark.slow)])
+def trained(request, shared):
+    """Every case of kinds.py, plainly and in micro-batches: two processes for all the tests."""
+    shared.script("kinds.py")
+    jit = ["--jit"] if request.param == "xla" else []
+    plain = shared.plain("kinds.py", f"{request.param}-plain.npz", *jit)
+    assert plain.returncode == 0, plain.stderr[-3000:]
+    ours = shared.oomph("--micro-batch=13", "kinds.py", f"{request.param}-ours.npz", *jit, run=request.param)
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    return shared.folder / f"{request.param}-plain.npz", shared.folder / f"{request.param}-ours.npz", ours
+
+
+def ran(trained, load) -> list[str]:
+    """The cases of this version of Keras, in their order."""
+    names = {name.partition("/")[0] for name in load(trained[0])}
+    return [case for case in CASES if case in names]
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case not in APPROXIMATE])
+def test_the_result_is_that_of_whole_batches(trained, load, case):
+    if case not in ran(trained, load):
+        pytest.skip("not in this version of Keras")
+    plain, ours = (load(path) for path in trained[:2])
+    names = [name for name in plain if name.startswith(f"{case}/")]
+    assert len(names) > 5
+    for name in names:
+        assert plain[name].dtype.name in ("float64", "int64", "float32")
+        scale = max(1.0, abs(plain[name]).max())
+        assert abs(ours[name] - plain[name]).max() <= TOLERANCE * scale, name
+
+
+def test_every_weight_was_of_double_precision(trained, load):
+    weights = {name: value for name, value in load(trained[0]).items() if re.search(r"/v\d\d$", name)}
+    assert {value.dtype.name for value in weights.values() if value.ndim} == {"float64", "int64"}
+
+
+def test_every_case_was_probed_and_labelled_as_it_deserves(trained, load):
+    kinds = {}
+    fitting = [case for case in ran(trained, load) if case != "on_batches"]
+    probed = {event.data["fit"]: event.data["kind"] for event in trained[2].events("probed") if "fit" in event.data}
+    for event in trained[2].events("fit-started"):
+        kinds[fitting[event.data["fit"]]] = probed.get(event.data["fit"], event.data["guard"])
+    assert {case for case, kind in kinds.items() if kind == "approximate"} == APPROXIMATE
+    assert {case for case, kind in kinds.items() if kind == "refused"} == REFUSED
+    assert {kind for case, kind in kinds.items() if case not in APPROXIMATE | REFUSED} <= {"exact", "restart only"}
+
+
+def test_batch_normalization_differs_and_its_moving_statistics_are_updated_once(trained, load):
+    plain, ours = (load(path) for path in trained[:2])
+    differences = [abs(ours[n] - plain[n]).max() for n in plain if n.startswith("batch_normalization/v")]
+    assert max(differences) > 1e-6, "a label that says nothing"
+    assert max(differences) < 1.0
+
+
+def test_the_run_is_labelled_by_its_worst_fit(trained):
+    assert trained[2].summary["exactness"] == "approximate"
+    assert trained[2].events("guard-failed") == []
