@@ -38,7 +38,7 @@ def assert_same(one, other):
         np.testing.assert_allclose(value, expected, 1e-9, 1e-12)
 
 
-@pytest.mark.parametrize("options", [{}, {"steps_per_execution": 3}, {"run_eagerly": True}])
+@pytest.mark.parametrize("options", [{}, {"run_eagerly": True}])
 def test_from_the_first_step_on(guard, watch, memory, needs, options):
     dropout = partial(keras.layers.Dropout, seed=5)
     expected = trained(model(needs(), dropout(0.3), **options))
@@ -53,9 +53,9 @@ def test_from_the_first_step_on(guard, watch, memory, needs, options):
 
 
 @pytest.mark.parametrize("failing", [2, 7, 10])
-def test_at_any_step_of_an_execution(guard, watch, memory, needs, failing):
+def test_at_any_step(guard, watch, memory, needs, failing):
     expected = trained(model(needs()))
-    made = model(needs(), steps_per_execution=3)
+    made = model(needs())
     guard(made)
     memory.seen.clear()
     memory.fail_at = failing

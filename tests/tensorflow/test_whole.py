@@ -57,7 +57,6 @@ def unknown():
         (3, known, {}),
         (3, unknown, {}),
         (3, known, {"run_eagerly": True}),
-        (20, known, {}),
     ],
 )
 def test_ten_batches_train_as_under_keras_to_the_last_bit(guard, watch, steps, data, options):

@@ -1,0 +1,17 @@
+"""Runs out of memory in plain eager code and catches it, then trains a little in eager mode."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+try:
+    tf.ones((40_000, 4_000)) + 1.0
+except tf.errors.ResourceExhaustedError as error:
+    print("caught", type(error).__name__)
+layer, optimizer = keras.layers.Dense(1), keras.optimizers.SGD(0.1)
+layer.build((None, 4))
+for _ in range(5):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(layer(np.ones((2, 4), "float32")) ** 2)
+    optimizer.apply_gradients(zip(tape.gradient(loss, layer.trainable_variables), layer.trainable_variables))
+print("trained", int(optimizer.iterations.numpy()))

@@ -1,0 +1,93 @@
+"""Memory that runs out where no batch of a fit is trained: evaluate, predict, custom loops, plain eager code."""
+
+from __future__ import annotations
+
+import pytest
+
+TOLERANCE = 1e-12
+
+
+def largest_difference(load, ours, plain) -> float:
+    mine, theirs = load(ours), load(plain)
+    assert set(mine) == set(theirs)
+    assert all(mine[name].shape == theirs[name].shape for name in theirs)
+    return max(abs(mine[name] - theirs[name]).max() for name in theirs)
+
+
+def test_evaluate_and_predict_take_micro_batches_of_their_own(work, load, memory):
+    work.script("outside.py")
+    assert work.plain("outside.py", "plain.npz").returncode == 0
+    ours = work.oomph("outside.py", "ours.npz", env=memory(80))
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    assert largest_difference(load, work.folder / "ours.npz", work.folder / "plain.npz") <= TOLERANCE
+    ooms = [event.data["during"] for event in ours.events("oom")]
+    assert set(ooms) == {"evaluate", "predict"}
+    assert max(ooms.count("evaluate"), ooms.count("predict")) <= 2
+    assert ours.summary["exactness"] == "exact"
+    assert [event.data["micro_batch"] for event in ours.events("fit-finished")] == [None], "training was not divided"
+
+
+@pytest.mark.parametrize("jit", [[], pytest.param(["--jit"], marks=pytest.mark.slow)], ids=["graph", "xla"])
+def test_a_guarded_loop_survives_real_errors(work, load, memory, jit):
+    work.script("loop.py")
+    assert work.plain("loop.py", "plain.npz", *jit).returncode == 0
+    ours = work.oomph("loop.py", "ours.npz", "--guard", *jit, env=memory(36 if jit else 22))
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    assert largest_difference(load, work.folder / "ours.npz", work.folder / "plain.npz") <= TOLERANCE
+    assert 1 <= len(ours.events("oom")) <= 2
+    assert [event.data["kind"] for event in ours.events("probed")] == ["exact"]
+    assert ours.summary["steps"] == 6
+
+
+def test_a_guarded_loop_without_a_fault_or_a_run_gives_the_same_bits(work, same_bits):
+    work.script("loop.py")
+    assert work.plain("loop.py", "plain.npz").returncode == 0
+    assert work.plain("loop.py", "ours.npz", "--guard").returncode == 0
+    same_bits(work.folder / "ours.npz", work.folder / "plain.npz")
+
+
+def test_a_loop_that_is_not_guarded_is_watched_and_told_so(work):
+    work.script("loop.py")
+    ours = work.oomph("loop.py", "ours.npz")
+    assert ours.returncode == 0
+    (seen,) = ours.events("loop-seen")
+    assert seen.data["site"].startswith("loop.py:")
+    assert ours.summary["steps"] == 6
+    assert any("restart only: a custom loop" in line and "@oomph.guard" in line for line in ours.said)
+
+
+def test_an_error_that_the_script_catches_stays_its_own_and_is_in_the_journal(work, memory):
+    work.script("eager.py")
+    ours = work.oomph("eager.py", env=memory(60))
+    assert (ours.returncode, ours.stdout) == (0, "caught ResourceExhaustedError\ntrained 5\n")
+    (oom,) = ours.events("oom")
+    assert oom.data["phase"] == "elsewhere"
+    assert oom.data["site"] == "eager.py:8"
+    assert oom.data["requested_bytes"] == 640_000_000
+    assert ours.summary["faults"] == {"device-oom": 1}
+    assert ours.summary["steps"] == 5
+
+
+def test_verify_compares_with_plain_keras_and_changes_nothing(work, same_bits):
+    work.script("sparse.py")
+    assert work.plain("sparse.py", "plain.npz").returncode == 0
+    ours = work.oomph("--verify=3", "sparse.py", "ours.npz")
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    same_bits(work.folder / "ours.npz", work.folder / "plain.npz")
+    (verified,) = ours.events("verified")
+    assert (verified.data["steps"], verified.data["weights"], verified.data["logs"]) == (3, 0, 0)
+    divided = work.oomph("--verify=3", "--micro-batch=13", "sparse.py", "divided.npz", run="divided")
+    (verified,) = divided.events("verified")
+    assert verified.data["steps"] == 3
+    assert 0 < verified.data["weights"] <= TOLERANCE
+
+
+@pytest.mark.slow
+def test_larger_batches_are_taken_again_when_memory_has_come_back(work, memory):
+    work.script("freed.py")
+    ours = work.oomph("freed.py", env=memory(26))
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    (recovered,) = ours.events("recovered")
+    (finished,) = ours.events("fit-finished")
+    assert len(ours.events("oom")) == 1
+    assert finished.data["micro_batch"] is None or finished.data["micro_batch"] > recovered.data["micro_batch"]
