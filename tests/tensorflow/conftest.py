@@ -69,7 +69,7 @@ class Guarded:
     def take(self, sizes, commit=True):
         """Take the batch in parts of these sizes; returns the logs."""
         assert sum(sizes) == self.size
-        self.divided.start(self.batch, self.size, self.small, max(sizes))
+        self.divided.start(self.batch, self.size, self.small)
         for start, size in zip(numpy.cumsum([0, *sizes]), sizes, strict=False):
             self.divided.add(self.batch, int(start), size)
         logs = self.divided.finish(self.whole.knows_size(self.batch))

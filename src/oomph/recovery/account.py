@@ -66,7 +66,7 @@ def _rows(summary: Summary, run_dir: str | None) -> Iterator[tuple[str, str]]:
     cost = list(_cost(summary))
     if cost:
         yield "what it cost", ", ".join(cost)
-    if summary.steps:
+    if summary.steps and not summary.gave_up:
         yield "the result", _MEANING.get(summary.exactness, summary.exactness)
     yield "the end", ", ".join([_ended(summary.exit_code), *_facts(summary)])
     if summary.gave_up:

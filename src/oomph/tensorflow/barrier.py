@@ -17,6 +17,8 @@ import tensorflow as tf
 from oomph.tensorflow.written import tensorflow_variable
 
 Gradients = Sequence[Any]
+_STEPS_BACK = 8
+"""Operations between `tf.unique` and a gradient that only carry the indices on."""
 Apply = Callable[..., Any]
 
 
@@ -58,9 +60,12 @@ class Accumulators:
     Dense gradients are added up in one variable per trainable variable: as much device memory as one more set of
     gradients, only from the first out-of-memory error on. Sparse ones (IndexedSlices, of Embedding layers) are kept
     side by side, since Keras' optimizers square and clip the slices as they are, before equal indices are added.
+    Where the step itself adds equal indices up (sparse inputs, `tf.unique`), so is it done with those of all parts.
     """
 
     def __init__(self) -> None:
+        self.unique: set[int] = set()
+        """The gradients, by number, that have each index once."""
         self._sums: list[tf.Variable | None] | None = None
         self._slices: dict[int, list[tf.IndexedSlices]] = {}
 
@@ -106,7 +111,10 @@ class Accumulators:
 
     def sparse(self) -> dict[str, tf.IndexedSlices]:
         """The sparse gradients of all micro-batches, side by side."""
-        return {str(index): _side_by_side(parts) for index, parts in self._slices.items()}
+        return {
+            str(index): _added_up(_side_by_side(parts)) if index in self.unique else _side_by_side(parts)
+            for index, parts in self._slices.items()
+        }
 
     def gradients(self, sparse: dict[str, tf.IndexedSlices]) -> list[Any]:
         """The sums, in the order of the variables, with what `sparse` returned; None where there is no gradient."""
@@ -121,6 +129,26 @@ def _is_dense(gradient: Any) -> bool:
 def _side_by_side(parts: list[tf.IndexedSlices]) -> tf.IndexedSlices:
     values = tf.concat([part.values for part in parts], axis=0)
     return tf.IndexedSlices(values, tf.concat([part.indices for part in parts], axis=0), parts[0].dense_shape)
+
+
+def _added_up(slices: tf.IndexedSlices) -> tf.IndexedSlices:
+    indices, positions = tf.unique(slices.indices)
+    values = tf.math.unsorted_segment_sum(slices.values, positions, tf.size(indices))
+    return tf.IndexedSlices(values, indices, slices.dense_shape)
+
+
+def has_each_index_once(gradient: Any) -> bool:
+    """Whether a traced gradient is sparse, with indices that come out of `tf.unique`."""
+    if not isinstance(gradient, tf.IndexedSlices):
+        return False
+    tensor = gradient.indices
+    for _ in range(_STEPS_BACK):
+        if tensor.op.type in ("Unique", "UniqueV2", "UniqueWithCounts"):
+            return True
+        if tensor.op.type not in ("Identity", "Reshape", "Cast") or not tensor.op.inputs:
+            return False
+        tensor = tensor.op.inputs[0]
+    return False
 
 
 def _zeros_like(variable: Any) -> tf.Variable:

@@ -57,13 +57,16 @@ def general_spec(spec: Any, batch: Any) -> Any:
 
 
 def sample_of(batch: Any, count: int) -> Any:
-    """That many samples, from all over a batch; from its beginning where it holds ragged or sparse tensors."""
+    """That many samples, from all over a batch; its first where it holds sparse tensors, the longest one first."""
     parts = [part for part in tf.nest.flatten(batch) if part is not None]
-    if any(isinstance(part, (tf.RaggedTensor, tf.SparseTensor)) for part in parts):
+    if any(isinstance(part, tf.SparseTensor) for part in parts):
         return part_of(batch, 0, count)
     with tf.device("/CPU:0"):
         rows = tf.linspace(0, int(parts[0].shape[0]) - 1, count)
         rows = tf.cast(tf.round(rows), tf.int64)
+        ragged = next((part for part in parts if isinstance(part, tf.RaggedTensor)), None)
+        if ragged is not None:  # the long ones first, so that parts differ in what they have to be padded to
+            rows = tf.gather(tf.argsort(ragged.row_lengths(), direction="DESCENDING"), rows)
         return tf.nest.map_structure(lambda part: None if part is None else tf.gather(part, rows), batch)
 
 

@@ -95,7 +95,11 @@ def restore_history(history: Any, saved: dict[str, Any]) -> None:
     """Continue a History where it was."""
     if history is not None:
         history.epoch = list(saved["epoch"])
-        history.history = {key: list(series) for key, series in saved["history"].items()}
+        history.history = {key: [_as_it_was(v) for v in series] for key, series in saved["history"].items()}
+
+
+def _as_it_was(value: Any) -> Any:
+    return np.asarray(value) if isinstance(value, list) else value
 
 
 def _restore_arrays(callbacks: list[Any], checkpoint: Checkpoint) -> None:
@@ -115,12 +119,12 @@ def _scalars(callback: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's scalars and one-element tensors as Python's numbers."""
+    """NumPy's scalars and one-element tensors as Python's numbers, larger ones as lists."""
     if isinstance(value, np.generic):
         return value.item()
-    if hasattr(value, "numpy") and getattr(value, "shape", None) == ():
-        return value.numpy().item()
-    return value
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return _plain(value.numpy()) if hasattr(value, "numpy") else value
 
 
 def _is_of_keras(callback: Any) -> bool:

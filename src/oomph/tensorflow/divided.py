@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from oomph.tensorflow import batches
 from oomph.tensorflow.barrier import Accumulators
+from oomph.tensorflow.compiled import compiled
 from oomph.tensorflow.frame import Frame
 from oomph.tensorflow.merged_metrics import MergedMetrics
 from oomph.tensorflow.moving import MovingState
@@ -37,7 +38,6 @@ class DividedStep:
         self._small: SmallState | None = None
         self._divisors: Any = ()
         self._size = 0
-        self._has_divisors: bool | None = None
         self.combine: str | None = None
         """How numbers in the logs add up, where the user has said it."""
         self.compiled = True
@@ -54,23 +54,20 @@ class DividedStep:
         weights = sum(Slot.of(variable).nbytes for variable in self._model.trainable_variables)
         return weights if self._sums.exist else 2 * weights
 
-    def start(self, batch: Any, size: int, small: SmallState, largest: int) -> None:
-        """Begin with a batch of `size` samples, in parts of at most `largest`.
-
-        Args:
-            small: the state that the step writes besides weights.
-        """
+    def start(self, batch: Any, size: int, small: SmallState) -> None:
+        """Begin with a batch of `size` samples. `small` is the state that the step writes besides weights."""
         self.part.trace(batch)
         if self._small is not small:
             self._small = small
             self._moving = MovingState(self._model, small.slots, self._model.metrics_variables)
-        if self.trains and self.part.applied is not None and not self.part.eagerly:
+        if self.trains and self.part.applied is not None:
             self._sums.make(self.part.applied.gradients, self._variables)
+            self._sums.unique = self.part.unique_gradients
         self._sums.clear()
         self._metrics.start()
         self._state.start()
         self._size = size
-        self._divisors = self._divisors_of(batch, largest)
+        self._divisors = self.part.divisors_of(batch)
         self.summed += [0.0] * (len(self.part.losses.terms) - len(self.summed))
 
     def add(self, batch: Any, start: int, part: int) -> None:
@@ -129,24 +126,6 @@ class DividedStep:
         frame = Frame.of(start, part, self._size, self._divisors, self.summed)
         return self.part(batches.part_of(batch, start, start + part), frame, self.compiled)
 
-    def _divisors_of(self, batch: Any, largest: int) -> Any:
-        """What the losses of the whole batch are divided by, where that depends on its data."""
-        if not self.part.eagerly:
-            return self.part.divisors_of(batch)
-        if self._has_divisors is False:
-            return ()
-        assert self._small is not None
-        before = self._small.snapshot()
-        totals: list[float] = []
-        for start in range(0, self._size, largest):  # without a graph, nothing of the step can be left out
-            part = min(largest, self._size - start)
-            frame = Frame.of(start, part, self._size)
-            own = self.part.measure(batches.part_of(batch, start, start + part), frame)
-            totals = [a + b for a, b in zip(totals or [0.0] * len(own), own, strict=True)]
-            self._small.restore(before)
-        self._has_divisors = bool(totals)
-        return totals
-
     def _apply_sums(self, sparse: Any) -> None:
         applied = self.part.applied
         assert applied is not None
@@ -163,7 +142,4 @@ def _identity(gradient: Any) -> Any:
 
 
 def _compiled(function: Any, eagerly: bool, jit_compile: Any = None) -> Any:
-    if eagerly:
-        return function
-    untouched = tf.autograph.experimental.do_not_convert(function)
-    return tf.function(untouched, reduce_retracing=True, jit_compile=jit_compile)
+    return function if eagerly else compiled(function, jit_compile)

@@ -10,6 +10,7 @@ Source: tensorflow/python/ops/stateless_random_ops.py, which calls the operation
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -43,29 +44,39 @@ STATEFUL = frozenset(
 
 
 @contextmanager
-def of_the_whole_batch(frame: Frame, part: Any) -> Iterator[None]:
+def of_the_whole_batch(frame: Frame, part: Any, kinds: list[bool]) -> Iterator[None]:
     """Within the block, draws that go with the batch are the part's rows of the whole batch's.
 
     Args:
         frame: where the part lies.
-        part: the number of samples in the part: a tensor while tracing, a number in eager mode.
+        part: the number of samples in the part.
+        kinds: for each draw of the step, in their order, whether it goes with the batch. A trace fills this in anew;
+            in eager mode, where shapes do not tell, it is what a trace has found.
     """
+    drawn = itertools.count()
+    if not tf.executing_eagerly():
+        kinds.clear()
     with ExitStack() as undo:
         for module, name in _BY_SHAPE:
             original = getattr(module, name, None)
             if original is not None:
-                setattr(module, name, _rows(original, frame, part))
+                setattr(module, name, _rows(original, frame, part, kinds, drawn))
                 undo.callback(setattr, module, name, original)
         yield
 
 
-def _rows(original: Callable[..., Any], frame: Frame, part: Any) -> Callable[..., Any]:
+def _rows(
+    original: Callable[..., Any], frame: Frame, part: Any, kinds: list[bool], drawn: Iterator[int]
+) -> Callable[..., Any]:
     signature = inspect.signature(original)
 
     def draw(*args: Any, **kwargs: Any) -> Any:
         bound = signature.bind(*args, **kwargs)
         shape = bound.arguments["shape"]
-        if not _goes_with_the_batch(shape, part):
+        number = next(drawn)
+        if not tf.executing_eagerly():
+            kinds.append(_goes_with_the_batch(shape))
+        if number >= len(kinds) or not kinds[number]:
             return original(*args, **kwargs)
         shape = tf.cast(tf.convert_to_tensor(shape), tf.int32)
         rows = shape[0] // part  # rows for each sample: a layer may have folded time into the first dimension
@@ -77,11 +88,8 @@ def _rows(original: Callable[..., Any], frame: Frame, part: Any) -> Callable[...
     return draw
 
 
-def _goes_with_the_batch(shape: Any, part: Any) -> bool:
-    """Whether the first dimension is a multiple of the batch: in a graph, those that are not known beforehand."""
-    if tf.executing_eagerly():
-        first = int(tf.convert_to_tensor(shape)[0]) if len(shape) else 0
-        return first > 0 and first % int(part) == 0
+def _goes_with_the_batch(shape: Any) -> bool:
+    """Whether the first dimension is a multiple of the batch: in a trace, those that are not known beforehand."""
     known = tensor_util.constant_value_as_shape(tf.convert_to_tensor(shape))
     return known.rank is not None and known.rank > 0 and known[0] is None
 

@@ -14,6 +14,7 @@ from oomph.tensorflow.fits import Fits
 from oomph.tensorflow.guarded import GuardedStep
 from oomph.tensorflow.identity import FitIdentity
 from oomph.tensorflow.memory import DeviceMemory
+from oomph.tensorflow.part import essence
 from oomph.tensorflow.probe import Finding
 from oomph.tensorflow.step import Failure, Recovery, Step
 
@@ -151,10 +152,11 @@ class Fit:
             seconds=round(failure.seconds, 3),
         )
         if failure.phase == "compute":
-            self.fits.say(
-                f"out of memory at batch {failure.micro_batch} (epoch {self.epoch + 1}, step {self.step + 1}); "
-                "nothing was applied, trying the same batch as micro-batches"
-            )
+            size = "" if failure.micro_batch is None else f" at batch {failure.micro_batch}"
+            after = "nothing was applied"
+            if failure.micro_batch is not None and failure.micro_batch > 1:
+                after += ", trying the same batch as micro-batches"
+            self.fits.say(f"out of memory{size} (epoch {self.epoch + 1}, step {self.step + 1}); {after}")
 
     def recovered(self, recovery: Recovery) -> None:
         """A step was completed in micro-batches."""
@@ -187,6 +189,7 @@ class Fit:
         """The guard can not be built for this model: the fit goes on as plain Keras."""
         self.promise = exactness.Promise(exactness.RESTART_ONLY, f"the guard failed ({type(error).__name__})")
         self.note_here("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])
+        self.fits.say_once(f"fit at {self.identity.site} goes on as plain Keras: {essence(error)}")
 
     # -- what it tells --------------------------------------------------------------------------------------------
 

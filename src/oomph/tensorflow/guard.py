@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
+from weakref import WeakKeyDictionary
 
 from oomph.recovery import session
 from oomph.tensorflow.exactness import TO_BE_PROBED, Promise
@@ -69,7 +71,9 @@ class _GuardedLoop:
         unknown = [name for name in self._batched if name not in names]
         if unknown:
             raise TypeError(f"{self.name} has no argument {unknown[0]}")
+        self._all = batched is None
         self._steps: dict[Any, GuardedStep] = {}
+        self._bound: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         bound = self._signature.bind(*args, **kwargs)
@@ -90,7 +94,21 @@ class _GuardedLoop:
 
     def run(self, rest: dict[str, Any], batch: dict[str, Any]) -> Any:
         """The user's step in Python."""
-        return self.python(**rest, **batch)
+        return self.call(self.python, {**rest, **batch})
+
+    def call(self, function: Callable[..., Any], values: dict[str, Any]) -> Any:
+        """Call a function that has the signature of the step."""
+        bound = inspect.BoundArguments(self._signature, OrderedDict((n, values[n]) for n in self._signature.parameters))
+        return function(*bound.args, **bound.kwargs)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """The step as a method: guarded for each object by itself."""
+        if instance is None:
+            return self
+        if instance not in self._bound:
+            batched = None if self._all else self._batched
+            self._bound[instance] = guard(self.original.__get__(instance, owner), batched=batched, combine=self.combine)
+        return self._bound[instance]
 
     @property
     def name(self) -> str:
@@ -103,7 +121,7 @@ def _step_of(loop: _GuardedLoop, batch: dict[str, Any], rest: dict[str, Any]) ->
         return loop.run(rest, data)
 
     def plain(iterator: Any) -> Any:
-        return loop.original(**rest, **next(iterator))
+        return loop.call(loop.original, {**rest, **next(iterator)})
 
     watch = LoopWatch(loop.name)
     jit_compile = bool(getattr(loop.original, "_jit_compile", False))
@@ -111,9 +129,12 @@ def _step_of(loop: _GuardedLoop, batch: dict[str, Any], rest: dict[str, Any]) ->
     promise = Promise(TO_BE_PROBED, f"custom step {loop.name}")
     joined = session.current()
     inexact = None if joined is None else joined.handover.inexact
-    return GuardedStep(
+    guarded = GuardedStep(
         model, train_step, plain, lambda: watch, promise, inexact, combine=loop.combine, can_go_back=False
     )  # fmt: skip
+    if joined is not None and joined.handover.micro_batch is not None:
+        guarded.begin_with(joined.handover.micro_batch)
+    return guarded
 
 
 class LoopWatch:

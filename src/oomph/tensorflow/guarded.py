@@ -20,7 +20,7 @@ import tensorflow as tf
 from oomph.tensorflow import batches, verdict
 from oomph.tensorflow.divided import DividedStep
 from oomph.tensorflow.errors import handled
-from oomph.tensorflow.exactness import Promise
+from oomph.tensorflow.exactness import EXACT, TO_BE_PROBED, Promise
 from oomph.tensorflow.memory import DeviceMemory
 from oomph.tensorflow.part import PartStep
 from oomph.tensorflow.search import SizeSearch
@@ -67,6 +67,7 @@ class GuardedStep:
         self._divided.combine = combine
         self._promise, self._inexact = promise, inexact
         self._verdict: Promise | None = None
+        self._divided_steps, self._next_probe = 0, 4
         self._step = step
         self._broken = False
         self._began_divided: bool | None = None
@@ -183,7 +184,7 @@ class GuardedStep:
         return self._on_batch(batch, size, started, watch)
 
     def _on_batch(self, batch: Any, size: int, started: float, watch: StepWatch) -> Any:
-        if not self._is_whole and self._may_divide(batch, size, watch):
+        if size and not self._is_whole and self._may_divide(batch, size, watch):
             return self._run_divided(batch, size, started, watch)
         outcome = self._whole.run_held(batch)
         return self._recovered(outcome, started, watch) if isinstance(outcome, Failed) else outcome
@@ -199,12 +200,23 @@ class GuardedStep:
 
     def _judged(self, batch: Any, size: int, watch: StepWatch) -> Promise:
         """What micro-batches of this model are worth: found once, by a probe, before the first batch is divided."""
-        if self._verdict is None:
+        if self._verdict is None or self._is_time_to_probe_again():
             small = self._whole.state_of(batch)
             found = verdict.find(self._model, self._divided, self._step, batch, size, small)
-            self._verdict = verdict.judge(self._promise, found, self._inexact)
-            watch.probed(self._verdict, found)
+            before, self._verdict = self._verdict, verdict.judge(self._promise, found, self._inexact)
+            if self._verdict != before:
+                watch.probed(self._verdict, found)
         return self._verdict
+
+    def _is_time_to_probe_again(self) -> bool:
+        """After 4, 16, 64 ... divided steps, of a step that only a probe knows: rare samples couple rarely."""
+        if self._promise.kind != TO_BE_PROBED or self._verdict is None or self._verdict.kind != EXACT:
+            return False
+        self._divided_steps += 1
+        if self._divided_steps < self._next_probe:
+            return False
+        self._next_probe *= 4
+        return True
 
     # -- after a failure ------------------------------------------------------------------------------------------
 
@@ -300,7 +312,7 @@ class GuardedStep:
     def _computed(self, batch: Any, size: int, state: SmallState) -> tuple[Any, int]:
         """All of the step but its commit."""
         done, part = 0, min(self._search.next_size(size) or 1, size)
-        outcome = attempt(lambda: self._divided.start(batch, size, state, part))
+        outcome = attempt(lambda: self._divided.start(batch, size, state))
         while not isinstance(outcome, Failed) and done < size:
             part = min(self._search.next_size(size) or 1, size - done)
             outcome = self._search.run(part, partial(self._divided.add, batch, done, part))

@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from oomph.tensorflow.compiled import compiled
 from oomph.tensorflow.part import PartOutputs, PartStep
 
 
@@ -24,7 +25,7 @@ class MergedMetrics:
         self._sizes: list[int] = []
         self.summed: dict[str, list[bool]] = {}
         """For the fields "values" and "logs", which numbers are sums over samples; found by the probe."""
-        self._compiled = tf.function(self._update, reduce_retracing=True)
+        self._compiled = compiled(self._update)
 
     def start(self) -> None:
         """Forget the parts of an earlier, unfinished step."""
@@ -48,14 +49,23 @@ class MergedMetrics:
         """
         parts, sizes = self._outputs, self._sizes
         total = float(sum(sizes))
-        values = [_merged_loss(*pair, sizes) for pair in self._with_kind(parts, "values")]
+        values = [
+            _merged_values(column, is_sum, sizes, batched)
+            for (column, is_sum), batched in zip(
+                self._with_kind(parts, "values"), self._part.batched_values, strict=True
+            )
+        ]
         weights = [None if column[0] is None else tf.add_n(list(column)) for column in _columns(parts, "weights")]
         if size_is_known:
             weights = [self._weight(*pair, total) for pair in zip(self._part.metrics.means, weights, strict=True)]
         nests = [part.arguments for part in parts]
-        arguments = tf.nest.map_structure(lambda *column: _merged(column, sizes), *nests)
+        arguments = tf.nest.map_structure(
+            lambda batched, *column: _merged(column, sizes, batched), self._part.batched_arguments, *nests
+        )
+        batched = self._part.batched_logs
         logs = [
-            _summed(column) if is_sum else _merged(column, sizes) for column, is_sum in self._with_kind(parts, "logs")
+            _summed(column) if is_sum else _merged(column, sizes, goes_with_batch)
+            for (column, is_sum), goes_with_batch in zip(self._with_kind(parts, "logs"), batched, strict=True)
         ]
         update = self._update if self._part.eagerly else self._compiled
         leaves = update(values, weights, arguments, logs)
@@ -89,20 +99,21 @@ def _columns(parts: Sequence[PartOutputs], field: str) -> list[tuple[Any, ...]]:
     return list(zip(*(getattr(part, field) for part in parts), strict=True))
 
 
-def _merged_loss(column: Sequence[Any], is_sum: bool, sizes: Sequence[int]) -> Any:
-    """A number that counts by the share of its part; the losses of single samples, side by side."""
-    if column[0].shape.rank == 0:
+def _merged_values(column: Sequence[Any], is_sum: bool, sizes: Sequence[int], batched: bool) -> Any:
+    """Numbers that count by the share of their part; the losses of single samples, side by side."""
+    if not batched:
         return _summed(column) if is_sum else _mean(column, sizes)
     total = sum(sizes)
-    return tf.concat([tf.cast(size / total, part.dtype) * part for part, size in zip(column, sizes, strict=True)], 0)
+    pairs = zip(column, sizes, strict=True)
+    return tf.concat([tf.constant(size / total, part.dtype) * part for part, size in pairs], 0)
 
 
-def _merged(column: Sequence[Any], sizes: Sequence[int]) -> Any:
-    """What the step has computed from each part, as it would be for the batch."""
+def _merged(column: Sequence[Any], sizes: Sequence[int], batched: bool) -> Any:
+    """What the step has computed from each part, as it would be for the batch; `batched`: an entry for each sample."""
     first = column[0]
     if len(column) == 1 or not isinstance(first, (tf.Tensor, tf.RaggedTensor)):
         return column[-1]
-    if first.shape.rank and all(part.shape[0] == size for part, size in zip(column, sizes, strict=True)):
+    if batched:
         return tf.concat(column, axis=0)
     return _mean(column, sizes) if first.dtype.is_floating else column[-1]
 

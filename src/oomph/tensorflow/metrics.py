@@ -65,7 +65,8 @@ class PartMetrics:
 
     def _update_of_mean(self, original: Any) -> Any:
         def update_state(metric: Any, values: Any, sample_weight: Any = None) -> Any:
-            is_number = tf.TensorShape(getattr(values, "shape", ())).rank == 0
+            shape = tf.convert_to_tensor(values).shape
+            is_number = shape.rank == 0 or (not tf.executing_eagerly() and shape.rank and shape[0] is not None)
             of_the_loss = metric is getattr(self._model, "_loss_tracker", None)
             if not is_number and not of_the_loss:
                 return original(metric, values, sample_weight=sample_weight)

@@ -11,6 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from oomph.tensorflow.compiled import compiled
 from oomph.tensorflow.written import Slot, SmallState, tensorflow_variable
 
 
@@ -28,7 +29,7 @@ class MovingState:
         self.slots = [slot for slot in slots if id(slot.handle) not in adding]
         self._state = SmallState(self.slots)
         self._pairs = _mean_and_variance(model, self.slots)
-        self._merge = tf.function(self._merged, reduce_retracing=True)
+        self._merge = compiled(self._merged)
         self._before: list[Any] = []
         self._after: list[list[Any]] = []
         self._shares: list[float] = []

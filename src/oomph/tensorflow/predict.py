@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from oomph.tensorflow import batches
@@ -43,13 +44,14 @@ class GuardedPredict:
         sizes = [batches.size_of(batch) for batch in data]
         self._report(outcome, sizes[0], sizes[0], started)
         if None in sizes or self._judged(data[0]).refused:
+            self._search.undivided()
             raise outcome.error
         return _joined([self._in_parts(batch, outcome, started) for batch in data])
 
     def _in_parts(self, batch: Any, failed: Failed | None, started: float) -> Any:
         """The outputs of one batch, taken in parts that fit; what has been computed stays when a part fails."""
         size = batches.size_of(batch)
-        if size is None:
+        if not size:
             return self._plain([batch])
         search, done, outputs, ooms = self._search, 0, [], 1 if failed else 0
         while done < size:
@@ -79,7 +81,7 @@ class GuardedPredict:
     def _judged(self, batch: Any) -> Promise:
         """Whether the outputs of samples depend on their neighbours: found once, with a few samples."""
         if self._verdict is None:
-            found = attempt(lambda: self._probed(batch))
+            found = self._probed_or_why_not(batch)
             finding = Finding(0, conclusive=False) if isinstance(found, Failed) else found
             coupled = bool(finding.obstacle) or not finding.equal
             kind = REFUSED if coupled and self._inexact != "allow" else EXACT
@@ -87,6 +89,13 @@ class GuardedPredict:
             self._verdict = Promise(kind, reason)
             self._watch.probed(self._verdict, finding)
         return self._verdict
+
+    def _probed_or_why_not(self, batch: Any) -> Any:
+        try:
+            return attempt(lambda: self._probed(batch))
+        except Exception as error:  # of the model, on fewer samples than it is used to
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            return Finding(0, obstacle=f"predict fails on part of a batch ({lines[0][:160]})")
 
     def _probed(self, batch: Any) -> Finding:
         samples = min(_SAMPLES, batches.size_of(batch) or 0)
@@ -97,14 +106,16 @@ class GuardedPredict:
         whole, *parts = [tf.nest.flatten(self._plain([batches.part_of(few, *cut)])) for cut in cuts]
         worst, tolerance = 0.0, 1e-9
         for one, *others in zip(whole, *parts, strict=True):
-            rows = [getattr(leaf, "shape", [None])[0] for leaf in others]
+            rows = [leaf.shape[0] if leaf.shape.rank else None for leaf in others]
             if rows != [stop - start for start, stop in cuts[1:]]:
                 return Finding(samples, obstacle="its outputs are not one for each sample")
             if one.dtype.is_floating:
                 tolerance = max(tolerance, _ROUNDING.get(one.dtype.name, 0.1))
-                joined = tf.cast(tf.concat(others, 0), tf.float64)
-                one = tf.cast(one, tf.float64)
-                worst = max(worst, float(tf.norm(one - joined) / (tf.norm(one) + 1e-30)))
+                joined = tf.cast(tf.concat(others, 0), tf.float64).numpy()
+                one = tf.cast(one, tf.float64).numpy()
+                if not np.array_equal(one, joined, equal_nan=True):
+                    difference = float(np.linalg.norm(one - joined) / (np.linalg.norm(one) + 1e-30))
+                    worst = max(worst, difference if np.isfinite(difference) else float("inf"))
         return Finding(samples, worst, tolerance=tolerance)
 
 

@@ -17,8 +17,9 @@ from oomph.tensorflow import batches
 from oomph.tensorflow.divided import DividedStep
 from oomph.tensorflow.written import SmallState
 
-SAMPLES = 16
-_TOLERANCES = {"float64": 1e-9, "float32": 1e-3, "bfloat16": 0.1, "float16": 0.05}
+SAMPLES = 64
+_MOST = 512
+_TOLERANCES = {"float64": 1e-10, "float32": 1e-4, "bfloat16": 0.1, "float16": 0.05}
 """Relative difference that is still rounding, by the coarsest type that the model computes in."""
 
 
@@ -33,6 +34,8 @@ class Finding:
     worst: str = ""
     """The variable whose state differs most."""
     tolerance: float = 0.0
+    returned: float = 0.0
+    """The largest relative difference of a number that the step returns, taken as a mean or as a sum over samples."""
     conclusive: bool = True
     """False when the gradients are zero or not finite: then equality says nothing."""
     obstacle: str = ""
@@ -51,7 +54,7 @@ class Finding:
     @property
     def equal(self) -> bool:
         """Whether the parts stand for the whole, within rounding."""
-        return max(self.gradients, self.state) <= self.tolerance
+        return self.gradients <= self.tolerance and self.state <= self.tolerance
 
 
 class Probe:
@@ -64,15 +67,19 @@ class Probe:
 
     def __init__(self, divided: DividedStep, policy: str) -> None:
         self._divided = divided
-        self._tolerance = next((t for name, t in reversed(_TOLERANCES.items()) if name in policy), 1e-3)
+        self._returned = 0.0
+        self._settled = True
+        """Whether every term of the loss could be told a mean or a sum."""
+        self._tolerance = _TOLERANCES.get(policy, _TOLERANCES["float32"])
 
-    def run(self, batch: Any, size: int, small: SmallState, names: dict[int, str]) -> Finding:
+    def run(self, batch: Any, size: int, small: SmallState, names: dict[int, str], most: int = SAMPLES) -> Finding:
         """Probe with samples of this batch; raises what the step raises, with the state set back.
 
         Args:
             names: by the identity of a state variable's handle, what to call it.
+            most: how many samples to take.
         """
-        samples = min(SAMPLES, size)
+        samples = min(max(most, min(size // 32, _MOST)) if most == SAMPLES else most, size)
         if samples < 2:
             return Finding(0, conclusive=False)
         few = batches.sample_of(batch, samples)
@@ -86,19 +93,20 @@ class Probe:
             small.restore(before)
         state, worst = self._state_difference(whole[1], parts[1], before, small, names)
         norm = _norm(whole[0])
-        conclusive = bool(0 < norm < np.inf) or not self._divided.trains
-        return Finding(samples, _difference(whole[0], parts[0]), state, worst, self._tolerance, conclusive)
+        conclusive = self._settled and (bool(0 < norm < np.inf) or not self._divided.trains)
+        difference = _difference(whole[0], parts[0])
+        return Finding(samples, difference, state, worst, self._tolerance, self._returned, conclusive)
 
     def _taken(self, few: Any, size: int, parts: list[int], small: SmallState, before: Any) -> tuple[Any, Any]:
         """Gradients and state after the samples in parts of these sizes."""
         small.restore(before)
         divided, start = self._divided, 0
-        divided.start(few, size, small, max(parts))
+        divided.start(few, size, small)
         for part in parts:
             divided.add(few, start, part)
             start += part
         divided.finish(size_is_known=False)
-        gradients = [_array(g) for g in divided.gradients() if g is not None]
+        gradients = [_array(part) for g in divided.gradients() if g is not None for part in _in_order(g)]
         return gradients, [_array(value) for value in small.snapshot()]
 
     def _settle(self, few: Any, size: int, first: int, small: SmallState, before: Any) -> None:
@@ -107,15 +115,19 @@ class Probe:
         The terms of the loss come first: what they are decides on the numbers that are computed from them.
         """
         cuts = ((0, size), (0, first), (first, size - first))
-        self._divided.start(few, size, small, size)
+        self._divided.start(few, size, small)
         self._divided.settle([False] * len(self._divided.summed), [], [])
         outputs = [self._outputs(few, cut, small, before) for cut in cuts]
         terms = _are_sums([o.terms for o in outputs], first / size)
         if any(terms):
-            self._divided.settle(terms, [], [])
+            self._divided.settle([bool(is_sum) for is_sum in terms], [], [])
             outputs = [self._outputs(few, cut, small, before) for cut in cuts]
         values, logs = (_are_sums([getattr(o, field) for o in outputs], first / size) for field in ("values", "logs"))
-        self._divided.settle(terms, values, logs)
+        self._divided.settle(*([bool(is_sum) for is_sum in kinds] for kinds in (terms, values, logs)))
+        self._settled = None not in terms
+        own = [log for log, source in zip(range(len(logs)), self._divided.part.sources, strict=True) if source is None]
+        numbers = [[o.logs[log] for log in own] for o in outputs]
+        self._returned = _neither_mean_nor_sum(numbers, first / size)
 
     def _outputs(self, few: Any, cut: tuple[int, int], small: SmallState, before: Any) -> Any:
         small.restore(before)
@@ -127,29 +139,64 @@ class Probe:
         worst, name = 0.0, ""
         for slot, one, other, old in zip(small.slots, whole, parts, before, strict=True):
             moved = _norm([one - _array(old)]) or 1.0
-            difference = _norm([one - other]) / max(moved, 1e-3 * _norm([one]))
+            difference = _finite(_norm([one - other]) / max(moved, 1e-3 * _norm([one])))
+            if np.array_equal(one, other, equal_nan=True):
+                continue
             if difference > worst:
                 worst, name = difference, names.get(id(slot.handle), "a variable of its own")
         return worst, name
 
 
-def _are_sums(numbers: list[list[Any]], share: float) -> list[bool]:
-    """For each number, given for the whole and for two parts: whether the parts add up to it rather than average."""
-    found = []
+def _are_sums(numbers: list[list[Any]], share: float) -> list[bool | None]:
+    """For each number, given for the whole and for two parts: whether the parts add up to it rather than average.
+
+    None where all three are zero, and nothing can be told.
+    """
+    found: list[bool | None] = []
     for whole, one, other in zip(*numbers, strict=True):
-        if tf.TensorShape(getattr(whole, "shape", ())).rank != 0 or not getattr(whole, "dtype", tf.bool).is_floating:
+        if not _is_number(whole):
             found.append(False)
             continue
         w, a, b = float(whole), float(one), float(other)
-        found.append(abs(a + b - w) < abs(share * a + (1 - share) * b - w))
+        found.append(None if a == b == w == 0 else abs(a + b - w) < abs(share * a + (1 - share) * b - w))
     return found
+
+
+def _neither_mean_nor_sum(numbers: list[list[Any]], share: float) -> float:
+    """How far the number that fits worst is from the mean or the sum of what the parts give for it, relatively."""
+    worst = 0.0
+    for whole, one, other in zip(*numbers, strict=True):
+        if _is_number(whole):
+            w, a, b = float(whole), float(one), float(other)
+            off = min(abs(a + b - w), abs(share * a + (1 - share) * b - w))
+            worst = max(worst, _finite(off / max(abs(w), abs(a), abs(b), 1e-30)) if off else 0.0)
+    return worst
+
+
+def _is_number(value: Any) -> bool:
+    rank = tf.TensorShape(getattr(value, "shape", ())).rank
+    return rank == 0 and bool(getattr(getattr(value, "dtype", None), "is_floating", False))
+
+
+def _in_order(gradient: Any) -> list[Any]:
+    """A gradient in a form that can be compared: of a sparse one its indices, sorted, and what they belong to."""
+    if not isinstance(gradient, tf.IndexedSlices):
+        return [gradient]
+    return [tf.sort(gradient.indices), tf.convert_to_tensor(gradient)]
 
 
 def _difference(whole: list[Any], parts: list[Any]) -> float:
     """The largest relative difference of any gradient; very small gradients are measured against all of them."""
     floor = 1e-3 * _norm(whole) or 1.0
-    ratios = [_norm([a - b]) / max(_norm([a]), floor) for a, b in zip(whole, parts, strict=True)]
+    if [a.shape for a in whole] != [b.shape for b in parts]:
+        return float("inf")  # sparse gradients of another number of slices
+    ratios = [_finite(_norm([a - b]) / max(_norm([a]), floor)) for a, b in zip(whole, parts, strict=True)]
     return max(ratios, default=0.0)
+
+
+def _finite(difference: float) -> float:
+    """What is not a number is no small difference."""
+    return difference if np.isfinite(difference) else float("inf")
 
 
 def _norm(arrays: list[Any]) -> float:
@@ -157,8 +204,6 @@ def _norm(arrays: list[Any]) -> float:
 
 
 def _array(value: Any) -> Any:
-    if isinstance(value, tf.IndexedSlices):
-        value = tf.convert_to_tensor(value)
     array = (
         tf.cast(value, tf.float64) if value.dtype.is_floating or value.dtype.is_integer else tf.zeros([], tf.float64)
     )

@@ -68,6 +68,10 @@ class Step(Protocol):
         """Trace for this kind of input, so that every variable exists; nothing is taken from the iterator."""
         ...
 
+    def begin_with(self, micro_batch: int) -> None:
+        """Take micro-batches of that size from the start, where that can be done."""
+        ...
+
     def extra_state(self) -> list[Slot]:
         """Variables that the step writes and that neither the model nor its optimizer lists."""
         ...
@@ -103,6 +107,9 @@ class PlainStep:
         """Build what Keras would build at its first step, as far as it can be built without taking data."""
         spec = without_optionals(getattr(iterator, "element_spec", None))
         self._model._symbolic_build(data_batch=spec)
+
+    def begin_with(self, micro_batch: int) -> None:
+        pass
 
     def extra_state(self) -> list[Slot]:
         return []

@@ -11,12 +11,14 @@ from oomph.errors import UnsupportedError
 from oomph.tensorflow.barrier import replaced
 from oomph.tensorflow.divided import DividedStep
 from oomph.tensorflow.exactness import APPROXIMATE, BATCH_NORMALIZATION, EXACT, REFUSED, TO_BE_PROBED, Promise
-from oomph.tensorflow.part import PartStep
-from oomph.tensorflow.probe import Finding, Probe
+from oomph.tensorflow.part import PartStep, essence
+from oomph.tensorflow.probe import SAMPLES, Finding, Probe
 from oomph.tensorflow.whole import Failed, attempt
 from oomph.tensorflow.written import SmallState, tensorflow_variable
 
 METRIC = "metric "
+_FEWER_SAMPLES = 2
+"""For a second try, where there was no memory for the usual number."""
 _HIDDEN_DRAWS = "random numbers that TensorFlow can not draw again"
 
 
@@ -62,14 +64,16 @@ def judge(promise: Promise, finding: Finding, inexact: str | None) -> Promise:
         return _inexact(_HIDDEN_DRAWS, usual=True, inexact=inexact)
     if not finding.conclusive and promise.kind == TO_BE_PROBED:
         return _inexact(f"{promise.reason}, and a probe could not tell", usual=False, inexact=inexact)
-    if finding.gradients > finding.tolerance:
+    if not finding.gradients <= finding.tolerance:
         reason = (
             f"the update depends on which samples are together (probe: relative difference {finding.gradients:.1g})"
         )
         return _inexact(reason, usual=False, inexact=inexact)
-    if finding.state > finding.tolerance:
+    if not finding.state <= finding.tolerance:
         reason = f"{finding.worst} depends on which samples are together"
         return _inexact(reason, usual=finding.worst.startswith(METRIC), inexact=inexact)
+    if not finding.returned <= max(finding.tolerance, 1e-6):
+        return _inexact("a number that the step returns is no mean over samples", usual=True, inexact=inexact)
     if finding.normalises:
         return _inexact(BATCH_NORMALIZATION, usual=True, inexact=inexact)
     return Promise(EXACT)
@@ -93,24 +97,27 @@ def _probed(model: Any, divided: DividedStep, batch: Any, size: int, small: Smal
         return Finding(0, conclusive=False, hidden_draws=True)
     divided.compiled = False
     try:
-        found = attempt(lambda: _probed_both_ways(model, divided, batch, size, small))
+        found = attempt(lambda: _probed_both_ways(model, divided, batch, size, small, SAMPLES))
+        if isinstance(found, Failed):
+            found = attempt(lambda: _probed_both_ways(model, divided, batch, size, small, _FEWER_SAMPLES))
     except Exception as error:  # of the user's step, on fewer samples than it is used to
-        lines = str(error).strip().splitlines() or [""]
-        return Finding(0, conclusive=False, failure=lines[0][:160])
+        return Finding(0, conclusive=False, failure=essence(error))
     finally:
         divided.compiled = True
     return Finding(0, conclusive=False) if isinstance(found, Failed) else found
 
 
-def _probed_both_ways(model: Any, divided: DividedStep, batch: Any, size: int, small: SmallState) -> Finding:
+def _probed_both_ways(
+    model: Any, divided: DividedStep, batch: Any, size: int, small: SmallState, samples: int
+) -> Finding:
     """Probe the step as one that trains on a mean over samples, and if that fails as one that trains on a sum."""
     probe = Probe(divided, _coarsest_type(model))
-    found = probe.run(batch, size, small, _names(model))
+    found = probe.run(batch, size, small, _names(model), samples)
     if found.gradients <= found.tolerance or not found.conclusive:
         return found
     divided.part.take_for(summed=True)
     divided.part.trace(batch)
-    summed = probe.run(batch, size, small, _names(model))
+    summed = probe.run(batch, size, small, _names(model), samples)
     if summed.gradients <= summed.tolerance:
         return summed
     divided.part.take_for(summed=False)

@@ -64,6 +64,8 @@ class WholeStep:
         """Counts complete steps, where one execution takes several."""
         self._committed = 0
         self._per_step: int | None = None
+        self._steps = 1
+        """Steps in the execution that is complete."""
         self._forms: dict[str, _Form] = {}
         self._states: dict[str, SmallState] = {}
         self._proven: set[str] = set()
@@ -79,12 +81,13 @@ class WholeStep:
             self._forms[key] = self._form_of(iterator)
 
     def count_commits(self) -> None:
-        """A step is complete: what has been committed until now is no sign of a failure later."""
+        """An execution is complete: what has been committed until now is no sign of a failure later."""
         if self._per_step is None or len(optimizers_of(self._model)) > 1 or self._model.steps_per_execution > 1:
             now = int(self.commits.numpy())
-            self._per_step, self._committed = now - self._committed, now
+            self._per_step, self._committed = (now - self._committed) // max(1, self._steps), now
         else:
             self._committed += self._per_step
+        self._steps = 1
 
     def run(self, iterator: Any) -> Any:
         """Take one batch and train on it; returns Keras' logs, or Failed. Raises at the end of the data."""
@@ -100,6 +103,8 @@ class WholeStep:
             outcome = self._taken_back(form, outcome)
         elif not form.proven:
             form.proven, form.hold, form.run = True, *form.without_pins()
+        if self._model.steps_per_execution > 1 and not isinstance(outcome, Failed):
+            self._steps = int(self.completed.numpy()) - form.completed
         return _unpacked(outcome)
 
     def run_held(self, batch: Any, pinned: bool = True) -> Any:
@@ -284,7 +289,8 @@ def _several(held_step: Callable[[Any], Any], iterator: Any, execution: _Executi
             execution.completed.assign_add(1, read_value=False)
         packed = tf.experimental.Optional.from_value(logs)
         last._element_spec = packed.element_spec
-        more = tf.cond(step + 1 < execution.steps, iterator.get_next_as_optional, lambda: batch)
+        with tf.control_dependencies(tf.nest.flatten(logs)):  # a step that fails has not taken the next batch
+            more = tf.cond(step + 1 < execution.steps, iterator.get_next_as_optional, lambda: batch)
         return step + 1, packed, more
 
     first = iterator.get_next_as_optional()

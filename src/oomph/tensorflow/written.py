@@ -10,6 +10,8 @@ import tensorflow as tf
 from tensorflow.python.framework import auto_control_deps_utils
 from tensorflow.python.ops import gen_resource_variable_ops as resource_ops
 
+from oomph.tensorflow.compiled import compiled
+
 
 def tensorflow_variable(variable: Any) -> Any:
     """The `tf.Variable` behind a Keras variable, or the variable itself."""
@@ -87,7 +89,7 @@ class SmallState:
 
     def __init__(self, slots: list[Slot]) -> None:
         self.slots = slots
-        self._read = tf.function(lambda: [slot.read() for slot in slots])
+        self._read = compiled(lambda: [slot.read() for slot in slots])
 
     def snapshot(self) -> list[tf.Tensor]:
         """The present values. A later write of a variable leaves them alone (TensorFlow copies on write)."""
