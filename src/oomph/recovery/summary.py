@@ -162,6 +162,8 @@ def _exactness(by: Mapping[str, list[Event]], attempts: set[int]) -> str:
     guards |= {
         (event.attempt, event.data.get("fit")): event.data.get("kind") for event in probed if "fit" in event.data
     }
+    if _contradicted(probed):
+        labels.add("approximate")
     elsewhere = {event.data.get("during"): event.data.get("kind") for event in probed if "during" in event.data}
     for event in by.get("recovered", []):
         if "during" in event.data:
@@ -176,6 +178,18 @@ def _exactness(by: Mapping[str, list[Event]], attempts: set[int]) -> str:
     if lost is not None and any(attempt > lost for attempt in trained - resumed):
         labels.add("started over")
     return max((label for label in labels if label in _EXACTNESS), key=_EXACTNESS.index, default="exact")
+
+
+def _contradicted(probed: Sequence[Event]) -> bool:
+    """Whether a later probe found a coupling that the first one of the same fit, or loop, had not."""
+    exact: set[Any] = set()
+    for event in probed:
+        step = (event.attempt, event.data.get("fit"), event.data.get("during"))
+        if event.data.get("kind") == "exact":
+            exact.add(step)
+        elif step in exact:
+            return True
+    return False
 
 
 def _checkpoints(events: Sequence[Event], seconds: float) -> Checkpoints:

@@ -67,7 +67,7 @@ class GuardedStep:
         self._divided.combine = combine
         self._promise, self._inexact = promise, inexact
         self._verdict: Promise | None = None
-        self._divided_steps, self._next_probe = 0, 4
+        self._divided_steps, self._next_probe = 0, 2
         self._step = step
         self._broken = False
         self._began_divided: bool | None = None
@@ -204,18 +204,21 @@ class GuardedStep:
             small = self._whole.state_of(batch)
             found = verdict.find(self._model, self._divided, self._step, batch, size, small)
             before, self._verdict = self._verdict, verdict.judge(self._promise, found, self._inexact)
+            if before is not None and self._verdict.kind != EXACT:
+                reason = f"{self._verdict.reason}; found after {self._divided_steps} divided steps"
+                self._verdict = replace(self._verdict, reason=reason)
             if self._verdict != before:
                 watch.probed(self._verdict, found)
         return self._verdict
 
     def _is_time_to_probe_again(self) -> bool:
-        """After 4, 16, 64 ... divided steps, of a step that only a probe knows: rare samples couple rarely."""
+        """After 2, 5, 11, 23 ... divided steps, of a step that only a probe knows: rare samples couple rarely."""
         if self._promise.kind != TO_BE_PROBED or self._verdict is None or self._verdict.kind != EXACT:
             return False
         self._divided_steps += 1
         if self._divided_steps < self._next_probe:
             return False
-        self._next_probe *= 4
+        self._next_probe = 2 * self._next_probe + 1
         return True
 
     # -- after a failure ------------------------------------------------------------------------------------------
