@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
+OLDER := .venv-compat
+COMPATIBLE := tests/end_to_end/test_same.py tests/end_to_end/test_micro_batches.py
 
 export PIP_NO_CACHE_DIR := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -11,7 +13,7 @@ export PIP_NO_INPUT := 1
 export KERAS_HOME := $(CURDIR)/$(VENV)/keras
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check rig gpu-lane overhead exactness docs install clean
+.PHONY: help demo test test-all compat check rig gpu-lane overhead exactness docs install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -34,6 +36,12 @@ check: $(READY) ## style, types and the directions between the packages
 rig: ## build the fake NVIDIA driver and libraries of tests/rig (needs gcc)
 	sh tests/rig/build.sh tests/rig/built
 
+compat: ## the exact step with TensorFlow 2.17 and Keras 3.5, in an environment of its own (Python 3.10 to 3.12)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info >= (3, 13))' || { echo "TensorFlow 2.17 does not exist for this Python: skipped"; exit 0; } && \
+	{ test -x $(OLDER)/bin/python || $(PYTHON) -m venv $(OLDER); } && \
+	$(OLDER)/bin/python -m pip install --quiet --editable . 'tensorflow==2.17.*' 'keras==3.5.*' pytest pytest-timeout hypothesis && \
+	$(OLDER)/bin/python -m pytest -m "not slow and not gpu and not rig" $(COMPATIBLE)
+
 gpu-lane: $(READY) ## the checks that need an NVIDIA GPU
 	$(BIN)/python benchmarks/gpu_lane.py
 
@@ -49,7 +57,7 @@ docs: $(READY) ## write docs/reference/faults anew from the fault pages
 install: $(READY) ## install oomph and what the other targets need in .venv
 
 clean: ## remove everything that make, the tests and the tools have written
-	rm -rf $(VENV) build dist tests/rig/built .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(OLDER) build dist tests/rig/built .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
 
 # Written last, and newer than pyproject.toml only when the installation has succeeded.

@@ -98,12 +98,12 @@ def test_a_size_that_the_user_gave_is_used_without_any_error(compiled):
 
 
 def test_a_script_that_catches_the_error_itself_still_can(work, memory):
-    """A model that can only be restarted: nothing is repaired, the script sees what it always saw."""
+    """A loss that looks at the whole batch: nothing is repaired, the script sees what it always saw."""
     work.script("catches.py")
     ours = work.oomph("catches.py", env=memory(60))
     assert (ours.returncode, ours.stdout) == (0, "caught ResourceExhaustedError at 8192\ntrained at 256\n")
-    assert [event.data["guard"] for event in ours.events("fit-started")] == ["restart only", "restart only"]
-    assert [event.data["phase"] for event in ours.events("oom")] == ["unguarded"]
+    assert [event.data["phase"] for event in ours.events("oom")] == ["compute"]
+    assert [event.data["kind"] for event in ours.events("probed")] == ["refused"]
     assert ours.summary["restarts"] == 0
 
 

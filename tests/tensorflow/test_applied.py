@@ -76,6 +76,18 @@ class Clips(Two):
             variable.assign(tf.clip_by_value(variable, -0.1, 0.1))
 
 
+class Averages(Two):
+    """Keeps an average of weights besides them."""
+
+    def __init__(self):
+        super().__init__()
+        self.average = keras.Variable(np.zeros((4, 1)), trainable=False)
+
+    def update(self, data, tape, loss):
+        self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
+        self.average.assign(0.5 * self.average + 0.5 * self.two.kernel)
+
+
 class Never(Two):
     def update(self, data, tape, loss):
         pass
@@ -116,15 +128,20 @@ def test_two_optimizers_each_apply_their_gradients_once(guarded, eagerly):
     [
         (Late, "its second optimizer needs what the first has updated"),
         (ReadsAfter, "the step uses the weights after their update"),
+        (Averages, "the step uses the weights after their update"),
         (Clips, "the step assigns weights by itself"),
         (Never, NEVER_APPLIED),
         (Reads, ""),
     ],
 )
-def test_the_graph_shows_why_parts_can_not_stand_for_the_batch(guarded, cls, reason):
-    ours = guarded(cls.made(), (X, Y))
+@pytest.mark.parametrize("eagerly", [False, True])
+def test_the_graph_shows_why_parts_can_not_stand_for_the_batch_and_eager_steps_are_traced_for_it(
+    guarded, cls, reason, eagerly
+):
+    ours = guarded(cls.made(run_eagerly=eagerly), (X, Y))
     ours.divided.part.trace(ours.batch)
     assert ours.divided.part.reason == reason
+    assert ours.find().obstacle == reason
 
 
 def test_nothing_is_assigned_before_the_commit(guarded):
@@ -180,3 +197,26 @@ def test_sparse_gradients_of_an_embedding_are_applied_once(as_keras):
         return model
 
     as_keras(make, (np.random.default_rng(0).integers(0, 5, (N, 3)), Y), SIZES)
+
+
+class OncePerWord(keras.layers.Layer):
+    """Looks every word up once, and spreads what it has found."""
+
+    def build(self, shape):
+        self.table = self.add_weight(shape=(5, 3), name="table")
+
+    def call(self, words):
+        distinct, positions = tf.unique(tf.reshape(words, [-1]))
+        found = tf.nn.embedding_lookup(self.table.value, distinct)
+        return tf.reshape(tf.gather(found, positions), [-1, 3 * words.shape[1]])
+
+
+@pytest.mark.parametrize("eagerly", [False, True])
+def test_sparse_gradients_that_name_each_row_once_do_so_for_the_batch(as_keras, eagerly):
+    def make():
+        model = keras.Sequential([keras.Input((3,), dtype="int64"), OncePerWord(), keras.layers.Dense(1)])
+        model.compile(keras.optimizers.Adam(0.1, clipnorm=0.01), "mse", jit_compile=False, run_eagerly=eagerly)
+        return model
+
+    ours = as_keras(make, (np.random.default_rng(0).integers(0, 5, (N, 3)), Y), SIZES)
+    assert ours.divided.part.unique_gradients == {0}

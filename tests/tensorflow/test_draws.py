@@ -29,12 +29,13 @@ DRAWS = {
 }
 
 
-def of_part(draw, start, size):
-    """What is drawn for these samples while the step is traced for a part of any size."""
+def of_part(draw, start, size, kinds=None):
+    """What is drawn for these samples while the step is traced for a part of any size; `kinds` is filled in."""
+    kinds = [] if kinds is None else kinds
 
     @tf.function(input_signature=[tf.TensorSpec([None, 3, 2], tf.float64), *Frame.specs()])
     def traced(part, *frame):
-        with of_the_whole_batch(Frame(*frame), tf.shape(part)[0]):
+        with of_the_whole_batch(Frame(*frame), tf.shape(part)[0], kinds):
             return draw(part)
 
     return traced(X[start : start + size], *Frame.of(start, size, WHOLE)).numpy()
@@ -50,11 +51,24 @@ def test_the_rows_of_the_parts_are_those_of_the_whole_batch(name):
 
 @pytest.mark.parametrize("name", ["dropout", "normal", "integers"])
 def test_in_eager_mode_too(name):
-    draw, rows = DRAWS[name], []
-    for start, size in CUTS[:2]:
-        with of_the_whole_batch(Frame.of(start, size, WHOLE), size):
+    draw, rows, kinds = DRAWS[name], [], []
+    of_part(draw, 0, 4, kinds)
+    assert kinds == [True]
+    for start, size in CUTS:
+        with of_the_whole_batch(Frame.of(start, size, WHOLE), size, kinds):
             rows.append(np.asarray(draw(tf.constant(X[start : start + size]))))
-    np.testing.assert_array_equal(np.concatenate(rows), np.asarray(draw(tf.constant(X)))[:6])
+    np.testing.assert_array_equal(np.concatenate(rows), np.asarray(draw(tf.constant(X))))
+
+
+def test_a_trace_finds_for_each_draw_whether_it_goes_with_the_batch_and_forgets_an_earlier_trace():
+    kinds = [False] * 5
+
+    def draw(x):
+        noise = keras.random.normal((3, 2), seed=3) + keras.random.normal(keras.ops.shape(x), seed=4)
+        return noise + keras.random.uniform((1, 2), seed=5)
+
+    of_part(draw, 0, 4, kinds)
+    assert kinds == [False, True, False]
 
 
 @pytest.mark.parametrize("shape", [(4, 3), (3,), (1, 5), ()])
@@ -63,11 +77,13 @@ def test_a_draw_of_a_static_shape_is_for_weights_and_left_alone(shape):
     np.testing.assert_array_equal(of_part(lambda x: keras.random.normal(shape, seed=3), 2, 4), expected)
 
 
-@pytest.mark.parametrize("shape", [(3, 2), (5,), ()])
-def test_a_draw_in_eager_mode_that_no_number_of_samples_divides_is_left_alone(shape):
+@pytest.mark.parametrize("shape", [(3, 2), (4, 3), (5,), ()])
+@pytest.mark.parametrize("kinds", [[False], []])
+def test_a_draw_in_eager_mode_that_no_trace_has_found_to_go_with_the_batch_is_left_alone(shape, kinds):
     expected = np.asarray(keras.random.normal(shape, seed=3))
-    with of_the_whole_batch(Frame.of(2, 4, WHOLE), 4):
-        np.testing.assert_array_equal(np.asarray(keras.random.normal(shape, seed=3)), expected)
+    for start, size in [*CUTS, (0, 2)]:
+        with of_the_whole_batch(Frame.of(start, size, WHOLE), size, kinds):
+            np.testing.assert_array_equal(np.asarray(keras.random.normal(shape, seed=3)), expected)
 
 
 def test_a_mask_that_all_samples_share_is_the_same_in_every_part():
@@ -80,9 +96,9 @@ def test_a_mask_that_all_samples_share_is_the_same_in_every_part():
 
 def test_tensorflow_is_as_it_was_afterwards_even_after_an_error():
     before = operations.stateless_random_normal_v2
-    with of_the_whole_batch(Frame.of(0, 1, 2), 1):
+    with of_the_whole_batch(Frame.of(0, 1, 2), 1, []):
         assert operations.stateless_random_normal_v2 is not before
-    with pytest.raises(ZeroDivisionError), of_the_whole_batch(Frame.of(0, 1, 2), 1):
+    with pytest.raises(ZeroDivisionError), of_the_whole_batch(Frame.of(0, 1, 2), 1, []):
         raise ZeroDivisionError
     assert operations.stateless_random_normal_v2 is before
 
@@ -112,3 +128,14 @@ def test_a_step_with_dropout_and_noise_is_the_step_of_the_whole_batch(as_keras, 
 
     random = np.random.default_rng(0)
     as_keras(make, (random.normal(size=(7, 3)), random.normal(size=(7, 1))), [3, 3, 1])
+
+
+def test_a_mask_that_is_computed_after_dropout_is_that_of_the_part(as_keras):
+    def make():
+        layers = [keras.layers.Dropout(0.5), keras.layers.Masking(), keras.layers.Dense(1)]
+        model = keras.Sequential([keras.Input((4, 1)), *layers])
+        model.compile(keras.optimizers.SGD(0.05), "mse", jit_compile=False)
+        return model
+
+    random = np.random.default_rng(0)
+    as_keras(make, (random.normal(size=(7, 4, 1)), random.normal(size=(7, 4, 1))), [3, 3, 1])

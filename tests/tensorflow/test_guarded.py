@@ -38,7 +38,7 @@ def assert_same(one, other):
         np.testing.assert_allclose(value, expected, 1e-9, 1e-12)
 
 
-@pytest.mark.parametrize("options", [{}, {"run_eagerly": True}])
+@pytest.mark.parametrize("options", [{}, {"run_eagerly": True}, {"steps_per_execution": 3}])
 def test_from_the_first_step_on(guard, watch, memory, needs, options):
     dropout = partial(keras.layers.Dropout, seed=5)
     expected = trained(model(needs(), dropout(0.3), **options))
@@ -52,10 +52,13 @@ def test_from_the_first_step_on(guard, watch, memory, needs, options):
     assert not watch.broken
 
 
-@pytest.mark.parametrize("failing", [2, 7, 10])
-def test_at_any_step(guard, watch, memory, needs, failing):
-    expected = trained(model(needs()))
-    made = model(needs())
+@pytest.mark.parametrize(
+    ("failing", "options"),
+    [*((failing, {}) for failing in (2, 7, 10)), *((failing, {"steps_per_execution": 3}) for failing in (2, 5, 6, 10))],
+)
+def test_at_any_step(guard, watch, memory, needs, failing, options):
+    expected = trained(model(needs(), **options))
+    made = model(needs(), **options)
     guard(made)
     memory.seen.clear()
     memory.fail_at = failing
@@ -102,6 +105,24 @@ def test_they_are_when_that_is_allowed(guard, watch, memory, needs):
     trained(made)
     assert watch.verdicts[0].startswith("approximate: the update depends on which samples")
     assert int(made.optimizer.iterations.numpy()) == 10
+
+
+def test_a_step_that_only_a_probe_knows_is_probed_again_as_it_goes_on(guard, watch, memory, needs):
+    class CentredIfLarge(keras.layers.Layer):
+        def call(self, x):
+            return x - keras.ops.relu(keras.ops.mean(x) - 1000.0)
+
+    made = keras.Sequential([keras.Input((4,)), needs(), CentredIfLarge(), keras.layers.Dense(1)])
+    made.compile("adam", "mse", jit_compile=False)
+    guard(made)
+    memory.room = 10
+    rare = tf.data.Dataset.from_tensor_slices((np.where(np.arange(190)[:, None] < 40, X, X + 5000.0), Y)).batch(20)
+    with pytest.raises(RuntimeError, match="micro-batches are refused: the update depends on which samples"):
+        made.fit(rare, verbose=0, shuffle=False)
+    assert watch.verdicts[0] == "exact"
+    (again,) = watch.verdicts[1:]
+    assert "; found after " in again
+    assert 2 <= int(made.optimizer.iterations.numpy()) < 10
 
 
 def test_one_sample_that_does_not_fit_is_the_end(guard, watch, memory, needs):

@@ -154,3 +154,31 @@ def test_evaluating_in_parts_gives_the_same_and_commits_nothing(guarded):
     ours = guarded(model, batch(), model.test_step, trains=False)
     assert ours.take(SIZES, commit=False) == pytest.approx({k: float(v) for k, v in theirs.items()}, rel=1e-11)
     assert int(ours.whole.commits.numpy()) == 0
+
+
+class Returning(keras.Sequential):
+    """Tracks a few numbers that are no samples, and returns the mean of each feature."""
+
+    def train_step(self, data):
+        logs = super().train_step(data)
+        self.pair.update_state([1.0, 3.0])
+        return {**logs, "pair": self.pair.result(), "features": keras.ops.mean(data[0], axis=0)}
+
+
+def test_vectors_whose_length_is_known_beforehand_are_merged_and_not_joined(guarded):
+    def make():
+        keras.utils.set_random_seed(0)
+        model = Returning([keras.Input((3,)), keras.layers.Dense(1)])
+        model.pair = keras.metrics.Mean(name="pair")
+        return compiled(model)
+
+    (x, y), plain = (array[:6] for array in batch()), make()
+    ours = guarded(make(), (x, y))
+    theirs = plain.train_on_batch(x, y, return_dict=True)
+    ours.divided.start(ours.batch, 6, ours.small)
+    for start in (0, 3):  # as many samples as features
+        ours.divided.add(ours.batch, start, 3)
+    logs = ours.divided.finish(size_is_known=True)
+    np.testing.assert_allclose(logs["features"], x.mean(axis=0), 1e-12)
+    assert float(logs["pair"]) == float(theirs["pair"]) == 2
+    assert float(ours.model.pair.count.numpy()) == float(plain.pair.count.numpy()) == 2

@@ -79,6 +79,20 @@ def test_a_plain_number_and_its_summed_weight_are_handed_over_and_rows_are_not(m
     assert (float(mean.result()), float(mean.count.numpy()), float(total.result())) == (3.0, 3.0, 0.0)
 
 
+def test_in_a_trace_vectors_of_a_length_known_beforehand_are_no_rows_and_handed_over(model):
+    mean, part, handed = keras.metrics.Mean(), PartMetrics(model()), []
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.float64)])
+    def step(rows):
+        with part.replaced():
+            for values in (rows, [1.0, 3.0], tf.ones((3,), tf.float64)):
+                mean.update_state(values)
+                handed.append(len(part.handed.values))
+
+    step.get_concrete_function()
+    assert handed == [0, 1, 2]
+
+
 def test_a_foreign_metric_hands_its_arguments_over_and_is_not_updated(model):
     own = Largest()
     made, y = model(own), tf.constant([[1.0], [9.0]])

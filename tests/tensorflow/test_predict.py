@@ -52,6 +52,18 @@ def watch():
     return WatchOfPredict()
 
 
+def share_of_large(x):
+    """One, and not a number for samples of which none is large."""
+    large = tf.reduce_sum(tf.cast(x > 38.0, tf.float64))
+    return large / large
+
+
+def only_large(x):
+    if x.shape[0] < 10:
+        raise ValueError("only large batches")
+    return x
+
+
 def batch(size=20):
     return (tf.constant(X[:size]),)
 
@@ -97,9 +109,12 @@ def test_the_size_that_was_found_is_kept(watch):
     ("outputs", "reason"),
     [
         (lambda x: tf.reduce_sum(x, axis=0), "its outputs are not one for each sample"),
+        (tf.reduce_sum, "its outputs are not one for each sample"),
         (lambda x: (x, tf.ones((3,))), "its outputs are not one for each sample"),
         (lambda x: x - tf.reduce_mean(x, axis=0), "the outputs of a sample depend on its neighbours"),
         (lambda x: tf.sort(x, axis=0)[::-1], "the outputs of a sample depend on its neighbours"),
+        (lambda x: x * share_of_large(x), "the outputs of a sample depend on its neighbours"),
+        (lambda x: only_large(x), "predict fails on part of a batch (only large batches)"),
     ],
 )
 def test_outputs_that_are_not_those_of_single_samples_are_refused(watch, outputs, reason):
@@ -107,6 +122,18 @@ def test_outputs_that_are_not_those_of_single_samples_are_refused(watch, outputs
     with pytest.raises(tf.errors.ResourceExhaustedError):
         predict([batch()])
     assert [(verdict.kind, verdict.reason) for verdict in watch.verdicts] == [("refused", reason)]
+
+
+def test_a_refusal_holds_for_the_next_call(watch):
+    plain = Plain(10, lambda x: x - tf.reduce_mean(x, axis=0))
+    predict = GuardedPredict(plain, watch)
+    for _ in range(2):
+        plain.calls.clear()
+        with pytest.raises(tf.errors.ResourceExhaustedError):
+            predict([batch()])
+    assert plain.calls == [[20]]
+    assert len(watch.verdicts) == 1
+    assert not watch.recoveries
 
 
 def test_outputs_that_depend_on_neighbours_are_divided_when_that_is_allowed(watch):

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from oomph.tensorflow.exactness import EXACT, TO_BE_PROBED, Promise
 from oomph.tensorflow.probe import Finding
+from oomph.tensorflow.verdict import judge
 
 N = 20
 RANDOM = np.random.default_rng(0)
@@ -93,8 +95,8 @@ def find(guarded):
 )
 def test_samples_that_stand_alone_are_found_equal(find, make):
     finding = find(make())
-    assert (finding.samples, finding.equal, finding.conclusive) == (16, True, True)
-    assert max(finding.gradients, finding.state) < 1e-12 < finding.tolerance == 1e-9
+    assert (finding.samples, finding.equal, finding.conclusive) == (N, True, True)
+    assert max(finding.gradients, finding.state, finding.returned) < 1e-12 < finding.tolerance == 1e-10
 
 
 @pytest.mark.parametrize("make", [lambda: model(loss=contrastive), lambda: model(Centred())])
@@ -107,7 +109,7 @@ def test_samples_that_look_at_each_other_show_in_the_gradients(find, make):
 def test_state_that_counts_samples_is_named(find):
     finding = find(model(Counts()))
     assert finding.gradients < 1e-12
-    assert finding.state == pytest.approx(1 - (11 * 11 + 5 * 5) / 16 / 16)  # the parts' mean, by their shares
+    assert finding.state == pytest.approx(1 - (14 * 14 + 6 * 6) / N / N)  # the parts' mean, by their shares
     assert finding.worst.endswith("/seen")
 
 
@@ -148,15 +150,69 @@ def test_a_step_that_fails_on_few_samples_says_so(find):
     assert not finding.conclusive
 
 
-@pytest.mark.parametrize(("size", "samples"), [(1, 0), (2, 2), (3, 3), (16, 16), (20, 16)])
-def test_as_many_samples_as_there_are_up_to_sixteen(find, size, samples):
-    finding = find(model(), (X[:size], Y[:size]))
+@pytest.mark.parametrize(("size", "samples"), [(1, 0), (2, 2), (3, 3), (64, 64), (70, 64), (2080, 65), (20000, 512)])
+def test_as_many_samples_as_there_are_up_to_sixty_four_and_more_of_large_batches(find, size, samples):
+    finding = find(model(), (np.resize(X, (size, 4)), np.resize(Y, (size, 1))))
     assert (finding.samples, finding.conclusive) == (samples, samples > 0)
 
 
-@pytest.mark.parametrize(("policy", "tolerance"), [("float32", 1e-3), ("mixed_float16", 0.05)])
+@pytest.mark.parametrize(("policy", "tolerance"), [("float32", 1e-4), ("mixed_float16", 0.05), ("mixed_bfloat16", 0.1)])
 def test_what_counts_as_rounding_goes_by_the_coarsest_type(guarded, policy, tolerance):
     keras.backend.set_floatx("float32")
     keras.config.set_dtype_policy(policy)
     finding = guarded(model(loss=rows, auto_scale_loss=False), (X.astype("float32"), Y.astype("float32"))).find()
     assert (finding.tolerance, finding.equal) == (tolerance, True)
+
+
+def test_two_samples_are_probed_where_there_is_no_memory_for_more(find, memory, needs):
+    made = model(needs())
+    memory.room = 13
+    finding = find(made)
+    assert (finding.samples, finding.equal, finding.conclusive) == (2, True, True)
+
+
+def mean_of_positives(y_true, y_pred):
+    positive = keras.ops.cast(y_true > 0, "float64")
+    return keras.ops.sum(positive * (y_true - y_pred) ** 2) / keras.ops.sum(positive)
+
+
+def test_gradients_that_are_not_finite_in_a_part_are_not_equal(find):
+    y = -np.ones((N, 1))
+    y[:3] = 1  # the second part has none of them
+    finding = find(model(loss=mean_of_positives), (X, y))
+    assert not finding.equal
+    assert judge(Promise(EXACT), finding, None).refused
+
+
+def test_a_term_of_the_loss_that_is_zero_on_all_probed_samples_proves_nothing(find):
+    class Rare(keras.layers.Layer):
+        def call(self, x):
+            self.add_loss(keras.ops.sum(keras.ops.relu(x - 50.0)))
+            return x
+
+    x = np.resize(X, (100, 4))
+    x[1] = 1000.0  # not among the probed
+    finding = find(keras_model_of(Rare()), (x, x[:, :1]))
+    assert (finding.samples, finding.equal, finding.conclusive) == (64, True, False)
+    assert judge(Promise(TO_BE_PROBED, "custom layer Rare"), finding, None).kind != EXACT
+
+
+def keras_model_of(*layers):
+    made = keras.Sequential([keras.Input((4,)), *layers, keras.layers.Dense(1)])
+    made.compile(keras.optimizers.SGD(0.1), "mse", jit_compile=False)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("of_batch", "adds_up"), [(keras.ops.mean, True), (keras.ops.sum, True), (keras.ops.std, False)]
+)
+@pytest.mark.parametrize("eagerly", [False, True])
+def test_a_returned_number_that_is_neither_mean_nor_sum_is_found(find, of_batch, adds_up, eagerly):
+    class Returns(keras.Sequential):
+        def train_step(self, data):
+            return {**super().train_step(data), "own": of_batch(data[0] ** 2)}
+
+    made = Returns([keras.Input((4,)), keras.layers.Dense(1)])
+    made.compile(keras.optimizers.SGD(0.1), "mse", jit_compile=False, run_eagerly=eagerly)
+    finding = find(made)
+    assert (finding.equal, finding.returned < 1e-12) == (True, adds_up)

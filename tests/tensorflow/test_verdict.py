@@ -22,6 +22,7 @@ METRIC = Finding(16, 0.0, 0.2, "metric mine/total", 1e-3)
 ZERO = Finding(16, 0.0, 0.0, "", 1e-3, conclusive=False)
 FEW = Finding(0, conclusive=False)
 NORMALISES = Finding(16, 1e-8, 1e-8, "", 1e-3, normalises=True)
+RETURNED = Finding(16, 1e-8, 1e-8, "", 1e-3, returned=0.2)
 HIDDEN = Finding(0, conclusive=False, hidden_draws=True)
 FAILS = Finding(0, conclusive=False, failure="shapes")
 OBSTACLE = Finding(0, conclusive=False, obstacle="the step assigns weights by itself")
@@ -42,6 +43,8 @@ OBSTACLE = Finding(0, conclusive=False, obstacle="the step assigns weights by it
         (UNKNOWN, FEW, REFUSED, APPROXIMATE, REFUSED),
         (KNOWN, NORMALISES, APPROXIMATE, APPROXIMATE, REFUSED),
         (UNKNOWN, NORMALISES, APPROXIMATE, APPROXIMATE, REFUSED),
+        (KNOWN, RETURNED, APPROXIMATE, APPROXIMATE, REFUSED),
+        (UNKNOWN, RETURNED, APPROXIMATE, APPROXIMATE, REFUSED),
         (KNOWN, HIDDEN, APPROXIMATE, APPROXIMATE, REFUSED),
         (KNOWN, FAILS, REFUSED, APPROXIMATE, REFUSED),
         (KNOWN, OBSTACLE, REFUSED, REFUSED, REFUSED),
@@ -74,9 +77,13 @@ def test_what_nobody_can_allow_names_no_way_out():
     assert "--inexact" not in judge(KNOWN, NORMALISES, "refuse").reason
 
 
+def test_a_returned_number_that_does_not_add_up_is_named():
+    assert judge(KNOWN, RETURNED, None).reason == "a number that the step returns is no mean over samples"
+
+
 def test_who_allows_more_is_never_promised_less():
     order = [REFUSED, APPROXIMATE, EXACT]
-    findings = [EQUAL, COUPLED, MOVED, METRIC, ZERO, FEW, NORMALISES, HIDDEN, FAILS, OBSTACLE]
+    findings = [EQUAL, COUPLED, MOVED, METRIC, ZERO, FEW, NORMALISES, RETURNED, HIDDEN, FAILS, OBSTACLE]
     for promise, finding in itertools.product([KNOWN, UNKNOWN], findings):
         ranks = [order.index(judge(promise, finding, choice).kind) for choice in ("refuse", None, "allow")]
         assert ranks == sorted(ranks)
@@ -122,8 +129,13 @@ def test_sums_found_by_the_probe_are_sums_when_the_batch_is_divided(guarded, flo
     model.compile(keras.optimizers.SGD(0.05), "mse", jit_compile=False)
     x = np.random.default_rng(0).normal(size=(10, 3))
     one, double = guarded(model, (x, x[:, :1])), guarded(model, (np.tile(x, (2, 1)), np.tile(x[:, :1], (2, 1))))
-    assert one.find().equal
-    assert double.find().equal
+    for ours in (one, double):
+        finding = ours.find()
+        assert finding.equal
+        for promise in (KNOWN, UNKNOWN):
+            assert judge(promise, finding, None).kind == (APPROXIMATE if normalises else EXACT)
+        assert ours.divided.part.summed == (cls is Sums)
+        assert sum(ours.divided.summed) == (cls is not Sums)
 
     def gradients(ours, sizes):
         ours.take(sizes, commit=False)

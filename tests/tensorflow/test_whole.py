@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import keras
 import numpy as np
 import pytest
@@ -97,15 +99,34 @@ def test_a_step_that_fails_before_its_commit_gives_its_batch_back_and_changes_no
     assert int(made.optimizer.iterations.numpy()) == 2
 
 
-@pytest.mark.parametrize("failing", [1, 2, 3])
+@pytest.mark.parametrize("failing", [1, 2, 3, 5, 6, 7])
 def test_of_several_steps_in_an_execution_those_before_the_failure_are_done(memory, needs, failing):
     made = model(needs(), steps_per_execution=3)
     whole, iterator = step_of(made)
     memory.fail_at = failing
+    for _ in range((failing - 1) // 3):
+        assert not isinstance(whole.run(iterator), Failed)
+        whole.count_commits()
     failed = whole.run(iterator)
-    assert (failed.phase, failed.done) == ("compute", failing - 1)
+    assert (failed.phase, failed.done) == ("compute", (failing - 1) % 3)
     np.testing.assert_array_equal(failed.batch[0], X[4 * failing - 4 : 4 * failing])
     assert int(made.optimizer.iterations.numpy()) == failing - 1
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_a_failure_within_an_execution_loses_no_batch_that_was_not_begun(memory, needs, failing, monkeypatch):
+    take = memory.take
+
+    def slowly(samples):
+        time.sleep(0.2)  # long enough to take the next batch, for a loop that does not wait
+        return take(samples)
+
+    monkeypatch.setattr(memory, "take", slowly)
+    whole, iterator = step_of(model(needs(), steps_per_execution=3))
+    memory.fail_at = failing
+    failed = whole.run(iterator)
+    np.testing.assert_array_equal(failed.batch[0], X[4 * failing - 4 : 4 * failing])
+    np.testing.assert_array_equal(next(iterator)[0], X[4 * failing : 4 * failing + 4])
 
 
 def test_a_failure_within_the_commit_is_said_to_be_one(memory):

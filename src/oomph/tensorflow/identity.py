@@ -13,6 +13,7 @@ from typing import Any
 _INTERNAL = (
     os.path.join("keras", "src"),
     os.path.join("tensorflow", "python"),
+    os.path.join("tensorflow", "dtensor"),
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
 )
 

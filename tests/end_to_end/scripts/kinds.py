@@ -46,7 +46,9 @@ def masked(reduction):
 
 def two_outputs():
     inputs = keras.Input((12,))
-    hidden = L.Dense(16, "relu", activity_regularizer=keras.regularizers.L2(0.01), kernel_regularizer="l1")(inputs)
+    hidden = L.Dense(
+        16, "relu", activity_regularizer=keras.regularizers.L2(0.01), kernel_regularizer=keras.regularizers.L2(0.01)
+    )(inputs)
     model = keras.Model(inputs, [L.Dense(3, name="a")(hidden), L.Dense(3, name="b")(hidden)])
     return trained(
         model,
