@@ -37,10 +37,15 @@ def test_keras_counts_the_end_of_data_without_a_length_as_a_step_and_so_do_we(tr
     assert ours[counter.replace("True", "False")] == 12, "3 epochs of 3 batches, and 3 ends"
 
 
+def without_retracing(stderr: str) -> str:
+    """Older Keras makes TensorFlow warn that many models are many traces of one function; ours are told apart."""
+    return "".join(line for line in stderr.splitlines(True) if "triggered tf.function retracing" not in line)
+
+
 def test_the_script_prints_what_it_prints_without_oomph(trained):
     _, plain, ours = trained
     assert ours.stdout == plain.stdout
-    assert ours.own == plain.stderr
+    assert without_retracing(ours.own) == without_retracing(plain.stderr)
 
 
 def test_every_fit_was_really_guarded(trained):

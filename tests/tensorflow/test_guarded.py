@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 
 import keras
 import numpy as np
@@ -31,6 +31,11 @@ def trained(made, epochs=1):
     return history, [v.numpy() for v in [*made.variables, *made.optimizer.variables]]
 
 
+@cache
+def undisturbed():
+    return trained(model())
+
+
 def assert_same(one, other):
     for name, expected in one[0].items():
         assert other[0][name] == pytest.approx(expected, rel=1e-10)
@@ -54,10 +59,10 @@ def test_from_the_first_step_on(guard, watch, memory, needs, options):
 
 @pytest.mark.parametrize(
     ("failing", "options"),
-    [*((failing, {}) for failing in (2, 7, 10)), *((failing, {"steps_per_execution": 3}) for failing in (2, 5, 6, 10))],
+    [*((failing, {}) for failing in (2, 7, 10)), *((failing, {"steps_per_execution": 3}) for failing in (5, 6, 10))],
 )
 def test_at_any_step(guard, watch, memory, needs, failing, options):
-    expected = trained(model(needs(), **options))
+    expected = undisturbed()
     made = model(needs(), **options)
     guard(made)
     memory.seen.clear()
@@ -70,7 +75,7 @@ def test_at_any_step(guard, watch, memory, needs, failing, options):
 
 
 def test_a_size_given_beforehand_is_probed_and_taken_from_the_first_step_on(guard, watch, memory, needs):
-    expected = trained(model(needs()))
+    expected = undisturbed()
     made = model(needs())
     guard(made).begin_with(7)
     memory.seen.clear()
@@ -110,15 +115,14 @@ def test_they_are_when_that_is_allowed(guard, watch, memory, needs):
 def test_a_step_that_only_a_probe_knows_is_probed_again_as_it_goes_on(guard, watch, memory, needs):
     class CentredIfLarge(keras.layers.Layer):
         def call(self, x):
-            return x - keras.ops.relu(keras.ops.mean(x) - 1000.0)
+            return x - keras.ops.relu(keras.ops.mean(keras.ops.abs(x)) - 1000.0)
 
-    made = keras.Sequential([keras.Input((4,)), needs(), CentredIfLarge(), keras.layers.Dense(1)])
-    made.compile("adam", "mse", jit_compile=False)
+    made = model(needs(), CentredIfLarge())
     guard(made)
     memory.room = 10
-    rare = tf.data.Dataset.from_tensor_slices((np.where(np.arange(190)[:, None] < 40, X, X + 5000.0), Y)).batch(20)
+    rare = tf.data.Dataset.from_tensor_slices((np.where(np.arange(190)[:, None] < 40, X, 1e6 * X), Y))
     with pytest.raises(RuntimeError, match="micro-batches are refused: the update depends on which samples"):
-        made.fit(rare, verbose=0, shuffle=False)
+        made.fit(rare.batch(20), verbose=0, shuffle=False)
     assert watch.verdicts[0] == "exact"
     (again,) = watch.verdicts[1:]
     assert "; found after " in again

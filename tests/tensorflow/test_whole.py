@@ -99,7 +99,7 @@ def test_a_step_that_fails_before_its_commit_gives_its_batch_back_and_changes_no
     assert int(made.optimizer.iterations.numpy()) == 2
 
 
-@pytest.mark.parametrize("failing", [1, 2, 3, 5, 6, 7])
+@pytest.mark.parametrize("failing", [1, 2, 5, 6])
 def test_of_several_steps_in_an_execution_those_before_the_failure_are_done(memory, needs, failing):
     made = model(needs(), steps_per_execution=3)
     whole, iterator = step_of(made)

@@ -61,8 +61,8 @@ class Pieces:
             aim = SHARE * failed * max(0, room_bytes) / need_bytes
         elif points:
             predicted = after._predicted(room_bytes)
-            aim = failed // 2 if predicted is None or predicted >= failed else predicted
-            aim = max(aim, *(point[0] for point in points))
+            # What was expected to fit did not: half of it is at least half of the largest that fits.
+            aim = failed // 2 if predicted is None else min(predicted, failed // 2)
         else:
             aim = after._start()
         return replace(after, size=after._within(aim))

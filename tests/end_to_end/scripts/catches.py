@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-
 rng = np.random.default_rng(0)
 
 
@@ -13,7 +12,9 @@ def spread(y, p):
 
 
 def train(batch):
-    model = keras.Sequential([keras.Input((16,)), *[keras.layers.Dense(512, "tanh") for _ in range(3)], keras.layers.Dense(1)])
+    model = keras.Sequential(
+        [keras.Input((16,)), *[keras.layers.Dense(512, "tanh") for _ in range(3)], keras.layers.Dense(1)]
+    )
     model.compile("adam", spread, jit_compile=False)
     model.fit(rng.normal(size=(batch, 16)), rng.normal(size=(batch, 1)), batch_size=batch, verbose=0)
 

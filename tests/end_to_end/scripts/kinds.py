@@ -35,9 +35,8 @@ def reduced(reduction, **fit):
 
 
 def tagger():
-    return keras.Sequential(
-        [keras.Input((7,), dtype="int32"), L.Embedding(20, 8, mask_zero=True), L.LSTM(8, return_sequences=True), L.Dense(3)]
-    )  # fmt: skip
+    words = [keras.Input((7,), dtype="int32"), L.Embedding(20, 8, mask_zero=True)]
+    return keras.Sequential([*words, L.LSTM(8, return_sequences=True), L.Dense(3)])
 
 
 def masked(reduction):
