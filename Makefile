@@ -13,7 +13,7 @@ export PIP_NO_INPUT := 1
 export KERAS_HOME := $(CURDIR)/$(VENV)/keras
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all compat check rig gpu-lane overhead exactness docs install clean
+.PHONY: help demo test test-all compat check rig gpu-lane overhead sizing exactness docs install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -47,6 +47,9 @@ gpu-lane: $(READY) ## the checks that need an NVIDIA GPU
 
 overhead: $(READY) ## measure what the guard costs when nothing goes wrong
 	$(BIN)/python benchmarks/overhead.py
+
+sizing: $(READY) ## count the out-of-memory errors that finding a micro-batch takes, from 1 to 64 times too big
+	$(BIN)/python benchmarks/sizing.py
 
 exactness: $(READY) ## train 56 small scripts whole and divided, compare every weight (an hour on two cores)
 	$(BIN)/python benchmarks/exactness.py --out build/exactness.md

@@ -28,6 +28,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 from keras.src.backend.tensorflow import trainer
+from keras.src.optimizers.base_optimizer import BaseOptimizer
+from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
 
 from oomph.journal import Journal
 from oomph.recovery.handover import Handover
@@ -47,6 +49,7 @@ class Case:
     steps: int
     jit: bool | str = False
     norm: bool = False
+    verb: str = "fit"
 
 
 CASES = (
@@ -55,11 +58,14 @@ CASES = (
     Case("1 ms step, XLA", width=128, layers=3, batch=64, steps=400, jit=True),
     Case("10 ms step", width=1024, layers=2, batch=256, steps=60),
     Case("10 ms step, XLA", width=1024, layers=2, batch=256, steps=60, jit=True),
+    Case("evaluate", width=128, layers=3, batch=64, steps=400, verb="evaluate"),
+    Case("evaluate, XLA", width=128, layers=3, batch=64, steps=400, verb="evaluate", jit=True),
+    Case("predict", width=128, layers=3, batch=64, steps=400, verb="predict"),
 )
 
 
 class EpochClock(keras.callbacks.Callback):
-    """Wall and CPU seconds between the begin and the end of the last epoch."""
+    """Wall and CPU seconds between the begin and the end of the last epoch, or of one evaluate or predict."""
 
     async_safe = True
 
@@ -68,6 +74,14 @@ class EpochClock(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self.wall, self.cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
+
+    def on_test_begin(self, logs: Any = None) -> None:
+        self.on_epoch_begin(0)
+
+    def on_test_end(self, logs: Any = None) -> None:
+        self.on_epoch_end(0)
+
+    on_predict_begin, on_predict_end = on_test_begin, on_test_end
 
 
 def build(case: Case) -> Any:
@@ -95,8 +109,10 @@ class Switch:
 
     def __init__(self, run_dir: Path) -> None:
         cls, epochs = trainer.TensorFlowTrainer, trainer.TFEpochIterator
-        fit, step = (cls, "fit"), (cls, "make_train_function")
-        self._places = [fit, step, *((epochs, n) for n in ("__init__", "_enumerate_iterator", "_get_iterator"))]
+        methods = ("fit", "make_train_function", "make_test_function", "make_predict_function")
+        self._places = [(cls, name) for name in methods]
+        self._places += [(epochs, name) for name in ("__init__", "_enumerate_iterator", "_get_iterator")]
+        self._places += [(BaseOptimizer, "apply"), (Function, "__call__")]
         self._plain = [getattr(owner, name) for owner, name in self._places]
         handover = Handover(package="", run_dir=str(run_dir), checkpoint_seconds=1e9)
         board = ProgressBoard(run_dir / "progress", 1)
@@ -118,9 +134,9 @@ class Switch:
             setattr(owner, name, method)
 
 
-def epoch(model: Any, dataset: Any) -> EpochClock:
+def epoch(case: Case, model: Any, dataset: Any) -> EpochClock:
     clock = EpochClock()
-    model.fit(dataset, verbose=0, callbacks=[clock])
+    getattr(model, case.verb)(dataset, verbose=0, callbacks=[clock])
     return clock
 
 
@@ -130,15 +146,15 @@ def measure(case: Case, rounds: int, switch: Switch) -> dict[str, Any]:
 
     def run_plain() -> EpochClock:
         with switch.plain():
-            return epoch(plain, dataset)
+            return epoch(case, plain, dataset)
 
-    run_plain(), epoch(guarded, dataset)  # tracing and compilation do not count
+    run_plain(), epoch(case, guarded, dataset)  # tracing and compilation do not count
     pairs = []
     for number in range(rounds):
         if number % 2:
-            second, first = epoch(guarded, dataset), run_plain()
+            second, first = epoch(case, guarded, dataset), run_plain()
         else:
-            first, second = run_plain(), epoch(guarded, dataset)
+            first, second = run_plain(), epoch(case, guarded, dataset)
         pairs.append((first, second))
     difference = max(
         float(np.max(np.abs(np.asarray(a) - np.asarray(b)), initial=0))

@@ -26,6 +26,13 @@ def test_an_error_of_the_allocator_names_the_tensor():
     assert oom.line.endswith("GPU_0_bfc")
 
 
+def test_an_error_of_a_command_buffer_is_one_too():
+    """A CUDA graph that XLA can not instantiate for want of memory (cuda_command_buffer.cc)."""
+    text = "Underlying backend ran out of memory trying to instantiate command buffer with 19 nodes"
+    oom = exhausted(text)
+    assert (oom.line, oom.requested_bytes, oom.disguised) == (text, None, False)
+
+
 @pytest.mark.parametrize(
     ("what", "nbytes"),
     [
