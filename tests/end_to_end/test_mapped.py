@@ -24,7 +24,12 @@ def outcome(ended):
 
 @pytest.mark.parametrize(
     ("function", "source", "times"),
-    [("eager", "arrays", 1.2), ("eager", "pipeline", 6), ("graph", "generator", 20), ("eager", "generator", 64)],
+    [
+        pytest.param("eager", "arrays", 1.2, marks=pytest.mark.slow),
+        pytest.param("eager", "pipeline", 6, marks=pytest.mark.slow),
+        ("graph", "generator", 20),
+        pytest.param("eager", "generator", 64, marks=pytest.mark.slow),
+    ],
 )
 def test_every_sample_once_and_in_order_with_two_errors_at_the_most(work, memory, function, source, times):
     work.script("mapped.py")
@@ -38,6 +43,7 @@ def test_every_sample_once_and_in_order_with_two_errors_at_the_most(work, memory
     assert max(done["finished"][-5:-1]) >= LARGEST / 4
 
 
+@pytest.mark.slow
 def test_every_sample_once_and_in_order_when_compiled_by_xla(work, memory):
     work.script("mapped.py")
     batch = 16 << 10
@@ -60,7 +66,7 @@ def test_under_oomph_run_the_journal_tells_of_it(work, memory):
     assert any(line.startswith("oomph: recovered in") for line in ended.said)
 
 
-@pytest.mark.parametrize("supervised", [False, True])
+@pytest.mark.parametrize("supervised", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_one_sample_that_does_not_fit_is_the_scripts_own_error(work, memory, supervised):
     work.script("mapped.py")
     start = work.oomph if supervised else work.plain
