@@ -11,7 +11,9 @@ import math
 from dataclasses import dataclass, replace
 
 SHARE = 0.85
-"""Share of the room still free that a prediction may use: the rest is for fragmentation."""
+"""Share of the room that a need named by XLA may use."""
+_MEASURED_SHARE = 0.75
+"""Share of the size that two measured pieces predict to fit just so: many tensors leave many gaps."""
 _START_DIVISOR = 128
 _LEAP = 8
 """A prediction is trusted that many times further than it was measured: memory may grow faster than the size."""
@@ -87,11 +89,13 @@ class Pieces:
             return None
         small, small_taken = measured[0]
         if len(measured) == 1:
-            bound = SHARE * small * room_bytes / small_taken  # too low where much of what it takes is constant
+            bound = (
+                _MEASURED_SHARE * small * room_bytes / small_taken
+            )  # too low where much of what it takes is constant
             return max(bound, 2 * small) if small <= self._start() else bound
         large, large_taken = measured[1]
         slope = (large_taken - small_taken) / (large - small)
-        return large + SHARE * (room_bytes - large_taken) / slope if slope > 0 else None
+        return _MEASURED_SHARE * (large + (room_bytes - large_taken) / slope) if slope > 0 else None
 
     def _start(self) -> int:
         assert self.failed is not None
