@@ -24,10 +24,10 @@ import numpy as np
 
 batch, steps, jit = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "jit"
 layers = [keras.layers.Dense(512, "tanh") for _ in range(4)]
-model = keras.Sequential([keras.Input((8,)), *layers, keras.layers.Dense(1)])
+model = keras.Sequential([keras.Input((1,)), *layers, keras.layers.Dense(1)])
 model.compile("adam", "mse", jit_compile=jit)
-x = np.ones((batch * steps, 8), "float32")
-model.fit(x, x[:, :1], batch_size=batch, verbose=0, shuffle=False)
+x = np.ones((batch * steps, 1), "float32")
+model.fit(x, x, batch_size=batch, verbose=0, shuffle=False)
 """
 FACTORS = (1.5, 2, 4, 8, 16, 32, 64)
 SECONDS = 300
@@ -39,7 +39,7 @@ def environment(memory: int) -> dict[str, str]:
 
 
 def fits(script: Path, memory: int, batch: int, kind: str) -> bool:
-    command = [sys.executable, str(script), str(batch), "3", kind]
+    command = [sys.executable, str(script), str(batch), "2", kind]
     return subprocess.run(command, env=environment(memory), capture_output=True, timeout=SECONDS).returncode == 0
 
 
@@ -54,7 +54,7 @@ def largest(script: Path, memory: int, kind: str) -> int:
 
 def found(script: Path, memory: int, batch: int, kind: str, folder: Path) -> dict[str, Any]:
     run = folder / f"run-{batch}"
-    command = [sys.executable, "-m", "oomph", "run", "--run-dir", str(run), str(script), str(batch), "3", kind]
+    command = [sys.executable, "-m", "oomph", "run", "--run-dir", str(run), str(script), str(batch), "2", kind]
     ended = subprocess.run(command, env=environment(memory), capture_output=True, timeout=SECONDS)
     summary = json.loads((run / "summary.json").read_text())
     ooms = sum(line.count('"event":"oom"') for file in run.glob("journal/*.jsonl") for line in file.open())

@@ -18,7 +18,7 @@ from oomph.tensorflow.divided import DividedStep
 from oomph.tensorflow.written import SmallState
 
 SAMPLES = 64
-_MOST = 512
+_MOST = 256
 _TOLERANCES = {"float64": 1e-10, "float32": 1e-4, "bfloat16": 0.1, "float16": 0.05}
 """Relative difference that is still rounding, by the coarsest type that the model computes in."""
 
@@ -79,7 +79,7 @@ class Probe:
             names: by the identity of a state variable's handle, what to call it.
             most: how many samples to take.
         """
-        samples = min(max(most, min(size // 32, _MOST)) if most == SAMPLES else most, size)
+        samples = min(max(most, min(size // 128, _MOST)) if most == SAMPLES else most, size)
         if samples < 2:
             return Finding(0, conclusive=False)
         few = batches.sample_of(batch, samples)

@@ -17,7 +17,7 @@ from oomph.tensorflow.whole import Failed, attempt
 from oomph.tensorflow.written import SmallState, tensorflow_variable
 
 METRIC = "metric "
-_FEWER_SAMPLES = 2
+_FEWER_SAMPLES = 4
 """For a second try, where there was no memory for the usual number."""
 _HIDDEN_DRAWS = "random numbers that TensorFlow can not draw again"
 
