@@ -135,8 +135,19 @@ def apart(one: Any, other: Any) -> float:
     return float(np.max(np.where(np.isnan(far), math.inf, far), initial=0.0))
 
 
-def allowed(dtype: str, reordered: dict[str, float] | None) -> dict[str, float]:
-    """What rounding may do: 1e-12 in float64; in float32 ten times what another order does, or a few ulp."""
+def allowed(
+    dtype: str, reordered: dict[str, float] | None, precision: dict[str, float] | None = None
+) -> dict[str, float]:
+    """What rounding may do: 1e-12 in float64; in float32 ten times what another order does, or a few ulp.
+
+    In half precision it is also what computing in full precision instead changes (`precision`): a part's gradient is
+    rounded to half precision before it is added up in float32, the whole batch's after, which another order of the
+    samples within a batch does not show.
+    """
+    if precision is not None:
+        assert reordered is not None
+        counted = max(1e-3, precision["counted"])
+        return {**{key: max(10 * reordered[key], precision[key]) for key in ("weights", "figures")}, "counted": counted}
     if dtype == "float64":
         return {"weights": 1e-12, "figures": 1e-12, "counted": 1e-12}
     if reordered is None:
@@ -179,8 +190,10 @@ def words(happened: list[dict[str, Any]]) -> dict[str, Any]:
             label, reason = str(data.get("guard", "")), str(data.get("reason", ""))
         if name == "probed" and label != "guard failed":
             label, reason = str(data.get("kind", label)), str(data.get("reason") or reason)
-        if data.get("micro_batch") and name in ("recovered", "fit-finished", "divided"):
+        if data.get("micro_batch") and name in ("recovered", "fit-finished"):
             divided, parts = True, data["micro_batch"]
+        if name == "probed" and "during" in data and data["kind"] == "exact":
+            divided = True  # a step outside of a fit is probed right before its first batch is divided
     ooms = [event for event in happened if event.get("event") == "oom"]
     return {"label": label, "reason": reason, "divided": divided, "micro_batch": parts, "ooms": len(ooms)}
 
@@ -232,6 +245,7 @@ def measure(case: dict[str, Any], work: Path) -> dict[str, Any]:
                 "plain": plain,
                 "noise": difference(arrays, load(second / f"{name}-plain.npz")),
                 "reordered": difference(arrays, load(first / f"{name}-reordered.npz")),
+                "precision": difference(arrays, load(first / f"{name}-full.npz")),
                 "forced": difference(arrays, divided),
                 "forced_run": under,
                 "exactness": summary(forced / "run").get("exactness", ""),
@@ -296,7 +310,7 @@ def verdict(case: dict[str, Any], row: dict[str, Any]) -> str:
     ended = unfinished(row)
     if label.startswith("approximate"):
         return f"FAIL: {ended}" if ended else f"approximate: {why}"
-    far = wrong(row, allowed(row["dtype"], row["reordered"]))
+    far = wrong(row, allowed(row["dtype"], row["reordered"], row.get("precision")))
     short = row.get("real") or {}
     if not label and not far and short.get("divided") and not ended and short["exactness"] == "exact":
         return "ok"  # a step outside fit has no label when it starts; the summary says what became of it
@@ -351,7 +365,10 @@ def line(case: dict[str, Any], row: dict[str, Any]) -> list[str]:
     if label in ("exact", "approximate") and row["exactness"] not in ("", label):
         label += f" (summary: {row['exactness']})"
     forced = figures(row["forced"]) + ("" if row["divided"] else " undivided")
-    cells = [figures(row["noise"]), figures(row["reordered"]), forced, real_cell(row.get("real"))]
+    reordered = figures(row["reordered"])
+    if row.get("precision"):
+        reordered += f"; in full precision {figures(row['precision'])}"
+    cells = [figures(row["noise"]), reordered, forced, real_cell(row.get("real"))]
     return [case["what"], row["dtype"], row["jit"], label, *cells, verdict(case, row).replace("|", "/")[:220]]
 
 

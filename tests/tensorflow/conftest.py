@@ -71,7 +71,7 @@ class Guarded:
         assert sum(sizes) == self.size
         self.divided.start(self.batch, self.size, self.small)
         for start, size in zip(numpy.cumsum([0, *sizes]), sizes, strict=False):
-            self.divided.add(self.batch, int(start), size)
+            self.divided.add(int(start), size)
         logs = self.divided.finish(self.whole.knows_size(self.batch))
         if commit:
             self.divided.commit()

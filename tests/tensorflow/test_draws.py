@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.ops import gen_stateless_random_ops_v2 as operations
 
-from oomph.tensorflow.draws import draws_from_hidden_state, of_the_whole_batch
+from oomph.tensorflow.draws import PartDraws, draws_from_hidden_state
 from oomph.tensorflow.frame import Frame
 
 WHOLE = 7
@@ -29,13 +29,18 @@ DRAWS = {
 }
 
 
+def drawing(draws):
+    """The block in which TensorFlow draws for a part."""
+    return PartDraws.replaced(lambda: draws)
+
+
 def of_part(draw, start, size, kinds=None):
     """What is drawn for these samples while the step is traced for a part of any size; `kinds` is filled in."""
     kinds = [] if kinds is None else kinds
 
     @tf.function(input_signature=[tf.TensorSpec([None, 3, 2], tf.float64), *Frame.specs()])
     def traced(part, *frame):
-        with of_the_whole_batch(Frame(*frame), tf.shape(part)[0], kinds):
+        with drawing(PartDraws(Frame(*frame), tf.shape(part)[0], kinds)):
             return draw(part)
 
     return traced(X[start : start + size], *Frame.of(start, size, WHOLE)).numpy()
@@ -55,7 +60,7 @@ def test_in_eager_mode_too(name):
     of_part(draw, 0, 4, kinds)
     assert kinds == [True]
     for start, size in CUTS:
-        with of_the_whole_batch(Frame.of(start, size, WHOLE), size, kinds):
+        with drawing(PartDraws(Frame.of(start, size, WHOLE), size, kinds)):
             rows.append(np.asarray(draw(tf.constant(X[start : start + size]))))
     np.testing.assert_array_equal(np.concatenate(rows), np.asarray(draw(tf.constant(X))))
 
@@ -82,7 +87,7 @@ def test_a_draw_of_a_static_shape_is_for_weights_and_left_alone(shape):
 def test_a_draw_in_eager_mode_that_no_trace_has_found_to_go_with_the_batch_is_left_alone(shape, kinds):
     expected = np.asarray(keras.random.normal(shape, seed=3))
     for start, size in [*CUTS, (0, 2)]:
-        with of_the_whole_batch(Frame.of(start, size, WHOLE), size, kinds):
+        with drawing(PartDraws(Frame.of(start, size, WHOLE), size, kinds)):
             np.testing.assert_array_equal(np.asarray(keras.random.normal(shape, seed=3)), expected)
 
 
@@ -96,9 +101,9 @@ def test_a_mask_that_all_samples_share_is_the_same_in_every_part():
 
 def test_tensorflow_is_as_it_was_afterwards_even_after_an_error():
     before = operations.stateless_random_normal_v2
-    with of_the_whole_batch(Frame.of(0, 1, 2), 1, []):
+    with drawing(PartDraws(Frame.of(0, 1, 2), 1, [])):
         assert operations.stateless_random_normal_v2 is not before
-    with pytest.raises(ZeroDivisionError), of_the_whole_batch(Frame.of(0, 1, 2), 1, []):
+    with pytest.raises(ZeroDivisionError), drawing(PartDraws(Frame.of(0, 1, 2), 1, [])):
         raise ZeroDivisionError
     assert operations.stateless_random_normal_v2 is before
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.errors import as_out_of_memory
+from oomph.tensorflow.errors import as_out_of_memory, being_handled, handled
 
 BFC = (
     "Graph execution error:\n\nDetected at node gradients/MatMul defined at (most recent call last):\n<stack traces>\n"
@@ -24,6 +26,29 @@ def test_an_error_of_the_allocator_names_the_tensor():
     assert (oom.requested_bytes, oom.whole_step) == (4096 * 512 * 4, False)
     assert oom.line.startswith("OOM when allocating tensor with shape[4096,512]")
     assert oom.line.endswith("GPU_0_bfc")
+
+
+def test_the_gpu_that_ran_out_of_memory_is_named_where_the_line_names_it():
+    assert exhausted(BFC).gpu == "GPU:0"
+    assert exhausted(BFC.replace("GPU:0", "GPU:13")).gpu == "GPU:13"
+    assert exhausted(BFC.replace("device:GPU:0", "device:CPU:0")).gpu is None
+    assert exhausted(XLA).gpu is None
+
+
+def test_a_strategy_s_threads_are_handled_with_the_thread_that_runs_them():
+    class _MirroredReplicaThread(threading.Thread):
+        """Named as in TensorFlow."""
+
+    def seen(thread):
+        found = []
+        running = thread(target=lambda: found.append(being_handled()))
+        running.start()
+        running.join(10)
+        return found
+
+    with handled():
+        assert (being_handled(), seen(_MirroredReplicaThread), seen(threading.Thread)) == (True, [True], [False])
+    assert (being_handled(), seen(_MirroredReplicaThread)) == (False, [False])
 
 
 def test_an_error_of_a_command_buffer_is_one_too():

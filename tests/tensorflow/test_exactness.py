@@ -64,8 +64,8 @@ def compiled(model, **options):
     return model
 
 
-def mirrored():
-    with tf.distribute.MirroredStrategy(["/cpu:0"]).scope():
+def of_central_storage():
+    with tf.distribute.experimental.CentralStorageStrategy(["/cpu:0"], "/cpu:0").scope():
         return compiled(keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)]))
 
 
@@ -130,7 +130,7 @@ def test_an_own_train_step_does_not_matter_to_evaluate():
     ("make", "reason"),
     [
         (lambda: compiled(OwnFunction([keras.Input((4,)), keras.layers.Dense(2)])), "custom make_train_function"),
-        (lambda: mirrored(), "MirroredStrategy"),
+        (lambda: of_central_storage(), "CentralStorageStrategy"),
     ],
 )
 def test_another_train_function_or_several_devices_are_only_restarted(make, reason):
@@ -164,5 +164,5 @@ def test_a_restart_only_model_stays_one(small_model):
     written = written_slots(
         tf.function(lambda x: model(x, training=True)).get_concrete_function(tf.constant(np.ones((2, 4), "f4"))), []
     )
-    promise = Promise(RESTART_ONLY, "MirroredStrategy")
+    promise = Promise(RESTART_ONLY, "CentralStorageStrategy")
     assert promise_after_tracing(promise, model, written) == promise

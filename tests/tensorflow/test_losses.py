@@ -146,7 +146,7 @@ def test_only_divisors_that_depend_on_the_data_are_collected(reduction, masked, 
     loss = keras.losses.MeanSquaredError(reduction=reduction)
     heavy = tf.constant([1.0, 4.0, 2.0, 0.0], tf.float64)
     plain = float(keras.ops.sum(loss(tf.zeros((4, 1), tf.float64), values, heavy)))
-    with losses.replaced():
+    with PartLosses.replaced(lambda: losses):
         assert float(keras.ops.sum(loss(tf.zeros((4, 1), tf.float64), values, heavy))) == plain
     assert [float(divisor) for divisor in losses.divisors] == pytest.approx(expected, abs=1e-6)
 
@@ -156,7 +156,7 @@ def test_a_part_of_the_whole_size_changes_nothing():
     loss = keras.losses.MeanSquaredError(reduction="mean_with_sample_weight")
     heavy = tf.constant([1.0, 4.0, 2.0, 0.0], tf.float64)
     plain = float(loss(tf.zeros_like(values), values, heavy))
-    with losses.replaced():
+    with PartLosses.replaced(lambda: losses):
         assert float(loss(tf.zeros_like(values), values, heavy)) == plain
 
 
@@ -167,9 +167,9 @@ def test_keras_is_as_it_was_afterwards_even_after_an_error():
         return module.reduce_values, module.apply_mask, keras.layers.Layer.losses
 
     before = replaceable()
-    with PartLosses(None).replaced():
+    with PartLosses.replaced(lambda: PartLosses(None)):
         assert not any(one is other for one, other in zip(before, replaceable(), strict=True))
-    with pytest.raises(ZeroDivisionError), PartLosses(None).replaced():
+    with pytest.raises(ZeroDivisionError), PartLosses.replaced(lambda: PartLosses(None)):
         raise ZeroDivisionError
     assert replaceable() == before
 

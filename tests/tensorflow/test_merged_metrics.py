@@ -177,7 +177,7 @@ def test_vectors_whose_length_is_known_beforehand_are_merged_and_not_joined(guar
     theirs = plain.train_on_batch(x, y, return_dict=True)
     ours.divided.start(ours.batch, 6, ours.small)
     for start in (0, 3):  # as many samples as features
-        ours.divided.add(ours.batch, start, 3)
+        ours.divided.add(start, 3)
     logs = ours.divided.finish(size_is_known=True)
     np.testing.assert_allclose(logs["features"], x.mean(axis=0), 1e-12)
     assert float(logs["pair"]) == float(theirs["pair"]) == 2

@@ -7,7 +7,9 @@ import pytest
 import tensorflow as tf
 
 from oomph.tensorflow.predict import GuardedPredict
+from oomph.tensorflow.replicas import Replicas
 
+ONE = Replicas(tf.distribute.get_strategy())
 TEXT = "OOM when allocating tensor with shape[8,8] and type float on /job:x/device:CPU:0 by allocator cpu_bfc"
 X = np.arange(40, dtype="float64").reshape(20, 2)
 
@@ -70,7 +72,7 @@ def batch(size=20):
 
 def test_where_all_fits_the_call_is_that_of_keras(watch):
     plain = Plain(20)
-    outputs = GuardedPredict(plain, watch)([batch(), batch(3)])
+    outputs = GuardedPredict(plain, ONE, watch)([batch(), batch(3)])
     assert plain.calls == [[20, 3]]
     assert outputs["double"].shape == (23, 2)
     assert (watch.failures, watch.verdicts) == ([], [])
@@ -78,7 +80,7 @@ def test_where_all_fits_the_call_is_that_of_keras(watch):
 
 @pytest.mark.parametrize("fits", [1, 2, 3, 7, 19])
 def test_every_sample_once_and_in_order_whatever_fits(watch, fits):
-    predict = GuardedPredict(Plain(fits), watch, "allow")
+    predict = GuardedPredict(Plain(fits), ONE, watch, "allow")
     for size in (20, 20, 7):
         outputs = predict([batch(size)])
         np.testing.assert_array_equal(outputs["double"], 2 * X[:size])
@@ -89,7 +91,7 @@ def test_every_sample_once_and_in_order_whatever_fits(watch, fits):
 
 
 def test_several_batches_of_one_execution_are_joined_in_order(watch):
-    predict = GuardedPredict(Plain(6), watch)
+    predict = GuardedPredict(Plain(6), ONE, watch)
     for _ in range(2):
         outputs = predict([batch(), batch(5), batch()])
         np.testing.assert_array_equal(outputs["double"], 2 * np.concatenate([X, X[:5], X]))
@@ -97,7 +99,7 @@ def test_several_batches_of_one_execution_are_joined_in_order(watch):
 
 def test_the_size_that_was_found_is_kept(watch):
     plain = Plain(6)
-    predict = GuardedPredict(plain, watch)
+    predict = GuardedPredict(plain, ONE, watch)
     predict([batch()])
     plain.calls.clear()
     predict([batch()])
@@ -121,7 +123,7 @@ def test_the_size_that_was_found_is_kept(watch):
     ],
 )
 def test_outputs_that_are_not_those_of_single_samples_are_refused(watch, outputs, reason):
-    predict = GuardedPredict(Plain(10, outputs), watch)
+    predict = GuardedPredict(Plain(10, outputs), ONE, watch)
     with pytest.raises(tf.errors.ResourceExhaustedError):
         predict([batch()])
     assert [(verdict.kind, verdict.reason) for verdict in watch.verdicts] == [("refused", reason)]
@@ -129,7 +131,7 @@ def test_outputs_that_are_not_those_of_single_samples_are_refused(watch, outputs
 
 def test_a_refusal_holds_for_the_next_call(watch):
     plain = Plain(10, lambda x: x - tf.reduce_mean(x, axis=0))
-    predict = GuardedPredict(plain, watch)
+    predict = GuardedPredict(plain, ONE, watch)
     for _ in range(2):
         plain.calls.clear()
         with pytest.raises(tf.errors.ResourceExhaustedError):
@@ -140,14 +142,14 @@ def test_a_refusal_holds_for_the_next_call(watch):
 
 
 def test_outputs_that_depend_on_neighbours_are_divided_when_that_is_allowed(watch):
-    predict = GuardedPredict(Plain(10, lambda x: x - tf.reduce_mean(x, axis=0)), watch, "allow")
+    predict = GuardedPredict(Plain(10, lambda x: x - tf.reduce_mean(x, axis=0)), ONE, watch, "allow")
     assert predict([batch()]).shape == (20, 2)
     assert watch.recoveries
 
 
 def test_one_sample_that_does_not_fit_is_the_end(watch):
     with pytest.raises(Given, match="one sample does not fit"):
-        GuardedPredict(Plain(0), watch)([batch()])
+        GuardedPredict(Plain(0), ONE, watch)([batch()])
 
 
 def test_other_errors_go_on_untouched(watch):
@@ -155,5 +157,5 @@ def test_other_errors_go_on_untouched(watch):
         raise ValueError("mine")
 
     with pytest.raises(ValueError, match="mine"):
-        GuardedPredict(Plain(20, outputs), watch)([batch()])
+        GuardedPredict(Plain(20, outputs), ONE, watch)([batch()])
     assert not watch.failures

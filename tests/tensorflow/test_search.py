@@ -23,7 +23,7 @@ class Memory:
     def __init__(self, limit=1000, in_use=100):
         self.limit_bytes, self.in_use, self.peak = limit, in_use, None
 
-    def of_training_device(self):
+    def of_training_device(self, gpu=None):
         return self
 
     def in_use_bytes(self):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from oomph.tensorflow.barrier import replaced
 from oomph.tensorflow.frame import Frame
-from oomph.tensorflow.written import tensorflow_variable
+from oomph.tensorflow.written import handles_of
 
 NEVER_APPLIED = "the step applies no optimizer of the model"
 
@@ -19,7 +19,6 @@ class Applied:
     """The calls of `optimizer.apply` in one traced part: none of them assigns anything.
 
     Args:
-        optimizers: those whose calls are seen.
         frame: where the part lies.
         summed: whether the loss of the step is a sum over samples: then the gradients of the parts just add up.
 
@@ -28,8 +27,8 @@ class Applied:
     does not call that, the gradients are multiplied.
     """
 
-    def __init__(self, optimizers: list[Any], frame: Frame, summed: bool = False) -> None:
-        self._known, self._frame, self._summed = optimizers, frame, summed
+    def __init__(self, frame: Frame, summed: bool = False) -> None:
+        self._frame, self._summed = frame, summed
         self.optimizers: list[Any] = []
         """The optimizer of each call."""
         self.variables: list[list[Any]] = []
@@ -40,13 +39,18 @@ class Applied:
         """The operations that existed when the first call came."""
         self._late = False
 
+    @staticmethod
     @contextmanager
-    def replaced(self) -> Iterator[None]:
-        """Within the block, the optimizers of the model hand their gradients out."""
+    def replaced(optimizers: list[Any], current: Callable[[], Applied]) -> Iterator[None]:
+        """Within the block, these optimizers hand their gradients out.
+
+        Args:
+            current: gives the calls of the part that is being traced.
+        """
         with ExitStack() as undo:
-            for optimizer in self._known:
-                undo.enter_context(replaced(optimizer, "apply", self._apply_of(optimizer)))
-                undo.enter_context(replaced(optimizer, "scale_loss", self._scale_loss_of(optimizer)))
+            for optimizer in optimizers:
+                undo.enter_context(replaced(optimizer, "apply", _apply_of(optimizer, current)))
+                undo.enter_context(replaced(optimizer, "scale_loss", _scale_loss_of(optimizer, current)))
             yield
 
     def reason(self) -> str:
@@ -59,33 +63,25 @@ class Applied:
         """What the step does with weights after their update, if anything: then parts would see the old ones."""
         if self._before is None:
             return ""
-        handles = {id(tensorflow_variable(v).handle) for v in model.trainable_variables}
+        handles = handles_of(model.trainable_variables)
         inner = {id(inside) for outside, inside in graph.captures if id(outside) in handles}
         for operation in graph.get_operations():
             if operation.name not in self._before and any(id(tensor) in inner for tensor in operation.inputs):
                 return "the step uses the weights after their update"
         return ""
 
-    def _apply_of(self, optimizer: Any) -> Any:
-        def apply(grads: Any, trainable_variables: Any = None) -> None:
-            grads = list(grads)
-            self._note_order(grads)
-            self.optimizers.append(optimizer)
-            known = optimizer._trainable_variables if trainable_variables is None else trainable_variables
-            self.variables.append(list(known))
-            weight = None if self._summed or id(optimizer) in self._scaled else self._frame.share
-            self.gradients.append([_times(gradient, weight) for gradient in grads])
+    def _apply(self, optimizer: Any, grads: Any, trainable_variables: Any) -> None:
+        grads = list(grads)
+        self._note_order(grads)
+        self.optimizers.append(optimizer)
+        known = optimizer._trainable_variables if trainable_variables is None else trainable_variables
+        self.variables.append(list(known))
+        weight = None if self._summed or id(optimizer) in self._scaled else self._frame.share
+        self.gradients.append([_times(gradient, weight) for gradient in grads])
 
-        return apply
-
-    def _scale_loss_of(self, optimizer: Any) -> Any:
-        original = optimizer.scale_loss
-
-        def scale_loss(loss: Any) -> Any:
-            self._scaled.add(id(optimizer))
-            return original(loss if self._summed else loss * tf.cast(self._frame.share, loss.dtype))
-
-        return scale_loss
+    def _scale(self, optimizer: Any, loss: Any) -> Any:
+        self._scaled.add(id(optimizer))
+        return loss if self._summed else loss * tf.cast(self._frame.share, loss.dtype)
 
     def _note_order(self, grads: list[Any]) -> None:
         """Remember what existed before the first call; a gradient made later may depend on its update."""
@@ -97,6 +93,22 @@ class Applied:
             self._before = {operation.name for operation in graph.get_operations()}
         leaves = [leaf for g in grads if g is not None for leaf in tf.nest.flatten(g, expand_composites=True)]
         self._late = self._late or any(leaf.op.name not in self._before for leaf in leaves)
+
+
+def _apply_of(optimizer: Any, current: Callable[[], Applied]) -> Any:
+    def apply(grads: Any, trainable_variables: Any = None) -> None:
+        current()._apply(optimizer, grads, trainable_variables)
+
+    return apply
+
+
+def _scale_loss_of(optimizer: Any, current: Callable[[], Applied]) -> Any:
+    original = optimizer.scale_loss
+
+    def scale_loss(loss: Any) -> Any:
+        return original(current()._scale(optimizer, loss))
+
+    return scale_loss
 
 
 def optimizers_of(model: Any) -> list[Any]:

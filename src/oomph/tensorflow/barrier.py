@@ -14,7 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from oomph.tensorflow.written import tensorflow_variable
+from oomph.tensorflow.written import components
 
 Gradients = Sequence[Any]
 _STEPS_BACK = 8
@@ -38,20 +38,30 @@ def behind_barrier(optimizer: Any, commits: tf.Variable) -> Apply:
     `commits` moves before the first assignment and after the last gradient: a step that fails with it unmoved has
     changed neither weights nor slots, one that fails with it moved may have.
     """
+    from keras.src import backend
+
     original = optimizer.apply
 
     def apply(grads: Gradients, trainable_variables: Any = None) -> Any:
         grads = list(grads)
         if not optimizer.built and trainable_variables is not None:
             trainable_variables = list(trainable_variables)
-            optimizer.build(trainable_variables)  # outside the barrier: variables may not depend on a step's tensors
-        with tf.control_dependencies(_dense_parts(grads)):
-            started = commits.assign_add(1, read_value=False)
+            # Outside the barrier: variables may not depend on a step's tensors. Slots are called as Keras calls them.
+            with backend.name_scope(optimizer.name, caller=optimizer):
+                optimizer.build(trainable_variables)
+        started = tf.distribute.get_replica_context().merge_call(_counted, args=(commits, _dense_parts(grads)))
         with tf.control_dependencies([started]):
             held = [None if g is None else tf.nest.map_structure(tf.identity, g, expand_composites=True) for g in grads]
             return original(held) if trainable_variables is None else original(held, trainable_variables)
 
     return apply
+
+
+def _counted(strategy: Any, commits: tf.Variable, gradients: list[Any]) -> Any:
+    """Count a commit once the gradients of every replica exist; returns what comes after that."""
+    everywhere = [own for gradient in gradients for own in strategy.experimental_local_results(gradient)]
+    with tf.control_dependencies(everywhere):
+        return tf.identity(commits.assign_add(1))
 
 
 class Accumulators:
@@ -61,9 +71,13 @@ class Accumulators:
     gradients, only from the first out-of-memory error on. Sparse ones (IndexedSlices, of Embedding layers) are kept
     side by side, since Keras' optimizers square and clip the slices as they are, before equal indices are added.
     Where the step itself adds equal indices up (sparse inputs, `tf.unique`), so is it done with those of all parts.
+
+    Args:
+        replica: the replica whose gradients they are.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, replica: int = 0) -> None:
+        self._replica = replica
         self.unique: set[int] = set()
         """The gradients, by number, that have each index once."""
         self._sums: list[tf.Variable | None] | None = None
@@ -83,7 +97,10 @@ class Accumulators:
         """
         if self._sums is None:
             grads = [gradient for call in calls for gradient in call]
-            self._sums = [_zeros_like(v) if _is_dense(g) else None for g, v in zip(grads, variables, strict=True)]
+            self._sums = [
+                _zeros_like(components(v)[self._replica]) if _is_dense(g) else None
+                for g, v in zip(grads, variables, strict=True)
+            ]
 
     def add(self, calls: Sequence[Gradients]) -> dict[str, tf.IndexedSlices]:
         """Add each dense gradient; returns the sparse ones, for `keep`."""
@@ -151,8 +168,7 @@ def has_each_index_once(gradient: Any) -> bool:
     return False
 
 
-def _zeros_like(variable: Any) -> tf.Variable:
-    value = tensorflow_variable(variable)
+def _zeros_like(value: Any) -> tf.Variable:
     with tf.device(value.device):
         return tf.Variable(tf.zeros(value.shape, value.dtype), trainable=False)
 

@@ -48,6 +48,11 @@ def length_is_known(spec: Any) -> bool:
     return all(shape.rank is not None and shape.rank > 0 and shape[0] is not None for shape in shapes)
 
 
+def is_dataset_iterator(iterator: Any) -> bool:
+    """Whether TensorFlow makes the batches: the iterator of a dataset, or of one that a strategy has distributed."""
+    return isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator))
+
+
 def general_spec(spec: Any, batch: Any) -> Any:
     """What a function is traced for that takes parts of this batch, of any size, and what `spec` took before."""
     new = tf.nest.map_structure(lambda part: None if part is None else _spec_of_parts(part), batch)
@@ -80,6 +85,8 @@ def kind_of(batch: Any, with_size: bool = False) -> Any:
     first = 0 if with_size else 1
 
     def kind(part: Any) -> Any:
+        if isinstance(part, tf.distribute.DistributedValues):
+            return tuple(kind(value) for value in part.values)
         return None if part is None else (type(part).__name__, part.dtype.name, tuple(part.shape)[first:])
 
     return tf.nest.map_structure(kind, batch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
@@ -13,6 +14,7 @@ from oomph.tensorflow.frame import Frame
 from oomph.tensorflow.merged_metrics import MergedMetrics
 from oomph.tensorflow.moving import MovingState
 from oomph.tensorflow.part import PartOutputs, PartStep
+from oomph.tensorflow.replicas import cuts
 from oomph.tensorflow.written import Slot, SmallState
 
 
@@ -32,11 +34,15 @@ class DividedStep:
     def __init__(self, model: Any, part: PartStep, commits: tf.Variable | None) -> None:
         self._model, self.part, self._commits = model, part, commits
         self.trains = part.trains
-        self._sums = Accumulators()
+        self._replicas = part.replicas
+        self._sums = [Accumulators(replica) for replica in range(self._replicas.count)]
         self._metrics = MergedMetrics(model, part)
         self._moving: MovingState | None = None
         self._small: SmallState | None = None
-        self._divisors: Any = ()
+        self._divisors: list[Any] = []
+        self._own: list[Any] = []
+        """The samples of each replica, and how many."""
+        self._sizes: list[int] = []
         self._size = 0
         self.combine: str | None = None
         """How numbers in the logs add up, where the user has said it."""
@@ -44,7 +50,7 @@ class DividedStep:
         """False to run parts without XLA: a probe is not worth a compilation."""
         self.summed: list[float] = []
         """For each term of the loss that is a plain number, 1 if it is a sum over samples; found by the probe."""
-        self._add = _compiled(self._sums.add, part.eagerly)
+        self._add = _compiled(self._added, part.eagerly)
         self._commit = _compiled(self._apply_sums, part.eagerly, model.jit_compile)
 
     def extra_bytes(self) -> int:
@@ -52,48 +58,64 @@ class DividedStep:
         if not self.trains:
             return 0
         weights = sum(Slot.of(variable).nbytes for variable in self._model.trainable_variables)
-        return weights if self._sums.exist else 2 * weights
+        return weights if self._sums[0].exist else 2 * weights
 
     def start(self, batch: Any, size: int, small: SmallState) -> None:
-        """Begin with a batch of `size` samples. `small` is the state that the step writes besides weights."""
+        """Begin with a batch.
+
+        Args:
+            size: its samples, of the replica that has most of them.
+            small: the state that the step writes besides weights.
+        """
         self.part.trace(batch)
         if self._small is not small:
             self._small = small
             self._moving = MovingState(self._model, small.slots, self._model.metrics_variables)
-        if self.trains and self.part.applied is not None:
-            self._sums.make(self.part.applied.gradients, self._variables)
-            self._sums.unique = self.part.unique_gradients
-        self._sums.clear()
+        for sums in self._sums:
+            if self.trains and self.part.applied is not None:
+                sums.make(self.part.applied.gradients, self._variables)
+                sums.unique = self.part.unique_gradients
+            sums.clear()
         self._metrics.start()
         self._state.start()
-        self._size = size
-        self._divisors = self.part.divisors_of(batch)
+        self._own, self._size = self._replicas.local(batch), size
+        self._sizes = [batches.size_of(own) or 0 for own in self._own]
+        self._divisors = self.part.divisors_of(self._own)
         self.summed += [0.0] * (len(self.part.losses.terms) - len(self.summed))
 
-    def add(self, batch: Any, start: int, part: int) -> None:
-        """Run the step on the samples from `start` on, `part` of them."""
+    def add(self, start: int, part: int) -> None:
+        """Run the step on the samples from `start` on, `part` of them; of smaller replicas as large a share."""
         self._state.before_part()
         assert self._small is not None
         held = self._small.snapshot()  # a second reference: XLA may not take these buffers for its outputs
-        outputs = self._run(batch, start, part)
+        outputs = self.outputs(start, part)
         del held
         self._state.after_part(part / self._size)
-        self._sums.make(outputs.gradients, self._variables)
-        self._sums.keep(self._add(outputs.gradients))
-        self._metrics.keep(outputs, part)
+        for sums, own in zip(self._sums, outputs, strict=True):
+            sums.make(own.gradients, self._variables)
+        sparse = self._add([own.gradients for own in outputs])
+        for sums, slices in zip(self._sums, sparse, strict=True):
+            sums.keep(slices)
+        self._metrics.keep(outputs, [stop - first for first, stop in cuts(self._sizes, start, part)])
 
     def finish(self, size_is_known: bool) -> Any:
         """Bring state and metrics to where the whole batch would have brought them; returns Keras' logs."""
         self._state.finish()
-        return self._metrics.finish(size_is_known)
+        return self._replicas.reduced(self._replicas.together(self._metrics.finish(size_is_known)))
 
     def commit(self) -> None:
         """Apply the sum of the gradients, once."""
-        self._commit(self._sums.sparse())
+        self._commit([sums.sparse() for sums in self._sums])
 
-    def outputs(self, batch: Any, start: int, part: int) -> PartOutputs:
-        """What the step gives for these samples alone. Moves the state, and adds nothing up."""
-        return self._run(batch, start, part)
+    def outputs(self, start: int, part: int) -> list[PartOutputs]:
+        """What the step gives for these samples alone, in each replica. Moves the state, and adds nothing up."""
+        places = cuts(self._sizes, start, part)
+        parts = [batches.part_of(own, *place) for own, place in zip(self._own, places, strict=True)]
+        frames = [
+            Frame.of(first, stop - first, size, divisors, self.summed)
+            for (first, stop), size, divisors in zip(places, self._sizes, self._divisors, strict=True)
+        ]
+        return self.part(parts, frames, self.compiled)
 
     def settle(self, terms: list[bool], values: list[bool], logs: list[bool]) -> None:
         """Say which terms of the loss, numbers for metrics and numbers in the logs are sums over samples."""
@@ -109,8 +131,8 @@ class DividedStep:
             self.part.take_for(other.part.summed)
 
     def gradients(self) -> list[Any]:
-        """The sums as they are now, for every variable of every optimizer; None where there is no gradient."""
-        return self._sums.gradients(self._sums.sparse())
+        """The sums as they are now, of each replica for every variable of every optimizer; None for no gradient."""
+        return [gradient for sums in self._sums for gradient in sums.gradients(sums.sparse())]
 
     @property
     def _state(self) -> MovingState:
@@ -122,19 +144,27 @@ class DividedStep:
         applied = self.part.applied
         return [] if applied is None else [v for call in applied.variables for v in call]
 
-    def _run(self, batch: Any, start: int, part: int) -> PartOutputs:
-        frame = Frame.of(start, part, self._size, self._divisors, self.summed)
-        return self.part(batches.part_of(batch, start, start + part), frame, self.compiled)
+    def _added(self, gradients: list[Any]) -> list[Any]:
+        return [sums.add(own) for sums, own in zip(self._sums, gradients, strict=True)]
 
-    def _apply_sums(self, sparse: Any) -> None:
+    def _apply_sums(self, sparse: list[Any]) -> None:
         applied = self.part.applied
         assert applied is not None
         assert self._commits is not None
         started = self._commits.assign_add(len(applied.optimizers), read_value=False)
-        with tf.control_dependencies([] if tf.executing_eagerly() else [started]):
-            gradients = iter([None if g is None else _identity(g) for g in self._sums.gradients(sparse)])
+        after = [] if tf.executing_eagerly() else [started]
+        with tf.control_dependencies(after):
+            gradients = [sums.gradients(slices) for sums, slices in zip(self._sums, sparse, strict=True)]
+        self._replicas.run(partial(self._apply, after), gradients)
+
+    def _apply(self, after: list[Any], gradients: list[Any]) -> None:
+        """Apply the sums of one replica, on its device, as a step of Keras' own would."""
+        applied = self.part.applied
+        assert applied is not None
+        with tf.control_dependencies(after):
+            remaining = iter([None if g is None else _identity(g) for g in gradients])
             for optimizer, variables in zip(applied.optimizers, applied.variables, strict=True):
-                optimizer.apply([next(gradients) for _ in variables], variables)
+                optimizer.apply([next(remaining) for _ in variables], variables)
 
 
 def _identity(gradient: Any) -> Any:

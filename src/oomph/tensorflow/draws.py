@@ -43,9 +43,8 @@ STATEFUL = frozenset(
 """Operations that draw from a state within TensorFlow's kernels, which nobody can set back."""
 
 
-@contextmanager
-def of_the_whole_batch(frame: Frame, part: Any, kinds: list[bool]) -> Iterator[None]:
-    """Within the block, draws that go with the batch are the part's rows of the whole batch's.
+class PartDraws:
+    """The draws of one part: those that go with the batch are the part's rows of the whole batch's.
 
     Args:
         frame: where the part lies.
@@ -53,37 +52,50 @@ def of_the_whole_batch(frame: Frame, part: Any, kinds: list[bool]) -> Iterator[N
         kinds: for each draw of the step, in their order, whether it goes with the batch. A trace fills this in anew;
             in eager mode, where shapes do not tell, it is what a trace has found.
     """
-    drawn = itertools.count()
-    if not tf.executing_eagerly():
-        kinds.clear()
-    with ExitStack() as undo:
-        for module, name in _BY_SHAPE:
-            original = getattr(module, name, None)
-            if original is not None:
-                setattr(module, name, _rows(original, frame, part, kinds, drawn))
-                undo.callback(setattr, module, name, original)
-        yield
+
+    def __init__(self, frame: Frame, part: Any, kinds: list[bool]) -> None:
+        self._frame, self._part, self._kinds = frame, part, kinds
+        self._drawn = itertools.count()
+        if not tf.executing_eagerly():
+            kinds.clear()
+
+    @staticmethod
+    @contextmanager
+    def replaced(current: Callable[[], PartDraws]) -> Iterator[None]:
+        """Within the block, TensorFlow's stateless operations draw for a part.
+
+        Args:
+            current: gives the draws of the part that is being traced.
+        """
+        with ExitStack() as undo:
+            for module, name in _BY_SHAPE:
+                original = getattr(module, name, None)
+                if original is not None:
+                    setattr(module, name, _rows(original, current))
+                    undo.callback(setattr, module, name, original)
+            yield
+
+    def _draw(self, original: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
+        shape = bound.arguments["shape"]
+        number = next(self._drawn)
+        if not tf.executing_eagerly():
+            self._kinds.append(_goes_with_the_batch(shape))
+        if number >= len(self._kinds) or not self._kinds[number]:
+            return original(*bound.args, **bound.kwargs)
+        shape = tf.cast(tf.convert_to_tensor(shape), tf.int32)
+        # A layer may have folded time into the first dimension. An empty part, of a replica without data, has no rows.
+        rows = tf.math.floordiv(shape[0], tf.maximum(self._part, 1))
+        bound.arguments["shape"] = tf.concat([[rows * self._frame.whole], shape[1:]], axis=0)
+        whole = original(*bound.args, **bound.kwargs)
+        first = tf.concat([[rows * self._frame.start], tf.zeros_like(shape[1:])], axis=0)
+        return tf.slice(whole, first, shape)
 
 
-def _rows(
-    original: Callable[..., Any], frame: Frame, part: Any, kinds: list[bool], drawn: Iterator[int]
-) -> Callable[..., Any]:
+def _rows(original: Callable[..., Any], current: Callable[[], PartDraws]) -> Callable[..., Any]:
     signature = inspect.signature(original)
 
     def draw(*args: Any, **kwargs: Any) -> Any:
-        bound = signature.bind(*args, **kwargs)
-        shape = bound.arguments["shape"]
-        number = next(drawn)
-        if not tf.executing_eagerly():
-            kinds.append(_goes_with_the_batch(shape))
-        if number >= len(kinds) or not kinds[number]:
-            return original(*args, **kwargs)
-        shape = tf.cast(tf.convert_to_tensor(shape), tf.int32)
-        rows = shape[0] // part  # rows for each sample: a layer may have folded time into the first dimension
-        bound.arguments["shape"] = tf.concat([[rows * frame.whole], shape[1:]], axis=0)
-        whole = original(*bound.args, **bound.kwargs)
-        first = tf.concat([[rows * frame.start], tf.zeros_like(shape[1:])], axis=0)
-        return tf.slice(whole, first, shape)
+        return current()._draw(original, signature.bind(*args, **kwargs))
 
     return draw
 

@@ -15,6 +15,7 @@ import tensorflow as tf
 _BFC = re.compile(r"OOM when allocating tensor with shape ?\[([\d,]*)\] and type (\w+) on (\S+) by allocator (\S+)")
 # "Out of memory while trying to allocate 1.02GiB. [tf-allocator-allocation-error='']" (XLA; older: "... N bytes")
 _XLA = re.compile(r"[Oo]ut of memory while trying to allocate ([\d.]+) ?([KMGT]?i?B|bytes)")
+_GPU = re.compile(r"/device:GPU:(\d+) by allocator")
 # A host to device copy that found no memory (tensorflow/core/common_runtime/gpu/gpu_util.cc)
 _COPY = "Dst tensor is not initialized"
 _DEVICE = ("failed to allocate", "CUDA_ERROR_OUT_OF_MEMORY", "ran out of memory")
@@ -26,22 +27,31 @@ _UNITS = {"B": 1, "bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "T
 
 
 _handling = threading.local()
+_blocks: set[object] = set()
 
 
 @contextmanager
 def handled() -> Iterator[None]:
-    """Within the block, in this thread, oomph itself takes care of out-of-memory errors and of training steps."""
-    depth = getattr(_handling, "depth", 0)
+    """Within the block, in this thread, oomph itself takes care of out-of-memory errors and of training steps.
+
+    That holds for the threads in which a strategy runs its replicas too (`_MirroredReplicaThread` in
+    tensorflow/python/distribute/mirrored_run.py).
+    """
+    depth, block = getattr(_handling, "depth", 0), object()
     _handling.depth = depth + 1
+    _blocks.add(block)
     try:
         yield
     finally:
         _handling.depth = depth
+        _blocks.discard(block)
 
 
 def being_handled() -> bool:
-    """Whether this thread is in such a block."""
-    return bool(getattr(_handling, "depth", 0))
+    """Whether this thread is in such a block, or runs a replica for one that is."""
+    if getattr(_handling, "depth", 0):
+        return True
+    return bool(_blocks) and type(threading.current_thread()).__name__ == "_MirroredReplicaThread"
 
 
 @dataclass(frozen=True)
@@ -54,6 +64,12 @@ class OutOfMemory:
     """Whether the amount is a need of the whole compiled step (XLA) and not of one tensor."""
     disguised: bool = False
     """Whether the wording speaks of something else: an OOM only if the allocator was nearly full."""
+
+    @property
+    def gpu(self) -> str | None:
+        """The GPU that had no memory left, such as "GPU:1"; None when the line does not name one."""
+        match = _GPU.search(self.line)
+        return None if match is None else f"GPU:{match[1]}"
 
 
 def as_out_of_memory(error: BaseException) -> OutOfMemory | None:

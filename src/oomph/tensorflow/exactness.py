@@ -12,13 +12,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from oomph.tensorflow.written import Slot, tensorflow_variable
+from oomph.tensorflow.written import Slot, handles_of
 
 EXACT, APPROXIMATE, RESTART_ONLY = "exact", "approximate", "restart only"
 TO_BE_PROBED = "probed before a batch is divided"
 REFUSED = "refused"
 BATCH_NORMALIZATION = "BatchNormalization sees each micro-batch alone"
-_STRATEGIES = ("_DefaultDistributionStrategy", "_DefaultDistributionExtended")
+_STRATEGIES = ("_DefaultDistributionStrategy", "_DefaultDistributionExtended", "MirroredStrategy", "OneDeviceStrategy")
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ def promise_before_tracing(model: Any, trainer: Any, step: str = "train_step") -
         return Promise(RESTART_ONLY, "custom make_train_function")
     if type(model.distribute_strategy).__name__ not in _STRATEGIES:
         return Promise(RESTART_ONLY, type(model.distribute_strategy).__name__)
+    if model.run_eagerly and model.distribute_strategy.num_replicas_in_sync > 1:
+        return Promise(RESTART_ONLY, "run_eagerly with several replicas")
     if model.steps_per_execution > 1 and not hasattr(model, "unrolled_steps_per_execution"):
         return Promise(RESTART_ONLY, "steps_per_execution with this version of Keras")  # it ends its epochs differently
     unknown = _unknown_step(model, trainer, step) or _unknown_loss(model) or _unverified_layer(model)
@@ -101,4 +103,4 @@ def _is_of_keras(thing: Any) -> bool:
 def _moving_statistics_are_written(model: Any, written: list[Slot]) -> bool:
     handles = {id(slot.handle) for slot in written}
     layers = [layer for layer in model._flatten_layers() if getattr(layer, "moving_variance", None) is not None]
-    return any(id(tensorflow_variable(layer.moving_variance).handle) in handles for layer in layers)
+    return any(not handles.isdisjoint(handles_of([layer.moving_variance])) for layer in layers)

@@ -27,7 +27,7 @@ class Frame(NamedTuple):
         """The frame of `part` samples from `start` on, in a batch of `whole` samples."""
         with tf.device("/CPU:0"):
             return cls(
-                tf.constant(part / whole, tf.float64),
+                tf.constant(part / whole if whole else 0.0, tf.float64),
                 tf.constant(start, tf.int32),
                 tf.constant(whole, tf.int32),
                 tf.constant(np.asarray(divisors, np.float64)),

@@ -23,6 +23,7 @@ from oomph.tensorflow.errors import handled
 from oomph.tensorflow.exactness import EXACT, TO_BE_PROBED, Promise
 from oomph.tensorflow.memory import DeviceMemory
 from oomph.tensorflow.part import PartStep
+from oomph.tensorflow.replicas import Replicas
 from oomph.tensorflow.search import SizeSearch
 from oomph.tensorflow.step import Failure, Recovery, StepWatch, run_plain
 from oomph.tensorflow.verification import Verification
@@ -62,6 +63,7 @@ class GuardedStep:
     ) -> None:
         self._model, self._plain, self._watch = model, plain, watch
         self._trains = trains
+        self._replicas = Replicas(model.distribute_strategy)
         self._whole = WholeStep(model, step, trains, can_go_back)
         self._divided = DividedStep(model, PartStep(model, step, self._trains), self._whole.commits)
         self._divided.combine = combine
@@ -91,7 +93,7 @@ class GuardedStep:
 
     def prepare(self, iterator: Any) -> None:
         """Trace the step for this kind of iterator, once; a guard that can not be built steps aside for good."""
-        if not self._broken and isinstance(iterator, tf.data.Iterator):
+        if not self._broken and batches.is_dataset_iterator(iterator):
             try:
                 self._whole.prepare(iterator)
             except Exception as error:  # ours or the user's: plain Keras will do, or say it in its own words
@@ -163,7 +165,7 @@ class GuardedStep:
     def _one(self, iterator: Any, watch: StepWatch) -> Any:
         """One step on a batch that Python holds."""
         started = time.monotonic()
-        if isinstance(iterator, tf.data.Iterator):
+        if batches.is_dataset_iterator(iterator):
             batch = attempt(lambda: next(iterator), END_OF_DATA)
             if isinstance(batch, Failed):
                 self._report(replace(batch, phase="input"), None, None, started, watch)
@@ -173,7 +175,7 @@ class GuardedStep:
             batch = batch if self._whole.eagerly else batches.as_tensors(batch)
         if not self._can_trace(batch):
             return self._plain(iter([batch]))
-        size = batches.size_of(batch)
+        size = self._replicas.size(batch)
         if size is None:
             self._step_aside(ValueError("the parts of the batch do not share one number of samples"))
             return self._plain(iter([batch]))
@@ -225,7 +227,7 @@ class GuardedStep:
 
     def _recovered(self, failed: Failed, started: float, watch: StepWatch) -> Any:
         """Complete the step that failed as a whole."""
-        size = None if failed.batch is None else batches.size_of(failed.batch)
+        size = None if failed.batch is None else self._replicas.size(failed.batch)
         self._report(failed, size, size, started, watch)
         if size is None:
             watch.not_recoverable(failed.error, "compute", "the parts of the batch do not share one size", None)
@@ -245,7 +247,7 @@ class GuardedStep:
         XLA takes its scratch memory first, in one piece, and the outputs after it: a piece that would have fitted
         beside what was in use before the step is an output that pinning has made necessary.
         """
-        memory, requested = DeviceMemory.of_training_device(), failed.oom.requested_bytes
+        memory, requested = DeviceMemory.of_training_device(failed.oom.gpu), failed.oom.requested_bytes
         if not self._whole.pins or not self._whole.can_go_back or memory.limit_bytes is None or requested is None:
             return False
         return (memory.in_use_bytes() or 0) + requested <= memory.limit_bytes
@@ -318,7 +320,7 @@ class GuardedStep:
         outcome = attempt(lambda: self._divided.start(batch, size, state))
         while not isinstance(outcome, Failed) and done < size:
             part = min(self._search.next_size(size) or 1, size - done)
-            outcome = self._search.run(part, partial(self._divided.add, batch, done, part))
+            outcome = self._search.run(part, partial(self._divided.add, done, part))
             done += part
         if not isinstance(outcome, Failed):
             outcome = attempt(lambda: self._divided.finish(self._whole.knows_size(batch)))

@@ -19,6 +19,7 @@ from oomph.tensorflow.fits import Fits
 from oomph.tensorflow.guarded import GuardedStep
 from oomph.tensorflow.identity import FitIdentity, call_site, fingerprint
 from oomph.tensorflow.predict import GuardedPredict
+from oomph.tensorflow.replicas import Replicas
 from oomph.tensorflow.step import PlainStep, Step, StepWatch
 from oomph.tensorflow.watched import TrainingOutsideFit, Watched
 
@@ -208,7 +209,8 @@ def _guarded_test(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
 def _guarded_predict(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
     if exactness.promise_before_tracing(model, fits.trainer).kind == exactness.RESTART_ONLY:
         return plain
-    return GuardedPredict(plain, Watched(fits, "predict"), fits.session.handover.inexact)
+    replicas = Replicas(model.distribute_strategy)
+    return GuardedPredict(plain, replicas, Watched(fits, "predict"), fits.session.handover.inexact)
 
 
 def _replace_epochs(trainer: Any, fits: Fits) -> None:

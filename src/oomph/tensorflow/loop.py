@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from oomph.tensorflow.written import Slot, written_slots
+from oomph.tensorflow.written import handles_of, written_slots
 
 
 class Loop:
@@ -68,7 +68,7 @@ def _that_write(written: set[int], module: str, name: str) -> list[Any]:
     kind = getattr(importlib.import_module(module), name)
     found = []
     for thing in gc.get_objects():
-        if isinstance(thing, kind) and any(id(Slot.of(v).handle) in written for v in _variables(thing)):
+        if isinstance(thing, kind) and not written.isdisjoint(handles_of(_variables(thing))):
             found.append(thing)
     return found
 

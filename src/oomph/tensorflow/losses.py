@@ -15,7 +15,7 @@ Source: keras/src/losses/loss.py (`reduce_weighted_values`, `apply_mask`) and ke
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -42,19 +42,24 @@ class PartLosses:
         self.names: list[str] = []
         """What each of the terms is."""
 
+    @staticmethod
     @contextmanager
-    def replaced(self) -> Iterator[None]:
-        """Within the block, Keras' reductions, and the losses that a layer lists, are corrected for the part."""
+    def replaced(current: Callable[[], PartLosses]) -> Iterator[None]:
+        """Within the block, Keras' reductions, and the losses that a layer lists, are corrected for a part.
+
+        Args:
+            current: gives the corrections for the part that is being traced.
+        """
         from keras.src.layers.layer import Layer
         from keras.src.losses import loss as module
 
         originals = {name: getattr(module, name) for name in ("reduce_values", "apply_mask")}
-        module.reduce_values = self._reduce_values(originals["reduce_values"])
-        module.apply_mask = self._apply_mask(originals["apply_mask"])
+        module.reduce_values = _reduce_values(originals["reduce_values"], current)
+        module.apply_mask = _apply_mask(originals["apply_mask"], current)
         listed = Layer.losses
 
         def losses(layer: Any) -> list[Any]:
-            return [self._term(loss, "add_loss or a regulariser") for loss in listed.fget(layer)]
+            return [current()._term(loss, "add_loss or a regulariser") for loss in listed.fget(layer)]
 
         Layer.losses = property(losses)
         try:
@@ -64,37 +69,16 @@ class PartLosses:
             for name, original in originals.items():
                 setattr(module, name, original)
 
-    def _reduce_values(self, original: Any) -> Any:
-        signature = inspect.signature(original)
-
-        def reduce_values(*args: Any, **kwargs: Any) -> Any:
-            bound = signature.bind(*args, **kwargs)
-            bound.apply_defaults()
-            given, loss = bound.arguments, original(*args, **kwargs)
-            reduction, weights = given["reduction"], given.get("sample_weight")
-            if given["values"].shape.rank == 0:
-                return self._term(loss, "a loss function that returns one number")
-            if reduction in (None, "none", "sum"):
-                return self._undivided(loss)
-            if reduction == "mean_with_sample_weight" and weights is not None:
-                return loss * tf.cast(self._share_of_divisor(tf.reduce_sum(weights)), loss.dtype)
-            return loss
-
-        return reduce_values
-
-    def _apply_mask(self, original: Any) -> Any:
-        signature = inspect.signature(original)
-
-        def apply_mask(*args: Any, **kwargs: Any) -> Any:
-            bound = signature.bind(*args, **kwargs)
-            weights = original(*args, **kwargs)
-            mask = bound.arguments["mask"]
-            if mask is None or bound.arguments["reduction"] not in _MEANS:
-                return weights
-            valid = tf.reduce_sum(tf.cast(mask, tf.float64)) + _guard_of(original)
-            return weights * tf.cast(self._share_of_divisor(valid), weights.dtype)
-
-        return apply_mask
+    def _reduced(self, loss: Any, given: dict[str, Any]) -> Any:
+        """The loss that Keras has reduced from `given`, corrected."""
+        reduction, weights = given["reduction"], given.get("sample_weight")
+        if given["values"].shape.rank == 0:
+            return self._term(loss, "a loss function that returns one number")
+        if reduction in (None, "none", "sum"):
+            return self._undivided(loss)
+        if reduction == "mean_with_sample_weight" and weights is not None:
+            return loss * tf.cast(self._share_of_divisor(tf.reduce_sum(weights)), loss.dtype)
+        return loss
 
     def _share_of_divisor(self, own: tf.Tensor) -> Any:
         """What a mean over the part's own divisor has to be multiplied by; 1 where the part is the whole."""
@@ -106,7 +90,7 @@ class PartLosses:
         return tf.math.divide_no_nan(own, self._frame.share * whole)
 
     def _undivided(self, loss: Any) -> Any:
-        return loss if self._frame is None else loss / tf.cast(self._frame.share, loss.dtype)
+        return loss if self._frame is None else tf.math.divide_no_nan(loss, tf.cast(self._frame.share, loss.dtype))
 
     def _term(self, loss: Any, name: str) -> Any:
         loss = tf.convert_to_tensor(loss)
@@ -115,8 +99,35 @@ class PartLosses:
         if self._frame is None:
             return loss
         is_sum = self._frame.summed[len(self.terms) - 1]
-        factor = 1.0 + is_sum * (1.0 / self._frame.share - 1.0)
+        one = tf.ones([], tf.float64)
+        factor = one + is_sum * (tf.math.divide_no_nan(one, self._frame.share) - one)
         return loss * tf.cast(factor, loss.dtype)
+
+
+def _reduce_values(original: Any, current: Callable[[], PartLosses]) -> Any:
+    signature = inspect.signature(original)
+
+    def reduce_values(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return current()._reduced(original(*args, **kwargs), bound.arguments)
+
+    return reduce_values
+
+
+def _apply_mask(original: Any, current: Callable[[], PartLosses]) -> Any:
+    signature = inspect.signature(original)
+
+    def apply_mask(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        weights = original(*args, **kwargs)
+        mask = bound.arguments["mask"]
+        if mask is None or bound.arguments["reduction"] not in _MEANS:
+            return weights
+        valid = tf.reduce_sum(tf.cast(mask, tf.float64)) + _guard_of(original)
+        return weights * tf.cast(current()._share_of_divisor(valid), weights.dtype)
+
+    return apply_mask
 
 
 _guards: dict[Any, float] = {}

@@ -18,8 +18,14 @@ class DeviceMemory:
     limit_bytes: int | None
 
     @classmethod
-    def of_training_device(cls) -> DeviceMemory:
-        """The first GPU that TensorFlow uses, otherwise the CPU (whose allocator has a limit only if one was set)."""
+    def of_training_device(cls, gpu: str | None = None) -> DeviceMemory:
+        """The first GPU that TensorFlow uses, otherwise the CPU (whose allocator has a limit only if one was set).
+
+        Args:
+            gpu: the name of another GPU, such as "GPU:1".
+        """
+        if gpu is not None:
+            return cls(gpu, _listed_limit_bytes(gpu))
         for kind in ("GPU", "CPU"):
             if tf.config.list_logical_devices(kind):
                 return cls(f"{kind}:0", _limit_bytes(kind))

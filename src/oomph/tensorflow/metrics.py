@@ -12,7 +12,7 @@ The step returns what `metric.result()` said within it; those values are read ag
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,7 +36,6 @@ class PartMetrics:
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        self._all = all_metrics(model)
         self.handed = Handed()
         self.means: list[Any] = []
         """The metric of each value handed over."""
@@ -44,56 +43,76 @@ class PartMetrics:
         """The metric of each pair of arguments handed over."""
         self._results: list[tuple[Any, Any]] = []
 
+    @staticmethod
     @contextmanager
-    def replaced(self) -> Iterator[None]:
-        """Within the block, the two kinds hand over instead of being updated, and results are noted."""
+    def replaced(model: Any, current: Callable[[], PartMetrics]) -> Iterator[None]:
+        """Within the block, the two kinds hand over instead of being updated, and results are noted.
+
+        Args:
+            current: gives the metrics of the part that is being traced.
+        """
         from keras.src.metrics import reduction_metrics as module
 
         with ExitStack() as undo:
             for cls in (module.Mean, module.Sum):
                 undo.callback(setattr, cls, "update_state", cls.update_state)
-                cls.update_state = self._update_of_mean(cls.update_state)
-            for metric in self._all:
-                _replace(metric, "result", self._result_of(metric), undo)
+                cls.update_state = _update_of_mean(cls.update_state, current)
+            for metric in all_metrics(model):
+                _replace(metric, "result", _result_of(metric, current), undo)
                 if is_foreign(metric):
-                    _replace(metric, "update_state", self._update_of_foreign(metric), undo)
+                    _replace(metric, "update_state", _update_of_foreign(metric, current), undo)
             yield
 
     def source_of(self, leaf: Any) -> Any:
         """The metric whose result this tensor is; None when it is something else."""
         return next((metric for tensor, metric in self._results if tensor is leaf), None)
 
-    def _update_of_mean(self, original: Any) -> Any:
-        def update_state(metric: Any, values: Any, sample_weight: Any = None) -> Any:
-            shape = tf.convert_to_tensor(values).shape
-            is_number = shape.rank == 0 or (not tf.executing_eagerly() and shape.rank and shape[0] is not None)
-            of_the_loss = metric is getattr(self._model, "_loss_tracker", None)
-            if not is_number and not of_the_loss:
-                return original(metric, values, sample_weight=sample_weight)
-            self.means.append(metric)
-            self.handed.values.append(tf.cast(values, tf.float64))
-            self.handed.weights.append(None if sample_weight is None else _summed(sample_weight))
+    def _takes(self, metric: Any, values: Any, sample_weight: Any) -> bool:
+        """Whether a mean is handed over; noted then."""
+        shape = tf.convert_to_tensor(values).shape
+        is_number = shape.rank == 0 or (not tf.executing_eagerly() and shape.rank and shape[0] is not None)
+        if not is_number and metric is not getattr(self._model, "_loss_tracker", None):
+            return False
+        self.means.append(metric)
+        self.handed.values.append(tf.cast(values, tf.float64))
+        self.handed.weights.append(None if sample_weight is None else _summed(sample_weight))
+        return True
+
+    def _take(self, metric: Any, args: Any, kwargs: Any) -> None:
+        """Note what a foreign metric is to be updated with."""
+        self.foreign.append(metric)
+        self.handed.arguments.append((args, kwargs))
+
+    def _note(self, metric: Any, value: Any) -> None:
+        if not isinstance(value, dict):
+            self._results.append((value, metric))
+
+
+def _update_of_mean(original: Any, current: Callable[[], PartMetrics]) -> Any:
+    def update_state(metric: Any, values: Any, sample_weight: Any = None) -> Any:
+        if current()._takes(metric, values, sample_weight):
             return None
+        return original(metric, values, sample_weight=sample_weight)
 
-        return update_state
+    return update_state
 
-    def _update_of_foreign(self, metric: Any) -> Any:
-        def update_state(*args: Any, **kwargs: Any) -> None:
-            self.foreign.append(metric)
-            self.handed.arguments.append((args, kwargs))
 
-        return update_state
+def _update_of_foreign(metric: Any, current: Callable[[], PartMetrics]) -> Any:
+    def update_state(*args: Any, **kwargs: Any) -> None:
+        current()._take(metric, args, kwargs)
 
-    def _result_of(self, metric: Any) -> Any:
-        original = metric.result
+    return update_state
 
-        def result(*args: Any, **kwargs: Any) -> Any:
-            value = original(*args, **kwargs)
-            if not isinstance(value, dict):
-                self._results.append((value, metric))
-            return value
 
-        return result
+def _result_of(metric: Any, current: Callable[[], PartMetrics]) -> Any:
+    original = metric.result
+
+    def result(*args: Any, **kwargs: Any) -> Any:
+        value = original(*args, **kwargs)
+        current()._note(metric, value)
+        return value
+
+    return result
 
 
 def all_metrics(model: Any) -> list[Any]:

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.tensorflow.compiled import compiled
-from oomph.tensorflow.written import Slot, SmallState, tensorflow_variable
+from oomph.tensorflow.written import Slot, SmallState, components, handles_of
 
 
 class MovingState:
@@ -25,7 +25,7 @@ class MovingState:
     """
 
     def __init__(self, model: Any, slots: list[Slot], metrics: list[Any]) -> None:
-        adding = {id(Slot.of(variable).handle) for variable in metrics}
+        adding = handles_of(metrics)
         self.slots = [slot for slot in slots if id(slot.handle) not in adding]
         self._state = SmallState(self.slots)
         self._pairs = _mean_and_variance(model, self.slots)
@@ -79,13 +79,14 @@ def _mean(values: Any, shares: Any) -> Any:
 def _mean_and_variance(model: Any, slots: list[Slot]) -> list[tuple[int, int, float]]:
     """(index of moving mean, index of moving variance, momentum) of each BatchNormalization layer."""
     index = {id(slot.handle): number for number, slot in enumerate(slots)}
-    found = []
+    found: list[tuple[int, int, float]] = []
     for layer in model._flatten_layers():
         mean, variance = getattr(layer, "moving_mean", None), getattr(layer, "moving_variance", None)
         momentum = getattr(layer, "momentum", None)
         if mean is None or variance is None or not isinstance(momentum, float) or momentum >= 1:
             continue
-        numbers = [index.get(id(tensorflow_variable(variable).handle)) for variable in (mean, variance)]
-        if None not in numbers:
-            found.append((numbers[0], numbers[1], momentum))
-    return found  # type: ignore[return-value]
+        for pair in zip(components(mean), components(variance), strict=True):
+            handles = [id(one.handle) for one in pair]
+            if all(handle in index for handle in handles):
+                found.append((index[handles[0]], index[handles[1]], momentum))
+    return found

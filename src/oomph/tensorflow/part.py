@@ -8,19 +8,23 @@ of those of the whole batch (`draws.py`), and some metrics hand over what they a
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
-from contextlib import nullcontext, redirect_stdout
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, redirect_stdout
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from oomph.errors import UnsupportedError
-from oomph.tensorflow import batches, draws
+from oomph.tensorflow import batches
 from oomph.tensorflow.applied import Applied, optimizers_of
 from oomph.tensorflow.barrier import has_each_index_once
+from oomph.tensorflow.draws import PartDraws, draws_from_hidden_state
 from oomph.tensorflow.frame import Frame
 from oomph.tensorflow.losses import PartLosses
 from oomph.tensorflow.metrics import Handed, PartMetrics
+from oomph.tensorflow.replicas import Replicas, replica_id
 from oomph.tensorflow.written import written_slots
 
 _HEADINGS = (
@@ -49,8 +53,18 @@ class PartOutputs(NamedTuple):
     """What foreign metrics are to be updated with."""
 
 
+@dataclass(frozen=True)
+class _Traced:
+    """What stands in for Keras while the step is traced for the part of one replica."""
+
+    losses: PartLosses
+    metrics: PartMetrics
+    applied: Applied
+    draws: PartDraws
+
+
 class PartStep:
-    """The step of a model for micro-batches of any size.
+    """The step of a model for micro-batches of any size, in every replica of the model's strategy.
 
     Args:
         model: a compiled Keras model.
@@ -60,6 +74,7 @@ class PartStep:
 
     def __init__(self, model: Any, step: Callable[[Any], Any], trains: bool = True) -> None:
         self._model, self.trains = model, trains
+        self.replicas = Replicas(model.distribute_strategy)
         self._step = python_of(step)
         self.eagerly = bool(model.run_eagerly)
         self.reason = ""
@@ -91,11 +106,13 @@ class PartStep:
 
         A step that runs eagerly is traced as well, to see what it does; it goes on running eagerly.
         """
-        spec = batches.general_spec(self._spec, batch)
+        spec = self._spec
+        for own in self.replicas.local(batch):
+            spec = batches.general_spec(spec, own)
         if spec == self._spec:
             return
         self._spec, self._divisors = spec, None
-        signature = [*batches.tensors_of(spec), *Frame.specs()]
+        signature = [*batches.tensors_of(spec), *Frame.specs()] * self.replicas.count
         untouched = tf.autograph.experimental.do_not_convert(self._run_flat)
         self._plain = tf.function(untouched, input_signature=signature)
         try:
@@ -106,7 +123,7 @@ class PartStep:
         self._jitted = self._plain
         if self._model.jit_compile and not self.eagerly:
             self._jitted = tf.function(untouched, input_signature=signature, jit_compile=True)
-        self.draws_from_hidden_state = draws.draws_from_hidden_state(concrete.graph)
+        self.draws_from_hidden_state = draws_from_hidden_state(concrete.graph)
         self.reason = self.reason or self._reason_in(concrete)
         gradients = [] if self.applied is None else [g for call in self.applied.gradients for g in call]
         self.unique_gradients = {number for number, g in enumerate(gradients) if has_each_index_once(g)}
@@ -115,64 +132,94 @@ class PartStep:
         """From now on take the loss of the step for a sum over samples, or a mean; it has to be traced again."""
         self.summed, self._spec, self.reason = summed, None, ""
 
-    def __call__(self, part: Any, frame: Frame, compiled: bool = True) -> PartOutputs:
-        """Run the step on one part; `compiled` False leaves XLA out."""
+    def __call__(self, parts: list[Any], frames: list[Frame], compiled: bool = True) -> list[PartOutputs]:
+        """Run the step on one part in each replica; `compiled` False leaves XLA out."""
         if self.eagerly:
-            outputs = self._run(part, frame)
+            outputs = self._run(parts, frames)
             self._forget()
             return outputs
         function = self._jitted if compiled else self._plain
-        traced: PartOutputs = function(*batches.tensors_of(part), *frame)
+        pairs = zip(parts, frames, strict=True)
+        traced: list[PartOutputs] = function(*[t for part, frame in pairs for t in (*batches.tensors_of(part), *frame)])
         return traced
 
-    def divisors_of(self, batch: Any) -> Any:
-        """The divisors of a whole batch; nothing of the step runs but what they need of it. float64 [K]."""
+    def divisors_of(self, wholes: list[Any]) -> list[Any]:
+        """The divisors of the whole batch of each replica; nothing of the step runs but what they need of it.
+
+        Returns:
+            For each replica float64 [K].
+        """
         if not self.losses.divisors:
-            return ()
+            return [()] * self.replicas.count
         if self._divisors is None:
             self._divisors = self._only_divisors()
-        return [float(value) for value in self._divisors(*batches.tensors_of(batch))]
+        values = [float(value) for value in self._divisors(*[t for own in wholes for t in batches.tensors_of(own)])]
+        return [list(own) for own in _in_equal_parts(values, self.replicas.count)]
 
     def _forget(self) -> None:
         """Let go of the tensors of a part that ran eagerly."""
         assert self.applied is not None
         self.applied.gradients, self.metrics.handed = [], Handed()
 
-    def _run_flat(self, *tensors: Any) -> PartOutputs:
-        count = len(tensors) - len(Frame._fields)
-        return self._run(batches.with_tensors(self._spec, list(tensors[:count])), Frame(*tensors[count:]))
+    def _run_flat(self, *tensors: Any) -> list[PartOutputs]:
+        own = [list(part) for part in _in_equal_parts(tensors, self.replicas.count)]
+        count = len(own[0]) - len(Frame._fields)
+        parts = [batches.with_tensors(self._spec, each[:count]) for each in own]
+        return self._run(parts, [Frame(*each[count:]) for each in own])
 
-    def _run(self, part: Any, frame: Frame, correct: bool = True) -> PartOutputs:
-        self.losses, self.metrics = PartLosses(frame if correct else None), PartMetrics(self._model)
-        self.applied = Applied(optimizers_of(self._model), frame, self.summed)
-        with self.losses.replaced(), self.metrics.replaced(), self.applied.replaced():
-            with draws.of_the_whole_batch(frame, batches.length_of(part), self._draws):
-                logs = self._model.distribute_strategy.run(self._step, args=(part,))
-        leaves = tf.nest.flatten(logs)
+    def _run(self, parts: list[Any], frames: list[Frame], correct: bool = True) -> list[PartOutputs]:
+        here = threading.local()  # a strategy traces each replica in a thread of its own, and goes from one to another
+
+        def on_replica(part: Any, frame: Frame) -> PartOutputs:
+            first = replica_id() == 0
+            here.traced = _Traced(
+                PartLosses(frame if correct else None),
+                PartMetrics(self._model),
+                Applied(frame, self.summed),
+                PartDraws(frame, batches.length_of(part), self._draws if first or tf.executing_eagerly() else []),
+            )
+            logs = self._step(part)
+            if first:
+                self._note(here.traced, logs)
+            return _outputs(here.traced, logs)
+
+        with self._replaced(lambda: here.traced):
+            return self.replicas.run(on_replica, parts, frames)
+
+    @contextmanager
+    def _replaced(self, traced: Callable[[], _Traced]) -> Iterator[None]:
+        """Within the block, Keras works for parts."""
+        with ExitStack() as undo:
+            undo.enter_context(PartLosses.replaced(lambda: traced().losses))
+            undo.enter_context(PartMetrics.replaced(self._model, lambda: traced().metrics))
+            undo.enter_context(Applied.replaced(optimizers_of(self._model), lambda: traced().applied))
+            undo.enter_context(PartDraws.replaced(lambda: traced().draws))
+            yield
+
+    def _note(self, traced: _Traced, logs: Any) -> None:
+        """Keep what the trace of the first replica has shown; it holds for all."""
+        self.losses, self.metrics, self.applied = traced.losses, traced.metrics, traced.applied
+        leaves, handed = tf.nest.flatten(logs), traced.metrics.handed
         self.structure, self.sources = logs, [self.metrics.source_of(leaf) for leaf in leaves]
-        handed = self.metrics.handed
         if not tf.executing_eagerly():
             self.batched_logs = [_goes_with_batch(leaf) for leaf in leaves]
             self.batched_values = [_goes_with_batch(value) for value in handed.values]
             self.batched_arguments = tf.nest.map_structure(_goes_with_batch, handed.arguments)
         if self.trains:
             self.reason = self.reason or self.applied.reason()
-        return PartOutputs(
-            leaves, self.applied.gradients, self.losses.divisors, self.losses.terms,
-            handed.values, handed.weights, handed.arguments,
-        )  # fmt: skip
 
     def _only_divisors(self) -> Any:
         def run(*tensors: Any) -> list[Any]:
-            whole = batches.with_tensors(self._spec, list(tensors))
-            frame = Frame.of(0, 1, 1)._replace(whole=batches.length_of(whole))
-            return self._run(whole, frame, correct=False).divisors
+            parts = _in_equal_parts(tensors, self.replicas.count)
+            wholes = [batches.with_tensors(self._spec, list(part)) for part in parts]
+            frames = [Frame.of(0, 1, 1)._replace(whole=batches.length_of(whole)) for whole in wholes]
+            return [d for outputs in self._run(wholes, frames, correct=False) for d in outputs.divisors]
 
         kept = (self.losses, self.metrics, self.applied, self.structure, self.sources)
-        wrapped = tf.compat.v1.wrap_function(run, batches.tensors_of(self._spec))
+        signature = batches.tensors_of(self._spec) * self.replicas.count
+        wrapped = tf.compat.v1.wrap_function(run, signature)
         self.losses, self.metrics, self.applied, self.structure, self.sources = kept
-        count = len(batches.tensors_of(self._spec))
-        return wrapped.prune(wrapped.inputs[:count], list(wrapped.structured_outputs))
+        return wrapped.prune(wrapped.inputs[: len(signature)], list(wrapped.structured_outputs))
 
     def _reason_in(self, concrete: Any) -> str:
         """What the graph shows: weights assigned by the step itself, or used after their update."""
@@ -183,6 +230,19 @@ class PartStep:
         if len(written_slots(concrete, [])) != len(written_slots(concrete, weights)):
             return "the step assigns weights by itself"
         return self.applied.reads_after(concrete.graph, self._model)
+
+
+def _outputs(traced: _Traced, logs: Any) -> PartOutputs:
+    handed = traced.metrics.handed
+    return PartOutputs(
+        tf.nest.flatten(logs), traced.applied.gradients, traced.losses.divisors, traced.losses.terms,
+        handed.values, handed.weights, handed.arguments,
+    )  # fmt: skip
+
+
+def _in_equal_parts(items: Sequence[Any], count: int) -> list[Sequence[Any]]:
+    each = len(items) // count
+    return [items[number * each : (number + 1) * each] for number in range(count)]
 
 
 def python_of(step: Callable[..., Any]) -> Callable[..., Any]:

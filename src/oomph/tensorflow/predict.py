@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import tensorflow as tf
 from oomph.tensorflow import batches
 from oomph.tensorflow.exactness import EXACT, REFUSED, Promise
 from oomph.tensorflow.probe import Finding
+from oomph.tensorflow.replicas import Replicas, cuts
 from oomph.tensorflow.search import SizeSearch
 from oomph.tensorflow.step import Failure, Recovery, StepWatch
 from oomph.tensorflow.whole import Failed, attempt
@@ -25,12 +27,15 @@ class GuardedPredict:
 
     Args:
         plain: Keras' own, which takes a list of batches and returns their outputs, joined.
+        replicas: of the model's strategy; the outputs of a batch are those of one replica after the other.
         watch: is told of failures and recoveries.
         inexact: "allow" to divide batches even if the outputs of a sample depend on its neighbours.
     """
 
-    def __init__(self, plain: Callable[[Any], Any], watch: StepWatch, inexact: str | None = None) -> None:
-        self._plain, self._watch, self._inexact = plain, watch, inexact
+    def __init__(
+        self, plain: Callable[[Any], Any], replicas: Replicas, watch: StepWatch, inexact: str | None = None
+    ) -> None:
+        self._plain, self._replicas, self._watch, self._inexact = plain, replicas, watch, inexact
         self._search = SizeSearch()
         self._verdict: Promise | None = None
 
@@ -41,7 +46,7 @@ class GuardedPredict:
         outcome = attempt(lambda: self._plain(data))
         if not isinstance(outcome, Failed):
             return outcome
-        sizes = [batches.size_of(batch) for batch in data]
+        sizes = [self._replicas.size(batch) for batch in data]
         self._report(outcome, sizes[0], sizes[0], started)
         if None in sizes or self._judged(data[0]).refused:
             self._search.undivided()
@@ -50,7 +55,8 @@ class GuardedPredict:
 
     def _in_parts(self, batch: Any, failed: Failed | None, started: float) -> Any:
         """The outputs of one batch, taken in parts that fit; what has been computed stays when a part fails."""
-        size = batches.size_of(batch)
+        sizes = self._replicas.sizes(batch) or []
+        size = max(sizes, default=0)
         if not size:
             return self._plain([batch])
         search, done, outputs, ooms = self._search, 0, [], 1 if failed else 0
@@ -59,8 +65,7 @@ class GuardedPredict:
             if part is None and failed is not None:
                 self._watch.not_recoverable(failed.error, "compute", "one sample does not fit", None)
             part = min(part or 1, size - done)
-            piece = batches.part_of(batch, done, done + part)
-            outcome = search.run(part, lambda piece=piece: _on_host(self._plain([piece])))  # type: ignore[misc]
+            outcome = search.run(part, partial(self._outputs, batch, cuts(sizes, done, part)))
             if isinstance(outcome, Failed):
                 failed, ooms = outcome, ooms + 1
                 self._report(outcome, size, part, started)
@@ -70,7 +75,18 @@ class GuardedPredict:
         search.settle(size)
         if ooms:
             self._watch.recovered(Recovery(size, search.chosen or 1, ooms, time.monotonic() - started))
-        return _joined(outputs)
+        return _joined([_joined(list(own)) for own in zip(*outputs, strict=True)])
+
+    def _outputs(self, batch: Any, places: list[tuple[int, int]]) -> list[Any]:
+        """The outputs for a part of the batch, of each replica; results wait for each other in the host's memory."""
+        own = zip(self._replicas.local(batch), places, strict=True)
+        outputs = self._plain([self._replicas.together([batches.part_of(mine, *place) for mine, place in own])])
+        with tf.device("/CPU:0"):
+            if len(places) == 1:
+                return [tf.nest.map_structure(tf.identity, outputs)]
+            counts = [stop - first for first, stop in places]
+            columns = [tf.split(leaf, counts) for leaf in tf.nest.flatten(outputs)]
+            return [tf.nest.pack_sequence_as(outputs, list(leaves)) for leaves in zip(*columns, strict=True)]
 
     def _report(self, failed: Failed, batch: int | None, part: int | None, started: float) -> None:
         seconds = time.monotonic() - started
@@ -98,16 +114,17 @@ class GuardedPredict:
             return Finding(0, obstacle=f"predict fails on part of a batch ({lines[0][:160]})")
 
     def _probed(self, batch: Any) -> Finding:
-        samples = min(_SAMPLES, batches.size_of(batch) or 0)
+        samples = min([_SAMPLES, *(self._replicas.sizes(batch) or [0])])
         if samples < 2:
             return Finding(0, conclusive=False)
-        few = batches.sample_of(batch, samples)
-        cuts = [(0, samples), (0, samples // 2 + 1), (samples // 2 + 1, samples)]
-        whole, *parts = [tf.nest.flatten(self._plain([batches.part_of(few, *cut)])) for cut in cuts]
+        few = self._replicas.together([batches.sample_of(own, samples) for own in self._replicas.local(batch)])
+        first, sizes = samples // 2 + 1, [samples] * self._replicas.count
+        places = [cuts(sizes, 0, samples), cuts(sizes, 0, first), cuts(sizes, first, samples - first)]
+        whole, *parts = [tf.nest.flatten(self._outputs(few, place)[0]) for place in places]
         worst, tolerance = 0.0, 1e-9
         for one, *others in zip(whole, *parts, strict=True):
             rows = [leaf.shape[0] if leaf.shape.rank else None for leaf in others]
-            if rows != [stop - start for start, stop in cuts[1:]]:
+            if rows != [first, samples - first]:
                 return Finding(samples, obstacle="its outputs are not one for each sample")
             if one.dtype.is_floating:
                 tolerance = max(tolerance, _ROUNDING.get(one.dtype.name, 0.1))
@@ -117,12 +134,6 @@ class GuardedPredict:
                     difference = float(np.linalg.norm(one - joined) / (np.linalg.norm(one) + 1e-30))
                     worst = max(worst, difference if np.isfinite(difference) else float("inf"))
         return Finding(samples, worst, tolerance=tolerance)
-
-
-def _on_host(outputs: Any) -> Any:
-    """Results wait for each other in the memory of the host."""
-    with tf.device("/CPU:0"):
-        return tf.nest.map_structure(tf.identity, outputs)
 
 
 def _joined(outputs: list[Any]) -> Any:

@@ -79,10 +79,12 @@ class Probe:
             names: by the identity of a state variable's handle, what to call it.
             most: how many samples to take.
         """
-        samples = min(max(most, min(size // 128, _MOST)) if most == SAMPLES else most, size)
+        replicas = self._divided.part.replicas
+        samples = max(most, min(size // 128, _MOST)) if most == SAMPLES else most
+        samples = min([samples, *(replicas.sizes(batch) or [])])
         if samples < 2:
             return Finding(0, conclusive=False)
-        few = batches.sample_of(batch, samples)
+        few = replicas.together([batches.sample_of(own, samples) for own in replicas.local(batch)])
         first = (2 * samples + 2) // 3 if samples > 2 else 1
         before = small.snapshot()
         try:
@@ -103,7 +105,7 @@ class Probe:
         divided, start = self._divided, 0
         divided.start(few, size, small)
         for part in parts:
-            divided.add(few, start, part)
+            divided.add(start, part)
             start += part
         divided.finish(size_is_known=False)
         gradients = [_array(part) for g in divided.gradients() if g is not None for part in _in_order(g)]
@@ -117,11 +119,11 @@ class Probe:
         cuts = ((0, size), (0, first), (first, size - first))
         self._divided.start(few, size, small)
         self._divided.settle([False] * len(self._divided.summed), [], [])
-        outputs = [self._outputs(few, cut, small, before) for cut in cuts]
+        outputs = [self._outputs(cut, small, before) for cut in cuts]
         terms = _are_sums([o.terms for o in outputs], first / size)
         if any(terms):
             self._divided.settle([bool(is_sum) for is_sum in terms], [], [])
-            outputs = [self._outputs(few, cut, small, before) for cut in cuts]
+            outputs = [self._outputs(cut, small, before) for cut in cuts]
         values, logs = (_are_sums([getattr(o, field) for o in outputs], first / size) for field in ("values", "logs"))
         self._divided.settle(*([bool(is_sum) for is_sum in kinds] for kinds in (terms, values, logs)))
         self._settled = None not in terms
@@ -129,9 +131,10 @@ class Probe:
         numbers = [[o.logs[log] for log in own] for o in outputs]
         self._returned = _neither_mean_nor_sum(numbers, first / size)
 
-    def _outputs(self, few: Any, cut: tuple[int, int], small: SmallState, before: Any) -> Any:
+    def _outputs(self, cut: tuple[int, int], small: SmallState, before: Any) -> Any:
+        """What the first replica gives for these samples."""
         small.restore(before)
-        return self._divided.outputs(few, *cut)
+        return self._divided.outputs(*cut)[0]
 
     def _state_difference(
         self, whole: list[Any], parts: list[Any], before: list[Any], small: SmallState, names: dict[int, str]

@@ -27,6 +27,8 @@ class SizeSearch:
         self._limit_bytes: int | None = None
         self._most_bytes = 0
         self._others_hold = False
+        self._gpu: str | None = None
+        """The GPU that ran out of memory, where an error has named it: of several the one that is to be watched."""
         self._failed_at = self._cost = 0.0
         self._regrowth: Regrowth | None = None
         self._looked_at = 0.0
@@ -46,7 +48,7 @@ class SizeSearch:
         """What `step` returns for a piece of that many samples, or Failed; what it takes is measured in a search."""
         if self.chosen is not None or self.pieces.failed is None:
             return attempt(step)
-        memory = DeviceMemory.of_training_device()
+        memory = DeviceMemory.of_training_device(self._gpu)
         memory.reset_peak()
         base = memory.in_use_bytes() or 0
         outcome = attempt(step)
@@ -64,7 +66,8 @@ class SizeSearch:
             seconds: what it has cost.
             extra_bytes: what pieces need on the device and the whole batch did not.
         """
-        memory = DeviceMemory.of_training_device()
+        self._gpu = failed.oom.gpu or self._gpu
+        memory = DeviceMemory.of_training_device(self._gpu)
         peak, base, limit = memory.peak_bytes() or 0, memory.in_use_bytes() or 0, memory.limit_bytes
         requested, need = failed.oom.requested_bytes, None
         self._most_bytes = max(self._most_bytes, peak)
@@ -107,7 +110,7 @@ class SizeSearch:
         self.pieces, self.chosen, self._regrowth = Pieces(), None, None
 
     def _room_now(self) -> int | None:
-        memory = DeviceMemory.of_training_device()
+        memory = DeviceMemory.of_training_device(self._gpu)
         limit = self._limit_bytes if self._others_hold else memory.limit_bytes
         base = memory.in_use_bytes()
         return None if limit is None or base is None else limit - base

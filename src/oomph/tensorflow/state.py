@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from oomph.errors import CheckpointError
 from oomph.recovery.store import Checkpoint, CheckpointWriter
-from oomph.tensorflow.written import Slot, tensorflow_variable
+from oomph.tensorflow.written import Slot, handles_of, tensorflow_variable
 
 Named = list[tuple[str, Slot]]
 
@@ -27,8 +27,9 @@ def named_slots(model: Any, extra: Iterable[Slot] = ()) -> Named:
     named: Named = []
     seen: set[int] = set()
     for group, variables in groups.items():
-        for slot in (Slot.of(variable) for variable in variables):
-            _add(named, seen, group, slot)
+        for variable in variables:
+            _add(named, seen, group, Slot.of(variable))
+            seen |= handles_of([variable])
     for slot in extra:
         _add(named, seen, "extra", slot)
     return named

@@ -14,7 +14,7 @@ from oomph.tensorflow.exactness import APPROXIMATE, BATCH_NORMALIZATION, EXACT, 
 from oomph.tensorflow.part import PartStep, essence
 from oomph.tensorflow.probe import SAMPLES, Finding, Probe
 from oomph.tensorflow.whole import Failed, attempt
-from oomph.tensorflow.written import SmallState, tensorflow_variable
+from oomph.tensorflow.written import SmallState, handles_of
 
 METRIC = "metric "
 _FEWER_SAMPLES = 4
@@ -83,7 +83,7 @@ def batch_normalizations(model: Any, small: SmallState) -> list[Any]:
     """The layers that normalise with the statistics of the batch in a step that writes this state."""
     written = {id(slot.handle) for slot in small.slots}
     layers = [layer for layer in model._flatten_layers() if getattr(layer, "moving_variance", None) is not None]
-    return [layer for layer in layers if id(tensorflow_variable(layer.moving_variance).handle) in written]
+    return [layer for layer in layers if not written.isdisjoint(handles_of([layer.moving_variance]))]
 
 
 def _inexact(reason: str, usual: bool, inexact: str | None) -> Promise:
@@ -149,9 +149,10 @@ def _coarsest_type(model: Any) -> str:
 
 def _names(model: Any) -> dict[int, str]:
     """What to call a state variable, by the identity of its handle."""
-    names = {}
-    for variable in model.non_trainable_variables:
-        names[id(tensorflow_variable(variable).handle)] = str(getattr(variable, "path", variable.name))
-    for variable in model.metrics_variables:
-        names[id(tensorflow_variable(variable).handle)] = METRIC + str(getattr(variable, "path", variable.name))
+    names: dict[int, str] = {}
+    kinds = (("", model.non_trainable_variables), (METRIC, model.metrics_variables))
+    for kind, variables in kinds:
+        for variable in variables:
+            name = kind + str(getattr(variable, "path", variable.name))
+            names |= dict.fromkeys(handles_of([variable]), name)
     return names

@@ -23,6 +23,7 @@ from oomph.tensorflow.applied import optimizers_of
 from oomph.tensorflow.barrier import behind_barrier, replaced
 from oomph.tensorflow.errors import OutOfMemory, as_out_of_memory, handled
 from oomph.tensorflow.memory import DeviceMemory
+from oomph.tensorflow.replicas import Replicas
 from oomph.tensorflow.staging import Hold
 from oomph.tensorflow.written import Slot, SmallState, written_slots
 
@@ -67,6 +68,9 @@ class WholeStep:
         self._steps = 1
         """Steps in the execution that is complete."""
         self._forms: dict[str, _Form] = {}
+        self._distributed: dict[str, tuple[Any, list[Slot]]] = {}
+        """For each kind of distributed iterator the spec of its batches, and what the step writes on them. Their
+        batches are taken in Python: nothing holds what a strategy has put on several devices."""
         self._states: dict[str, SmallState] = {}
         self._proven: set[str] = set()
         self._one = self._compiled_step()
@@ -77,7 +81,11 @@ class WholeStep:
             self._model._symbolic_build(data_batch=batches.without_optionals(iterator.element_spec))
             return
         key = str(iterator.element_spec)
-        if key not in self._forms:
+        if isinstance(iterator, tf.distribute.DistributedIterator):
+            if key not in self._distributed:
+                spec = batches.without_optionals(iterator.element_spec)
+                self._distributed[key] = spec, self._small_state(self._one.get_concrete_function(spec))
+        elif key not in self._forms:
             self._forms[key] = self._form_of(iterator)
 
     def count_commits(self) -> None:
@@ -140,22 +148,24 @@ class WholeStep:
     def knows_size(self, batch: Any) -> bool:
         """Whether Keras knows the size of every batch when it traces its step for batches like this one."""
         specs = [form.spec for form in self._forms.values()]
+        specs += [batches.tensors_of(spec) for spec, _ in self._distributed.values()]
         if self.eagerly or not specs:
             return True
         return any(batches.length_is_known(spec) for spec in specs)
 
     def small_state(self) -> list[Slot]:
         """What the step writes besides weights and slots, for every kind of iterator traced so far."""
-        return [slot for form in self._forms.values() for slot in form.state]
+        written = [*(form.state for form in self._forms.values()), *(state for _, state in self._distributed.values())]
+        return [slot for state in written for slot in state]
 
     def _listed_state(self) -> list[Slot]:
         """What the model lists: without a graph, nothing tells what the step writes."""
         model = self._model
-        return [Slot.of(v) for v in [*model.non_trainable_variables, *model.metrics_variables]]
+        return Slot.each_of([*model.non_trainable_variables, *model.metrics_variables])
 
     def committed_slots(self) -> list[Slot]:
         """What only a commit writes: weights, the optimizer's variables, and the counter of commits."""
-        return [Slot.of(variable) for variable in self._committed_variables()]
+        return Slot.each_of(self._committed_variables())
 
     def commit_has_begun(self, done: int = 0) -> bool:
         """After a failed step: whether assigning had begun. Not to be asked after XLA failed without pins.
@@ -167,7 +177,7 @@ class WholeStep:
 
     def trained_slots(self) -> list[Slot]:
         """The weights and the optimizers' variables, without our own counters."""
-        return [Slot.of(variable) for variable in self._trained_variables()]
+        return Slot.each_of(self._trained_variables())
 
     def _trained_variables(self) -> list[Any]:
         model = self._model
@@ -180,13 +190,14 @@ class WholeStep:
     def _compiled_step(self) -> Any:
         """The step as a function of a batch; it has the name of Keras' own, which TensorFlow's errors repeat."""
         model, commits, step = self._model, self.commits, self._step
+        replicas = Replicas(model.distribute_strategy)
 
         @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
         def one_step_on_data(data: Any) -> Any:
             with ExitStack() as undo:
                 for optimizer in optimizers_of(model):
                     undo.enter_context(replaced(optimizer, "apply", behind_barrier(optimizer, commits)))
-                return model.distribute_strategy.run(step, args=(data,))
+                return replicas.reduced(model.distribute_strategy.run(step, args=(data,)))
 
         if self.eagerly:
             return one_step_on_data

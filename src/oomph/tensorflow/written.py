@@ -18,6 +18,17 @@ def tensorflow_variable(variable: Any) -> Any:
     return variable if isinstance(variable, tf.Variable) else variable.value
 
 
+def components(variable: Any) -> list[Any]:
+    """The variables behind one variable: one for each replica where a strategy keeps copies, otherwise one."""
+    value = tensorflow_variable(variable)
+    return list(value.values) if isinstance(value, tf.distribute.DistributedValues) else [value]
+
+
+def handles_of(variables: Iterable[Any]) -> set[int]:
+    """The identities of the resource handles of variables, those of every replica."""
+    return {id(component.handle) for variable in variables for component in components(variable)}
+
+
 @dataclass(frozen=True, eq=False)
 class Slot:
     """One variable, reached through its resource handle: its dtype, and the device it lives on."""
@@ -33,7 +44,14 @@ class Slot:
         """The slot of a `tf.Variable` or a Keras variable."""
         value = tensorflow_variable(variable)
         distributed = value if isinstance(value, tf.distribute.DistributedValues) else None
-        return cls(value.handle, value.dtype, value.device, distributed)
+        first = components(variable)[0]
+        return cls(first.handle, value.dtype, first.device, distributed)
+
+    @classmethod
+    def each_of(cls, variables: Iterable[Any]) -> list[Slot]:
+        """The slots of variables, one for each replica: what a rollback has to set."""
+        found = [component for variable in variables for component in components(variable)]
+        return [cls(component.handle, component.dtype, component.device) for component in found]
 
     @property
     def nbytes(self) -> int:
@@ -63,11 +81,12 @@ def written_slots(function: Any, besides: Iterable[Any]) -> list[Slot]:
     TensorFlow derives which captured resources a graph only reads, to let readers run in parallel
     (tensorflow/python/framework/auto_control_deps_utils.py); all others count as written.
     """
-    excluded = {id(Slot.of(variable).handle) for variable in besides}
+    excluded = handles_of(besides)
     read_only = set(auto_control_deps_utils.get_read_only_resource_input_indices_graph(function.graph))
     positions = {id(tensor): index for index, tensor in enumerate(function.graph.inputs)}
     slots = []
-    for inner, outer in zip(function.graph.internal_captures, function.captured_inputs, strict=True):
+    captured = function.graph.internal_captures  # a strategy's collective keys come after them: no variables
+    for inner, outer in zip(captured, function.captured_inputs, strict=False):
         if outer.dtype != tf.resource or positions[id(inner)] in read_only or id(outer) in excluded:
             continue
         dtype = _variable_dtype(outer)

@@ -1,12 +1,21 @@
-"""Every kind of training that micro-batches have to get right, each on a hundred samples in float64."""
+"""Every kind of training that micro-batches have to get right, each on a hundred samples in float64.
 
+`kinds.py OUT.npz [--jit | --mirrored]`; the latter on two replicas.
+"""
+
+import contextlib
 import sys
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-OUT, JIT = sys.argv[1], "--jit" in sys.argv
+OUT, JIT, MIRRORED = sys.argv[1], "--jit" in sys.argv, "--mirrored" in sys.argv
+if MIRRORED:
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+    )
+ACCUMULATE = None if MIRRORED else 2  # Keras can not do both: "`merge_call` called while defining a new graph"
 keras.config.set_floatx("float64")
 L, losses, metrics = keras.layers, keras.losses, keras.metrics
 rng = np.random.default_rng(7)
@@ -212,7 +221,7 @@ CASES = {
     "eager_masked": lambda: trained(tagger(), WORDS, TAGS, run_eagerly=True, fit={"validation_data": (WORDS, TAGS)}),
     "clipped": lambda: trained(
         dense(),
-        optimizer=keras.optimizers.Adam(0.01, clipnorm=0.5, use_ema=True, gradient_accumulation_steps=2),
+        optimizer=keras.optimizers.Adam(0.01, clipnorm=0.5, use_ema=True, gradient_accumulation_steps=ACCUMULATE),
         metrics=[metrics.AUC(), metrics.R2Score()],
         y=(Y > 0).astype("float64"),
         fit={"class_weight": None, "validation_split": 0.3},
@@ -227,10 +236,20 @@ if hasattr(keras.Model(), "unrolled_steps_per_execution"):  # Keras 3.5 has no s
     CASES["mean_with_sample_weight"] = reduced("mean_with_sample_weight", sample_weight=WEIGHTS)
     CASES["masked_weights"] = masked("mean_with_sample_weight")
 
+
+def scope():
+    if not MIRRORED:
+        return contextlib.nullcontext()
+    # TensorFlow's collectives on CPUs fail on sparse gradients of different lengths: "Shape mismatch in the collective"
+    together = tf.distribute.ReductionToOneDevice()
+    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], cross_device_ops=together).scope()
+
+
 result = {}
 for name, case in CASES.items():
     keras.utils.set_random_seed(1)
-    model, history = case()
+    with scope():
+        model, history = case()
     variables = [*model.variables, *model.optimizer.variables, *getattr(model, "kept", [])]
     result.update({f"{name}/v{i:02}": np.array(v) for i, v in enumerate(variables)})
     result.update({f"{name}/{key}": np.array(values) for key, values in history.items()})

@@ -1,0 +1,77 @@
+"""Several replicas in one process: out of memory on one of them costs nothing, and neither does kill -9."""
+
+from __future__ import annotations
+
+import pytest
+
+TOLERANCE = 1e-12
+EPOCHS = "30"
+PATIENCE = 600
+"""Seconds. TensorFlow takes seconds to delete the iterator of several CPU devices, with and without oomph."""
+
+
+@pytest.fixture(scope="module")
+def plain(shared):
+    shared.script("mirrored.py")
+    ended = shared.plain("mirrored.py", "plain.npz")
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    return shared.folder / "plain.npz"
+
+
+@pytest.fixture(scope="module")
+def short(shared, plain, memory):
+    """Two replicas that have less memory than their batches need."""
+    ended = shared.start("mirrored.py", "short.npz", run="short", env=memory(40)).finish(PATIENCE)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    return ended
+
+
+def assert_close(got, expected) -> None:
+    assert len(expected) > 12
+    for name, value in expected.items():
+        assert value.dtype.name in ("float64", "int64", "float32")
+        assert abs(got[name] - value).max() <= TOLERANCE * max(1.0, abs(value).max()), name
+
+
+def test_micro_batches_of_each_replica_give_the_step_of_the_whole_batch(shared, plain, load):
+    ended = shared.oomph("--micro-batch=50", "--verify=2", "mirrored.py", "divided.npz", run="divided")
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert_close(load(plain.parent / "divided.npz"), load(plain))
+    (verified,) = ended.events("verified")
+    assert (verified.data["steps"], ended.summary["exactness"]) == (2, "exact")
+    assert verified.data["weights"] <= TOLERANCE
+    assert ended.events("fit-finished")[0].data["micro_batch"] == 50
+
+
+@pytest.mark.slow
+def test_out_of_memory_leaves_weights_slots_metrics_and_outputs_as_they_would_be(short, plain, load):
+    assert_close(load(plain.parent / "short.npz"), load(plain))
+
+
+@pytest.mark.slow
+def test_it_was_a_real_error_and_the_batch_of_each_replica_was_divided(short):
+    training = [event.data for event in short.events("oom") if "during" not in event.data]
+    assert training[0]["batch"] == 128, "256 samples, half of them on each replica"
+    assert training[0]["phase"] == "compute"
+    assert "OOM when allocating" in training[0]["message"]
+    assert short.events("recovered")[0].data["micro_batch"] < 128
+    assert (short.summary["exactness"], short.summary["restarts"]) == ("exact", 0)
+    assert short.events("guard-failed") == []
+
+
+@pytest.mark.slow
+def test_evaluate_and_predict_had_to_be_divided_too(short):
+    assert {event.data.get("during") for event in short.events("recovered")} == {None, "evaluate", "predict"}
+
+
+@pytest.mark.slow
+def test_kill_9_in_micro_batches_ends_in_the_same_bits(work, same_bits):
+    work.script("mirrored.py")
+    alone = work.oomph("--micro-batch=50", "mirrored.py", "alone.npz", EPOCHS, run="alone")
+    assert alone.returncode == 0, alone.stderr[-3000:]
+    running = work.start("--micro-batch=50", "--checkpoint-every=7", "mirrored.py", "killed.npz", EPOCHS)
+    running.kill_at_step(20)
+    ours = running.finish()
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    assert ours.summary["restarts"] == 1
+    same_bits(work.folder / "killed.npz", work.folder / "alone.npz")
