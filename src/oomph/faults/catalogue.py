@@ -79,6 +79,8 @@ def _fault(meta: Mapping[str, Any], domain: str, body: str) -> Fault:
         signatures=tuple(_signature(table) for table in meta.get("signatures", ())),
         remedies=tuple(Remedy(**table) for table in meta["remedies"]),
         leads_to=tuple(meta.get("leads_to", ())),
+        follows_any=meta.get("follows_any", False),
+        passes=meta.get("passes", False),
         sections={name: prose.strip("\n") for name, _, prose in (part.partition("\n") for part in sections)},
     )
 

@@ -6,14 +6,15 @@ import re
 from dataclasses import dataclass
 
 from oomph.faults.evidence import Evidence
+from oomph.faults.raised import Tracebacks
 
 UNRELATED = "unrelated"
 UNRECOGNISED = "unrecognised"
 
-_TRACEBACK = "Traceback (most recent call last):"
+WORDS = frozenset({"Epoch", "rendezvous", "Rendezvous", "endezvous", "StatusOr"})
+
 _SURVIVED = re.compile(r"Epoch \d+/\d+")
 _RAISED = re.compile(r"(?P<type>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::|\Z|\n)")
-_HARMLESS = ("Exception ignored in", "--- Logging error ---")
 _ENDED_ON_PURPOSE = ("KeyboardInterrupt", "SystemExit", "GeneratorExit")
 # An exception that carries a word of the machine below it is not the user's own, whatever its Python type.
 _FOREIGN = re.compile(r"errors_impl|CUDA_|CUDNN_|CUBLAS_|NCCL|StatusOr|XlaRuntimeError|WorkerGroupError")
@@ -47,6 +48,7 @@ class LastError:
     """Reads evidence in order and remembers the error that nothing after it has outlived."""
 
     def __init__(self) -> None:
+        self.tracebacks = Tracebacks()
         self._raised: Evidence | None = None
         self._status: Evidence | None = None
         self._exit: Evidence | None = None
@@ -54,8 +56,6 @@ class LastError:
         self._now = 0
         self.story = 0
         """How often training has gone on; what belongs to an earlier story did not end the program."""
-        self._expecting = ""
-        self._before = ""
 
     def see(self, fact: Evidence, position: int) -> None:
         """Take the next fact into account; `position` is its place in the evidence."""
@@ -65,8 +65,8 @@ class LastError:
         elif fact.source == "exit":
             self._see_exit(fact)
         elif fact.source == "exception":
-            self._see_exception(fact)
-        else:
+            self._raise(fact, fact.text.partition(":")[0])
+        elif fact.source == "log":
             self._see_line(fact)
 
     def verdict(self) -> Verdict | None:
@@ -85,30 +85,17 @@ class LastError:
         elif found and int(found["code"]) > _OWN_CODES:
             self._exit, self._position = fact, self._now
 
-    def _see_exception(self, fact: Evidence) -> None:
-        self._raise(fact, fact.text.partition(":")[0])
-
     def _see_line(self, fact: Evidence) -> None:
         text = fact.text
-        if _TRACEBACK in text:
-            self._expecting = "harmless" if self._before.startswith(_HARMLESS) else "error"
-        elif self._expecting and not text.startswith((" ", "\t")):
-            self._end_traceback(fact)
+        raised = self.tracebacks.see(fact)
+        if raised is not None and not raised.harmless:
+            self._raise(fact, raised.type_name)
         elif (marker := next((m for m in _STATUS if m in text), None)) is not None:
             status = text.partition(marker)[2]
             if not status.startswith(_BENIGN_STATUS):
                 self._status, self._position = fact, self._now
         elif text.startswith("Epoch ") and _SURVIVED.match(text):
             self._went_on()
-        self._before = text
-
-    def _end_traceback(self, fact: Evidence) -> None:
-        found = _RAISED.match(fact.text)
-        if not found:
-            return  # another thread wrote between the frames
-        if self._expecting == "error":
-            self._raise(fact, found["type"])
-        self._expecting = ""
 
     def _went_on(self) -> None:
         """Whatever was printed before, somebody caught it."""
