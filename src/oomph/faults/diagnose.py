@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from oomph.faults import fallback, memorymap, raised, training, trend
+from oomph.faults import fallback, memorymap, raised, training, trend, xid
 from oomph.faults.catalogue import load
 from oomph.faults.evidence import Evidence
 from oomph.faults.fallback import UNRELATED, LastError
@@ -15,11 +15,12 @@ from oomph.faults.index import index
 from oomph.faults.live import evidence_of
 from oomph.faults.log import Words
 from oomph.faults.memorymap import MemoryMap
-from oomph.faults.roles import Place, consequences
+from oomph.faults.roles import OF_PEERS, Place, consequences
 from oomph.faults.trend import Trend
 
 CAUSE, CONSEQUENCE = "cause", "consequence"
 _SUREST = 0.99  # a log can always lie
+_EXACT = frozenset({"Xid", "Free"})  # the number is what counts: which Xid it is, how large each free block
 _SPEAKS_OF_DEVICE = ("GPU", "gpu", "CUDA", "cuda", "device")
 
 
@@ -77,7 +78,7 @@ def words(faults: Sequence[Fault] | None = None) -> Words:
     """The words of the lines that `diagnose` needs to see; `oomph.faults.log.read_log` can leave out the others."""
     filed = index(load() if faults is None else tuple(faults)).words("log")
     wanted = filed | raised.WORDS | fallback.WORDS | memorymap.WORDS | trend.WORDS
-    return Words(_bytes(wanted - training.SIGNS), _bytes(training.SIGNS))
+    return Words(_bytes(wanted - training.SIGNS), _bytes(training.SIGNS), _bytes(_EXACT))
 
 
 def diagnose(
@@ -128,8 +129,11 @@ class _Reading:
         found = {fault: hits for fault, hits in standing.items() if any(hit.signature.alone for hit in hits)}
         places = {fault: _place(hits) for fault, hits in found.items()}
         follow = consequences(places)
+        behind = self._behind_peers(found)
+        if behind is not None:
+            follow = frozenset(found)
         named = [self._diagnosis(fault, found[fault], fault in follow) for fault in found]
-        general = self._fallback(found)
+        general = self._fallback(found) if behind is None else [behind]
         ended = {diagnosis.name for diagnosis in general}
         ended |= {fault.name for fault in found if _explains_end(fault, found, self._last.story)}
         ranked = sorted([*named, *general], key=lambda d: _rank(d, d.name in ended, places))
@@ -152,9 +156,19 @@ class _Reading:
             captured = {**hit.captured, **captured}  # the surest signature has the last word on a value
         if fault.domain == "memory":
             captured = {**captured, **_more(captured, self._map)}
+        if "xid" in captured:
+            captured = {**captured, **xid.described(captured["xid"])}
         facts = dict.fromkeys(hit.fact for hit in hits if hit.signature.confidence > 0)
         role = CONSEQUENCE if follows else CAUSE
         return Diagnosis(fault, role, round(_confidence(hits), 2), tuple(facts), captured)
+
+    def _behind_peers(self, found: _Found) -> Diagnosis | None:
+        """The plain Python error of one rank, when all that the others have is that they lost a peer."""
+        error, fault = self._last.first_ordinary, next((f for f in self._catalogue if f.name == UNRELATED), None)
+        speakers = {hit.fact.origin for hits in found.values() for hit in hits}
+        if error is None or fault is None or not found or error.origin in speakers:
+            return None
+        return Diagnosis(fault, CAUSE, 0.9, (error,)) if all(f.name in OF_PEERS for f in found) else None
 
     def _fallback(self, found: _Found) -> list[Diagnosis]:
         """The last error under its general name, unless the catalogue explains it or something came after it."""

@@ -56,6 +56,8 @@ class LastError:
         self._now = 0
         self.story = 0
         """How often training has gone on; what belongs to an earlier story did not end the program."""
+        self.first_ordinary: Evidence | None = None
+        """The first plain Python error of the story: what another rank raises afterwards may follow from it."""
 
     def see(self, fact: Evidence, position: int) -> None:
         """Take the next fact into account; `position` is its place in the evidence."""
@@ -99,11 +101,13 @@ class LastError:
 
     def _went_on(self) -> None:
         """Whatever was printed before, somebody caught it."""
-        self._raised = self._status = self._exit = None
+        self._raised = self._status = self._exit = self.first_ordinary = None
         self.story += 1
 
     def _raise(self, fact: Evidence, type_name: str) -> None:
         self._raised, self._position = fact, self._now
+        if self.first_ordinary is None and is_ordinary(fact.text):
+            self.first_ordinary = fact
         if type_name.rpartition(".")[2] in _ENDED_ON_PURPOSE:
             self._raised = self._status = self._exit = None
 

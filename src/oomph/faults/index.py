@@ -13,26 +13,13 @@ _WORD = re.compile(r"[A-Za-z]+")
 # Words of every training's log; filing a signature under one of them would make the reader stop at each line.
 _EVERYWHERE = frozenset(
     (
-        *(
-            "a",
-            "an",
-            "and",
-            "at",
-            "by",
-            "error",
-            "file",
-            "for",
-            "from",
-            "gpu",
-            "in",
-            "is",
-            "it",
-            "line",
-            "loss",
-            "most",
-        ),
-        *("not", "of", "on", "op", "or", "python", "recent", "step", "tensor", "tensorflow", "the", "this", "to"),
-        *("training", "was", "with", "you"),
+        *("a", "an", "and", "at", "by", "error", "file", "for", "from", "gpu", "in", "is", "it", "line", "loss"),
+        *("most", "not", "of", "on", "op", "or", "python", "recent", "step", "tensor", "tensorflow", "the", "this"),
+        *("to", "training", "was", "with", "you", "be", "are", "has", "have", "had", "but", "could", "must", "does"),
+        *("data", "device", "devices", "gradient", "gradients", "image", "images", "memory", "size", "model", "path"),
+        *("input", "inputs", "output", "value", "values", "version", "process", "type", "shape", "label", "labels"),
+        *("function", "worker", "rank", "node", "weights", "weight", "variables", "variable", "batch", "layer", "code"),
+        *("read", "load", "check", "status", "config", "module", "build", "start", "found", "valid", "range", "large"),
     )
 )
 
@@ -75,12 +62,15 @@ def index(catalogue: tuple[Fault, ...]) -> Index:
 def key(literal: str) -> str:
     """The word to file a literal under: one that is whole wherever the literal stands, and as rare as may be.
 
-    A word at the edge of the literal may go on in the text ("ut of memory"), so an inner one is preferred; when there
-    is none, the longest counts, which must then stand in the text as a whole word. ValueError: no word at all.
+    A word at the edge of the literal may go on in the text ("ut of memory"), so a rare inner one is preferred; when there
+    is none, a word at the edge counts, which must then stand in the text as a whole word. ValueError: no word at all.
     """
     found = list(_WORD.finditer(literal))
     if not found:
         raise ValueError(f"a literal must hold a word: {literal!r}")
     inner = [word.group() for word in found if word.start() > 0 and word.end() < len(literal)]
-    rare = [word for word in inner if len(word) > 2 and word.lower() not in _EVERYWHERE]
-    return max(rare or [word.group() for word in found], key=lambda word: (word.lower() not in _EVERYWHERE, len(word)))
+    return max((*inner, *(word.group() for word in found)), key=lambda word: (_is_rare(word), word in inner, len(word)))
+
+
+def _is_rare(word: str) -> bool:
+    return len(word) > 3 and word.lower() not in _EVERYWHERE

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -33,6 +33,8 @@ _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codec
 _LETTERS = bytes(byte if chr(byte).isascii() and chr(byte).isalpha() else 32 for byte in range(256))
 _TEXT_CONTROLS = frozenset(b"\a\b\t\n\v\f\r\x1b")
 _BINARY_SHARE = 0.05
+_DIGITS = b"0123456789"
+_REPEATS = 3
 
 
 class Readable(Protocol):
@@ -49,6 +51,8 @@ class Words:
     wanted: frozenset[bytes]
     signs: frozenset[bytes] = field(default=frozenset())
     """Words that stand in every line of a healthy training; of the lines of a block, the first and the last count."""
+    exact: frozenset[bytes] = field(default=frozenset())
+    """Words of lines each of which counts, even if the next one differs in nothing but its numbers."""
 
 
 def read_log(stream: Readable, origin: str = "", words: Words | None = None) -> Iterator[Evidence]:
@@ -58,60 +62,55 @@ def read_log(stream: Readable, origin: str = "", words: Words | None = None) -> 
     """
     selection = None if words is None else _Selection(words)
     for number, block in _blocks(stream):
-        places = None if selection is None else selection.of(block)
-        if places is not None and not places.any():
-            continue
-        for offset, line in _lines(block):
-            if places is None or places.hold(offset, line):
-                yield from _facts(line, number + offset.line, origin)
-
-
-@dataclass(frozen=True)
-class _Offset:
-    line: int
-    byte: int
-
-
-class _Places:
-    """Where in a block something is worth a look."""
-
-    def __init__(self, hits: tuple[bytes, ...], signs: frozenset[int], selection: _Selection) -> None:
-        self._hits, self._signs, self._selection = hits, signs, selection
-
-    def any(self) -> bool:
-        """Whether the block has to be read at all."""
-        return bool(self._hits or self._signs or self._selection.context)
-
-    def hold(self, offset: _Offset, line: bytes) -> bool:
-        """Whether this piece is one of the places."""
-        selection = self._selection
-        for word in self._hits:
-            if word in line:
-                if word in _CONTEXT_WORDS:
-                    selection.context = _CONTEXT_LINES
-                return True
-        if selection.context:
-            selection.context -= 1
-            return True
-        return bool(self._signs) and any(offset.byte <= place < offset.byte + len(line) for place in self._signs)
+        lines = _lines(block) if selection is None else selection.of(block)
+        for line, piece in lines:
+            yield from _facts(piece, number + line, origin)
 
 
 class _Selection:
-    """Remembers across blocks that the report which has begun is to be delivered whole."""
+    """Picks the pieces of a block that are worth a look; remembers across blocks that a report has begun."""
 
     def __init__(self, words: Words) -> None:
-        self._wanted, self._signs = words.wanted.union(_CONTEXT_WORDS), words.signs
-        self.context = 0
+        self._wanted, self._signs, self._exact = words.wanted.union(_CONTEXT_WORDS), words.signs, words.exact
+        self._context = 0
 
-    def of(self, block: bytes) -> _Places:
-        """The places of this block."""
+    def of(self, block: bytes) -> Iterator[tuple[int, bytes]]:
+        """The pieces, in order, each with the number of its line within the block."""
         found = set(block.translate(_LETTERS).split())
-        hits = sorted(self._wanted & found, key=_context_first)
-        signs = frozenset(place for word in self._signs & found for place in (block.find(word), block.rfind(word)))
-        return _Places(tuple(hits), signs, self)
+        hits = sorted(self._wanted & found, key=_after_context)
+        signs = {place for word in self._signs & found for place in (block.find(word), block.rfind(word))}
+        if hits or signs or self._context:
+            yield from self._without_repeats(list(self._pick(block, hits, signs)))
+
+    def _pick(self, block: bytes, hits: Sequence[bytes], signs: set[int]) -> Iterator[tuple[int, bytes]]:
+        place = 0
+        for number, line in enumerate(block.split(b"\n")):
+            for piece in line.split(b"\r"):
+                if self._holds(piece, hits) or (signs and any(place <= sign < place + len(piece) for sign in signs)):
+                    yield number, piece
+                place += len(piece) + 1
+
+    def _holds(self, piece: bytes, hits: Sequence[bytes]) -> bool:
+        for word in hits:
+            if word in piece:
+                if word in _CONTEXT_WORDS:
+                    self._context = _CONTEXT_LINES
+                return True
+        self._context -= self._context > 0
+        return self._context > 0
+
+    def _without_repeats(self, picked: Sequence[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+        """Of pieces that differ only in their numbers, the first ones and the last one of the block."""
+        left = Counter(piece.translate(None, _DIGITS) for _, piece in picked)
+        seen = Counter[bytes]()
+        for number, piece in picked:
+            shape = piece.translate(None, _DIGITS)
+            seen[shape] += 1
+            if seen[shape] <= _REPEATS or seen[shape] == left[shape] or any(word in piece for word in self._exact):
+                yield number, piece
 
 
-def _context_first(word: bytes) -> bool:
+def _after_context(word: bytes) -> bool:
     return word not in _CONTEXT_WORDS
 
 
@@ -150,14 +149,11 @@ def _records(text: str, number: int, origin: str) -> Iterator[Evidence]:
             return
 
 
-def _lines(block: bytes) -> Iterator[tuple[_Offset, bytes]]:
+def _lines(block: bytes) -> Iterator[tuple[int, bytes]]:
     """The pieces between line ends and carriage returns, with the number of their line within the block."""
-    place = 0
     for number, line in enumerate(block.split(b"\n")):
         for piece in line.split(b"\r"):
-            if piece:
-                yield _Offset(number, place), piece
-            place += len(piece) + 1
+            yield number, piece
 
 
 def _blocks(stream: Readable) -> Iterator[tuple[int, bytes]]:

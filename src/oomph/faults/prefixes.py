@@ -23,6 +23,7 @@ _CARRIER = rf"""
     (?:{_TIME}{_ZONE}\ )?(?:stdout|stderr)\ [FP]\                            # containerd: <time> stderr F
   | (?:{_TIME}{_ZONE}?|{_DAY})\ [\w.-]{{1,80}}\ [\w./@-]{{1,60}}(?:\[\d+\])?:\    # syslog, journalctl
   | \[\d{{4}}-\d\d-\d\d[T,\ ]{{1,2}}[\d:.,+]+(?:\ UTC)?\]\ \{{[\w.]+:\d+\}}\ [A-Z]+\ -\      # Airflow
+  | \d{{4}}/\d\d/\d\d\ \d\d:\d\d:\d\d\                                               # log of Go programs
   | {_TIME}{_ZONE}\ ?                                                        # kubectl logs --timestamps
   | {_DAY}\                                                                  # ts
   | (?:kern\ *:\w+\ *:\ )?(?:<\d{{1,3}}>)?\[\ *\d+\.\d{{6}}\](?:\[\ *[TC]\d+\])?\ ?     # dmesg

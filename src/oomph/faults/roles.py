@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from oomph.faults.fault import Fault
 
 # Ranks write into one log in any order: what one of them says of its peers may stand before the peer's own words.
-_OF_PEERS = frozenset({"worker-lost", "nccl-failure", "hang"})
+OF_PEERS = frozenset({"worker-lost", "nccl-failure", "hang"})
 
 _SUSPICION = 0.45  # a fault that is doubted more than this does not explain away one that is surer
 
@@ -36,7 +36,7 @@ def _leads(cause: Fault, fault: Fault, places: Mapping[Fault, Place]) -> bool:
         return False
     if before.doubt > _SUSPICION and before.doubt > after.doubt and not fault.follows_any:
         return False
-    if fault.name in _OF_PEERS and cause.name not in fault.leads_to:
+    if fault.name in OF_PEERS and cause.name not in (*OF_PEERS, *fault.leads_to):
         return True
     if before.position == after.position and not fault.follows_any:
         return (before.doubt, cause.code) < (after.doubt, fault.code)  # two names for the same words: the surer one
