@@ -46,7 +46,7 @@ def load(folder: Path = PAGES) -> tuple[Fault, ...]:
 
 def find(word: str, folder: Path = PAGES) -> Fault | None:
     """The fault with this code or name, in any case; None when there is none."""
-    for fault in load(folder):
+    for fault in load() if folder == PAGES else load(folder):
         if word.casefold() in (fault.code.casefold(), fault.name):
             return fault
     return None

@@ -62,8 +62,8 @@ def index(catalogue: tuple[Fault, ...]) -> Index:
 def key(literal: str) -> str:
     """The word to file a literal under: one that is whole wherever the literal stands, and as rare as may be.
 
-    A word at the edge of the literal may go on in the text ("ut of memory"), so a rare inner one is preferred; when there
-    is none, a word at the edge counts, which must then stand in the text as a whole word. ValueError: no word at all.
+    A word at the edge of the literal may go on in the text ("ut of memory"), so a rare inner one is preferred; when
+    there is none, a word at the edge counts, which must then stand in the text as a whole word. ValueError: no word.
     """
     found = list(_WORD.finditer(literal))
     if not found:

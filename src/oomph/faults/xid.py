@@ -141,7 +141,7 @@ def _xids(rows: Iterable[Mapping[str, str]], columns: Mapping[str, str]) -> Iter
         if cell["code"].isdigit():
             used = cell["description"].lower() != _UNUSED
             mnemonic = cell["mnemonic"].split(" /")[0]
-            actions = (cell["immediate"], cell["investigatory"].replace(",", " ")) if used else ("", "")
+            actions = (cell["immediate"], _tidy(cell["investigatory"].replace(",", " "))) if used else ("", "")
             yield Xid(int(cell["code"]), mnemonic, used, *actions)
 
 
