@@ -11,7 +11,13 @@ from oomph.faults.raised import Tracebacks
 UNRELATED = "unrelated"
 UNRECOGNISED = "unrecognised"
 
-WORDS = frozenset({"Epoch", "rendezvous", "Rendezvous", "endezvous", "StatusOr"})
+_CLASSES = (
+    "Aborted AlreadyExists Cancelled DataLoss DeadlineExceeded FailedPrecondition Internal InvalidArgument NotFound "
+    "OutOfRange PermissionDenied ResourceExhausted Unauthenticated Unavailable Unimplemented Unknown"
+)
+WORDS = frozenset({"Epoch", "rendezvous", "Rendezvous", "endezvous", "StatusOr"}) | {
+    f"{name}Error" for name in _CLASSES.split(" ")
+}
 
 _SURVIVED = re.compile(r"Epoch \d+/\d+")
 _RAISED = re.compile(r"(?P<type>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::|\Z|\n)")
@@ -19,10 +25,10 @@ _ENDED_ON_PURPOSE = ("KeyboardInterrupt", "SystemExit", "GeneratorExit")
 # An exception that carries a word of the machine below it is not the user's own, whatever its Python type.
 _FOREIGN = re.compile(r"errors_impl|CUDA_|CUDNN_|CUBLAS_|NCCL|StatusOr|XlaRuntimeError|WorkerGroupError")
 # The classes of tf.errors, whose module is lost when only the type's name is known.
-_TENSORFLOW = re.compile(
-    "(?:Aborted|AlreadyExists|Cancelled|DataLoss|DeadlineExceeded|FailedPrecondition|Internal|InvalidArgument"
-    "|NotFound|Op|OutOfRange|PermissionDenied|ResourceExhausted|Unauthenticated|Unavailable|Unimplemented"
-    "|Unknown)Error"
+_TENSORFLOW = re.compile(rf"(?:{'|'.join(_CLASSES.split(' '))}|Op)Error")
+# An error that was cut out of its traceback: "InvalidArgumentError (see above for traceback): ...".
+_CUT_OUT = re.compile(
+    rf"(?:tensorflow[\w.]*\.)?(?:{'|'.join(_CLASSES.split(' '))})Error(?: \(see above for traceback\))?: "
 )
 # "Local rendezvous is aborting with status: INTERNAL: No blas support for stream"; the end of a data set
 # (OUT_OF_RANGE), a cancelled sibling and a shutdown are reported in the same words and are no failures.
@@ -92,6 +98,8 @@ class LastError:
         raised = self.tracebacks.see(fact)
         if raised is not None and not raised.harmless:
             self._raise(fact, raised.type_name)
+        elif raised is None and _CUT_OUT.match(text):
+            self._raise(fact, text.partition(":")[0])
         elif (marker := next((m for m in _STATUS if m in text), None)) is not None:
             status = text.partition(marker)[2]
             if not status.startswith(_BENIGN_STATUS):
