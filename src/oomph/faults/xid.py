@@ -11,12 +11,15 @@ import csv
 import io
 import re
 import sys
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from xml.etree import ElementTree
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+    from zipfile import ZipFile
 
 TABLE = Path(__file__).with_name("xid.csv")
 _COLUMNS = ("code", "mnemonic", "used", "immediate", "investigatory")
@@ -87,7 +90,9 @@ def described(code: str) -> dict[str, str]:
 
 def read_spreadsheet(path: Path) -> Iterator[Xid]:
     """The rows of NVIDIA's Xid-Catalog.xlsx. ValueError: it has no sheet with the headings."""
-    with zipfile.ZipFile(path) as archive:
+    from zipfile import ZipFile  # only whoever renews the table pays for it, not every `oomph explain`
+
+    with ZipFile(path) as archive:
         strings = _shared_strings(archive)
         sheets = sorted(name for name in archive.namelist() if re.fullmatch(r"xl/worksheets/sheet\d+\.xml", name))
         for sheet in sheets:
@@ -109,14 +114,14 @@ def write_table(xids: Iterable[Xid], path: Path) -> None:
     path.write_text(text.getvalue(), encoding="utf-8")
 
 
-def _shared_strings(archive: zipfile.ZipFile) -> list[str]:
-    root = ElementTree.fromstring(archive.read("xl/sharedStrings.xml"))
+def _shared_strings(archive: ZipFile) -> list[str]:
+    root = _xml(archive.read("xl/sharedStrings.xml"))
     return ["".join(part.text or "" for part in item.iter(f"{_SHEET}t")) for item in root.iter(f"{_SHEET}si")]
 
 
 def _rows(sheet: bytes, strings: Sequence[str]) -> Iterator[dict[str, str]]:
     """Each row as text by the letters of its column."""
-    for row in ElementTree.fromstring(sheet).iter(f"{_SHEET}row"):
+    for row in _xml(sheet).iter(f"{_SHEET}row"):
         cells = {}
         for cell in row.iter(f"{_SHEET}c"):
             value = cell.find(f"{_SHEET}v")
@@ -143,6 +148,12 @@ def _xids(rows: Iterable[Mapping[str, str]], columns: Mapping[str, str]) -> Iter
             mnemonic = cell["mnemonic"].split(" /")[0]
             actions = (cell["immediate"], _tidy(cell["investigatory"].replace(",", " "))) if used else ("", "")
             yield Xid(int(cell["code"]), mnemonic, used, *actions)
+
+
+def _xml(data: bytes) -> Element:
+    from xml.etree import ElementTree
+
+    return ElementTree.fromstring(data)
 
 
 def _tidy(text: str) -> str:
