@@ -90,7 +90,9 @@ def test_standard_input_is_read(capsys: pytest.CaptureFixture[str], monkeypatch:
 @pytest.mark.parametrize("word", ["OOM101", "oom101", "device-oom"])
 def test_a_page_is_printed_by_code_or_name(capsys: pytest.CaptureFixture[str], word: str) -> None:
     assert run(word, "--exit-code") == 0
-    assert "What oomph does, and what this changes in your run" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "What oomph does, and what this changes in your run" in text
+    assert "[oomph run does this by itself]" in text
 
 
 def test_a_terminal_without_unicode_gets_escapes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 from pathlib import Path
 
@@ -54,6 +55,18 @@ def test_the_quick_reading_shows_the_same_faults(path: Path) -> None:
         return [(each.name, each.role, each.confidence) for each in diagnoses]
 
     assert found(True) == found(False)
+
+
+def test_a_long_log_is_read_at_twenty_megabytes_a_second() -> None:
+    data = b"2024-01-01 10:00:00,123 INFO trainer: worker 12 did step 1234 in 0.123 s, loss 0.1234 lr 0.001\n" * 50_000
+    diagnose([])
+
+    def seconds() -> float:
+        started = time.process_time()
+        assert diagnose(read_log(io.BytesIO(data), words=words())) == ()
+        return time.process_time() - started
+
+    assert len(data) / min(seconds() for _ in range(3)) > 20e6
 
 
 def spent(text: str) -> float:

@@ -99,8 +99,8 @@ def test_memory_does_not_grow_with_the_log(block: bytes) -> None:
         tracemalloc.stop()
         return highest
 
-    peak(40)
-    assert peak(400) < peak(40) + 50_000
+    peak(20)
+    assert peak(150) < peak(20) + 50_000
 
 
 @pytest.mark.parametrize(

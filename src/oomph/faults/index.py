@@ -69,7 +69,10 @@ def key(literal: str) -> str:
     if not found:
         raise ValueError(f"a literal must hold a word: {literal!r}")
     inner = [word.group() for word in found if word.start() > 0 and word.end() < len(literal)]
-    return max((*inner, *(word.group() for word in found)), key=lambda word: (_is_rare(word), word in inner, len(word)))
+    return max(
+        (*inner, *(word.group() for word in found)),
+        key=lambda word: (_is_rare(word), len(word) > 3, word in inner, len(word)),
+    )
 
 
 def _is_rare(word: str) -> bool:

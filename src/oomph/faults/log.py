@@ -33,7 +33,7 @@ _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codec
 _LETTERS = bytes(byte if chr(byte).isascii() and chr(byte).isalpha() else 32 for byte in range(256))
 _TEXT_CONTROLS = frozenset(b"\a\b\t\n\v\f\r\x1b")
 _BINARY_SHARE = 0.05
-_DIGITS = b"0123456789"
+_DIGITS = b"0123456789abcdef"
 _REPEATS = 3
 
 
@@ -100,7 +100,7 @@ class _Selection:
         return self._context > 0
 
     def _without_repeats(self, picked: Sequence[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-        """Of pieces that differ only in their numbers, the first ones and the last one of the block."""
+        """Of pieces that differ only in numbers and addresses, the first ones and the last one of the block."""
         left = Counter(piece.translate(None, _DIGITS) for _, piece in picked)
         seen = Counter[bytes]()
         for number, piece in picked:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from oomph.faults.evidence import Evidence
 from oomph.faults.sizes import read_size, write_size
 
-WORDS = frozenset({"Free", "Limit", "InUse", "MaxInUse", "rounded", "limit", "Bin"})
+WORDS = frozenset({"Free", "Limit", "InUse", "MaxInUse", "allocate", "limit"})
 SOURCE = "memory-map"
 
 _REQUEST = re.compile(r"trying to allocate (?P<size>\d+(?:\.\d+)?\w*)(?: \(rounded to (?P<bytes>\d+)\))?")
