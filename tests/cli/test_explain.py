@@ -90,7 +90,9 @@ def test_standard_input_is_read(capsys: pytest.CaptureFixture[str], monkeypatch:
 @pytest.mark.parametrize("word", ["OOM101", "oom101", "device-oom"])
 def test_a_page_is_printed_by_code_or_name(capsys: pytest.CaptureFixture[str], word: str) -> None:
     assert run(word, "--exit-code") == 0
-    assert "What oomph does, and what this changes in your run" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "What oomph does, and what this changes in your run" in text
+    assert "[oomph run does this by itself]" in text
 
 
 def test_a_terminal_without_unicode_gets_escapes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -186,3 +188,79 @@ def test_starting_is_cheap_and_imports_nothing_heavy(words: tuple[str, ...]) -> 
         assert (code, heavy) in {("0", "none"), ("None", "none")}
         spent.append(float(seconds))
     assert min(spent) <= MOST_CPU_SECONDS
+
+
+def names(capsys: pytest.CaptureFixture[str], *words: str) -> list[tuple[str, str]]:
+    return [(entry["name"], entry["role"]) for entry in document(capsys, *words)["diagnoses"]]
+
+
+def test_an_exit_status_alone_or_beside_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+    assert names(capsys, "--exit-status", "-11") == [("segmentation-fault", "cause")]
+    assert names(capsys, "--exit-status", "0") == []
+    assert names(capsys, OOM, "--exit-status", "134") == [("device-oom", "cause"), ("abort", "consequence")]
+
+
+def test_the_kernels_log_stands_before_what_the_program_printed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    kernel = tmp_path / "kern.log"
+    kernel.write_text("[  12.000001] NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, GPU has fallen off the bus.\n")
+    (tmp_path / "train.log").write_text("cuda_event.cc:29] failed to query event: CUDA_ERROR_LAUNCH_FAILED\n")
+    found = names(capsys, str(tmp_path / "train.log"), "--kernel-log", str(kernel))
+    assert found == [("hardware-fault", "cause"), ("kernel-launch-failure", "consequence")]
+    assert names(capsys, "--kernel-log", str(kernel)) == [("hardware-fault", "cause")]
+
+
+def test_a_memory_map_of_tensorflow_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert names(capsys, str(LOGS / "memory_map_bfc.1795269674182208")) == [("device-oom", "cause")]
+
+
+def test_a_memory_map_in_a_run_directory_is_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    Journal(tmp_path, 1, "supervisor").write("attempt-ended", returncode=1, oom_kills=0)
+    dump = LOGS / "memory_map_bfc.1795269674182208"
+    (tmp_path / dump.name).write_bytes(dump.read_bytes())
+    assert names(capsys, str(tmp_path)) == [("device-oom", "cause")]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-8-sig", "latin-1"])
+def test_a_log_in_another_encoding_is_read(capsys: pytest.CaptureFixture[str], tmp_path: Path, encoding: str) -> None:
+    log = "Größe\nOOM when allocating tensor with shape[2,3] and type float on /device:GPU:0 by allocator GPU_0_bfc\n"
+    (tmp_path / "x.log").write_bytes(log.encode(encoding))
+    assert names(capsys, str(tmp_path / "x.log")) == [("device-oom", "cause")]
+
+
+def test_a_named_pipe_is_read_when_somebody_writes(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    explain = [sys.executable, "-m", "oomph", "explain", str(pipe), "--json"]
+    with subprocess.Popen(explain, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        pipe.write_text("CUDA_ERROR_ILLEGAL_ADDRESS\n")
+        out, err = child.communicate(timeout=60)
+    assert json.loads(out)["diagnoses"][0]["name"] == "illegal-memory-access"
+    assert err == f"oomph: waiting for somebody to write into {pipe}\n"
+
+
+def test_of_a_file_that_grows_is_read_what_there_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from oomph.faults import file
+
+    path = tmp_path / "grows.log"
+    path.write_bytes(b"a line\n" * 20000)
+
+    class Growing(file._Source):
+        def read(self, size: int, /) -> bytes:
+            with path.open("ab") as stream:
+                stream.write(b"x" * 200000)
+            return super().read(size)
+
+    monkeypatch.setattr(file, "_Source", Growing)
+    assert sum(1 for _ in file.read_file(path)) == 20000
+
+
+def test_nothing_to_explain_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="give a log"):
+        run()
+
+
+def test_binary_that_begins_like_a_memory_map_is_no_crash(tmp_path: Path) -> None:
+    (tmp_path / "model.bin").write_bytes(b"\x0a\x09GPU_0_bfc" + bytes(range(256)) * 40)
+    assert fails(str(tmp_path / "model.bin"))[0] is ExamineError

@@ -99,8 +99,8 @@ def test_memory_does_not_grow_with_the_log(block: bytes) -> None:
         tracemalloc.stop()
         return highest
 
-    peak(100)
-    assert peak(2000) < peak(100) + 50_000
+    peak(20)
+    assert peak(150) < peak(20) + 50_000
 
 
 @pytest.mark.parametrize(

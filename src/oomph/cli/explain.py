@@ -4,34 +4,58 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import itertools
 import json
 import re
+import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from oomph.errors import ExamineError, UsageError
 from oomph.faults import render
 from oomph.faults.catalogue import find, load
-from oomph.faults.diagnose import Diagnosis, diagnose
+from oomph.faults.diagnose import diagnose, words
 from oomph.faults.evidence import Evidence
-from oomph.faults.log import looks_binary, read_log
+from oomph.faults.file import Unreadable, read_file, read_stream
 from oomph.faults.run import is_run, read_run
 
 SUMMARY = "name the fault in a log, an exception or a run, and say what to do"
 
 _CODE = re.compile(r"[A-Za-z]{3}\d{3}\Z")
 _PATH = re.compile(r"[/\\.]")
-_EPILOG = "example: oomph explain train.log    (or: python train.py 2>&1 | oomph explain -)"
-_HEAD_BYTES = 8192
+_EPILOG = """examples:
+  oomph explain train.log
+  python train.py 2>&1 | oomph explain -
+  oomph explain .oomph/runs/...            a run that oomph has watched
+  oomph explain train.log --exit-status 137 --kernel-log
+  oomph explain OOM101                     the page of a fault"""
+_THIS_MACHINE = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command line of the verb."""
     parser.epilog = _EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
-        "target", metavar="FILE|-|RUN|CODE|NAME", help="a log, standard input, a run directory, or a fault"
+        "target",
+        metavar="FILE|-|RUN|CODE|NAME",
+        nargs="?",
+        help="a log, standard input, a run directory, a memory map (TF_BFC_MEMORY_DUMP), or a fault",
+    )
+    parser.add_argument(
+        "--exit-status",
+        type=int,
+        metavar="N",
+        help="how the program ended: its exit code, 128 + n or -n for death by signal n",
+    )
+    parser.add_argument(
+        "--kernel-log",
+        nargs="?",
+        const=_THIS_MACHINE,
+        metavar="FILE",
+        help="also read the kernel's log, of this machine or from a file: Xid of the GPU, the memory killer",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--exit-code", action="store_true", help="end with 1 when a fault was found")
@@ -39,19 +63,59 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Explain the target. Raises UsageError or ExamineError when there is nothing to explain."""
-    path = Path(args.target)
-    if args.target != "-" and not _exists(path):
+    if args.target is None and args.exit_status is None and args.kernel_log is None:
+        raise UsageError("give a log, a run, a fault, --exit-status or --kernel-log; see oomph explain --help")
+    if args.target not in (None, "-") and not _exists(Path(args.target)):
         return _print_page(args)
     try:
-        diagnoses = _examine(args.target, path)
+        diagnoses = diagnose(_evidence(args))
+    except Unreadable as problem:
+        raise ExamineError(str(problem)) from problem
     except OSError as problem:
-        raise ExamineError(f"can not read {args.target}: {problem.strerror or problem}") from problem
+        raise ExamineError(f"can not read {_subject(args)}: {problem.strerror or problem}") from problem
     if args.json:
         _print_json(render.as_document(diagnoses))
     else:
-        subject = "standard input" if args.target == "-" else args.target
-        _print_text(render.as_text(diagnoses, subject))
+        _print_text(render.as_text(diagnoses, _subject(args)))
     return 1 if args.exit_code and diagnoses else 0
+
+
+def _evidence(args: argparse.Namespace) -> Iterator[Evidence]:
+    """Everything there is to see; the kernel's log first, as what it shows is behind what a program prints."""
+    parts: list[Iterator[Evidence]] = []
+    if args.kernel_log is not None:
+        parts.append(_kernel(args.kernel_log))
+    if args.target is not None:
+        parts.append(_target(args.target, Path(args.target)))
+    if args.exit_status is not None:
+        parts.append(iter([Evidence.of_exit(args.exit_status)]))
+    return itertools.chain.from_iterable(parts)
+
+
+def _kernel(where: str) -> Iterator[Evidence]:
+    from oomph.faults.kernel import ORIGIN, read_kernel_log
+
+    if where == _THIS_MACHINE:
+        return read_kernel_log(words())
+    return read_file(Path(where), words(), ORIGIN)
+
+
+def _target(target: str, path: Path) -> Iterator[Evidence]:
+    if target == "-":
+        return read_stream(sys.stdin.buffer, "standard input", words())
+    if path.is_dir():
+        if not is_run(path):
+            raise ExamineError(f"{target} is a directory, but not one that oomph run has written")
+        return read_run(path, words())
+    if stat.S_ISFIFO(path.stat().st_mode):
+        print(f"oomph: waiting for somebody to write into {target}", file=sys.stderr)
+    return read_file(path, words())
+
+
+def _subject(args: argparse.Namespace) -> str:
+    if args.target is None:
+        return "kernel log" if args.kernel_log is not None else f"exit status {args.exit_status}"
+    return "standard input" if args.target == "-" else str(args.target)
 
 
 def _exists(path: Path) -> bool:
@@ -85,39 +149,6 @@ def _unknown(target: str) -> UsageError | ExamineError:
     close = difflib.get_close_matches(target, [fault.name for fault in load()], n=1)
     hint = f"; did you mean {close[0]}?" if close else ""
     return ExamineError(f"there is no file, run or fault {shown!r}{hint}")
-
-
-def _examine(target: str, path: Path) -> Sequence[Diagnosis]:
-    if target == "-":
-        return diagnose(_read_stream(sys.stdin.buffer, "standard input"))
-    if path.is_dir():
-        if not is_run(path):
-            raise ExamineError(f"{target} is a directory, but not one that oomph run has written")
-        return diagnose(read_run(path))
-    with path.open("rb") as stream:
-        return diagnose(_read_stream(stream, target))
-
-
-def _read_stream(stream: BinaryIO, subject: str) -> Iterator[Evidence]:
-    source = _Peeked(stream)
-    if not source.head:
-        raise ExamineError(f"{subject} is empty")
-    if looks_binary(source.head):
-        raise ExamineError(f"{subject} is not a text: it holds binary data")
-    yield from read_log(source)
-
-
-class _Peeked:
-    """A stream whose first bytes have been looked at; a pipe can not be rewound."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self.head = self._unread = stream.read(_HEAD_BYTES)
-
-    def read(self, size: int, /) -> bytes:
-        """The first bytes again, then the rest."""
-        head, self._unread = self._unread, b""
-        return head or self._stream.read(size)
 
 
 def _print_text(text: str) -> None:

@@ -46,7 +46,7 @@ def load(folder: Path = PAGES) -> tuple[Fault, ...]:
 
 def find(word: str, folder: Path = PAGES) -> Fault | None:
     """The fault with this code or name, in any case; None when there is none."""
-    for fault in load(folder):
+    for fault in load() if folder == PAGES else load(folder):
         if word.casefold() in (fault.code.casefold(), fault.name):
             return fault
     return None
@@ -79,6 +79,8 @@ def _fault(meta: Mapping[str, Any], domain: str, body: str) -> Fault:
         signatures=tuple(_signature(table) for table in meta.get("signatures", ())),
         remedies=tuple(Remedy(**table) for table in meta["remedies"]),
         leads_to=tuple(meta.get("leads_to", ())),
+        follows_any=meta.get("follows_any", False),
+        passes=meta.get("passes", False),
         sections={name: prose.strip("\n") for name, _, prose in (part.partition("\n") for part in sections)},
     )
 

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from math import prod
 
+from oomph.faults import fallback, memorymap, raised, training, trend, xid
 from oomph.faults.catalogue import load
 from oomph.faults.evidence import Evidence
 from oomph.faults.fallback import UNRELATED, LastError
 from oomph.faults.fault import Fault, Remedy, Signature
+from oomph.faults.index import index
+from oomph.faults.live import evidence_of
+from oomph.faults.log import Words
+from oomph.faults.memorymap import MemoryMap
+from oomph.faults.roles import OF_PEERS, Place, consequences
+from oomph.faults.trend import Trend
 
 CAUSE, CONSEQUENCE = "cause", "consequence"
 _SUREST = 0.99  # a log can always lie
+_EXACT = frozenset({"Xid", "Free"})  # the number is what counts: which Xid it is, how large each free block
+_SPEAKS_OF_DEVICE = ("GPU", "gpu", "CUDA", "cuda", "device")
 
 
 @dataclass(frozen=True)
@@ -42,8 +50,11 @@ class Diagnosis:
 
     @property
     def remedies(self) -> tuple[Remedy, ...]:
-        """What to do, best first."""
-        return self.fault.remedies
+        """What to do, best first, with the captured values in it."""
+        known = self.captured
+        return tuple(
+            replace(remedy, text=remedy.says(known), command=remedy.types(known)) for remedy in self.fault.remedies
+        )
 
 
 @dataclass(frozen=True)
@@ -60,73 +71,150 @@ class _Hit:
     last: tuple[int, int]
 
 
-_Index = Mapping[str, Sequence[tuple[str, Sequence[tuple[Fault, Signature]]]]]
 _Found = Mapping[Fault, Sequence[_Hit]]
 
 
-def diagnose(evidence: Iterable[Evidence], faults: Sequence[Fault] | None = None) -> tuple[Diagnosis, ...]:
+def words(faults: Sequence[Fault] | None = None) -> Words:
+    """The words of the lines that `diagnose` needs to see; `oomph.faults.log.read_log` can leave out the others."""
+    filed = index(load() if faults is None else tuple(faults)).words("log")
+    wanted = filed | raised.WORDS | fallback.WORDS | memorymap.WORDS | trend.WORDS
+    return Words(_bytes(wanted - training.SIGNS), _bytes(training.SIGNS), _bytes(_EXACT))
+
+
+def diagnose(
+    evidence: BaseException | Iterable[Evidence], faults: Sequence[Fault] | None = None
+) -> tuple[Diagnosis, ...]:
     """Every fault that the evidence shows, best first: causes before consequences, then the surest.
 
-    The evidence is read once, in order, in constant memory. An error that no page knows gives one diagnosis
-    named "unrecognised" or, for a plain Python error, "unrelated". Benign noise gives none.
+    `evidence` is an exception that was caught, or facts in the order in which they were observed, which are read once
+    and in constant memory. An error that no page knows gives one diagnosis named "unrecognised" or, for a plain Python
+    error, "unrelated". Benign noise gives none.
     """
     catalogue = load() if faults is None else tuple(faults)
-    index = _index(catalogue)
-    seen: dict[Fault, dict[Signature, _Hit]] = {}
-    last = LastError()
-    for position, fact in enumerate(evidence):
-        last.see(fact, position)
-        for literal, candidates in index.get(fact.source, ()):
-            if literal in fact.text:
-                for fault, signature in candidates:
-                    _collect(seen.setdefault(fault, {}), signature, fact, (last.story, position))
-    found = {fault: tuple(hits.values()) for fault, hits in seen.items() if any(s.alone for s in hits)}
-    named = [_diagnosis(fault, found) for fault in found]
-    general = _fallback(last, found, catalogue)
-    ended = {diagnosis.name for diagnosis in general}
-    ended |= {fault.name for fault in found if _explains_end(fault, found, last.story)}
-    order = sorted([*named, *general], key=lambda d: (d.role != CAUSE, d.name not in ended, -d.confidence))
-    return tuple(order)
+    reading = _Reading(catalogue)
+    for fact in evidence_of(evidence) if isinstance(evidence, BaseException) else evidence:
+        reading.see(fact)
+    return reading.verdict()
 
 
-@lru_cache(maxsize=8)
-def _index(catalogue: tuple[Fault, ...]) -> _Index:
-    """Per source, each literal once with the signatures that begin by looking for it."""
-    index: dict[str, dict[str, list[tuple[Fault, Signature]]]] = {}
-    for fault in catalogue:
-        for signature in fault.signatures:
-            for source in signature.sources:
-                index.setdefault(source, {}).setdefault(signature.literal, []).append((fault, signature))
-    return {source: tuple(literals.items()) for source, literals in index.items()}
+class _Reading:
+    """The evidence read so far."""
+
+    def __init__(self, catalogue: tuple[Fault, ...]) -> None:
+        self._catalogue = catalogue
+        self._index = index(catalogue)
+        self._seen: dict[Fault, dict[Signature, _Hit]] = {}
+        self._last = LastError()
+        self._map = MemoryMap()
+        self._trend = Trend()
+        self._position = self._went_on = 0
+
+    def see(self, fact: Evidence) -> None:
+        """Take the next fact into account."""
+        self._position += 1
+        self._last.see(fact, self._position)
+        if fact.source == "log":
+            self._map.see(fact)
+            self._trend.see(fact)
+            if training.goes_on(fact.text):
+                self._went_on = self._position
+        self._match(fact, self._position)
+
+    def verdict(self) -> tuple[Diagnosis, ...]:
+        """What all of it shows."""
+        for conclusion in (self._map.conclusion(), self._trend.conclusion()):
+            if conclusion is not None:
+                self._match(conclusion, position=0)  # it speaks of what was so before the failure
+        standing = {fault: self._hits(fault) for fault in self._seen}
+        found = {fault: hits for fault, hits in standing.items() if any(hit.signature.alone for hit in hits)}
+        places = {fault: _place(hits) for fault, hits in found.items()}
+        follow = consequences(places)
+        behind = self._behind_peers(found)
+        if behind is not None:
+            follow = frozenset(found)
+        named = [self._diagnosis(fault, found[fault], fault in follow) for fault in found]
+        general = self._fallback(found) if behind is None else [behind]
+        ended = {diagnosis.name for diagnosis in general}
+        ended |= {fault.name for fault in found if _explains_end(fault, found, self._last.story)}
+        ranked = sorted([*named, *general], key=lambda d: _rank(d, d.name in ended, places))
+        return tuple(self._with_place_in_code(ranked))
+
+    def _match(self, fact: Evidence, position: int) -> None:
+        place = (self._last.story, position)
+        for fault, signature in self._index.candidates(fact.source, fact.text):
+            hits = self._seen.setdefault(fault, {})
+            if signature in hits or {hit.id for hit in hits}.issuperset(signature.needs):
+                _collect(hits, signature, fact, place)
+
+    def _hits(self, fault: Fault) -> tuple[_Hit, ...]:
+        hits = self._seen[fault].values()
+        return tuple(hit for hit in hits if not hit.signature.outlived or hit.last[1] >= self._went_on)
+
+    def _diagnosis(self, fault: Fault, hits: Sequence[_Hit], follows: bool) -> Diagnosis:
+        captured: dict[str, str] = {}
+        for hit in sorted(hits, key=lambda hit: -hit.signature.confidence):
+            captured = {**hit.captured, **captured}  # the surest signature has the last word on a value
+        if fault.domain == "memory":
+            captured = {**captured, **_more(captured, self._map)}
+        if "xid" in captured:
+            captured = {**captured, **xid.described(captured["xid"])}
+        facts = dict.fromkeys(hit.fact for hit in hits if hit.signature.confidence > 0)
+        role = CONSEQUENCE if follows else CAUSE
+        return Diagnosis(fault, role, round(_confidence(hits), 2), tuple(facts), captured)
+
+    def _behind_peers(self, found: _Found) -> Diagnosis | None:
+        """The plain Python error of one rank, when all that the others have is that they lost a peer."""
+        error, fault = self._last.first_ordinary, next((f for f in self._catalogue if f.name == UNRELATED), None)
+        speakers = {hit.fact.origin for hits in found.values() for hit in hits}
+        if error is None or fault is None or not found or error.origin in speakers:
+            return None
+        return Diagnosis(fault, CAUSE, 0.9, (error,)) if all(f.name in OF_PEERS for f in found) else None
+
+    def _fallback(self, found: _Found) -> list[Diagnosis]:
+        """The last error under its general name, unless the catalogue explains it or something came after it."""
+        verdict = self._last.verdict()
+        fault = next((f for f in self._catalogue if verdict and f.name == verdict.name), None)
+        if verdict is None or fault is None:
+            return []
+        fatal = [f for f in found if not f.passes or _speaks_of_device(verdict.evidence)]
+        pending = [hit.last[1] for f in fatal for hit in found[f] if hit.last[0] == self._last.story]
+        if pending and (verdict.name != UNRELATED or verdict.position <= max(pending)):
+            return []
+        role = CONSEQUENCE if pending else CAUSE
+        return [Diagnosis(fault, role, verdict.confidence, verdict.evidence)]
+
+    def _with_place_in_code(self, ranked: Sequence[Diagnosis]) -> Sequence[Diagnosis]:
+        """The first diagnosis with the user's own line and the node of the graph, when the last traceback has them."""
+        where, node = self._last.tracebacks.where, self._last.tracebacks.node
+        if not ranked or not (where or node) or ranked[0].fault.passes:
+            return ranked
+        first = ranked[0]
+        added = {name: text for name, text in (("node", node), ("where", where)) if text and name not in first.captured}
+        return [replace(first, captured={**first.captured, **added}), *ranked[1:]]
 
 
 def _collect(hits: dict[Signature, _Hit], signature: Signature, fact: Evidence, place: tuple[int, int]) -> None:
     """Keep the first fact that bears the signature; of later ones only the place is news."""
-    if signature not in hits and not {hit.id for hit in hits}.issuperset(signature.needs):
-        return
     captured = signature.match(fact.text)
     if captured is not None:
         known = hits.get(signature) or _Hit(signature, fact, captured, place, place)
         hits[signature] = replace(known, last=place)
 
 
-def _diagnosis(fault: Fault, found: _Found) -> Diagnosis:
-    hits = found[fault]
-    captured: dict[str, str] = {}
-    for hit in sorted(hits, key=lambda hit: -hit.signature.confidence):
-        captured = {**hit.captured, **captured}  # the surest signature has the last word on a value
-    doubt = prod(1 - hit.signature.confidence for hit in hits)
-    facts = dict.fromkeys(hit.fact for hit in hits if hit.signature.confidence > 0)
-    role = CONSEQUENCE if _follows(fault, found) else CAUSE
-    return Diagnosis(fault, role, round(min(1 - doubt, _SUREST), 2), tuple(facts), captured)
+def _confidence(hits: Sequence[_Hit]) -> float:
+    return min(1 - prod(1 - hit.signature.confidence for hit in hits), _SUREST)
 
 
-def _follows(fault: Fault, found: _Found) -> bool:
-    """Whether a fault that leads to this one was seen before it in the same story, or in the same words."""
-    begins = {other: min(hit.first for hit in hits) for other, hits in found.items()}
-    story = begins[fault][0]
-    leading = (begins[other] for other in found if fault.name in other.leads_to)
-    return any(place[0] == story and place <= begins[fault] for place in leading)
+def _place(hits: Sequence[_Hit]) -> Place:
+    ids = {need for hit in hits if hit.signature.alone for need in hit.signature.needs}
+    story, position = min(hit.first for hit in hits if hit.signature.alone or hit.signature.id in ids)
+    return Place(story, position, 1 - _confidence(hits))
+
+
+def _rank(diagnosis: Diagnosis, ended: bool, places: Mapping[Fault, Place]) -> tuple[bool, bool, bool, float, int]:
+    place = places.get(diagnosis.fault)
+    first = 0 if place is None else place.position
+    return (diagnosis.role != CAUSE, diagnosis.fault.passes, not ended, -diagnosis.confidence, first)
 
 
 def _explains_end(fault: Fault, found: _Found, story: int) -> bool:
@@ -141,13 +229,16 @@ def _explains_end(fault: Fault, found: _Found, story: int) -> bool:
     return not seen_at_exit or not seen_at_exit.isdisjoint((fault.name, *fault.leads_to))
 
 
-def _fallback(last: LastError, found: _Found, catalogue: Sequence[Fault]) -> list[Diagnosis]:
-    """The last error under its general name, unless the catalogue explains it or something came after it."""
-    verdict = last.verdict()
-    fault = next((f for f in catalogue if verdict and f.name == verdict.name), None)
-    if verdict is None or fault is None:
-        return []
-    pending = [hit.last[1] for hits in found.values() for hit in hits if hit.last[0] == last.story]
-    if pending and (verdict.name != UNRELATED or verdict.position <= max(pending)):
-        return []
-    return [Diagnosis(fault, CONSEQUENCE if pending else CAUSE, verdict.confidence, verdict.evidence)]
+def _more(captured: Mapping[str, str], dump: MemoryMap) -> dict[str, str]:
+    """What follows from the captured values, and what the allocator's dump says."""
+    first, _, rest = captured.get("shape", "").partition(",")
+    batch = {"first_dimension": first} if first and rest.strip(",") else {}
+    return {**dump.captured(), **batch}
+
+
+def _speaks_of_device(evidence: Iterable[Evidence]) -> bool:
+    return any(word in fact.text for fact in evidence for word in _SPEAKS_OF_DEVICE)
+
+
+def _bytes(filed: Iterable[str]) -> frozenset[bytes]:
+    return frozenset(word.encode() for word in filed)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from oomph.faults.catalogue import load
 from oomph.faults.fault import Fault, Remedy
+from oomph.faults.xid import Xid, catalogue
 
 
 def documents(faults: Sequence[Fault]) -> dict[str, str]:
@@ -24,6 +25,29 @@ def write(folder: Path) -> None:
         (folder / stale).unlink()
     for name, text in wanted.items():
         (folder / name).write_text(text, encoding="utf-8")
+    (folder.parent / "xid.md").write_text(xid_table(catalogue().values()), encoding="utf-8")
+
+
+def xid_table(xids: Iterable[Xid]) -> str:
+    """docs/reference/xid.md."""
+    lines = [
+        "# Xid",
+        "",
+        "An Xid is the NVIDIA driver's report about a GPU in the kernel's log. Codes, names and actions are those of",
+        "[NVIDIA's Xid catalogue](https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html) (October 2025,",
+        "for Ampere and newer GPUs); codes that it calls unused are left out.",
+        "`oomph explain LOG --kernel-log` looks them up.",
+        "Generated from `src/oomph/faults/xid.csv` by `python -m oomph.faults.docs`.",
+        "",
+        "| Xid | NVIDIA's name | what to do first | NVIDIA's word for it | if it comes again |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    lines += [
+        f"| {xid.code} | {xid.mnemonic} | {xid.action} | {xid.immediate} | {xid.investigatory} |"
+        for xid in xids
+        if xid.used
+    ]
+    return "\n".join([*lines, ""])
 
 
 def _index(faults: Sequence[Fault]) -> Iterator[str]:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 TEXT_LIMIT = 4096
 """Longest text of one fact, in characters; the rest of a longer line says nothing more about a fault."""
 
+_MESSAGE_LIMIT = 8 * TEXT_LIMIT
+"""Longest message of an exception; Keras puts the whole call stack into it."""
+
 _FIRST_SIGNAL_CODE = 128
 """A shell reports the death of its child by signal n as exit code 128 + n."""
 
@@ -36,7 +39,7 @@ class Evidence:
     """One observed fact: a log line, an exception, an exit status, or a sign that training went on."""
 
     source: str
-    """"log", "exception", "exit" or "progress"."""
+    """"log", "exception", "exit" or "progress"; "memory-map" and "trend" are derived from many lines."""
     text: str
     line: int | None = None
     """Line number in the log, counted from 1."""
@@ -52,7 +55,9 @@ class Evidence:
     def of_exception_text(cls, type_name: str, message: str, origin: str = "") -> Evidence:
         """The same from the words alone, as a journal keeps them."""
         text = f"{type_name}: {message}" if message else type_name
-        return cls("exception", text[:TEXT_LIMIT], origin=origin)
+        if len(text) > _MESSAGE_LIMIT:  # the head names it, and after pages of call stacks the end says what happened
+            text = f"{text[:TEXT_LIMIT]}\n...\n{text[TEXT_LIMIT - _MESSAGE_LIMIT :]}"
+        return cls("exception", text, origin=origin)
 
     @classmethod
     def of_exit(cls, returncode: int, oom_kills: int | None = None, origin: str = "") -> Evidence:

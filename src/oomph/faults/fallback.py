@@ -6,22 +6,29 @@ import re
 from dataclasses import dataclass
 
 from oomph.faults.evidence import Evidence
+from oomph.faults.raised import Tracebacks
 
 UNRELATED = "unrelated"
 UNRECOGNISED = "unrecognised"
 
-_TRACEBACK = "Traceback (most recent call last):"
+_CLASSES = (
+    "Aborted AlreadyExists Cancelled DataLoss DeadlineExceeded FailedPrecondition Internal InvalidArgument NotFound "
+    "OutOfRange PermissionDenied ResourceExhausted Unauthenticated Unavailable Unimplemented Unknown"
+)
+WORDS = frozenset({"Epoch", "rendezvous", "Rendezvous", "endezvous", "StatusOr"}) | {
+    f"{name}Error" for name in _CLASSES.split(" ")
+}
+
 _SURVIVED = re.compile(r"Epoch \d+/\d+")
 _RAISED = re.compile(r"(?P<type>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::|\Z|\n)")
-_HARMLESS = ("Exception ignored in", "--- Logging error ---")
 _ENDED_ON_PURPOSE = ("KeyboardInterrupt", "SystemExit", "GeneratorExit")
 # An exception that carries a word of the machine below it is not the user's own, whatever its Python type.
 _FOREIGN = re.compile(r"errors_impl|CUDA_|CUDNN_|CUBLAS_|NCCL|StatusOr|XlaRuntimeError|WorkerGroupError")
 # The classes of tf.errors, whose module is lost when only the type's name is known.
-_TENSORFLOW = re.compile(
-    "(?:Aborted|AlreadyExists|Cancelled|DataLoss|DeadlineExceeded|FailedPrecondition|Internal|InvalidArgument"
-    "|NotFound|Op|OutOfRange|PermissionDenied|ResourceExhausted|Unauthenticated|Unavailable|Unimplemented"
-    "|Unknown)Error"
+_TENSORFLOW = re.compile(rf"(?:{'|'.join(_CLASSES.split(' '))}|Op)Error")
+# An error that was cut out of its traceback: "InvalidArgumentError (see above for traceback): ...".
+_CUT_OUT = re.compile(
+    rf"(?:tensorflow[\w.]*\.)?(?:{'|'.join(_CLASSES.split(' '))})Error(?: \(see above for traceback\))?: "
 )
 # "Local rendezvous is aborting with status: INTERNAL: No blas support for stream"; the end of a data set
 # (OUT_OF_RANGE), a cancelled sibling and a shutdown are reported in the same words and are no failures.
@@ -47,6 +54,7 @@ class LastError:
     """Reads evidence in order and remembers the error that nothing after it has outlived."""
 
     def __init__(self) -> None:
+        self.tracebacks = Tracebacks()
         self._raised: Evidence | None = None
         self._status: Evidence | None = None
         self._exit: Evidence | None = None
@@ -54,8 +62,8 @@ class LastError:
         self._now = 0
         self.story = 0
         """How often training has gone on; what belongs to an earlier story did not end the program."""
-        self._expecting = ""
-        self._before = ""
+        self.first_ordinary: Evidence | None = None
+        """The first plain Python error of the story: what another rank raises afterwards may follow from it."""
 
     def see(self, fact: Evidence, position: int) -> None:
         """Take the next fact into account; `position` is its place in the evidence."""
@@ -65,8 +73,8 @@ class LastError:
         elif fact.source == "exit":
             self._see_exit(fact)
         elif fact.source == "exception":
-            self._see_exception(fact)
-        else:
+            self._raise(fact, fact.text.partition(":")[0])
+        elif fact.source == "log":
             self._see_line(fact)
 
     def verdict(self) -> Verdict | None:
@@ -85,38 +93,29 @@ class LastError:
         elif found and int(found["code"]) > _OWN_CODES:
             self._exit, self._position = fact, self._now
 
-    def _see_exception(self, fact: Evidence) -> None:
-        self._raise(fact, fact.text.partition(":")[0])
-
     def _see_line(self, fact: Evidence) -> None:
         text = fact.text
-        if _TRACEBACK in text:
-            self._expecting = "harmless" if self._before.startswith(_HARMLESS) else "error"
-        elif self._expecting and not text.startswith((" ", "\t")):
-            self._end_traceback(fact)
+        raised = self.tracebacks.see(fact)
+        if raised is not None and not raised.harmless:
+            self._raise(fact, raised.type_name)
+        elif raised is None and _CUT_OUT.match(text):
+            self._raise(fact, text.partition(":")[0])
         elif (marker := next((m for m in _STATUS if m in text), None)) is not None:
             status = text.partition(marker)[2]
             if not status.startswith(_BENIGN_STATUS):
                 self._status, self._position = fact, self._now
         elif text.startswith("Epoch ") and _SURVIVED.match(text):
             self._went_on()
-        self._before = text
-
-    def _end_traceback(self, fact: Evidence) -> None:
-        found = _RAISED.match(fact.text)
-        if not found:
-            return  # another thread wrote between the frames
-        if self._expecting == "error":
-            self._raise(fact, found["type"])
-        self._expecting = ""
 
     def _went_on(self) -> None:
         """Whatever was printed before, somebody caught it."""
-        self._raised = self._status = self._exit = None
+        self._raised = self._status = self._exit = self.first_ordinary = None
         self.story += 1
 
     def _raise(self, fact: Evidence, type_name: str) -> None:
         self._raised, self._position = fact, self._now
+        if self.first_ordinary is None and is_ordinary(fact.text):
+            self.first_ordinary = fact
         if type_name.rpartition(".")[2] in _ENDED_ON_PURPOSE:
             self._raised = self._status = self._exit = None
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 SEVERITIES = ("recoverable", "restart", "fatal")
-SOURCES = ("log", "exception", "exit")
+SOURCES = ("log", "exception", "exit", "memory-map", "trend")
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity: they are used as keys for every line of a log
@@ -28,6 +28,8 @@ class Signature:
     """Whether this wording is enough to report the fault; if not, it only adds to what others show."""
     excludes: tuple[str, ...] = ()
     """Words that turn the same line into benign noise."""
+    outlived: bool = False
+    """Whether the line means nothing when training goes on after it, as on a machine that has no GPU on purpose."""
     id: str = ""
     needs: tuple[str, ...] = ()
     """Signatures of the same page (by id) that must have been seen before this one counts."""
@@ -52,6 +54,22 @@ class Remedy:
     """The recovery action by which oomph does this itself; empty when only a person can."""
     changes: str = ""
     """What this changes in the training; empty when it changes nothing."""
+    known: str = ""
+    """The text when values were captured: "{requested} were asked for ...". Ignored when one of them is missing."""
+
+    def says(self, captured: Mapping[str, str]) -> str:
+        """The text, with the captured values where they are known."""
+        try:
+            return self.known.format_map(captured) or self.text
+        except KeyError:
+            return self.text
+
+    def types(self, captured: Mapping[str, str]) -> str:
+        """The command, with captured values in it; empty when one of them is missing."""
+        try:
+            return self.command.format_map(captured) if "{" in self.command else self.command
+        except (KeyError, ValueError, IndexError):
+            return self.command
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +93,10 @@ class Fault:
     remedies: tuple[Remedy, ...] = ()
     leads_to: tuple[str, ...] = ()
     """Names of faults that are this one's consequence when they follow it."""
+    follows_any: bool = False
+    """Whether it is only the way in which a program ends: the consequence of any fault found before it."""
+    passes: bool = False
+    """Whether the program goes on after it, so that an error which follows has a cause of its own."""
     sections: Mapping[str, str] = field(default_factory=dict)
     """The page's prose by heading, in page order."""
 

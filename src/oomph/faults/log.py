@@ -1,33 +1,40 @@
 """Turns a log (a file or a pipe) into evidence, line by line, in constant memory.
 
-Nothing that a log can hold raises: broken UTF-8 is replaced, endless lines are cut, terminal
-control is dropped.
+Nothing that a log can hold raises: broken UTF-8 is replaced, endless lines are cut, terminal control is dropped.
+Most of a long log is progress bars. When told which words matter, the reader looks up the words of a whole block at
+once, and delivers only lines that hold one of them.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from oomph.faults.evidence import TEXT_LIMIT, Evidence
+from oomph.faults.prefixes import from_json, without_prefixes
 
 CHUNK_BYTES = 1 << 16
-_ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*\x07?|[@-Z\\^_])")
-_PREFIX = re.compile(
-    r"""\([\w.]{1,60}\ pid=\d+(?:,\ ip=[\w.:]+)?\)\ ?      # Ray: (RayTrainWorker pid=7089)
-      | \[\d+,\d+\]<std(?:err|out)>:\ ?                    # mpirun --tag-output: [1,0]<stderr>:
-      | \[(?:default|rank)\d+\]:\ ?                        # torchrun, pytorch style launchers: [rank0]:
-      | \d{4}-\d\d-\d\dT[\d:.]+Z?\ std(?:err|out)\ [FP]\   # containerd: 2026-01-01T00:00:00.0Z stderr F
-      | \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z\            # kubectl logs --timestamps
-      | [\w.-]{1,60}\ +\|\                                 # docker compose: trainer-1  |
-      """,
-    re.VERBOSE,
+_OVERLAP = 512  # of two windows of a line that is longer than a fact may be, so that no wording falls between them
+_CONTEXT_WORDS = (b"recent", b"execution", b"invoked")
+_CONTEXT_LINES = 256
+"""So many lines after one that opens a report (traceback, failed node, memory killer) are delivered in any case."""
+
+_ANSI = re.compile(rb"(?:\x1b|\\u001[bB]|\^\[|#033)\[[0-9;?]*[ -/]*[@-~]|\x1b(?:\][^\x07\x1b]{0,500}\x07?|[@-Z\\^_])")
+_ESCAPES = (b"\x1b", b"\\u001", b"^[[", b"#033[")
+# Two processes that write into one file at once glue their records together.
+_GLUED = re.compile(
+    r"(?<=\S)(?=(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}: [IWEF] [\w./]+:\d)|(?:[IWEF]\d{4} \d\d:\d\d:\d[\d.]+ +\d+ ))"
 )
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_LETTERS = bytes(byte if chr(byte).isascii() and chr(byte).isalpha() else 32 for byte in range(256))
 _TEXT_CONTROLS = frozenset(b"\a\b\t\n\v\f\r\x1b")
 _BINARY_SHARE = 0.05
+_DIGITS = b"0123456789abcdef"
+_REPEATS = 3
 
 
 class Readable(Protocol):
@@ -37,57 +44,181 @@ class Readable(Protocol):
         """At most so many bytes; empty at the end."""
 
 
-def read_log(stream: Readable, origin: str = "") -> Iterator[Evidence]:
-    """Every non-blank piece of every line as evidence, in order; memory does not grow with the log."""
-    for number, raw in _pieces(stream):
-        text = clean(raw)
-        if text:
-            yield Evidence("log", text, number, origin)
+@dataclass(frozen=True)
+class Words:
+    """Which lines are worth a look: those that hold one of these words (runs of ASCII letters)."""
+
+    wanted: frozenset[bytes]
+    signs: frozenset[bytes] = field(default=frozenset())
+    """Words that stand in every line of a healthy training; of the lines of a block, the first and the last count."""
+    exact: frozenset[bytes] = field(default=frozenset())
+    """Words of lines each of which counts, even if the next one differs in nothing but its numbers."""
+
+
+def read_log(stream: Readable, origin: str = "", words: Words | None = None) -> Iterator[Evidence]:
+    """The pieces of every line that are not blank, as evidence, in order; memory does not grow with the log.
+
+    With `words`, only pieces that can matter: those with such a word, and what follows the head of a report.
+    """
+    selection = None if words is None else _Selection(words)
+    for number, block in _blocks(stream):
+        lines = _lines(block) if selection is None else selection.of(block)
+        for line, piece in lines:
+            yield from _facts(piece, number + line, origin)
+
+
+class _Selection:
+    """Picks the pieces of a block that are worth a look; remembers across blocks that a report has begun."""
+
+    def __init__(self, words: Words) -> None:
+        self._wanted, self._signs, self._exact = words.wanted.union(_CONTEXT_WORDS), words.signs, words.exact
+        self._context = 0
+
+    def of(self, block: bytes) -> Iterator[tuple[int, bytes]]:
+        """The pieces, in order, each with the number of its line within the block."""
+        found = set(block.translate(_LETTERS).split())
+        hits = sorted(self._wanted & found, key=_after_context)
+        signs = {place for word in self._signs & found for place in (block.find(word), block.rfind(word))}
+        if hits or signs or self._context:
+            yield from self._without_repeats(list(self._pick(block, hits, signs)))
+
+    def _pick(self, block: bytes, hits: Sequence[bytes], signs: set[int]) -> Iterator[tuple[int, bytes]]:
+        place = 0
+        for number, line in enumerate(block.split(b"\n")):
+            for piece in line.split(b"\r"):
+                if self._holds(piece, hits) or (signs and any(place <= sign < place + len(piece) for sign in signs)):
+                    yield number, piece
+                place += len(piece) + 1
+
+    def _holds(self, piece: bytes, hits: Sequence[bytes]) -> bool:
+        for word in hits:
+            if word in piece:
+                if word in _CONTEXT_WORDS:
+                    self._context = _CONTEXT_LINES
+                return True
+        self._context -= self._context > 0
+        return self._context > 0
+
+    def _without_repeats(self, picked: Sequence[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+        """Of pieces that differ only in numbers and addresses, the first ones and the last one of the block."""
+        left = Counter(piece.translate(None, _DIGITS) for _, piece in picked)
+        seen = Counter[bytes]()
+        for number, piece in picked:
+            shape = piece.translate(None, _DIGITS)
+            seen[shape] += 1
+            if seen[shape] <= _REPEATS or seen[shape] == left[shape] or any(word in piece for word in self._exact):
+                yield number, piece
+
+
+def _after_context(word: bytes) -> bool:
+    return word not in _CONTEXT_WORDS
 
 
 def clean(raw: str) -> str:
     """A line as its author wrote it: without terminal control and without the prefix of a launcher."""
-    text = _ANSI.sub("", raw[: 2 * TEXT_LIMIT]) if "\x1b" in raw else raw
-    if "\b" in text:
-        text = text.replace("\b", "")  # progress bars back up over themselves
-    found = _PREFIX.match(text)
-    return (text[found.end() :] if found else text).rstrip()[:TEXT_LIMIT]
+    return without_prefixes(_plain(raw.encode("utf-8", "replace")).decode("utf-8", "replace"))[0].rstrip()[:TEXT_LIMIT]
 
 
 def looks_binary(head: bytes) -> bool:
     """Whether these first bytes belong to something other than a text: an archive, a model, a core file."""
-    if any(head.startswith(bom) for bom, _ in _BOMS):
+    if any(head.startswith(bom) for bom, _ in _BOMS) or _looks_wide(head):
         return False
     head = head.lstrip(b"\0")  # a log that was cut to zero while its writer had it open begins with NULs
     controls = sum(byte < 32 and byte not in _TEXT_CONTROLS for byte in head)
     return controls > _BINARY_SHARE * len(head)
 
 
-def _pieces(stream: Readable) -> Iterator[tuple[int, str]]:
-    """The text between line ends and carriage returns, with the number of its line."""
-    number, rest = 1, ""
-    for text in _decoded(stream):
-        *lines, rest = (rest + text).split("\n")
-        for line in lines:
-            for piece in line.split("\r"):
-                yield number, piece
-            number += 1
-        if len(rest) > CHUNK_BYTES:  # a line without end, such as the progress bar of a whole epoch
-            *pieces, rest = rest.split("\r")
-            for piece in pieces:
-                yield number, piece
-            if len(rest) > CHUNK_BYTES:
-                yield number, rest
-                rest = ""
-    for piece in rest.split("\r"):
-        yield number, piece
+def _facts(line: bytes, number: int, origin: str) -> Iterator[Evidence]:
+    text = line.decode("utf-8", "replace")
+    if text.lstrip().startswith('{"') and text.rstrip().endswith("}"):
+        for part in _plain(from_json(text).encode("utf-8", "replace")).decode("utf-8", "replace").splitlines():
+            yield from _records(part, number, origin)
+    else:
+        yield from _records(text, number, origin)
 
 
-def _decoded(stream: Readable) -> Iterator[str]:
-    chunk = stream.read(CHUNK_BYTES)
-    encoding = next((name for bom, name in _BOMS if chunk.startswith(bom)), "utf-8")
+def _records(text: str, number: int, origin: str) -> Iterator[Evidence]:
+    text, speaker = without_prefixes(text)
+    said_by = ", ".join(part for part in (origin, speaker) if part)
+    for start in range(0, max(len(text), 1), TEXT_LIMIT - _OVERLAP):
+        window = text[start : start + TEXT_LIMIT].rstrip()
+        for record in _GLUED.split(window) if len(window) > 120 else (window,):
+            if record.strip():
+                yield Evidence("log", record, number, said_by)
+        if start + TEXT_LIMIT >= len(text):
+            return
+
+
+def _lines(block: bytes) -> Iterator[tuple[int, bytes]]:
+    """The pieces between line ends and carriage returns, with the number of their line within the block."""
+    for number, line in enumerate(block.split(b"\n")):
+        for piece in line.split(b"\r"):
+            yield number, piece
+
+
+def _blocks(stream: Readable) -> Iterator[tuple[int, bytes]]:
+    """Whole lines of UTF-8 without terminal control, so many at a time, with the number of the first one."""
+    number, rest = 1, deque[bytes]()
+    held = 0
+    for data in _utf8(stream):
+        cut = data.rfind(b"\n") + 1
+        rest.append(data[:cut] if cut else data)
+        held += len(rest[-1])
+        if not cut and held <= CHUNK_BYTES:
+            continue
+        block = _plain(b"".join(rest))
+        rest, held = deque([data[cut:]]) if cut else deque(), len(data) - cut if cut else 0
+        if not cut:  # a line without end, such as the progress bar of a whole epoch
+            block, tail = _cut(block)
+            rest, held = deque([tail]), len(tail)
+        yield number, block
+        number += block.count(b"\n")
+    if held:
+        yield number, _plain(b"".join(rest))
+
+
+def _cut(line: bytes) -> tuple[bytes, bytes]:
+    """Where an endless line can be taken apart: at a carriage return, else at a space, else between two characters."""
+    for separator in (b"\r", b" "):
+        place = line.rfind(separator, len(line) - CHUNK_BYTES // 2)
+        if place > 0:
+            return line[: place + 1], line[max(place + 1 - (0 if separator == b"\r" else _OVERLAP), 0) :]
+    end = len(line)
+    while end > len(line) - 4 and line[end - 1] & 0xC0 == 0x80:
+        end -= 1
+    end -= line[end - 1] >= 0xC0
+    return line[:end], line[end:]
+
+
+def _plain(data: bytes) -> bytes:
+    """Without colours and other control of terminals."""
+    if any(escape in data for escape in _ESCAPES):
+        data = _ANSI.sub(b"", data)
+    return data.replace(b"\b", b"") if b"\b" in data else data  # progress bars back up over themselves
+
+
+def _utf8(stream: Readable) -> Iterator[bytes]:
+    data = stream.read(CHUNK_BYTES)
+    encoding = next((name for bom, name in _BOMS if data.startswith(bom)), "utf-16-le" if _looks_wide(data) else "")
+    if encoding == "utf-8-sig":
+        data, encoding = data[len(codecs.BOM_UTF8) :] or b"\n", ""
+    if encoding:
+        yield from _recoded(stream, data, encoding)
+        return
+    while data:
+        yield data
+        data = stream.read(CHUNK_BYTES)
+
+
+def _recoded(stream: Readable, data: bytes, encoding: str) -> Iterable[bytes]:
     decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
-    while chunk:
-        yield decoder.decode(chunk)
-        chunk = stream.read(CHUNK_BYTES)
-    yield decoder.decode(b"", final=True)
+    while data:
+        yield decoder.decode(data).encode("utf-8", "replace")
+        data = stream.read(CHUNK_BYTES)
+    yield decoder.decode(b"", final=True).encode("utf-8", "replace")
+
+
+def _looks_wide(head: bytes) -> bool:
+    """UTF-16 of a Windows program that writes no byte order mark: every other byte is 0."""
+    odd, even = head[1:2000:2], head[:2000:2]
+    return len(head) >= 8 and odd.count(0) > 0.9 * len(odd) and even.count(0) < 0.1 * len(even)

@@ -36,6 +36,8 @@ def page_text(fault: Fault) -> str:
     lines += [f"sticky     {'yes' if fault.sticky else 'no'}", f"applies to {fault.versions}"]
     for heading, prose in fault.sections.items():
         lines += ["", heading, "-" * len(heading), prose]
+        if heading == "What you can do":
+            lines += [line for number, remedy in enumerate(fault.remedies, 1) for line in _advice(number, remedy)]
     return "\n".join(lines) + "\n"
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from oomph.faults.evidence import Evidence
-from oomph.faults.log import read_log
+from oomph.faults.heapdump import read_dump
+from oomph.faults.log import Words, read_log
 from oomph.journal import Event, read_journal
 
 
@@ -16,21 +17,31 @@ def is_run(directory: Path) -> bool:
     return (directory / "run.json").is_file() or (directory / "journal").is_dir()
 
 
-def read_run(directory: Path) -> Iterator[Evidence]:
+def read_run(directory: Path, words: Words | None = None) -> Iterator[Evidence]:
     """Everything that happened in the run, in order: what was printed and raised, how each attempt ended."""
+    yield from _memory_maps(directory)
     events = read_journal(directory)
     logs = {int(path.stem): path for path in (directory / "stderr").glob("*.log") if path.stem.isdigit()}
     for number, attempt in enumerate(sorted({event.attempt for event in events} | logs.keys())):
         if number > 0:
             yield Evidence.of_progress("started again", f"attempt {attempt}")
         if attempt in logs:
-            yield from _stderr(logs[attempt], attempt)
+            yield from _stderr(logs[attempt], attempt, words)
         yield from _events([event for event in events if event.attempt == attempt], attempt)
 
 
-def _stderr(path: Path, attempt: int) -> Iterator[Evidence]:
+def _stderr(path: Path, attempt: int, words: Words | None) -> Iterator[Evidence]:
     with path.open("rb") as stream:
-        yield from read_log(stream, f"attempt {attempt}, stderr")
+        yield from read_log(stream, f"attempt {attempt}, stderr", words)
+
+
+def _memory_maps(directory: Path) -> Iterator[Evidence]:
+    """What TensorFlow's allocators wrote when they ran out, if TF_BFC_MEMORY_DUMP pointed here."""
+    for path in sorted(directory.glob("*bfc*.*")):
+        try:
+            yield read_dump(path)
+        except (OSError, ValueError):
+            continue  # the attempt's own words say the same without it
 
 
 def _events(events: list[Event], attempt: int) -> Iterator[Evidence]:

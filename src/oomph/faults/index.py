@@ -1,0 +1,79 @@
+"""Finds the few signatures that a text may bear: each is filed under the rarest whole word of its literal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from oomph.faults.fault import Fault, Signature
+
+_WORD = re.compile(r"[A-Za-z]+")
+# Words of every training's log; filing a signature under one of them would make the reader stop at each line.
+_EVERYWHERE = frozenset(
+    (
+        *("a", "an", "and", "at", "by", "error", "file", "for", "from", "gpu", "in", "is", "it", "line", "loss"),
+        *("most", "not", "of", "on", "op", "or", "python", "recent", "step", "tensor", "tensorflow", "the", "this"),
+        *("to", "training", "was", "with", "you", "be", "are", "has", "have", "had", "but", "could", "must", "does"),
+        *("data", "device", "devices", "gradient", "gradients", "image", "images", "memory", "size", "model", "path"),
+        *("input", "inputs", "output", "value", "values", "version", "process", "type", "shape", "label", "labels"),
+        *("function", "worker", "rank", "node", "weights", "weight", "variables", "variable", "batch", "layer", "code"),
+        *("read", "load", "check", "status", "config", "module", "build", "start", "found", "valid", "range", "large"),
+    )
+)
+
+Entry = tuple[str, Fault, Signature]
+
+
+@dataclass(frozen=True)
+class Index:
+    """Every signature of a catalogue, by source of evidence and by word."""
+
+    entries: Mapping[str, Mapping[str, Sequence[Entry]]]
+
+    def candidates(self, source: str, text: str) -> Iterator[tuple[Fault, Signature]]:
+        """The signatures for this source whose literal is in the text."""
+        filed = self.entries.get(source)
+        if not filed:
+            return
+        for word in filed.keys() & set(_WORD.findall(text)):
+            for literal, fault, signature in filed[word]:
+                if literal in text:
+                    yield fault, signature
+
+    def words(self, source: str) -> frozenset[str]:
+        """At least one of these is in every text that bears a signature for this source."""
+        return frozenset(self.entries.get(source, ()))
+
+
+@lru_cache(maxsize=8)
+def index(catalogue: tuple[Fault, ...]) -> Index:
+    """The index of a catalogue, made once."""
+    entries: dict[str, dict[str, list[Entry]]] = {}
+    for fault in catalogue:
+        for signature in fault.signatures:
+            for source in signature.sources:
+                filed = entries.setdefault(source, {})
+                filed.setdefault(key(signature.literal), []).append((signature.literal, fault, signature))
+    return Index(entries)
+
+
+def key(literal: str) -> str:
+    """The word to file a literal under: one that is whole wherever the literal stands, and as rare as may be.
+
+    A word at the edge of the literal may go on in the text ("ut of memory"), so a rare inner one is preferred; when
+    there is none, a word at the edge counts, which must then stand in the text as a whole word. ValueError: no word.
+    """
+    found = list(_WORD.finditer(literal))
+    if not found:
+        raise ValueError(f"a literal must hold a word: {literal!r}")
+    inner = [word.group() for word in found if word.start() > 0 and word.end() < len(literal)]
+    return max(
+        (*inner, *(word.group() for word in found)),
+        key=lambda word: (_is_rare(word), len(word) > 3, word in inner, len(word)),
+    )
+
+
+def _is_rare(word: str) -> bool:
+    return len(word) > 3 and word.lower() not in _EVERYWHERE

@@ -1,0 +1,29 @@
+"""Turns an exception that was caught into evidence, without looking at anything but words and frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from traceback import extract_tb
+
+from oomph.faults.evidence import Evidence
+
+_LONGEST_CHAIN = 20
+
+
+def evidence_of(error: BaseException) -> Iterator[Evidence]:
+    """The exception and those it came from, the first one first, each after the frames that led to it."""
+    for link in reversed(_chain(error)):
+        if link.__traceback__ is not None:
+            yield Evidence("log", "Traceback (most recent call last):")
+            for frame in extract_tb(link.__traceback__):
+                yield Evidence("log", f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}')
+        yield Evidence.of_exception(link)
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    chain: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and link not in chain and len(chain) < _LONGEST_CHAIN:
+        chain.append(link)
+        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+    return chain

@@ -1,0 +1,75 @@
+"""What TensorFlow's allocator prints of its memory when it has run out: how much was free, and in what pieces.
+
+Source of the lines: xla/tsl/framework/bfc_allocator.cc (DumpMemoryLog) and allocator.cc (AllocatorStats::DebugString);
+up to 2.x they give plain bytes, later 1.25GiB. LargestFreeBlock is printed as 0B whatever is free, so the largest free
+block is taken from the chunk lines.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from oomph.faults.evidence import Evidence
+from oomph.faults.sizes import read_size, write_size
+
+WORDS = frozenset({"Free", "Limit", "InUse", "MaxInUse", "allocate", "limit"})
+SOURCE = "memory-map"
+
+_REQUEST = re.compile(r"trying to allocate (?P<size>\d+(?:\.\d+)?\w*)(?: \(rounded to (?P<bytes>\d+)\))?")
+_FREE = re.compile(r"\bFree\s+at (?:0x)?[0-9a-f]+ of size (?P<bytes>\d+)")
+_STAT = re.compile(r"(?:^|\] ?|\s)(?P<name>Limit|InUse|MaxInUse):\s+(?P<size>-?[\d.]+\w*)\s*\Z")
+_POOL = re.compile(r"memory_limit_: (?P<size>[\d.]+\w*)")
+_NAMES = {"Limit": "limit", "InUse": "in_use", "MaxInUse": "peak"}
+
+
+@dataclass
+class MemoryMap:
+    """Reads a log in order and remembers the last dump; constant memory."""
+
+    requested: int = 0
+    free: int = 0
+    largest: int = 0
+    found: dict[str, str] = field(default_factory=dict)
+    line: int | None = None
+    origin: str = ""
+
+    def see(self, fact: Evidence) -> None:
+        """Take the next line into account."""
+        text = fact.text
+        if "trying to allocate" in text and "not a failure" not in text:
+            self._begin(fact)
+        elif "Free" in text and (chunk := _FREE.search(text)):
+            self.free += int(chunk["bytes"])
+            self.largest = max(self.largest, int(chunk["bytes"]))
+        elif "memory_limit_" in text and (pool := _POOL.search(text)):
+            self._keep("limit", pool["size"])
+        elif stat := _STAT.search(text[-80:]):
+            self._keep(_NAMES[stat["name"]], stat["size"])
+
+    def captured(self) -> dict[str, str]:
+        """The figures of the dump, as text: limit, in use, peak, free, largest free block."""
+        figures = {"free": self.free, "largest_free": self.largest}
+        return {**self.found, **{name: write_size(amount) for name, amount in figures.items() if self.requested}}
+
+    def conclusion(self) -> Evidence | None:
+        """The fact that there was room enough, but in too small pieces; None when that does not hold."""
+        if not 0 < self.requested <= self.free or self.largest >= self.requested:
+            return None
+        text = (
+            f"free blocks of {write_size(self.free)} in all, the largest of {write_size(self.largest)}, "
+            f"and {write_size(self.requested)} were asked for"
+        )
+        return Evidence(SOURCE, text, self.line, self.origin)
+
+    def _begin(self, fact: Evidence) -> None:
+        asked = _REQUEST.search(fact.text)
+        size = None if asked is None else int(asked["bytes"]) if asked["bytes"] else read_size(asked["size"])
+        if size:
+            self.requested, self.free, self.largest = size, 0, 0
+            self.line, self.origin = fact.line, fact.origin
+
+    def _keep(self, name: str, printed: str) -> None:
+        size = read_size(printed)
+        if size:
+            self.found[name] = write_size(size)

@@ -1,0 +1,61 @@
+"""What launchers, containers and system logs write in front of a program's own line, and how to take it off."""
+
+from __future__ import annotations
+
+import json
+import re
+
+_TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
+_ZONE = r"(?:Z|[+-]\d\d:?\d\d)"
+_DAY = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\ [ \d]\d\ \d\d:\d\d:\d\d"
+
+# Who said it: kept, since it tells ranks apart.
+_SPEAKER = r"""
+    \((?:[\w.<>\[\]-]{1,80}\ )?pid=\d+(?:,\ ip=[\w.:]+)?\)\ ?    # Ray: (RayTrainWorker pid=7089)
+  | \[\d+(?:,[\w:.-]{1,60}){0,3}\]<std(?:err|out)>:\ ?           # mpirun, SageMaker: [1,0]<stderr>:
+  | \[(?:default|rank)_?\d+\]:\ ?                                # torchrun style: [rank0]:
+  | \[pod/[\w./-]{1,200}\]\                                      # kubectl logs --prefix
+  | [\w.-]{1,60}\ +\|\                                           # docker compose: trainer-1  |
+  | \ {0,3}\d{1,4}:\ (?=\S)                                      # srun --label: 3:
+"""
+# Where and when it passed through: dropped.
+_CARRIER = rf"""
+    (?:{_TIME}{_ZONE}\ )?(?:stdout|stderr)\ [FP]\                            # containerd: <time> stderr F
+  | (?:{_TIME}{_ZONE}?|{_DAY})\ [\w.-]{{1,80}}\ [\w./@-]{{1,60}}(?:\[\d+\])?:\    # syslog, journalctl
+  | \[\d{{4}}-\d\d-\d\d[T,\ ]{{1,2}}[\d:.,+]+(?:\ UTC)?\]\ \{{[\w.]+:\d+\}}\ [A-Z]+\ -\      # Airflow
+  | \d{{4}}/\d\d/\d\d\ \d\d:\d\d:\d\d\                                               # log of Go programs
+  | {_TIME}{_ZONE}\ ?                                                        # kubectl logs --timestamps
+  | {_DAY}\                                                                  # ts
+  | (?:kern\ *:\w+\ *:\ )?(?:<\d{{1,3}}>)?\[\ *\d+\.\d{{6}}\](?:\[\ *[TC]\d+\])?\ ?     # dmesg
+  | \[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\ {_DAY}\ \d{{4}}\]\                      # dmesg -T
+  | (?:[>\#]\ |>(?=[>\S])){{1,4}}                                             # quoted in a mail or an issue
+"""
+_PREFIX = re.compile(rf"(?P<speaker>{_SPEAKER})|(?:{_CARRIER})", re.VERBOSE)
+_MOST_PREFIXES = 5
+_JSON_KEYS = ("log", "message", "msg", "MESSAGE", "textPayload", "line", "text", "event")
+
+
+def without_prefixes(text: str) -> tuple[str, str]:
+    """The line as its author wrote it, and who said it ("" when the prefixes do not tell)."""
+    speaker = ""
+    for _ in range(_MOST_PREFIXES):
+        found = _PREFIX.match(text)
+        if found is None or found.end() == 0:
+            break
+        speaker = speaker or (found["speaker"] or "").strip(" :|")
+        text = text[found.end() :]
+    return text, speaker
+
+
+def from_json(text: str) -> str:
+    """The message in a line of JSON (Docker, Kubernetes, Google Cloud, journalctl -o json); else the line itself."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if not isinstance(document, dict):
+        return text
+    payload = document.get("jsonPayload")
+    fields = {**payload, **document} if isinstance(payload, dict) else document
+    said = next((fields[key] for key in _JSON_KEYS if isinstance(fields.get(key), str)), text)
+    return str(said)

@@ -1,0 +1,109 @@
+"""Follows tracebacks through a log: which exception ended one, and the innermost line of the user's own code."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from oomph.faults.evidence import Evidence
+
+WORDS = frozenset({"recent", "node"})
+
+_TRACEBACK = "Traceback (most recent call last)"
+_NOTEBOOK = re.compile(r"(?P<type>[A-Za-z_][\w.]*)\s{2,}Traceback \(most recent call last\)")
+_CALLS = "(most recent call last)"
+_RAISED = re.compile(r"(?P<type>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::|\Z|\n)")
+_HARMLESS = ("Exception ignored in", "--- Logging error ---")
+_FRAMES = (
+    re.compile(r'\s*File "(?P<file>[^"\n]{1,500})", line (?P<line>\d+)(?:, in (?P<function>[^\n]{1,200}))?'),
+    re.compile(r"\s*File (?P<file>\S[^:\n]{0,500}):(?P<line>\d+)(?:, in (?P<function>[\w.<>]{1,200}))?"),
+    re.compile(r"\s*Cell (?P<file>In ?\[\d+\]), line (?P<line>\d+)"),
+    re.compile(r"\s*(?P<file><ipython-input-[\w-]{1,80}>)(?: in (?P<function>[\w.<>]{1,200}))?"),
+)
+_ARROW = re.compile(r"-+> ?(?P<line>\d+) ")
+_LIBRARY = re.compile(
+    r"site-packages|dist-packages|[/\\]lib[/\\]python\d|importlib|<frozen|<__array_function__|\.runfiles|\A<string>"
+)
+_NODE = re.compile(r"\{\{node (?P<node>[^}\n]{1,200})\}\}|[Dd]etected at node '?(?P<at>[^\s']{1,200})'? defined at")
+_SMALL_CLASSES = frozenset({"timeout", "error", "herror", "gaierror"})
+
+
+@dataclass(frozen=True)
+class Raised:
+    """The end of one traceback."""
+
+    fact: Evidence
+    type_name: str
+    harmless: bool
+    """Python only mentions it: it was raised where nobody can catch it, such as in __del__."""
+
+
+@dataclass
+class _Open:
+    """A traceback that has begun."""
+
+    harmless: bool
+    notebook: str = ""
+
+
+class Tracebacks:
+    """Reads the lines of a log in order; one traceback may be open for each speaker."""
+
+    def __init__(self) -> None:
+        self.where = ""
+        """The innermost line of the user's own code in the last traceback: "train.py:42 in step"."""
+        self.node = ""
+        """The last node of a graph that an error has named."""
+        self._open: dict[str, _Open] = {}
+        self._before: dict[str, str] = {}
+
+    def see(self, fact: Evidence) -> Raised | None:
+        """The exception, when this line is the end of a traceback."""
+        if len(self._open) > 512 or len(self._before) > 512:  # a log of more ranks than that is cut short
+            self._open.clear()
+            self._before.clear()
+        text, before = fact.text, self._before.get(fact.origin, "")
+        self._before[fact.origin] = text[:80]
+        if "node" in text and (node := _NODE.search(text)):
+            self.node = node["node"] or node["at"]
+        if _TRACEBACK in text:
+            notebook = _NOTEBOOK.match(text)
+            self._open[fact.origin] = _Open(before.startswith(_HARMLESS), notebook["type"] if notebook else "")
+            self.where = ""
+            return None
+        if _CALLS in text:
+            return None  # the frames of a node come after the exception's own
+        opened = self._open.get(fact.origin)
+        return None if opened is None else self._follow(fact, opened)
+
+    def _follow(self, fact: Evidence, opened: _Open) -> Raised | None:
+        text = fact.text
+        if self._frame(text) or text.startswith((" ", "\t")):
+            return None
+        found = _RAISED.match(text)
+        if found is None or not _is_class(found["type"]) or not found["type"].endswith(opened.notebook):
+            return None  # another thread wrote between the frames
+        del self._open[fact.origin]
+        return Raised(fact, found["type"], opened.harmless)
+
+    def _frame(self, text: str) -> bool:
+        for form in _FRAMES:
+            if frame := form.match(text):
+                self._keep(frame.groupdict())
+                return True
+        if self.where.startswith("<ipython") and ":" not in self.where and (arrow := _ARROW.match(text)):
+            self.where += f":{arrow['line']}"
+            return True
+        return False
+
+    def _keep(self, frame: dict[str, str | None]) -> None:
+        file = frame["file"] or ""
+        if not _LIBRARY.search(file):
+            function = frame.get("function") or ""
+            line = frame.get("line")
+            self.where = file + (f":{line}" if line else "") + (f" in {function}" if function.isidentifier() else "")
+
+
+def _is_class(type_name: str) -> bool:
+    last = type_name.rpartition(".")[2]
+    return last[:1].isupper() or last in _SMALL_CLASSES or (last.startswith("_") and last.endswith("Error"))

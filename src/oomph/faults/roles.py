@@ -1,0 +1,43 @@
+"""Which of the faults that were found is the cause, and which are only its consequences. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from oomph.faults.fault import Fault
+
+# Ranks write into one log in any order: what one of them says of its peers may stand before the peer's own words.
+OF_PEERS = frozenset({"worker-lost", "nccl-failure", "hang"})
+
+_SUSPICION = 0.45  # a fault that is doubted more than this does not explain away one that is surer
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a fault begins in the evidence."""
+
+    story: int
+    """How often training had gone on before it."""
+    position: int
+    doubt: float
+    """1 minus the confidence; of two faults in the same words, the surer one comes first."""
+
+
+def consequences(places: Mapping[Fault, Place]) -> frozenset[Fault]:
+    """The faults that another one has led to, in the same story."""
+    return frozenset(fault for fault in places if any(_leads(other, fault, places) for other in places))
+
+
+def _leads(cause: Fault, fault: Fault, places: Mapping[Fault, Place]) -> bool:
+    linked = fault.name in cause.leads_to or (fault.follows_any and not cause.passes)
+    before, after = places[cause], places[fault]
+    if cause is fault or not linked or before.story != after.story:
+        return False
+    if before.doubt > _SUSPICION and before.doubt > after.doubt and not fault.follows_any:
+        return False
+    if fault.name in OF_PEERS and cause.name not in (*OF_PEERS, *fault.leads_to):
+        return True
+    if before.position == after.position and not fault.follows_any:
+        return (before.doubt, cause.code) < (after.doubt, fault.code)  # two names for the same words: the surer one
+    return before.position <= after.position

@@ -1,0 +1,19 @@
+"""Signs that a training is going on, whatever was printed before."""
+
+from __future__ import annotations
+
+import re
+
+SIGNS = frozenset({"Epoch", "epoch", "loss", "Loss", "step", "steps", "Step", "accuracy", "acc", "iteration", "iter"})
+"""Words that stand in such lines; see `oomph.faults.log.Words`."""
+
+_SIGN = re.compile(
+    r"\bepoch\b\W{0,3}\d|\b(?:loss|acc|accuracy|mae|mse)\b\W{0,3}[-+]?\d|\d(?:s|ms|us)/(?:step|epoch|sample)\b"
+    r"|global_step/sec|\b(?:step|iter|iteration)\b\W{0,3}\d[\d/]*\b.{0,40}\bloss\b",
+    re.IGNORECASE,
+)
+
+
+def goes_on(text: str) -> bool:
+    """Whether this line is one that a training prints while it makes progress."""
+    return _SIGN.search(text[:500]) is not None

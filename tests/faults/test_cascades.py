@@ -1,0 +1,116 @@
+"""Which of several faults is the cause, where in the user's code it was, and what growth of memory looks like."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from oomph.faults.diagnose import Diagnosis, diagnose
+from oomph.faults.log import read_log
+
+
+def found(*lines: str) -> tuple[Diagnosis, ...]:
+    return diagnose(read_log(io.BytesIO("\n".join(lines).encode())))
+
+
+def roles(*lines: str) -> list[tuple[str, str]]:
+    return [(diagnosis.name, diagnosis.role) for diagnosis in found(*lines)]
+
+
+STICKY = "E cuda_event.cc:29] Error polling for event status: failed to query event: CUDA_ERROR_ILLEGAL_ADDRESS"
+RESET = "[1,0]<stderr>:Collective ops is aborted by: recvmsg:Connection reset by peer"
+OOM = "[1,1]<stderr>:OOM when allocating tensor with shape[2,3] and type float on /device:GPU:0 by allocator GPU_0_bfc"
+
+
+def test_what_follows_a_sticky_error_is_its_consequence() -> None:
+    lines = (
+        STICKY,
+        "E cuda_dnn.cc:1] CUDNN_STATUS_EXECUTION_FAILED",
+        "NCCL: unhandled cuda error",
+        "F a.cc:1] Check failed",
+    )
+    assert roles(*lines)[0] == ("illegal-memory-access", "cause")
+    assert {role for _, role in roles(*lines)[1:]} == {"consequence"}
+
+
+@pytest.mark.parametrize("lines", [(OOM, RESET), (RESET, OOM)])
+def test_one_ranks_fault_is_behind_its_peers_whatever_the_order(lines: tuple[str, str]) -> None:
+    assert roles(*lines) == [("device-oom", "cause"), ("worker-lost", "consequence")]
+
+
+def test_one_ranks_own_mistake_is_behind_its_peers() -> None:
+    lines = (
+        "[1,1]<stderr>:Traceback (most recent call last):",
+        '[1,1]<stderr>:  File "/home/user/train.py", line 118, in step',
+        "[1,0]<stderr>:Collective ops is aborted by: Socket closed",
+        "[1,1]<stderr>:ValueError: bad sample",
+    )
+    assert roles(*lines) == [("unrelated", "cause"), ("worker-lost", "consequence")]
+    assert found(*lines)[0].captured["where"] == "/home/user/train.py:118 in step"
+
+
+def test_a_fault_that_the_program_survives_does_not_explain_a_later_mistake() -> None:
+    lines = (
+        "W gpu_device.cc:2365] Cannot dlopen some GPU libraries.",
+        "Traceback (most recent call last):",
+        "KeyError: 'x'",
+    )
+    assert roles(*lines) == [("unrelated", "cause"), ("cuda-library-missing", "cause")]
+
+
+def test_a_machine_without_a_gpu_that_trains_is_sound() -> None:
+    noise = "W cuda_driver.cc:326] failed call to cuInit: UNKNOWN ERROR (303)"
+    missing = (
+        "W dso_loader.cc:64] Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot"
+    )
+    assert roles(noise, missing, "Epoch 1/2", "10/10 - 1s - loss: 0.3") == []
+    assert roles(noise, "Num GPUs Available:  0")[0] == ("driver-missing", "cause")
+
+
+def test_a_traceback_of_a_notebook_names_its_cell() -> None:
+    lines = (
+        "---------------------------------------------------------------------------",
+        "KeyError                                  Traceback (most recent call last)",
+        "Cell In[3], line 5",
+        "      4 y = 1",
+        "----> 5 d['x']",
+        "KeyError: 'x'",
+    )
+    assert roles(*lines) == [("unrelated", "cause")]
+    assert found(*lines)[0].captured["where"] == "In[3]:5"
+
+
+def test_frames_of_libraries_are_not_the_users_line() -> None:
+    lines = (
+        "Traceback (most recent call last):",
+        r'  File "C:\Users\a b\train.py", line 7, in main',
+        r'  File "C:\Users\a b\venv\Lib\site-packages\keras\trainer.py", line 99, in fit',
+        "ValueError: Shapes (None, 1) and (None, 10) are incompatible",
+    )
+    assert found(*lines)[0].captured["where"] == r"C:\Users\a b\train.py:7 in main"
+
+
+def test_memory_that_only_grows_is_a_leak_and_one_that_levels_off_is_not() -> None:
+    grows = [f"epoch {n} memory in use: {1000 + 200 * n} MiB" for n in range(8)]
+    steady = [f"epoch {n} memory in use: {min(1000 + 200 * n, 1400)} MiB" for n in range(9)]
+    back = [f"epoch {n} memory in use: {1000 + 300 * (n % 4)} MiB" for n in range(9)]
+    assert roles(*grows) == [("memory-leak", "cause")]
+    assert roles(*steady) == roles(*back) == []
+
+
+def test_a_live_exception_is_diagnosed_with_its_cause_and_its_line() -> None:
+    try:
+        try:
+            raise MemoryError("Unable to allocate 8.00 GiB for an array with shape (1024, 1024)")
+        except MemoryError as error:
+            raise RuntimeError("could not load the data") from error
+    except RuntimeError as error:
+        first = diagnose(error)[0]
+    assert (first.name, first.captured["requested"]) == ("host-oom", "8.00 GiB")
+    assert "test_cascades.py" in first.captured["where"]
+
+
+@pytest.mark.parametrize("lines", [("a" * 4000 + " " + OOM[14:],), ("x " * 40000 + OOM[14:],)])
+def test_a_fault_far_out_in_a_line_is_seen(lines: tuple[str]) -> None:
+    assert roles(*lines) == [("device-oom", "cause")]

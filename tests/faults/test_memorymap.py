@@ -1,0 +1,100 @@
+"""The allocator's dump: what was free, in which pieces, and the file that TensorFlow writes of it."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oomph.faults.diagnose import diagnose
+from oomph.faults.heapdump import describe, looks_like_one, read_dump
+from oomph.faults.log import read_log
+from oomph.faults.sizes import read_size, write_size
+
+LOGS = Path(__file__).parents[1] / "logs"
+DUMP = LOGS / "memory_map_bfc.1795269674182208"
+
+REQUEST = (
+    "Allocator (GPU_0_bfc) ran out of memory trying to allocate 64.00MiB (rounded to 67108864)requested by op Fill\n"
+)
+FAILURE = "OOM when allocating tensor with shape[16,1048576] and type float on /device:GPU:0 by allocator GPU_0_bfc\n"
+
+
+def names(text: str) -> list[tuple[str, str]]:
+    return [(found.name, found.role) for found in diagnose(read_log(io.BytesIO(text.encode())))]
+
+
+def free(*megabytes: int) -> str:
+    return "".join(
+        f"I bfc_allocator.cc:1105] Free  at 7f{n}0 of size {size << 20} next 3\n" for n, size in enumerate(megabytes)
+    )
+
+
+def test_room_enough_in_too_small_pieces_is_fragmentation() -> None:
+    found = names(REQUEST + free(40, 10, 40) + FAILURE)
+    assert found == [("device-oom-fragmentation", "cause"), ("device-oom", "consequence")]
+
+
+@pytest.mark.parametrize("pieces", [(), (10, 10), (63,), (70, 10)])
+def test_too_little_room_or_one_piece_large_enough_is_none(pieces: tuple[int, ...]) -> None:
+    assert names(REQUEST + free(*pieces) + FAILURE) == [("device-oom", "cause")]
+
+
+def test_a_later_dump_replaces_the_earlier_one() -> None:
+    assert names(REQUEST + free(40, 40) + REQUEST + free(10) + FAILURE)[0] == ("device-oom", "cause")
+
+
+def test_plain_bytes_of_older_versions_are_read() -> None:
+    text = "Stats: \nLimit:                 11330964685\nInUse:                  1330964685\n"
+    (found,) = diagnose(read_log(io.BytesIO((REQUEST + text + FAILURE).encode())))
+    assert (found.captured["limit"], found.captured["in_use"]) == ("10.55GiB", "1.24GiB")
+
+
+def test_the_remedy_has_the_figures() -> None:
+    (found,) = diagnose(read_log(io.BytesIO((LOGS / "eager_fill.log").read_bytes())))
+    assert found.remedies[0].text.startswith("64.00MiB were asked for, 2.00MiB of 512.00MiB were free")
+
+
+def test_a_file_that_tensorflow_wrote_is_read() -> None:
+    """Written by TensorFlow 2.21 under a ceiling of 100 MB: five tensors of 16 MiB, and one of 80 MiB that failed."""
+    assert looks_like_one(DUMP.read_bytes())
+    (found,) = diagnose([read_dump(DUMP)])
+    assert (found.name, found.captured["in_use"], found.captured["largest_free"]) == (
+        "device-oom",
+        "80.00MiB",
+        "18.00MiB",
+    )
+
+
+@given(st.binary(max_size=200))
+def test_any_other_bytes_are_refused_without_a_crash(data: bytes) -> None:
+    for start in (b"", b"\x0a\x09GPU_0_bfc"):
+        try:
+            describe(start + data)
+        except ValueError:
+            pass
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("1.02GiB", 1095216660),
+        ("2147483648", 1 << 31),
+        ("1.97G", 2115271393),
+        ("800 MiB", 800 << 20),
+        ("0B", 0),
+        ("x", None),
+    ],
+)
+def test_amounts_are_read_as_programs_print_them(text: str, size: int | None) -> None:
+    assert read_size(text) == size
+
+
+@given(st.integers(0, 1 << 50))
+def test_what_is_written_reads_back_nearly(size: int) -> None:
+    back = read_size(write_size(size))
+    assert back is not None
+    assert abs(back - size) <= 0.006 * size + 1
