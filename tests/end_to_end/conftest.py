@@ -209,7 +209,7 @@ def rig() -> dict[str, str]:
     if shutil.which("gcc") is None:
         pytest.skip("the rig needs gcc, and there is none")
     built = RIG / "built"
-    sources = [*RIG.glob("*.c"), *RIG.glob("symbols/*"), RIG / "build.sh"]
+    sources = [*RIG.glob("*.[ch]"), *RIG.glob("symbols/*"), RIG / "build.sh"]
     done = built / "done"
     if not done.exists() or done.stat().st_mtime < max(path.stat().st_mtime for path in sources):
         subprocess.run(["sh", str(RIG / "build.sh"), str(built)], check=True, capture_output=True, timeout=SECONDS)

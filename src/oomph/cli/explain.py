@@ -46,12 +46,23 @@ def run(args: argparse.Namespace) -> int:
         diagnoses = _examine(args.target, path)
     except OSError as problem:
         raise ExamineError(f"can not read {args.target}: {problem.strerror or problem}") from problem
+    document, section = _machine(path, diagnoses)
     if args.json:
-        _print_json(render.as_document(diagnoses))
+        _print_json({**render.as_document(diagnoses), **document})
     else:
         subject = "standard input" if args.target == "-" else args.target
-        _print_text(render.as_text(diagnoses, subject))
+        _print_text(render.as_text(diagnoses, subject) + section)
     return 1 if args.exit_code and diagnoses else 0
+
+
+def _machine(path: Path, diagnoses: Sequence[Diagnosis]) -> tuple[dict[str, Any], str]:
+    """What was wrong with the machine when the run started, for JSON and as text; nothing for a log."""
+    if not path.is_dir():
+        return {}, ""
+    from oomph.doctor import recorded
+
+    results = recorded.behind(path, [diagnosis.name for diagnosis in diagnoses])
+    return recorded.as_document(results), recorded.as_section(results)
 
 
 def _exists(path: Path) -> bool:
