@@ -60,6 +60,7 @@ def nvml_device(index: int = 0, **changes: object) -> NvmlDevice:
         index=index,
         name="NVIDIA A10",
         uuid=f"GPU-00000000-0000-4000-8000-00000000000{index}",
+        pci=f"00000000:0{index + 1}:00.0",
         total_bytes=24 * GIB,
         used_bytes=GIB // 4,
         free_bytes=24 * GIB - GIB // 4,

@@ -66,3 +66,12 @@ def test_a_document_that_is_no_snapshot_is_refused(document):
 def test_unknown_fields_of_a_later_version_are_passed_over(healthy):
     document = {**healthy.as_document(), "news": 1}
     assert Snapshot.from_document(document) == healthy
+
+
+def test_somebody_who_waits_for_long_is_told(tmp_path, monkeypatch):
+    (tmp_path / "ask.py").write_text("import time\ntime.sleep(60)")
+    monkeypatch.setattr("oomph.gpu.child._HERE", tmp_path)
+    monkeypatch.setattr("oomph.gpu.child._SILENT_SECONDS", 0.2)
+    told: list[bool] = []
+    answer = Child("ask.py", (), {}).answer(time.monotonic() + 1, 1, lambda: told.append(True))
+    assert (told, answer.problem) == ([True], "no answer within 1 s")

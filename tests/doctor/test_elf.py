@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from oomph.doctor.observe.elf import names_in, problem_of, read_elf
+from oomph.doctor.observe.fatbin import architectures
 from oomph.doctor.observe.search import SearchPath, read_cache, split_path, wheel_folders
+from oomph.doctor.snapshot import Candidate, Library
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="makes libraries with gcc")
 
@@ -136,3 +138,33 @@ def test_a_cache_that_is_cut_off_or_of_another_kind_is_read_as_far_as_it_goes(tm
     for content in (b"", b"nonsense", b"glibc-ld.so.cache1.1" + struct.pack("<I", 9) + bytes(40)):
         (tmp_path / "etc/ld.so.cache").write_bytes(content)
         assert read_cache(tmp_path) == {}
+
+
+def fat_binary(*entries: tuple[int, int]) -> bytes:
+    """Made as nvcc does, of (kind, architecture), with some bytes for the code."""
+    body = b""
+    for kind, number in entries:
+        header = struct.pack("<HHIQ", kind, 0x101, 64, 32) + bytes(12) + struct.pack("<I", number)
+        body += header.ljust(64, b"\0") + bytes(32)
+    return b"\x50\xed\x55\xba" + struct.pack("<HHQ", 1, 16, len(body)) + body
+
+
+@needs_gcc
+def test_the_architectures_of_a_library_are_those_of_its_fat_binaries(tmp_path):
+    content = fat_binary((2, 60), (2, 80), (1, 90)) + bytes(8) + fat_binary((2, 90), (1, 90))
+    numbers = ",".join(map(str, content))
+    code = f'__attribute__((section(".nv_fatbin"))) const unsigned char code[] = {{{numbers}}};'
+    path = build(tmp_path / "lib.so", code=code)
+    assert architectures(path) == ("sm_60", "sm_80", "sm_90", "compute_90")
+
+
+@needs_gcc
+def test_a_library_without_code_for_gpus_has_none(tmp_path):
+    assert architectures(build(tmp_path / "lib.so")) == ()
+
+
+def test_only_wheels_count_as_wheels():
+    """Docker images put /usr/local/nvidia/lib on LD_LIBRARY_PATH."""
+    folders = ("/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/env/site-packages/nvidia/cublas/lib")
+    library = Library("l", True, tuple(Candidate(f"{folder}/l", "LD_LIBRARY_PATH", folder) for folder in folders))
+    assert [each.folder for each in library.in_wheels] == ["/env/site-packages/nvidia/cublas/lib"]

@@ -115,6 +115,7 @@ def test_a_release_that_nobody_knows_takes_its_cudnn_from_its_own_requirements(t
     )
     found = observe_tensorflow(observe_packages((str(tmp_path),)), {})
     assert (found.source, found.cuda, found.cuda_version, found.cudnn_version) == ("unknown", None, (), (9, 10))
+    assert found.capabilities == ()
     assert found.numbers == (2, 22, 0)
 
 

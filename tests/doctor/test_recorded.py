@@ -53,7 +53,7 @@ def test_a_run_without_a_snapshot_or_with_one_that_can_not_be_read_says_nothing(
 def test_the_machine_is_looked_at_for_the_python_of_the_script(monkeypatch):
     asked: list[str] = []
 
-    def observe(python: str) -> None:
+    def observe(python: str, **options: object) -> None:
         asked.append(python)
         raise RuntimeError("enough")
 

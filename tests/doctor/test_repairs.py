@@ -78,3 +78,9 @@ def test_the_lines_do_in_a_shell_what_they_say(healthy):
     done = subprocess.run(["sh", "-euc", shell], env=environment, capture_output=True, text=True, timeout=30)
     assert done.stdout == f"/a b:{LOST}|true|none"
     assert f'ctypes.CDLL("{LOST}/libcusolver.so.11"' in lines
+
+
+def test_nothing_is_said_about_the_library_path_on_a_machine_without_a_gpu(healthy):
+    host = replace(healthy.host, pci=(), nodes=(), kernel_driver="")
+    without = replace(healthy, host=host, driver=replace(healthy.driver, asked=False))
+    assert repairs(changed(without, lost_cusolver())) == ()

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     from oomph.recovery.interpreter import choose_python
 
     checks = examine.choose(args.only, args.skip)
-    snapshot = observe(choose_python(args.python))
+    snapshot = observe(choose_python(args.python), say=_progress)
     if args.fix_env:
         sys.stdout.write(render.as_exports(repairs(snapshot), snapshot))
         return 0

@@ -77,6 +77,8 @@ def _foreign_driver(snapshot: Snapshot) -> str:
 
 
 def _library_path(snapshot: Snapshot) -> Iterator[Repair]:
+    if not snapshot.gpu_wanted:
+        return
     path, was = repaired_path(snapshot), snapshot.environment.get("LD_LIBRARY_PATH", "")
     reasons: list[str] = []
     lost = [

@@ -1,4 +1,4 @@
-"""The block to paste into an issue: what the machine is like, without names of users, hosts, folders and GPUs."""
+"""The block to paste into an issue: what the machine is like, without home folders, names and UUIDs."""
 
 from __future__ import annotations
 

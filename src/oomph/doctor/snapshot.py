@@ -16,6 +16,7 @@ A part that could not be looked at keeps its defaults, and `unread` says why.
 
 from __future__ import annotations
 
+import re
 import types
 import typing
 from collections.abc import Mapping
@@ -188,7 +189,7 @@ class Library:
     @property
     def in_wheels(self) -> tuple[Candidate, ...]:
         """The usable copies in wheel folders, whether or not the loader looks there."""
-        return tuple(c for c in self.candidates if f"{_SEP}nvidia{_SEP}" in c.folder and not c.problem)
+        return tuple(c for c in self.candidates if _WHEEL_FOLDER.search(c.folder) and not c.problem)
 
 
 @dataclass(frozen=True)
@@ -314,6 +315,13 @@ class Snapshot:
         return next((library for library in self.libraries if library.soname.startswith(stem)), None)
 
     @property
+    def visible(self) -> tuple[NvmlDevice, ...]:
+        """Of the GPUs that NVML shows, those that CUDA shows to this environment; all, where that can not be told."""
+        shown = {_place(device.pci) for device in self.driver.devices}
+        found = tuple(device for device in self.nvml.devices if _place(device.pci or "") in shown)
+        return found or self.nvml.devices
+
+    @property
     def nvidia_hardware(self) -> bool:
         """Whether anything on this machine shows an NVIDIA GPU without the driver's help."""
         host = self.host
@@ -338,7 +346,12 @@ class Snapshot:
         return snapshot
 
 
-_SEP = "/"
+_WHEEL_FOLDER = re.compile(r"/nvidia/[^/]+/lib\Z")
+
+
+def _place(pci: str) -> str:
+    """0:01:00.0 of both 0000:01:00.0 (CUDA) and 00000000:01:00.0 (NVML)."""
+    return pci.lower().lstrip("0") or pci
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 _HERE = Path(__file__).parent
 _REAP_SECONDS = 0.2
+_SILENT_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -48,15 +49,29 @@ class Child:
         except OSError as error:
             self._refused = f"could not be started: {error.strerror}"
 
-    def answer(self, deadline: float, limit: float) -> Answer:
-        """What it says until the deadline (of time.monotonic). Never raises; `limit` is for the words only."""
+    def answer(self, deadline: float, limit: float, slow: Callable[[], None] = lambda: None) -> Answer:
+        """What it says until the deadline (of time.monotonic). Never raises; `limit` is for the words only.
+
+        `slow` is called when it takes longer than people like to wait in silence.
+        """
         if self._process is None:
             return Answer(problem=self._refused)
         try:
-            out, _ = self._process.communicate(timeout=max(deadline - time.monotonic(), 0.01))
+            out = self._wait(deadline, slow)
         except subprocess.TimeoutExpired as expired:
             return _answer(self._abandon(expired.stdout or b""), f"no answer within {limit:g} s")
         return _answer(out, ending(self._process.returncode))
+
+    def _wait(self, deadline: float, slow: Callable[[], None]) -> bytes:
+        assert self._process is not None
+        left = max(deadline - time.monotonic(), 0.01)
+        if left > _SILENT_SECONDS:
+            try:
+                return self._process.communicate(timeout=_SILENT_SECONDS)[0]
+            except subprocess.TimeoutExpired:
+                slow()
+                left = max(deadline - time.monotonic(), 0.01)
+        return self._process.communicate(timeout=left)[0]
 
     def _abandon(self, said: bytes) -> bytes:
         """A process that waits in the kernel for a broken driver can not even be killed: do not wait for it."""

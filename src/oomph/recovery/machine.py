@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oomph.recovery.command import Command
+from oomph.recovery.speech import say
 
 _PYTHON = re.compile(r"(?:.*/)?python[\d.]*\Z")
 _ASSIGNMENT = re.compile(r"\w+=")
@@ -36,7 +37,7 @@ def look(command: Command, python: str) -> Machine:
         from oomph.doctor.observe import observe
         from oomph.doctor.repairs import repairs
 
-        snapshot = observe(found)
+        snapshot = observe(found, say=say)
         mended = repairs(snapshot)
     except Exception as error:
         return Machine(remarks=(f"the machine could not be examined: {type(error).__name__}: {error}",))

@@ -8,7 +8,7 @@ _PROHIBITED, _EXCLUSIVE = 2, (1, 3)
 
 
 def _look(snapshot: Snapshot) -> Finding:
-    devices = snapshot.nvml.devices
+    devices = snapshot.visible
     if not devices:
         return skipped("no GPU to ask")
     closed = [device for device in devices if device.compute_mode == _PROHIBITED]

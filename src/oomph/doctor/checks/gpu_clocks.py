@@ -8,7 +8,7 @@ _SETTING = 0x02
 
 
 def _look(snapshot: Snapshot) -> Finding:
-    devices = snapshot.nvml.devices
+    devices = snapshot.visible
     if not devices:
         return skipped("no GPU to ask")
     fixed = [device for device in devices if (device.throttle or 0) & _SETTING]

@@ -9,7 +9,7 @@ _REPLACE = Remedy("Take it out of use and have it replaced", "nvidia-smi -q -d R
 
 
 def _look(snapshot: Snapshot) -> Finding:
-    devices = snapshot.nvml.devices
+    devices = snapshot.visible
     if not devices:
         return skipped("no GPU to ask")
     for device in devices:

@@ -15,7 +15,7 @@ _NEAR_CELSIUS = 5
 
 
 def _look(snapshot: Snapshot) -> Finding:
-    devices = snapshot.nvml.devices
+    devices = snapshot.visible
     if not devices:
         return skipped("no GPU to ask")
     troubled = [(device, why) for device in devices if (why := _trouble(device))]

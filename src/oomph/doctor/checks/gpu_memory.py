@@ -9,7 +9,7 @@ _MUCH, _NEARLY_ALL = 0.2, 0.95
 
 
 def _look(snapshot: Snapshot) -> Finding:
-    devices = [device for device in snapshot.nvml.devices if device.total_bytes and device.used_bytes is not None]
+    devices = [device for device in snapshot.visible if device.total_bytes and device.used_bytes is not None]
     if not snapshot.nvml.devices:
         return skipped("no GPU to ask")
     if not devices:

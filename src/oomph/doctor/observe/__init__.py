@@ -29,6 +29,7 @@ def observe(
     environ: Mapping[str, str] | None = None,
     root: Path = Path("/"),
     limit: float = LIMIT_SECONDS,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Snapshot:
     """The machine as a script would find it that this Python runs in this environment.
 
@@ -37,6 +38,7 @@ def observe(
         environ: the script's environment; None is oomph's own.
         root: where /proc, /sys, /dev and /etc lie.
         limit: how long the drivers may take to answer, in seconds.
+        say: is told when that takes long.
 
     Raises:
         ExamineError: the Python does not answer.
@@ -62,7 +64,7 @@ def observe(
         lambda: observe_libraries(tensorflow, packages, search_path(tensorflow, interpreter.path, environ, root)),
         (),
     )
-    questions = Questions(libraries, environ, limit)
+    questions = Questions(libraries, environ, limit, say)
     host = part("host", lambda: observe_host(environ, root), Host())
     toolchain = part("toolchain", lambda: observe_toolchain(interpreter.path, environ, root), Toolchain())
     driver = part("driver", questions.driver, Driver())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -18,9 +18,16 @@ LIMIT_SECONDS = 5.0
 class Questions:
     """The children, started at once; `driver` and `nvml` wait for their answers."""
 
-    def __init__(self, libraries: Sequence[Library], environ: Mapping[str, str], limit: float = LIMIT_SECONDS) -> None:
+    def __init__(
+        self,
+        libraries: Sequence[Library],
+        environ: Mapping[str, str],
+        limit: float = LIMIT_SECONDS,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:
         found = {library.soname for library in libraries if library.winner is not None}
         self._limit = limit
+        self._slow = lambda: say(f"waiting for the NVIDIA driver, {limit:g} s at most")
         self._deadline = time.monotonic() + limit
         self._cuda = Child("ask_cuda.py", (), environ) if "libcuda.so.1" in found else None
         self._nvml = Child("ask_nvml.py", (), environ, bare=False) if "libnvidia-ml.so.1" in found else None
@@ -31,7 +38,7 @@ class Questions:
         """libcuda's answers; with `asked` False when there is none."""
         if self._cuda is None:
             return Driver()
-        answer = self._cuda.answer(self._deadline, self._limit)
+        answer = self._cuda.answer(self._deadline, self._limit, self._slow)
         said = answer.facts
         return Driver(
             asked=True,
@@ -48,7 +55,7 @@ class Questions:
         """NVML's answers; with `asked` False when there is none."""
         if self._nvml is None:
             return Nvml()
-        answer = self._nvml.answer(self._deadline, self._limit)
+        answer = self._nvml.answer(self._deadline, self._limit, self._slow)
         said = answer.facts
         return Nvml(
             asked=True,

@@ -64,7 +64,7 @@ def names_in(path: Path, names: tuple[str, ...]) -> set[str]:
     What comes before is not looked at: linkers let a string share the end of a longer one.
     """
     with path.open("rb") as file, _mapped(file) as data:
-        start, end = _rodata(data)
+        start, end = section(data, b".rodata")
         return {name for name in names if data.find(name.encode() + b"\0", start, end) >= 0}
 
 
@@ -101,14 +101,14 @@ def _offset(programs: list[tuple[int, ...]], address: int) -> int:
     raise ValueError("an address that no segment holds")
 
 
-def _rodata(data: mmap.mmap) -> tuple[int, int]:
-    """Where .rodata lies; the whole file when the sections are stripped."""
+def section(data: mmap.mmap, name: bytes) -> tuple[int, int]:
+    """Where a section begins and ends in an ELF file; the whole file when the sections are stripped."""
     header = _header(data)
     sections = [_SECTION.unpack_from(data, header[6] + i * header[11]) for i in range(header[12])]
     if not sections:
         return 0, len(data)
     names = sections[header[13]][4]
-    for section in sections:
-        if data[names + section[0] : names + section[0] + 8] == b".rodata\0":
-            return section[4], section[4] + section[5]
-    return 0, len(data)
+    for each in sections:
+        if data[names + each[0] : names + each[0] + len(name) + 1] == name + b"\0":
+            return each[4], each[4] + each[5]
+    return 0, 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -30,9 +31,9 @@ def observe_host(environ: Mapping[str, str], root: Path = Path("/"), folder: Pat
         container=_container(environ, root),
         memory_bytes=_memory(root),
         memory_limit_bytes=_limit(root),
-        shm_bytes=_size(root / "dev/shm"),
+        shm_bytes=_disk(root / "dev/shm")[0],
         disk_path=str(folder),
-        disk_free_bytes=_free(folder),
+        disk_free_bytes=_disk(folder)[1],
         cache_path=str(cache),
         cache_writable=_can_write(cache),
         pci=tuple(_pci(root)),
@@ -102,20 +103,13 @@ def _limit_files(root: Path) -> Iterator[Path]:
             yield base.joinpath(*parts[:count]) / name
 
 
-def _size(path: Path) -> int | None:
+def _disk(path: Path) -> tuple[int | None, int | None]:
+    """Size and free space of the file system that this folder lies on."""
     try:
-        found = os.statvfs(path)
+        found = shutil.disk_usage(path)
     except OSError:
-        return None
-    return found.f_frsize * found.f_blocks
-
-
-def _free(path: Path) -> int | None:
-    try:
-        found = os.statvfs(path)
-    except OSError:
-        return None
-    return found.f_frsize * found.f_bavail
+        return None, None
+    return found.total, found.free
 
 
 def _cache(environ: Mapping[str, str]) -> Path:

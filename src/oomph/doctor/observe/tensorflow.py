@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from oomph.doctor.observe.elf import names_in, read_elf
+from oomph.doctor.observe.fatbin import architectures
 from oomph.doctor.releases import release_of
 from oomph.doctor.snapshot import Package, Packages, TensorFlow
 
@@ -43,6 +45,9 @@ def observe_tensorflow(packages: Packages, environ: Mapping[str, str]) -> Tensor
     cuda = facts.get("is_cuda_build")
     if release is not None and not cuda_version and cuda is not False:
         cuda_version, capabilities, source = release.cuda, release.capabilities, "the table of releases"
+    elif not cuda_version and cuda is not False:
+        cuda_version, capabilities = _pinned(package, "nvidia-cuda-runtime-cu"), _in_library(folder)
+        source = "its requirements and its code" if cuda_version else "unknown"
     return TensorFlow(
         version=package.version,
         distribution=package.name,
@@ -50,7 +55,7 @@ def observe_tensorflow(packages: Packages, environ: Mapping[str, str]) -> Tensor
         cuda=cuda,
         rocm=bool(facts.get("is_rocm_build")),
         cuda_version=cuda_version,
-        cudnn_version=release.cudnn if release and cuda is not False else _pinned_cudnn(package),
+        cudnn_version=release.cudnn if release and cuda is not False else _pinned(package, "nvidia-cudnn-cu"),
         capabilities=capabilities,
         source=source,
         runpath=_runpath(folder),
@@ -79,13 +84,22 @@ def _version(text: Any) -> tuple[int, ...]:
     return tuple(int(part) for part in str(text or "").split(".") if part.isdigit())
 
 
-def _pinned_cudnn(package: Package) -> tuple[int, ...]:
-    """Major and minor of the oldest cuDNN that the wheel's own requirements allow, for releases not in the table."""
+def _pinned(package: Package, wheel: str) -> tuple[int, ...]:
+    """Major and minor of the oldest version of a wheel that TensorFlow's own requirements allow."""
     for line in package.requires:
-        if line.startswith("nvidia-cudnn-cu"):
-            found = re.search(r"(?:>=|==)\s*(\d+)\.(\d+)", line)
-            if found:
-                return int(found[1]), int(found[2])
+        found = re.search(r"(?:>=|==)\s*(\d+)\.(\d+)", line) if line.startswith(wheel) else None
+        if found:
+            return int(found[1]), int(found[2])
+    return ()
+
+
+def _in_library(folder: Path) -> tuple[str, ...]:
+    """The architectures of the code that lies in the library itself."""
+    for library in _BIG:
+        try:
+            return architectures(folder / library)
+        except (OSError, ValueError, struct.error):
+            continue
     return ()
 
 
