@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from oomph.doctor.deep import try_devices
+from oomph.doctor.life import Limits
 from oomph.gpu.child import ending
 
 TRIALS = ("list", "matmul", "xla")
@@ -44,7 +45,7 @@ def trials(tmp_path, monkeypatch, healthy):
             driver=replace(healthy.driver, devices=devices),
         )
         said: list[str] = []
-        results = try_devices(machine, said.append, trials=TRIALS, seconds=seconds)
+        results = try_devices(machine, said.append, TRIALS, Limits(60, seconds))
         return [(result.check.name, result.finding.status, result.finding.message) for result in results], said
 
     return run

@@ -3,6 +3,7 @@
 from oomph.doctor.check import Check, Finding, failed, passed, skipped
 from oomph.doctor.checks.cuda_visible_devices import hides_all
 from oomph.doctor.commands import container_run, without_entry
+from oomph.doctor.repairs import repairs
 from oomph.doctor.snapshot import Snapshot
 from oomph.faults.fault import Remedy
 
@@ -89,10 +90,13 @@ def _foreign(snapshot: Snapshot, only_named: bool = False) -> tuple[Remedy, ...]
         return ()
     if winner.where == "LD_LIBRARY_PATH":
         text = f"Take {winner.folder} out of LD_LIBRARY_PATH, so that the driver's own libcuda.so.1 is found"
-        return (Remedy(text, without_entry(snapshot, winner.folder), action="repair-environment"),)
-    return (
-        Remedy(f"Remove {winner.path} from the loader's path", "sudo apt-get remove 'cuda-compat-*' && sudo ldconfig"),
-    )
+        by_itself = any(repair.variable == "LD_LIBRARY_PATH" for repair in repairs(snapshot))
+        command = without_entry(snapshot, winner.folder)
+        return (Remedy(text, command, action="repair-environment" if by_itself else ""),)
+    text = f"Take {winner.folder} out of the loader's configuration"
+    if _is_compat(winner.path) and "stubs" not in winner.path:
+        return (Remedy(text, "sudo apt-get remove 'cuda-compat-*' && sudo ldconfig"),)
+    return (Remedy(text, f"grep -rl {winner.folder} /etc/ld.so.conf.d/ | xargs sudo rm && sudo ldconfig"),)
 
 
 def _is_compat(path: str) -> bool:

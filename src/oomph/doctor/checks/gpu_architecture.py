@@ -15,8 +15,8 @@ _NGC = Remedy(
 )
 _SOURCE = Remedy(
     "Or build TensorFlow with its architecture",
-    "HERMETIC_CUDA_COMPUTE_CAPABILITIES=sm_120,compute_120 bazel build --config=cuda"
-    " //tensorflow/tools/pip_package:wheel",
+    "bazel build --config=cuda --config=cuda_wheel --repo_env=HERMETIC_CUDA_VERSION=12.8.0"
+    " --repo_env=HERMETIC_CUDA_COMPUTE_CAPABILITIES=sm_120,compute_120 //tensorflow/tools/pip_package:wheel",
 )
 _ORDER = ("pass", "note", "skip", "warn", "fail")
 

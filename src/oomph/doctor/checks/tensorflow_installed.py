@@ -34,8 +34,8 @@ CHECK = Check(
     code="DOC110",
     name="tensorflow-installed",
     why=(
-        "Nothing trains without it. An interrupted pip leaves metadata without files, or files without metadata; what is"
-        " imported then is a mixture."
+        "Nothing trains without it. An interrupted pip leaves metadata without files, or files without metadata; what"
+        " is imported then is a mixture."
     ),
     look=_look,
     faults=("binary-incompatibility",),
