@@ -118,6 +118,7 @@ def healthy() -> Snapshot:
             version="2.21.0",
             distribution="tensorflow",
             folder=f"{SITE}/tensorflow",
+            loader=f"{SITE}/tensorflow/libtensorflow_framework.so.2",
             cuda=True,
             cuda_version=(12, 5, 1),
             cudnn_version=(9, 3),

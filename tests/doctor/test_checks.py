@@ -132,6 +132,7 @@ CASES: list[tuple[str, str, Change, str, str, str]] = [
     ("amd beside", "amd-gpu", part("host", pci=(PciDevice("1", "10de", "1"), PciDevice("2", "1002", "7"))), PASS, "beside", ""),
     ("cusolver", "cuda-libraries", library("libcusolver.so.11", Candidate(f"{WHEEL_CUSOLVER}/libcusolver.so.11", "wheel", WHEEL_CUSOLVER)), FAIL, "where TensorFlow does not look", f"export LD_LIBRARY_PATH={WHEEL_CUSOLVER}"),
     ("cublas gone", "cuda-libraries", library("libcublas.so.12"), FAIL, "libcublas.so.12", "nvidia-cublas-cu12<13.0,>=12.5.3.2"),
+    ("no loader", "cuda-libraries", both(part("tensorflow", loader=""), library("libcublas.so.12")), SKIP, "could not check", ""),
     ("truncated", "cuda-libraries", library("libcufft.so.11", Candidate("/x/libcufft.so.11", "RUNPATH", "/x", "an empty file")), FAIL, "/x/libcufft.so.11 is an empty file", "tensorflow[and-cuda]==2.21.0"),
     ("shadowed", "library-shadowing", library("libcudnn.so.9", OLD_CUDNN, OWN_CUDNN), WARN, "/opt/cudnn", "LD_LIBRARY_PATH"),
     ("old cudnn first", "cudnn-version", library("libcudnn.so.9", OLD_CUDNN, OWN_CUDNN), FAIL, "built with cuDNN 9.3 and will load libcudnn.so.9 9.1.0", "Take /opt/cudnn out"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -128,3 +130,15 @@ def test_a_broken_build_info_is_unknown(tmp_path, text):
 
 def test_no_tensorflow_is_none(tmp_path):
     assert observe_tensorflow(observe_packages((str(tmp_path),)), {}) is None
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="makes a library with gcc")
+@pytest.mark.parametrize("place", ["lib/python3.11/site-packages/tensorflow", "lib"])
+def test_the_library_that_loads_cuda_is_found_in_wheels_and_in_conda_environments(tmp_path, place):
+    site = tmp_path / "lib/python3.11/site-packages"
+    install(site, "tensorflow", "2.21.0", module="tensorflow")
+    path = tmp_path / place / "libtensorflow_framework.so.2"
+    command = ["gcc", "-shared", "-x", "c", "/dev/null", "-o", str(path), "-Wl,--enable-new-dtags,-rpath,$ORIGIN/x"]
+    subprocess.run(command, check=True, timeout=60)
+    found = observe_tensorflow(observe_packages((str(site),)), {})
+    assert (found.loader, found.runpath) == (str(path), (str(path.parent / "x"),))

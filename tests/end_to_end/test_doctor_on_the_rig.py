@@ -330,3 +330,12 @@ def test_cuinit_is_timed_apart(machine):
 def test_memory_errors(machine, field):
     status = {"PENDING": WARN, "FAIL": FAIL}[field]
     assert machine({f"FAKE_ROW_{field}": "1"}).finding("gpu-health")["status"] == status
+
+
+def test_the_driver_is_asked_without_a_context_or_memory(machine):
+    rig = machine({"FAKE_TRACE": "1"})
+    command = [sys.executable, "-I", "-S", str(Path(oomph.__file__).parent / "gpu" / "ask_cuda.py")]
+    asked = subprocess.run(command, env=rig.environ, capture_output=True, text=True, timeout=60)
+    calls = {line.split()[1] for line in asked.stderr.splitlines() if line.startswith("[fakecuda]")}
+    assert "cuInit" in calls
+    assert {call for call in calls if "Mem" in call or "Ctx" in call} == set()

@@ -146,8 +146,10 @@ class TensorFlow:
     """sm_80: machine code; compute_90: PTX, and for most kernels machine code too."""
     source: str = "unknown"
     """"build_info.py", "the table of releases" or "unknown"."""
+    loader: str = ""
+    """The library that loads CUDA's, libtensorflow_framework.so.2; empty where it was not found."""
     runpath: tuple[str, ...] = ()
-    """Where the library that loads CUDA looks, after LD_LIBRARY_PATH."""
+    """Where that library looks, after LD_LIBRARY_PATH."""
     unknown_flags: tuple[str, ...] = ()
     """Of the names in XLA_FLAGS, those that this build does not have."""
 

@@ -1,6 +1,6 @@
 """A CUDA library that TensorFlow loads is nowhere on its search path."""
 
-from oomph.doctor.check import Check, Finding, failed, passed, skipped
+from oomph.doctor.check import Check, Finding, blind, failed, passed, skipped
 from oomph.doctor.commands import export, install, nvidia_wheel, tensorflow_with_cuda
 from oomph.doctor.observe.libraries import DRIVER_LIBRARIES
 from oomph.doctor.repairs import lost_in_wheels, repaired_path
@@ -18,6 +18,10 @@ def _look(snapshot: Snapshot) -> Finding:
     missing = [library for library in wanted if library.winner is None]
     if not missing:
         return passed(f"all {len(wanted)} CUDA libraries are found")
+    if not tensorflow.loader:
+        return blind(
+            f"no libtensorflow_framework.so.2 was found, so where TensorFlow {tensorflow.version} looks is not known"
+        )
     names = ", ".join(_described(library) for library in missing)
     text = f"TensorFlow {tensorflow.version} does not find {names}."
     return failed("cuda-library-missing", text, *_remedies(snapshot, missing, len(missing) == len(wanted)))

@@ -48,6 +48,7 @@ def observe_tensorflow(packages: Packages, environ: Mapping[str, str]) -> Tensor
     elif not cuda_version and cuda is not False:
         cuda_version, capabilities = _pinned(package, "nvidia-cuda-runtime-cu"), _in_library(folder)
         source = "its requirements and its code" if cuda_version else "unknown"
+    loader, runpath = _loader(folder)
     return TensorFlow(
         version=package.version,
         distribution=package.name,
@@ -58,7 +59,8 @@ def observe_tensorflow(packages: Packages, environ: Mapping[str, str]) -> Tensor
         cudnn_version=release.cudnn if release and cuda is not False else _pinned(package, "nvidia-cudnn-cu"),
         capabilities=capabilities,
         source=source,
-        runpath=_runpath(folder),
+        loader=loader,
+        runpath=runpath,
         unknown_flags=_unknown_flags(folder, environ.get("XLA_FLAGS", "")),
     )
 
@@ -103,14 +105,15 @@ def _in_library(folder: Path) -> tuple[str, ...]:
     return ()
 
 
-def _runpath(folder: Path) -> tuple[str, ...]:
-    """Of the library that loads CUDA's libraries. Wheels for one processor only have no such file."""
-    for name in _LIBRARIES:
-        try:
-            return read_elf(folder / name).runpath
-        except (OSError, ValueError):
-            continue
-    return ()
+def _loader(folder: Path) -> tuple[str, tuple[str, ...]]:
+    """The library that loads CUDA's, and its RUNPATH. Conda's packages keep it in the lib folder of the environment."""
+    for place in (folder, *folder.parents[2:3]):
+        for name in _LIBRARIES:
+            try:
+                return str(place / name), read_elf(place / name).runpath
+            except (OSError, ValueError, struct.error):
+                continue
+    return "", ()
 
 
 def _unknown_flags(folder: Path, flags: str) -> tuple[str, ...]:
