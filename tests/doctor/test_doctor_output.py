@@ -93,12 +93,11 @@ def test_a_report_names_no_user_host_folder_or_gpu(healthy, monkeypatch):
         environment={
             "LD_LIBRARY_PATH": "/home/alexandra/lib:/home/bob/x",
             "CUDA_VISIBLE_DEVICES": "GPU-8f6d0e4a-1b2c-4d5e-8f90-a1b2c3d4e5f6",
-            "TF_API_KEY": "hunter2",
-            "TF_MASTER": "node17 192.168.3.4",
+            "TF_CONFIG": "node17 192.168.3.4",
         },
     )
     text = as_report(private, examine(private))
-    for word in ("alexandra", "bob", "node17", "8f6d0e4a", "hunter2", "192.168.3.4"):
+    for word in ("alexandra", "bob", "node17", "8f6d0e4a", "192.168.3.4"):
         assert word not in text
     assert "~/lib" in text
     assert "9.3.0.75" in text, "a version was taken for an address"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from oomph.doctor.observe import observe
+from oomph.doctor.observe.environment import observe_environment
 from oomph.doctor.observe.host import observe_host
 from oomph.doctor.observe.python import observe_python
 from oomph.errors import ExamineError
@@ -115,6 +116,13 @@ def test_an_environment_that_was_moved_is_told(tmp_path):
     moved = observe_python(str(tmp_path / "new/bin/python"), {})
     assert moved.moved_from == str(tmp_path / "old")
     assert not moved.pip
+
+
+def test_variables_that_may_hold_secrets_are_not_kept():
+    """TF_ is Terraform's prefix as well."""
+    kept = {"LD_LIBRARY_PATH": "/a", "TF_GPU_ALLOCATOR": "x", "NVIDIA_VISIBLE_DEVICES": "all", "XLA_FLAGS": "--xla_a"}
+    secret = {"TF_VAR_password": "p", "TF_TOKEN_app": "t", "NVIDIA_API_KEY": "k", "CUDA_SECRET": "s", "HOME": "/h"}
+    assert observe_environment({**kept, **secret}) == kept
 
 
 def test_what_can_not_be_read_is_noted_and_the_rest_is_read(monkeypatch):

@@ -19,7 +19,6 @@ _UUID = re.compile(r"\b(GPU|MIG)-[0-9a-fA-F]{4}[0-9a-fA-F-]+")
 _HOME = re.compile(r"/(?:home|Users)/[^/:\s'\"]+")
 _ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b")
 _SHOWN = ("CUDA_", "TF_", "XLA_FLAGS", "LD_", "NVIDIA_", "NCCL_", "KERAS_")
-_VALUES_HIDDEN = ("TOKEN", "KEY", "SECRET", "PASSWORD", "CREDENTIAL")
 
 
 def as_report(snapshot: Snapshot, results: Sequence[Result]) -> str:
@@ -86,7 +85,7 @@ def _facts(snapshot: Snapshot) -> Iterator[str]:
         yield describe(library)
     for name, value in snapshot.environment.items():
         if name.startswith(_SHOWN):
-            yield f"{name}={'...' if any(word in name.upper() for word in _VALUES_HIDDEN) else value}"
+            yield f"{name}={value}"
 
 
 def _findings(results: Sequence[Result]) -> Iterator[str]:
