@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
+from oomph.doctor.observe.libraries import WHEELS
 from oomph.doctor.snapshot import Library, Snapshot
 
 
@@ -29,14 +30,14 @@ def reinstall(snapshot: Snapshot, remove: Iterable[str], add: str) -> str:
 
 def tensorflow_with_cuda(snapshot: Snapshot) -> str:
     """The requirement that brings TensorFlow together with its CUDA libraries, in the version that is installed."""
-    version = snapshot.tensorflow.version if snapshot.tensorflow else ""
-    return f"tensorflow[and-cuda]=={version}" if version else "tensorflow[and-cuda]"
+    if snapshot.tensorflow is None:
+        return "tensorflow[and-cuda]"
+    name = "tf-nightly" if snapshot.tensorflow.distribution == "tf-nightly" else "tensorflow"
+    return f"{name}[and-cuda]=={snapshot.tensorflow.version}"
 
 
 def nvidia_wheel(snapshot: Snapshot, soname: str) -> str:
     """The wheel that brings this library, as the installed TensorFlow requires it; empty when it names none."""
-    from oomph.doctor.observe.libraries import WHEELS
-
     name = WHEELS.get(soname.split(".")[0])
     package = snapshot.packages.get(snapshot.tensorflow.distribution) if snapshot.tensorflow else None
     for line in package.requires if package else ():
@@ -56,6 +57,12 @@ def without_entry(snapshot: Snapshot, folder: str) -> str:
 def export(name: str, value: str) -> str:
     """The line that sets a variable in a shell."""
     return f"export {name}={_quoted(value)}"
+
+
+def driver_branch(snapshot: Snapshot) -> str:
+    """The branch of the driver that is installed, 550 of 550.54.15: other parts of it must be of the same."""
+    version = snapshot.nvml.driver or snapshot.host.kernel_driver
+    return version.partition(".")[0] or "550"
 
 
 def driver_upgrade(snapshot: Snapshot, wanted: str) -> str:

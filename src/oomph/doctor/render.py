@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from oomph.doctor.check import FAIL, PASS, WARN
+from oomph.doctor.commands import export
 from oomph.doctor.examine import Result
 from oomph.doctor.repairs import Repair, repairs
 from oomph.doctor.snapshot import Snapshot
@@ -48,8 +49,6 @@ def as_exports(mended: Sequence[Repair], snapshot: Snapshot) -> str:
     """The repairs as lines for a shell: `eval "$(oomph doctor --fix-env)"`."""
     if not mended:
         return "# nothing to repair by environment variables\n"
-    from oomph.doctor.commands import export
-
     lines: list[str] = []
     for repair in mended:
         lines.append(f"# {repair.why}")

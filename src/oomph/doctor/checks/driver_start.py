@@ -2,7 +2,7 @@
 
 from oomph.doctor.check import Check, Finding, failed, passed, skipped
 from oomph.doctor.checks.cuda_visible_devices import hides_all
-from oomph.doctor.commands import container_run, without_entry
+from oomph.doctor.commands import container_run, driver_branch, without_entry
 from oomph.doctor.repairs import repairs
 from oomph.doctor.snapshot import Snapshot
 from oomph.faults.fault import Remedy
@@ -34,7 +34,8 @@ def _look(snapshot: Snapshot) -> Finding:
     if not driver.asked:
         return skipped("no driver to ask")
     if driver.load_error:
-        fresh = Remedy("Put the driver's library back", "sudo apt-get install --reinstall libnvidia-compute-550")
+        command = f"sudo apt-get install --reinstall libnvidia-compute-{driver_branch(snapshot)}"
+        fresh = Remedy("Put the driver's library back", command)
         return failed("driver-missing", f"libcuda.so.1 is there and can not be loaded: {driver.load_error}.", fresh)
     if hides_all(snapshot):
         return skipped("CUDA_VISIBLE_DEVICES hides every GPU, which is what cuInit then says")

@@ -1,7 +1,7 @@
 """A driver that is too old for the CUDA of this TensorFlow."""
 
 from oomph.doctor.check import Check, Finding, blind, failed, noted, passed, skipped
-from oomph.doctor.commands import driver_upgrade
+from oomph.doctor.commands import driver_upgrade, install
 from oomph.doctor.snapshot import Snapshot
 from oomph.faults.fault import Remedy
 from oomph.gpu.versions import cuda_version
@@ -51,8 +51,6 @@ def _upgrade(snapshot: Snapshot, branch: str, oldest: str) -> tuple[Remedy, ...]
 
 
 def _older(snapshot: Snapshot) -> str:
-    from oomph.doctor.commands import install
-
     return install(snapshot, "tensorflow[and-cuda]==2.14.1")
 
 

@@ -1,12 +1,13 @@
 """NVML is missing or of another version than the kernel module: TensorFlow then drops the GPU without a word."""
 
 from oomph.doctor.check import Check, Finding, blind, failed, passed, skipped, warned
-from oomph.doctor.commands import container_run
+from oomph.doctor.commands import container_run, driver_branch
 from oomph.doctor.snapshot import Snapshot
 from oomph.faults.fault import Remedy
 
 _SILENT_SINCE = (2, 21)
 """Shown with 2.21; in which release before it NVML became necessary is not known."""
+_NOT_LOADED, _MISMATCH = 9, 18  # nvmlReturn_t
 _REBOOT = Remedy("Reboot, so that the kernel module and the libraries are of one version again", "sudo reboot")
 
 
@@ -24,12 +25,13 @@ def _look(snapshot: Snapshot) -> Finding:
         return _finding(
             snapshot, "hardware-fault", f"NVML: {nvml.problem or 'no answer'}", Remedy("Reboot", "sudo reboot")
         )
-    if nvml.init == 18:
+    if nvml.init == _MISMATCH:
         text = "nvmlInit returns 18: libnvidia-ml.so.1 and the kernel module are of different versions"
         return _finding(snapshot, "driver-library-mismatch", text, _REBOOT, *_again(snapshot))
     if nvml.init:
         text = f"nvmlInit returns {nvml.init}: {nvml.error}"
-        return _finding(snapshot, "driver-library-mismatch", text, *_again(snapshot), _REBOOT)
+        fault = "driver-missing" if nvml.init == _NOT_LOADED else "driver-library-mismatch"
+        return _finding(snapshot, fault, text, *_again(snapshot), _REBOOT)
     if nvml.problem:
         return warned(
             "hardware-fault",
@@ -52,7 +54,8 @@ def _finding(snapshot: Snapshot, fault: str, text: str, *remedies: Remedy) -> Fi
 
 def _utility(snapshot: Snapshot) -> tuple[Remedy, ...]:
     if not snapshot.host.container:
-        return (Remedy("Install the part of the driver that brings it", "sudo apt-get install -y nvidia-utils-550"),)
+        command = f"sudo apt-get install -y nvidia-utils-{driver_branch(snapshot)}"
+        return (Remedy("Install the part of the driver that brings it", command),)
     text = "Start the container with the driver's `utility` part"
     command = "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ..."
     if snapshot.host.container == "kubernetes":
@@ -74,7 +77,7 @@ CHECK = Check(
         " empty and no line is printed."
     ),
     look=_look,
-    faults=("driver-library-mismatch", "hardware-fault"),
+    faults=("driver-library-mismatch", "driver-missing", "hardware-fault"),
     needs=("nvml",),
     source="measured with TensorFlow 2.21.0",
     shown="with the rig's NVML removed, and with its nvmlInit returning 18: an empty list, no line",
