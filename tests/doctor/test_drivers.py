@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 
+import psutil
 import pytest
 
 from oomph.doctor.snapshot import Snapshot
@@ -35,6 +36,15 @@ def test_what_was_said_before_it_hung_is_kept_and_nobody_waits(tmp_path, monkeyp
     answer = ask(tmp_path, monkeypatch, SAY + "time.sleep(60)", limit=1)
     assert time.monotonic() - started < 5
     assert (answer.facts, answer.problem) == ({"a": 1}, "no answer within 1 s")
+
+
+def test_what_a_hanging_child_has_started_is_killed_with_it(tmp_path, monkeypatch):
+    code = "pid = os.fork()\nif pid:\n    print(json.dumps({'pid': pid}), flush=True)\ntime.sleep(60)"
+    pid = ask(tmp_path, monkeypatch, code, limit=1).facts["pid"]
+    deadline = time.monotonic() + 10
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_other_words_on_its_output_are_passed_over(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
-from oomph.gpu.child import ending, parse
+from oomph.gpu.child import ending, kill_group, parse
 
 Say = Callable[[str], None]
 _LOOK_SECONDS, _REAP_SECONDS = 0.1, 10.0
@@ -80,7 +80,7 @@ def _listen(process: subprocess.Popen[bytes], output: IO[bytes], life: Life, lim
             seen, heard = seen + 1, time.monotonic()
         limit = limits.importing if life.begun in ("", "import") else limits.trial
         if time.monotonic() - heard > limit:
-            process.kill()
+            kill_group(process)
             life.problem = f"no answer within {limit:.0f} s"
             reader.join(_REAP_SECONDS)
             break

@@ -82,7 +82,7 @@ class Host:
     """"glibc 2.36", "musl" or empty."""
     wsl: bool = False
     container: str = ""
-    """"docker", "podman", "kubernetes", "lxc", "container" or empty."""
+    """"docker", "podman", "kubernetes", "apptainer", "lxc", "container" or empty."""
     memory_bytes: int | None = None
     memory_limit_bytes: int | None = None
     """The limit of the control group; None when there is none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -76,7 +77,7 @@ class Child:
     def _abandon(self, said: bytes) -> bytes:
         """A process that waits in the kernel for a broken driver can not even be killed: do not wait for it."""
         assert self._process is not None
-        self._process.kill()
+        kill_group(self._process)
         try:
             said, _ = self._process.communicate(timeout=_REAP_SECONDS)
         except subprocess.TimeoutExpired as expired:
@@ -86,6 +87,14 @@ class Child:
 
 def _clean(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if not name.startswith("OOMPH_")}
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that began a session of its own, and all that it has started."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (OSError, AttributeError):
+        process.kill()  # it is gone, or this system has no groups
 
 
 def ending(returncode: int) -> str:
