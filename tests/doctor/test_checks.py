@@ -114,6 +114,7 @@ CASES: list[tuple[str, str, Change, str, str, str]] = [
     ("broken libcuda", "driver-start", part("driver", init=None, load_error="file too short", devices=()), FAIL, "file too short", "--reinstall"),
     ("hanging driver", "driver-start", part("driver", init=None, problem="no answer within 5 s", devices=()), FAIL, "no answer within 5 s", "dmesg"),
     ("crashing driver", "driver-start", part("driver", init=None, problem="ended by SIGSEGV", devices=()), FAIL, "SIGSEGV", "reboot"),
+    ("hangs later", "driver-start", part("driver", problem="no answer within 5 s"), FAIL, "cuInit succeeds, then: no answer", "dmesg"),
     ("no device", "driver-start", part("driver", devices=()), FAIL, "shows no GPU", "nvidia-smi -L"),
     ("hidden", "driver-start", both(env(CUDA_VISIBLE_DEVICES="-1"), part("driver", init=100, devices=())), SKIP, "hides every GPU", ""),
     ("old driver", "driver-version", part("driver", cuda_version=11040), FAIL, "525.60.13", "nvidia-driver-550"),

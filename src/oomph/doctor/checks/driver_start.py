@@ -43,6 +43,8 @@ def _look(snapshot: Snapshot) -> Finding:
         text = f"cuInit: {driver.problem or 'no answer'}. TensorFlow would do the same at its first look for a GPU."
         return failed("hardware-fault", text, _KERNEL_LOG, Remedy("Reboot", "sudo reboot"))
     if driver.init == 0:
+        if driver.problem:
+            return failed("hardware-fault", f"cuInit succeeds, then: {driver.problem}.", _KERNEL_LOG, _REBOOT)
         if not driver.devices:
             return failed("driver-missing", "cuInit succeeds, and the driver shows no GPU.", *_no_device(snapshot))
         took = f" in {driver.init_seconds:.2f} s" if driver.init_seconds is not None else ""

@@ -4,7 +4,8 @@ from oomph.doctor.check import Check, Finding, passed, skipped, warned
 from oomph.doctor.snapshot import Snapshot
 from oomph.faults.fault import Remedy
 
-_LEAST_BYTES = 2 << 30
+_LEAST_BYTES, _SHARE = 2 << 30, 4
+"""Less than this, or than a quarter of the memory of the GPUs, is too little."""
 _MORE = {
     "kubernetes": "resources: {limits: {memory: 32Gi}}",
     "docker": "docker run --memory=32g ...",
@@ -20,7 +21,7 @@ def _look(snapshot: Snapshot) -> Finding:
     has = min(limits)
     gpu = sum(device.memory_bytes for device in snapshot.driver.devices)
     whose = "the control group allows" if has == host.memory_limit_bytes else "the machine has"
-    if has < max(_LEAST_BYTES, gpu // 2):
+    if has < max(_LEAST_BYTES, gpu // _SHARE):
         text = (
             f"{whose} {_gib(has)} of memory, for {_gib(gpu)} on its GPUs." if gpu else f"{whose} {_gib(has)} of memory."
         )
