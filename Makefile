@@ -54,8 +54,9 @@ sizing: $(READY) ## count the out-of-memory errors that finding a micro-batch ta
 exactness: $(READY) ## train 56 small scripts whole and divided, compare every weight (an hour on two cores)
 	$(BIN)/python benchmarks/exactness.py --out build/exactness.md
 
-docs: $(READY) ## write docs/reference/faults anew from the fault pages
+docs: $(READY) ## write docs/reference anew from the fault pages and the doctor's checks
 	$(BIN)/python -m oomph.faults.docs docs/reference/faults
+	$(BIN)/python -m oomph.doctor.docs docs/reference/doctor-checks.md
 
 install: $(READY) ## install oomph and what the other targets need in .venv
 

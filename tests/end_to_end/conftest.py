@@ -207,7 +207,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workplace]:
 def rig() -> dict[str, str]:
     """The environment in which TensorFlow finds the GPU of tests/rig; built once per checkout."""
     built = RIG / "built"
-    sources = [*RIG.glob("*.c"), *RIG.glob("symbols/*"), RIG / "build.sh"]
+    sources = [*RIG.glob("*.[ch]"), *RIG.glob("symbols/*"), RIG / "build.sh"]
     done = built / "done"
     if not done.exists() or done.stat().st_mtime < max(path.stat().st_mtime for path in sources):
         subprocess.run(["sh", str(RIG / "build.sh"), str(built)], check=True, capture_output=True, timeout=SECONDS)

@@ -62,6 +62,7 @@ def test_a_run_without_a_fault_says_where_it_is_and_one_line_at_the_end(work):
     names = [event.name for event in read_journal(work.run_dir)]
     assert names == [
         "run-started",
+        "machine",
         "attempt-started",
         "process-started",
         "attempt-ended",

@@ -9,14 +9,14 @@ import json
 import re
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from oomph.errors import ExamineError, UsageError
 from oomph.faults import render
 from oomph.faults.catalogue import find, load
-from oomph.faults.diagnose import diagnose, words
+from oomph.faults.diagnose import Diagnosis, diagnose, words
 from oomph.faults.evidence import Evidence
 from oomph.faults.file import Unreadable, read_file, read_stream
 from oomph.faults.run import is_run, read_run
@@ -73,10 +73,11 @@ def run(args: argparse.Namespace) -> int:
         raise ExamineError(str(problem)) from problem
     except OSError as problem:
         raise ExamineError(f"can not read {_subject(args)}: {problem.strerror or problem}") from problem
+    document, section = _machine(args.target, diagnoses)
     if args.json:
-        _print_json(render.as_document(diagnoses))
+        _print_json({**render.as_document(diagnoses), **document})
     else:
-        _print_text(render.as_text(diagnoses, _subject(args)))
+        _print_text(render.as_text(diagnoses, _subject(args)) + section)
     return 1 if args.exit_code and diagnoses else 0
 
 
@@ -116,6 +117,16 @@ def _subject(args: argparse.Namespace) -> str:
     if args.target is None:
         return "kernel log" if args.kernel_log is not None else f"exit status {args.exit_status}"
     return "standard input" if args.target == "-" else str(args.target)
+
+
+def _machine(target: str | None, diagnoses: Sequence[Diagnosis]) -> tuple[dict[str, Any], str]:
+    """What was wrong with the machine when the run started, for JSON and as text; nothing for a log."""
+    if target is None or not Path(target).is_dir():
+        return {}, ""
+    from oomph.doctor import recorded
+
+    results = recorded.behind(Path(target), [diagnosis.name for diagnosis in diagnoses])
+    return recorded.as_document(results), recorded.as_section(results)
 
 
 def _exists(path: Path) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 from oomph.errors import RunDirectoryError
 from oomph.recovery.command import Command, parse_command
 from oomph.recovery.interpreter import choose_python
+from oomph.recovery.machine import look
 from oomph.recovery.rundir import FINISHED, RunDirectory, RunRecord, newest_unfinished, read_record
 from oomph.recovery.speech import say
 from oomph.recovery.supervisor import Outcome, Settings, Supervisor
@@ -45,6 +46,7 @@ def launch(request: Request) -> Outcome:
         micro_batch=request.micro_batch,
         inexact=request.inexact,
         verify=request.verify,
+        machine=look(command, python),
     )
     try:
         return Supervisor(command, python, run, settings).supervise()

@@ -21,6 +21,7 @@ from oomph.recovery.diagnosis import Named, signal_name
 from oomph.recovery.examination import Trail, examine, last
 from oomph.recovery.handover import Handover
 from oomph.recovery.lineage import VARIABLE as OWNER_VARIABLE
+from oomph.recovery.machine import Machine
 from oomph.recovery.policy import Action, Ending, Finish, GiveUp, Ledger, Restart, decide, is_crash, record
 from oomph.recovery.process import Attempt, Ended, Patience
 from oomph.recovery.progress import Progress, read_progress
@@ -46,6 +47,7 @@ class Settings:
     inexact: str | None = None
     verify: int | None = None
     patience: Patience = field(default_factory=Patience)
+    machine: Machine = field(default_factory=Machine)
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,11 @@ class Supervisor:
         """The script's environment: ours, the handover, and our sitecustomize in front of PYTHONPATH."""
         environ = dict(os.environ)
         environ.pop(OWNER_VARIABLE, None)  # a run below another run has an owner of its own
+        for name, value in self._settings.machine.changes.items():
+            if value is None:
+                environ.pop(name, None)
+            else:
+                environ[name] = value
         path = environ.get("PYTHONPATH")
         environ["PYTHONPATH"] = f"{_SITE}{os.pathsep}{path}" if path else str(_SITE)
         Handover(
@@ -199,6 +206,9 @@ class Supervisor:
     def _write(self, journal: Journal, name: str, **data: Any) -> None:
         if name == "attempt-started" and not self._unrecorded:
             self._unrecorded.append(journal.write("run-started", oomph=oomph.__version__))
+            machine = self._settings.machine
+            if machine.snapshot is not None:
+                journal.write("machine", snapshot=machine.snapshot, repairs=machine.changes)
         self._unrecorded.append(journal.write(name, **data))
 
     def _close_lost_attempt(self) -> None:
@@ -272,6 +282,8 @@ class Supervisor:
         where = "" if self._run_dir is None else f", run directory {self._shown_run_dir()}"
         again = f", attempt {self._number + 1}" if self._number else ""
         self._say(f"running {self._command.shown}{python}{where}{again}")
+        for remark in self._settings.machine.remarks:
+            self._say(remark)
 
     def _shown_run_dir(self) -> str | None:
         """As short as it can be typed."""

@@ -1,0 +1,63 @@
+"""oomph doctor: can this machine train, and if not, the one thing to do."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from oomph.doctor.check import FAIL
+
+SUMMARY = "say whether this machine can train on its GPU, and if not, the one thing to do"
+
+_EPILOG = """example: oomph doctor                              what is wrong, and the verdict
+         oomph doctor --deep                       also train a little on each GPU
+         eval "$(oomph doctor --fix-env)"          repair this shell, where no installation is needed
+
+exit codes: 0 nothing stops training (warnings allowed), 1 something does, 2 wrong command line, 3 could not examine"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command line of the verb."""
+    parser.epilog = _EPILOG
+    add = parser.add_argument
+    add("--python", metavar="PY", help="the Python that runs the script (default: the one oomph runs in)")
+    add("--deep", action="store_true", help="also try each GPU, in child processes: a few minutes")
+    add("--only", metavar="CHECKS", help="these checks alone, by code or name, separated by commas")
+    add("--skip", metavar="CHECKS", help="all checks but these")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print one JSON document")
+    form.add_argument(
+        "--report", action="store_true", help="print a block to paste into an issue, without private names"
+    )
+    form.add_argument("--fix-env", action="store_true", help="print the repairs that need no installation, for a shell")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Examine the machine and print what was found. Raises UsageError or ExamineError."""
+    from oomph.doctor import examine, render, report
+    from oomph.doctor.observe import observe
+    from oomph.doctor.repairs import repairs
+    from oomph.recovery.interpreter import choose_python
+
+    checks = examine.choose(args.only, args.skip)
+    snapshot = observe(choose_python(args.python), say=_progress)
+    if args.fix_env:
+        sys.stdout.write(render.as_exports(repairs(snapshot), snapshot))
+        return 0
+    results = examine.examine(snapshot, checks)
+    if args.deep:
+        from oomph.doctor.deep import try_devices
+
+        results += try_devices(snapshot, _progress)
+    if args.json:
+        json.dump(render.as_document(snapshot, results), sys.stdout, indent=2)
+        sys.stdout.write("\n")
+    else:
+        sys.stdout.write((report.as_report if args.report else render.as_text)(snapshot, results))
+    return 1 if any(result.finding.status == FAIL for result in results) else 0
+
+
+def _progress(text: str) -> None:
+    sys.stderr.write(f"oomph: {text}\n")
+    sys.stderr.flush()

@@ -1,0 +1,79 @@
+"""Check and Finding: one question about a snapshot, and its answer. Pure: the same snapshot, the same finding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from oomph.doctor.snapshot import Snapshot
+from oomph.faults.fault import Remedy
+
+PASS, WARN, FAIL, SKIP = "pass", "warn", "fail", "skip"
+STATUSES = (PASS, WARN, FAIL, SKIP)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check found."""
+
+    status: str
+    """"pass", "warn", "fail", or "skip" when the question does not arise or could not be answered."""
+    message: str
+    """One or two sentences of fact: what was found."""
+    remedies: tuple[Remedy, ...] = ()
+    """What to do on this machine, best first."""
+    fault: str = ""
+    """Name of the fault that this leads to; its page says more. Empty when all is well."""
+    note: bool = False
+    """Worth a line even though nothing is wrong."""
+    blind: bool = False
+    """The check could not run: something that it needs could not be looked at."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that stops training, or makes it slow, and how to see it."""
+
+    code: str
+    name: str
+    why: str
+    """Why it matters: what TensorFlow does about it, in one or two sentences."""
+    look: Callable[[Snapshot], Finding]
+    faults: tuple[str, ...] = ()
+    """Every fault that its findings can name."""
+    needs: tuple[str, ...] = ()
+    """Parts of the snapshot without which it can not run."""
+    source: str = ""
+    """Where it is known from: TensorFlow's file, NVIDIA's page, an issue."""
+    shown: str = ""
+    """How the tests show that TensorFlow behaves so; empty: not shown."""
+
+
+def passed(message: str) -> Finding:
+    """All is well."""
+    return Finding(PASS, message)
+
+
+def noted(message: str, *remedies: Remedy) -> Finding:
+    """All is well, and something is worth knowing."""
+    return Finding(PASS, message, remedies, note=True)
+
+
+def warned(fault: str, message: str, *remedies: Remedy) -> Finding:
+    """Training works, but worse than it could, or may fail later."""
+    return Finding(WARN, message, remedies, fault)
+
+
+def failed(fault: str, message: str, *remedies: Remedy) -> Finding:
+    """Training on the GPU can not work like this."""
+    return Finding(FAIL, message, remedies, fault)
+
+
+def skipped(reason: str) -> Finding:
+    """The question does not arise here."""
+    return Finding(SKIP, reason)
+
+
+def blind(reason: str) -> Finding:
+    """The question arises, but can not be answered."""
+    return Finding(SKIP, f"could not check: {reason}", blind=True)

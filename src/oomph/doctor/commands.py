@@ -1,0 +1,96 @@
+"""The exact commands for this machine: which pip, which environment, which container flag."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+
+from oomph.doctor.observe.libraries import WHEELS
+from oomph.doctor.snapshot import Library, Snapshot
+
+
+def install(snapshot: Snapshot, *requirements: str) -> str:
+    """The command that installs these into the script's Python, with pip, with uv, or by getting pip first."""
+    wanted = " ".join(map(_quoted, requirements))
+    python = _quoted(snapshot.python.executable)
+    if snapshot.python.pip:
+        return f"{python} -m pip install {wanted}"
+    if snapshot.python.uv:
+        return f"uv pip install --python {python} {wanted}"
+    return f"{python} -m ensurepip --upgrade && {python} -m pip install {wanted}"
+
+
+def reinstall(snapshot: Snapshot, remove: Iterable[str], add: str) -> str:
+    """The command that takes these distributions out and puts one in."""
+    python, names = _quoted(snapshot.python.executable), " ".join(remove)
+    if not snapshot.python.pip and snapshot.python.uv:
+        return f"uv pip uninstall --python {python} {names} && {install(snapshot, add)}"
+    return f"{python} -m pip uninstall --yes {names} && {install(snapshot, add)}"
+
+
+def tensorflow_with_cuda(snapshot: Snapshot) -> str:
+    """The requirement that brings TensorFlow together with its CUDA libraries, in the version that is installed."""
+    if snapshot.tensorflow is None:
+        return "tensorflow[and-cuda]"
+    name = "tf-nightly" if snapshot.tensorflow.distribution == "tf-nightly" else "tensorflow"
+    return f"{name}[and-cuda]=={snapshot.tensorflow.version}"
+
+
+def nvidia_wheel(snapshot: Snapshot, soname: str) -> str:
+    """The wheel that brings this library, as the installed TensorFlow requires it; empty when it names none."""
+    name = WHEELS.get(soname.split(".")[0])
+    package = snapshot.packages.get(snapshot.tensorflow.distribution) if snapshot.tensorflow else None
+    for line in package.requires if package else ():
+        requirement = line.partition(";")[0].strip()
+        if name and requirement.startswith(f"nvidia-{name}-cu"):
+            return requirement
+    return ""
+
+
+def without_entry(snapshot: Snapshot, folder: str) -> str:
+    """The line that takes one folder out of LD_LIBRARY_PATH."""
+    entries = snapshot.environment.get("LD_LIBRARY_PATH", "").split(":")
+    left = [entry for entry in entries if entry and entry != folder]
+    return export("LD_LIBRARY_PATH", ":".join(left)) if left else "unset LD_LIBRARY_PATH"
+
+
+def export(name: str, value: str) -> str:
+    """The line that sets a variable in a shell."""
+    return f"export {name}={_quoted(value)}"
+
+
+def driver_branch(snapshot: Snapshot) -> str:
+    """The branch of the driver that is installed, 550 of 550.54.15: other parts of it must be of the same."""
+    version = snapshot.nvml.driver or snapshot.host.kernel_driver
+    return version.partition(".")[0] or "550"
+
+
+def driver_upgrade(snapshot: Snapshot, wanted: str) -> str:
+    """How this machine gets a newer NVIDIA driver; empty where no one command does it."""
+    if snapshot.host.wsl or snapshot.host.container:
+        return ""
+    return f"sudo apt-get install -y nvidia-driver-{wanted} && sudo reboot"
+
+
+def container_run(snapshot: Snapshot) -> str:
+    """How a container of this kind is given its GPUs."""
+    return {
+        "kubernetes": "resources: {limits: {nvidia.com/gpu: 1}}",
+        "podman": "podman run --device nvidia.com/gpu=all ...",
+        "apptainer": "apptainer exec --nv ...",
+        "lxc": "lxc config device add NAME gpu gpu",
+    }.get(snapshot.host.container, "docker run --gpus all ...")
+
+
+def describe(library: Library) -> str:
+    """The file that wins, and why."""
+    winner = library.winner
+    if winner is None:
+        return f"{library.soname}: not found"
+    version = f" {winner.version}" if winner.version else ""
+    entry = f" entry {winner.folder}" if winner.where == "LD_LIBRARY_PATH" else ""
+    return f"{library.soname}{version}: {winner.path} (by {winner.where}{entry})"
+
+
+def _quoted(word: str) -> str:
+    return shlex.quote(word)

@@ -1,0 +1,149 @@
+"""`oomph doctor --deep`: tries each GPU with TensorFlow itself, in child processes. A crash there is a finding."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import oomph
+from oomph.doctor.check import Check, Finding, failed, passed, skipped
+from oomph.doctor.examine import Result
+from oomph.doctor.life import Life, Limits, Say, live
+from oomph.doctor.repairs import repairs
+from oomph.doctor.snapshot import Snapshot
+from oomph.faults.fault import Remedy
+
+_SCRIPT = Path(oomph.__file__).parent / "tensorflow" / "trials.py"
+_EACH = ("list", "allocate", "matmul", "convolution", "rnn", "mixed-precision", "xla", "bandwidth")
+_WHY = {
+    "import": "Nothing works without it.",
+    "list": "TensorFlow may leave a GPU out that the driver shows.",
+    "allocate": "The first memory that TensorFlow takes of the GPU.",
+    "matmul": "cuBLAS, and whether the GPU computes what the CPU computes.",
+    "convolution": "cuDNN, which TensorFlow loads at the first convolution only.",
+    "rnn": "cuDNN's recurrent kernels, or TensorFlow's own.",
+    "mixed-precision": "Half-precision kernels.",
+    "xla": "Compilation, which Keras 3 chooses by itself on a GPU.",
+    "bandwidth": "Copies between the computer's memory and the GPU's.",
+    "all-reduce": "NCCL between two GPUs, which MirroredStrategy needs in every step.",
+}
+_FAULTS = {
+    "import": "binary-incompatibility",
+    "list": "cuda-library-missing",
+    "allocate": "device-oom",
+    "matmul": "cublas-init-failed",
+    "convolution": "cudnn-execution-failed",
+    "rnn": "cudnn-execution-failed",
+    "mixed-precision": "kernel-launch-failure",
+    "xla": "xla-compile-failure",
+    "bandwidth": "hardware-fault",
+    "all-reduce": "nccl-failure",
+}
+"""What a failure of a trial points at when its log names nothing."""
+
+
+def try_devices(
+    snapshot: Snapshot, say: Say, trials: Sequence[str] = _EACH, limits: Limits | None = None
+) -> tuple[Result, ...]:
+    """What every trial found on every GPU, one after the other; those of one GPU share a process until it dies."""
+    count = len(snapshot.driver.devices)
+    if snapshot.tensorflow is None or not count:
+        reason = "TensorFlow is not installed" if snapshot.tensorflow is None else "no GPU to try"
+        return (Result(_check("list"), skipped(reason)),)
+    environ, limits = _environ(snapshot), limits or Limits()
+    results: list[Result] = []
+    for index in range(count):
+        results += _device(snapshot, f"GPU:{index}", trials, environ, say, limits)
+    if count > 1:
+        results += _device(snapshot, "GPU:0", ("all-reduce",), environ, say, limits)
+    return tuple(results)
+
+
+def _environ(snapshot: Snapshot) -> dict[str, str]:
+    """The script's environment under `oomph run`: with the repairs."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("OOMPH_")}
+    for repair in repairs(snapshot):
+        if repair.value is None:
+            environ.pop(repair.variable, None)
+        else:
+            environ[repair.variable] = repair.value
+    return {**environ, "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
+
+
+def _device(
+    snapshot: Snapshot, device: str, trials: Sequence[str], environ: Mapping[str, str], say: Say, limits: Limits
+) -> Iterator[Result]:
+    """All trials on one device; after a death the next child goes on with those that are left."""
+    left = list(trials)
+    first = True
+    while left:
+        command = [snapshot.python.executable, str(_SCRIPT), device, *left]
+        life = live(command, environ, limits, lambda begun: say(f"{device}: {begun}"))
+        for row in life.rows:
+            if row["trial"] != "import" or not row["ok"] or first:
+                yield Result(_check(str(row["trial"])), _finding(device, row, life))
+        done = {str(row["trial"]) for row in life.rows}
+        first = False
+        if life.problem:
+            died = life.begun if life.begun not in done else ""
+            yield Result(_check(died or "import"), _death(device, died or "the end", life))
+            done.add(died)
+            if died in ("import", ""):
+                return
+        if any(row["trial"] == "import" and not row["ok"] for row in life.rows):
+            return
+        left = [trial for trial in left if trial not in done]
+
+
+def _finding(device: str, row: Mapping[str, Any], life: Life) -> Finding:
+    trial, detail = str(row["trial"]), str(row["detail"])
+    if row["ok"]:
+        return passed(f"{device} {trial}: {detail} ({row['seconds']:.1f} s)")
+    return failed(_fault(trial, life, detail), f"{device} {trial}: {detail}", *_advice(life, trial, detail))
+
+
+def _death(device: str, trial: str, life: Life) -> Finding:
+    text = (
+        f"{device} {trial}: the process {life.problem}."
+        if life.problem.startswith("ended")
+        else f"{device} {trial}: {life.problem}."
+    )
+    last = _last_words(life)
+    return failed(_fault(trial, life, ""), f"{text}{last}", *_advice(life, trial, ""))
+
+
+def _last_words(life: Life) -> str:
+    """The fatal line of the log, if there is one."""
+    lines = [line for line in life.stderr.decode(errors="replace").splitlines() if line[:1] == "F" and "] " in line]
+    return f" Its log: {lines[-1].partition('] ')[2][:200]}" if lines else ""
+
+
+def _fault(trial: str, life: Life, detail: str) -> str:
+    """What `oomph explain` makes of the child's log, else what the trial stands for."""
+    named = _diagnosed(life, detail)
+    return named if named and not named.startswith("un") else _FAULTS.get(trial, "hardware-fault")
+
+
+def _diagnosed(life: Life, detail: str) -> str:
+    from oomph.faults.diagnose import diagnose
+    from oomph.faults.log import read_log
+
+    found = diagnose(read_log(io.BytesIO(life.stderr + detail.encode())))
+    return found[0].name if found else ""
+
+
+def _advice(life: Life, trial: str, detail: str) -> tuple[Remedy, ...]:
+    seen = Remedy("See what TensorFlow prints", f"python {_SCRIPT} GPU:0 {trial} 2>&1 | oomph explain -")
+    if "differs from the CPU" in detail:
+        broken = Remedy("A GPU that computes wrongly is broken, or overheated: test it", "dcgmi diag -r 3")
+        return (broken, seen)
+    return (seen,)
+
+
+def _check(trial: str) -> Check:
+    number = 901 + list(_WHY).index(trial)
+    fault = _FAULTS.get(trial, "")
+    return Check(f"DOC{number}", f"deep-{trial}", _WHY[trial], lambda snapshot: passed(""), (fault,))

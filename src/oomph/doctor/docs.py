@@ -1,0 +1,42 @@
+"""Writes the reference of the checks: `python -m oomph.doctor.docs docs/reference/doctor-checks.md`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from oomph.doctor.checks import CHECKS
+
+
+def document() -> str:
+    """The reference, from the checks themselves."""
+    return "\n".join(_lines())
+
+
+def _lines() -> Iterator[str]:
+    yield "# What `oomph doctor` checks\n"
+    yield "Generated from `src/oomph/doctor/checks` by `python -m oomph.doctor.docs`. No code is reused.\n"
+    yield "*Shown*: how the tests show that TensorFlow 2.21 behaves so on [the rig](../../tests/rig/README.md)."
+    yield "Where nothing is shown, the source is what the check rests on.\n"
+    yield "| code | name | what it finds |"
+    yield "| --- | --- | --- |"
+    for check in CHECKS:
+        anchor = f"{check.code.lower()}-{check.name}"
+        yield f"| [{check.code}](#{anchor}) | {check.name} | {_summary(check.look)} |"
+    for check in CHECKS:
+        yield f"\n## {check.code} {check.name}\n"
+        yield f"{_summary(check.look)} {check.why}\n"
+        yield f"- faults: {', '.join(check.faults) or 'none, a note only'}"
+        yield f"- source: {check.source}"
+        yield f"- shown: {check.shown or 'not shown'}"
+    yield ""
+
+
+def _summary(look: object) -> str:
+    """The first line of the check's module."""
+    return (sys.modules[look.__module__].__doc__ or "").strip().splitlines()[0]
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(document(), encoding="utf-8")

@@ -1,0 +1,62 @@
+"""examine(snapshot): every check's finding, in order. A check that breaks is one that could not run."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from oomph.doctor.check import FAIL, WARN, Check, Finding, blind
+from oomph.doctor.checks import CHECKS
+from oomph.doctor.snapshot import Snapshot
+from oomph.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Result:
+    """A check and what it found."""
+
+    check: Check
+    finding: Finding
+
+    @property
+    def wrong(self) -> bool:
+        """Whether it failed or warns."""
+        return self.finding.status in (FAIL, WARN)
+
+
+def examine(snapshot: Snapshot, checks: Sequence[Check] = CHECKS) -> tuple[Result, ...]:
+    """What each check says of the snapshot."""
+    return tuple(Result(check, _look(check, snapshot)) for check in checks)
+
+
+def choose(only: str | None = None, skip: str | None = None, checks: Sequence[Check] = CHECKS) -> tuple[Check, ...]:
+    """The checks that `--only` and `--skip` leave, by code or name; raises UsageError for one that there is not."""
+    wanted = _named(only, checks) if only is not None else set(checks)
+    unwanted = _named(skip, checks) if skip is not None else set()
+    return tuple(check for check in checks if check in wanted and check not in unwanted)
+
+
+def _look(check: Check, snapshot: Snapshot) -> Finding:
+    unread = next((f"{part}: {snapshot.unread[part]}" for part in check.needs if part in snapshot.unread), "")
+    if unread:
+        return blind(unread)
+    try:
+        return check.look(snapshot)
+    except Exception as error:
+        return blind(f"{type(error).__name__}: {error}")
+
+
+def _named(words: str, checks: Sequence[Check]) -> set[Check]:
+    names = {key.casefold(): check for check in checks for key in (check.code, check.name)}
+    found: set[Check] = set()
+    for word in words.replace(",", " ").split():
+        check = names.get(word.casefold())
+        if check is None:
+            close = difflib.get_close_matches(word.casefold(), names, n=1)
+            hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(c.name for c in checks)}"
+            raise UsageError(f"there is no check {word}{hint}")
+        found.add(check)
+    if not found:
+        raise UsageError("name a check, by its code or name")
+    return found

@@ -1,0 +1,113 @@
+"""What libcuda, NVML and the loaded cuDNN say: asked in child processes that run while the rest is read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from oomph.doctor.snapshot import CudaDevice, Driver, Library, Nvml, NvmlDevice, Process
+from oomph.gpu.child import Answer, Child
+from oomph.gpu.versions import cuda_version, cudnn_version
+
+LIMIT_SECONDS = 5.0
+"""cuInit takes well below a second on a machine that is in order; a broken driver never returns."""
+
+
+class Questions:
+    """The children, started at once; `driver` and `nvml` wait for their answers."""
+
+    def __init__(
+        self,
+        libraries: Sequence[Library],
+        environ: Mapping[str, str],
+        limit: float = LIMIT_SECONDS,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        found = {library.soname for library in libraries if library.winner is not None}
+        self._limit = limit
+        self._slow = lambda: say(f"waiting for the NVIDIA driver, {limit:g} s at most")
+        self._deadline = time.monotonic() + limit
+        self._cuda = Child("ask_cuda.py", (), environ) if "libcuda.so.1" in found else None
+        self._nvml = Child("ask_nvml.py", (), environ, bare=False) if "libnvidia-ml.so.1" in found else None
+        words = _version_words(libraries)
+        self._versions = Child("ask_library.py", words, environ) if words and self._cuda else None
+
+    def driver(self) -> Driver:
+        """libcuda's answers; with `asked` False when there is none."""
+        if self._cuda is None:
+            return Driver()
+        answer = self._cuda.answer(self._deadline, self._limit, self._slow)
+        said = answer.facts
+        return Driver(
+            asked=True,
+            path=str(said.get("path") or ""),
+            load_error=str(said.get("load_error") or ""),
+            cuda_version=said.get("cuda_version"),
+            init=said.get("init"),
+            init_seconds=said.get("init_seconds"),
+            devices=tuple(_known(CudaDevice, row) for row in answer.rows),
+            problem=answer.problem,
+        )
+
+    def nvml(self) -> Nvml:
+        """NVML's answers; with `asked` False when there is none."""
+        if self._nvml is None:
+            return Nvml()
+        answer = self._nvml.answer(self._deadline, self._limit, self._slow)
+        said = answer.facts
+        return Nvml(
+            asked=True,
+            unavailable=str(said.get("unavailable") or ""),
+            init=said.get("init"),
+            error=str(said.get("error") or ""),
+            driver=str(said.get("driver") or ""),
+            cuda_version=said.get("cuda_version"),
+            devices=tuple(_nvml_device(row) for row in answer.rows),
+            problem=answer.problem,
+        )
+
+    def versions(self) -> dict[str, str]:
+        """File → version, of the libraries that were asked and answered."""
+        if self._versions is None:
+            return {}
+        answer = self._versions.answer(self._deadline, self._limit)
+        return dict(_versions(answer))
+
+
+def _version_words(libraries: Sequence[Library]) -> list[str]:
+    """cuDNN and the runtime, where nothing beside the file says what it is, and cuDNN in any case."""
+    words: list[str] = []
+    for library in libraries:
+        kind = library.soname.removeprefix("lib").split(".")[0]
+        asked = {"cudnn": library.candidates, "cudart": library.candidates[:1]}.get(kind, ())
+        for candidate in asked:
+            if not candidate.problem:
+                words += [kind, candidate.path]
+    return words
+
+
+def _versions(answer: Answer) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for row in answer.rows:
+        number = row.get("version")
+        if isinstance(number, int):
+            parse = cudnn_version if "libcudnn" in str(row["path"]) else cuda_version
+            found[str(row["path"])] = ".".join(map(str, parse(number)))
+    return found
+
+
+def _nvml_device(row: Mapping[str, Any]) -> NvmlDevice:
+    held = row.get("processes")
+    processes = None if held is None else tuple(_known(Process, each) for each in held)
+    remapped = row.get("remapped_rows")
+    known = {**row, "processes": processes, "remapped_rows": None if remapped is None else tuple(remapped)}
+    device: NvmlDevice = _known(NvmlDevice, known)
+    return device
+
+
+def _known(kind: Any, row: Mapping[str, Any]) -> Any:
+    """A dataclass out of the keys that it has."""
+    names = {each.name for each in fields(kind)}
+    return kind(**{name: value for name, value in row.items() if name in names})

@@ -1,0 +1,114 @@
+"""Reads what an ELF file says of itself: its machine, and where it looks for libraries. No library is loaded.
+
+Source: the ELF-64 object file format, and ld.so(8) for the order of search.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os.path
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_MACHINES = {"x86_64": 62, "amd64": 62, "aarch64": 183, "arm64": 183}
+_LOAD, _DYNAMIC = 1, 2
+_STRTAB, _RPATH, _RUNPATH = 5, 15, 29
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_PROGRAM = struct.Struct("<IIQQQQQQ")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_ENTRY = struct.Struct("<qQ")
+
+
+@dataclass(frozen=True)
+class Elf:
+    """What matters of an ELF file."""
+
+    machine: int
+    runpath: tuple[str, ...] = ()
+    """The entries of DT_RUNPATH (else of DT_RPATH), `$ORIGIN` resolved."""
+
+
+def problem_of(path: Path, machine: str) -> str:
+    """Why the loader can not take this file; empty when it can."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEADER.size)
+    except FileNotFoundError:
+        return "broken link" if path.is_symlink() else "missing"
+    except OSError as error:
+        return f"can not be read: {error.strerror}"
+    if len(head) < _HEADER.size or head[:4] != b"\x7fELF" or head[5] != 1:
+        return "not an ELF file" if head else "an empty file"
+    made_for = struct.unpack_from("<H", head, 18)[0]
+    wanted = _MACHINES.get(machine.lower())
+    if head[4] != 2 or (wanted is not None and made_for != wanted):
+        return "made for another machine"
+    return ""
+
+
+def read_elf(path: Path) -> Elf:
+    """The facts of a 64-bit little-endian ELF file; raises ValueError when it is none, OSError when unreadable."""
+    with path.open("rb") as file, _mapped(file) as data:
+        header = _header(data)
+        programs = [_PROGRAM.unpack_from(data, header[5] + i * header[9]) for i in range(header[10])]
+        dynamic = dict(reversed(list(_dynamic(data, programs))))  # of two equal tags the first counts
+        origin = os.path.dirname(os.path.abspath(path))  # as the loader has it: links are not followed
+        return Elf(header[2], _runpath(data, programs, dynamic, origin))
+
+
+def names_in(path: Path, names: tuple[str, ...]) -> set[str]:
+    """Of these names, those that end a string of the file's read-only data.
+
+    What comes before is not looked at: linkers let a string share the end of a longer one.
+    """
+    with path.open("rb") as file, _mapped(file) as data:
+        start, end = section(data, b".rodata")
+        return {name for name in names if data.find(name.encode() + b"\0", start, end) >= 0}
+
+
+def _mapped(file: object) -> mmap.mmap:
+    return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # type: ignore[attr-defined]
+
+
+def _header(data: mmap.mmap) -> tuple[int, ...]:
+    if len(data) < _HEADER.size or data[:4] != b"\x7fELF" or data[4] != 2 or data[5] != 1:
+        raise ValueError("not a 64-bit little-endian ELF file")
+    return _HEADER.unpack_from(data, 0)
+
+
+def _dynamic(data: mmap.mmap, programs: list[tuple[int, ...]]) -> Iterator[tuple[int, int]]:
+    for kind, _, offset, _, _, size, _, _ in programs:
+        if kind == _DYNAMIC:
+            yield from _ENTRY.iter_unpack(data[offset : offset + size])
+
+
+def _runpath(data: mmap.mmap, programs: list[tuple[int, ...]], dynamic: dict[int, int], origin: str) -> tuple[str, ...]:
+    where = dynamic.get(_RUNPATH, dynamic.get(_RPATH))
+    if where is None or _STRTAB not in dynamic:
+        return ()
+    start = _offset(programs, dynamic[_STRTAB]) + where
+    text = data[start : data.find(b"\0", start)].decode(errors="replace")
+    entries = [entry.replace("$ORIGIN", origin).replace("${ORIGIN}", origin) for entry in text.split(":")]
+    return tuple(dict.fromkeys(os.path.normpath(entry) for entry in entries if entry))
+
+
+def _offset(programs: list[tuple[int, ...]], address: int) -> int:
+    for kind, _, offset, start, _, size, _, _ in programs:
+        if kind == _LOAD and start <= address < start + size:
+            return address - start + offset
+    raise ValueError("an address that no segment holds")
+
+
+def section(data: mmap.mmap, name: bytes) -> tuple[int, int]:
+    """Where a section begins and ends in an ELF file; the whole file when the sections are stripped."""
+    header = _header(data)
+    sections = [_SECTION.unpack_from(data, header[6] + i * header[11]) for i in range(header[12])]
+    if not sections:
+        return 0, len(data)
+    names = sections[header[13]][4]
+    for each in sections:
+        if data[names + each[0] : names + each[0] + len(name) + 1] == name + b"\0":
+            return each[4], each[4] + each[5]
+    return 0, 0

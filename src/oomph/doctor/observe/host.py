@@ -1,0 +1,159 @@
+"""The machine, and the container around us: memory, disk, PCI, kernel modules, device files. Reads small files only."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from oomph.doctor.snapshot import Host, Node, PciDevice
+
+_MODULES = ("nvidia", "nvidia_uvm", "nouveau", "amdgpu")
+_VENDORS = ("10de", "1002")
+_NO_LIMIT_BYTES = 1 << 60
+"""cgroup v1 says a number of this size for "no limit"."""
+
+
+def observe_host(environ: Mapping[str, str], root: Path = Path("/"), folder: Path | None = None) -> Host:
+    """The host, seen from `folder` (the disk it lies on counts)."""
+    folder = Path.cwd() if folder is None else folder
+    release = platform.release()
+    cache = _cache(environ)
+    return Host(
+        system=platform.system(),
+        machine=platform.machine(),
+        release=release,
+        libc=_libc(),
+        wsl="microsoft" in release.lower() or (root / "usr/lib/wsl/lib").is_dir(),
+        container=_container(environ, root),
+        memory_bytes=_memory(root),
+        memory_limit_bytes=_limit(root),
+        shm_bytes=_disk(root / "dev/shm")[0],
+        disk_path=str(folder),
+        disk_free_bytes=_disk(folder)[1],
+        cache_path=str(cache),
+        cache_writable=_can_write(cache),
+        pci=tuple(_pci(root)),
+        nodes=tuple(_nodes(root)),
+        kernel_driver=_kernel_driver(root),
+        modules=tuple(name for name in _MODULES if (root / "sys/module" / name).is_dir()),
+    )
+
+
+def _text(path: Path) -> str:
+    """The content of a small file; empty when there is none to read."""
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _libc() -> str:
+    name, version = platform.libc_ver()
+    if name:
+        return f"{name} {version}"
+    return "musl" if any(Path("/lib").glob("ld-musl-*")) else ""
+
+
+def _container(environ: Mapping[str, str], root: Path) -> str:
+    if environ.get("KUBERNETES_SERVICE_HOST"):
+        return "kubernetes"
+    if (root / ".dockerenv").exists():
+        return "docker"
+    if (root / "run/.containerenv").exists():
+        return "podman"
+    named = environ.get("container", "") or _text(root / "run/systemd/container")
+    if environ.get("APPTAINER_CONTAINER") or environ.get("SINGULARITY_CONTAINER"):
+        return "apptainer"
+    if named and named != "wsl":
+        return named
+    marks = ("docker", "containerd", "kubepods", "libpod", "lxc")
+    return "container" if any(mark in _text(root / "proc/1/cgroup") for mark in marks) else ""
+
+
+def _memory(root: Path) -> int | None:
+    for line in _text(root / "proc/meminfo").splitlines():
+        if line.startswith("MemTotal:"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+def _limit(root: Path) -> int | None:
+    """The smallest memory limit of our control group and those above it."""
+    limits = [int(text) for text in map(_text, _limit_files(root)) if text.isdigit()]
+    smallest = min(limits, default=_NO_LIMIT_BYTES)
+    return smallest if smallest < _NO_LIMIT_BYTES else None
+
+
+def _limit_files(root: Path) -> Iterator[Path]:
+    mount = root / "sys/fs/cgroup"
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, controllers, group = [*line.split(":", 2), "", ""][:3]
+        if controllers == "":
+            base, name = mount, "memory.max"
+        elif "memory" in controllers.split(","):
+            base, name = mount / "memory", "memory.limit_in_bytes"
+        else:
+            continue
+        parts = [part for part in group.split("/") if part]
+        for count in range(len(parts) + 1):
+            yield base.joinpath(*parts[:count]) / name
+
+
+def _disk(path: Path) -> tuple[int | None, int | None]:
+    """Size and free space of the file system that this folder lies on."""
+    try:
+        found = shutil.disk_usage(path)
+    except OSError:
+        return None, None
+    return found.total, found.free
+
+
+def _cache(environ: Mapping[str, str]) -> Path:
+    named = environ.get("CUDA_CACHE_PATH")
+    return Path(named) if named else Path(os.path.expanduser("~")) / ".nv" / "ComputeCache"
+
+
+def _can_write(path: Path) -> bool:
+    """Whether the folder, or the first one above it that exists, lets us make files."""
+    for place in (path, *path.parents):
+        if place.exists():
+            return place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+    return False
+
+
+def _pci(root: Path) -> Iterator[PciDevice]:
+    """Display controllers and 3D controllers (class 03) and accelerators (class 12) of the vendors that matter."""
+    try:
+        folders = sorted((root / "sys/bus/pci/devices").iterdir())
+    except OSError:
+        return
+    for folder in folders:
+        vendor = _text(folder / "vendor").removeprefix("0x")
+        if vendor in _VENDORS and _text(folder / "class").startswith(("0x03", "0x12")):
+            yield PciDevice(folder.name, vendor, _text(folder / "device").removeprefix("0x"))
+
+
+def _nodes(root: Path) -> Iterator[Node]:
+    for path in sorted((root / "dev").glob("nvidia*")):
+        if path.name.removeprefix("nvidia").isdigit() or path.name in ("nvidiactl", "nvidia-uvm"):
+            yield Node(str(path), os.access(path, os.R_OK | os.W_OK), _owner(path))
+
+
+def _owner(path: Path) -> str:
+    try:
+        found = path.stat()
+        return f"{path.owner()}:{path.group()} {stat.filemode(found.st_mode)}"
+    except (OSError, KeyError):
+        return ""
+
+
+def _kernel_driver(root: Path) -> str:
+    """550.54.15 of "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue ..." """
+    for line in _text(root / "proc/driver/nvidia/version").splitlines():
+        if line.startswith("NVRM"):
+            return next((word for word in line.split() if word[:1].isdigit() and word.count(".") >= 1), "")
+    return ""

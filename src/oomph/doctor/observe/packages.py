@@ -1,0 +1,100 @@
+"""The distributions that matter to TensorFlow on a GPU, from their metadata, broken ones too. Nothing is imported."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from importlib.metadata import Distribution
+from pathlib import Path
+
+from oomph.doctor.snapshot import Package, Packages
+
+_FOLDER = re.compile(r"(?P<name>[^-]+)(?:-(?P<version>[^-]+))?.*\.(?:dist|egg)-info\Z")
+_WANTED = re.compile(
+    r"(?:tensorflow|tf|keras|intel-tensorflow|nvidia|tensorrt|torch|jax|jaxlib|numpy|protobuf|ml-dtypes|h5py|typing-extensions|"
+    r"setuptools|pip|oomph)(?:-.*)?\Z"
+)
+_MODULES = {
+    "tensorflow": "tensorflow",
+    "tensorflow-cpu": "tensorflow",
+    "tensorflow-intel": "tensorflow",
+    "tensorflow-gpu": "tensorflow",
+    "tf-nightly": "tensorflow",
+    "tensorflow-rocm": "tensorflow",
+    "keras": "keras",
+    "tf-keras": "tf_keras",
+    "numpy": "numpy",
+}
+"""Distribution → the package that it brings, for those that may be half gone."""
+_ALIAS = re.compile(r"[-_.]+")
+
+
+def observe_packages(path: Sequence[str]) -> Packages:
+    """Every distribution of interest on this sys.path, first come first."""
+    found: list[Package] = []
+    leftovers: list[str] = []
+    folders = dict.fromkeys(str(Path(entry)) for entry in path if entry)
+    for folder in map(Path, folders):
+        for name in _names(folder):
+            if name.startswith("~"):
+                leftovers.append(str(folder / name))
+            elif (match := _FOLDER.match(name)) and _WANTED.match(normal(match["name"])):
+                found.append(_package(folder, name, match["name"], match["version"] or ""))
+    return Packages(tuple(found), tuple(leftovers))
+
+
+def normal(name: str) -> str:
+    """A distribution's name in the form that is compared (PEP 503)."""
+    return _ALIAS.sub("-", name).lower()
+
+
+def requirements(package: str, path: Sequence[str]) -> Iterator[str]:
+    """The Requires-Dist lines of a distribution."""
+    for entry in path:
+        for name in _names(Path(entry)):
+            match = _FOLDER.match(name)
+            if match and normal(match["name"]) == package:
+                yield from Distribution.at(Path(entry) / name).requires or ()
+                return
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(entry.name for entry in folder.iterdir() if entry.name.endswith("-info") or entry.name[0] == "~")
+    except OSError:
+        return []
+
+
+def _package(folder: Path, info: str, name: str, version: str) -> Package:
+    """One distribution; whatever is wrong with its metadata is a fact about it, and no error of ours."""
+    name = normal(name)
+    try:
+        distribution = Distribution.at(folder / info)
+        named = distribution.metadata["Name"]
+        version = distribution.metadata["Version"] or version
+        requires = tuple(distribution.requires or ()) if _MODULES.get(name) == "tensorflow" else ()
+        tags = tuple(_tags(distribution)) if _MODULES.get(name) == "tensorflow" else ()
+    except Exception as error:
+        return Package(name, version, str(folder), f"metadata can not be read: {type(error).__name__}")
+    problem = "" if named else "no METADATA"
+    return Package(name, version, str(folder), problem or _missing(folder, info, name), requires, tags)
+
+
+def _missing(folder: Path, info: str, name: str) -> str:
+    """What a distribution that is half gone lacks."""
+    module = _MODULES.get(name)
+    if module is None or not info.endswith(".dist-info") or _is_editable(folder / info):
+        return ""
+    if not (folder / module / "__init__.py").is_file():
+        return f"{module}/__init__.py is gone"
+    return ""
+
+
+def _is_editable(info: Path) -> bool:
+    return (info / "direct_url.json").is_file()
+
+
+def _tags(distribution: Distribution) -> Iterator[str]:
+    for line in (distribution.read_text("WHEEL") or "").splitlines():
+        if line.startswith("Tag: "):
+            yield line[5:].strip()

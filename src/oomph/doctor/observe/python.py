@@ -1,0 +1,99 @@
+"""The Python that runs the script: its version, and where it finds packages. It may be another one than oomph's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from oomph.doctor.snapshot import Python
+from oomph.errors import ExamineError
+
+_ASK = """import json, sys
+version, name = sys.version_info[:3], sys.implementation.name
+print(json.dumps([sys.executable, version, name, sys.prefix, sys.base_prefix, sys.path[1:]]))"""
+_SECONDS = 10
+
+
+def observe_python(executable: str, environ: Mapping[str, str]) -> Python:
+    """The facts of this Python; raises ExamineError when it does not answer."""
+    name, version, implementation, prefix, base_prefix, path = (
+        _own() if executable == sys.executable else _ask(executable, environ)
+    )
+    return Python(
+        executable=name,
+        version=(version[0], version[1], version[2]),
+        implementation=implementation,
+        prefix=prefix,
+        base_prefix=base_prefix,
+        path=tuple(entry for entry in path if entry and not entry.endswith(".zip")),
+        tag=f"cp{version[0]}{version[1]}" if implementation == "cpython" else implementation,
+        pip=any((Path(entry) / "pip").is_dir() for entry in path if entry),
+        uv=shutil.which("uv", path=environ.get("PATH")) is not None,
+        moved_from=_moved_from(Path(prefix)) if prefix != base_prefix else "",
+    )
+
+
+def _own() -> list[Any]:
+    return [
+        sys.executable,
+        sys.version_info[:3],
+        sys.implementation.name,
+        sys.prefix,
+        sys.base_prefix,
+        sys.path[1:] if _begins_with_a_script() else sys.path,
+    ]
+
+
+def _begins_with_a_script() -> bool:
+    """Whether sys.path[0] is the folder of `oomph` itself, where the script finds nothing."""
+    return not getattr(sys.flags, "safe_path", False)
+
+
+def _ask(executable: str, environ: Mapping[str, str]) -> list[Any]:
+    clean = {name: value for name, value in environ.items() if not name.startswith("OOMPH_")}
+    try:
+        asked = subprocess.run(
+            [executable, "-c", _ASK],
+            env=clean,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_SECONDS,
+        )
+        answer: list[Any] = json.loads(asked.stdout.decode(errors="replace").splitlines()[-1])
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
+        raise ExamineError(f"the Python {executable} does not answer: {_reason(error)}") from error
+    return answer
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"nothing within {_SECONDS} s"
+    return (error.strerror or str(error)) if isinstance(error, OSError) else "it printed something else"
+
+
+def _moved_from(prefix: Path) -> str:
+    """Where the scripts of this virtual environment think that it is, when that is another place.
+
+    The first line of bin/pip names the Python that the environment was made with.
+    """
+    for name in ("pip", "pip3", "tensorboard"):
+        try:
+            with (prefix / "bin" / name).open("rb") as file:
+                first = file.readline(4096)
+        except OSError:
+            continue
+        if first.startswith(b"#!/") and first.rstrip().endswith(b"/bin/" + _python_name(first)):
+            named = Path(os.fsdecode(first[2:].strip())).parent.parent
+            same = named == prefix or named.resolve() == prefix.resolve()
+            return "" if same else str(named)
+    return ""
+
+
+def _python_name(shebang: bytes) -> bytes:
+    return shebang.rstrip().rsplit(b"/", 1)[-1]

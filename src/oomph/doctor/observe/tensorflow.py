@@ -1,0 +1,132 @@
+"""What the installed TensorFlow was built for, and where it looks for CUDA's libraries: parsed, never imported."""
+
+from __future__ import annotations
+
+import ast
+import re
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from oomph.doctor.observe.elf import names_in, read_elf
+from oomph.doctor.observe.fatbin import architectures
+from oomph.doctor.releases import release_of
+from oomph.doctor.snapshot import Package, Packages, TensorFlow
+
+DISTRIBUTIONS = (
+    "tensorflow",
+    "tf-nightly",
+    "tensorflow-cpu",
+    "tensorflow-gpu",
+    "tensorflow-rocm",
+    "tensorflow-intel",
+    "intel-tensorflow",
+    "tensorflow-macos",
+)
+"""Distributions that bring the package `tensorflow`."""
+_LIBRARIES = ("libtensorflow_framework.so.2", "libtensorflow_framework.so.1")
+_BIG = ("libtensorflow_cc.so.2", *_LIBRARIES, "python/_pywrap_tensorflow_internal.so")
+_FLAG = re.compile(r"--(xla_[a-z0-9_]+)")
+
+
+def observe_tensorflow(packages: Packages, environ: Mapping[str, str]) -> TensorFlow | None:
+    """The TensorFlow that an import would find; None when there is none."""
+    package = next((each for name in DISTRIBUTIONS if (each := packages.get(name))), None)
+    if package is None:
+        return None
+    folder = Path(package.folder) / "tensorflow"
+    facts = _build_info(folder)
+    found = TensorFlow(package.version, package.name, str(folder))
+    release = release_of(found.numbers)
+    cuda_version = _version(facts.get("cuda_version"))
+    capabilities = tuple(facts.get("cuda_compute_capabilities") or ())
+    source = "build_info.py" if cuda_version else "unknown"
+    cuda = facts.get("is_cuda_build")
+    if release is not None and not cuda_version and cuda is not False:
+        cuda_version, capabilities, source = release.cuda, release.capabilities, "the table of releases"
+    elif not cuda_version and cuda is not False:
+        cuda_version, capabilities = _pinned(package, "nvidia-cuda-runtime-cu"), _in_library(folder)
+        source = "its requirements and its code" if cuda_version else "unknown"
+    loader, runpath = _loader(folder)
+    return TensorFlow(
+        version=package.version,
+        distribution=package.name,
+        folder=str(folder),
+        cuda=cuda,
+        rocm=bool(facts.get("is_rocm_build")),
+        cuda_version=cuda_version,
+        cudnn_version=release.cudnn if release and cuda is not False else _pinned(package, "nvidia-cudnn-cu"),
+        capabilities=capabilities,
+        source=source,
+        loader=loader,
+        runpath=runpath,
+        unknown_flags=_unknown_flags(folder, environ.get("XLA_FLAGS", "")),
+    )
+
+
+def _build_info(folder: Path) -> dict[str, Any]:
+    """The items of build_info.py: an OrderedDict of pairs, or what later versions leave of it."""
+    try:
+        tree = ast.parse((folder / "python/platform/build_info.py").read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call | ast.Dict):
+            value = node.value
+            literal = value.args[0] if isinstance(value, ast.Call) and value.args else value
+            try:
+                return dict(ast.literal_eval(literal))
+            except (ValueError, TypeError):
+                continue
+    return {}
+
+
+def _version(text: Any) -> tuple[int, ...]:
+    return tuple(int(part) for part in str(text or "").split(".") if part.isdigit())
+
+
+def _pinned(package: Package, wheel: str) -> tuple[int, ...]:
+    """Major and minor of the oldest version of a wheel that TensorFlow's own requirements allow."""
+    for line in package.requires:
+        found = re.search(r"(?:>=|==)\s*(\d+)\.(\d+)", line) if line.startswith(wheel) else None
+        if found:
+            return int(found[1]), int(found[2])
+    return ()
+
+
+def _in_library(folder: Path) -> tuple[str, ...]:
+    """The architectures of the code that lies in the library itself."""
+    for library in _BIG:
+        try:
+            return architectures(folder / library)
+        except (OSError, ValueError, struct.error):
+            continue
+    return ()
+
+
+def _loader(folder: Path) -> tuple[str, tuple[str, ...]]:
+    """The library that loads CUDA's, and its RUNPATH. Conda's packages keep it in the lib folder of the environment."""
+    for place in (folder, *folder.parents[2:3]):
+        for name in _LIBRARIES:
+            try:
+                return str(place / name), read_elf(place / name).runpath
+            except (OSError, ValueError, struct.error):
+                continue
+    return "", ()
+
+
+def _unknown_flags(folder: Path, flags: str) -> tuple[str, ...]:
+    """The names in XLA_FLAGS that no library of this TensorFlow has among its strings: XLA ends over them."""
+    names = tuple(dict.fromkeys(_FLAG.findall(flags)))
+    if not names:
+        return ()
+    known: set[str] = set()
+    read = False
+    for library in _BIG:
+        try:
+            known |= names_in(folder / library, names)
+            read = True
+        except (OSError, ValueError):
+            continue
+    return tuple(name for name in names if name not in known) if read else ()

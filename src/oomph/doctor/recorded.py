@@ -1,0 +1,51 @@
+"""What the doctor would have said when a run started, from the snapshot in its journal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from oomph.doctor.check import FAIL, WARN
+from oomph.doctor.examine import Result, examine
+from oomph.doctor.render import entry, problem
+from oomph.doctor.snapshot import Snapshot
+from oomph.journal import read_journal
+
+
+def recorded(run_dir: Path) -> Snapshot | None:
+    """The snapshot of the run's last start; None when there is none to read."""
+    for event in reversed(read_journal(run_dir)):
+        if event.name == "machine":
+            try:
+                return Snapshot.from_document(event.data.get("snapshot") or {})
+            except (ValueError, TypeError, KeyError, AttributeError):
+                return None
+    return None
+
+
+def behind(run_dir: Path, faults: Iterable[str]) -> tuple[Result, ...]:
+    """What was wrong with the machine: failures in any case, warnings where they lead to one of these faults."""
+    snapshot = recorded(run_dir)
+    if snapshot is None:
+        return ()
+    named = set(faults)
+    findings = examine(snapshot)
+    return tuple(
+        result
+        for result in findings
+        if result.finding.status == FAIL or (result.finding.status == WARN and result.finding.fault in named)
+    )
+
+
+def as_document(results: Sequence[Result]) -> dict[str, Any]:
+    """What `oomph explain RUN --json` says about the machine; empty when nothing was wrong with it."""
+    return {"machine": [entry(result) for result in results]} if results else {}
+
+
+def as_section(results: Sequence[Result]) -> str:
+    """The same as text."""
+    if not results:
+        return ""
+    lines = [line for result in results for line in problem(result)]
+    return "\n".join(["", "The machine, as it was when the run started:", *lines]) + "\n"

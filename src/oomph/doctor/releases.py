@@ -1,0 +1,73 @@
+"""What the wheels of each TensorFlow release were built for, where they do not say it themselves.
+
+Read from the METADATA and build_info.py of the manylinux x86-64 wheels on PyPI; the cuDNN column is the table of tested
+configurations (https://www.tensorflow.org/install/source#gpu). A release that is not here is unknown, not assumed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Release:
+    """One minor release."""
+
+    series: tuple[int, int]
+    cuda: tuple[int, ...]
+    cudnn: tuple[int, int]
+    capabilities: tuple[str, ...]
+    pythons: tuple[int, int]
+    """The first and the last minor version of Python 3 with a wheel."""
+
+
+_KEPLER = ("sm_35", "sm_50", "sm_60", "sm_70", "sm_75", "compute_80")
+_MAXWELL_15 = ("sm_50", "sm_60", "sm_70", "sm_75", "compute_80")
+_MAXWELL_16 = ("sm_50", "sm_60", "sm_70", "sm_80", "compute_90")
+_PASCAL = ("sm_60", "sm_70", "sm_80", "sm_89", "compute_90")
+
+RELEASES = (
+    Release((2, 10), (11, 2), (8, 1), _KEPLER, (7, 10)),
+    Release((2, 11), (11, 2), (8, 1), _KEPLER, (7, 10)),
+    Release((2, 12), (11, 8), (8, 6), _KEPLER, (8, 11)),
+    Release((2, 13), (11, 8), (8, 6), _KEPLER, (8, 11)),
+    Release((2, 14), (11, 8), (8, 7), _KEPLER, (9, 11)),
+    Release((2, 15), (12, 2), (8, 9), _MAXWELL_15, (9, 11)),
+    Release((2, 16), (12, 3), (8, 9), _MAXWELL_16, (9, 12)),
+    Release((2, 17), (12, 3), (8, 9), _PASCAL, (9, 12)),
+    Release((2, 18), (12, 5, 1), (9, 3), _PASCAL, (9, 12)),
+    Release((2, 19), (12, 5, 1), (9, 3), _PASCAL, (9, 12)),
+    Release((2, 20), (12, 5, 1), (9, 3), _PASCAL, (9, 13)),
+    Release((2, 21), (12, 5, 1), (9, 3), _PASCAL, (10, 13)),
+)
+
+
+def release_of(numbers: tuple[int, ...]) -> Release | None:
+    """The row of a version such as (2, 21, 0); None when there is none."""
+    return next((release for release in RELEASES if release.series == numbers[:2]), None)
+
+
+def last_for(capability: tuple[int, int]) -> Release | None:
+    """The newest release whose wheel holds machine code for a GPU that is too old for today's."""
+    fitting = [release for release in RELEASES if runs_on(release.capabilities, capability)]
+    return fitting[-1] if fitting else None
+
+
+def runs_on(capabilities: tuple[str, ...], capability: tuple[int, int]) -> bool:
+    """Whether machine code among these runs there: the same major version, and no newer minor one."""
+    return any(code[0] == capability[0] and code[1] <= capability[1] for code in machine_code(capabilities))
+
+
+def machine_code(capabilities: tuple[str, ...]) -> list[tuple[int, int]]:
+    """The architectures that a wheel has machine code for: compute_90 stands for PTX and machine code."""
+    return sorted(_pair(name) for name in capabilities)
+
+
+def ptx(capabilities: tuple[str, ...]) -> list[tuple[int, int]]:
+    """The architectures that a wheel has PTX for; the driver compiles it for newer GPUs."""
+    return sorted(_pair(name) for name in capabilities if name.startswith("compute_"))
+
+
+def _pair(name: str) -> tuple[int, int]:
+    digits = "".join(letter for letter in name.rpartition("_")[2] if letter.isdigit())
+    return int(digits[:-1] or 0), int(digits[-1:] or 0)

@@ -1,0 +1,139 @@
+"""The findings as text for people, and as the JSON document of `oomph doctor --json`."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from oomph.doctor.check import FAIL, PASS, WARN
+from oomph.doctor.commands import export
+from oomph.doctor.examine import Result
+from oomph.doctor.repairs import Repair, repairs
+from oomph.doctor.snapshot import Snapshot
+from oomph.doctor.verdict import verdict
+from oomph.faults.catalogue import PAGES
+from oomph.faults.fault import Remedy
+
+SCHEMA = 1
+WIDTH = 110
+_NO_GPU = "gpu-present"
+
+
+def as_text(snapshot: Snapshot, results: Sequence[Result]) -> str:
+    """Problems first, then warnings, what could not be checked, notes; the verdict last."""
+    lines: list[str] = []
+    for status in (FAIL, WARN):
+        for result in results:
+            if result.finding.status == status:
+                lines += [*problem(result), ""]
+    lines += [_could_not(result) for result in results if result.finding.blind]
+    lines += [_note(result) for result in results if result.finding.note and not _in_verdict(snapshot, result)]
+    lines += [*([""] if lines and lines[-1] else []), _took(snapshot, results), verdict(snapshot, results)]
+    return "\n".join(lines) + "\n"
+
+
+def as_document(snapshot: Snapshot, results: Sequence[Result]) -> dict[str, Any]:
+    """The same for programs; the shape is a contract."""
+    return {
+        "schema": SCHEMA,
+        "checks": [entry(result) for result in results],
+        "verdict": verdict(snapshot, results),
+        "seconds": snapshot.seconds,
+        "cuinit_seconds": snapshot.driver.init_seconds,
+        "repairs": [{"variable": each.variable, "value": each.value, "why": each.why} for each in repairs(snapshot)],
+    }
+
+
+def as_exports(mended: Sequence[Repair], snapshot: Snapshot) -> str:
+    """The repairs as lines for a shell: `eval "$(oomph doctor --fix-env)"`."""
+    if not mended:
+        return "# nothing to repair by environment variables\n"
+    lines: list[str] = []
+    for repair in mended:
+        lines.append(f"# {repair.why}")
+        lines.append(export(repair.variable, repair.value) if repair.value is not None else f"unset {repair.variable}")
+    lines += _preload(snapshot)
+    return "\n".join(lines) + "\n"
+
+
+def _preload(snapshot: Snapshot) -> list[str]:
+    """For a notebook, whose process has its environment already."""
+    lost = [
+        copy.path
+        for library in snapshot.libraries
+        if library.required and library.winner is None
+        for copy in library.in_wheels[:1]
+    ]
+    if not lost:
+        return []
+    lines = ["# or, where variables come too late (a notebook), before TensorFlow is imported:", "#   import ctypes"]
+    return [*lines, *(f'#   ctypes.CDLL("{path}", ctypes.RTLD_GLOBAL)' for path in lost)]
+
+
+def entry(result: Result) -> dict[str, Any]:
+    """One check and what it found, for programs."""
+    check, finding = result.check, result.finding
+    return {
+        "code": check.code,
+        "name": check.name,
+        "status": finding.status,
+        "message": finding.message,
+        "why": check.why,
+        "fault": finding.fault,
+        "note": finding.note,
+        "could_not_check": finding.blind,
+        "remedies": [_remedy(remedy) for remedy in finding.remedies],
+    }
+
+
+def _remedy(remedy: Remedy) -> dict[str, str]:
+    text = f"{remedy.text}: {remedy.command}" if remedy.command else remedy.text
+    return {"text": text, "action": remedy.action} if remedy.action else {"text": text}
+
+
+def problem(result: Result) -> Iterator[str]:
+    """One problem for people: what was found, why it matters, what to do."""
+    check, finding = result.check, result.finding
+    yield _wrapped(f"{finding.status.upper():5} {check.name} ({check.code}): {finding.message}", "      ")
+    yield _wrapped(f"      why   {check.why}", " " * 12)
+    for remedy in finding.remedies:
+        by_itself = " [oomph run does this by itself]" if remedy.action else ""
+        yield _wrapped(f"      fix   {remedy.text}.{by_itself}", " " * 12)
+        if remedy.command:
+            yield f"              {remedy.command}"
+        if remedy.changes:
+            yield _wrapped(f"            changes: {remedy.changes}", " " * 12)
+    if finding.fault and has_page(finding.fault):
+        yield f"      more  oomph explain {finding.fault}"
+
+
+def _could_not(result: Result) -> str:
+    return _wrapped(f"?     {result.check.name} ({result.check.code}): {result.finding.message}", "      ")
+
+
+def _note(result: Result) -> str:
+    finding = result.finding
+    command = next((f": {remedy.command}" for remedy in finding.remedies if remedy.command), "")
+    advice = f" ({finding.remedies[0].text}{command})" if finding.remedies else ""
+    return _wrapped(f"note  {result.check.name} ({result.check.code}): {finding.message}{advice}", "      ")
+
+
+def _in_verdict(snapshot: Snapshot, result: Result) -> bool:
+    return result.check.name == _NO_GPU and not snapshot.gpu_wanted
+
+
+def _took(snapshot: Snapshot, results: Sequence[Result]) -> str:
+    driver = snapshot.driver
+    of_it = f", of which cuInit {driver.init_seconds:.2f} s" if driver.init_seconds is not None else ""
+    good = sum(result.finding.status == PASS for result in results)
+    return f"{len(results)} checks, {good} passed, in {snapshot.seconds:.2f} s{of_it}"
+
+
+def has_page(fault: str) -> bool:
+    """Whether the catalogue has a page for this fault; looked up without reading the pages."""
+    return any(PAGES.glob(f"*/*-{fault}.md"))
+
+
+def _wrapped(text: str, indent: str) -> str:
+    return textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

@@ -1,0 +1,51 @@
+"""The one line at the end: can this machine train, and if not, the one thing to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oomph.doctor.check import FAIL, WARN
+from oomph.doctor.checks.gpu_present import no_gpu
+from oomph.doctor.examine import Result
+from oomph.doctor.snapshot import Snapshot
+from oomph.faults.fault import Remedy
+
+
+def verdict(snapshot: Snapshot, results: Sequence[Result]) -> str:
+    """The verdict, as one line."""
+    failures = [result for result in results if result.finding.status == FAIL]
+    if failures:
+        count = "1 problem stops" if len(failures) == 1 else f"{len(failures)} problems stop"
+        return f"Not ready: {count} training{_on(snapshot)}. {_first(failures[0].finding.remedies)}"
+    tail = _tail(results)
+    if not snapshot.gpu_wanted:
+        return f"{no_gpu(snapshot)}{tail or ' Nothing else is wrong.'}"
+    return f"Ready: {_ready(snapshot)}.{tail}"
+
+
+def _on(snapshot: Snapshot) -> str:
+    return " on the GPU" if snapshot.gpu_wanted else ""
+
+
+def _first(remedies: Sequence[Remedy]) -> str:
+    if not remedies:
+        return ""
+    first = remedies[0]
+    return f"First: {first.text[0].lower()}{first.text[1:]}" + (f": {first.command}" if first.command else ".")
+
+
+def _ready(snapshot: Snapshot) -> str:
+    tensorflow = f"TensorFlow {snapshot.tensorflow.version}" if snapshot.tensorflow else "no TensorFlow"
+    devices = snapshot.driver.devices
+    if not devices:
+        return f"{tensorflow} on the CPU"
+    names = [f"{device.name} ({device.memory_bytes / 2**30:.0f} GiB)" for device in devices]
+    return f"{tensorflow} on {', '.join(f'{names.count(name)}× {name}' for name in dict.fromkeys(names))}"
+
+
+def _tail(results: Sequence[Result]) -> str:
+    warnings = sum(result.finding.status == WARN for result in results)
+    unable = sum(result.finding.blind for result in results)
+    words = [f" {warnings} warning{'s' * (warnings > 1)}."] if warnings else []
+    words += [f" {unable} check{'s' * (unable > 1)} could not run."] if unable else []
+    return "".join(words)

@@ -1,0 +1,129 @@
+"""Child: a small process that asks a driver or a library something, and may hang or die of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+_HERE = Path(__file__).parent
+_REAP_SECONDS = 0.2
+_SILENT_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a child has said, and how it ended."""
+
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """The last value of each key; keys that a child gives again and again are collected by `rows`."""
+    rows: tuple[Mapping[str, Any], ...] = ()
+    """The rows it has printed: one for each GPU."""
+    problem: str = ""
+    """Why the answer is not whole: "no answer within 5 s", "ended by SIGSEGV"; empty when it is."""
+
+
+class Child:
+    """A running child. Its answer is waited for with a time limit; a hanging one is killed and left behind."""
+
+    def __init__(self, script: str, words: Sequence[str], environ: Mapping[str, str], bare: bool = True) -> None:
+        """`bare` starts Python without site-packages, for a child that needs the standard library only."""
+        options = ("-I", "-S") if bare else ()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._refused = ""
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, *options, str(_HERE / script), *words],
+                env=_clean(environ),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._refused = f"could not be started: {error.strerror}"
+
+    def answer(self, deadline: float, limit: float, slow: Callable[[], None] = lambda: None) -> Answer:
+        """What it says until the deadline (of time.monotonic). Never raises; `limit` is for the words only.
+
+        `slow` is called when it takes longer than people like to wait in silence.
+        """
+        if self._process is None:
+            return Answer(problem=self._refused)
+        try:
+            out = self._wait(deadline, slow)
+        except subprocess.TimeoutExpired as expired:
+            return _answer(self._abandon(expired.stdout or b""), f"no answer within {limit:g} s")
+        return _answer(out, ending(self._process.returncode))
+
+    def _wait(self, deadline: float, slow: Callable[[], None]) -> bytes:
+        assert self._process is not None
+        left = max(deadline - time.monotonic(), 0.01)
+        if left > _SILENT_SECONDS:
+            try:
+                return self._process.communicate(timeout=_SILENT_SECONDS)[0]
+            except subprocess.TimeoutExpired:
+                slow()
+                left = max(deadline - time.monotonic(), 0.01)
+        return self._process.communicate(timeout=left)[0]
+
+    def _abandon(self, said: bytes) -> bytes:
+        """A process that waits in the kernel for a broken driver can not even be killed: do not wait for it."""
+        assert self._process is not None
+        kill_group(self._process)
+        try:
+            said, _ = self._process.communicate(timeout=_REAP_SECONDS)
+        except subprocess.TimeoutExpired as expired:
+            said = expired.stdout or said
+        return said
+
+
+def _clean(environ: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environ.items() if not name.startswith("OOMPH_")}
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that began a session of its own, and all that it has started."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (OSError, AttributeError):
+        process.kill()  # it is gone, or this system has no groups
+
+
+def ending(returncode: int) -> str:
+    """How a process ended, in words; empty when it ended well."""
+    if returncode >= 0:
+        return f"ended with exit code {returncode}" if returncode else ""
+    try:
+        return f"ended by {signal.Signals(-returncode).name}"
+    except ValueError:
+        return f"ended by signal {-returncode}"
+
+
+def parse(said: bytes) -> tuple[dict[str, Any], list[Mapping[str, Any]]]:
+    """The facts and the rows in what a child has printed, line by line."""
+    facts: dict[str, Any] = {}
+    rows: list[Mapping[str, Any]] = []
+    for line in said.decode("utf-8", "replace").splitlines():
+        try:
+            document = json.loads(line)
+        except ValueError:
+            continue  # the half line of one that died, or a library that talks
+        if isinstance(document, dict):
+            row = document.pop("row", None)
+            facts |= document
+            if isinstance(row, dict):
+                rows.append(row)
+    return facts, rows
+
+
+def _answer(said: bytes, problem: str) -> Answer:
+    facts, rows = parse(said)
+    return Answer(facts, tuple(rows), problem)

@@ -1,0 +1,63 @@
+"""What the machine is like when a run starts: kept in its journal, and mended for the script where variables do it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from oomph.recovery.command import Command
+from oomph.recovery.speech import say
+
+_PYTHON = re.compile(r"(?:.*/)?python[\d.]*\Z")
+_ASSIGNMENT = re.compile(r"\w+=")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the doctor saw, and what it changes in the script's environment."""
+
+    snapshot: Mapping[str, Any] | None = None
+    """The document of an `oomph.doctor.snapshot.Snapshot`; None when nobody could look."""
+    changes: Mapping[str, str | None] = field(default_factory=dict)
+    """Variable → its value; None: unset."""
+    remarks: tuple[str, ...] = ()
+    """What to say about it at the start."""
+
+
+def look(command: Command, python: str) -> Machine:
+    """The machine as the script's Python will find it. Fails open: whatever goes wrong, the script runs as it is."""
+    found = _python_of(command, python)
+    if found is None:
+        return Machine()
+    try:
+        from oomph.doctor.observe import observe
+        from oomph.doctor.repairs import repairs
+
+        snapshot = observe(found, say=say)
+        mended = repairs(snapshot)
+    except Exception as error:
+        return Machine(remarks=(f"the machine could not be examined: {type(error).__name__}: {error}",))
+    return Machine(
+        snapshot=snapshot.as_document(),
+        changes={repair.variable: repair.value for repair in mended},
+        remarks=tuple(_said(repair.variable, repair.value, repair.why) for repair in mended),
+    )
+
+
+def _said(variable: str, value: str | None, why: str) -> str:
+    setting = f"{variable}={value}" if value is not None else f"{variable} unset"
+    return f"repaired for this run: {why}; {setting}"
+
+
+def _python_of(command: Command, python: str) -> str | None:
+    """The Python of the script; None when a command line does not begin with one, which may choose any."""
+    if command.form != "command":
+        return python
+    words = list(command.words[1:])
+    if words and os.path.basename(words[0]) == "env":
+        words = [word for word in words[1:] if not _ASSIGNMENT.match(word)]
+    return shutil.which(words[0]) if words and _PYTHON.match(words[0]) else None

@@ -1,0 +1,98 @@
+"""`oomph doctor` as it is typed: exit codes, JSON, time, and no TensorFlow."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from oomph.cli import main
+
+NO_GPU = {name: value for name, value in os.environ.items() if not name.startswith(("CUDA_", "TF_", "XLA_", "LD_"))}
+
+
+def doctor(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "oomph", "doctor", *words]
+    return subprocess.run(command, env={**NO_GPU, **environment}, capture_output=True, text=True, timeout=60)
+
+
+def test_help_has_an_example_and_the_exit_codes(capsys):
+    assert main(["doctor", "--help"]) == 0
+    printed = capsys.readouterr().out
+    assert "example: oomph doctor" in printed
+    assert "exit codes" in printed
+
+
+def test_json_is_one_document_on_stdout():
+    ended = doctor("--json")
+    document = json.loads(ended.stdout)
+    assert document["schema"] == 1
+    assert ended.stderr == ""
+    assert len(document["checks"]) > 30
+
+
+def test_only_runs_only_these():
+    document = json.loads(doctor("--json", "--only", "gpu-growth,DOC403").stdout)
+    assert [entry["name"] for entry in document["checks"]] == ["gpu-growth", "gpu-allocator"]
+
+
+def test_warnings_do_not_fail_and_failures_do():
+    assert doctor("--only", "gpu-growth", TF_FORCE_GPU_ALLOW_GROWTH="yes").returncode == 0
+    assert doctor("--only", "xla-flags", XLA_FLAGS="nonsense --x").returncode == 0  # a file's name
+    assert doctor("--only", "xla-flags", XLA_FLAGS="--nonsense").returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--only", "nosuch"], 2, "there is no check nosuch"),
+        (["--python", "/no/such/python"], 2, "no such Python: /no/such/python"),
+        (["--json", "--report"], 2, "not allowed with"),
+        (["--python", "/bin/false"], 3, "does not answer"),
+    ],
+)
+def test_wrong_command_lines_are_one_sentence(words, code, said):
+    ended = doctor(*words)
+    assert (ended.returncode, ended.stdout) == (code, "")
+    assert said in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_fix_env_prints_lines_for_a_shell():
+    ended = doctor("--fix-env", TF_FORCE_GPU_ALLOW_GROWTH="yes")
+    assert ended.stdout.splitlines()[-1] == "export TF_FORCE_GPU_ALLOW_GROWTH=true"
+    assert doctor("--fix-env").stdout.startswith("# nothing to repair")
+
+
+def test_report_is_a_block_to_paste():
+    lines = doctor("--report").stdout.splitlines()
+    assert (lines[0], lines[-1]) == ("```text", "```")
+
+
+def test_tensorflow_is_not_imported():
+    code = "import sys, oomph.cli; oomph.cli.main(['doctor', '--json']); sys.exit('tensorflow' in sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", code], env=NO_GPU, capture_output=True, timeout=60)
+    assert ended.returncode == 0
+
+
+def test_it_answers_in_half_a_second():
+    """Of CPU time, since other work on the machine is not its own; the best of three."""
+    spent = []
+    for _ in range(3):
+        before = os.times()
+        doctor("--json")
+        after = os.times()
+        spent.append(after.children_user + after.children_system - before.children_user - before.children_system)
+    assert min(spent) < 0.5
+
+
+def test_a_machine_without_a_gpu_gets_one_clear_line():
+    ended = doctor()
+    if "No NVIDIA GPU" not in ended.stdout:
+        pytest.skip("this machine has a GPU, or a driver for one")
+    *_, took, last = ended.stdout.splitlines()
+    assert took.split(",")[0].endswith("checks")
+    assert last.startswith("No NVIDIA GPU here (no driver library, no device file, none on the PCI bus)")

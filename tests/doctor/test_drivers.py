@@ -1,0 +1,87 @@
+"""The children that ask the drivers: what they say is kept, however they end; and a snapshot survives the journal."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import psutil
+import pytest
+
+from oomph.doctor.snapshot import Snapshot
+from oomph.gpu.child import Answer, Child
+from oomph.gpu.versions import cuda_version, cudnn_version
+
+
+def ask(tmp_path, monkeypatch, code: str, limit: float = 10.0) -> Answer:
+    (tmp_path / "ask.py").write_text("import json, os, sys, time\n" + code)
+    monkeypatch.setattr("oomph.gpu.child._HERE", tmp_path)
+    return Child("ask.py", (), {"PATH": "/usr/bin"}).answer(time.monotonic() + limit, limit)
+
+
+SAY = "print(json.dumps({'a': 1}), flush=True)\nprint(json.dumps({'row': {'index': 0}}), flush=True)\n"
+
+
+def test_facts_and_rows_are_kept(tmp_path, monkeypatch):
+    assert ask(tmp_path, monkeypatch, SAY) == Answer({"a": 1}, ({"index": 0},), "")
+
+
+def test_what_was_said_before_a_crash_is_kept(tmp_path, monkeypatch):
+    answer = ask(tmp_path, monkeypatch, SAY + "os.kill(os.getpid(), 11)")
+    assert (answer.facts, answer.problem) == ({"a": 1}, "ended by SIGSEGV")
+
+
+def test_what_was_said_before_it_hung_is_kept_and_nobody_waits(tmp_path, monkeypatch):
+    started = time.monotonic()
+    answer = ask(tmp_path, monkeypatch, SAY + "time.sleep(60)", limit=1)
+    assert time.monotonic() - started < 5
+    assert (answer.facts, answer.problem) == ({"a": 1}, "no answer within 1 s")
+
+
+def test_what_a_hanging_child_has_started_is_killed_with_it(tmp_path, monkeypatch):
+    code = "pid = os.fork()\nif pid:\n    print(json.dumps({'pid': pid}), flush=True)\ntime.sleep(60)"
+    pid = ask(tmp_path, monkeypatch, code, limit=1).facts["pid"]
+    deadline = time.monotonic() + 10
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_other_words_on_its_output_are_passed_over(tmp_path, monkeypatch):
+    assert ask(tmp_path, monkeypatch, "print('libnvidia says hello')\nprint('[1]')\n" + SAY).facts == {"a": 1}
+
+
+def test_an_exit_code_is_told(tmp_path, monkeypatch):
+    assert ask(tmp_path, monkeypatch, "sys.exit(3)").problem == "ended with exit code 3"
+
+
+def test_version_numbers():
+    assert cuda_version(12050) == (12, 5)
+    assert cudnn_version(90300) == (9, 3, 0)
+    assert cudnn_version(91002) == (9, 10, 2)
+    assert cudnn_version(8907) == (8, 9, 7)
+
+
+def test_a_snapshot_is_the_same_after_the_journal(healthy):
+    document = json.loads(json.dumps(healthy.as_document()))
+    assert Snapshot.from_document(document) == healthy
+
+
+@pytest.mark.parametrize("document", [{}, {"schema": 99}, {"schema": 1, "host": "no"}])
+def test_a_document_that_is_no_snapshot_is_refused(document):
+    with pytest.raises((ValueError, TypeError)):
+        Snapshot.from_document(document)
+
+
+def test_unknown_fields_of_a_later_version_are_passed_over(healthy):
+    document = {**healthy.as_document(), "news": 1}
+    assert Snapshot.from_document(document) == healthy
+
+
+def test_somebody_who_waits_for_long_is_told(tmp_path, monkeypatch):
+    (tmp_path / "ask.py").write_text("import time\ntime.sleep(60)")
+    monkeypatch.setattr("oomph.gpu.child._HERE", tmp_path)
+    monkeypatch.setattr("oomph.gpu.child._SILENT_SECONDS", 0.2)
+    told: list[bool] = []
+    answer = Child("ask.py", (), {}).answer(time.monotonic() + 1, 1, lambda: told.append(True))
+    assert (told, answer.problem) == ([True], "no answer within 1 s")

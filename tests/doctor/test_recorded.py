@@ -1,0 +1,65 @@
+"""The snapshot in a run's journal: taken at its start, and used by `oomph explain`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from oomph.cli import main
+from oomph.doctor.recorded import behind, recorded
+from oomph.journal import Journal
+from oomph.recovery.command import Command
+from oomph.recovery.machine import look
+
+
+@pytest.fixture
+def run(tmp_path, healthy):
+    """A run that began on a machine whose NVML and driver are of different versions."""
+    nvml = replace(healthy.nvml, init=18, error="Driver/library version mismatch", devices=())
+    snapshot = replace(healthy, nvml=nvml, environment={"TF_FORCE_GPU_ALLOW_GROWTH": "yes"})
+    journal = Journal(tmp_path, 1, "supervisor")
+    journal.write("machine", snapshot=snapshot.as_document(), repairs={})
+    journal.write("attempt-ended", returncode=0, seconds=1.0, steps=0, saved=0, oom_kills=0)
+    journal.close()
+    return tmp_path
+
+
+def test_failures_are_told_and_warnings_only_with_their_fault(run):
+    assert [result.check.name for result in behind(run, [])] == ["nvml"]
+    assert [result.check.name for result in behind(run, ["device-oom-other-process"])] == ["nvml", "gpu-growth"]
+
+
+def test_explain_shows_the_machine_of_a_run(run, capsys):
+    assert main(["explain", str(run)]) == 0
+    assert (
+        "The machine, as it was when the run started:\nFAIL  nvml (DOC204): nvmlInit returns 18"
+        in capsys.readouterr().out
+    )
+    assert main(["explain", str(run), "--json"]) == 0
+    (entry,) = json.loads(capsys.readouterr().out)["machine"]
+    assert (entry["name"], entry["status"]) == ("nvml", "fail")
+
+
+def test_a_run_without_a_snapshot_or_with_one_that_can_not_be_read_says_nothing(tmp_path):
+    assert recorded(tmp_path) is None
+    journal = Journal(tmp_path, 1, "supervisor")
+    journal.write("machine", snapshot={"schema": 99})
+    journal.close()
+    assert behind(tmp_path, []) == ()
+
+
+def test_the_machine_is_looked_at_for_the_python_of_the_script(monkeypatch):
+    asked: list[str] = []
+
+    def observe(python: str, **options: object) -> None:
+        asked.append(python)
+        raise RuntimeError("enough")
+
+    monkeypatch.setattr("oomph.doctor.observe.observe", observe)
+    machine = look(Command(("train.py",)), "/env/bin/python")
+    assert machine.remarks == ("the machine could not be examined: RuntimeError: enough",)
+    assert machine.snapshot is None
+    look(Command(("--", "env", "A=1", "/bin/sh", "x.sh")), "/env/bin/python")
+    assert asked == ["/env/bin/python"], "a command that may choose any Python is not guessed at"

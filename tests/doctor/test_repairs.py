@@ -1,0 +1,86 @@
+"""What the environment alone can mend, and how it is printed for a shell."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+
+import pytest
+from machines import SITE
+
+from oomph.doctor.render import as_exports
+from oomph.doctor.repairs import repairs
+from oomph.doctor.snapshot import Candidate, Library
+
+LOST = f"{SITE}/nvidia/cusolver/lib"
+
+
+def changed(snapshot, library: Library, **environment: str):
+    libraries = [library if each.soname == library.soname else each for each in snapshot.libraries]
+    return replace(snapshot, libraries=tuple(libraries), environment=environment)
+
+
+def lost_cusolver() -> Library:
+    return Library("libcusolver.so.11", True, (Candidate(f"{LOST}/libcusolver.so.11", "wheel", LOST),))
+
+
+def test_a_healthy_machine_needs_none(healthy):
+    assert repairs(healthy) == ()
+    assert as_exports((), healthy).startswith("# nothing")
+
+
+def test_a_lost_library_is_appended_to_the_path(healthy):
+    (repair,) = repairs(changed(healthy, lost_cusolver(), LD_LIBRARY_PATH="/mine"))
+    assert (repair.variable, repair.value) == ("LD_LIBRARY_PATH", f"/mine:{LOST}")
+    assert "libcusolver.so.11" in repair.why
+
+
+def test_the_wheels_cudnn_goes_before_one_that_is_too_old(healthy):
+    old = Candidate("/old/libcudnn.so.9", "LD_LIBRARY_PATH", "/old", version="9.1.0")
+    own = Candidate(f"{SITE}/nvidia/cudnn/lib/libcudnn.so.9", "RUNPATH", f"{SITE}/nvidia/cudnn/lib", version="9.3.0")
+    (repair,) = repairs(changed(healthy, Library("libcudnn.so.9", True, (old, own)), LD_LIBRARY_PATH="/old"))
+    assert repair.value == f"{SITE}/nvidia/cudnn/lib:/old"
+
+
+def test_an_old_cudnn_without_a_better_one_is_left_alone(healthy):
+    old = Candidate("/old/libcudnn.so.9", "LD_LIBRARY_PATH", "/old", version="9.1.0")
+    assert repairs(changed(healthy, Library("libcudnn.so.9", True, (old,)), LD_LIBRARY_PATH="/old")) == ()
+
+
+def test_a_stub_is_taken_off_the_path_when_there_is_a_driver_behind_it(healthy):
+    stub = Candidate("/stubs/libcuda.so.1", "LD_LIBRARY_PATH", "/stubs")
+    real = Candidate("/usr/lib/libcuda.so.1", "ld.so.cache", "/usr/lib")
+    refused = replace(healthy, driver=replace(healthy.driver, init=34))
+    (repair,) = repairs(changed(refused, Library("libcuda.so.1", True, (stub, real)), LD_LIBRARY_PATH="/stubs"))
+    assert repair.value is None
+    assert repairs(changed(refused, Library("libcuda.so.1", True, (stub,)), LD_LIBRARY_PATH="/stubs")) == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "meant"), [("yes", "true"), ("1", "true"), ("True", "true"), ("0", "false"), ("nonsense", "false")]
+)
+def test_growth_is_written_as_tensorflow_reads_it(healthy, value, meant):
+    (repair,) = repairs(replace(healthy, environment={"TF_FORCE_GPU_ALLOW_GROWTH": value}))
+    assert repair.value == meant
+
+
+@pytest.mark.parametrize(("value", "meant"), [("cuda_malloc_asinc", "cuda_malloc_async"), ("bfc", None)])
+def test_an_unknown_allocator_becomes_the_one_meant_or_none(healthy, value, meant):
+    (repair,) = repairs(replace(healthy, environment={"TF_GPU_ALLOCATOR": value}))
+    assert repair.value == meant
+
+
+def test_the_lines_do_in_a_shell_what_they_say(healthy):
+    environment = {"TF_GPU_ALLOCATOR": "bfc", "TF_FORCE_GPU_ALLOW_GROWTH": "yes", "LD_LIBRARY_PATH": "/a b"}
+    snapshot = changed(healthy, lost_cusolver(), **environment)
+    lines = as_exports(repairs(snapshot), snapshot)
+    shell = f'{lines}\nprintf "%s|%s|%s" "$LD_LIBRARY_PATH" "$TF_FORCE_GPU_ALLOW_GROWTH" "${{TF_GPU_ALLOCATOR-none}}"'
+    done = subprocess.run(["sh", "-euc", shell], env=environment, capture_output=True, text=True, timeout=30)
+    assert done.stdout == f"/a b:{LOST}|true|none"
+    assert f'ctypes.CDLL("{LOST}/libcusolver.so.11"' in lines
+
+
+def test_nothing_is_said_about_the_library_path_on_a_machine_without_a_gpu(healthy):
+    host = replace(healthy.host, pci=(), nodes=(), kernel_driver="")
+    without = replace(healthy, host=host, driver=replace(healthy.driver, asked=False))
+    assert repairs(changed(without, lost_cusolver())) == ()
