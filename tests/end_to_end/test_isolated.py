@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
 _SCRIPT = """
 import oomph
 
@@ -32,6 +34,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_result_a_crash_and_an_out_of_memory(work):
     work.write(_SCRIPT)
     ended = work.plain("train.py")

@@ -12,6 +12,7 @@ from oomph.recovery.command import Command, parse_command
 from oomph.recovery.interpreter import choose_python
 from oomph.recovery.rundir import FINISHED, RunDirectory, RunRecord, newest_unfinished, read_record
 from oomph.recovery.speech import say
+from oomph.recovery.store import foreign_format
 from oomph.recovery.supervisor import Outcome, Settings, Supervisor
 
 
@@ -31,6 +32,7 @@ class Request:
     micro_batch: int | None = None
     inexact: str | None = None
     verify: int | None = None
+    recheck: int | None = None
 
 
 def launch(request: Request) -> Outcome:
@@ -45,6 +47,7 @@ def launch(request: Request) -> Outcome:
         micro_batch=request.micro_batch,
         inexact=request.inexact,
         verify=request.verify,
+        recheck=request.recheck,
     )
     try:
         return Supervisor(command, python, run, settings).supervise()
@@ -84,6 +87,10 @@ def _resume(request: Request, command: Command) -> RunDirectory | None:
     if run.record.command[:1] != command.words[:1]:
         run.close()
         raise RunDirectoryError(f"{path} is a run of {' '.join(run.record.command)}, not of {command.shown}")
+    trouble = foreign_format(path / "checkpoints")
+    if trouble is not None:
+        run.close()
+        raise RunDirectoryError(f"the checkpoints of {path} were {trouble}")
     return run
 
 
