@@ -13,7 +13,7 @@ from typing import Any
 
 from oomph.errors import CheckpointError, UnsupportedError
 from oomph.recovery.session import Session
-from oomph.tensorflow import elsewhere, exactness, iterators, replay
+from oomph.tensorflow import elsewhere, exactness, iterators, rehearsed, replay
 from oomph.tensorflow.fit import Fit
 from oomph.tensorflow.fits import Fits
 from oomph.tensorflow.guarded import GuardedStep
@@ -42,6 +42,7 @@ def install(trainer: Any, session: Session) -> None:
     _replace_make_predict_function(trainer, fits)
     _replace_epochs(trainer, fits)
     elsewhere.watch(session)
+    rehearsed.install(fits)
     session.journal.write("guard-installed", keras=_version())
 
 
