@@ -20,6 +20,7 @@ from oomph.demo import scenario, show
 from oomph.demo.children import DemoError, compare, run_plain
 from oomph.demo.claims import Claim, Compared, Ended, Measured, Survived, Trial, judge, table
 from oomph.errors import UsageError
+from oomph.recovery.workfolder import work_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 LIMIT = 120
@@ -240,7 +241,7 @@ def test_what_is_missing_is_named_with_the_command_to_install_it(monkeypatch, ca
 
 def test_a_folder_in_use_is_refused(tmp_path):
     (tmp_path / "thesis.txt").touch()
-    with pytest.raises(UsageError, match="not empty"), show._folder(str(tmp_path)):
+    with pytest.raises(UsageError, match="not empty"), work_folder(str(tmp_path), "x-"):
         pass
 
 

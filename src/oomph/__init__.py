@@ -15,9 +15,12 @@ _PUBLIC = {
     "Diagnosis": "oomph.faults.diagnose",
     "Evidence": "oomph.faults.evidence",
     "Fault": "oomph.faults.fault",
+    "Isolated": "oomph.recovery.isolation",
+    "IsolatedError": "oomph.errors",
     "OomphError": "oomph.errors",
     "diagnose": "oomph.faults.diagnose",
     "guard": "oomph.tensorflow.guard",
+    "isolate": "oomph.recovery.isolation",
     "map_batches": "oomph.tensorflow.map_batches",
     "read_journal": "oomph.journal",
 }

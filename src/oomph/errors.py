@@ -5,10 +5,15 @@ OomphError
  ├── ExamineError          the thing to examine can not be read or examined          exit 3
  ├── RunDirectoryError     the run directory is not writable, in use, or not a run   exit 2
  ├── CheckpointError       a checkpoint can not be written or does not verify
- └── UnsupportedError      the Keras or TensorFlow found lacks what the guard needs
+ ├── UnsupportedError      the Keras or TensorFlow found lacks what the guard needs
+ └── IsolatedError         a function in a process of its own did not return
 """
 
 from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class OomphError(Exception):
@@ -41,3 +46,11 @@ class CheckpointError(OomphError):
 
 class UnsupportedError(OomphError):
     """The Keras or TensorFlow found does not have what the guard relies on."""
+
+
+class IsolatedError(OomphError):
+    """A function in a process of its own did not return; `outcome` is what became of it."""
+
+    def __init__(self, reason: str, outcome: Any = None) -> None:
+        super().__init__(reason)
+        self.outcome = outcome

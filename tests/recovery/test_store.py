@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import textwrap
@@ -16,7 +18,10 @@ from hypothesis import strategies as st
 
 import oomph
 from oomph.errors import CheckpointError
-from oomph.recovery.store import CheckpointStore, CheckpointWriter, Position, read_checkpoint
+from oomph.recovery import checkpoint as checkpoint_module
+from oomph.recovery import store as store_module
+from oomph.recovery.checkpoint import CheckpointWriter, Position, read_checkpoint
+from oomph.recovery.store import CheckpointStore, foreign_format
 
 SOURCE = Path(oomph.__file__).parents[1]
 
@@ -175,6 +180,27 @@ def test_a_checkpoint_of_another_format_is_refused_by_its_number(store, tmp_path
         read_checkpoint(folder)
 
 
+def test_a_checkpoint_of_the_format_before_is_still_read(store, tmp_path):
+    folder = tmp_path / "checkpoints" / save(store, 1).name
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["oomph"]
+    (folder / "manifest.json").write_text(json.dumps(manifest | {"schema": 1}))
+    _reseal(folder)
+    assert store.latest_step().position.step == 1
+
+
+def test_a_checkpoint_of_a_later_format_stays_for_the_oomph_that_reads_it(store, refused, tmp_path):
+    assert foreign_format(tmp_path / "checkpoints") is None
+    folder = tmp_path / "checkpoints" / save(store, 1).name
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps(manifest | {"schema": 99, "oomph": "9.9"}))
+    _reseal(folder)
+    assert store.latest_step() is None
+    assert names(tmp_path) == [folder.name]
+    assert "saved by oomph 9.9 in format 99" in foreign_format(tmp_path / "checkpoints")
+    assert refused == [(folder.name, refused[0][1])]
+
+
 @pytest.mark.parametrize("text", ["[]", "{}", "no json", '{"schema": 1}', '{"schema": 1, "position": 3}'])
 def test_a_manifest_that_is_not_ours_is_refused_in_words(store, tmp_path, text):
     folder = tmp_path / "checkpoints" / save(store, 1).name
@@ -250,11 +276,93 @@ def test_checkpoints_by_the_million_are_still_found(store):
     assert store.latest_step().position.step == 4
 
 
+def test_on_a_full_disk_an_older_checkpoint_makes_room(store, tmp_path):
+    save(store, 1)
+    newest = save(store, 2).name
+
+    def write_when_there_is_room(writer: CheckpointWriter) -> None:
+        if len([name for name in names(tmp_path) if name.startswith("step")]) > 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(writer)
+
+    third = store.save_step(Position(0, 0, 3, 3), {}, write_when_there_is_room).name
+    assert names(tmp_path) == [newest, third]
+
+
+def test_of_what_was_refused_the_last_two_are_kept(store, tmp_path):
+    for step in range(4):
+        name = save(store, step).name
+        (tmp_path / "checkpoints" / name / "tensors.bin").write_bytes(b"")
+        store.latest_step()
+    save(store, 9)
+    assert len([name for name in names(tmp_path) if name.startswith("refused-")]) <= 2
+
+
+@pytest.mark.parametrize("failure", [errno.EIO, errno.ESTALE, errno.ETIMEDOUT])
+@pytest.mark.parametrize("failures", [1, 2, 99])
+def test_a_file_system_that_fails_for_a_moment_costs_no_checkpoint(store, refused, monkeypatch, failure, failures):
+    save(store, 1)
+    name = save(store, 2).name
+    left, read = [failures], checkpoint_module._digest
+
+    def unreliable(path):
+        if path.parent.name == name and left[0] > 0:
+            left[0] -= 1
+            raise OSError(failure, os.strerror(failure), str(path))
+        return read(path)
+
+    monkeypatch.setattr(store_module, "_READ_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(checkpoint_module, "_digest", unreliable)
+    assert store.latest_step().position.step == (2 if failures < 3 else 1)
+    left[0] = 0
+    assert store.latest_step().position.step == 2, "nothing was put aside"
+    assert [who for who, _ in refused] == ([] if failures < 3 else [name])
+
+
+@pytest.mark.parametrize("failure", [errno.EINVAL, errno.ENOTSUP])
+def test_a_file_system_that_can_not_flush_folders_is_good_enough(store, monkeypatch, failure):
+    flush = os.fsync
+
+    def picky(fd):
+        if stat.S_ISDIR(os.fstat(fd).st_mode):
+            raise OSError(failure, os.strerror(failure))
+        flush(fd)
+
+    monkeypatch.setattr(os, "fsync", picky)
+    save(store, 1)
+    assert store.latest_step().position.step == 1
+
+
+def test_a_flush_that_fails_leaves_nothing(store, tmp_path, monkeypatch):
+    def broken(fd):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", broken)
+    with pytest.raises(CheckpointError, match="Input/output error"):
+        save(store, 1)
+    assert names(tmp_path) == []
+
+
+def test_what_was_taken_after_a_step_can_be_set_aside(store, refused):
+    save(store, 1)
+    name = save(store, 2).name
+    store.set_aside(1, "not to be trusted")
+    assert store.latest_step().position.step == 1
+    assert refused == [(name, "not to be trusted")]
+
+
+def test_the_same_tensors_have_the_same_digest(store):
+    assert save(store, 1).digest == save(store, 2).digest
+    other = store.save_step(Position(0, 0, 3, 3), {}, lambda writer: writer.add("a", "float32", (1,), b"1234"))
+    assert other.digest != save(store, 4).digest
+
+
 _KILLED_WHILE_WRITING = """
 import os, signal, sys
 sys.path.insert(0, {source!r})
 from pathlib import Path
-from oomph.recovery.store import CheckpointStore, Position
+from oomph.recovery.checkpoint import Position
+from oomph.recovery.store import CheckpointStore, foreign_format
 store = CheckpointStore(Path({root!r}))
 store.open()
 

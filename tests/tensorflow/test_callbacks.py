@@ -8,19 +8,26 @@ import keras
 import numpy as np
 import pytest
 
-from oomph.recovery.store import CheckpointStore, Position
-from oomph.tensorflow import callbacks
+from oomph.recovery.checkpoint import Position
+from oomph.recovery.store import CheckpointStore
+from oomph.tensorflow import callbacks, state
 
 
 @pytest.fixture
-def saved(tmp_path):
+def told():
+    return []
+
+
+@pytest.fixture
+def saved(tmp_path, told):
     """What a list of callbacks looks like after a checkpoint, as `restore` takes it."""
 
     def save(listed):
         store = CheckpointStore(tmp_path / "checkpoints")
         store.open()
-        store.save_step(Position(0), {}, lambda writer: callbacks.write_arrays(writer, listed))
-        return json.loads(json.dumps(callbacks.states(listed))), store.latest_step()
+        states, arrays = callbacks.captured(listed, told.append)
+        store.save_step(Position(0), {}, lambda writer: state.write(writer, arrays))
+        return json.loads(json.dumps(states)), store.latest_step(), told.append
 
     return save
 
@@ -54,11 +61,100 @@ def test_the_users_own_callbacks_are_left_alone(saved):
     assert (new.count, hasattr(new, "best_weights")) == (0, False)
 
 
-def test_another_list_of_callbacks_is_left_alone(saved):
-    old, new = keras.callbacks.EarlyStopping(), keras.callbacks.EarlyStopping()
-    old.wait = 4
-    callbacks.restore([keras.callbacks.TerminateOnNaN(), new], *saved([old]))
-    assert new.wait == 0
+def test_in_an_edited_list_each_callback_finds_its_own_state(saved):
+    def made(*waits):
+        found = [keras.callbacks.EarlyStopping() for _ in waits]
+        for callback, wait in zip(found, waits, strict=True):
+            callback.wait = wait
+        return found
+
+    first, second, third = made(0, 0, 0)
+    plateau = keras.callbacks.ReduceLROnPlateau()
+    callbacks.restore([keras.callbacks.TerminateOnNaN(), first, plateau, second, third], *saved(made(4, 5)))
+    assert (first.wait, second.wait, third.wait) == (4, 5, 0)
+
+
+class Counting(keras.callbacks.Callback):
+    """Says itself what it keeps."""
+
+    def __init__(self, seen=None):
+        super().__init__()
+        self.seen = seen
+
+    def get_state(self):
+        return self.seen
+
+    def set_state(self, state):
+        self.seen = state
+
+
+SEEN = {"best": 0.25, ("a", 1): [1, None, True, "x"], "far": float("inf"), "weights": np.arange(6.0).reshape(2, 3)}
+
+
+def test_a_callback_that_says_what_it_keeps_is_resumed_whatever_that_is(saved, told):
+    new = Counting()
+    callbacks.restore([new], *saved([Counting(SEEN)]))
+    np.testing.assert_array_equal(new.seen.pop("weights"), SEEN["weights"])
+    assert new.seen == {key: value for key, value in SEEN.items() if key != "weights"}
+    assert told == []
+
+
+def test_what_is_saved_of_it_is_a_copy(saved):
+    weights = np.zeros(3)
+    left = saved([Counting([weights])])
+    weights += 1
+    new = Counting()
+    callbacks.restore([new], *left)
+    np.testing.assert_array_equal(new.seen[0], np.zeros(3))
+
+
+@pytest.mark.parametrize("kept", [object(), {"file": open}, np.array([object()]), np.array(["text"])])
+def test_a_state_that_would_need_unpickling_is_refused_in_words(saved, told, kept):
+    new = Counting("as it began")
+    callbacks.restore([new], *saved([Counting(kept)]))
+    assert new.seen == "as it began"
+    assert len(told) == 1
+    assert "callback Counting: its state can not be saved" in told[0]
+
+
+def test_a_set_state_that_fails_is_told_and_ends_nothing(saved, told):
+    class Fragile(Counting):
+        def set_state(self, state):
+            raise KeyError("wait")
+
+    callbacks.restore([Fragile()], *saved([Fragile(1)]))
+    assert told == ["callback Fragile: set_state failed (KeyError: 'wait')"]
+
+
+def test_what_a_users_class_inherits_from_keras_is_kept(saved):
+    class Mine(keras.callbacks.EarlyStopping):
+        pass
+
+    old, new = Mine(restore_best_weights=True), Mine(restore_best_weights=True)
+    old.wait, old.best_weights = 3, [np.ones(2)]
+    callbacks.restore([new], *saved([old]))
+    assert new.wait == 3
+    np.testing.assert_array_equal(new.best_weights[0], np.ones(2))
+
+
+def test_a_callback_that_begins_anew_is_named_with_what_it_had_kept():
+    class Mine(keras.callbacks.Callback):
+        def __init__(self):
+            super().__init__()
+            self.count, self.name = 3, "mine"
+
+    lines = callbacks.begun_anew([Mine(), Counting(), Mine()], [["count"], ["seen"], []])
+    assert len(lines) == 1
+    assert "callback Mine begins anew (count)" in lines[0]
+    assert set(callbacks.plain_attributes(Mine())) >= {"count", "name"}
+    assert callbacks.plain_attributes(keras.callbacks.EarlyStopping()) == {}
+
+    class Patient(keras.callbacks.EarlyStopping):
+        mine = 1
+
+    patient = Patient()
+    patient.mine = 2
+    assert callbacks.plain_attributes(patient) == {"mine": 2}
 
 
 def test_a_history_goes_on():
@@ -77,12 +173,12 @@ def test_a_resumed_csv_logger_appends_and_writes_no_second_header(tmp_path, save
     old = logger()
     old.on_train_begin()
     old.on_epoch_end(0, {"loss": 1.0})
-    state = saved([old])
+    left = saved([old])
     old.csv_file.close()
     new = logger()
     callbacks.continue_logs([new], 99)
     new.on_train_begin()
-    callbacks.restore([new], *state)
+    callbacks.restore([new], *left)
     new.on_epoch_end(1, {"loss": 0.5})
     new.on_train_end()
     header, *rows = (tmp_path / "log.csv").read_text().splitlines()

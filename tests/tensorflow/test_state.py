@@ -12,7 +12,8 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 
 from oomph.errors import CheckpointError
-from oomph.recovery.store import CheckpointStore, Position
+from oomph.recovery.checkpoint import Position
+from oomph.recovery.store import CheckpointStore
 from oomph.tensorflow import state
 from oomph.tensorflow.written import Slot
 
@@ -25,7 +26,7 @@ def store(tmp_path):
 
 
 def through(store, named):
-    store.save_step(Position(0), {}, lambda writer: state.write_variables(writer, named))
+    store.save_step(Position(0), {}, lambda writer: state.write(writer, state.values_of(named)))
     return store.latest_step()
 
 
@@ -79,6 +80,53 @@ def test_the_state_of_another_model_is_refused_with_nothing_assigned(store, othe
         state.restore_variables(checkpoint, named)
     for variable, value in zip(variables, others, strict=True):
         np.testing.assert_array_equal(variable.numpy(), value)
+
+
+def test_values_are_copies_that_later_steps_do_not_reach():
+    variable = tf.Variable(np.arange(4.0))
+    held = list(state.values_of([("model/0", Slot.of(variable))]))
+    variable.assign_add(tf.ones(4, tf.float64))
+    variable.scatter_nd_add([[0]], tf.constant([5.0], tf.float64))
+    np.testing.assert_array_equal(held[0].value, np.arange(4.0))
+    assert held[0].value.flags.owndata
+
+
+@pytest.mark.parametrize(
+    ("layer", "value", "refused"),
+    [
+        ("dense", np.nan, True),
+        ("dense", np.inf, True),
+        ("optimizer", np.nan, True),
+        ("moving", np.nan, True),
+        ("moving", -np.inf, False),
+        ("metric", np.nan, False),
+    ],
+)
+def test_only_a_useful_state_is_written(store, small_model, layer, value, refused):
+    norm = keras.layers.BatchNormalization()
+    model = small_model(norm)
+    model.fit(np.ones((4, 4)), np.ones((4, 2)), verbose=0)
+    variable = {
+        "dense": model.layers[-1].kernel,
+        "optimizer": model.optimizer.variables[-1],
+        "moving": norm.moving_mean,
+        "metric": model.metrics_variables[0],
+    }[layer]
+    variable.assign(np.full(variable.shape, value))
+    named = state.named_slots(model)
+    finite = state.finite_only(model, named)
+
+    def write(writer):
+        state.write(writer, state.values_of(named), finite)
+
+    assert state.all_finite(named, finite) is not refused
+    if not refused:
+        store.save_step(Position(0), {}, write)
+        return
+    with pytest.raises(state.NotFiniteError) as caught:
+        store.save_step(Position(0), {}, write)
+    assert state.path_of(model, named, str(caught.value)) == variable.path
+    assert list((store._root).iterdir()) == []
 
 
 def test_every_random_generator_goes_on_where_it_was():

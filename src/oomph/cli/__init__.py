@@ -18,6 +18,10 @@ COMMANDS = {
     "run": ("oomph.cli.run", "run a training script, unmodified, and keep it alive through GPU errors"),
     "doctor": ("oomph.cli.doctor", "say whether this machine can train on its GPU, and if not, the one thing to do"),
     "explain": ("oomph.cli.explain", "name the fault in a log, an exception or a run, and say what to do"),
+    "rehearse": (
+        "oomph.cli.rehearse",
+        "put a script through faults on this machine, and see whether it would survive them on the cluster",
+    ),
     "demo": (
         "oomph.cli.demo",
         "show oomph at work on a small training: out of memory, killed, and the same result (a few minutes)",

@@ -21,7 +21,7 @@ exit codes: the script's own when it ends by itself; 128+n when it died by signa
             93 when oomph gave up on a fault that another start would only repeat; 2 for a wrong command line"""
 _EVERY = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|min)?\Z")
 _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-_WITH_VALUE = ("--run-dir", "--python", "--checkpoint-every", "--micro-batch", "--inexact", "--verify")
+_WITH_VALUE = ("--run-dir", "--python", "--checkpoint-every", "--micro-batch", "--inexact", "--verify", "--recheck")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,20 +40,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--python", metavar="PY", help="the Python to run the script with (default: the one oomph runs in)")
     add("--no-guard", action="store_true", help="supervise and restart, but leave Keras alone")
     add("--checkpoint-every", metavar="N|TIME", help="steps (100) or time (30s, 5m); default: as costs allow")
-    add("--micro-batch", metavar="N", type=_positive, help="begin with micro-batches of N samples")
+    add("--micro-batch", metavar="N", type=positive, help="begin with micro-batches of N samples")
     add(
         "--inexact",
         choices=("allow", "refuse"),
         help="micro-batches that change the result: allow all, or refuse all (default: allow the usual kinds, such as"
         " BatchNormalization, with a label; refuse others)",
     )
-    add("--verify", metavar="N", type=_positive, help="take the first N steps of every fit beside plain Keras too")
+    add("--verify", metavar="N", type=positive, help="take the first N steps of every fit beside plain Keras too")
+    add(
+        "--recheck",
+        metavar="N",
+        type=positive,
+        help="compute the gradients of every Nth step twice and compare them: finds a GPU that computes wrongly without"
+        " an error; costs about 2/N of the time",
+    )
     add("--json", action="store_true", help="print the summary as JSON on stdout after the script has ended")
 
 
 def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
     """The options of oomph, and in `words` what comes after them, untouched."""
-    count = _count_options(words)
+    count = count_options(words)
     args = parser.parse_args(words[:count])
     args.words = list(words[count:])
     return args
@@ -76,6 +83,7 @@ def run(args: argparse.Namespace) -> int:
             micro_batch=args.micro_batch,
             inexact=args.inexact,
             verify=args.verify,
+            recheck=args.recheck,
         )
     )
     if args.json:
@@ -83,14 +91,14 @@ def run(args: argparse.Namespace) -> int:
     return outcome.exit_code
 
 
-def _count_options(words: Sequence[str]) -> int:
+def count_options(words: Sequence[str], with_value: Sequence[str] = _WITH_VALUE) -> int:
     """How many words come before the script, `-m` or `--`."""
     position = 0
     while position < len(words):
         word = words[position]
         if word in ("--", "-m", "-") or not word.startswith("-"):
             return position
-        position += 2 if word in _WITH_VALUE else 1
+        position += 2 if word in with_value else 1
     return min(position, len(words))
 
 
@@ -106,7 +114,8 @@ def _every(text: str | None) -> tuple[int | None, float | None]:
     return None, float(found[1]) * _UNITS[found[2]]
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
+    """A whole number above 0, for argparse."""
     if not text.isdigit() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text} is not a positive whole number")
     return int(text)

@@ -5,10 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +15,7 @@ from oomph.demo.children import DemoError, Say, compare, run_killed, run_plain
 from oomph.demo.claims import Claim, Ended, Measured, Survived, Trial, judge, table
 from oomph.demo.scenario import FLOAT32, FLOAT64, Precision
 from oomph.errors import UsageError
+from oomph.recovery.workfolder import work_folder
 
 SCHEMA = 1
 _NEEDED = {"tensorflow": "tensorflow", "keras": "keras", "sklearn": "scikit-learn"}
@@ -46,7 +44,7 @@ def show(keep: str | None, say: Say) -> Shown:
     check_installed()
     script = scenario.script_path()
     started = time.monotonic()
-    with _folder(keep) as folder:
+    with work_folder(keep, "oomph-demo-") as folder:
         measured = _Demo(script, folder, say).run()
         claims = tuple(judge(measured))
         if keep is not None:
@@ -133,22 +131,6 @@ class _Demo:
 
     def _log(self, name: str) -> Path:
         return self._folder / f"{name}.log"
-
-
-@contextmanager
-def _folder(keep: str | None) -> Iterator[Path]:
-    if keep is None:
-        with tempfile.TemporaryDirectory(prefix="oomph-demo-", ignore_cleanup_errors=True) as folder:
-            yield Path(folder)
-        return
-    path = Path(keep)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        if any(path.iterdir()):
-            raise UsageError(f"{keep} is not empty: choose another directory")
-    except OSError as error:
-        raise UsageError(f"{keep} can not be written: {error.strerror}") from error
-    yield path.resolve()
 
 
 def _summary(run_dir: Path) -> dict[str, Any]:

@@ -34,6 +34,8 @@ class Handover:
     """Start with micro-batches of this many samples; None: the whole batch."""
     verify: int | None = None
     """Take the first steps of every fit beside plain Keras, this many."""
+    recheck: int | None = None
+    """Compute the gradients of one step in so many twice, and compare."""
     inexact: str | None = None
     """"allow" or "refuse" micro-batches that change the result; None: those of known and usual kinds are allowed."""
     lock_fd: int | None = None

@@ -1,12 +1,36 @@
-"""When the next checkpoint is due: after a number of steps or seconds the user gave, or so that it costs little."""
+"""When the next checkpoint is due: after a number of steps or seconds the user gave, or when it pays.
+
+A checkpoint pays when the time it takes is worth the work that a fault would cost without it. The best time between
+two is that of J. W. Young, "A first order approximation to the optimum checkpoint interval", Communications of the ACM
+17(9), 1974, to the higher order of J. T. Daly, "A higher order estimate of the optimum checkpoint interval for restart
+dumps", Future Generation Computer Systems 22(3), 2006. Both times it needs are measured: what a checkpoint keeps the
+training from, and how often this run is interrupted.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 
 SHARE = 0.02
-"""Checkpoints may take this share of the training time when the user says nothing."""
+"""Checkpoints may hold up the training for this share of its time when the user says nothing."""
+WRITING_SHARE = 0.25
+"""And a background writer may be busy for this one."""
 SHORTEST_SECONDS = 5.0
+ASSUMED_SECONDS = 3600.0
+"""Before anything is known of a run, one fault in this time is assumed; what is observed soon outweighs it."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What checkpoints and faults cost this run, as far as it has been measured."""
+
+    stall_seconds: float = 0.0
+    """For so long the last checkpoint kept the training waiting."""
+    write_seconds: float = 0.0
+    """For so long it was written in the background after that."""
+    between_faults: float = ASSUMED_SECONDS
+    """Mean time between two faults, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -16,24 +40,41 @@ class Interval:
     steps: int | None = None
     seconds: float | None = None
 
-    def due(self, steps: int, seconds: float, last_cost_seconds: float) -> bool:
-        """Whether a checkpoint is due, this many steps and seconds after the last one, which took that long."""
+    def due(self, steps: int, seconds: float, cost: Cost) -> bool:
+        """Whether a checkpoint is due, this many steps and seconds after the last one."""
         if steps <= 0:
             return False
         if self.steps is not None:
             return steps >= self.steps
-        return seconds >= self.seconds_between(last_cost_seconds)
+        return seconds >= self.seconds_between(cost)
 
-    def seconds_between(self, last_cost_seconds: float) -> float:
-        """The time between two checkpoints when the last one took this long."""
+    def seconds_between(self, cost: Cost) -> float:
+        """The time between two checkpoints."""
         if self.seconds is not None:
             return self.seconds
-        return max(SHORTEST_SECONDS, last_cost_seconds / SHARE)
+        bound = max(SHORTEST_SECONDS, cost.stall_seconds / SHARE, cost.write_seconds / WRITING_SHARE)
+        return max(bound, optimal_seconds(cost.stall_seconds, cost.between_faults))
 
-    def describe(self, last_cost_seconds: float) -> str:
+    def describe(self, cost: Cost) -> str:
         """The rule in words."""
         if self.steps is not None:
             return f"every {self.steps} steps"
-        seconds = self.seconds_between(last_cost_seconds)
-        bound = "" if self.seconds is not None else f", at most {SHARE:.0%} of the time"
-        return f"every {seconds:.0f} s{bound}"
+        if self.seconds is not None:
+            return f"every {self.seconds:.0f} s"
+        return f"every {self.seconds_between(cost):.0f} s, at most {SHARE:.0%} of the time"
+
+
+def optimal_seconds(cost_seconds: float, between_faults: float) -> float:
+    """Daly's optimum: the time to train between checkpoints that each cost so much, both in seconds."""
+    if cost_seconds >= 2 * between_faults:
+        return between_faults
+    ratio = cost_seconds / (2 * between_faults)
+    return sqrt(2 * cost_seconds * between_faults) * (1 + sqrt(ratio) / 3 + ratio / 9) - cost_seconds
+
+
+def seconds_between_faults(faults: int, seconds: float) -> float:
+    """The mean time between the faults of a run that has trained for `seconds`.
+
+    The mean of what was observed and of one fault in ASSUMED_SECONDS, which a run without any fault starts from.
+    """
+    return (ASSUMED_SECONDS + seconds) / (1 + faults)

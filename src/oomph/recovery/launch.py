@@ -13,6 +13,7 @@ from oomph.recovery.interpreter import choose_python
 from oomph.recovery.machine import look
 from oomph.recovery.rundir import FINISHED, RunDirectory, RunRecord, newest_unfinished, read_record
 from oomph.recovery.speech import say
+from oomph.recovery.store import foreign_format
 from oomph.recovery.supervisor import Outcome, Settings, Supervisor
 
 
@@ -32,6 +33,7 @@ class Request:
     micro_batch: int | None = None
     inexact: str | None = None
     verify: int | None = None
+    recheck: int | None = None
 
 
 def launch(request: Request) -> Outcome:
@@ -47,6 +49,7 @@ def launch(request: Request) -> Outcome:
         inexact=request.inexact,
         verify=request.verify,
         machine=look(command, python),
+        recheck=request.recheck,
     )
     try:
         return Supervisor(command, python, run, settings).supervise()
@@ -86,6 +89,10 @@ def _resume(request: Request, command: Command) -> RunDirectory | None:
     if run.record.command[:1] != command.words[:1]:
         run.close()
         raise RunDirectoryError(f"{path} is a run of {' '.join(run.record.command)}, not of {command.shown}")
+    trouble = foreign_format(path / "checkpoints")
+    if trouble is not None:
+        run.close()
+        raise RunDirectoryError(f"the checkpoints of {path} were {trouble}")
     return run
 
 

@@ -1,77 +1,41 @@
-"""CheckpointStore: states on disk, written whole or not at all, verified before they are used. Standard library only.
+"""CheckpointStore: the checkpoints of a run, each written whole or not at all, and verified before it is used.
 
-A checkpoint is a folder: `manifest.json` (what it is, and the table of its tensors), `tensors.bin` (their bytes, one
-after the other), any files of the input pipeline, and `SHA256SUMS` over all of them in the format of `sha256sum -c`. It
-is written under a temporary name, flushed to the disk, and renamed; nothing in it is ever unpickled.
+A checkpoint is written under a temporary name, flushed to the disk, and renamed. Standard library only.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
+import errno
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, TypeVar
 
 from oomph.errors import CheckpointError
+from oomph.recovery.checkpoint import (
+    TENSORS,
+    Checkpoint,
+    CheckpointWriter,
+    FormatError,
+    Position,
+    format_trouble,
+    read_checkpoint,
+    replace,
+    seal,
+    write_manifest,
+)
 
-SCHEMA = 1
+T = TypeVar("T")
 KEEP = 2
-_SUMS = "SHA256SUMS"
-_MANIFEST = "manifest.json"
-_TENSORS = "tensors.bin"
+"""So many checkpoints within a fit are kept, and so many of those that were refused."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_READ_TRIES = 3
+_READ_PAUSE_SECONDS = 0.2
 _STEP = re.compile(r"step-(\d{6,})-fit(\d+)-epoch(\d+)-step(\d+)")
-_CHUNK = 1 << 20
-
-
-@dataclass(frozen=True)
-class Position:
-    """The next step of a run: which fit, which epoch, which step of it, and how many steps came before in all."""
-
-    fit: int
-    epoch: int = 0
-    step: int = 0
-    steps: int = 0
-
-
-@dataclass(frozen=True)
-class TensorEntry:
-    """One array in `tensors.bin`: row-major bytes of `dtype` (NumPy's name for it) from `offset` on."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    offset: int
-    nbytes: int
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """One verified checkpoint on disk."""
-
-    path: Path
-    position: Position
-    meta: dict[str, Any]
-    tensors: tuple[TensorEntry, ...]
-
-    @property
-    def name(self) -> str:
-        """The name of its folder."""
-        return self.path.name
-
-    def read(self) -> Iterator[tuple[TensorEntry, bytes]]:
-        """The bytes of each tensor, one at a time; raises CheckpointError when they have gone since."""
-        try:
-            with (self.path / _TENSORS).open("rb") as file:
-                for entry in self.tensors:
-                    file.seek(entry.offset)
-                    yield entry, file.read(entry.nbytes)
-        except OSError as error:
-            raise CheckpointError(f"{_TENSORS}: {error.strerror}") from error
 
 
 @dataclass(frozen=True)
@@ -80,27 +44,8 @@ class Saved:
 
     name: str
     nbytes: int
-
-
-class CheckpointWriter:
-    """The open folder of a checkpoint that is being written."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.entries: list[TensorEntry] = []
-        self._file: BinaryIO = (folder / _TENSORS).open("wb")
-        self._offset = 0
-
-    def add(self, name: str, dtype: str, shape: tuple[int, ...], data: bytes | memoryview) -> None:
-        """Append one array; only one is in memory at a time."""
-        size = memoryview(data).nbytes
-        self._file.write(data)
-        self.entries.append(TensorEntry(name, dtype, tuple(shape), self._offset, size))
-        self._offset += size
-
-    def close(self) -> None:
-        """Close the file of tensors."""
-        self._file.close()
+    digest: str = ""
+    """SHA-256 of its tensors, in hexadecimal: two states with the same one are the same bits."""
 
 
 class CheckpointStore:
@@ -127,18 +72,18 @@ class CheckpointStore:
         numbers = [int(match[1]) for path in self._root.iterdir() if (match := _STEP.search(path.name))]
         self._number = max(numbers, default=0)
 
+    def draft_step(self, at: Position) -> Draft:
+        """Begin a checkpoint to resume from within a fit. Raises CheckpointError."""
+        self._number += 1
+        return Draft(self, f"step-{self._number:06d}-fit{at.fit}-epoch{at.epoch}-step{at.step}", at)
+
     def save_step(self, at: Position, meta: dict[str, Any], write: Callable[[CheckpointWriter], None]) -> Saved:
         """Write a checkpoint to resume from within a fit; older ones beyond the last two go. Raises CheckpointError."""
-        self._number += 1
-        name = f"step-{self._number:06d}-fit{at.fit}-epoch{at.epoch}-step{at.step}"
-        saved = self._save(name, at, meta, write)
-        for old in self._steps()[:-KEEP]:
-            shutil.rmtree(old, ignore_errors=True)
-        return saved
+        return self.draft_step(at).complete(meta, write)
 
     def save_finished(self, at: Position, meta: dict[str, Any], write: Callable[[CheckpointWriter], None]) -> Saved:
         """Write the end state of a fit; it is kept for as long as the run may restart. Raises CheckpointError."""
-        return self._save(f"finished-fit{at.fit}", at, meta, write)
+        return Draft(self, f"finished-fit{at.fit}", at).complete(meta, write)
 
     def latest_step(self) -> Checkpoint | None:
         """The newest checkpoint that verifies. Those that do not are put aside and reported."""
@@ -160,7 +105,40 @@ class CheckpointStore:
             if match is not None and int(match[2]) <= fit:
                 shutil.rmtree(path, ignore_errors=True)
 
+    def set_aside(self, after_steps: int, reason: str) -> None:
+        """Refuse the checkpoints within a fit that were taken after so many steps of the run, but not the oldest.
+
+        One that may be wrong is better than none.
+        """
+        good = [path for path in self._steps() if self._verified(path) is not None]
+        for path in good[1:]:
+            checkpoint = self._verified(path)
+            if checkpoint is not None and checkpoint.position.steps > after_steps:
+                self._refuse(path, reason)
+
     # -- on disk --------------------------------------------------------------------------------------------------
+
+    def folder_for(self, name: str) -> Path:
+        """A new folder under a temporary name."""
+        folder = self._root / f"tmp-{name}-{os.getpid()}"
+        folder.mkdir(parents=True)
+        return folder
+
+    def put(self, folder: Path, name: str) -> None:
+        """Give a complete folder its name, and let go of what is not needed any more."""
+        replace(folder, self._root / name)
+        self._forget(self._steps()[:-KEEP])
+        self._forget(sorted(self._root.glob("refused-*"), key=_modified)[:-KEEP])
+
+    def make_room(self) -> bool:
+        """Remove all checkpoints within a fit but the newest; whether there were any."""
+        older = self._steps()[:-1]
+        self._forget(older)
+        return bool(older)
+
+    def _forget(self, folders: list[Path]) -> None:
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _steps(self) -> list[Path]:
         try:
@@ -169,98 +147,115 @@ class CheckpointStore:
             return []
         return [path for _, path in sorted(found, key=lambda pair: int(pair[0][1]))]
 
-    def _save(self, name: str, at: Position, meta: dict[str, Any], write: Callable[[CheckpointWriter], None]) -> Saved:
-        folder = self._root / f"tmp-{name}-{os.getpid()}"
-        try:
-            folder.mkdir(parents=True)
-            writer = CheckpointWriter(folder)
-            try:
-                write(writer)
-            finally:
-                writer.close()
-            manifest = {"schema": SCHEMA, "position": asdict(at), "meta": meta}
-            manifest["tensors"] = [asdict(entry) for entry in writer.entries]
-            (folder / _MANIFEST).write_text(json.dumps(manifest, separators=(",", ":")))
-            size = _seal(folder)
-            _replace(folder, self._root / name)
-        except OSError as error:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise CheckpointError(f"{error.strerror or error} (checkpoint {name})") from error
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        return Saved(name, size)
-
     def _verified(self, path: Path) -> Checkpoint | None:
+        try:
+            return _read_patiently(path)
+        except FormatError as error:
+            self._refused(path.name, str(error))  # it stays for the oomph that can read it
+        except CheckpointError as error:
+            if _may_come_back(error):
+                self._refused(path.name, str(error))
+            else:
+                self._refuse(path, str(error))
+        return None
+
+    def _refuse(self, path: Path, reason: str) -> None:
+        self._refused(path.name, reason)
+        try:
+            path.rename(path.with_name(f"refused-{path.name}"))
+        except OSError:
+            pass  # it stays where it is, and is refused again next time
+
+
+class Draft:
+    """A checkpoint in the making, in a folder that nobody else looks at.
+
+    What has to be taken while the training stands still is put into `folder`; `complete` may run in another thread.
+    """
+
+    def __init__(self, store: CheckpointStore, name: str, at: Position) -> None:
+        self._store, self._name, self._at = store, name, at
+        try:
+            self.folder = store.folder_for(name)
+        except OSError as error:
+            raise _failed(error, name) from error
+
+    def complete(self, meta: dict[str, Any], write: Callable[[CheckpointWriter], None]) -> Saved:
+        """Write the tensors, seal the folder and give it its name; raises CheckpointError with nothing left behind.
+
+        Args:
+            write: appends the tensors; called once more when the disk was full and an older checkpoint could go.
+        """
+        return self.filled(lambda: self._completed(meta, write))
+
+    def filled(self, work: Callable[[], T]) -> T:
+        """What `work` returns, which puts something into the folder; raises CheckpointError with nothing left behind.
+
+        When the disk is full, it is done once more after an older checkpoint has made room.
+        """
+        try:
+            try:
+                return work()
+            except OSError as error:
+                if error.errno not in _FULL or not self._store.make_room():
+                    raise
+                return work()
+        except OSError as error:
+            self.abandon()
+            raise _failed(error, self._name) from error
+        except BaseException:
+            self.abandon()
+            raise
+
+    def abandon(self) -> None:
+        """Leave nothing of it."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _completed(self, meta: dict[str, Any], write: Callable[[CheckpointWriter], None]) -> Saved:
+        writer = CheckpointWriter(self.folder)
+        try:
+            write(writer)
+        finally:
+            writer.close()
+        write_manifest(self.folder, self._at, meta, writer.entries)
+        size, digests = seal(self.folder)
+        self._store.put(self.folder, self._name)
+        return Saved(self._name, size, digests[TENSORS])
+
+
+def _read_patiently(path: Path) -> Checkpoint:
+    """Read it again when the file system failed and not the file: NFS has such moments (ESTALE, EIO, ETIMEDOUT)."""
+    for _ in range(_READ_TRIES - 1):
         try:
             return read_checkpoint(path)
         except CheckpointError as error:
-            self._refused(path.name, str(error))
-            try:
-                path.rename(path.with_name(f"refused-{path.name}"))
-            except OSError:
-                pass  # it stays where it is, and is refused again next time
-            return None
+            if not _may_come_back(error):
+                raise
+        time.sleep(_READ_PAUSE_SECONDS)
+    return read_checkpoint(path)
 
 
-def read_checkpoint(path: Path) -> Checkpoint:
-    """The checkpoint in a folder, every byte of it compared with its checksum; raises CheckpointError."""
+def _may_come_back(error: CheckpointError) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, OSError) and not isinstance(cause, (FileNotFoundError, NotADirectoryError))
+
+
+def _failed(error: OSError, name: str) -> CheckpointError:
+    return CheckpointError(f"{error.strerror or error} (checkpoint {name})")
+
+
+def foreign_format(root: Path) -> str | None:
+    """Why this oomph can not read the newest checkpoint below `root`; None when it can, or when there is none."""
+    for path in sorted([*root.glob("step-*"), *root.glob("finished-*")], key=_modified, reverse=True):
+        try:
+            return format_trouble(path)
+        except CheckpointError:
+            continue  # damaged: the script's process will say so, and use the one before it
+    return None
+
+
+def _modified(path: Path) -> float:
     try:
-        _compare_sums(path)
-        manifest = json.loads((path / _MANIFEST).read_text())
-        if manifest["schema"] != SCHEMA:
-            raise CheckpointError(f"format {manifest['schema']}, this oomph reads format {SCHEMA}")
-        tensors = tuple(TensorEntry(**{**entry, "shape": tuple(entry["shape"])}) for entry in manifest["tensors"])
-        return Checkpoint(path, Position(**manifest["position"]), manifest["meta"], tensors)
-    except OSError as error:
-        raise CheckpointError(f"{Path(error.filename or path).name}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{_MANIFEST} is not one of ours ({error})") from error
-
-
-def _seal(folder: Path) -> int:
-    """Write the checksums and flush everything to the disk; returns the bytes of the checkpoint."""
-    files = sorted(path for path in folder.iterdir() if path.is_file())
-    lines = [f"{_digest(path)}  {path.name}\n" for path in files]
-    (folder / _SUMS).write_text("".join(lines))
-    for path in [*files, folder / _SUMS, folder]:
-        _flush(path)
-    return sum(path.stat().st_size for path in files)
-
-
-def _compare_sums(folder: Path) -> None:
-    listed = {}
-    for line in (folder / _SUMS).read_text().splitlines():
-        digest, separator, name = line.partition("  ")
-        if not separator or "/" in name or len(digest) != 64:
-            raise CheckpointError(f"{_SUMS} is damaged")
-        listed[name] = digest
-    if not {_MANIFEST, _TENSORS} <= set(listed):
-        raise CheckpointError(f"{_SUMS} is damaged")
-    for name, digest in listed.items():
-        if _digest(folder / name) != digest:
-            raise CheckpointError(f"{name} does not match its checksum")
-
-
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
-def _flush(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def _replace(folder: Path, target: Path) -> None:
-    """Give the folder its final name; an older checkpoint of that name is moved away first."""
-    if target.exists():
-        shutil.rmtree(target)
-    os.rename(folder, target)
-    _flush(target.parent)
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -46,6 +46,7 @@ class Settings:
     micro_batch: int | None = None
     inexact: str | None = None
     verify: int | None = None
+    recheck: int | None = None
     patience: Patience = field(default_factory=Patience)
     machine: Machine = field(default_factory=Machine)
 
@@ -148,6 +149,7 @@ class Supervisor:
             micro_batch=self._settings.micro_batch,
             inexact=self._settings.inexact,
             verify=self._settings.verify,
+            recheck=self._settings.recheck,
             lock_fd=None if self._run is None else self._run.lock_fd,
         ).write(environ)
         return environ

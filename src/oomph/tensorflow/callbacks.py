@@ -1,15 +1,22 @@
-"""The state of Keras' own callbacks and of History, saved and given back; the user's own callbacks are left alone."""
+"""The state of callbacks and of History, saved and given back.
+
+Keras' own callbacks are known by what they count, also where the user's classes inherit from them. A callback of the
+user's own says itself what it keeps, by `get_state()` and `set_state(state)`; without these it begins anew, since
+nobody else can know what of it may outlive a process: a clock, an open file and a counter look alike.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from oomph.recovery.store import Checkpoint, CheckpointWriter
-from oomph.tensorflow.state import raw_bytes
+from oomph.recovery.checkpoint import Checkpoint
+from oomph.tensorflow import nested
+from oomph.tensorflow.state import Array, read_arrays
 
 _SCALARS = (bool, int, float, str, type(None))
 _STATE = {
@@ -23,8 +30,13 @@ _STATE = {
         "_batches_seen_since_last_saving",
     ),
     "TensorBoard": ("_global_train_batch", "_global_test_batch"),
+    "SwapEMAWeights": ("_ema_weights_in_model",),
 }
-"""What Keras' callbacks count or remember from one epoch to the next; those not named keep nothing."""
+"""What Keras' callbacks count or remember from one epoch to the next; those not named keep nothing.
+
+LearningRateScheduler keeps nothing: the rate that it goes on from is the optimizer's.
+"""
+Tell = Callable[[str], None]
 
 
 def listed(callbacks: Any) -> list[Any]:
@@ -60,29 +72,75 @@ def _is_from(first_field: str, epoch: int) -> bool:
     return first_field.strip().isdigit() and int(first_field) >= epoch
 
 
-def states(callbacks: list[Any]) -> list[dict[str, Any]]:
-    """What each callback of Keras itself remembers, fit for JSON."""
-    return [{"class": type(c).__name__, "state": _scalars(c) if _is_of_keras(c) else {}} for c in callbacks]
+# -- saving -----------------------------------------------------------------------------------------------------------
 
 
-def write_arrays(writer: CheckpointWriter, callbacks: list[Any]) -> None:
-    """Append the weights that a callback keeps (EarlyStopping.best_weights)."""
+def captured(callbacks: list[Any], tell: Tell) -> tuple[list[dict[str, Any]], list[Array]]:
+    """What each callback remembers, fit for JSON, and the arrays that belong to it: copies, as they are now.
+
+    Args:
+        tell: told about a callback whose state can not be had.
+    """
+    states, arrays = [], []
     for index, callback in enumerate(callbacks):
-        weights = getattr(callback, "best_weights", None)
-        if _is_of_keras(callback) and isinstance(weights, list):
-            for number, weight in enumerate(weights):
-                array = np.asarray(weight)
-                writer.add(f"callback/{index}/{number}", array.dtype.name, array.shape, raw_bytes(array))
+        found = dict(_counters(callback))
+        entry: dict[str, Any] = {"class": type(callback).__name__, "state": found}
+        for number, weight in enumerate(_best_weights(callback)):
+            arrays.append(_copied(f"callback/{index}/{number}", weight))
+        if _tells_its_state(callback):
+            try:
+                entry["own"], own = nested.encode(callback.get_state(), f"callback/{index}/state/")
+                arrays += [_copied(name, value) for name, value in own.items()]
+            except Exception as error:
+                tell(
+                    f"callback {type(callback).__name__}: its state can not be saved ({type(error).__name__}: {error})"
+                )
+        states.append(entry)
+    return states, arrays
 
 
-def restore(callbacks: list[Any], saved: list[dict[str, Any]], checkpoint: Checkpoint) -> None:
-    """Give each callback its state back; the list must be the one that was saved, class by class."""
-    if [entry["class"] for entry in saved] != [type(c).__name__ for c in callbacks]:
-        return
-    for callback, entry in zip(callbacks, saved, strict=True):
-        for name, value in entry["state"].items():
+def plain_attributes(callback: Any) -> dict[str, Any]:
+    """The numbers, words and flags that a callback of the user's own keeps; empty where its state is known."""
+    if _is_of_keras(callback) or _tells_its_state(callback):
+        return {}
+    of_keras = {name for kind in type(callback).__mro__ if _is_from_keras(kind) for name in _names_used_by(kind)}
+    return {n: v for n, v in vars(callback).items() if n not in of_keras and isinstance(v, _SCALARS)}
+
+
+# -- resuming ---------------------------------------------------------------------------------------------------------
+
+
+def restore(callbacks: list[Any], saved: list[dict[str, Any]], checkpoint: Checkpoint, tell: Tell) -> None:
+    """Give each callback its state back: the first of a class what the first of that class has left, and so on."""
+    for callback, index in _matched(callbacks, saved):
+        for name, value in saved[index]["state"].items():
             setattr(callback, name, value)
-    _restore_arrays(callbacks, checkpoint)
+        arrays = read_arrays(checkpoint, f"callback/{index}/")
+        weights = [arrays[name] for name in sorted((n for n in arrays if n.isdigit()), key=int)]
+        if weights:
+            callback.best_weights = weights
+        if "own" in saved[index] and _tells_its_state(callback):
+            try:
+                callback.set_state(nested.decode(saved[index]["own"], arrays, f"callback/{index}/"))
+            except Exception as error:
+                tell(f"callback {type(callback).__name__}: set_state failed ({type(error).__name__}: {error})")
+
+
+def begun_anew(callbacks: list[Any], moved: list[list[str]]) -> list[str]:
+    """For people: the user's callbacks that had moved by the time of the checkpoint, and what of them.
+
+    Args:
+        moved: of each callback, in the order of the checkpoint, the attributes that were no longer as at the start.
+    """
+    lines = []
+    for callback, names in zip(callbacks, moved, strict=False):
+        if names and not _tells_its_state(callback):
+            kept = ", ".join(names[:4])
+            lines.append(
+                f"callback {type(callback).__name__} begins anew ({kept}); with get_state() and set_state(state) it"
+                " would be resumed"
+            )
+    return list(dict.fromkeys(lines))
 
 
 def history_state(history: Any) -> dict[str, Any]:
@@ -102,20 +160,40 @@ def _as_it_was(value: Any) -> Any:
     return np.asarray(value) if isinstance(value, list) else value
 
 
-def _restore_arrays(callbacks: list[Any], checkpoint: Checkpoint) -> None:
-    found: dict[int, list[Any]] = {}
-    for entry, data in checkpoint.read():
-        if entry.name.startswith("callback/"):
-            index = int(entry.name.split("/")[1])
-            array = np.frombuffer(data, np.dtype(entry.dtype)).reshape(entry.shape).copy()
-            found.setdefault(index, []).append(array)
-    for index, weights in found.items():
-        callbacks[index].best_weights = weights
+def _matched(callbacks: list[Any], saved: list[dict[str, Any]]) -> Iterator[tuple[Any, int]]:
+    left = list(enumerate(saved))
+    for callback in callbacks:
+        index = next((i for i, entry in left if entry["class"] == type(callback).__name__), None)
+        if index is not None:
+            left = [(i, entry) for i, entry in left if i != index]
+            yield callback, index
 
 
-def _scalars(callback: Any) -> dict[str, Any]:
-    found = {name: _plain(vars(callback).get(name)) for name in _STATE.get(type(callback).__name__, ())}
-    return {name: value for name, value in found.items() if name in vars(callback) and isinstance(value, _SCALARS)}
+def _counters(callback: Any) -> Iterator[tuple[str, Any]]:
+    """What the class of Keras that this callback is, or inherits from, counts."""
+    for kind in type(callback).__mro__:
+        if _is_from_keras(kind):
+            for name in _STATE.get(kind.__name__, ()):
+                value = _plain(vars(callback).get(name))
+                if name in vars(callback) and isinstance(value, _SCALARS):
+                    yield name, value
+
+
+def _best_weights(callback: Any) -> list[Any]:
+    """The weights that EarlyStopping keeps."""
+    weights = getattr(callback, "best_weights", None)
+    inherits = any(kind.__name__ == "EarlyStopping" and _is_from_keras(kind) for kind in type(callback).__mro__)
+    return weights if inherits and isinstance(weights, list) else []
+
+
+def _tells_its_state(callback: Any) -> bool:
+    kind = type(callback)
+    return callable(getattr(kind, "get_state", None)) and callable(getattr(kind, "set_state", None))
+
+
+def _copied(name: str, value: Any) -> Array:
+    array = np.array(value)
+    return Array(name, array.dtype.name, array)
 
 
 def _plain(value: Any) -> Any:
@@ -128,4 +206,14 @@ def _plain(value: Any) -> Any:
 
 
 def _is_of_keras(callback: Any) -> bool:
-    return type(callback).__module__.startswith("keras.")
+    return _is_from_keras(type(callback))
+
+
+def _is_from_keras(kind: type) -> bool:
+    return kind.__module__.startswith("keras.")
+
+
+def _names_used_by(kind: type) -> set[str]:
+    """The attributes that the methods of a class read and write, among other names."""
+    codes = [getattr(method, "__code__", None) for method in vars(kind).values()]
+    return {name for code in codes if code is not None for name in code.co_names}

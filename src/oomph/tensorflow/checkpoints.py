@@ -3,18 +3,43 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from oomph.errors import CheckpointError
-from oomph.recovery.store import Checkpoint, CheckpointWriter, Saved
-from oomph.tensorflow import callbacks, iterators, state
+from oomph.recovery.checkpoint import Checkpoint, CheckpointWriter, Position
+from oomph.recovery.hostmemory import available_bytes
+from oomph.recovery.interval import Cost
+from oomph.recovery.pipeline import PipelineCosts, worth_saving
+from oomph.recovery.store import CheckpointStore, Draft, Saved
+from oomph.tensorflow import callbacks, iterators, layer_state, provenance, state
+from oomph.tensorflow.state import Array, NotFiniteError
 from oomph.tensorflow.step import Step
 
 if TYPE_CHECKING:
     from oomph.tensorflow.fit import Fit
+
+_BACKGROUND_BYTES = 4 << 20
+_BACKGROUND_SECONDS = 0.1
+"""A smaller state that is written faster is not worth a thread."""
+_SHARE_OF_MEMORY = 0.25
+"""The copy that is written in the background may take this much of the host's free memory."""
+_ERRORS = (CheckpointError, tf.errors.OpError, ValueError)
+
+
+@dataclass(frozen=True)
+class _Snapshot:
+    """A state that is being saved, and where it was taken."""
+
+    at: Position
+    seconds: float
+    """For so long the training stood still for it."""
+    iterator: str
 
 
 class FitCheckpoints:
@@ -28,94 +53,204 @@ class FitCheckpoints:
         """Iterators that Keras has made over the training data."""
         self._resume: Checkpoint | None = None
         self._steps_before = self._saved_at_step = fit.fits.steps
-        self._saved_at, self._cost = time.monotonic(), 0.0
+        self._saved_at, self._stall, self._write = time.monotonic(), 0.0, 0.0
+        self._between_saves = 0.0
         self._iterator: Any = None
+        self._iterator_since = 0.0
         self._iterator_reason = ""
         """Why the iterator can not be saved, once that is known."""
-        self._told_interval = False
+        self._iterator_cost: tuple[float, int] | None = None
+        """Seconds and bytes of the last time it was."""
+        self._told_interval = self._told_not_finite = False
+        self._snapshot: _Snapshot | None = None
+        """What is being written in the background."""
 
     # -- saving ---------------------------------------------------------------------------------------------------
 
     def at_border(self, iterator: Any) -> None:
         """Save when it is time to."""
         if iterator is not self._iterator:
-            self._iterator, self.taken = iterator, 0
+            self._iterator, self.taken, self._iterator_since = iterator, 0, time.monotonic()
+        if self._snapshot is not None:
+            self.settle(wait=False)
         since = self._fits.steps - self._saved_at_step
-        if self._fits.interval.due(since, time.monotonic() - self._saved_at, self._cost):
+        if self._fits.interval.due(since, time.monotonic() - self._saved_at, self._cost()):
             self._save_step(iterator)
 
-    def save_end(self, history: Any) -> None:
+    def settle(self, wait: bool) -> None:
+        """Take note of what was written in the background."""
+        outcome = self._fits.background.take(wait)
+        if outcome is None or self._snapshot is None:
+            return
+        snapshot, self._snapshot = self._snapshot, None
+        self._write = outcome.seconds
+        if outcome.error is not None:
+            self._say_failed(outcome.error, "checkpoint")
+        elif outcome.result is not None:
+            self._note_saved(outcome.result, snapshot)
+
+    def save_end(self, history: Any) -> Saved | None:
         """Keep the state that the fit ended in; its other checkpoints are not needed any more."""
+        self.settle(wait=True)
         store = self._fits.store()
         if store is None:
-            return
-        meta = self._meta(history)
+            return None
+        started, named = time.monotonic(), self._named()
+        meta, arrays = self._taken_state(history)
         meta["iterator_of_dataset"] = False
 
         def write(writer: CheckpointWriter) -> None:
-            state.write_variables(writer, self._named())
+            state.write(writer, chain(state.values_of(named), arrays))
             meta["iterator_of_dataset"] = self._save_dataset_iterator(writer)
 
-        if self._save(lambda: store.save_finished(self._fit.position, meta, write), "end state") is not None:
-            store.drop_steps(self._fit.identity.ordinal)
+        saved: Saved | None = self._attempted(lambda: store.save_finished(self._fit.position, meta, write), "end state")
+        if saved is not None:
+            self._stall, self._write = time.monotonic() - started, 0.0
+            self._note_saved(saved, _Snapshot(self._fit.position, self._stall, self._iterator_reason))
+            if state.all_finite(named, state.finite_only(self._fit.model, named)):
+                store.drop_steps(self._fit.identity.ordinal)
+        return saved
 
     def _save_step(self, iterator: Any) -> None:
+        """Take the state while the training stands still, and write it: here, or in the background if that pays."""
         store = self._fits.store()
+        self._between_saves = time.monotonic() - self._saved_at
         self._saved_at, self._saved_at_step = time.monotonic(), self._fits.steps
         if store is None or self._fits.awaits_later_fit(self._fit.identity.ordinal):
             return
-        meta = self._meta(self._fit.model.history)
-
-        def write(writer: CheckpointWriter) -> None:
-            state.write_variables(writer, self._named())
-            callbacks.write_arrays(writer, self._fit.callbacks)
-            if not self._iterator_reason:
-                self._iterator_reason = iterators.save(iterator, writer.folder)
-
-        saved = self._save(lambda: store.save_step(self._fit.position, meta, write), "checkpoint")
-        if saved is not None and not self._told_interval:
-            self._told_interval = True
-            rule = self._fits.interval.describe(self._cost)
-            self._fits.say(f"checkpoint of {saved.nbytes / 1e6:.1f} MB in {self._cost:.2f} s; next {rule}")
-
-    def _save(self, save: Callable[[], Saved], what: str) -> Saved | None:
-        started = time.monotonic()
+        started, at = time.monotonic(), self._fit.position
+        self.settle(wait=True)
+        draft = self._attempted(lambda: self._drafted(store, at, iterator), "checkpoint")
+        if draft is None:
+            return
         try:
-            saved = save()
-        except (CheckpointError, tf.errors.OpError, ValueError) as error:
-            reason = str(getattr(error, "message", error)).splitlines()[0][:300]
-            self._fit.note_here("checkpoint-failed", reason=reason)
-            self._fits.say_once(f"{what} could not be written: {reason.partition(' (')[0]}; training goes on")
+            self._write_step(draft, at, started)
+        except BaseException:
+            draft.abandon()
+            raise
+
+    def _write_step(self, draft: Draft, at: Position, started: float) -> None:
+        named = self._named()
+        meta, own = self._taken_state(self._fit.model.history)
+        finite = state.finite_only(self._fit.model, named)
+        if not self._pays_in_background(named):
+            complete = partial(draft.complete, meta, self._writer(lambda: state.values_of(named), own, finite))
+            saved = self._attempted(complete, "checkpoint")
+            self._stall, self._write = time.monotonic() - started, 0.0
+            if saved is not None:
+                self._note_saved(saved, _Snapshot(at, self._stall, self._iterator_reason))
+            return
+        values = list(state.values_of(named))
+        self._stall = time.monotonic() - started
+        self._snapshot = _Snapshot(at, self._stall, self._iterator_reason)
+        self._fits.background.start(partial(draft.complete, meta, self._writer(lambda: values, own, finite)))
+
+    def _drafted(self, store: CheckpointStore, at: Position, iterator: Any) -> Draft:
+        """A checkpoint begun with the position of the data: that alone has to be written before the next step."""
+        draft = store.draft_step(at)
+        if not self._iterator_reason and self._iterator_pays():
+            started = time.monotonic()
+            self._iterator_reason = draft.filled(lambda: iterators.save(iterator, draft.folder))
+            size = sum(path.stat().st_size for path in draft.folder.iterdir())
+            self._iterator_cost = (time.monotonic() - started, size)
+            if self._iterator_reason:
+                self._say_replay(self._iterator_reason)
+        return draft
+
+    def _writer(
+        self, values: Callable[[], Iterable[Array]], own: list[Array], finite: frozenset[str]
+    ) -> Callable[[CheckpointWriter], None]:
+        def write(writer: CheckpointWriter) -> None:
+            state.write(writer, values(), finite)
+            state.write(writer, own)
+
+        return write
+
+    def _pays_in_background(self, named: state.Named) -> bool:
+        size = sum(slot.nbytes for _, slot in named)
+        room = available_bytes()
+        if room is not None and size > room * _SHARE_OF_MEMORY:
+            return False
+        return size >= _BACKGROUND_BYTES or self._stall + self._write >= _BACKGROUND_SECONDS
+
+    def _cost(self) -> Cost:
+        return Cost(self._stall, self._write, self._fits.seconds_between_faults())
+
+    def _attempted(self, save: Callable[[], Any], what: str) -> Any:
+        """What `save` returns; None, said once, when it fails: the training matters more."""
+        try:
+            return save()
+        except _ERRORS as error:
+            self._say_failed(error, what)
             return None
         finally:
-            self._cost = time.monotonic() - started
             self._saved_at = time.monotonic()
-        self._fits.saved = self._fits.steps
+
+    def _say_failed(self, error: Exception, what: str) -> None:
+        if isinstance(error, NotFiniteError):
+            self._say_not_finite(str(error))
+            return
+        reason = str(getattr(error, "message", error)).splitlines()[0][:300]
+        self._fit.note_here("checkpoint-failed", reason=reason)
+        self._fits.say_once(f"{what} could not be written: {reason.partition(' (')[0]}; training goes on")
+
+    def _say_not_finite(self, name: str) -> None:
+        path = state.path_of(self._fit.model, self._named(), name)
+        self._fit.note_here("checkpoint-skipped", reason=f"{path} is not finite")
+        if self._told_not_finite:
+            return
+        self._told_not_finite = True
+        kept = f"the one of step {self._fits.saved} stays" if self._fits.saved else "there is none yet"
+        self._fits.say(
+            f"{path} holds NaN or infinity at epoch {self._fit.epoch + 1}, step {self._fit.step}:"
+            f" no checkpoint is taken of that; {kept}"
+        )
+
+    def _note_saved(self, saved: Saved, snapshot: _Snapshot) -> None:
+        at = snapshot.at
+        self._fits.saved = at.steps
         self._fit.write_board()
-        self._fit.note_here(
+        self._fits.note(
             "checkpoint",
             name=saved.name,
-            steps=self._fits.steps,
+            fit=at.fit,
+            epoch=at.epoch,
+            step=at.step,
+            steps=at.steps,
             bytes=saved.nbytes,
-            seconds=round(self._cost, 4),
-            iterator=self._iterator_reason or "saved",
+            seconds=round(snapshot.seconds, 4),
+            background_seconds=round(self._write, 4),
+            iterator=snapshot.iterator or "saved",
         )
-        return saved
+        if not self._told_interval and not saved.name.startswith("finished"):
+            self._told_interval = True
+            behind = f" and {self._write:.2f} s in the background" if self._write else ""
+            rule = self._fits.interval.describe(self._cost())
+            self._fits.say(f"checkpoint of {saved.nbytes / 1e6:.1f} MB in {self._stall:.2f} s{behind}; next {rule}")
 
-    def _meta(self, history: Any) -> dict[str, Any]:
+    def _taken_state(self, history: Any) -> tuple[dict[str, Any], list[Array]]:
+        """Everything but variables, copied: what JSON holds, and arrays."""
         fit = self._fit
-        return {
+        states, arrays = callbacks.captured(fit.callbacks, self._fits.say_once)
+        layers = layer_state.own_arrays(fit.model, self._fits.say_once)
+        arrays += [Array(f"layer/{name}", value.dtype.name, value) for name, value in layers.items()]
+        meta = {
             "site": fit.identity.site,
             "fingerprint": fit.identity.fingerprint,
             "guard": fit.promise.kind,
             "random": state.random_state(),
             "history": callbacks.history_state(history),
-            "callbacks": callbacks.states(fit.callbacks),
+            "callbacks": states,
+            "moved": fit.beginning.moved_callbacks(),
             "taken": self.taken,
             "iterators_made": self.iterators_made,
             "steps_seen": getattr(fit.epoch_iterator, "_steps_seen", 0),
             "stop_training": bool(fit.model.stop_training),
+            "made_by": fit.beginning.facts(fit.epoch_iterator),
+            "learning_rate": fit.beginning.learning_rate,
+            "seconds": round(self._fits.trained_seconds(), 1),
         }
+        return meta, arrays
 
     def _save_dataset_iterator(self, writer: CheckpointWriter) -> bool:
         """The position of a dataset's own shuffle seeds, which the next fit on the same dataset continues."""
@@ -127,6 +262,46 @@ class FitCheckpoints:
     def _named(self) -> state.Named:
         step = self._fit.model.train_function
         return state.named_slots(self._fit.model, step.extra_state() if hasattr(step, "extra_state") else [])
+
+    def set_aside_after(self, steps: int) -> None:
+        """Trust no checkpoint that was taken after so many steps of the run."""
+        self.settle(wait=True)
+        store = self._fits.store()
+        if store is not None:
+            store.set_aside(steps, "the device has computed wrongly since the last comparison that was clean")
+
+    # -- what the position of the data costs --------------------------------------------------------------------------
+
+    def _iterator_pays(self) -> bool:
+        """Whether to save the buffers of the data pipeline, or to fill them anew after a fault."""
+        if self._iterator_cost is None or not iterators.is_reproducible(self._iterator):
+            return True
+        seconds, size = self._iterator_cost
+        costs = PipelineCosts(
+            save_seconds=seconds,
+            save_bytes=size,
+            replay_seconds=self._replay_seconds(),
+            between_saves=self._between_saves,
+            between_faults=self._fits.seconds_between_faults(),
+            free_bytes=self._fits.free_bytes(),
+        )
+        if worth_saving(costs):
+            return True
+        self._fits.say_once(
+            f"the buffers of the data pipeline take {size / 1e6:.0f} MB and {seconds:.1f} s to save: after a fault"
+            f" the batches of the epoch are taken anew instead, {self._replay_seconds():.0f} s at most by now"
+        )
+        return False
+
+    def _replay_seconds(self) -> float:
+        """The most that taking the epoch's batches again can cost: as long as training on them has taken."""
+        return time.monotonic() - self._iterator_since
+
+    def _say_replay(self, reason: str) -> None:
+        self._fits.say_once(
+            f"the position in the data can not be saved ({reason}): after a fault the {self.taken} batches that the"
+            f" epoch has had so far are taken anew, {self._replay_seconds():.0f} s at most by now"
+        )
 
     # -- resuming -------------------------------------------------------------------------------------------------
 
@@ -147,7 +322,7 @@ class FitCheckpoints:
 
     def skipped_steps(self) -> int:
         """Steps of the epoch to resume in that an earlier attempt has done."""
-        return 0 if self._resume is None else self._resume.position.step
+        return 0 if self._resume is None or self._other_data() else self._resume.position.step
 
     def skipped_iterators(self) -> int:
         """How many iterators an earlier attempt had made before the one to continue, when that one was not saved."""
@@ -157,30 +332,54 @@ class FitCheckpoints:
 
     def restore(self, step: Step, iterator: Any) -> None:
         """Put the state back; raises CheckpointError, with the model untouched, when it is not of this fit."""
-        checkpoint, self._resume = self._resume, None
+        checkpoint = self._resume
         assert checkpoint is not None
+        other_data, self._resume = self._other_data(), None
         started = time.monotonic()
         step.prepare(iterator)
         try:
             with state.restored(checkpoint, self._named()):
-                kind = self._restore_iterator(checkpoint, iterator)
+                layer_state.give_back(self._fit.model, state.read_arrays(checkpoint, "layer/"))
+                kind = "epoch" if other_data else self._restore_iterator(checkpoint, iterator)
                 state.restore_random_state(checkpoint.meta["random"])
                 callbacks.restore_history(self._fit.model.history, checkpoint.meta["history"])
-                callbacks.restore(self._fit.callbacks, checkpoint.meta["callbacks"], checkpoint)
+                saved = checkpoint.meta["callbacks"]
+                callbacks.restore(self._fit.callbacks, saved, checkpoint, self._fits.say_once)
         except CheckpointError as error:
             self._fit.note_here("checkpoint-refused", name=checkpoint.name, reason=str(error))
             self._fits.say(f"checkpoint {checkpoint.name} does not fit: {error}")
+            if self._fit.beginning.script_was_edited(checkpoint):
+                self._fits.refuse_edited(self._fit, checkpoint)
             raise
         at = checkpoint.position
-        self._fit.step = at.step
-        self._iterator, self.taken = iterator, int(checkpoint.meta["taken"])
+        self._fit.step = 0 if other_data else at.step
+        self._iterator, self._iterator_since = iterator, time.monotonic()
+        self.taken = 0 if other_data else int(checkpoint.meta["taken"])
         self.iterators_made = int(checkpoint.meta["iterators_made"])
         self._saved_at = time.monotonic()
-        seconds = time.monotonic() - started
-        self._fit.note_here("resumed", name=checkpoint.name, steps=at.steps, kind=kind, seconds=round(seconds, 3))
-        site = self._fit.identity.site
-        self._fits.say(f"resumed fit at {site} at epoch {at.epoch + 1}, step {at.step + 1} ({kind}), {seconds:.1f} s")
+        self._say_resumed(checkpoint, kind, time.monotonic() - started)
         self._fit.write_board()
+
+    def _say_resumed(self, checkpoint: Checkpoint, kind: str, seconds: float) -> None:
+        at, fit = checkpoint.position, self._fit
+        rate = fit.beginning.keep_edited_learning_rate(checkpoint)
+        found = fit.beginning.changes(checkpoint) + ([rate] if rate else [])
+        fit.note_here(
+            "resumed", name=checkpoint.name, steps=at.steps, kind=kind, seconds=round(seconds, 3), changes=found
+        )
+        site = fit.identity.site
+        self._fits.say(f"resumed fit at {site} at epoch {at.epoch + 1}, step {fit.step + 1} ({kind}), {seconds:.1f} s")
+        if found:
+            self._fits.say(f"since the checkpoint: {provenance.listed(found)}")
+        for line in callbacks.begun_anew(fit.callbacks, checkpoint.meta.get("moved", [])):
+            self._fits.say_once(line)
+
+    def _other_data(self) -> bool:
+        """Whether the data are not those of the checkpoint: then its position in them means nothing."""
+        if self._resume is None:
+            return False
+        self._fit.beginning.facts(self._fit.epoch_iterator)
+        return bool(self._fit.beginning.changes(self._resume, provenance.DATA))
 
     def _restore_iterator(self, checkpoint: Checkpoint, iterator: Any) -> str:
         if self._fit.epoch_iterator is not None:
@@ -193,4 +392,4 @@ class FitCheckpoints:
                 reason = str(getattr(error, "message", error)).splitlines()[0][:200]
                 self._fits.say(f"the data pipeline is not the one of the checkpoint ({reason})")
         taken = int(checkpoint.meta["taken"])
-        return "replayed" if iterators.skip(iterator, taken) == taken else "epoch"
+        return "replayed" if iterators.skip(iterator, taken, self._fits.say) == taken else "epoch"

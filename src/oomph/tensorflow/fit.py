@@ -7,8 +7,9 @@ from dataclasses import asdict
 from typing import Any, NoReturn
 
 from oomph.errors import CheckpointError
-from oomph.recovery.store import Checkpoint, Position
+from oomph.recovery.checkpoint import Checkpoint, Position
 from oomph.tensorflow import callbacks, exactness
+from oomph.tensorflow.beginning import Beginning
 from oomph.tensorflow.checkpoints import FitCheckpoints
 from oomph.tensorflow.fits import Fits
 from oomph.tensorflow.guarded import GuardedStep
@@ -16,6 +17,7 @@ from oomph.tensorflow.identity import FitIdentity
 from oomph.tensorflow.memory import DeviceMemory
 from oomph.tensorflow.part import essence
 from oomph.tensorflow.probe import Finding
+from oomph.tensorflow.recheck import Inconsistent, Recheck
 from oomph.tensorflow.step import Failure, Recovery, Step
 
 
@@ -37,6 +39,7 @@ class Fit:
         self.arguments = arguments
         self.callbacks = callbacks.listed(arguments.get("callbacks"))
         """The user's own, without the one that oomph adds."""
+        self.beginning = Beginning(model, arguments, self.callbacks)
         self.epoch = int(arguments.get("initial_epoch") or 0)
         self.step = 0
         self.epoch_iterator: Any = None
@@ -49,6 +52,8 @@ class Fit:
         """False while Keras, under a strategy, looks at the data to build the model: nothing is skipped for that."""
         self._resumed = False
         self._initial_epoch: Any = None
+        self._clean_at = 0
+        """Steps of the run at the last comparison of gradients that found no difference."""
 
     # -- start and end --------------------------------------------------------------------------------------------
 
@@ -86,6 +91,7 @@ class Fit:
     def begin_training(self) -> None:
         """Called after the user's own `on_train_begin` callbacks: the epoch to start with is settled here."""
         self._initial_epoch = self.model._initial_epoch
+        self.beginning.callbacks_began()
         if self._resumed:
             self.model._initial_epoch = self.epoch
 
@@ -95,6 +101,7 @@ class Fit:
 
     def leave(self) -> None:
         """Called when Keras' fit is left, however: the next fit of this model begins where it says itself."""
+        self.checkpoints.settle(wait=True)
         if self._resumed:
             self.model._initial_epoch = self._initial_epoch
 
@@ -102,8 +109,8 @@ class Fit:
         """The fit has returned: keep its end state, so that a restarted script need not train it again."""
         seconds = time.monotonic() - self._started
         self._tell_verification(at_the_end=True)
-        if self._announced:
-            self.checkpoints.save_end(history)
+        self._tell_recheck()
+        saved = self.checkpoints.save_end(history) if self._announced else None
         step = self.model.train_function
         self.fits.note(
             "fit-finished",
@@ -112,6 +119,8 @@ class Fit:
             micro_batch=step.micro_batch if isinstance(step, GuardedStep) else None,
             guard=self.promise.kind,
             seconds=round(seconds, 3),
+            loss=_last_loss(history),
+            state=None if saved is None else saved.digest,
             device_peak_bytes=DeviceMemory.of_training_device().peak_bytes(),
         )
 
@@ -191,6 +200,32 @@ class Fit:
         self.note_here("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])
         self.fits.say_once(f"fit at {self.identity.site} goes on as plain Keras: {essence(error)}")
 
+    # -- silent faults --------------------------------------------------------------------------------------------
+
+    def _clean(self) -> None:
+        """Two computations of the same gradients have agreed: what was saved until now is to be trusted."""
+        self._clean_at = self.fits.steps
+
+    def _inconsistent(self, found: Inconsistent) -> None:
+        """The device computes wrongly: go back to a state from before that, in a new process."""
+        self.note_here("inconsistent", **asdict(found))
+        reason = (
+            f"two computations of the same gradients on {found.device} differ by {found.difference:.1g}"
+            f" ({found.variable}; a third agrees with {found.third})"
+        )
+        self.fits.say(f"silent fault at epoch {self.epoch + 1}, step {self.step + 1}: {reason}")
+        self.checkpoints.set_aside_after(self._clean_at)
+        self.fits.restart_from_checkpoint(reason, "hardware-fault")
+
+    def _tell_recheck(self) -> None:
+        step = self.model.train_function
+        recheck = step.recheck if isinstance(step, GuardedStep) else None
+        if recheck is None:
+            return
+        self.note_here("rechecked", steps=recheck.done, seconds=round(recheck.seconds, 3), reason=recheck.impossible)
+        if recheck.impossible:
+            self.fits.say_once(f"--recheck: nothing could be compared: {recheck.impossible}")
+
     # -- what it tells --------------------------------------------------------------------------------------------
 
     @property
@@ -231,6 +266,12 @@ class Fit:
                 step.begin_with(size)
             if self.fits.session.handover.verify:
                 step.verify(self.fits.session.handover.verify)
+            if self.fits.session.handover.recheck:
+                self._clean_at = self.fits.steps
+                every = self.fits.session.handover.recheck
+                step.recheck = Recheck(self.model, self.model.train_step, every, self._inconsistent, self._clean)
+        elif self.fits.session.handover.recheck:
+            self.fits.say_once("--recheck: the gradients of this fit can not be had, nothing is compared")
         self.fits.note(
             "fit-started",
             fit=self.identity.ordinal,
@@ -243,3 +284,8 @@ class Fit:
         alone = "" if self.fits.own_session().owner else "; in a process of its own: neither checkpointed nor resumed"
         self.fits.say(f"guarding fit at {self.identity.site} ({self.promise}{alone})")
         self.write_board()
+
+
+def _last_loss(history: Any) -> float | None:
+    series = getattr(history, "history", {}).get("loss") or [None]
+    return None if series[-1] is None else float(series[-1])

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any, NoReturn
 
 from oomph.errors import CheckpointError
-from oomph.recovery.interval import Interval
+from oomph.recovery.background import Background
+from oomph.recovery.checkpoint import Checkpoint
+from oomph.recovery.interval import Interval, seconds_between_faults
+from oomph.recovery.policy import GAVE_UP_EXIT_CODE
 from oomph.recovery.session import Session
-from oomph.recovery.store import Checkpoint, CheckpointStore
+from oomph.recovery.store import CheckpointStore, Saved
 from oomph.tensorflow.exactness import Promise
 from oomph.tensorflow.identity import FitIdentity
 from oomph.tensorflow.probe import Finding
+from oomph.tensorflow.provenance import listed
 
 RESTART_EXIT_CODE = 75
 
@@ -33,9 +39,15 @@ class Fits:
         self.running: Any = None
         self._ordinal = 0
         self._lock = threading.Lock()
+        self.background: Background[Saved] = Background()
+        """Writes checkpoints while the training goes on."""
+        self._began = time.monotonic()
+        self._seconds_before = 0.0
         self._store: CheckpointStore | None = None
         self._latest: Checkpoint | None = None
         self._opened = False
+        self._closed = False
+        """Nothing is to be written any more."""
         self._said: set[str] = set()
 
     def own_session(self) -> Session:
@@ -72,10 +84,12 @@ class Fits:
             try:
                 store.open()
                 self._store, self._latest = store, store.latest_step()
+                if self._latest is not None:
+                    self._seconds_before = float(self._latest.meta.get("seconds", 0.0))
             except CheckpointError as error:
                 session.journal.write("checkpoint-failed", reason=str(error))
                 session.say(f"no checkpoints: {error}")
-        return self._store if session.is_owner_now() else None
+        return self._store if session.is_owner_now() and not self._closed else None
 
     def checkpoint_of(self, ordinal: int) -> Checkpoint | None:
         """The newest intact checkpoint, when it lies within the fit of this ordinal."""
@@ -85,6 +99,21 @@ class Fits:
     def awaits_later_fit(self, ordinal: int) -> bool:
         """Whether the checkpoint found at the start is of a later fit: one that runs again must not displace it."""
         return self._latest is not None and self._latest.position.fit > ordinal
+
+    def trained_seconds(self) -> float:
+        """How long the run has trained, over all attempts that a checkpoint knows of."""
+        return self._seconds_before + time.monotonic() - self._began
+
+    def seconds_between_faults(self) -> float:
+        """The mean time between interruptions of this run: each attempt but the first began with one."""
+        return seconds_between_faults(self.session.handover.attempt - 1, self.trained_seconds())
+
+    def free_bytes(self) -> int | None:
+        """What the disk of the run directory has room for."""
+        try:
+            return None if self.session.run_dir is None else shutil.disk_usage(self.session.run_dir).free
+        except OSError:
+            return None
 
     def note(self, event: str, /, **data: Any) -> None:
         """Write one event to the journal of this process."""
@@ -141,14 +170,36 @@ class Fits:
 
     def go_back_or_give_up(self, error: BaseException, reason: str, can_restart: bool) -> NoReturn:
         """End the process so that the supervisor restarts it from the checkpoint; else the user's own error goes on."""
-        if can_restart and self.own_session().is_owner_now():
-            self.note("restart-requested", fault="device-oom", reason=reason)
-            self.say(f"{reason}: going back to the last checkpoint in a new process")
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(RESTART_EXIT_CODE)  # the weights are half updated: nothing of this process may be saved
+        if can_restart:
+            self.restart_from_checkpoint(reason, "device-oom")
         self.note("gave-up", fault="device-oom", reason=reason)
         raise error
+
+    def restart_from_checkpoint(self, reason: str, fault: str) -> None:
+        """End the process so that the supervisor restarts it from the last checkpoint; returns in all but the owner.
+
+        What the process holds is not to be trusted: the weights may be half updated.
+        """
+        if self.own_session().is_owner_now():
+            self.note("restart-requested", fault=fault, reason=reason)
+            self.say(f"{reason}: going back to the last checkpoint in a new process")
+            self.background.take(wait=True)  # it is of a border before the step that failed
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(RESTART_EXIT_CODE)
+
+    def refuse_edited(self, fit: Any, checkpoint: Checkpoint) -> NoReturn:
+        """End the script: it was edited, and the model of the checkpoint is not its model any more.
+
+        To begin anew would displace the checkpoint. SystemExit, since the words of oomph are all there is to say.
+        """
+        found = fit.beginning.changes(checkpoint)
+        reason = f"the model is not that of checkpoint {checkpoint.name}: {listed(found)}"
+        self.note("gave-up", fault="checkpoint-failure", reason=reason)
+        self.say(f"fit at {fit.identity.site} can not be resumed: {reason}")
+        self.say("the checkpoint is kept; undo the change to go on with it, or start anew without --resume")
+        self._store, self._closed = None, True
+        raise SystemExit(GAVE_UP_EXIT_CODE)
 
     def _refused(self, name: str, reason: str) -> None:
         self.session.journal.write("checkpoint-refused", name=name, reason=reason)

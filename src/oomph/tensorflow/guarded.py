@@ -23,6 +23,7 @@ from oomph.tensorflow.errors import handled
 from oomph.tensorflow.exactness import EXACT, TO_BE_PROBED, Promise
 from oomph.tensorflow.memory import DeviceMemory
 from oomph.tensorflow.part import PartStep
+from oomph.tensorflow.recheck import Recheck
 from oomph.tensorflow.replicas import Replicas
 from oomph.tensorflow.search import SizeSearch
 from oomph.tensorflow.step import Failure, Recovery, StepWatch, run_plain
@@ -75,6 +76,7 @@ class GuardedStep:
         self._began_divided: bool | None = None
         self._search = SizeSearch()
         self.verification: Verification | None = None
+        self.recheck: Recheck | None = None
 
     def __call__(self, iterator: Any) -> Any:
         self.prepare(iterator)
@@ -143,13 +145,15 @@ class GuardedStep:
         """One execution: a step, or up to `steps_per_execution` of them."""
         started, steps = time.monotonic(), int(self._model.steps_per_execution)
         verifying = self.verification is not None and self.verification.pending
-        if isinstance(iterator, tf.data.Iterator) and self._is_whole and not self._whole.eagerly and not verifying:
+        rechecking = self.recheck is not None and self.recheck.is_due(steps)
+        in_python = verifying or rechecking or self._whole.eagerly
+        if isinstance(iterator, tf.data.Iterator) and self._is_whole and not in_python:
             outcome = self._whole.run(iterator)
             if not isinstance(outcome, Failed):
                 return outcome
             logs = self._recovered(outcome, started, watch)
             return self._one_by_one(iterator, steps - outcome.done - 1, logs, watch)
-        logs = self._one(iterator, watch)
+        logs = self._one(iterator, watch, rechecking)
         return self._one_by_one(iterator, steps - 1, logs, watch)
 
     def _one_by_one(self, iterator: Any, steps: int, logs: Any, watch: StepWatch) -> Any:
@@ -162,7 +166,7 @@ class GuardedStep:
                 break
         return logs
 
-    def _one(self, iterator: Any, watch: StepWatch) -> Any:
+    def _one(self, iterator: Any, watch: StepWatch, rechecking: bool = False) -> Any:
         """One step on a batch that Python holds."""
         started = time.monotonic()
         if batches.is_dataset_iterator(iterator):
@@ -180,6 +184,8 @@ class GuardedStep:
             self._step_aside(ValueError("the parts of the batch do not share one number of samples"))
             return self._plain(iter([batch]))
         self._search.grow(size)
+        if rechecking and self.recheck is not None:
+            self.recheck.check(batch, min(size, self.micro_batch or size), self._whole.state_of(batch))
         if self.verification is not None and self.verification.pending:
             slots = [*self._whole.trained_slots(), *self._whole.state_of(batch).slots]
             return self.verification.step(batch, slots, lambda: self._on_batch(batch, size, started, watch))

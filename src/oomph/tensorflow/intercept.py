@@ -13,7 +13,7 @@ from typing import Any
 
 from oomph.errors import CheckpointError, UnsupportedError
 from oomph.recovery.session import Session
-from oomph.tensorflow import elsewhere, exactness, iterators, replay
+from oomph.tensorflow import elsewhere, exactness, iterators, rehearsed, replay
 from oomph.tensorflow.fit import Fit
 from oomph.tensorflow.fits import Fits
 from oomph.tensorflow.guarded import GuardedStep
@@ -43,6 +43,7 @@ def install(trainer: Any, session: Session) -> None:
     _replace_make_predict_function(trainer, fits)
     _replace_epochs(trainer, fits)
     elsewhere.watch(session)
+    rehearsed.install(fits)
     session.journal.write("guard-installed", keras=_version())
 
 
@@ -87,7 +88,7 @@ def _replace_fit(trainer: Any, fits: Fits) -> None:
                 running.start_over()
                 history = inner(self, **running.arguments)
         finally:
-            running.leave()
+            _fail_open(fits, running.leave)
             fits.release()
         _fail_open(fits, lambda: running.finish(history))
         return history
@@ -126,12 +127,15 @@ def _look_for_checkpoint(fits: Fits, fit: Fit) -> None:
     checkpoint = fits.checkpoint_of(fit.identity.ordinal)
     if checkpoint is None:
         return
-    if checkpoint.meta["fingerprint"] != fit.identity.fingerprint:
-        reason = "model or optimizer differ from those of the checkpoint"
-        fits.note("checkpoint-refused", name=checkpoint.name, reason=reason)
-        fits.say(f"fit at {fit.identity.site} starts from its beginning: {reason}")
-        return
-    fit.resume_from(checkpoint)
+    match fit.beginning.compared(checkpoint, fit.identity.fingerprint):
+        case "same" | "edited":
+            fit.resume_from(checkpoint)
+        case "another model":
+            fits.refuse_edited(fit, checkpoint)
+        case "unstable":
+            reason = "model or optimizer differ from those of the checkpoint, although the script is the same"
+            fits.note("checkpoint-refused", name=checkpoint.name, reason=reason)
+            fits.say(f"fit at {fit.identity.site} starts from its beginning: {reason}")
 
 
 def _with_ours(callbacks: Any, fit: Fit) -> Any:

@@ -7,17 +7,26 @@ again.
 
 from __future__ import annotations
 
+import errno
+import os
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
 _PREFIX = "iterator"
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.ESTALE)
+_TELL_SECONDS = 2.0
 _REFUSALS = (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError, tf.errors.InvalidArgumentError)
 
 
 def save(iterator: Any, folder: Path) -> str:
-    """Write the iterator's state into `folder`; returns "" or, when it can not be saved, the reason."""
+    """Write the iterator's state into `folder`; returns "" or, when it can not be saved, the reason.
+
+    Raises OSError when the folder can not be written, as TensorFlow's error would be in Python.
+    """
     if not isinstance(iterator, tf.data.Iterator):
         return "not a tf.data iterator"
     try:
@@ -26,7 +35,17 @@ def save(iterator: Any, folder: Path) -> str:
         for leftover in folder.glob(f"{_PREFIX}*"):
             leftover.unlink()
         return str(error.message).splitlines()[0][:200]
+    except tf.errors.OpError as error:
+        raise _of_the_disk(error) or error from error
     return ""
+
+
+def _of_the_disk(error: Any) -> OSError | None:
+    """TensorFlow ends the message of a write that failed with the words of strerror."""
+    for code in _DISK:
+        if os.strerror(code) in str(error.message):
+            return OSError(code, os.strerror(code))
+    return None
 
 
 def is_saved(folder: Path) -> bool:
@@ -50,11 +69,26 @@ def make(epochs: Any, count: int) -> int:
     return count
 
 
-def skip(iterator: Any, batches: int) -> int:
-    """Take up to that many batches and drop them; returns how many there were."""
+def skip(iterator: Any, batches: int, tell: Callable[[str], None] = lambda text: None) -> int:
+    """Take up to that many batches and drop them; returns how many there were. Long ones say how far they are."""
+    started = told = time.monotonic()
     for taken in range(batches):
         try:
             next(iterator)
         except (StopIteration, tf.errors.OutOfRangeError):
             return taken
+        now = time.monotonic()
+        if now - told >= _TELL_SECONDS:
+            told = now
+            tell(f"taking the batches of the epoch anew: {taken + 1} of {batches}, {now - started:.0f} s")
     return batches
+
+
+def is_reproducible(iterator: Any) -> bool:
+    """Whether the same script takes the same batches in a new process: it has set a seed, and demands an order."""
+    from tensorflow.python.eager import context
+
+    if context.global_seed() is None:
+        return False
+    dataset = getattr(iterator, "_dataset", None)
+    return dataset is not None and dataset.options().deterministic is not False

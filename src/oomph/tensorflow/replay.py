@@ -8,10 +8,11 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.errors import CheckpointError
-from oomph.recovery.store import Checkpoint
-from oomph.tensorflow import callbacks, iterators, state
+from oomph.recovery.checkpoint import Checkpoint
+from oomph.tensorflow import callbacks, iterators, layer_state, state
 from oomph.tensorflow.fit import Fit
 from oomph.tensorflow.fits import Fits
+from oomph.tensorflow.provenance import listed
 
 
 def finished_history(fits: Fits, fit: Fit) -> Any:
@@ -20,7 +21,10 @@ def finished_history(fits: Fits, fit: Fit) -> Any:
     checkpoint = store.finished(fit.identity.ordinal) if store is not None else None
     if checkpoint is None:
         return None
-    if checkpoint.meta["fingerprint"] != fit.identity.fingerprint:
+    compared = fit.beginning.compared(checkpoint, fit.identity.fingerprint)
+    if compared == "another model":
+        fits.refuse_edited(fit, checkpoint)
+    if compared == "unstable":
         reason = "model or optimizer differ from those that were trained"
         fits.note("checkpoint-refused", name=checkpoint.name, reason=reason)
         fits.say(f"fit at {fit.identity.site} runs again: {reason}")
@@ -48,6 +52,7 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
             iterators.restore(iterator, checkpoint.path)
         elif isinstance(iterator, tf.data.Iterator):
             iterators.make(epochs, int(checkpoint.meta["iterators_made"]) - 1)
+        layer_state.give_back(model, state.read_arrays(checkpoint, "layer/"))
         state.restore_random_state(checkpoint.meta["random"])
         history = _history(fit, epochs, checkpoint)
         model.stop_training = checkpoint.meta["stop_training"]
@@ -59,6 +64,9 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
         seconds=round(seconds, 3),
     )  # fmt: skip
     fits.say(f"fit at {fit.identity.site} was finished by an earlier attempt: its result is back ({seconds:.1f} s)")
+    found = fit.beginning.changes(checkpoint)
+    if found:
+        fits.say(f"since then, without effect on that result: {listed(found)}")
     return history
 
 

@@ -5,16 +5,38 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from oomph.errors import CheckpointError
-from oomph.recovery.store import Checkpoint, CheckpointWriter
+from oomph.recovery.checkpoint import Checkpoint, CheckpointWriter
+from oomph.tensorflow.layer_state import hidden_variables
 from oomph.tensorflow.written import Slot, handles_of, tensorflow_variable
 
 Named = list[tuple[str, Slot]]
+_NO_VARIABLES = ("callback", "layer/")
+"""How the names of tensors begin that are not the values of variables."""
+
+
+class NotFiniteError(CheckpointError):
+    """A weight holds NaN or infinity; the message is its name in the checkpoint."""
+
+
+@dataclass(frozen=True)
+class Array:
+    """One array on its way into a checkpoint. Nobody else has a reference to its memory."""
+
+    name: str
+    dtype: str
+    value: Any
+
+    @property
+    def nbytes(self) -> int:
+        """The size of its value."""
+        return int(self.value.nbytes)
 
 
 def named_slots(model: Any, extra: Iterable[Slot] = ()) -> Named:
@@ -30,7 +52,7 @@ def named_slots(model: Any, extra: Iterable[Slot] = ()) -> Named:
         for variable in variables:
             _add(named, seen, group, Slot.of(variable))
             seen |= handles_of([variable])
-    for slot in extra:
+    for slot in [*extra, *(Slot.of(variable) for variable in hidden_variables(model))]:
         _add(named, seen, "extra", slot)
     return named
 
@@ -41,16 +63,65 @@ def _add(named: Named, seen: set[int], group: str, slot: Slot) -> None:
         named.append((f"{group}/{len(named)}", slot))
 
 
-def write_variables(writer: CheckpointWriter, named: Named) -> None:
-    """Append the values, one at a time: the host never holds a second copy of the model."""
+def values_of(named: Named) -> Iterator[Array]:
+    """The present values, one at a time, each a copy that later steps do not reach.
+
+    `EagerTensor.numpy` copies (tensorflow/python/framework/ops.py), also from the memory of the CPU.
+    """
     for name, slot in named:
-        array = slot.read().numpy()
-        writer.add(name, slot.dtype.name, array.shape, raw_bytes(array))
+        yield Array(name, slot.dtype.name, slot.read().numpy())
+
+
+def finite_only(model: Any, named: Named) -> frozenset[str]:
+    """The names of what must be finite in a useful state: weights that are trained, and the optimizer's variables."""
+    optimizer = [] if model.optimizer is None else model.optimizer.variables
+    handles = {id(Slot.of(variable).handle) for variable in [*model.trainable_variables, *optimizer]}
+    return frozenset(name for name, slot in named if id(slot.handle) in handles)
+
+
+def write(writer: CheckpointWriter, arrays: Iterable[Array], finite: frozenset[str] = frozenset()) -> None:
+    """Append the arrays; raises NotFiniteError at the first of those that must be finite and is not.
+
+    Nor may any other variable of the model be NaN. Infinity it may hold: masks do.
+    """
+    for array in arrays:
+        if finite and not _is_acceptable(array, array.name in finite):
+            raise NotFiniteError(array.name)
+        writer.add(array.name, array.dtype, array.value.shape, raw_bytes(array.value))
+
+
+def all_finite(named: Named, finite: frozenset[str]) -> bool:
+    """Whether a state is a useful one."""
+    return all(_is_acceptable(array, array.name in finite) for array in values_of(named))
+
+
+def path_of(model: Any, named: Named, name: str) -> str:
+    """What Keras calls the variable of that name in a checkpoint."""
+    handle = id(dict(named)[name].handle)
+    variables = [*model.variables, *(model.optimizer.variables if model.optimizer is not None else [])]
+    return next((str(v.path) for v in variables if id(Slot.of(v).handle) == handle), name)
+
+
+def read_arrays(checkpoint: Checkpoint, under: str) -> dict[str, Any]:
+    """The arrays whose names begin so, by the rest of their names; the memory is the caller's own."""
+    return {
+        entry.name[len(under) :]: np.frombuffer(data, tf.as_dtype(entry.dtype).as_numpy_dtype)
+        .reshape(entry.shape)
+        .copy()
+        for entry, data in checkpoint.read()
+        if entry.name.startswith(under)
+    }
+
+
+def _is_acceptable(array: Array, must_be_finite: bool) -> bool:
+    if not tf.as_dtype(array.dtype).is_floating or not array.name.startswith(("model/", "optimizer/")):
+        return True
+    return bool(np.isfinite(array.value).all() if must_be_finite else not np.isnan(array.value).any())
 
 
 def restore_variables(checkpoint: Checkpoint, named: Named) -> None:
     """Assign the saved values; raises CheckpointError, with nothing assigned, when they are not those of this model."""
-    tensors = [entry for entry in checkpoint.tensors if not entry.name.startswith("callback")]
+    tensors = [entry for entry in checkpoint.tensors if not entry.name.startswith(_NO_VARIABLES)]
     if len(tensors) != len(named):
         raise CheckpointError(f"it holds {len(tensors)} variables, this fit has {len(named)}")
     slots = dict(named)

@@ -1,0 +1,89 @@
+"""oomph rehearse: puts a script through faults, before they come by themselves."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+
+from oomph.cli.run import count_options, positive
+from oomph.errors import UsageError
+from oomph.rehearsal.faults import FAULTS, NAMES
+
+SUMMARY = "put a script through faults on this machine, and see whether it would survive them on the cluster"
+
+_USAGE = """oomph rehearse [options] SCRIPT.py [arguments of the script ...]
+       oomph rehearse [options] -m MODULE [arguments ...]"""
+_EPILOG = f"""example: oomph rehearse --steps 60 train.py --epochs 1
+         oomph rehearse --faults kill,oom train.py
+
+The script runs under `oomph run` once undisturbed and once for each fault. It runs in this folder, with its own
+arguments: what it writes here it writes each time.
+
+{chr(10).join(f"  {fault.name:<20}{fault.what}" for fault in FAULTS)}
+
+exit codes: 0 the script survives every fault that came; 1 it does not; 2 a wrong command line;
+            3 it does not get that far without any fault"""
+_WITH_VALUE = (
+    "--faults", "--steps", "--at", "--checkpoint-every", "--python", "--micro-batch", "--inexact", "--limit", "--keep"
+)  # fmt: skip
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options; the script and its arguments are split off before argparse sees them."""
+    parser.usage, parser.epilog = _USAGE, _EPILOG
+    add = parser.add_argument
+    add("--faults", metavar="A,B", default=",".join(NAMES), help="rehearse these faults only")
+    add("--steps", metavar="N|all", default="40", help="end each run after N training steps (default: 40)")
+    add("--at", metavar="N", type=positive, help="let the fault come after N steps (default: half way)")
+    add("--checkpoint-every", metavar="N|TIME", help="as for oomph run (default: eight times in a rehearsal)")
+    add("--python", metavar="PY", help="the Python to run the script with (default: the one oomph runs in)")
+    add("--micro-batch", metavar="N", type=positive, help="as for oomph run")
+    add("--inexact", choices=("allow", "refuse"), help="as for oomph run")
+    add("--limit", metavar="SECONDS", type=positive, help="end a run that takes longer (default: 5 times as long)")
+    add("--keep", metavar="DIR", help="keep the runs and what they printed in DIR, a new or empty directory")
+    add("--json", action="store_true", help="print the report as JSON on stdout, the progress on stderr")
+
+
+def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
+    """The options of oomph, and in `words` what comes after them, untouched."""
+    count = count_options(words, _WITH_VALUE)
+    args = parser.parse_args(words[:count])
+    args.words = list(words[count:])
+    return args
+
+
+def run(args: argparse.Namespace) -> int:
+    """Rehearse; 0 only if the script survives every fault."""
+    from oomph.recovery.command import parse_command
+    from oomph.rehearsal.rehearse import Plan, rehearse
+    from oomph.rehearsal.report import as_document, as_text
+
+    command = parse_command(args.words)
+    given = {"--python": args.python, "--micro-batch": args.micro_batch, "--inexact": args.inexact}
+    plan = Plan(
+        words=command.words,
+        faults=tuple(name.strip() for name in args.faults.split(",")),
+        steps=_steps(args.steps),
+        at=args.at,
+        checkpoint_every=args.checkpoint_every,
+        options=tuple(f"{name}={value}" for name, value in given.items() if value is not None),
+        limit_seconds=args.limit,
+    )
+    report = rehearse(plan, args.keep, lambda line: print(line, file=sys.stderr, flush=True))
+    if args.json:
+        json.dump(as_document(report), sys.stdout, indent=2)
+        sys.stdout.write("\n")
+    else:
+        for line in as_text(report):
+            print(line)
+    return 0 if report.survives else 1
+
+
+def _steps(text: str) -> int | None:
+    if text == "all":
+        return None
+    if not text.isdigit() or int(text) < 2:
+        raise UsageError(f"--steps takes a number of at least 2, or all, not {text}")
+    return int(text)

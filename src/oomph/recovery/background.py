@@ -1,0 +1,57 @@
+"""Background: one piece of work at a time beside the training, and how it went. Standard library only."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[T]):
+    """A piece of work that is over."""
+
+    seconds: float
+    result: T | None = None
+    error: Exception | None = None
+
+
+class Background(Generic[T]):
+    """A thread for one piece of work. It is a daemon: a script that ends without waiting ends as it would alone."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._outcome: Outcome[T] | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is work, or an outcome that nobody has taken."""
+        return self._thread is not None
+
+    def start(self, work: Callable[[], T]) -> None:
+        """Begin; the one before must be over and its outcome taken."""
+        assert self._thread is None
+        self._thread = threading.Thread(target=self._run, args=(work,), name="oomph-checkpoint", daemon=True)
+        self._thread.start()
+
+    def take(self, wait: bool = False) -> Outcome[T] | None:
+        """The outcome, once; None while there is none. `wait`: let the work be finished first."""
+        if self._thread is None or (not wait and self._thread.is_alive()):
+            return None
+        self._thread.join()
+        self._thread, outcome = None, self._outcome
+        self._outcome = None
+        return outcome
+
+    def _run(self, work: Callable[[], T]) -> None:
+        started = time.monotonic()
+        try:
+            result = work()
+        except Exception as error:
+            self._outcome = Outcome(time.monotonic() - started, error=error)
+        else:
+            self._outcome = Outcome(time.monotonic() - started, result)

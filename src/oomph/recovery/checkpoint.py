@@ -1,0 +1,207 @@
+"""A checkpoint: one state of a training in a folder, with checksums over every byte of it. Standard library only.
+
+A checkpoint is a folder: `manifest.json` (what it is, and the table of its tensors), `tensors.bin` (their bytes, one
+after the other), any files of the input pipeline, and `SHA256SUMS` over all of them in the format of `sha256sum -c`. It
+is never unpickled.
+
+Format 2 adds tensors of layers and callbacks (`layer/...`, `callback/.../state/...`) and what made the checkpoint to
+format 1, which is still read.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from oomph import __version__
+from oomph.errors import CheckpointError
+
+SCHEMA = 2
+_READABLE = (1, 2)
+_SUMS = "SHA256SUMS"
+_MANIFEST = "manifest.json"
+TENSORS = "tensors.bin"
+_CHUNK = 1 << 20
+_NO_FLUSH_OF_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EISDIR)
+"""What network and user-space file systems answer to fsync of a folder; the files in it have been flushed by then."""
+
+
+class FormatError(CheckpointError):
+    """The checkpoint is of a format that this oomph does not read; another one may."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """The next step of a run: which fit, which epoch, which step of it, and how many steps came before in all."""
+
+    fit: int
+    epoch: int = 0
+    step: int = 0
+    steps: int = 0
+
+
+@dataclass(frozen=True)
+class TensorEntry:
+    """One array in `tensors.bin`: row-major bytes of `dtype` (NumPy's name for it) from `offset` on."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One verified checkpoint on disk."""
+
+    path: Path
+    position: Position
+    meta: dict[str, Any]
+    tensors: tuple[TensorEntry, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return self.path.name
+
+    def read(self) -> Iterator[tuple[TensorEntry, bytes]]:
+        """The bytes of each tensor, one at a time; raises CheckpointError when they have gone since."""
+        try:
+            with (self.path / TENSORS).open("rb") as file:
+                for entry in self.tensors:
+                    file.seek(entry.offset)
+                    yield entry, file.read(entry.nbytes)
+        except OSError as error:
+            raise CheckpointError(f"{TENSORS}: {error.strerror}") from error
+
+
+class CheckpointWriter:
+    """The open folder of a checkpoint that is being written."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.entries: list[TensorEntry] = []
+        self._file: BinaryIO = (folder / TENSORS).open("wb")
+        self._offset = 0
+
+    def add(self, name: str, dtype: str, shape: tuple[int, ...], data: bytes | memoryview) -> None:
+        """Append one array; only one is in memory at a time."""
+        size = memoryview(data).nbytes
+        self._file.write(data)
+        self.entries.append(TensorEntry(name, dtype, tuple(shape), self._offset, size))
+        self._offset += size
+
+    def close(self) -> None:
+        """Close the file of tensors."""
+        self._file.close()
+
+
+def write_manifest(folder: Path, at: Position, meta: dict[str, Any], entries: list[TensorEntry]) -> None:
+    """Say what is in the folder."""
+    document = {"schema": SCHEMA, "oomph": __version__, "position": asdict(at), "meta": meta}
+    document["tensors"] = [asdict(entry) for entry in entries]
+    (folder / _MANIFEST).write_text(json.dumps(document, separators=(",", ":")))
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """The checkpoint in a folder, every byte of it compared with its checksum; raises CheckpointError."""
+    try:
+        _compare_sums(path)
+        manifest = json.loads((path / _MANIFEST).read_text())
+        if manifest["schema"] not in _READABLE:
+            raise FormatError(f"format {manifest['schema']}, {_reads()}")
+        tensors = tuple(TensorEntry(**{**entry, "shape": tuple(entry["shape"])}) for entry in manifest["tensors"])
+        return Checkpoint(path, Position(**manifest["position"]), manifest["meta"], tensors)
+    except OSError as error:
+        raise CheckpointError(f"{Path(error.filename or path).name}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{_MANIFEST} is not one of ours ({error})") from error
+
+
+def seal(folder: Path) -> tuple[int, dict[str, str]]:
+    """Write the checksums and flush everything to the disk; returns the bytes of the files and their checksums."""
+    files = sorted(path for path in folder.iterdir() if path.is_file() and path.name != _SUMS)
+    digests = {path.name: _digest(path) for path in files}
+    (folder / _SUMS).write_text("".join(f"{digest}  {name}\n" for name, digest in digests.items()))
+    for path in [*files, folder / _SUMS]:
+        _flush(path)
+    _flush_folder(folder)
+    return sum(path.stat().st_size for path in files), digests
+
+
+def _compare_sums(folder: Path) -> None:
+    listed = {}
+    for line in (folder / _SUMS).read_text().splitlines():
+        digest, separator, name = line.partition("  ")
+        if not separator or "/" in name or len(digest) != 64:
+            raise CheckpointError(f"{_SUMS} is damaged")
+        listed[name] = digest
+    if not {_MANIFEST, TENSORS} <= set(listed):
+        raise CheckpointError(f"{_SUMS} is damaged")
+    for name, digest in listed.items():
+        if _digest(folder / name) != digest:
+            raise CheckpointError(f"{name} does not match its checksum")
+
+
+def _digest(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _flush(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _flush_folder(path: Path) -> None:
+    try:
+        _flush(path)
+    except OSError as error:
+        if error.errno not in _NO_FLUSH_OF_FOLDERS:
+            raise
+
+
+def replace(folder: Path, target: Path) -> None:
+    """Give the folder its final name; an older checkpoint of that name is moved away first."""
+    older = target.with_name(f"tmp-older-{target.name}-{os.getpid()}")
+    if target.exists():
+        os.rename(target, older)
+    try:
+        os.rename(folder, target)
+    except OSError:
+        if older.exists():
+            os.rename(older, target)
+        raise
+    shutil.rmtree(older, ignore_errors=True)
+    _flush_folder(target.parent)
+
+
+def format_trouble(folder: Path) -> str | None:
+    """Why a checkpoint is of no use to this oomph, by its manifest alone, which takes no time; None when it is not so.
+
+    Raises CheckpointError when the manifest can not be read.
+    """
+    try:
+        manifest = json.loads((folder / _MANIFEST).read_text())
+        schema, by = manifest["schema"], manifest.get("oomph", "an unknown version")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{folder.name}: {error}") from error
+    return None if schema in _READABLE else f"saved by oomph {by} in format {schema}; {_reads()}"
+
+
+def _reads() -> str:
+    return f"this oomph ({__version__}) reads formats {_READABLE[0]} to {_READABLE[-1]}"

@@ -1,0 +1,34 @@
+"""How much memory of the host this process may still take, by the kernel's own account. Standard library only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_LIMITS = (
+    ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory.current"),
+    ("sys/fs/cgroup/memory/memory.limit_in_bytes", "sys/fs/cgroup/memory/memory.usage_in_bytes"),
+)
+"""Of the control group that a container sees as its root; version 2, then version 1."""
+
+
+def available_bytes(root: Path = Path("/")) -> int | None:
+    """What can be taken without swapping, within the container's limit; None where nothing says it."""
+    known = [_available(root), *(_left(root / limit, root / used) for limit, used in _LIMITS)]
+    return min((amount for amount in known if amount is not None), default=None)
+
+
+def _available(root: Path) -> int | None:
+    try:
+        for line in (root / "proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass  # not a Linux that says it
+    return None
+
+
+def _left(limit: Path, used: Path) -> int | None:
+    try:
+        return max(0, int(limit.read_text()) - int(used.read_text()))
+    except (OSError, ValueError):
+        return None  # "max": no limit

@@ -1,0 +1,33 @@
+"""The isolated process: reads a call, makes it, answers. Started by isolation.py with two pipes."""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import os
+import signal
+import sys
+
+from oomph.recovery import parcel
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    """`python -c ... PATH IN OUT`: the descriptors of the call and of the answer. Ends the process."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1, all_threads=True, chain=False)
+    read_fd, write_fd = int(sys.argv[2]), int(sys.argv[3])
+    with os.fdopen(read_fd, "rb") as stream:
+        call = stream.read()
+    try:
+        fn, args, kwargs = parcel.unpack_call(call)
+        answer, code = parcel.pack_value(fn(*args, **kwargs)), 0
+    except SystemExit as error:
+        answer, code = parcel.pack_error(error), error.code if isinstance(error.code, int) else 1
+    except BaseException as error:
+        answer, code = parcel.pack_error(error), 1
+    with os.fdopen(write_fd, "wb") as stream:
+        stream.write(answer)
+    sys.exit(code)

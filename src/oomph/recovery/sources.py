@@ -1,0 +1,53 @@
+"""Which files the script consists of, and what was in them: what tells an edited script from the same one.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import sysconfig
+from collections.abc import Iterable
+from types import ModuleType
+
+_OF_OTHERS = ("site-packages", "dist-packages")
+_MOST_FILES = 500
+
+
+def script_files(modules: Iterable[ModuleType | None] | None = None) -> dict[str, str]:
+    """Each Python file of the user's own that has been imported so far, with a short hash of its content.
+
+    Names are relative to the folder of the script. What is installed is left out: its versions say more.
+    """
+    found: dict[str, str] = {}
+    folder = os.path.dirname(_file_of(sys.modules.get("__main__")) or os.path.abspath("."))
+    for module in list(sys.modules.values()) if modules is None else modules:
+        path = _file_of(module)
+        if path is not None and len(found) < _MOST_FILES and not _is_installed(path):
+            content = _hash_of(path)
+            if content is not None:
+                found[os.path.relpath(path, folder)] = content
+    return found
+
+
+def _file_of(module: ModuleType | None) -> str | None:
+    path = getattr(module, "__file__", None)
+    return os.path.abspath(path) if isinstance(path, str) and path.endswith(".py") else None
+
+
+def _is_installed(path: str) -> bool:
+    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    folders = [ours, sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")]
+    return any(path.startswith(folder + os.sep) for folder in folders) or any(
+        part in path.split(os.sep) for part in _OF_OTHERS
+    )
+
+
+def _hash_of(path: str) -> str | None:
+    try:
+        with open(path, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()[:16]
+    except OSError:
+        return None  # gone since it was imported

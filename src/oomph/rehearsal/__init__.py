@@ -1,0 +1,1 @@
+"""oomph rehearse: a script through faults on purpose, before the faults come by themselves."""

@@ -1,0 +1,115 @@
+"""judge(undisturbed, run) -> Verdict: whether a run has survived its fault, and what that has cost. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from oomph.journal import Event
+from oomph.rehearsal.faults import Rehearsable
+
+SURVIVED, LOST, NOT_TRIED = "yes", "no", "not tried"
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """A run that is over, undisturbed or not."""
+
+    exit_code: int | None
+    """None when it had not ended within its time."""
+    seconds: float
+    summary: dict[str, Any]
+    events: Sequence[Event]
+    fired: bool = False
+    """Whether the fault has come."""
+
+    def last(self, name: str) -> dict[str, Any]:
+        """The data of the last event of that name; empty when there is none."""
+        return next((event.data for event in reversed(self.events) if event.name == name), {})
+
+    @property
+    def steps(self) -> int:
+        """Steps done, each counted once."""
+        return int(self.summary.get("steps") or 0)
+
+    @property
+    def saved(self) -> int:
+        """Steps in the last checkpoint that was taken within a fit."""
+        names = (e.data for e in self.events if e.name == "checkpoint" and str(e.data.get("name")).startswith("step"))
+        return max((int(data["steps"]) for data in names), default=0)
+
+    @property
+    def end(self) -> dict[str, Any]:
+        """State and loss that it ended with."""
+        return self.last("rehearsal-ended") or self.last("fit-finished")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one fault has come to."""
+
+    fault: str
+    survived: str
+    """"yes", "no" or "not tried"."""
+    reason: str
+    """Why not; empty when it has."""
+    named: tuple[str, ...] = ()
+    """The faults that the run has counted."""
+    restarts: int = 0
+    steps_repeated: int = 0
+    seconds_lost: float = 0.0
+    """Against the undisturbed run."""
+    result: str = ""
+    """What the state it ended with is, against that of the undisturbed run."""
+    at_risk: int = 0
+    """Steps that a kill at the end would have cost, beyond what it would have cost the undisturbed run."""
+
+
+def judge(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> Verdict:
+    """Whether the run has come to its end, in a useful state, with the fault having come and been met."""
+    survived, reason = _survived(fault, undisturbed, run)
+    return Verdict(
+        fault=fault.name,
+        survived=survived,
+        reason=reason,
+        named=tuple(run.summary.get("faults") or ()),
+        restarts=int(run.summary.get("restarts") or 0),
+        steps_repeated=int(run.summary.get("steps_repeated") or 0),
+        seconds_lost=round(max(0.0, run.seconds - undisturbed.seconds), 1),
+        result=_result(undisturbed, run) if survived != NOT_TRIED else "",
+        at_risk=max(0, undisturbed.saved - run.saved) if fault.name in ("disk-full", "nan") else 0,
+    )
+
+
+def _survived(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> tuple[str, str]:
+    if not run.fired:
+        return NOT_TRIED, "the script gave no occasion for it"
+    if run.exit_code is None:
+        return LOST, f"the run had not ended after {run.seconds:.0f} s: nothing ended the {fault.name}"
+    if run.exit_code != 0:
+        gave_up = run.summary.get("gave_up")
+        return LOST, f"exit code {run.exit_code}" + (f": {gave_up}" if gave_up else "")
+    if run.steps < undisturbed.steps:
+        return LOST, f"it ended after {run.steps} of {undisturbed.steps} steps"
+    loss = run.end.get("loss")
+    if isinstance(loss, float) and not math.isfinite(loss):
+        kept = f"the state of step {run.saved} is kept" if run.saved else "there was no checkpoint from before"
+        return LOST, f"training went on with NaN, as Keras does (TerminateOnNaN ends it); {kept}"
+    if fault.fault and fault.fault not in (run.summary.get("faults") or {}):
+        return LOST, f"it came to its end, but never counted the fault {fault.fault}"
+    if fault.event and not any(event.name == fault.event for event in run.events):
+        return LOST, f"it came to its end, but without the event {fault.event} that shows how"
+    return SURVIVED, ""
+
+
+def _result(undisturbed: Rehearsed, run: Rehearsed) -> str:
+    ours, theirs = run.end, undisturbed.end
+    if not ours or run.exit_code != 0:
+        return ""
+    if ours.get("state") and ours.get("state") == theirs.get("state"):
+        return "the same bits"
+    if isinstance(ours.get("loss"), float) and isinstance(theirs.get("loss"), float):
+        return f"loss {ours['loss']:.6g}, undisturbed {theirs['loss']:.6g}"
+    return "other weights than undisturbed"

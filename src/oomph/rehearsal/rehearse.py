@@ -1,0 +1,146 @@
+"""Runs a script once undisturbed and once for each fault, under `oomph run`, and judges what comes of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from oomph.errors import ExamineError, UsageError
+from oomph.journal import read_journal
+from oomph.recovery.injection import Injection, has_fired
+from oomph.recovery.workfolder import work_folder
+from oomph.rehearsal.faults import FAULTS, Rehearsable
+from oomph.rehearsal.judge import NOT_TRIED, SURVIVED, Rehearsed, Verdict, judge
+
+_GRACE_SECONDS = 40.0
+"""After SIGTERM: the supervisor gives the script 30 s."""
+_EXTRA_SECONDS = 180.0
+_CHECKPOINTS = 8
+"""So many are taken in a rehearsal, unless the user says otherwise."""
+_LINES_OF_A_FAILURE = 5
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be rehearsed."""
+
+    words: tuple[str, ...]
+    """The script and its arguments, as for `oomph run`."""
+    faults: tuple[str, ...]
+    steps: int | None = 40
+    """How far each run goes; None: to the end of the script."""
+    at: int | None = None
+    """The step after which the fault comes; None: half way."""
+    checkpoint_every: str | None = None
+    options: tuple[str, ...] = ()
+    """Further options of `oomph run`."""
+    limit_seconds: float | None = None
+    """For one run; None: five times the undisturbed one and three minutes."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What came of it."""
+
+    undisturbed: Rehearsed
+    at: int
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def survives(self) -> bool:
+        """Whether the script has survived every fault that came."""
+        return all(verdict.survived in (SURVIVED, NOT_TRIED) for verdict in self.verdicts)
+
+
+def rehearse(plan: Plan, keep: str | None, say: Say) -> Report:
+    """Run everything; raises ExamineError when the script does not get far enough undisturbed."""
+    chosen = _chosen(plan.faults)
+    with work_folder(keep, "oomph-rehearsal-") as folder:
+        say(f"rehearsal: {len(chosen)} faults, one run each; first undisturbed")
+        undisturbed = _run(plan, folder, "undisturbed", Injection("", 0, plan.steps), None)
+        _check(undisturbed, folder)
+        at = plan.at if plan.at is not None else max(1, undisturbed.steps // 2)
+        if at >= undisturbed.steps:
+            raise UsageError(f"--at {at}: the rehearsal takes {undisturbed.steps} steps only")
+        say(f"rehearsal: undisturbed, {undisturbed.steps} steps in {undisturbed.seconds:.0f} s")
+        verdicts = []
+        for fault in chosen:
+            limit = plan.limit_seconds or 5 * undisturbed.seconds + _EXTRA_SECONDS
+            run = _run(plan, folder, fault.name, Injection(fault.name, at, plan.steps), limit)
+            verdicts.append(judge(fault, undisturbed, run))
+            say(f"rehearsal: {fault.name}: {_briefly(verdicts[-1])} ({run.seconds:.0f} s)")
+        return Report(undisturbed, at, tuple(verdicts))
+
+
+def _run(plan: Plan, folder: Path, name: str, injection: Injection, limit: float | None) -> Rehearsed:
+    """One run under `oomph run`; what it prints goes into a file."""
+    run_dir, started = folder / name, time.monotonic()
+    every = plan.checkpoint_every or str(max(1, (plan.steps or _CHECKPOINTS**2) // _CHECKPOINTS))
+    options = [f"--run-dir={run_dir}", f"--checkpoint-every={every}", *plan.options]
+    command = [sys.executable, "-m", "oomph", "run", *options, *plan.words]
+    with (folder / f"{name}.log").open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            env={**os.environ, **injection.to_environment()},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        exit_code = _ended(process, limit)
+    return Rehearsed(
+        exit_code, time.monotonic() - started, _summary(run_dir), read_journal(run_dir), has_fired(run_dir)
+    )
+
+
+def _ended(process: subprocess.Popen[bytes], limit: float | None) -> int | None:
+    """The exit code; None when its time was up. It does not outlive this call, however that ends."""
+    try:
+        return process.wait(limit)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(_GRACE_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()  # its watchdog ends the script
+                process.wait()
+
+
+def _check(undisturbed: Rehearsed, folder: Path) -> None:
+    if undisturbed.exit_code != 0:
+        log = (folder / "undisturbed.log").read_text(errors="replace").splitlines()
+        told = "\n".join(line for line in log if not line.startswith("oomph: "))
+        last = "\n".join(told.splitlines()[-_LINES_OF_A_FAILURE:])
+        raise ExamineError(f"the script fails without any fault, with exit code {undisturbed.exit_code}:\n{last}")
+    if undisturbed.steps < 2:
+        raise ExamineError("the script has not taken two training steps that oomph could see")
+
+
+def _chosen(names: Sequence[str]) -> list[Rehearsable]:
+    known = {fault.name: fault for fault in FAULTS}
+    for name in names:
+        if name not in known:
+            raise UsageError(f"no fault {name} to rehearse: there are {', '.join(known)}")
+    return [known[name] for name in dict.fromkeys(names)]
+
+
+def _summary(run_dir: Path) -> dict[str, object]:
+    try:
+        document = json.loads((run_dir / "summary.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _briefly(verdict: Verdict) -> str:
+    return "survived" if verdict.survived == SURVIVED else f"{verdict.survived}: {verdict.reason}"

@@ -1,0 +1,57 @@
+"""The report of a rehearsal, for people and as JSON. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from oomph.rehearsal.faults import FAULTS
+from oomph.rehearsal.judge import LOST, SURVIVED, Verdict
+from oomph.rehearsal.rehearse import Report
+
+SCHEMA = 1
+_HEAD = ("fault", "survives", "restarts", "steps repeated", "time lost", "result")
+
+
+def as_document(report: Report) -> dict[str, Any]:
+    """The document of --json."""
+    undisturbed = report.undisturbed
+    return {
+        "schema": SCHEMA,
+        "survives": report.survives,
+        "at": report.at,
+        "steps": undisturbed.steps,
+        "seconds": round(undisturbed.seconds, 1),
+        "faults": [asdict(verdict) for verdict in report.verdicts],
+    }
+
+
+def as_text(report: Report) -> Iterator[str]:
+    """The lines to print."""
+    steps = report.undisturbed.steps
+    rows = [_HEAD, *(_row(verdict, steps) for verdict in report.verdicts)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    yield ""
+    what = {fault.name: fault.what for fault in FAULTS}
+    for verdict in report.verdicts:
+        if verdict.survived != SURVIVED:
+            yield f"{verdict.fault} ({what[verdict.fault]}): {verdict.reason}"
+        elif verdict.at_risk:
+            yield f"{verdict.fault}: a kill after it costs {verdict.at_risk} steps more than before"
+    yield _conclusion(report)
+
+
+def _row(verdict: Verdict, steps: int) -> tuple[str, ...]:
+    repeated, lost = f"{verdict.steps_repeated} of {steps}", f"{verdict.seconds_lost:.0f} s"
+    return (verdict.fault, verdict.survived, str(verdict.restarts), repeated, lost, verdict.result)
+
+
+def _conclusion(report: Report) -> str:
+    lost = [verdict.fault for verdict in report.verdicts if verdict.survived == LOST]
+    tried = [verdict for verdict in report.verdicts if verdict.survived in (SURVIVED, LOST)]
+    if lost:
+        return f"would not survive: {', '.join(lost)}"
+    return f"survives all {len(tried)} faults, each after step {report.at} of {report.undisturbed.steps}"

@@ -1,0 +1,76 @@
+"""What layers keep besides the variables that Keras lists: TensorFlow's own variables, and what they save themselves.
+
+A layer that keeps arrays of its own tells Keras so by `save_own_variables` and `load_own_variables`; the same two
+methods are used here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+
+def hidden_variables(model: Any) -> Iterator[tf.Variable]:
+    """TensorFlow's variables and random generators that are attributes of layers, or lie in a list or dict of them."""
+    for layer in model._flatten_layers():
+        for value in vars(layer).values():
+            for thing in _items_of(value):
+                if isinstance(thing, tf.random.Generator):
+                    yield thing.state
+                elif isinstance(thing, tf.Variable):
+                    yield thing
+
+
+def own_arrays(model: Any, failed: Callable[[str], None]) -> dict[str, Any]:
+    """What the user's layers save beyond their variables: "<number of the layer>/<their key>" → array.
+
+    Args:
+        failed: told about a layer whose method raises; the others are saved.
+    """
+    arrays: dict[str, Any] = {}
+    for number, layer in _that_save(model):
+        try:
+            saved: dict[str, Any] = {}
+            layer.save_own_variables(saved)
+            arrays |= {f"{number}/{key}": _as_array(saved[key]) for key in _extra(layer, saved)}
+        except Exception as error:
+            failed(f"layer {layer.name}: save_own_variables failed ({type(error).__name__}: {error})")
+    return arrays
+
+
+def give_back(model: Any, arrays: dict[str, Any]) -> None:
+    """Let each layer load what it saved; its variables have their values already."""
+    for number, layer in _that_save(model):
+        own = {key.partition("/")[2]: value for key, value in arrays.items() if key.partition("/")[0] == str(number)}
+        if own:
+            everything: dict[str, Any] = {}
+            layer.save_own_variables(everything)
+            layer.load_own_variables({key: own.get(key, _as_array(value)) for key, value in everything.items()})
+
+
+def _that_save(model: Any) -> Iterator[tuple[int, Any]]:
+    from keras import Layer
+
+    for number, layer in enumerate(model._flatten_layers()):
+        kind = type(layer)
+        if not kind.__module__.startswith("keras.") and kind.save_own_variables is not Layer.save_own_variables:
+            yield number, layer
+
+
+def _extra(layer: Any, saved: dict[str, Any]) -> list[str]:
+    """The keys that are not those under which Keras itself saves the layer's variables."""
+    usual = {str(i) for i in range(len(layer._trainable_variables) + len(layer._non_trainable_variables))}
+    return [key for key in saved if key not in usual]
+
+
+def _items_of(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _as_array(value: Any) -> Any:
+    return np.array(value.numpy() if hasattr(value, "numpy") else value)

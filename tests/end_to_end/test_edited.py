@@ -1,0 +1,112 @@
+"""The script was edited between a run and its resume."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+
+import pytest
+
+EPOCHS = ["--epochs", "4"]  # of 15 steps
+WIDER = ("keras.layers.Dense(64", "keras.layers.Dense(65")
+
+
+@pytest.fixture
+def stopped(work):
+    """A run of one_fit.py that was killed together with oomph, after two checkpoints."""
+    work.script("one_fit.py")
+    running = work.start("--checkpoint-every=7", "one_fit.py", "ours.npz", *EPOCHS)
+    running.wait_for_step(16)
+    pid = running.script_pid(1)
+    os.kill(running.process.pid, signal.SIGSTOP)
+    running.kill(pid)
+    running.kill(running.process.pid)
+    running.process.communicate(timeout=60)
+    return running
+
+
+def edit(work, *pairs: tuple[str, str]) -> None:
+    text = (work.folder / "one_fit.py").read_text()
+    for old, new in pairs:
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    work.write(text, "one_fit.py")
+
+
+def resume(work, stopped, *words: str):
+    words = words or tuple(EPOCHS)
+    return work.oomph(f"--resume={stopped.folder}", "--checkpoint-every=7", "one_fit.py", "ours.npz", *words)
+
+
+def test_another_model_is_refused_and_what_was_saved_stays(work, stopped):
+    before = sorted(path.name for path in stopped.folder.glob("checkpoints/*"))
+    edit(work, WIDER)
+    ours = resume(work, stopped)
+    assert ours.returncode == 93
+    assert ours.stdout == ""
+    assert ours.own == "", "no traceback of ours"
+    (refusal,) = [line for line in ours.said if "can not be resumed" in line]
+    assert "one_fit.py was edited" in refusal
+    assert re.search(r"weights of layer \d: float32\[8, 64\], float32\[64\] → float32\[8, 65\]", refusal)
+    assert sorted(path.name for path in stopped.folder.glob("checkpoints/*")) == before
+
+
+@pytest.mark.slow
+def test_after_the_edit_is_undone_the_run_goes_on(work, stopped):
+    edit(work, WIDER)
+    assert resume(work, stopped).returncode == 93
+    edit(work, WIDER[::-1])
+    again = resume(work, stopped)
+    assert again.returncode == 0, again.stderr[-3000:]
+    assert [event.data["kind"] for event in again.events("resumed")] == ["exact"]
+    assert again.events("resumed")[0].data["changes"] == []
+
+
+@pytest.mark.slow
+def test_what_changed_is_said_and_a_new_learning_rate_is_meant(work, stopped, load):
+    edit(work, ('model.compile("adam"', "model.compile(keras.optimizers.Adam(1e-4, beta_1=0.8)"))
+    ours = resume(work, stopped, "--epochs", "5")
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    (said,) = [line for line in ours.said if "since the checkpoint" in line]
+    for change in (
+        "one_fit.py was edited", "arguments of the script: ours.npz --epochs 4 → ours.npz --epochs 5",
+        "epochs: 4 → 5", "beta_1: 0.9 → 0.8", "learning rate: 0.001 → 0.0001",
+    ):  # fmt: skip
+        assert change in said
+    assert [event.data["kind"] for event in ours.events("resumed")] == ["exact"]
+    saved = load(work.folder / "ours.npz")
+    assert len(saved["loss"]) == 5
+    rates = [value for value in saved.values() if value.shape == () and value.dtype == "float32"]
+    assert any(value == pytest.approx(1e-4) for value in rates)
+
+
+@pytest.mark.slow
+def test_with_other_batches_the_interrupted_epoch_begins_again(work, stopped):
+    edit(work, ("batch_size=16", "batch_size=24"))
+    ours = resume(work, stopped)
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    (resumed,) = ours.events("resumed")
+    assert resumed.data["kind"] == "epoch"
+    assert any("batch_size: 16 → 24" in line for line in ours.said)
+    # The epoch that was interrupted and the two after it, ten batches each, beside what the checkpoint had.
+    assert ours.summary["steps"] == resumed.data["steps"] + 10 * (4 - resumed.data["epoch"])
+
+
+@pytest.mark.slow
+def test_a_run_of_a_later_oomph_is_left_alone(work, stopped):
+    for manifest in stopped.folder.glob("checkpoints/step-*/manifest.json"):
+        document = json.loads(manifest.read_text()) | {"schema": 99, "oomph": "9.0"}
+        manifest.write_text(json.dumps(document))
+        sums = subprocess.run(
+            "sha256sum $(ls | grep -v SHA256SUMS)", shell=True, cwd=manifest.parent, capture_output=True, timeout=60
+        )
+        (manifest.parent / "SHA256SUMS").write_bytes(sums.stdout)
+    before = sorted(path.name for path in stopped.folder.glob("checkpoints/*"))
+    ours = resume(work, stopped)
+    assert ours.returncode == 2
+    assert ours.stderr.count("\n") == 1
+    assert "saved by oomph 9.0 in format 99; this oomph (" in ours.stderr
+    assert sorted(path.name for path in stopped.folder.glob("checkpoints/*")) == before

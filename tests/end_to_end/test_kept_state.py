@@ -1,0 +1,97 @@
+"""What else belongs to the state of a training: callbacks, layers, large models written while training goes on, NaN."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def plain(shared):
+    shared.script("keeps_state.py")
+    ended = shared.plain("keeps_state.py", "plain.npz")
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    return shared.folder / "plain.npz"
+
+
+@pytest.fixture(scope="module")
+def killed(shared, plain):
+    """Killed in the sixth of up to ten epochs of eight steps, between two checkpoints."""
+    running = shared.start("--checkpoint-every=7", "keeps_state.py", "ours.npz")
+    running.kill_at_step(45)
+    return running.finish()
+
+
+def test_callbacks_and_layers_go_on_where_they_were(shared, killed, plain, same_bits):
+    assert killed.returncode == 0, killed.stderr[-3000:]
+    assert killed.summary["restarts"] == 1
+    assert killed.summary["exactness"] == "exact"
+    same_bits(shared.folder / "ours.npz", plain)
+
+
+def test_a_callback_that_says_nothing_of_its_state_is_named_once(killed):
+    assert [line for line in killed.said if "begins anew" in line] == [
+        "oomph: callback Silent begins anew (epochs); with get_state() and set_state(state) it would be resumed"
+    ]
+
+
+@pytest.mark.slow
+def test_a_large_state_is_written_while_training_goes_on_and_a_kill_meanwhile_costs_only_that(work, same_bits):
+    wide = ["--width", "150000"]  # 18 MB
+    work.script("keeps_state.py")
+    expected = work.plain("keeps_state.py", "plain.npz", *wide)
+    assert expected.returncode == 0, expected.stderr[-3000:]
+    running = work.start("--checkpoint-every=7", "keeps_state.py", "ours.npz", *wide)
+    running.wait_for(lambda: running.journal("checkpoint"))
+    running.kill_when(lambda: list(running.folder.glob("checkpoints/tmp-*/tensors.bin")))
+    ours = running.finish()
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    same_bits(work.folder / "ours.npz", work.folder / "plain.npz")
+    written = [event.data for event in ours.events("checkpoint") if event.data["name"].startswith("step")]
+    assert all(data["background_seconds"] > 0 for data in written)
+    assert ours.events("checkpoint-refused") == []
+    assert not list(ours.folder.glob("checkpoints/*"))
+
+
+_TURNS_NAN = """
+import keras, numpy as np, sys
+keras.utils.set_random_seed(1)
+x = np.random.normal(size=(160, 4)).astype("float32")
+
+class Poison(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        if self.model.optimizer.iterations == 23:
+            self.model.layers[0].kernel.assign(np.full((4, 8), np.nan))
+        if self.model.optimizer.iterations == 35 and "fails" in sys.argv:
+            raise RuntimeError("its own")
+
+model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(8), keras.layers.Dense(1)])
+model.compile("adam", "mse")
+model.fit(x, x[:, :1], epochs=4, batch_size=16, verbose=0, callbacks=[Poison()])
+print("finished")
+"""
+
+
+@pytest.mark.slow
+def test_a_state_that_is_not_finite_never_replaces_the_last_finite_one(work):
+    work.write(_TURNS_NAN)
+    ours = work.oomph("--checkpoint-every=5", "train.py", "fails")
+    assert ours.returncode == 1
+    assert "RuntimeError: its own" in ours.own
+    steps = [event.data["steps"] for event in ours.events("checkpoint")]
+    assert max(steps) == 20
+    assert len(ours.events("checkpoint-skipped")) == 2
+    said = [line for line in ours.said if "NaN or infinity" in line]
+    assert len(said) == 1
+    assert (
+        "kernel holds NaN or infinity at epoch 3, step 5: no checkpoint is taken of that; the one of step 20" in said[0]
+    )
+    assert len(list(ours.folder.glob("checkpoints/step-*-epoch2-step0"))) == 1
+
+
+@pytest.mark.slow
+def test_the_end_of_a_fit_is_kept_as_it_is_and_the_last_finite_state_beside_it(work):
+    work.write(_TURNS_NAN + "sys.exit(3)\n")
+    ours = work.oomph("--checkpoint-every=5", "train.py")
+    assert (ours.returncode, ours.stdout) == (3, "finished\n")
+    kept = sorted(path.name.partition("-epoch")[0] for path in ours.folder.glob("checkpoints/*"))
+    assert kept == ["finished-fit0", "step-000003-fit0", "step-000004-fit0"]

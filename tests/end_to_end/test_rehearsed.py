@@ -1,0 +1,105 @@
+"""oomph rehearse on a real training: each fault comes, and is met."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+
+def rehearse(work, *words: str, seconds: float = 280):
+    done = subprocess.run(
+        [work.python, "-m", "oomph", "rehearse", "--json", "--keep", "kept", *words],
+        cwd=work.folder, env=work.environ(), capture_output=True, text=True, timeout=seconds,
+    )  # fmt: skip
+    return done, json.loads(done.stdout) if done.stdout else {}
+
+
+def left_behind(work) -> list[str]:
+    found = []
+    for process in psutil.process_iter(["cmdline", "cwd"]):
+        if process.info["cwd"] == str(work.folder) and sys.executable in (process.info["cmdline"] or []):
+            found.append(" ".join(process.info["cmdline"]))
+    return found
+
+
+def test_a_kill_is_rehearsed_and_costs_what_the_report_says(work):
+    work.script("one_fit.py")
+    done, report = rehearse(work, "--faults", "kill", "one_fit.py", "out.npz")
+    assert done.returncode == 0, done.stderr
+    (kill,) = report["faults"]
+    assert (report["steps"], report["at"], report["survives"]) == (40, 20, True)
+    assert (kill["survived"], kill["named"], kill["restarts"], kill["result"]) == (
+        "yes",
+        ["killed"],
+        1,
+        "the same bits",
+    )
+    assert 0 < kill["steps_repeated"] <= 10
+    assert "rehearsal: kill: survived" in done.stderr
+    assert not (work.folder / "out.npz").exists(), "the rehearsal ended before the script did"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_every_fault_but_a_hang(work):
+    work.script("one_fit.py")
+    names = "oom,abort,nan,corrupt-checkpoint,disk-full,lost-gpu"
+    done, report = rehearse(work, "--faults", names, "one_fit.py", "out.npz", seconds=500)
+    verdicts = {verdict["fault"]: verdict for verdict in report["faults"]}
+    lost = {name: verdict["reason"] for name, verdict in verdicts.items() if verdict["survived"] != "yes"}
+    assert list(lost) == ["nan"], done.stderr
+    assert "the state of step 15 is kept" in lost["nan"]
+    assert done.returncode == 1
+    assert verdicts["oom"]["named"] == ["device-oom"]
+    assert verdicts["oom"]["restarts"] == 0
+    bits = {name for name, verdict in verdicts.items() if verdict["result"] == "the same bits"}
+    assert bits == {"abort", "corrupt-checkpoint", "disk-full", "lost-gpu"}
+    assert verdicts["corrupt-checkpoint"]["steps_repeated"] > verdicts["abort"]["steps_repeated"]
+    assert verdicts["disk-full"]["at_risk"] > 0
+    assert left_behind(work) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_a_script_to_its_own_end(work):
+    work.script("one_fit.py")
+    done, report = rehearse(work, "--steps", "all", "--faults", "kill", "one_fit.py", "out.npz", "--epochs", "3")
+    assert done.returncode == 0, done.stderr
+    assert report["steps"] == 45
+    assert report["faults"][0]["result"] == "the same bits"
+    assert (work.folder / "out.npz").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_a_run_that_nothing_ends_is_ended_by_the_rehearsal(work):
+    """A limit below every hang detection: what is left is the rehearsal's own."""
+    work.script("one_fit.py")
+    done, report = rehearse(work, "--faults", "hang", "--limit", "20", "one_fit.py", "out.npz")
+    assert done.returncode == 1
+    assert report["faults"][0]["survived"] == "no"
+    assert "nothing ended the hang" in report["faults"][0]["reason"]
+    assert left_behind(work) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_what_is_guarded_by_restart_only_does_not_survive_running_out_of_memory(work):
+    work.script("one_fit.py")
+    text = (work.folder / "one_fit.py").read_text()
+    own = (
+        "class Own(keras.Sequential):\n"
+        "    def make_train_function(self, force=False):\n"
+        "        return super().make_train_function(force)\n\n\n"
+    )
+    text = text.replace("class Pace", f"{own}class Pace").replace("model = keras.Sequential", "model = Own")
+    work.write(text, "one_fit.py")
+    done, report = rehearse(work, "--faults", "oom,kill", "one_fit.py", "out.npz")
+    verdicts = {verdict["fault"]: verdict for verdict in report["faults"]}
+    assert done.returncode == 1
+    assert (verdicts["oom"]["survived"], verdicts["kill"]["survived"]) == ("no", "yes"), done.stderr
+    assert "exit code 1" in verdicts["oom"]["reason"]

@@ -1,0 +1,254 @@
+"""A function in a process of its own: its result, or what became of it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+import oomph
+from oomph import IsolatedError, isolate
+from oomph.errors import UsageError
+from oomph.recovery import parcel
+
+SOURCE = Path(oomph.__file__).parents[1]
+SECONDS = 60
+
+
+def add(a, b=1):
+    return a + b
+
+
+def die(signum):
+    os.kill(os.getpid(), signum)
+
+
+def leave(code):
+    sys.exit(code)
+
+
+def fail(text):
+    raise KeyError(text)
+
+
+class Odd(Exception):
+    """Can be pickled, but not unpickled."""
+
+    def __init__(self, one, two):
+        super().__init__(f"{one} {two}")
+
+
+def fail_oddly():
+    raise Odd(1, 2)
+
+
+def answer_with_a_lock():
+    return threading.Lock()
+
+
+def sleep_long():
+    time.sleep(600)
+
+
+def leave_a_child(path):
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    Path(path).write_text(str(child.pid))
+    return child.pid
+
+
+def speak(text):
+    print(text, file=sys.stderr)
+    os.write(2, b"x" * 300_000 + b"\n")
+    return os.environ["ISOLATED_TEST"], sys.argv
+
+
+def ignore_sigterm():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    time.sleep(600)
+
+
+def test_what_it_returns_comes_back():
+    outcome = isolate(add, (1,), {"b": 2}, timeout=SECONDS)
+    assert (outcome.ok, outcome.value, outcome.result(), outcome.reason) == (True, 3, 3, "")
+    assert (outcome.error, outcome.diagnoses, outcome.returncode) == (None, (), 0)
+
+
+def test_large_inputs_and_outputs_pass():
+    data = os.urandom(5_000_000)
+    assert isolate(add, (data, data), timeout=SECONDS).result() == data + data
+
+
+def test_what_it_raises_is_kept_with_its_traceback():
+    outcome = isolate(fail, ("no such key",), timeout=SECONDS)
+    assert not outcome.ok
+    assert isinstance(outcome.error, KeyError)
+    assert "in fail" in outcome.traceback
+    assert [diagnosis.name for diagnosis in outcome.diagnoses] == ["unrelated"]
+    with pytest.raises(IsolatedError, match=r"raised KeyError: 'no such key' \(unrelated\)") as caught:
+        outcome.result()
+    assert caught.value.outcome is outcome
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_an_exception_that_can_not_be_carried_over_is_told_in_words():
+    outcome = isolate(fail_oddly, timeout=SECONDS)
+    assert isinstance(outcome.error, parcel.LostError)
+    assert str(outcome.error) == "Odd: 1 2"
+
+
+@pytest.mark.parametrize(
+    ("signum", "name"),
+    [(signal.SIGKILL, "killed"), (signal.SIGSEGV, "segmentation-fault"), (signal.SIGABRT, "abort")],
+)
+def test_a_crash_is_diagnosed_and_the_caller_lives(signum, name):
+    outcome = isolate(die, (signum,), timeout=SECONDS)
+    assert (outcome.ok, outcome.returncode) == (False, -signum)
+    assert outcome.diagnoses[0].name == name
+    assert f"ended by signal {int(signum)}" in outcome.reason
+    if signum != signal.SIGKILL:
+        assert "in die" in outcome.stderr, "faulthandler has written the Python stack"
+    with pytest.raises(IsolatedError, match=name):
+        outcome.result()
+
+
+def test_an_exit_is_no_result():
+    outcome = isolate(leave, (3,), timeout=SECONDS)
+    assert (outcome.ok, outcome.returncode) == (False, 3)
+    assert isinstance(outcome.error, SystemExit)
+
+
+def test_a_result_that_can_not_be_carried_over_is_an_error():
+    outcome = isolate(answer_with_a_lock, timeout=SECONDS)
+    assert not outcome.ok
+    assert isinstance(outcome.error, TypeError)
+
+
+def test_after_its_time_it_is_ended_and_its_stack_is_known():
+    started = time.monotonic()
+    outcome = isolate(sleep_long, timeout=1.5)
+    assert (outcome.ok, outcome.timed_out) == (False, True)
+    assert "in sleep_long" in outcome.stderr
+    assert outcome.reason.startswith("the function did not return within")
+    assert time.monotonic() - started < 30
+
+
+@pytest.mark.slow
+def test_one_that_ignores_sigterm_is_ended_all_the_same():
+    assert isolate(ignore_sigterm, timeout=1.5).returncode == -signal.SIGKILL
+
+
+def test_what_it_started_ends_with_it(tmp_path):
+    pid = isolate(leave_a_child, (str(tmp_path / "pid"),), timeout=SECONDS).result()
+    until = time.monotonic() + 10
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_its_words_its_arguments_and_its_environment(capfd):
+    outcome = isolate(speak, ("hello",), timeout=SECONDS, environ={"ISOLATED_TEST": "yes"})
+    assert outcome.result() == ("yes", sys.argv)
+    assert outcome.stderr.startswith("hello\n")
+    assert len(outcome.stderr) > 300_000
+    assert capfd.readouterr().err == outcome.stderr
+    assert "ISOLATED_TEST" not in os.environ
+
+
+def test_no_descriptor_and_no_process_is_left_behind():
+    isolate(add, (1,), timeout=SECONDS)
+    before = len(os.listdir("/proc/self/fd"))
+    isolate(add, (1,), timeout=SECONDS)
+    isolate(die, (signal.SIGKILL,), timeout=SECONDS)
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert psutil.Process().children() == []
+
+
+def test_from_a_thread_of_a_service():
+    outcomes = []
+    thread = threading.Thread(target=lambda: outcomes.append(isolate(add, (2,), timeout=SECONDS)))
+    thread.start()
+    thread.join(SECONDS)
+    assert outcomes[0].result() == 3
+
+
+def test_arguments_that_can_not_be_carried_over_are_refused_at_once():
+    with pytest.raises(UsageError, match="add and its arguments can not be carried into another process"):
+        isolate(add, (threading.Lock(),))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("cloudpickle") is None, reason="needs cloudpickle")
+def test_a_function_within_a_function_goes_over_by_value():
+    step = 5
+    assert isolate(lambda x: x + step, (1,), timeout=SECONDS).result() == 6
+
+
+def test_without_cloudpickle_such_a_function_is_refused_with_what_to_do(monkeypatch):
+    monkeypatch.setattr(parcel, "_dumps_by_value", lambda: None)
+    with pytest.raises(UsageError, match="defined within another function: pip install cloudpickle, or put it"):
+        isolate(lambda: 1)
+    assert isolate(add, (1,), timeout=SECONDS).result() == 2
+
+
+_SCRIPT = """
+import sys
+sys.path.insert(0, {source!r})
+sys.modules["cloudpickle"] = None  # as if it were not installed
+from oomph import isolate
+
+def double(x):
+    return [Kept(x), 2 * x]
+
+class Kept:
+    def __init__(self, x):
+        self.x = x
+
+if __name__ == "__main__":
+    kept, twice = isolate(double, (4,), timeout=60).result()
+    print(type(kept) is Kept, kept.x, twice)
+"""
+
+
+def test_a_function_of_a_script_works_without_cloudpickle(tmp_path):
+    (tmp_path / "script.py").write_text(_SCRIPT.format(source=str(SOURCE)))
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS)
+    assert (done.returncode, done.stdout) == (0, "True 4 8\n"), done.stderr
+
+
+def test_a_notebook_without_cloudpickle_is_told_what_to_do():
+    code = _SCRIPT.format(source=str(SOURCE))
+    done = subprocess.run([sys.executable, "-"], input=code, capture_output=True, text=True, timeout=SECONDS)
+    assert done.returncode == 1
+    assert "double is defined in a notebook: pip install cloudpickle" in done.stderr
+
+
+def test_ctrl_c_in_the_caller_ends_it(tmp_path):
+    code = (
+        f"import sys, time; sys.path[:0] = [{str(SOURCE)!r}, {str(Path(__file__).parent)!r}]\n"
+        "import oomph, test_isolation\n"
+        f"oomph.isolate(test_isolation.leave_a_child_and_wait, ({str(tmp_path / 'pid')!r},))\n"
+    )
+    caller = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + SECONDS
+    while not (tmp_path / "pid").exists():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    caller.send_signal(signal.SIGINT)
+    _, err = caller.communicate(timeout=SECONDS)
+    assert "KeyboardInterrupt" in err
+    pid = int((tmp_path / "pid").read_text())
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def leave_a_child_and_wait(path):
+    temporary = Path(path).with_suffix(".part")
+    temporary.write_text(str(os.getpid()))
+    temporary.rename(path)
+    time.sleep(600)

@@ -1,0 +1,105 @@
+"""What a rehearsal makes of a run that is over."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from oomph.journal import Event
+from oomph.rehearsal.faults import FAULTS, NAMES
+from oomph.rehearsal.judge import LOST, NOT_TRIED, SURVIVED, Rehearsed, judge
+from oomph.rehearsal.rehearse import Report
+from oomph.rehearsal.report import as_document, as_text
+
+BY_NAME = {fault.name: fault for fault in FAULTS}
+END = {"state": "abc", "loss": 0.5}
+
+
+def events(**data):
+    return [Event(name.replace("_", "-"), facts) for name, facts in data.items()]
+
+
+def saved(*steps):
+    return [Event("checkpoint", {"name": f"step-{n}", "steps": n}) for n in steps]
+
+
+UNDISTURBED = Rehearsed(0, 10.0, {"steps": 40}, [*saved(10, 20, 30), *events(rehearsal_ended=END)])
+
+
+def run(name, **changes):
+    """A run that has met this fault as it should."""
+    fault = BY_NAME[name]
+    summary = {"steps": 40, "restarts": 1, "steps_repeated": 5, "faults": {fault.fault: 1} if fault.fault else {}}
+    happened = [*saved(10, 20, 30), *events(rehearsal_ended=END)]
+    if fault.event:
+        happened.append(Event(fault.event, {}))
+    return replace(Rehearsed(0, 14.0, summary, happened, fired=True), **changes)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_fault_that_was_met_is_survived(name):
+    verdict = judge(BY_NAME[name], UNDISTURBED, run(name))
+    assert (verdict.survived, verdict.reason, verdict.result) == (SURVIVED, "", "the same bits")
+    assert (verdict.restarts, verdict.steps_repeated, verdict.seconds_lost) == (1, 5, 4.0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_the_fault_nothing_is_shown(name):
+    assert judge(BY_NAME[name], UNDISTURBED, run(name, fired=False)).survived == NOT_TRIED
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"exit_code": None}, "had not ended after 14 s"),
+        ({"exit_code": 93, "summary": {"steps": 21, "gave_up": "killed 4 times"}}, "exit code 93: killed 4 times"),
+        ({"summary": {"steps": 39}}, "ended after 39 of 40 steps"),
+        ({"events": events(rehearsal_ended={"loss": math.nan})}, "went on with NaN"),
+    ],
+)
+def test_a_run_that_does_not_come_to_a_useful_end_is_lost(name, changes, words):
+    verdict = judge(BY_NAME[name], UNDISTURBED, run(name, **changes))
+    assert verdict.survived == LOST
+    assert words in verdict.reason
+
+
+def test_a_hang_counts_as_survived_only_when_it_was_named_and_the_run_resumed():
+    assert judge(BY_NAME["hang"], UNDISTURBED, run("hang")).survived == SURVIVED
+    other = {"steps": 40, "faults": {"killed": 1}}
+    verdict = judge(BY_NAME["hang"], UNDISTURBED, run("hang", summary=other))
+    assert (verdict.survived, verdict.reason) == (LOST, "it came to its end, but never counted the fault hang")
+
+
+@pytest.mark.parametrize("name", [fault.name for fault in FAULTS if fault.event])
+def test_an_end_without_what_should_have_led_to_it_is_no_survival(name):
+    verdict = judge(BY_NAME[name], UNDISTURBED, run(name, events=events(rehearsal_ended=END)))
+    assert verdict.survived == LOST
+    assert BY_NAME[name].event in verdict.reason
+
+
+def test_other_weights_are_shown_with_both_losses():
+    ended = [*saved(30), *events(rehearsal_ended={"state": "xyz", "loss": 0.25}, resumed={})]
+    verdict = judge(BY_NAME["kill"], UNDISTURBED, run("kill", events=ended))
+    assert (verdict.survived, verdict.result) == (SURVIVED, "loss 0.25, undisturbed 0.5")
+
+
+def test_what_a_full_disk_puts_at_risk_is_counted():
+    ended = [*saved(10), *events(rehearsal_ended=END, checkpoint_failed={})]
+    assert judge(BY_NAME["disk-full"], UNDISTURBED, run("disk-full", events=ended)).at_risk == 20
+
+
+def test_the_report_says_the_same_in_words_and_in_json():
+    verdicts = [judge(BY_NAME["kill"], UNDISTURBED, run("kill"))]
+    verdicts.append(judge(BY_NAME["hang"], UNDISTURBED, run("hang", exit_code=None)))
+    report = Report(UNDISTURBED, 20, tuple(verdicts))
+    text = list(as_text(report))
+    assert text[1].split() == ["kill", "yes", "1", "5", "of", "40", "4", "s", "the", "same", "bits"]
+    assert text[-1] == "would not survive: hang"
+    document = json.loads(json.dumps(as_document(report)))
+    assert (document["schema"], document["survives"], document["steps"], document["at"]) == (1, False, 40, 20)
+    assert [fault["survived"] for fault in document["faults"]] == ["yes", "no"]
+    assert Report(UNDISTURBED, 20, tuple(verdicts[:1])).survives
