@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import importlib.util
 import json
 import os
@@ -209,9 +210,12 @@ def rig() -> dict[str, str]:
     built = RIG / "built"
     sources = [*RIG.glob("*.[ch]"), *RIG.glob("symbols/*"), RIG / "build.sh"]
     done = built / "done"
-    if not done.exists() or done.stat().st_mtime < max(path.stat().st_mtime for path in sources):
-        subprocess.run(["sh", str(RIG / "build.sh"), str(built)], check=True, capture_output=True, timeout=SECONDS)
-        done.touch()
+    built.mkdir(exist_ok=True)
+    with (built / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests run in several processes
+        if not done.exists() or done.stat().st_mtime < max(path.stat().st_mtime for path in sources):
+            subprocess.run(["sh", str(RIG / "build.sh"), str(built)], check=True, capture_output=True, timeout=SECONDS)
+            done.touch()
     return {
         "LD_LIBRARY_PATH": f"{built / 'driver'}{os.pathsep}{built / 'runtime'}",
         "FAKE_MEM_MB": "2048",
