@@ -18,12 +18,14 @@ from oomph.faults.diagnose import Diagnosis, diagnose
 from oomph.faults.evidence import Evidence
 from oomph.faults.log import looks_binary, read_log
 from oomph.faults.run import is_run, read_run
+from oomph.journal import read_journal
 
 SUMMARY = "name the fault in a log, an exception or a run, and say what to do"
 
 _CODE = re.compile(r"[A-Za-z]{3}\d{3}\Z")
 _PATH = re.compile(r"[/\\.]")
-_EPILOG = "example: oomph explain train.log    (or: python train.py 2>&1 | oomph explain -)"
+_EPILOG = """example: oomph explain train.log    (or: python train.py 2>&1 | oomph explain -)
+         oomph explain RUN --decisions"""
 _HEAD_BYTES = 8192
 
 
@@ -34,12 +36,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "target", metavar="FILE|-|RUN|CODE|NAME", help="a log, standard input, a run directory, or a fault"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument(
+        "--decisions",
+        action="store_true",
+        help="of a run directory: every decision, computed again, and why it was taken",
+    )
     parser.add_argument("--exit-code", action="store_true", help="end with 1 when a fault was found")
 
 
 def run(args: argparse.Namespace) -> int:
     """Explain the target. Raises UsageError or ExamineError when there is nothing to explain."""
     path = Path(args.target)
+    if args.decisions:
+        return _explain_decisions(args, path)
     if args.target != "-" and not _exists(path):
         return _print_page(args)
     try:
@@ -52,6 +61,20 @@ def run(args: argparse.Namespace) -> int:
         subject = "standard input" if args.target == "-" else args.target
         _print_text(render.as_text(diagnoses, subject))
     return 1 if args.exit_code and diagnoses else 0
+
+
+def _explain_decisions(args: argparse.Namespace, path: Path) -> int:
+    """Play the journal again; 1 when a decision comes out otherwise than it was recorded, with --exit-code."""
+    from oomph.recovery import decisions
+
+    if not path.is_dir() or not is_run(path):
+        raise ExamineError(f"{args.target} is not a directory that oomph run has written: only a run has decisions")
+    found = decisions.replay(read_journal(path))
+    if args.json:
+        _print_json(decisions.as_document(found))
+    else:
+        _print_text(decisions.as_text(found, args.target))
+    return 1 if args.exit_code and not all(decision.reproduced for decision in found) else 0
 
 
 def _exists(path: Path) -> bool:

@@ -23,13 +23,18 @@ class Named:
     title: str = ""
 
 
-def name_fault(returncode: int, oom_kills: int | None, stderr: bytes, events: Iterable[Event]) -> tuple[Named, ...]:
-    """Every fault that the end of an attempt shows, the likeliest cause first."""
+def name_fault(
+    returncode: int, oom_kills: int | None, stderr: bytes, events: Iterable[Event], elsewhere: str = ""
+) -> tuple[Named, ...]:
+    """Every fault that the end of an attempt shows, the likeliest cause first.
+
+    `elsewhere`: what others wrote of it, such as the kernel's log, and Python's stacks at a crash.
+    """
     events = tuple(events)
     try:
         from oomph.faults.diagnose import diagnose
 
-        found = diagnose(_evidence(returncode, oom_kills, stderr, events))
+        found = diagnose(_evidence(returncode, oom_kills, stderr + b"\n" + elsewhere.encode(), events))
         names = tuple(Named(d.name, d.code, d.fault.summary) for d in found)
     except Exception:
         names = ()  # a fault page that does not load must not end a training
@@ -68,4 +73,4 @@ def _overcome(events: tuple[Event, ...]) -> set[str]:
 
 def _asks(event: Event) -> bool:
     """The guard in the script has named the fault itself: nobody knows better."""
-    return event.name in ("restart-requested", "gave-up") and isinstance(event.data.get("fault"), str)
+    return event.name in ("restart-requested", "gave-up", "context-lost") and isinstance(event.data.get("fault"), str)

@@ -31,6 +31,8 @@ class Request:
     micro_batch: int | None = None
     inexact: str | None = None
     verify: int | None = None
+    allowed: frozenset[str] = frozenset()
+    """Changes that alter the mathematics and are allowed all the same: names of `ladder.OPT_IN`."""
 
 
 def launch(request: Request) -> Outcome:
@@ -45,6 +47,7 @@ def launch(request: Request) -> Outcome:
         micro_batch=request.micro_batch,
         inexact=request.inexact,
         verify=request.verify,
+        allowed=request.allowed,
     )
     try:
         return Supervisor(command, python, run, settings).supervise()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from oomph.errors import CheckpointError
+from oomph.recovery.phases import Phase
 from oomph.recovery.store import Checkpoint, CheckpointWriter, Saved
 from oomph.tensorflow import callbacks, iterators, state
 from oomph.tensorflow.step import Step
@@ -42,6 +43,11 @@ class FitCheckpoints:
             self._iterator, self.taken = iterator, 0
         since = self._fits.steps - self._saved_at_step
         if self._fits.interval.due(since, time.monotonic() - self._saved_at, self._cost):
+            self._save_step(iterator)
+
+    def save_now(self, iterator: Any) -> None:
+        """Save, unless the newest checkpoint is of this very step: the process is about to end."""
+        if self._fits.steps != self._saved_at_step:
             self._save_step(iterator)
 
     def save_end(self, history: Any) -> None:
@@ -79,9 +85,12 @@ class FitCheckpoints:
             self._fits.say(f"checkpoint of {saved.nbytes / 1e6:.1f} MB in {self._cost:.2f} s; next {rule}")
 
     def _save(self, save: Callable[[], Saved], what: str) -> Saved | None:
+        if self._fits.context_lost:
+            return None  # what the device holds is not to be trusted
         started = time.monotonic()
         try:
-            saved = save()
+            with self._fits.session.pulse.during(Phase.CHECKPOINT):
+                saved = save()
         except (CheckpointError, tf.errors.OpError, ValueError) as error:
             reason = str(getattr(error, "message", error)).splitlines()[0][:300]
             self._fit.note_here("checkpoint-failed", reason=reason)
