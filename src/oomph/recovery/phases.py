@@ -52,6 +52,15 @@ _WORDS = {
 }
 
 
+_ONCE = frozenset((Phase.FIRST_STEP, Phase.EPOCH_START, Phase.EPOCH_END, Phase.VALIDATION_START))
+_WITHIN = frozenset((Phase.TRACING, Phase.RESUMING, Phase.CHECKPOINT, Phase.VALIDATION_START))
+
+
+def has_been_timed(before: Phase, after: Phase) -> bool:
+    """Whether the time until a phase gave way to another is all that it takes: a first step goes on after tracing."""
+    return not (before in _ONCE and after in _WITHIN)
+
+
 class Power(enum.IntFlag):
     """What the script's process can do when it is told to."""
 

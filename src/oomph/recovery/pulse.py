@@ -50,10 +50,7 @@ class Pulse:
     def tell_power(self, power: Power, has: bool = True) -> None:
         """Let the supervisor know what this process can do, or can not do any more."""
         self.powers = self.powers | power if has else self.powers & ~power
-        if self._fd is not None:
-            now = time.monotonic_ns()
-            self._longest_ns, self._seen_ns = max(self._longest_ns, now - self._seen_ns), now
-            self._tell(now)
+        self._tell(self._seen_ns)
 
     @contextmanager
     def during(self, phase: Phase, after: Phase | None = None) -> Iterator[None]:

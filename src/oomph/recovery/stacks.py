@@ -12,7 +12,7 @@ _THREAD = re.compile(
     r"(?P<current>Current thread|Thread) (?P<id>0x[0-9a-f]+)(?: \[[^\]]*\])? \(most recent call first\)"
 )
 _FRAME = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+|\?\?\?) in (?P<function>\S+)')
-_LIBRARIES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}", "<frozen ")
+_LIBRARY = re.compile(r"/site-packages/|/dist-packages/|/lib(64)?/python3|^<frozen ")
 _MACHINERY = (f"{os.sep}tensorflow{os.sep}python{os.sep}", f"{os.sep}keras{os.sep}src{os.sep}")
 _SERVES = "server_lib.py"
 """tf.distribute.Server.join waits for ever, as it should."""
@@ -103,5 +103,4 @@ def waits_for_the_script(threads: Sequence[Thread], ours: str) -> bool:
 
 
 def _is_own(frame: Frame, ours: str) -> bool:
-    library = any(part in frame.file for part in _LIBRARIES) or frame.file.startswith(os.path.dirname(os.__file__))
-    return not library and not frame.file.startswith(ours)
+    return _LIBRARY.search(frame.file) is None and not frame.file.startswith(ours)

@@ -13,7 +13,7 @@ from pathlib import Path
 import oomph
 from oomph.recovery import activity, hang, stacks
 from oomph.recovery.hang import Hang, Silence, Timings
-from oomph.recovery.phases import RECORD, Beat, Phase, Power, unpack
+from oomph.recovery.phases import RECORD, Beat, Phase, Power, has_been_timed, unpack
 
 STACKS_SIGNAL = signal.SIGRTMIN + 20
 """On which the script's process writes its Python stacks. SIGUSR1 and SIGUSR2 belong to schedulers and scripts."""
@@ -123,7 +123,9 @@ class Watch:
 
     def _learn(self, beat: Beat) -> None:
         before, self._last = self._last, beat
-        if before is not None and before.pid == beat.pid and beat.longest_ns:
+        if before is None or before.pid != beat.pid or not beat.longest_ns:
+            return
+        if has_been_timed(before.phase, beat.phase):
             self._timings.add(before.phase, before.fit, beat.longest_ns / 1e9)
 
     def _take_sample(self, now: float) -> None:
