@@ -43,6 +43,17 @@ def name_fault(
     return (*asked, *(named for named in names if named.name not in known))
 
 
+def named(name: str) -> Named:
+    """A fault that oomph has seen by itself, with its code where it has a page."""
+    try:
+        from oomph.faults.catalogue import find
+
+        fault = find(name)
+        return Named(name) if fault is None else Named(name, fault.code, fault.summary)
+    except Exception:
+        return Named(name)
+
+
 def signal_name(returncode: int) -> str:
     """SIGKILL for −9; "exit code 3" for 3."""
     if returncode >= 0:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from oomph.journal import Event
-from oomph.recovery.diagnosis import Named, name_fault, signal_name
+from oomph.recovery.diagnosis import Named, name_fault, named, signal_name
 from oomph.recovery.policy import Ending, is_crash
 from oomph.recovery.progress import Progress
 
@@ -73,10 +73,10 @@ def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[t
 
 def _names(trail: Trail, returncode: int) -> tuple[Named, ...]:
     if trail.hung:
-        return (Named(HANG, "HNG301"),)
+        return (named(HANG),)
     names = name_fault(returncode, trail.oom_kills, trail.stderr, trail.events, trail.elsewhere)
     if trail.broken_gpu:
-        return (Named(HARDWARE_FAULT), *(named for named in names if named.name != HARDWARE_FAULT))
+        return (named(HARDWARE_FAULT), *(other for other in names if other.name != HARDWARE_FAULT))
     return names
 
 
