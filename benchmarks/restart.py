@@ -2,7 +2,8 @@
 
     python benchmarks/restart.py [--rounds 5]
 
-The bound: a plain start up to its first step (Python, `import tensorflow`, tracing), plus loading the checkpoint, plus 1 s.
+The bound: a plain start up to its first step (Python, `import tensorflow`, tracing), plus loading the checkpoint, and
+1 s.
 """
 
 from __future__ import annotations
