@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 
@@ -31,8 +32,6 @@ def test_sigterm_and_later_sigusr1_to_the_script_itself_and_resume_lose_no_step(
     again = work.start("--resume=run", "three_fits.py", "ours.npz")
     pid = again.script_pid(2)
     again.wait_for_step(50, attempt=2)
-    import os
-
     os.kill(pid, signal.SIGUSR1)  # as Slurm does, to every process of the job
     second = again.finish(seconds=30)
     assert second.returncode == 75
