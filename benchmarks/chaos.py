@@ -104,7 +104,7 @@ class Workplace:
         quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0", "CUDA_VISIBLE_DEVICES": "-1"}
         self.environ = {**clean, **quiet, FLOOR_VARIABLE: "3", "OMP_NUM_THREADS": "1", "CHAOS_RUN": str(folder)}
         if plan.wide:
-            self.environ |= {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "90"}
+            self.environ |= {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "44"}
         self.words = [str(SCRIPT), "out.npz", "--data", plan.data, *(["--wide"] if plan.wide else [])]
 
     def start(self, *argv: str) -> subprocess.Popen[bytes]:
