@@ -65,7 +65,8 @@ class Journal:
                 folder = run_dir / "journal"
                 folder.mkdir(parents=True, exist_ok=True)
                 path = folder / f"{attempt}-{rank}-{role}.jsonl"
-                self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                self._fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                _end_half_line(self._fd)
             except OSError:
                 self._fd = None
 
@@ -87,16 +88,39 @@ class Journal:
             self._fd = None
 
 
-def read_journal(run_dir: Path) -> list[Event]:
-    """Every readable event of a run, ordered by (attempt, time, role, sequence)."""
-    events = [event for path in sorted((run_dir / "journal").glob("*.jsonl")) for event in _read_file(path)]
-    return sorted(events, key=lambda e: (e.attempt, e.time, e.role, e.sequence))
+def _end_half_line(fd: int) -> None:
+    """A writer that was killed in the middle of a line shall not take our first one with it."""
+    size = os.fstat(fd).st_size
+    if size and os.pread(fd, 1, size - 1) != b"\n":
+        os.write(fd, b"\n")
+
+
+def read_journal(run_dir: Path, attempt: int | None = None) -> list[Event]:
+    """Every readable event of a run, or of one attempt of it, merged by attempt and time.
+
+    The events of one writer stay in its own order, whatever the clock did meanwhile.
+    """
+    pattern = "*.jsonl" if attempt is None else f"{attempt}-*.jsonl"
+    files = sorted((run_dir / "journal").glob(pattern))
+    placed = [place for path in files for place in _in_order(_read_file(path))]
+    return [event for *_, event in sorted(placed, key=lambda place: place[:-1])]
+
+
+def _in_order(events: Iterator[Event]) -> Iterator[tuple[int, float, str, int, Event]]:
+    """Where each event of one file belongs: at the latest time so far, since a clock may be set back."""
+    latest = 0.0
+    for number, event in enumerate(events):
+        latest = max(latest, event.time)
+        yield event.attempt, latest, event.role, number, event
 
 
 def _read_file(path: Path) -> Iterator[Event]:
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            try:
-                yield Event.from_json(line)
-            except (ValueError, KeyError, TypeError):
-                continue  # the half line of a killed writer, or a line of another schema
+    try:
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                try:
+                    yield Event.from_json(line)
+                except (ValueError, KeyError, TypeError, OverflowError):
+                    continue  # the half line of a killed writer, or a line of another schema
+    except OSError:
+        return  # removed, or not ours to read

@@ -11,7 +11,7 @@ from oomph.cli import main
 from oomph.doctor.recorded import behind, recorded
 from oomph.journal import Journal
 from oomph.recovery.command import Command
-from oomph.recovery.machine import look
+from oomph.recovery.surroundings import look
 
 
 @pytest.fixture

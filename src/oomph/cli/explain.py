@@ -20,6 +20,7 @@ from oomph.faults.diagnose import Diagnosis, diagnose, words
 from oomph.faults.evidence import Evidence
 from oomph.faults.file import Unreadable, read_file, read_stream
 from oomph.faults.run import is_run, read_run
+from oomph.journal import read_journal
 
 SUMMARY = "name the fault in a log, an exception or a run, and say what to do"
 
@@ -29,6 +30,7 @@ _EPILOG = """examples:
   oomph explain train.log
   python train.py 2>&1 | oomph explain -
   oomph explain .oomph/runs/...            a run that oomph has watched
+  oomph explain RUN --decisions            why it was restarted, each decision computed again
   oomph explain train.log --exit-status 137 --kernel-log
   oomph explain OOM101                     the page of a fault"""
 _THIS_MACHINE = ""
@@ -58,6 +60,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also read the kernel's log, of this machine or from a file: Xid of the GPU, the memory killer",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument(
+        "--decisions",
+        action="store_true",
+        help="of a run directory: every decision, computed again, and why it was taken",
+    )
     parser.add_argument("--exit-code", action="store_true", help="end with 1 when a fault was found")
 
 
@@ -65,6 +72,8 @@ def run(args: argparse.Namespace) -> int:
     """Explain the target. Raises UsageError or ExamineError when there is nothing to explain."""
     if args.target is None and args.exit_status is None and args.kernel_log is None:
         raise UsageError("give a log, a run, a fault, --exit-status or --kernel-log; see oomph explain --help")
+    if args.decisions:
+        return _explain_decisions(args)
     if args.target not in (None, "-") and not _exists(Path(args.target)):
         return _print_page(args)
     try:
@@ -127,6 +136,21 @@ def _machine(target: str | None, diagnoses: Sequence[Diagnosis]) -> tuple[dict[s
 
     results = recorded.behind(Path(target), [diagnosis.name for diagnosis in diagnoses])
     return recorded.as_document(results), recorded.as_section(results)
+
+
+def _explain_decisions(args: argparse.Namespace) -> int:
+    """Play the journal again; 1 when a decision comes out otherwise than it was recorded, with --exit-code."""
+    from oomph.recovery import decisions
+
+    path = Path(args.target or "")
+    if not path.is_dir() or not is_run(path):
+        raise ExamineError(f"{args.target} is not a directory that oomph run has written: only a run has decisions")
+    found = decisions.replay(read_journal(path))
+    if args.json:
+        _print_json(decisions.as_document(found))
+    else:
+        _print_text(decisions.as_text(found, args.target))
+    return 1 if args.exit_code and not all(decision.reproduced for decision in found) else 0
 
 
 def _exists(path: Path) -> bool:

@@ -18,7 +18,8 @@ _EPILOG = """example: oomph run --checkpoint-every 5m train.py --epochs 10
          everything after the script belongs to the script
 
 exit codes: the script's own when it ends by itself; 128+n when it died by signal n and oomph does not restart it;
-            93 when oomph gave up on a fault that another start would only repeat; 2 for a wrong command line"""
+            93 when oomph gave up on a fault that another start would only repeat; 75 when the run was preempted, or
+            another machine may help: start it again with --resume; 2 for a wrong command line"""
 _EVERY = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|min)?\Z")
 _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _WITH_VALUE = ("--run-dir", "--python", "--checkpoint-every", "--micro-batch", "--inexact", "--verify", "--recheck")
@@ -55,6 +56,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="compute the gradients of every Nth step twice and compare them: finds a GPU that computes wrongly without"
         " an error; costs about 2/N of the time",
     )
+    add(
+        "--skip-poison",
+        action="store_true",
+        help="leave out the batch of a step that has failed twice on the same data, where nothing else helps"
+        " (alters the mathematics)",
+    )
+    add(
+        "--allow-bfloat16",
+        action="store_true",
+        help="compute in mixed_bfloat16 when nothing else makes the step fit the GPU (alters the mathematics)",
+    )
     add("--json", action="store_true", help="print the summary as JSON on stdout after the script has ended")
 
 
@@ -84,6 +96,7 @@ def run(args: argparse.Namespace) -> int:
             inexact=args.inexact,
             verify=args.verify,
             recheck=args.recheck,
+            allowed=_allowed(args),
         )
     )
     if args.json:
@@ -112,6 +125,11 @@ def _every(text: str | None) -> tuple[int | None, float | None]:
     if found[2] is None:
         return int(found[1]), None
     return None, float(found[1]) * _UNITS[found[2]]
+
+
+def _allowed(args: argparse.Namespace) -> frozenset[str]:
+    given = {"skip-batch": args.skip_poison, "precision": args.allow_bfloat16}
+    return frozenset(name for name, flag in given.items() if flag)
 
 
 def positive(text: str) -> int:

@@ -81,7 +81,15 @@ def _recovered(data: dict[str, Any], attempt: int) -> Evidence:
     return Evidence.of_progress("recovered", where)
 
 
+def _hang(data: dict[str, Any], attempt: int) -> Evidence:
+    seconds, limit = (int(data.get(key) or 0) for key in ("seconds", "limit_seconds"))
+    line = f", at {data['line']}" if data.get("line") else ""
+    text = f"no progress for {seconds} s in {data.get('phase')} (limit {limit} s){line}"
+    return Evidence("log", text, origin=f"attempt {attempt}")
+
+
 _WORDS = {
+    "hang": _hang,
     "oom": _oom,
     "recovered": _recovered,
     "uncaught-exception": _uncaught,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from oomph.recovery.diagnosis import signal_name
+from oomph.recovery.ladder import Change
 from oomph.recovery.policy import Ending
 from oomph.recovery.progress import Progress
 from oomph.recovery.summary import Summary
 
-_STOPPED = (129, 130, 143)
-"""Exit codes after SIGHUP, Ctrl-C and SIGTERM: somebody wanted the end, and may want to go on later."""
+_STOPPED = (75, 129, 130, 143)
+"""Exit codes after a preemption, SIGHUP, Ctrl-C and SIGTERM: the end was wished for, and it may go on later."""
 _MEANING = {
     "exact": "exact: as if nothing had happened, within rounding",
     "replayed": "replayed: the same batches again, from a data pipeline that could not be checkpointed itself",
@@ -27,21 +28,25 @@ def account(summary: Summary, run_dir: str | None) -> list[str]:
     return [f"{head:<14} {text}" for head, text in _rows(summary, run_dir)]
 
 
-def restart_line(ending: Ending, progress: Progress | None, attempt: int) -> str:
+def restart_line(ending: Ending, progress: Progress | None, attempt: int, change: Change | None = None) -> str:
     """What ended the last attempt, where, and what the next one begins with."""
-    how = _how(ending)
+    how, changed = _how(ending), "" if change is None else f", {change}"
     if progress is None:
-        return f"the script {how}; starting attempt {attempt}"
+        return f"the script {how}; starting attempt {attempt}{changed}"
     place = f"at fit {progress.fit + 1}, epoch {progress.epoch + 1}, step {progress.step}"
     steps = f"({progress.steps} steps done, {progress.saved} saved)"
     origin = "from the last checkpoint" if progress.saved else "from the beginning"
-    return f"the script {how} {place} {steps}; starting attempt {attempt} {origin}"
+    return f"the script {how} {place} {steps}; starting attempt {attempt} {origin}{changed}"
 
 
 def _how(ending: Ending) -> str:
     if ending.restart_requested:
         return f"asked for a new process ({ending.restart_requested})"
+    if ending.hung:
+        return "was ended because it made no progress any more (hang)"
     name = signal_name(ending.returncode)
+    if ending.returncode >= 0:
+        return f"ended with {name} ({ending.fault})"
     known = ending.fault not in (name, "killed")  # "killed by SIGKILL (killed)" says nothing more
     return f"was killed by {name}" + (f" ({ending.fault})" if known else "")
 
@@ -72,7 +77,8 @@ def _rows(summary: Summary, run_dir: str | None) -> Iterator[tuple[str, str]]:
     if summary.gave_up:
         yield "gave up", summary.gave_up
     if run_dir is not None:
-        yield "next", f"oomph explain {run_dir}"
+        again = summary.exit_code in _STOPPED
+        yield "next", f"oomph run --resume={run_dir} ..." if again else f"oomph explain {run_dir}"
 
 
 def _done(summary: Summary) -> Iterator[str]:
@@ -80,6 +86,7 @@ def _done(summary: Summary) -> Iterator[str]:
         yield f"micro-batches of {summary.micro_batch}, the same global batch"
     if summary.restarts:
         yield _count(summary.restarts, "restart")
+    yield from summary.changes
 
 
 def _cost(summary: Summary) -> Iterator[str]:

@@ -23,19 +23,35 @@ class Named:
     title: str = ""
 
 
-def name_fault(returncode: int, oom_kills: int | None, stderr: bytes, events: Iterable[Event]) -> tuple[Named, ...]:
-    """Every fault that the end of an attempt shows, the likeliest cause first."""
+def name_fault(
+    returncode: int, oom_kills: int | None, stderr: bytes, events: Iterable[Event], elsewhere: str = ""
+) -> tuple[Named, ...]:
+    """Every fault that the end of an attempt shows, the likeliest cause first.
+
+    `elsewhere`: what others wrote of it, such as the kernel's log, and Python's stacks at a crash.
+    """
     events = tuple(events)
     try:
         from oomph.faults.diagnose import diagnose
 
-        found = diagnose(_evidence(returncode, oom_kills, stderr, events))
+        found = diagnose(_evidence(returncode, oom_kills, stderr + b"\n" + elsewhere.encode(), events))
         names = tuple(Named(d.name, d.code, d.fault.summary) for d in found)
     except Exception:
         names = ()  # a fault page that does not load must not end a training
     asked = tuple(Named(e.data["fault"]) for e in events if _asks(e))
     known = {named.name for named in asked} | _overcome(events)
     return (*asked, *(named for named in names if named.name not in known))
+
+
+def named(name: str) -> Named:
+    """A fault that oomph has seen by itself, with its code where it has a page."""
+    try:
+        from oomph.faults.catalogue import find
+
+        fault = find(name)
+        return Named(name) if fault is None else Named(name, fault.code, fault.summary)
+    except Exception:
+        return Named(name)
 
 
 def signal_name(returncode: int) -> str:
@@ -68,4 +84,4 @@ def _overcome(events: tuple[Event, ...]) -> set[str]:
 
 def _asks(event: Event) -> bool:
     """The guard in the script has named the fault itself: nobody knows better."""
-    return event.name in ("restart-requested", "gave-up") and isinstance(event.data.get("fault"), str)
+    return event.name in ("restart-requested", "gave-up", "context-lost") and isinstance(event.data.get("fault"), str)

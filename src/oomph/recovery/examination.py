@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from oomph.journal import Event
-from oomph.recovery.diagnosis import Named, name_fault, signal_name
+from oomph.recovery.diagnosis import Named, name_fault, named, signal_name
 from oomph.recovery.policy import Ending, is_crash
 from oomph.recovery.progress import Progress
+
+HANG, HARDWARE_FAULT = "hang", "hardware-fault"
+_LOSE_THE_CONTEXT = frozenset(("illegal-memory-access", "kernel-launch-failure", HARDWARE_FAULT))
+"""After these every further call on the GPU fails in this process; the exception of one is no error of the script's."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,14 @@ class Trail:
     """What the script's processes wrote into the journal in this attempt."""
     progress: Progress | None
     """Where it got to; None when it has not committed a step."""
+    asked: str = ""
+    """The signal by which a scheduler announced the end; empty when none did."""
+    hung: bool = False
+    """oomph itself ended it, because it made no progress any more."""
+    elsewhere: str = ""
+    """What others wrote about its end: the kernel's log, Python's stacks at a crash."""
+    broken_gpu: bool = False
+    """Whether the kernel's log calls a GPU of the script broken."""
 
 
 def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[tuple[Named, ...], Ending]:
@@ -36,22 +49,50 @@ def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[t
     """
     events, progress = trail.events, trail.progress
     returncode = _through_shell(trail.returncode) if wrapped else trail.returncode
-    names: tuple[Named, ...] = ()
-    if returncode != 0 and not trail.stopped:
-        names = name_fault(returncode, trail.oom_kills, trail.stderr, events)
+    names = () if trail.stopped or returncode == 0 else _names(trail, returncode)
     requested, gave_up = last(events, "restart-requested"), last(events, "gave-up")
     died_of_it = returncode != 0 and last(events, "uncaught-exception") is not None
+    started = blind or progress is not None or last(events, "fit-started") is not None
     ending = Ending(
         returncode=returncode,
         fault=names[0].name if names else signal_name(returncode),
-        started=blind or progress is not None or last(events, "fit-started") is not None,
+        started=started,
         steps=0 if progress is None else progress.steps,
         saved=0 if progress is None else progress.saved,
         stopped=trail.stopped,
+        preempted=_preempted(trail, returncode, started and not blind),
+        hung=trail.hung,
+        context_lost=died_of_it and bool(names) and names[0].name in _LOSE_THE_CONTEXT,
         restart_requested="" if requested is None else _reason(requested),
         gave_up=_reason(gave_up) if gave_up is not None and died_of_it else "",
+        place=None if progress is None else (progress.fit, progress.epoch, progress.step),
+        same_data=progress is not None and _gets_the_same_data(events),
     )
     return names, ending
+
+
+def _names(trail: Trail, returncode: int) -> tuple[Named, ...]:
+    if trail.hung:
+        return (named(HANG),)
+    names = name_fault(returncode, trail.oom_kills, trail.stderr, trail.events, trail.elsewhere)
+    if trail.broken_gpu:
+        return (named(HARDWARE_FAULT), *(other for other in names if other.name != HARDWARE_FAULT))
+    return names
+
+
+def _preempted(trail: Trail, returncode: int, trained: bool) -> str:
+    """The signal by which a scheduler took the machine away while the script trained, or between two trainings."""
+    event = last(trail.events, "preempted")
+    if event is not None:
+        return str(event.data.get("signal"))
+    died_of_it = -returncode in (signal.SIGTERM, signal.SIGUSR1, signal.SIGKILL)
+    return trail.asked if trained and died_of_it and not trail.hung else ""
+
+
+def _gets_the_same_data(events: Sequence[Event]) -> bool:
+    """Whether the step that failed gets the same samples again: not when its epoch is begun in another order."""
+    resumed = last(events, "resumed")
+    return resumed is None or resumed.data.get("kind") != "epoch"
 
 
 def last(events: Sequence[Event], name: str) -> Event | None:

@@ -40,6 +40,18 @@ class Handover:
     """"allow" or "refuse" micro-batches that change the result; None: those of known and usual kinds are allowed."""
     lock_fd: int | None = None
     """An inherited descriptor that holds the lock of the run directory for as long as the script lives."""
+    beat_fd: int | None = None
+    """The end of a pipe that heartbeats are written to, and in `beat_inode` how to tell that it is still that."""
+    beat_inode: int | None = None
+    stacks_fd: int | None = None
+    """A file in memory for Python stacks, and in `stacks_inode` how to tell that it is still that."""
+    stacks_inode: int | None = None
+    stacks_signal: int | None = None
+    """On which the stacks are to be written."""
+    most_samples: int | None = None
+    """Take no more samples at once than this; None: no such limit."""
+    changes: tuple[tuple[str, str], ...] = ()
+    """(name, value) of what is to be different from a plain start: "no-xla", "prefetch", "precision", "skip-batch"."""
 
     def write(self, environ: MutableMapping[str, str]) -> None:
         """Put the handover into an environment."""
@@ -52,9 +64,15 @@ class Handover:
         if not text:
             return None
         try:
-            return cls(**json.loads(text))
-        except (ValueError, TypeError):
+            document = json.loads(text)
+            document["changes"] = tuple((str(name), str(value)) for name, value in document.get("changes", ()))
+            return cls(**document)
+        except (ValueError, TypeError, AttributeError):
             return None
+
+    def changed(self, name: str) -> list[str]:
+        """The values of the changes of this name, oldest first; empty when there is none."""
+        return [value for known, value in self.changes if known == name]
 
     @property
     def path(self) -> Path | None:

@@ -10,11 +10,11 @@ from pathlib import Path
 from oomph.errors import RunDirectoryError
 from oomph.recovery.command import Command, parse_command
 from oomph.recovery.interpreter import choose_python
-from oomph.recovery.machine import look
 from oomph.recovery.rundir import FINISHED, RunDirectory, RunRecord, newest_unfinished, read_record
 from oomph.recovery.speech import say
 from oomph.recovery.store import foreign_format
 from oomph.recovery.supervisor import Outcome, Settings, Supervisor
+from oomph.recovery.surroundings import look
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class Request:
     inexact: str | None = None
     verify: int | None = None
     recheck: int | None = None
+    allowed: frozenset[str] = frozenset()
+    """Changes that alter the mathematics and are allowed all the same: names of `ladder.OPT_IN`."""
 
 
 def launch(request: Request) -> Outcome:
@@ -48,8 +50,9 @@ def launch(request: Request) -> Outcome:
         micro_batch=request.micro_batch,
         inexact=request.inexact,
         verify=request.verify,
-        machine=look(command, python),
+        surroundings=look(command, python),
         recheck=request.recheck,
+        allowed=request.allowed,
     )
     try:
         return Supervisor(command, python, run, settings).supervise()

@@ -17,15 +17,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oomph.errors import UsageError
-from oomph.recovery.signals import FORWARDED, Signals
+from oomph.recovery.hang import Hang
+from oomph.recovery.phases import Power
+from oomph.recovery.signals import FORWARDED, Arrival, Signals
 from oomph.recovery.speech import say
 from oomph.recovery.stderr import Pump, Tail
 from oomph.recovery.terminal import Terminal, stop_self
+from oomph.recovery.watch import Watch
 from oomph.recovery.watchdog import Watchdog
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _POLL_SECONDS = 0.1
+_PREEMPTIONS: Mapping[int, Power] = {signal.SIGTERM: Power.CHECKPOINT_ON_TERM, signal.SIGUSR1: Power.CHECKPOINT_ON_USR1}
+"""How schedulers announce that they take the machine away (Slurm, Kubernetes)."""
 _TERMINAL_STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 
 
@@ -33,12 +38,16 @@ _TERMINAL_STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 class Patience:
     """How long the script is left to end by itself after it was told to."""
 
-    terminate_seconds: float = 30.0
-    """After SIGTERM, until SIGKILL: as long as SLURM and Kubernetes give by default."""
+    terminate_seconds: float = 25.0
+    """After SIGTERM, until SIGKILL: Slurm and Kubernetes give 30 s by default, and oomph needs some of them itself."""
     interrupt_seconds: float = 5.0
     """After the second Ctrl-C (SIGTERM), until SIGKILL."""
     double_seconds: float = 10.0
     """Two Ctrl-C within this time are one wish to end; later ones are news for the script."""
+    echo_seconds: float = 0.5
+    """Schedulers send SIGTERM to every process of a job, and to its steps: within this time they are one signal."""
+    hang_seconds: float = 5.0
+    """After the SIGTERM that ends a hang, until SIGKILL."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +60,10 @@ class Ended:
     stderr: bytes
     stopped: bool
     """The user or the scheduler wanted it to end: a death after that is no crash."""
+    asked: str = ""
+    """The signal by which a scheduler announced the end; empty when none did."""
+    hang: Hang | None = None
+    """Why oomph itself ended it; None when it did not."""
 
 
 class Attempt:
@@ -65,8 +78,12 @@ class Attempt:
         log: Path | None = None,
         lock_fd: int | None = None,
         patience: Patience | None = None,
+        watch: Watch | None = None,
+        on_hang: Callable[[Hang], None] = lambda hang: None,
     ) -> None:
         """Start it; raises UsageError when there is no such program."""
+        self._watch, self._on_hang = watch, on_hang
+        self._hang: Hang | None = None
         self._signals, self._terminal, self._patience = signals, terminal, patience or Patience()
         self._tail = Tail(log)
         self._pump = Pump(2, self._tail)
@@ -74,8 +91,11 @@ class Attempt:
         self._kill_at: float | None = None
         self._suspending = False
         self._complained = False
-        self._process = _start(argv, environ, self._pump.script_fd, lock_fd, signals.restore_in_child)
+        inherited = [fd for fd in (lock_fd, *(() if watch is None else watch.script_fds)) if fd is not None]
+        self._process = _start(argv, environ, self._pump.script_fd, inherited, signals.restore_in_child)
         self._pump.started()
+        if watch is not None:
+            watch.started()
         self.pid = self._process.pid
         self._watchdog = Watchdog(self.pid)
         signals.forward = self._forward
@@ -97,7 +117,15 @@ class Attempt:
             seconds=time.monotonic() - self._started,
             stderr=self._tail.data,
             stopped=self._was_stopped(),
+            asked=signal.Signals(self._asked_by()[0].signum).name if self._asked_by() else "",
+            hang=self._hang,
         )
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The process that was started and the one that reports, which below a shell are two."""
+        owner = None if self._watch is None else self._watch.owner
+        return (self.pid,) if owner in (None, self.pid) else (self.pid, owner)
 
     @property
     def at_line_start(self) -> bool:
@@ -145,6 +173,7 @@ class Attempt:
         self._wait_for_something()
         self._obey_signals()
         self._follow_stops()
+        self._look_for_hang()
         if self._kill_at is not None and time.monotonic() >= self._kill_at:
             self._kill_at = None
             self._send(signal.SIGKILL)
@@ -157,7 +186,11 @@ class Attempt:
 
     def _wait_for_something(self) -> None:
         sources = [self._signals.wake_fd, *([self._pump.source_fd] if self._pump.open else [])]
+        if self._watch is not None and self._watch.open:
+            sources.append(self._watch.read_fd)
         ready = select.select(sources, [], [], _POLL_SECONDS)[0]
+        if self._watch is not None and self._watch.read_fd in ready:
+            self._watch.hear()
         if self._pump.source_fd in ready:
             self._pump.carry()
         if self._signals.wake_fd in ready:
@@ -167,13 +200,26 @@ class Attempt:
         """Runs in the signal handler: pass it on. The second Ctrl-C in a row asks harder, the third ends it."""
         if signum == signal.SIGINT:
             self._send({1: signal.SIGINT, 2: signal.SIGTERM}.get(self._presses_in_a_row(), signal.SIGKILL))
+        elif signum in _PREEMPTIONS and self._watch is not None and self._watch.can(_PREEMPTIONS[signum]):
+            self._preempt(signum)
         elif signum in FORWARDED or signum == signal.SIGTSTP:
             self._send(signum)
+
+    def _preempt(self, signum: int) -> None:
+        """The script's process saves and ends by itself; its workers are needed for that. Asked again: at once."""
+        if self._announcements() > 1:
+            self._send(signal.SIGKILL)
+            return
+        try:
+            os.kill(self._watch.owner if self._watch and self._watch.owner else self.pid, signum)
+        except ProcessLookupError:
+            pass  # it has just ended
 
     def _obey_signals(self) -> None:
         for arrival in self._signals.take():
             if arrival.signum == signal.SIGTERM:
-                self._kill_within(arrival.at + self._patience.terminate_seconds)
+                more = self._announcements() > 1
+                self._kill_within(arrival.at if more else arrival.at + self._patience.terminate_seconds)
             elif arrival.signum == signal.SIGINT:
                 if self._presses_in_a_row() > 1:
                     self._kill_within(arrival.at + self._patience.interrupt_seconds)
@@ -187,6 +233,15 @@ class Attempt:
 
     def _kill_within(self, at: float) -> None:
         self._kill_at = at if self._kill_at is None else min(at, self._kill_at)
+
+    def _look_for_hang(self) -> None:
+        """End a script that makes no progress any more."""
+        found = None if self._watch is None or self._hang is not None else self._watch.look(self.pid)
+        if found is not None:
+            self._hang = found
+            self._on_hang(found)
+            self._send(signal.SIGTERM)
+            self._kill_within(time.monotonic() + self._patience.hang_seconds)
 
     def _follow_stops(self) -> None:
         """When the terminal has stopped the script: lend it the terminal, or stop too, as one job does."""
@@ -217,6 +272,18 @@ class Attempt:
             count += 1
         return count
 
+    def _announcements(self) -> int:
+        """How often a scheduler, or a person, has sent SIGTERM or SIGUSR1; echoes are not counted."""
+        times = [arrival.at for arrival in self._asked_by()]
+        echo = self._patience.echo_seconds
+        return sum(number == 0 or at - times[number - 1] > echo for number, at in enumerate(times))
+
+    def _asked_by(self) -> list[Arrival]:
+        """SIGUSR1 counts only where the script has left it to oomph."""
+        usr1 = self._watch is not None and self._watch.can(Power.CHECKPOINT_ON_USR1)
+        signums = (signal.SIGTERM, signal.SIGUSR1) if usr1 else (signal.SIGTERM,)
+        return [one for one in self._signals.history if one.signum in signums and one.at >= self._started]
+
     def _was_stopped(self) -> bool:
         """SIGTERM is a wish to end for good; Ctrl-C and SIGHUP are when the script ended soon after."""
         latest = time.monotonic() - self._patience.terminate_seconds
@@ -239,7 +306,7 @@ def _start(
     argv: Sequence[str],
     environ: Mapping[str, str],
     stderr_fd: int,
-    lock_fd: int | None,
+    inherited: Sequence[int],
     restore_signals: Callable[[], None],
 ) -> subprocess.Popen[bytes]:
     parent = os.getpid()
@@ -251,8 +318,8 @@ def _start(
         if os.getppid() != parent:
             os._exit(128 + signal.SIGKILL)  # the supervisor died between fork and here
 
-    if lock_fd is not None:
-        os.set_inheritable(lock_fd, True)
+    for fd in inherited:
+        os.set_inheritable(fd, True)
     try:
         # close_fds=False: the script gets the descriptors that the shell gave us, as in `oomph run a.py <(zcat x)`.
         # Ours are not inheritable.

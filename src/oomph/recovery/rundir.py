@@ -29,7 +29,8 @@ class RunRecord:
     cwd: str
     created: str
     status: str = "running"
-    """"running", "finished" (exit code 0), "failed" (the script's own failure) or "gave-up" (oomph's decision)."""
+    """"running", "finished" (exit code 0), "failed" (the script's own failure), "gave-up" (oomph's decision) or
+    "preempted" (to be started again elsewhere or later)."""
     attempts: int = 0
 
     def to_json(self) -> str:
@@ -106,7 +107,7 @@ class RunDirectory:
         """Take up an existing run; raises RunDirectoryError when it is none, or when another oomph has it."""
         record = read_record(path)
         if record is None:
-            raise RunDirectoryError(f"{path} is not a run of oomph: it has no readable run.json")
+            raise RunDirectoryError(_why_not_a_run(path))
         path = path.resolve()
         try:
             lock_fd = _lock(path)
@@ -131,6 +132,16 @@ def read_record(path: Path) -> RunRecord | None:
         return RunRecord.from_json((path / "run.json").read_text())
     except (OSError, ValueError):
         return None
+
+
+def _why_not_a_run(path: Path) -> str:
+    try:
+        schema = json.loads((path / "run.json").read_text())["schema"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return f"{path} is not a run of oomph: it has no readable run.json"
+    if schema == SCHEMA:
+        return f"{path} can not be gone on with: its run.json is incomplete"
+    return f"{path} was written by another oomph, in format {schema}; this one, {__version__}, reads format {SCHEMA}"
 
 
 def newest_unfinished(command: tuple[str, ...], cwd: str) -> Path | None:

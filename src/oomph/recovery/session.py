@@ -5,13 +5,16 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from oomph.journal import Journal
+from oomph.recovery.dumps import write_stacks_to
 from oomph.recovery.handover import Handover
 from oomph.recovery.owner import claim_ownership
+from oomph.recovery.phases import Power
 from oomph.recovery.progress import ProgressBoard
+from oomph.recovery.pulse import Pulse, inherited
 
 _MESSAGE_CHARACTERS = 2000
 
@@ -30,6 +33,8 @@ class Session:
     board: ProgressBoard | None
     """The progress board; None in workers, and in runs without a directory."""
     run_dir: Path | None
+    pulse: Pulse = field(default_factory=Pulse)
+    """Heartbeats to the supervisor; those of workers go nowhere."""
 
     def say(self, text: str) -> None:
         """Write one line to stderr; never raises, since the script must not fail over a remark of ours."""
@@ -46,7 +51,7 @@ class Session:
             return self
         role = f"worker{pid}"
         journal = Journal(self.run_dir, self.handover.attempt, role)
-        return replace(self, owner=False, role=role, pid=pid, board=None, journal=journal)
+        return replace(self, owner=False, role=role, pid=pid, board=None, journal=journal, pulse=Pulse())
 
 
 _joined: Session | None = None
@@ -83,13 +88,22 @@ def join(handover: Handover) -> Session:
         pid=pid,
         board=_open_board(run_dir, handover.attempt) if owner else None,
         run_dir=run_dir,
+        pulse=Pulse(inherited(handover.beat_fd, handover.beat_inode)) if owner else Pulse(),
     )
     if owner:
+        _show_stacks(handover)
+        session.pulse.tell_power(Power.NONE)
         _keep_lock_from_children(handover.lock_fd)
         atexit.register(_record_uncaught_exception, session)
     version = ".".join(map(str, sys.version_info[:3]))
     session.journal.write("process-started", pid=pid, python=sys.executable, version=version, argv=list(sys.orig_argv))
     return session
+
+
+def _show_stacks(handover: Handover) -> None:
+    fd = inherited(handover.stacks_fd, handover.stacks_inode)
+    if fd is not None and handover.stacks_signal is not None:
+        write_stacks_to(fd, handover.stacks_signal)
 
 
 def _open_board(run_dir: Path | None, attempt: int) -> ProgressBoard | None:

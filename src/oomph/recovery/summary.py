@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from oomph.journal import Event
+from oomph.recovery.ladder import change_in
 
 SCHEMA = 1
 UNRELATED = "unrelated"
@@ -55,6 +56,8 @@ class Summary:
     gave_up: str = ""
     """Why oomph gave up, when it did."""
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
+    changes: tuple[str, ...] = ()
+    """What was made different from the first attempt on, in words."""
 
     @property
     def eventful(self) -> bool:
@@ -77,7 +80,8 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
     seconds = sum(_number(event, "seconds") for event in endings)
     attempts = {event.attempt for event in by.get("attempt-started", [])}
     decided = by.get("decided", [])
-    gave_up = decided[-1].data.get("reason") if decided and decided[-1].data.get("action") == "give-up" else ""
+    stopped = ("give-up", "requeue")
+    gave_up = decided[-1].data.get("reason") if decided and decided[-1].data.get("action") in stopped else ""
     return Summary(
         attempts=len(attempts),
         faults=_faults(by),
@@ -94,6 +98,7 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
         host_peak_bytes=_largest(endings, "peak_rss_bytes"),
         gave_up=str(gave_up),
         checkpoints=_checkpoints(by.get("checkpoint", []), seconds),
+        changes=tuple(str(change) for event in decided if (change := change_in(event.data)) is not None),
     )
 
 

@@ -15,6 +15,7 @@ from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint import Checkpoint, CheckpointWriter, Position
 from oomph.recovery.hostmemory import available_bytes
 from oomph.recovery.interval import Cost
+from oomph.recovery.phases import Phase
 from oomph.recovery.pipeline import PipelineCosts, worth_saving
 from oomph.recovery.store import CheckpointStore, Draft, Saved
 from oomph.tensorflow import callbacks, iterators, layer_state, provenance, state
@@ -89,11 +90,17 @@ class FitCheckpoints:
         elif outcome.result is not None:
             self._note_saved(outcome.result, snapshot)
 
+    def save_now(self, iterator: Any) -> None:
+        """Save, unless the newest checkpoint is of this very step: the process is about to end."""
+        if self._fits.steps != self._saved_at_step:
+            self._save_step(iterator)
+        self.settle(wait=True)
+
     def save_end(self, history: Any) -> Saved | None:
         """Keep the state that the fit ended in; its other checkpoints are not needed any more."""
         self.settle(wait=True)
         store = self._fits.store()
-        if store is None:
+        if store is None or self._fits.context_lost:
             return None
         started, named = time.monotonic(), self._named()
         meta, arrays = self._taken_state(history)
@@ -116,7 +123,7 @@ class FitCheckpoints:
         store = self._fits.store()
         self._between_saves = time.monotonic() - self._saved_at
         self._saved_at, self._saved_at_step = time.monotonic(), self._fits.steps
-        if store is None or self._fits.awaits_later_fit(self._fit.identity.ordinal):
+        if store is None or self._fits.context_lost or self._fits.awaits_later_fit(self._fit.identity.ordinal):
             return
         started, at = time.monotonic(), self._fit.position
         self.settle(wait=True)
@@ -179,7 +186,8 @@ class FitCheckpoints:
     def _attempted(self, save: Callable[[], Any], what: str) -> Any:
         """What `save` returns; None, said once, when it fails: the training matters more."""
         try:
-            return save()
+            with self._fits.session.pulse.during(Phase.CHECKPOINT):
+                return save()
         except _ERRORS as error:
             self._say_failed(error, what)
             return None

@@ -5,28 +5,36 @@ catches itself. Custom loops are seen where they call `optimizer.apply`: in Pyth
 `tf.function` is traced for others, whose calls are counted from then on.
 
 Source: `_status_to_exception` in tensorflow/python/eager/core.py, through which every error of TensorFlow's runtime
-becomes a Python exception; `Function.__call__` in tensorflow/python/eager/polymorphic_function/polymorphic_function.py.
+becomes a Python exception; `Function.__call__` in tensorflow/python/eager/polymorphic_function/polymorphic_function.py;
+`_create_concrete_function` in tracing_compilation.py beside it, which runs when a function is traced and only then.
 """
 
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
+from oomph.recovery.enclosing import enclosing_loops
+from oomph.recovery.phases import Phase
 from oomph.recovery.session import Session
 from oomph.tensorflow.errors import as_out_of_memory, being_handled
 from oomph.tensorflow.identity import call_site
 from oomph.tensorflow.memory import DeviceMemory
 
+_STEPPING = (Phase.FIRST_STEP, Phase.STEP, Phase.EPOCH_START)
+"""Phases within a fit in which a step is traced; one within another is part of it."""
+
 
 def watch(session: Session) -> None:
-    """Watch this process; each of the two watches is left out where TensorFlow or Keras is not as expected."""
+    """Watch this process; each of the three watches is left out where TensorFlow or Keras is not as expected."""
     seen = _Seen(session)
-    for install in (_watch_errors, _watch_loops):
+    for install in (_watch_errors, _watch_loops, _watch_tracing):
         try:
             install(seen)
         except (ImportError, AttributeError) as error:
@@ -64,11 +72,21 @@ class _Seen:
         if "loop" not in self._said:
             self._said.add("loop")
             site = call_site()
-            session.journal.write("loop-seen", site=site)
+            session.journal.write("loop-seen", site=site, loops=enclosing_loops(sys._getframe(1)))
             session.say(
                 f"watching the training loop at {site} (restart only: a custom loop; @oomph.guard on its step divides"
                 " batches that do not fit)"
             )
+        if session.pulse.phase in (Phase.OWN_CODE, Phase.LOOP):
+            session.pulse.beat(Phase.LOOP)
+
+    def trace(self, create: Callable[[], Any]) -> Any:
+        """A function of TensorFlow is being traced; the step that needed it is one that may take its time, too."""
+        pulse = self._session.in_this_process().pulse
+        if pulse.phase not in _STEPPING:
+            return create()
+        with pulse.during(Phase.TRACING, after=Phase.FIRST_STEP):
+            return create()
 
     def _say(self, text: str) -> None:
         if text not in self._said:
@@ -125,3 +143,15 @@ def _watch_loops(seen: _Seen) -> None:
         return result
 
     BaseOptimizer.apply, Function.__call__ = watched_apply, watched_call
+
+
+def _watch_tracing(seen: _Seen) -> None:
+    from tensorflow.python.eager.polymorphic_function import tracing_compilation
+
+    create = tracing_compilation._create_concrete_function
+
+    @functools.wraps(create)
+    def create_concrete_function(*args: Any, **kwargs: Any) -> Any:
+        return seen.trace(lambda: create(*args, **kwargs))
+
+    tracing_compilation._create_concrete_function = create_concrete_function

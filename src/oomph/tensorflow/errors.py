@@ -21,6 +21,25 @@ _COPY = "Dst tensor is not initialized"
 _DEVICE = ("failed to allocate", "CUDA_ERROR_OUT_OF_MEMORY", "ran out of memory")
 # Libraries that failed to allocate, or XLA whose autotuner found no kernel because none could allocate its buffers
 _DISGUISES = ("CUDNN_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_ALLOC_FAILED", "Autotuning failed for HLO")
+# After these every call on the device fails in this process (CUDA driver API, "Sticky errors" of cudaError_enum)
+_LOST = {
+    "CUDA_ERROR_ILLEGAL_ADDRESS": "illegal-memory-access",
+    "an illegal memory access was encountered": "illegal-memory-access",
+    "CUDA_ERROR_MISALIGNED_ADDRESS": "illegal-memory-access",
+    "CUDA_ERROR_INVALID_ADDRESS_SPACE": "illegal-memory-access",
+    "CUDA_ERROR_LAUNCH_FAILED": "kernel-launch-failure",
+    "unspecified launch failure": "kernel-launch-failure",
+    "CUDA_ERROR_LAUNCH_TIMEOUT": "kernel-launch-failure",
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "kernel-launch-failure",
+    "CUDA_ERROR_INVALID_PC": "kernel-launch-failure",
+    "CUDA_ERROR_HARDWARE_STACK_ERROR": "kernel-launch-failure",
+    "CUDA_ERROR_ASSERT": "kernel-launch-failure",
+    "CUDA_ERROR_CONTEXT_IS_DESTROYED": "kernel-launch-failure",
+    "CUDA_ERROR_ECC_UNCORRECTABLE": "hardware-fault",
+    "uncorrectable ECC error encountered": "hardware-fault",
+    "CUDA_ERROR_NVLINK_UNCORRECTABLE": "hardware-fault",
+    "CUDA_ERROR_DEVICE_UNAVAILABLE": "hardware-fault",
+}
 # tf.data repeats the class of the error of a function in the pipeline, and not its words
 _INPUT = "Error in user-defined function passed to"
 _UNITS = {"B": 1, "bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
@@ -93,6 +112,14 @@ def as_out_of_memory(error: BaseException) -> OutOfMemory | None:
         if marker in text:
             return OutOfMemory(_line(text, text.index(marker)), None, whole_step=False, disguised=True)
     return None
+
+
+def lost_context(error: BaseException) -> str:
+    """The fault by which the GPU context of this process was lost; empty when the error is another one."""
+    if not isinstance(error, (tf.errors.OpError, RuntimeError)):
+        return ""
+    text = str(getattr(error, "message", error))
+    return next((fault for marker, fault in _LOST.items() if marker in text), "")
 
 
 def _line(text: str, position: int) -> str:

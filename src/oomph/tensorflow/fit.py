@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 
 from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint import Checkpoint, Position
-from oomph.tensorflow import callbacks, exactness
+from oomph.recovery.phases import Phase
+from oomph.tensorflow import callbacks, exactness, iterators
 from oomph.tensorflow.beginning import Beginning
 from oomph.tensorflow.checkpoints import FitCheckpoints
 from oomph.tensorflow.fits import Fits
@@ -54,6 +55,9 @@ class Fit:
         self._initial_epoch: Any = None
         self._clean_at = 0
         """Steps of the run at the last comparison of gradients that found no difference."""
+        self._stepped = False
+        """Whether this process has taken a step of it."""
+        self._poison = fits.session.handover.changed("skip-batch")
 
     # -- start and end --------------------------------------------------------------------------------------------
 
@@ -98,6 +102,13 @@ class Fit:
     def begin_epoch(self, epoch: int) -> None:
         """Called at the start of every epoch."""
         self.epoch, self.step, self._in_epoch = epoch, 0, True
+        if self._stepped:
+            self.fits.beat(Phase.EPOCH_START)
+
+    def end_epoch_steps(self) -> None:
+        """The steps of an epoch are over: validation and callbacks follow."""
+        if self._stepped:
+            self.fits.beat(Phase.EPOCH_END)
 
     def leave(self) -> None:
         """Called when Keras' fit is left, however: the next fit of this model begins where it says itself."""
@@ -132,8 +143,13 @@ class Fit:
             if not self._announced:
                 self._announce(step)
             if self.checkpoints.resuming:
-                self.checkpoints.restore(step, iterator)
+                with self.fits.session.pulse.during(Phase.RESUMING, after=Phase.FIRST_STEP):
+                    self.checkpoints.restore(step, iterator)
             self.checkpoints.at_border(iterator)
+            if self.fits.preemption.asked:
+                self._leave_preempted(iterator)
+            if self._poison:
+                self._skip_poison(iterator)
         except CheckpointError:
             raise  # intercept.py begins the fit anew
         except Exception as error:  # ours: the training matters more
@@ -146,6 +162,8 @@ class Fit:
         self.step += count
         self.fits.steps += count
         self.checkpoints.taken += count
+        self._stepped = True
+        self.fits.beat(Phase.STEP)
         self.write_board()
         self._tell_verification(at_the_end=False)
 
@@ -257,6 +275,24 @@ class Fit:
             f" of any metric {found.logs:.2g}{stopped}"
         )
 
+    def _leave_preempted(self, iterator: Any) -> None:
+        """A scheduler takes the machine away: save, and end here."""
+        if self.fits.own_session().is_owner_now():
+            signal_name = self.fits.preemption.asked
+            self.checkpoints.save_now(iterator)
+            self.note_here("preempted", signal=signal_name, steps=self.fits.steps, saved=self.fits.saved)
+            self.fits.say(f"{signal_name}: {self.fits.saved} of {self.fits.steps} steps are saved; ending")
+            self.fits.leave_process()
+
+    def _skip_poison(self, iterator: Any) -> None:
+        """Leave out the batches that the user has allowed to be left out, of steps that have failed twice."""
+        here = f"fit {self.identity.ordinal + 1}, epoch {self.epoch + 1}, step {self.step + 1}"
+        while here in self._poison:
+            self._poison.remove(here)
+            self.checkpoints.taken += iterators.skip(iterator, 1)
+            self.note_here("batch-skipped")
+            self.fits.say(f"the batch at {here} is left out")
+
     def _announce(self, step: Step) -> None:
         self._announced = True
         if isinstance(step, GuardedStep):
@@ -280,6 +316,7 @@ class Fit:
             reason=self.promise.reason,
             fingerprint=self.identity.fingerprint,
             epochs=self.arguments.get("epochs"),
+            xla=bool(self.model.jit_compile),
         )
         alone = "" if self.fits.own_session().owner else "; in a process of its own: neither checkpointed nor resumed"
         self.fits.say(f"guarding fit at {self.identity.site} ({self.promise}{alone})")

@@ -15,15 +15,18 @@ from oomph.errors import CheckpointError
 from oomph.recovery.background import Background
 from oomph.recovery.checkpoint import Checkpoint
 from oomph.recovery.interval import Interval, seconds_between_faults
+from oomph.recovery.phases import Phase
 from oomph.recovery.policy import GAVE_UP_EXIT_CODE
+from oomph.recovery.preemption import EXIT_CODE as RESTART_EXIT_CODE
+from oomph.recovery.preemption import Preemption
 from oomph.recovery.session import Session
 from oomph.recovery.store import CheckpointStore, Saved
+from oomph.tensorflow.errors import lost_context
 from oomph.tensorflow.exactness import Promise
 from oomph.tensorflow.identity import FitIdentity
+from oomph.tensorflow.part import essence
 from oomph.tensorflow.probe import Finding
 from oomph.tensorflow.provenance import listed
-
-RESTART_EXIT_CODE = 75
 
 
 class Fits:
@@ -49,6 +52,9 @@ class Fits:
         self._closed = False
         """Nothing is to be written any more."""
         self._said: set[str] = set()
+        self.preemption = Preemption(session.pulse)
+        self.context_lost = ""
+        """The fault after which the GPU context of this process is of no use; nothing is saved from it any more."""
 
     def own_session(self) -> Session:
         """The session of this very process: a fork of the owner becomes a worker with a journal of its own."""
@@ -134,12 +140,18 @@ class Fits:
         self.note("probed", kind=promise.kind, reason=promise.reason, **finding.facts(), **where)
         self.say(f"micro-batches: {promise}" + ("" if not finding.samples else f" ({_shown(finding)})"))
 
+    def beat(self, phase: Phase, fit: int | None = None) -> None:
+        """Show the supervisor that this process gets on."""
+        self.session.pulse.beat(phase, fit)
+
     # -- the sizes that fitted ------------------------------------------------------------------------------------
 
     def remembered_micro_batch(self, fit: FitIdentity) -> int | None:
         """The micro-batch that was found for this fit, or for one like it; else the one that the user gave."""
-        known = self._known_micro_batches()
-        return known.get(f"fit {fit.ordinal}", known.get(fit.fingerprint, self.session.handover.micro_batch))
+        known, handover = self._known_micro_batches(), self.session.handover
+        size = known.get(f"fit {fit.ordinal}", known.get(fit.fingerprint, handover.micro_batch))
+        sizes = [number for number in (size, handover.most_samples) if number is not None]
+        return min(sizes, default=None)
 
     def remember_micro_batch(self, fit: FitIdentity, size: int) -> None:
         """Keep a micro-batch for the attempts to come, and for later fits of a model like this one."""
@@ -184,9 +196,7 @@ class Fits:
             self.note("restart-requested", fault=fault, reason=reason)
             self.say(f"{reason}: going back to the last checkpoint in a new process")
             self.background.take(wait=True)  # it is of a border before the step that failed
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(RESTART_EXIT_CODE)
+            self.leave_process()
 
     def refuse_edited(self, fit: Any, checkpoint: Checkpoint) -> NoReturn:
         """End the script: it was edited, and the model of the checkpoint is not its model any more.
@@ -200,6 +210,28 @@ class Fits:
         self.say("the checkpoint is kept; undo the change to go on with it, or start anew without --resume")
         self._store, self._closed = None, True
         raise SystemExit(GAVE_UP_EXIT_CODE)
+
+    def leave_if_lost(self, error: BaseException) -> None:
+        """After an error that took the GPU context with it, only a new process can go on; returns for any other."""
+        fault = lost_context(error)
+        if fault:
+            self.context_lost = fault
+            reason = essence(error)
+            if self.own_session().is_owner_now() and self.session.run_dir is not None:
+                self.note("restart-requested", fault=fault, reason=f"{fault}: {reason}")
+                self.say(f"{reason}: the GPU context is lost; going back to the last checkpoint in a new process")
+                self.background.take(wait=True)  # a copy in the host's memory, of before the error
+                self.leave_process()
+            self.note("context-lost", fault=fault, reason=reason)
+
+    def leave_process(self) -> NoReturn:
+        """End this process for a new one. No exception: scripts catch them, and save what they should not."""
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except Exception:
+                pass  # closed, or replaced by something that is none
+        os._exit(RESTART_EXIT_CODE)
 
     def _refused(self, name: str, reason: str) -> None:
         self.session.journal.write("checkpoint-refused", name=name, reason=reason)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
 from oomph.recovery import session
+from oomph.recovery.enclosing import enclosing_loops
+from oomph.recovery.phases import Phase
 from oomph.tensorflow.exactness import TO_BE_PROBED, Promise
 from oomph.tensorflow.guarded import GuardedStep
+from oomph.tensorflow.identity import call_site
 from oomph.tensorflow.loop import Loop
 from oomph.tensorflow.part import python_of
 from oomph.tensorflow.probe import Finding
@@ -146,14 +150,21 @@ class LoopWatch:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._told = False
 
     def before_step(self, step: Step, iterator: Any) -> None:
         pass
 
     def after_step(self) -> None:
         joined = session.current()
-        if joined is not None and joined.board is not None:
+        if joined is None:
+            return
+        if joined.board is not None:
             joined.board.count_step()
+        if not self._told:
+            self._told = True
+            joined.journal.write("loop-seen", site=call_site(), loops=enclosing_loops(sys._getframe(1)))
+        joined.pulse.beat(Phase.LOOP)
 
     def failed(self, failure: Failure) -> None:
         _note(

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from oomph.errors import CheckpointError, UnsupportedError
+from oomph.recovery.phases import Phase
 from oomph.recovery.session import Session
-from oomph.tensorflow import elsewhere, exactness, iterators, rehearsed, replay
+from oomph.tensorflow import adjustments, elsewhere, exactness, iterators, rehearsed, replay
 from oomph.tensorflow.fit import Fit
 from oomph.tensorflow.fits import Fits
 from oomph.tensorflow.guarded import GuardedStep
@@ -42,6 +43,7 @@ def install(trainer: Any, session: Session) -> None:
     _replace_make_test_function(trainer, fits)
     _replace_make_predict_function(trainer, fits)
     _replace_epochs(trainer, fits)
+    adjustments.make(session)
     elsewhere.watch(session)
     rehearsed.install(fits)
     session.journal.write("guard-installed", keras=_version())
@@ -87,9 +89,14 @@ def _replace_fit(trainer: Any, fits: Fits) -> None:
             except CheckpointError:
                 running.start_over()
                 history = inner(self, **running.arguments)
+        except Exception as error:
+            fits.leave_if_lost(error)
+            raise
         finally:
             _fail_open(fits, running.leave)
             fits.release()
+            fits.preemption.disarm()
+            fits.beat(Phase.OWN_CODE, -1)
         _fail_open(fits, lambda: running.finish(history))
         return history
 
@@ -114,6 +121,9 @@ def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwar
         running = Fit(fits, model, identity, promise, arguments)
         arguments["callbacks"] = _with_ours(arguments["callbacks"], running)
         fits.running = running
+        if fits.own_session().is_owner_now():
+            fits.preemption.arm()
+        fits.beat(Phase.FIRST_STEP, identity.ordinal)
         _look_for_checkpoint(fits, running)
         return running
     except Exception as error:
@@ -150,6 +160,12 @@ def _with_ours(callbacks: Any, fit: Fit) -> Any:
 
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
             fit.begin_epoch(epoch)
+
+        def on_test_begin(self, logs: Any = None) -> None:
+            fit.fits.beat(Phase.VALIDATION_START)
+
+        def on_test_end(self, logs: Any = None) -> None:
+            fit.fits.beat(Phase.EPOCH_END)
 
     if isinstance(callbacks, keras.callbacks.CallbackList):
         callbacks.append(FitCallback())
@@ -243,9 +259,13 @@ def _replace_epochs(trainer: Any, fits: Fits) -> None:
             running.checkpoints.iterators_made += iterators.make(self, running.skipped_iterators)
             if name == _OLDER_ENUMERATION and not (self.steps_per_epoch and self._current_iterator):
                 running.checkpoints.iterators_made += 1
-        for item in enumerate_steps(self):
-            if item[0] >= first:
-                yield item  # Keras takes the data later, in the train function: passing over an item takes none
+        try:
+            for item in enumerate_steps(self):
+                if item[0] >= first:
+                    yield item  # Keras takes the data later, in the train function: passing over an item takes none
+        finally:
+            if running is not None:
+                running.end_epoch_steps()
 
     @functools.wraps(get_iterator)
     def _get_iterator(self: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from oomph.recovery.phases import Phase
 from oomph.tensorflow.exactness import Promise
 from oomph.tensorflow.fits import Fits
 from oomph.tensorflow.probe import Finding
@@ -25,7 +26,9 @@ class Watched:
         pass
 
     def after_step(self) -> None:
-        pass
+        phase = self._fits.session.pulse.phase
+        if phase in (Phase.VALIDATION_START, Phase.VALIDATION):
+            self._fits.beat(Phase.VALIDATION)
 
     def failed(self, failure: Failure) -> None:
         self._fits.note(

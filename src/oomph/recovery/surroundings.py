@@ -17,7 +17,7 @@ _ASSIGNMENT = re.compile(r"\w+=")
 
 
 @dataclass(frozen=True)
-class Machine:
+class Surroundings:
     """What the doctor saw, and what it changes in the script's environment."""
 
     snapshot: Mapping[str, Any] | None = None
@@ -28,11 +28,11 @@ class Machine:
     """What to say about it at the start."""
 
 
-def look(command: Command, python: str) -> Machine:
+def look(command: Command, python: str) -> Surroundings:
     """The machine as the script's Python will find it. Fails open: whatever goes wrong, the script runs as it is."""
     found = _python_of(command, python)
     if found is None:
-        return Machine()
+        return Surroundings()
     try:
         from oomph.doctor.observe import observe
         from oomph.doctor.repairs import repairs
@@ -40,8 +40,8 @@ def look(command: Command, python: str) -> Machine:
         snapshot = observe(found, say=say)
         mended = repairs(snapshot)
     except Exception as error:
-        return Machine(remarks=(f"the machine could not be examined: {type(error).__name__}: {error}",))
-    return Machine(
+        return Surroundings(remarks=(f"the machine could not be examined: {type(error).__name__}: {error}",))
+    return Surroundings(
         snapshot=snapshot.as_document(),
         changes={repair.variable: repair.value for repair in mended},
         remarks=tuple(_said(repair.variable, repair.value, repair.why) for repair in mended),

@@ -1,0 +1,208 @@
+"""The decisions of a run, computed again from its journal, and why each was taken. Pure but for reading the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from oomph.journal import Event
+from oomph.recovery.ladder import SAME, Conditions, ladder, why_not
+from oomph.recovery.policy import (
+    MOST_WITHOUT_CHECKPOINT,
+    Action,
+    Ending,
+    Finish,
+    GiveUp,
+    Ledger,
+    Requeue,
+    Restart,
+    decide,
+    exit_code,
+    poison_step,
+    record,
+    refill,
+)
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One decision: what it was taken upon, what it was, and what it comes to when it is computed again."""
+
+    attempt: int
+    ending: Ending
+    conditions: Conditions
+    allowed: tuple[str, ...]
+    ledger: Ledger
+    """As it was before the decision."""
+    recorded: Mapping[str, Any]
+    """The action in the words of the journal."""
+    again: Action
+    """The same computed now."""
+
+    @property
+    def reproduced(self) -> bool:
+        """Whether both are the same."""
+        words = in_words(self.again)
+        return {key: self.recorded.get(key) for key in words} == words
+
+
+def facts(ending: Ending, conditions: Conditions, allowed: Collection[str]) -> dict[str, Any]:
+    """What a decision was taken upon, for the journal; the ledger follows from the decisions before."""
+    return {"ending": asdict(ending), "conditions": asdict(conditions), "allowed": sorted(allowed)}
+
+
+def in_words(action: Action) -> dict[str, Any]:
+    """An action for the journal."""
+    match action:
+        case Finish(code):
+            return {"action": "finish", "exit_code": code, "reason": ""}
+        case Restart(reason, change, rung):
+            named = None if change is None else asdict(change)
+            return {"action": "restart", "reason": reason, "change": named, "rung": rung}
+        case GiveUp(reason, code):
+            return {"action": "give-up", "exit_code": code, "reason": reason}
+        case Requeue(reason, code):
+            return {"action": "requeue", "exit_code": code, "reason": reason}
+
+
+def replay(events: Sequence[Event]) -> tuple[Decision, ...]:
+    """Every decision of a run, in order. Those of an oomph that did not write down its reasons are left out.
+
+    A run that was resumed by a person begins with an empty ledger; one that was cut off, or put back into a queue, goes
+    on with the one it had.
+    """
+    decisions: list[Decision] = []
+    ledger = Ledger()
+    for event in events:
+        decision = _decision(event, ledger)
+        if decision is not None:
+            decisions.append(decision)
+            ended = isinstance(decision.again, (Finish, GiveUp))
+            ledger = Ledger() if ended else record(decision.ending, decision.again, ledger)
+    return tuple(decisions)
+
+
+def ledger_of(events: Sequence[Event]) -> Ledger:
+    """The ledger with which a run goes on that did not end by itself."""
+    decisions = replay(events)
+    if not decisions or isinstance(decisions[-1].again, (Finish, GiveUp)):
+        return Ledger()
+    return record(decisions[-1].ending, decisions[-1].again, decisions[-1].ledger)
+
+
+def as_document(decisions: Sequence[Decision]) -> dict[str, Any]:
+    """The decisions as one JSON document."""
+    return {"schema": SCHEMA, "decisions": [_entry(decision) for decision in decisions]}
+
+
+def as_text(decisions: Sequence[Decision], subject: str) -> str:
+    """The decisions in words, with the reason of each."""
+    count = len(decisions)
+    lines = [f"{subject}: {count} decision{'' if count == 1 else 's'}"]
+    for number, decision in enumerate(decisions, 1):
+        lines += ["", f"{number}. {_what_happened(decision)}", f"   {_what_was_done(decision.again)}"]
+        lines += [f"     {reason}" for reason in why(decision)]
+    if not decisions:
+        lines += ["", "The run has not ended yet, or was begun by an oomph that did not write down its reasons."]
+    return "\n".join(lines) + "\n"
+
+
+def why(decision: Decision) -> Iterator[str]:
+    """The rules that led to the decision, in the order in which they were asked."""
+    ending, action = decision.ending, decision.again
+    if isinstance(action, Finish):
+        yield "somebody wanted it to end" if ending.stopped else "it ended in a way of the script's own"
+    elif ending.preempted:
+        yield "a scheduler took the machine away; the last checkpoint is kept"
+    elif ending.gave_up:
+        yield "the guard in the script gave up, and the script ended by just that error"
+    else:
+        yield from _why_within_budget(decision)
+    if not decision.reproduced:
+        yield f"the journal has another decision: {decision.recorded.get('action')} ({decision.recorded.get('reason')})"
+
+
+def _why_within_budget(decision: Decision) -> Iterator[str]:
+    ending, ledger, action = decision.ending, refill(decision.ending, decision.ledger), decision.again
+    if ending.steps > decision.ledger.best_steps:
+        yield f"{ending.steps} steps are more than any failed attempt had reached: every fault has its ladder back"
+    else:
+        yield f"no progress beyond the {ledger.best_steps} steps that a failed attempt had reached before"
+    poison = poison_step(ending, ledger)
+    if poison:
+        yield f"poison step: {poison} has failed by {ending.fault} twice on the same data"
+    begin = ledger.rungs.get(ending.fault, 0)
+    rungs = ladder(ending.fault)
+    end = action.rung if isinstance(action, Restart) else len(rungs)
+    yield f"ladder of {ending.fault}: {', '.join(rungs[: _last_of_interest(rungs)])}; used before: {begin}"
+    for index in range(begin, end):
+        reason = why_not(rungs[index], decision.conditions, ledger.changes, decision.allowed, poison)
+        if reason and rungs[index] != "skip-batch":
+            yield f"passed over: {rungs[index]} ({reason})"
+    yield f"restarts in a row without a newer checkpoint: {ledger.without_checkpoint} of {MOST_WITHOUT_CHECKPOINT}"
+
+
+def _last_of_interest(rungs: Sequence[str]) -> int:
+    return next((index for index, name in enumerate(rungs) if name == "skip-batch"), len(rungs))
+
+
+def _what_happened(decision: Decision) -> str:
+    ending = decision.ending
+    code = ending.returncode
+    how = f"exit code {code}" if code >= 0 else f"signal {-code}"
+    name = "" if isinstance(decision.again, Finish) and code == 0 else f" ({ending.fault})"
+    where = f"; {ending.steps} steps done, {ending.saved} saved" if ending.steps else ""
+    if ending.place is not None and not isinstance(decision.again, Finish):
+        fit, epoch, step = ending.place
+        where += f", at fit {fit + 1}, epoch {epoch + 1}, step {step + 1}"
+    return f"attempt {decision.attempt} ended by {how}{name}{where}"
+
+
+def _what_was_done(action: Action) -> str:
+    match action:
+        case Finish(code):
+            return f"finish with exit code {code}"
+        case Restart(_, change, rung):
+            name = SAME if change is None else change.name
+            changed = "nothing changed" if change is None else f"with one change: {change}"
+            return f"start again, {changed} (rung {rung + 1}: {name})"
+        case GiveUp(reason, code):
+            return f"give up with exit code {code}: {reason}"
+        case Requeue(reason, code):
+            return f"end with exit code {code}, to be started again elsewhere or later: {reason}"
+
+
+def _entry(decision: Decision) -> dict[str, Any]:
+    return {
+        "attempt": decision.attempt,
+        **in_words(decision.again),
+        "why": list(why(decision)),
+        "reproduced": decision.reproduced,
+        **facts(decision.ending, decision.conditions, decision.allowed),
+        "ledger": decision.ledger.as_data(),
+        "script_exit_code": exit_code(decision.ending.returncode),
+    }
+
+
+def _decision(event: Event, ledger: Ledger) -> Decision | None:
+    """The decision of an event; None when it is none, or one of which the reasons can not be read."""
+    if event.name != "decided" or "ending" not in event.data:
+        return None
+    try:
+        ending = _read(Ending, event.data["ending"])
+        conditions = _read(Conditions, event.data.get("conditions", {}))
+        allowed = tuple(map(str, event.data.get("allowed", ())))
+        again = decide(ending, ledger, conditions, allowed)
+    except (TypeError, ValueError, AttributeError):
+        return None
+    return Decision(event.attempt, ending, conditions, allowed, ledger, event.data, again)
+
+
+def _read(kind: type[Any], document: Mapping[str, Any]) -> Any:
+    """A frozen value from the words of the journal; fields that this oomph does not know are left out."""
+    known = {field.name for field in fields(kind)}
+    values = {key: tuple(v) if isinstance(v, list) else v for key, v in document.items() if key in known}
+    return kind(**values)

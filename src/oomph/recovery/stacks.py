@@ -1,0 +1,106 @@
+"""Python stacks as faulthandler prints them: read, and searched for the line that holds everything up. Pure."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+# Current thread 0x00007f0c2c9fd6c0 (most recent call first):        Thread 0x00007f0c2c9fd6c0 [name] (most ...
+_THREAD = re.compile(
+    r"(?P<current>Current thread|Thread) (?P<id>0x[0-9a-f]+)(?: \[[^\]]*\])? \(most recent call first\)"
+)
+_FRAME = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+|\?\?\?) in (?P<function>\S+)')
+_LIBRARY = re.compile(r"/site-packages/|/dist-packages/|/lib(64)?/python3|^<frozen ")
+_MACHINERY = (f"{os.sep}tensorflow{os.sep}python{os.sep}", f"{os.sep}keras{os.sep}src{os.sep}")
+_SERVES = "server_lib.py"
+"""tf.distribute.Server.join waits for ever, as it should."""
+_TAKES_INPUT = "iterator_ops.py"
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One call of a stack."""
+
+    file: str
+    line: int
+    function: str
+
+    @property
+    def shown(self) -> str:
+        """ "train.py:42 in step"."""
+        return f"{os.path.basename(self.file)}:{self.line} in {self.function}"
+
+
+@dataclass(frozen=True)
+class Thread:
+    """One thread's stack, the innermost call first."""
+
+    frames: tuple[Frame, ...]
+
+    def own_frame(self, ours: str) -> Frame | None:
+        """The innermost call in the script's own code."""
+        return next((frame for frame in self.frames if _is_own(frame, ours)), None)
+
+
+def parse(text: str) -> tuple[Thread, ...]:
+    """The threads of a dump, in its order; the main thread is the last."""
+    threads: list[list[Frame]] = []
+    for line in text.splitlines():
+        if _THREAD.match(line):
+            threads.append([])
+        elif threads and (found := _FRAME.match(line)):
+            number = int(found["line"]) if found["line"].isdigit() else 0
+            threads[-1].append(Frame(found["file"], number, found["function"]))
+    return tuple(Thread(tuple(frames)) for frames in threads if frames)
+
+
+def blocking_line(threads: Sequence[Thread], ours: str) -> str:
+    """The line that holds everything up, in words.
+
+    That is where a thread of the script's own stands (a generator that feeds the input), else the main thread: its
+    innermost line in the script, and the call of a library that it waits in.
+
+    Args:
+        threads: of the process, the main thread last.
+        ours: folder of the oomph package; its own lines are never the answer.
+    """
+    if not threads:
+        return ""
+    main = threads[-1]
+    for thread in threads[:-1]:
+        frame = thread.own_frame(ours)
+        if frame is not None:
+            waiting = main.own_frame(ours)
+            return frame.shown + ("" if waiting is None else f", while {waiting.shown} waits")
+    own, innermost = main.own_frame(ours), main.frames[0]
+    if own is None or own == innermost:
+        return innermost.shown
+    return f"{own.shown} ({innermost.shown})"
+
+
+def stands_in_machinery(threads: Sequence[Thread]) -> bool:
+    """Whether the main thread waits inside TensorFlow or Keras, and not for being asked to serve."""
+    frames = threads[-1].frames if threads else ()
+    inside = any(part in frame.file for frame in frames for part in _MACHINERY)
+    return inside and not any(frame.file.endswith(_SERVES) for frame in frames)
+
+
+def stands_in(threads: Sequence[Thread], ranges: Iterable[tuple[str, int, int]]) -> bool:
+    """Whether the main thread is within one of these (file, first line, last line)."""
+    frames = threads[-1].frames if threads else ()
+    return any(frame.file == file and first <= frame.line <= last for file, first, last in ranges for frame in frames)
+
+
+def waits_for_the_script(threads: Sequence[Thread], ours: str) -> bool:
+    """Whether the main thread is in a callback of the script's own, or waits for its input pipeline."""
+    if not threads:
+        return False
+    frames = threads[-1].frames
+    in_callback = any(frame.function.startswith("on_") and _is_own(frame, ours) for frame in frames)
+    return in_callback or any(frame.file.endswith(_TAKES_INPUT) and "next" in frame.function for frame in frames)
+
+
+def _is_own(frame: Frame, ours: str) -> bool:
+    return _LIBRARY.search(frame.file) is None and not frame.file.startswith(ours)

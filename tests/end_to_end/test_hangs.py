@@ -1,0 +1,104 @@
+"""A training that makes no progress any more is ended, the line that holds it up is named, and it goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomph.recovery.hang import FLOOR_VARIABLE
+
+FLOOR = {FLOOR_VARIABLE: "3"}
+
+
+@pytest.fixture(scope="module")
+def plain(shared):
+    shared.script("hangs.py")
+    ended = shared.plain("hangs.py", "plain.npz", "never")
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    return shared.folder / "plain.npz"
+
+
+def run(work, how, **options):
+    work.script("hangs.py")
+    return work.oomph("--checkpoint-every=4", "hangs.py", "ours.npz", how, env=FLOOR, **options)
+
+
+def assert_overcome(ours, how, line, phase="step"):
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    (hang,) = ours.events("hang")
+    assert hang.data["phase"] == phase
+    assert line in hang.data["line"], hang.data["line"]
+    assert "most recent call first" in hang.data["stacks"]
+    assert hang.data["seconds"] <= 3.5 or how in ("spin", "gil")
+    assert ours.summary["faults"] == {"hang": 1}
+    assert ours.summary["exactness"] in ("exact", "replayed")
+
+
+def test_a_lock_that_is_never_given_back(work, plain, same_bits):
+    ours = run(work, "lock")
+    assert_overcome(ours, "lock", "in wait_for_a_lock")
+    same_bits(work.folder / "ours.npz", plain)
+    assert any("no progress for 3 s in a step (limit 3 s), at hangs.py:" in line for line in ours.said)
+
+
+def test_a_generator_that_feeds_nothing_more(work, same_bits):
+    ours = run(work, "generator")
+    assert_overcome(ours, "generator", "in wait_for_a_lock")
+    assert ", while hangs.py:" in ours.events("hang")[0].data["line"]
+    assert work.plain("hangs.py", "plain.npz", "generator").returncode == 0  # it has hung once, and does no more
+    same_bits(work.folder / "ours.npz", work.folder / "plain.npz")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "line", "phase"),
+    [
+        ("sleep", "in on_train_batch_end", "step"),
+        ("cpp", "in wait_in_cpp", "step"),
+        ("gil", "in hold_the_gil", "step"),
+        ("spin", "in spin", "step"),
+        ("validation", "in on_test_batch_end", "validation"),
+    ],
+)
+def test_every_other_way_to_stand_still(work, plain, same_bits, how, line, phase):
+    assert_overcome(run(work, how), how, line, phase)
+    same_bits(work.folder / "ours.npz", plain)
+
+
+@pytest.mark.slow
+def test_a_loop_of_the_scripts_own_is_watched_at_the_optimizers_apply(work):
+    ours = run(work, "loop")
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    (hang,) = ours.events("hang")
+    assert (hang.data["phase"], "hangs.py" in hang.data["line"]) == ("loop", True)
+
+
+@pytest.mark.slow
+def test_what_a_script_does_after_its_loop_is_no_hang(work):
+    ours = run(work, "loop-over")
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    assert ours.events("hang") == []
+    assert ours.summary["attempts"] == 1
+
+
+@pytest.mark.slow
+def test_slow_beginnings_are_no_hangs(work):
+    """A first step, an epoch whose shuffle buffer fills, a validation: each longer than the floor, and busy."""
+    work.write(
+        "import time, keras, numpy as np, tensorflow as tf\n"
+        "def busy(seconds):\n    until = time.time() + seconds\n    while time.time() < until: pass\n"
+        "def samples():\n    for n in range(40):\n        busy(0.15)\n"
+        "        yield np.ones(4, 'float32'), np.ones(1, 'float32')\n"
+        "spec = (tf.TensorSpec((4,)), tf.TensorSpec((1,)))\n"
+        "data = tf.data.Dataset.from_generator(samples, output_signature=spec).shuffle(40).batch(4)\n"
+        "class Slow(keras.callbacks.Callback):\n"
+        "    def on_test_begin(self, logs=None): busy(5)\n"
+        "    def on_epoch_end(self, epoch, logs=None): busy(5)\n"
+        "model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])\n"
+        "model.compile('sgd', 'mse', jit_compile=False)\n"
+        "x = np.ones((8, 4), 'float32')\n"
+        "model.fit(data, epochs=3, verbose=0, validation_data=(x, x[:, :1]), callbacks=[Slow()])\n"
+    )
+    ours = work.oomph("train.py", env=FLOOR)
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    assert ours.events("hang") == []
+    assert ours.summary["attempts"] == 1

@@ -1,0 +1,143 @@
+"""Run directories that are not as they should be, and scripts that do not behave."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from oomph.errors import RunDirectoryError
+from oomph.journal import Event, read_journal
+from oomph.recovery import decisions
+from oomph.recovery.ladder import Conditions
+from oomph.recovery.policy import Ending, Ledger, decide, record
+from oomph.recovery.rundir import RunDirectory, RunRecord
+from oomph.recovery.summary import summarise
+
+RECORD = RunRecord(("train.py",), "python", "/", "2026-01-01")
+LIMIT = 60
+
+
+def test_a_run_of_another_format_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps({"schema": 7, "oomph": "9.0"}))
+    with pytest.raises(RunDirectoryError, match=r"another oomph, in format 7; this one, .* reads format 1"):
+        RunDirectory.reopen(tmp_path)
+    (tmp_path / "run.json").write_text('{"schema": 1, "comm')
+    with pytest.raises(RunDirectoryError, match=r"no readable run\.json"):
+        RunDirectory.reopen(tmp_path)
+
+
+def test_the_number_of_another_process_in_the_lock_holds_nobody_up(tmp_path: Path) -> None:
+    """What counts is the lock and not the number: it may belong to somebody else by now."""
+    RunDirectory.create(tmp_path, RECORD).close()
+    (tmp_path / "lock").write_text(f"{os.getppid()}\n")
+    run = RunDirectory.reopen(tmp_path)
+    with pytest.raises(RunDirectoryError, match=f"in use by another oomph run, process {os.getpid()}"):
+        RunDirectory.reopen(tmp_path)
+    run.close()
+
+
+def test_a_file_system_without_locks_is_used_without_one(tmp_path: Path, monkeypatch) -> None:
+    def refuse(fd: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")  # NFS without its lock daemon
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    RunDirectory.create(tmp_path / "run", RECORD).close()
+    RunDirectory.reopen(tmp_path / "run").close()
+
+
+def test_the_journal_of_ten_thousand_restarts_is_read_and_played_again(tmp_path: Path) -> None:
+    folder, ledger = tmp_path / "journal", Ledger()
+    folder.mkdir()
+    restarts = 10_000
+    for attempt in range(1, restarts + 1):
+        ending = Ending(-9, "killed", steps=attempt, saved=attempt)
+        action = decide(ending, ledger, Conditions())
+        data = {**decisions.in_words(action), **decisions.facts(ending, Conditions(), ())}
+        events = [
+            Event("attempt-started", {}, attempt, 0, "supervisor", 1, attempt),
+            Event("attempt-ended", {"returncode": -9, "steps": attempt}, attempt, 0, "supervisor", 2, attempt),
+            Event("decided", data, attempt, 0, "supervisor", 3, attempt),
+        ]
+        text = "".join(event.to_json() + "\n" for event in events)
+        (folder / f"{attempt}-0-supervisor.jsonl").write_text(text)
+        ledger = Ledger() if ledger.total >= 900 else record(ending, action, ledger)
+    began = time.process_time()
+    events = read_journal(tmp_path)
+    assert len(events) == 3 * restarts
+    assert summarise(events).attempts == restarts
+    assert len(decisions.replay(events)) == restarts
+    assert time.process_time() - began < 20
+    began = time.process_time()
+    assert len(read_journal(tmp_path, 7)) == 3
+    assert time.process_time() - began < 1  # what the supervisor does after each attempt
+
+
+def test_a_script_that_ignores_sigterm_is_killed_when_its_time_is_up(work, monkeypatch) -> None:
+    from oomph.recovery import process, supervisor
+    from oomph.recovery.command import Command
+
+    work.script(
+        "import os, signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "os.kill(os.getppid(), signal.SIGTERM)\ntime.sleep(50)"
+    )
+    monkeypatch.chdir(work.folder)
+    settings = supervisor.Settings(patience=process.Patience(terminate_seconds=1))
+    began = time.monotonic()
+    outcome = supervisor.Supervisor(Command(("train.py",)), "python3", None, settings).supervise()
+    assert outcome.exit_code == 128 + signal.SIGKILL
+    assert time.monotonic() - began < 20
+
+
+def test_a_second_sigterm_ends_a_script_that_ignores_it_at_once(work) -> None:
+    work.script(
+        "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "open('ready', 'w').write('x\\n')\ntime.sleep(50)"
+    )
+    process = work.start("train.py")
+    work.wait_for("ready")
+    process.send_signal(signal.SIGTERM)
+    time.sleep(1)
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=10)
+    assert process.returncode == 128 + signal.SIGKILL
+
+
+def test_children_that_hold_every_descriptor_of_the_script_hold_nobody_up(work, alive) -> None:
+    work.script(
+        "import os, subprocess, sys\n"
+        "child = subprocess.Popen(['sleep', '50'], close_fds=False,"
+        " stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\n"
+        "open('child', 'w').write(f'{child.pid}\\n')\n"
+        "if not os.path.exists('again'): open('again', 'w').close(); os.kill(os.getpid(), 9)\nprint('end')"
+    )
+    began = time.monotonic()
+    process = work.start("train.py")
+    out = process.communicate(timeout=LIMIT)[0]
+    assert (out, process.returncode) == (b"end\n", 0)
+    assert time.monotonic() - began < 20
+    (child,) = work.wait_for("child")
+    assert alive(int(child))  # of the life that ended by itself: left alone, as after a plain start
+    os.kill(int(child), signal.SIGKILL)
+
+
+def test_sigusr1_that_the_script_uses_itself_is_no_preemption(work) -> None:
+    work.script(
+        "import os, signal, time\nseen = []\nsignal.signal(signal.SIGUSR1, lambda *a: seen.append(1))\n"
+        "open('ready', 'w').write('x\\n')\n"
+        "while len(seen) < 3: time.sleep(0.05)\nprint('seen', len(seen))"
+    )
+    process = work.start("train.py")
+    work.wait_for("ready")
+    for _ in range(3):
+        process.send_signal(signal.SIGUSR1)
+        time.sleep(0.7)
+    out = process.communicate(timeout=LIMIT)[0]
+    assert (out, process.returncode) == (b"seen 3\n", 0)
