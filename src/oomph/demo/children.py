@@ -17,6 +17,7 @@ import psutil
 from oomph.demo.claims import OUT_OF_MEMORY, Compared, Ended
 from oomph.errors import OomphError
 from oomph.journal import read_journal
+from oomph.recovery import child
 from oomph.recovery.progress import read_progress
 
 LONGEST_SECONDS = 240.0
@@ -121,13 +122,7 @@ def _started(command: Sequence[str], environ: Mapping[str, str], log: Path) -> I
     try:
         yield process
     finally:
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(_GRACE_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        child.end(process, _GRACE_SECONDS)
 
 
 def _wait(process: subprocess.Popen[bytes], started: float, watch: Callable[[], None]) -> None:

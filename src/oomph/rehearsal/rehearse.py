@@ -13,6 +13,7 @@ from pathlib import Path
 
 from oomph.errors import ExamineError, UsageError
 from oomph.journal import read_journal
+from oomph.recovery import child
 from oomph.recovery.injection import Injection, has_fired
 from oomph.recovery.workfolder import work_folder
 from oomph.rehearsal.faults import FAULTS, Rehearsable
@@ -107,13 +108,7 @@ def _ended(process: subprocess.Popen[bytes], limit: float | None) -> int | None:
     except subprocess.TimeoutExpired:
         return None
     finally:
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(_GRACE_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()  # its watchdog ends the script
-                process.wait()
+        child.end(process, _GRACE_SECONDS)  # when it has to be killed, its watchdog ends the script
 
 
 def _check(undisturbed: Rehearsed, folder: Path) -> None:
