@@ -105,6 +105,7 @@ class Workplace:
         self.environ = {**clean, **quiet, FLOOR_VARIABLE: "3", "OMP_NUM_THREADS": "1", "CHAOS_RUN": str(folder)}
         if plan.wide:
             self.environ |= {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "44"}
+            self.environ[FLOOR_VARIABLE] = "15"  # TensorFlow waits 10 s, idle, before it says that there is no memory
         self.words = [str(SCRIPT), "out.npz", "--data", plan.data, *(["--wide"] if plan.wide else [])]
 
     def start(self, *argv: str) -> subprocess.Popen[bytes]:

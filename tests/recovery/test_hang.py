@@ -75,6 +75,12 @@ def test_a_loop_that_works_is_given_ten_minutes_and_one_that_waits_its_own_limit
     assert over(timings, Phase.LOOP, 600, idle=0)
 
 
+def test_a_step_that_recovers_from_out_of_memory_is_not_measured_by_the_steps_before() -> None:
+    timings = timed(Phase.STEP, *[0.01] * 500)
+    assert not over(timings, Phase.RECOVERING, 300, idle=11)
+    assert over(timings, Phase.RECOVERING, 62, idle=61)
+
+
 def test_the_floor_can_be_lowered_for_tests_and_not_below_three_seconds() -> None:
     assert floor_seconds({}) == 60
     assert floor_seconds({FLOOR_VARIABLE: "5"}) == 5

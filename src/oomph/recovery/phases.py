@@ -30,6 +30,8 @@ class Phase(enum.IntEnum):
     RESUMING = 9
     LOOP = 10
     """Steps of a training loop of the script's own."""
+    RECOVERING = 11
+    """A step that has run out of memory, until it is completed: each further error takes TensorFlow 10 s."""
 
     @property
     def words(self) -> str:
@@ -49,6 +51,7 @@ _WORDS = {
     Phase.CHECKPOINT: "in writing a checkpoint",
     Phase.RESUMING: "in resuming",
     Phase.LOOP: "in the training loop",
+    Phase.RECOVERING: "in recovering from out of memory",
 }
 
 

@@ -169,6 +169,7 @@ class Fit:
 
     def failed(self, failure: Failure) -> None:
         """A step ran out of memory."""
+        self.fits.beat(Phase.RECOVERING)
         self.note_here(
             "oom",
             batch=failure.batch,

@@ -167,6 +167,9 @@ class LoopWatch:
         joined.pulse.beat(Phase.LOOP)
 
     def failed(self, failure: Failure) -> None:
+        joined = session.current()
+        if joined is not None:
+            joined.pulse.beat(Phase.RECOVERING)
         _note(
             "oom", during=self._name, batch=failure.batch, micro_batch=failure.micro_batch, phase=failure.phase,
             message=failure.oom.line, requested_bytes=failure.oom.requested_bytes, seconds=round(failure.seconds, 3),

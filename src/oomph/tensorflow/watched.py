@@ -26,11 +26,14 @@ class Watched:
         pass
 
     def after_step(self) -> None:
-        phase = self._fits.session.pulse.phase
-        if phase in (Phase.VALIDATION_START, Phase.VALIDATION):
-            self._fits.beat(Phase.VALIDATION)
+        self._beat_in_validation(Phase.VALIDATION)
+
+    def _beat_in_validation(self, phase: Phase) -> None:
+        if self._fits.session.pulse.phase in (Phase.VALIDATION_START, Phase.VALIDATION, Phase.RECOVERING):
+            self._fits.beat(phase)
 
     def failed(self, failure: Failure) -> None:
+        self._beat_in_validation(Phase.RECOVERING)
         self._fits.note(
             "oom", during=self._during, batch=failure.batch, micro_batch=failure.micro_batch, phase=failure.phase,
             message=failure.oom.line, requested_bytes=failure.oom.requested_bytes, seconds=round(failure.seconds, 3),
