@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from oomph.tensorflow import verdict
+from oomph.tensorflow.probe import Finding
+
 RANDOM = np.random.default_rng(0)
 X, Y = RANDOM.normal(size=(190, 4)), RANDOM.normal(size=(190, 1))
 
@@ -23,6 +26,11 @@ def model(*layers, **options):
     keras.utils.set_random_seed(0)
     made = keras.Sequential([keras.Input((4,)), keras.layers.Dense(8), *layers, keras.layers.Dense(1)])
     made.compile(keras.optimizers.Adam(0.01), "mse", metrics=["mae"], **{"jit_compile": False, **options})
+    return made
+
+
+def with_loss(loss, made):
+    made.compile(keras.optimizers.Adam(0.01), loss, metrics=["mae"], jit_compile=False)
     return made
 
 
@@ -127,6 +135,30 @@ def test_a_step_that_only_a_probe_knows_is_probed_again_as_it_goes_on(guard, wat
     (again,) = watch.verdicts[1:]
     assert "; found after " in again
     assert 2 <= int(made.optimizer.iterations.numpy()) < 10
+
+
+def test_a_later_probe_without_memory_changes_nothing(guard, watch, memory, needs, monkeypatch):
+    def sum_of_squares(y, p):
+        return 0.05 * tf.reduce_sum((y - p) ** 2)
+
+    expected = trained(with_loss(sum_of_squares, model()))
+    made = with_loss(sum_of_squares, model(needs()))
+    guard(made)
+    memory.room = 10
+    find, probes = verdict.find, []
+
+    def without_memory_later(model, divided, *others):
+        probes.append(divided)
+        if len(probes) == 1:
+            return find(model, divided, *others)
+        divided.settle([False], [], [])  # as far as a probe may get before its memory is used up
+        divided.part.take_for(True)
+        return Finding(0, conclusive=False)
+
+    monkeypatch.setattr(verdict, "find", without_memory_later)
+    assert_same(expected, trained(made))
+    assert len(probes) > 2
+    assert watch.verdicts == ["exact"]
 
 
 def test_one_sample_that_does_not_fit_is_the_end(guard, watch, memory, needs):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,16 @@ from oomph.tensorflow.moving import MovingState
 from oomph.tensorflow.part import PartOutputs, PartStep
 from oomph.tensorflow.replicas import cuts
 from oomph.tensorflow.written import Slot, SmallState
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """What adds up over samples as a sum, and what as a mean: the loss that the step trains on, and plain numbers."""
+
+    loss: bool
+    terms: list[bool]
+    values: list[bool]
+    logs: list[bool]
 
 
 class DividedStep:
@@ -124,11 +135,15 @@ class DividedStep:
             logs = [self.combine == "sum"] * len(self.part.sources)
         self._metrics.summed = {"values": values, "logs": logs}
 
-    def settle_like(self, other: DividedStep) -> None:
-        """Take over what has been settled for another division of the same step."""
-        self.settle([bool(is_sum) for is_sum in other.summed], *other._metrics.kinds())
-        if self.part.summed != other.part.summed:
-            self.part.take_for(other.part.summed)
+    def kinds(self) -> Kinds:
+        """What has been settled."""
+        return Kinds(self.part.summed, [bool(is_sum) for is_sum in self.summed], *self._metrics.kinds())
+
+    def settle_as(self, kinds: Kinds) -> None:
+        """Take over what has been settled before, or for another division of the same step."""
+        self.settle(kinds.terms, kinds.values, kinds.logs)
+        if self.part.summed != kinds.loss:
+            self.part.take_for(kinds.loss)
 
     def gradients(self) -> list[Any]:
         """The sums as they are now, of each replica for every variable of every optimizer; None for no gradient."""

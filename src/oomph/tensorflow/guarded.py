@@ -209,8 +209,11 @@ class GuardedStep:
     def _judged(self, batch: Any, size: int, watch: StepWatch) -> Promise:
         """What micro-batches of this model are worth: found once, by a probe, before the first batch is divided."""
         if self._verdict is None or self._is_time_to_probe_again():
-            small = self._whole.state_of(batch)
+            small, kinds = self._whole.state_of(batch), self._divided.kinds()
             found = verdict.find(self._model, self._divided, self._step, batch, size, small)
+            if self._verdict is not None and found.says_nothing:
+                self._divided.settle_as(kinds)  # what the unfinished probe has settled is not to be relied upon
+                return self._verdict
             before, self._verdict = self._verdict, verdict.judge(self._promise, found, self._inexact)
             if before is not None and self._verdict.kind != EXACT:
                 reason = f"{self._verdict.reason}; found after {self._divided_steps} divided steps"

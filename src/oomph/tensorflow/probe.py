@@ -52,6 +52,11 @@ class Finding:
         return {name: getattr(self, name) for name in ("samples", "gradients", "state", "worst", "tolerance")}
 
     @property
+    def says_nothing(self) -> bool:
+        """Whether there was no memory for a probe, or nothing to be seen in it."""
+        return not (self.conclusive or self.obstacle or self.failure or self.hidden_draws)
+
+    @property
     def equal(self) -> bool:
         """Whether the parts stand for the whole, within rounding."""
         return self.gradients <= self.tolerance and self.state <= self.tolerance

@@ -40,7 +40,7 @@ def find(
             resting = DividedStep(model, part, None)
             with _at_rest(normalising):
                 found = _probed(model, resting, batch, size, small)
-            divided.settle_like(resting)
+            divided.settle_as(resting.kinds())
             return replace(found, normalises=True)
         return _probed(model, divided, batch, size, small)
     except UnsupportedError as error:
@@ -110,17 +110,17 @@ def _probed(model: Any, divided: DividedStep, batch: Any, size: int, small: Smal
 def _probed_both_ways(
     model: Any, divided: DividedStep, batch: Any, size: int, small: SmallState, samples: int
 ) -> Finding:
-    """Probe the step as one that trains on a mean over samples, and if that fails as one that trains on a sum."""
-    probe = Probe(divided, _coarsest_type(model))
+    """Probe the step as one that trains on a mean over samples (or what it was taken for), and then as the other."""
+    probe, summed = Probe(divided, _coarsest_type(model)), divided.part.summed
     found = probe.run(batch, size, small, _names(model), samples)
     if found.gradients <= found.tolerance or not found.conclusive:
         return found
-    divided.part.take_for(summed=True)
+    divided.part.take_for(not summed)
     divided.part.trace(batch)
-    summed = probe.run(batch, size, small, _names(model), samples)
-    if summed.gradients <= summed.tolerance:
-        return summed
-    divided.part.take_for(summed=False)
+    other = probe.run(batch, size, small, _names(model), samples)
+    if other.gradients <= other.tolerance:
+        return other
+    divided.part.take_for(summed)
     return found
 
 
