@@ -126,11 +126,11 @@ def test_a_full_disk_costs_a_line_and_no_training(work, plain, same_bits):
     work.script("one_fit.py")
     disk = work.folder / "disk"
     disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=60k", "tmpfs", str(disk)]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=104k", "tmpfs", str(disk)]
     if subprocess.run(mount, capture_output=True, timeout=60).returncode:
         pytest.skip("mounting takes root and CAP_SYS_ADMIN; the limit on file sizes above goes the same way")
     try:
-        (disk / "ballast").write_bytes(b"x" * 36_000)
+        (disk / "ballast").write_bytes(b"x" * 56_000)
         ours = work.oomph("--checkpoint-every=7", "one_fit.py", "ours.npz", *EPOCHS, run="disk/run")
         assert ours.returncode == 0, ours.stderr[-3000:]
         same_bits(work.folder / "ours.npz", plain)

@@ -253,7 +253,11 @@ def test_other_signals_reach_the_script(work, signum):
         f"import signal, sys, time\nsignal.signal({signum:d}, lambda *a: sys.exit(9))\n"
         "open('ready', 'w').write('x\\n')\ntime.sleep(50)"
     )
-    process = work.start("train.py")
+    before = signal.signal(signum, signal.SIG_DFL)  # below nohup SIGHUP is ignored, by everybody
+    try:
+        process = work.start("train.py")
+    finally:
+        signal.signal(signum, before)
     work.wait_for("ready")
     process.send_signal(signum)
     process.communicate(timeout=LIMIT)
