@@ -1,8 +1,8 @@
 """Which pages an error is most like whose words no page knows: by its class, its operation and its vocabulary. Pure.
 
-TensorFlow words some thousand errors, but sorts them into sixteen classes (tensorflow/python/framework/errors_impl.py) and
-writes them with few nouns. Each class lends its usual pages a little weight, each noun and each operation that is named
-adds some; what comes of it is a suspicion and is given as one.
+TensorFlow words some thousand errors, but sorts them into sixteen classes (python/framework/errors_impl.py) and writes
+them with few nouns. Each class lends its usual pages a little weight, each noun and each operation that is named adds
+some; what comes of it is a suspicion and is given as one.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ WORDS: Mapping[str, str] = {
 }
 
 # Words that several pages use.
-COMMONWORDS: Mapping[str, str] = {
+COMMON_WORDS: Mapping[str, str] = {
     "shape-mismatch": r"sizes?|lengths?|elements?|columns?|rows?|strides?|channels?|depth|ragged|padding|perm|squeeze"
     r"|slices?|begin|ksize|filters?|windows?|square|inputs?",
     "dtype-mismatch": r"types?|strings?|bool(?:ean)?|half|double|convert(?:ed|ing|ible)?|numpy|integers?",
