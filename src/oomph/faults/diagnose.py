@@ -12,6 +12,7 @@ from oomph.faults.evidence import Evidence
 from oomph.faults.fallback import UNRELATED, LastError
 from oomph.faults.fault import Fault, Remedy, Signature
 from oomph.faults.index import index
+from oomph.faults.likeness import Likeness, likely_of_check
 from oomph.faults.live import evidence_of
 from oomph.faults.log import Words
 from oomph.faults.memorymap import MemoryMap
@@ -19,6 +20,7 @@ from oomph.faults.roles import OF_PEERS, Place, consequences
 from oomph.faults.trend import Trend
 
 CAUSE, CONSEQUENCE = "cause", "consequence"
+ABORT = "abort"
 _SUREST = 0.99  # a log can always lie
 _EXACT = frozenset({"Xid", "Free"})  # the number is what counts: which Xid it is, how large each free block
 _SPEAKS_OF_DEVICE = ("GPU", "gpu", "CUDA", "cuda", "device")
@@ -132,8 +134,10 @@ class _Reading:
         behind = self._behind_peers(found)
         if behind is not None:
             follow = frozenset(found)
+        if checked := self._behind_check(found):
+            follow = frozenset(found)
         named = [self._diagnosis(fault, found[fault], fault in follow) for fault in found]
-        general = self._fallback(found) if behind is None else [behind]
+        general = checked or (self._fallback(found) if behind is None else [behind])
         ended = {diagnosis.name for diagnosis in general}
         ended |= {fault.name for fault in found if _explains_end(fault, found, self._last.story)}
         ranked = sorted([*named, *general], key=lambda d: _rank(d, d.name in ended, places))
@@ -173,15 +177,32 @@ class _Reading:
     def _fallback(self, found: _Found) -> list[Diagnosis]:
         """The last error under its general name, unless the catalogue explains it or something came after it."""
         verdict = self._last.verdict()
-        fault = next((f for f in self._catalogue if verdict and f.name == verdict.name), None)
-        if verdict is None or fault is None:
+        if verdict is None:
             return []
         fatal = [f for f in found if not f.passes or _speaks_of_device(verdict.evidence)]
         pending = [hit.last[1] for f in fatal for hit in found[f] if hit.last[0] == self._last.story]
+        if any(hit.last[1] == verdict.position and hit.signature.alone for hits in found.values() for hit in hits):
+            return []  # the words of the error itself are known
         if pending and (verdict.name != UNRELATED or verdict.position <= max(pending)):
             return []
         role = CONSEQUENCE if pending else CAUSE
-        return [Diagnosis(fault, role, verdict.confidence, verdict.evidence)]
+        return self._named(verdict.likely, role, verdict.evidence, found)
+
+    def _named(
+        self, likely: Iterable[Likeness], role: str, evidence: tuple[Evidence, ...], found: _Found
+    ) -> list[Diagnosis]:
+        faults = {fault.name: fault for fault in self._catalogue if fault not in found}
+        return [Diagnosis(faults[name], role, sure, evidence) for name, sure in likely if name in faults]
+
+    def _behind_check(self, found: _Found) -> list[Diagnosis]:
+        """What a failed check of the code for the GPU may come from, when nothing but the abort itself is known."""
+        if [fault.name for fault in found] != [ABORT]:
+            return []
+        facts = next(tuple(hit.fact for hit in hits) for hits in found.values())
+        for fact in facts:
+            if likely := likely_of_check(fact.text):
+                return self._named(likely, CAUSE, (fact,), found)
+        return []
 
     def _with_place_in_code(self, ranked: Sequence[Diagnosis]) -> Sequence[Diagnosis]:
         """The first diagnosis with the user's own line and the node of the graph, when the last traceback has them."""

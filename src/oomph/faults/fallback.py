@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 
 from oomph.faults.evidence import Evidence
-from oomph.faults.raised import Tracebacks
+from oomph.faults.likeness import Likeness, likely, likely_of_library
+from oomph.faults.raised import Raised, Tracebacks, package
 
 UNRELATED = "unrelated"
 UNRECOGNISED = "unrecognised"
@@ -15,7 +16,7 @@ _CLASSES = (
     "Aborted AlreadyExists Cancelled DataLoss DeadlineExceeded FailedPrecondition Internal InvalidArgument NotFound "
     "OutOfRange PermissionDenied ResourceExhausted Unauthenticated Unavailable Unimplemented Unknown"
 )
-WORDS = frozenset({"Epoch", "rendezvous", "Rendezvous", "endezvous", "StatusOr"}) | {
+WORDS = frozenset({"Epoch", "REQUIRES", "rendezvous", "Rendezvous", "endezvous", "StatusOr"}) | {
     f"{name}Error" for name in _CLASSES.split(" ")
 }
 
@@ -23,7 +24,9 @@ _SURVIVED = re.compile(r"Epoch \d+/\d+")
 _RAISED = re.compile(r"(?P<type>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::|\Z|\n)")
 _ENDED_ON_PURPOSE = ("KeyboardInterrupt", "SystemExit", "GeneratorExit")
 # An exception that carries a word of the machine below it is not the user's own, whatever its Python type.
-_FOREIGN = re.compile(r"errors_impl|CUDA_|CUDNN_|CUBLAS_|NCCL|StatusOr|XlaRuntimeError|WorkerGroupError")
+_FOREIGN = re.compile(
+    r"errors_impl|CUDA_|CUDNN_|CUBLAS_|NCCL|StatusOr|XlaRuntimeError|WorkerGroupError|HorovodInternalError"
+)
 # The classes of tf.errors, whose module is lost when only the type's name is known.
 _TENSORFLOW = re.compile(rf"(?:{'|'.join(_CLASSES.split(' '))}|Op)Error")
 # An error that was cut out of its traceback: "InvalidArgumentError (see above for traceback): ...".
@@ -35,6 +38,12 @@ _CUT_OUT = re.compile(
 # "Bad StatusOr access: INTERNAL: CUDA error: ..." is a RuntimeError of TensorFlow's own start.
 _STATUS = ("endezvous is aborting with status: ", "Bad StatusOr access: ")
 _BENIGN_STATUS = ("OUT_OF_RANGE", "CANCELLED", "ABORTED: Shutdown")
+# W tensorflow/core/framework/op_kernel.cc:1651] OP_REQUIRES failed at mpi_ops.cc:316 : Unknown: Horovod has been ...
+_REQUIRED = re.compile(r"OP_REQUIRES failed at [\w.]{1,80}:\d+ : (?P<status>[A-Z][A-Za-z_ ]{3,30}): ")
+_BENIGN_CODES = ("OUT_OF_RANGE", "Out of range", "CANCELLED", "Cancelled", "ABORTED", "Aborted")
+_MESSAGE_LINES, _MESSAGE_LENGTH = 60, 6000
+_CODE = "      "  # a line of source code under a frame
+_IN_USER_CODE = "in user code"
 _OWN_CODES = 127  # up to here a program chooses: sys.exit(3) alone says nothing of a fault
 _EXIT_CODE = re.compile(r"ended with exit code (?P<code>\d+);")
 
@@ -43,11 +52,42 @@ _EXIT_CODE = re.compile(r"ended with exit code (?P<code>\d+);")
 class Verdict:
     """The general name of an error, how sure that is, and the facts that show it."""
 
-    name: str
-    confidence: float
+    likely: tuple[Likeness, ...]
+    """The names, the likeliest first; never empty."""
     evidence: tuple[Evidence, ...]
     position: int
     """Place of the last of these facts in the evidence."""
+
+    @property
+    def name(self) -> str:
+        """The likeliest name."""
+        return self.likely[0].name
+
+
+@dataclass
+class _Message:
+    """What was printed of the last error: its first line, and those that follow."""
+
+    origin: str
+    lines: list[str]
+    library: str = ""
+    importing: bool = False
+
+    def see(self, fact: Evidence) -> None:
+        """Take the line into account, when it goes on with the message; source code does not."""
+        text = fact.text
+        if fact.origin != self.origin or text.startswith(_CODE) or len(self.lines) >= _MESSAGE_LINES:
+            return
+        if text.lstrip().startswith('File "'):
+            if self.lines[0].rstrip().endswith(f"{_IN_USER_CODE}:"):
+                self.library = package(text)
+        else:
+            self.lines.append(text)
+
+    @property
+    def text(self) -> str:
+        """All of it, cut where it says nothing new any more."""
+        return "\n".join(self.lines)[:_MESSAGE_LENGTH]
 
 
 class LastError:
@@ -58,6 +98,7 @@ class LastError:
         self._raised: Evidence | None = None
         self._status: Evidence | None = None
         self._exit: Evidence | None = None
+        self._message: _Message | None = None
         self._position = 0
         self._now = 0
         self.story = 0
@@ -80,11 +121,23 @@ class LastError:
     def verdict(self) -> Verdict | None:
         """What to call it; None when nothing failed, or when a person ended the program."""
         if self._raised is not None and is_ordinary(self._raised.text):
-            return Verdict(UNRELATED, 0.9, (self._raised,), self._position)
+            names = self._of_library() or (Likeness(UNRELATED, 0.9),)
+            return Verdict(names, (self._raised,), self._position)
         found = tuple(fact for fact in (self._status, self._raised) if fact is not None)
         if found:
-            return Verdict(UNRECOGNISED, 0.5 if self._raised else 0.4, found, self._position)
-        return None if self._exit is None else Verdict(UNRECOGNISED, 0.3, (self._exit,), self._position)
+            names = self._of_class() or (Likeness(UNRECOGNISED, 0.5 if self._raised else 0.4),)
+            return Verdict(names, found, self._position)
+        unknown = (Likeness(UNRECOGNISED, 0.3),)
+        return None if self._exit is None else Verdict(unknown, (self._exit,), self._position)
+
+    def _of_library(self) -> tuple[Likeness, ...]:
+        message = self._message
+        return () if message is None or not message.library else likely_of_library(message.text, message.importing)
+
+    def _of_class(self) -> tuple[Likeness, ...]:
+        if self._message is not None:
+            return likely(self._message.text)
+        return likely(_status_in(self._status.text)) if self._status is not None else ()
 
     def _see_exit(self, fact: Evidence) -> None:
         found = _EXIT_CODE.match(fact.text)
@@ -97,10 +150,14 @@ class LastError:
         text = fact.text
         raised = self.tracebacks.see(fact)
         if raised is not None and not raised.harmless:
-            self._raise(fact, raised.type_name)
+            self._raise(fact, raised.type_name, raised)
         elif raised is None and _CUT_OUT.match(text):
             self._raise(fact, text.partition(":")[0])
-        elif (marker := next((m for m in _STATUS if m in text), None)) is not None:
+        elif self._message is not None and raised is None:
+            self._message.see(fact)
+        if (required := _REQUIRED.search(text)) and required["status"] not in _BENIGN_CODES:
+            self._status, self._position = fact, self._now
+        if (marker := next((m for m in _STATUS if m in text), None)) is not None:
             status = text.partition(marker)[2]
             if not status.startswith(_BENIGN_STATUS):
                 self._status, self._position = fact, self._now
@@ -110,14 +167,25 @@ class LastError:
     def _went_on(self) -> None:
         """Whatever was printed before, somebody caught it."""
         self._raised = self._status = self._exit = self.first_ordinary = None
+        self._message = None
         self.story += 1
 
-    def _raise(self, fact: Evidence, type_name: str) -> None:
+    def _raise(self, fact: Evidence, type_name: str, raised: Raised | None = None) -> None:
         self._raised, self._position = fact, self._now
+        library = (raised.library, raised.importing) if raised else ("", False)
+        self._message = _Message(fact.origin, [fact.text], *library)
         if self.first_ordinary is None and is_ordinary(fact.text):
             self.first_ordinary = fact
         if type_name.rpartition(".")[2] in _ENDED_ON_PURPOSE:
-            self._raised = self._status = self._exit = None
+            self._raised = self._status = self._exit = self._message = None
+
+
+def _status_in(text: str) -> str:
+    """What follows the words that announce a status: "INTERNAL: No blas support for stream"."""
+    required = _REQUIRED.search(text)
+    if required is not None:
+        return text[required.start("status") :]
+    return next((text.partition(marker)[2] for marker in _STATUS if marker in text), "")
 
 
 def is_ordinary(text: str) -> bool:

@@ -20,9 +20,15 @@ _FRAMES = (
     re.compile(r"\s*Cell (?P<file>In ?\[\d+\]), line (?P<line>\d+)"),
     re.compile(r"\s*(?P<file><ipython-input-[\w-]{1,80}>)(?: in (?P<function>[\w.<>]{1,200}))?"),
 )
+# ~/env/lib/python3.7/site-packages/keras/engine/training.py in fit(self, x, y)      (a notebook of IPython before 8)
+_NOTEBOOK_FRAME = re.compile(r"[~/.A-Z\[](?P<file>[^\n]{1,300}\.py)[^\n]{0,60}? in (?P<function>[\w.<>]{1,80})\(")
 _ARROW = re.compile(r"-+> ?(?P<line>\d+) ")
 _LIBRARY = re.compile(
     r"site-packages|dist-packages|[/\\]lib[/\\]python\d|importlib|<frozen|<__array_function__|\.runfiles|\A<string>"
+)
+# The package that a frame belongs to, when it is one whose errors speak of what it was given.
+_RAISER = re.compile(
+    r"(?:(?:site|dist)-packages|\.runfiles/[\w.-]{1,80})[/\\](?P<package>tensorflow|tensorflow_core|keras|tf_keras|h5py)[/\\]"
 )
 _NODE = re.compile(r"\{\{node (?P<node>[^}\n]{1,200})\}\}|[Dd]etected at node '?(?P<at>[^\s']{1,200})'? defined at")
 _SMALL_CLASSES = frozenset({"timeout", "error", "herror", "gaierror"})
@@ -36,6 +42,10 @@ class Raised:
     type_name: str
     harmless: bool
     """Python only mentions it: it was raised where nobody can catch it, such as in __del__."""
+    library: str = ""
+    """The package whose code raised it, such as "keras"; empty when that was the user's own or another."""
+    importing: bool = False
+    """Whether that package was only just being imported."""
 
 
 @dataclass
@@ -44,6 +54,8 @@ class _Open:
 
     harmless: bool
     notebook: str = ""
+    library: str = ""
+    importing: bool = False
 
 
 class Tracebacks:
@@ -78,23 +90,28 @@ class Tracebacks:
 
     def _follow(self, fact: Evidence, opened: _Open) -> Raised | None:
         text = fact.text
-        if self._frame(text) or text.startswith((" ", "\t")):
+        if (frame := self._frame(text)) is not None:
+            opened.library, opened.importing = frame
+            return None
+        if text.startswith((" ", "\t")):
             return None
         found = _RAISED.match(text)
         if found is None or not _is_class(found["type"]) or not found["type"].endswith(opened.notebook):
             return None  # another thread wrote between the frames
         del self._open[fact.origin]
-        return Raised(fact, found["type"], opened.harmless)
+        return Raised(fact, found["type"], opened.harmless, opened.library, opened.importing)
 
-    def _frame(self, text: str) -> bool:
+    def _frame(self, text: str) -> tuple[str, bool] | None:
+        """The package of this frame and whether it is a module's own code; None when the line is no frame."""
         for form in _FRAMES:
             if frame := form.match(text):
                 self._keep(frame.groupdict())
-                return True
+                return package(text), text.rstrip().endswith("in <module>")
         if self.where.startswith("<ipython") and ":" not in self.where and (arrow := _ARROW.match(text)):
             self.where += f":{arrow['line']}"
-            return True
-        return False
+            return "", False
+        notebook = _NOTEBOOK_FRAME.match(text)
+        return None if notebook is None else (package(text), notebook["function"] == "<module>")
 
     def _keep(self, frame: dict[str, str | None]) -> None:
         file = frame["file"] or ""
@@ -102,6 +119,12 @@ class Tracebacks:
             function = frame.get("function") or ""
             line = frame.get("line")
             self.where = file + (f":{line}" if line else "") + (f" in {function}" if function.isidentifier() else "")
+
+
+def package(frame: str) -> str:
+    """The package that a frame's file belongs to: "tensorflow", "keras", "h5py"; empty for any other."""
+    found = _RAISER.search(frame)
+    return found["package"] if found else ""
 
 
 def _is_class(type_name: str) -> bool:
