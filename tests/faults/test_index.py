@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import time
 from pathlib import Path
 
@@ -103,3 +104,19 @@ def test_no_literal_and_filler_make_a_pattern_slow(filler: str) -> None:
 )
 def test_any_mixture_of_their_parts_is_read_in_linear_time(parts: list[str]) -> None:
     assert spent((" ".join(parts) * 50)[:TEXT_LIMIT]) < SLOWEST
+
+
+_GOES_ON = re.compile(r"\\w\+|\(\?!|\[A-Z\]|_\(\?!|_\\w\+")
+
+
+def test_no_word_at_the_edge_of_a_literal_has_to_go_on_in_the_text():
+    """It is filed under a whole word: `hipError` is not found in `hipErrorUnknown`."""
+    dead = []
+    for fault in load():
+        for signature in fault.signatures:
+            literal, pattern = signature.literal, signature.pattern
+            if key(literal) == literal and literal in pattern:
+                after = pattern[pattern.index(literal) + len(literal) :]
+                if _GOES_ON.match(after):
+                    dead.append((fault.name, literal))
+    assert dead == []

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from oomph.faults.evidence import Evidence
 
 
+_SUSPICION = 0.5
+"""What the words of an error only resemble (`faults/likeness.py`) is worth reading, and no ground for a restart."""
+
+
 @dataclass(frozen=True)
 class Named:
     """A fault as the journal and the summary have it."""
@@ -35,7 +39,10 @@ def name_fault(
         from oomph.faults.diagnose import diagnose
 
         found = diagnose(_evidence(returncode, oom_kills, stderr + b"\n" + elsewhere.encode(), events))
-        names = tuple(Named(d.name, d.code, d.fault.summary) for d in found)
+        sure = [d for d in found if d.confidence > _SUSPICION]
+        names = tuple(Named(d.name, d.code, d.fault.summary) for d in sure)
+        if found and not sure:
+            names = (named("unrecognised"),)
     except Exception:
         names = ()  # a fault page that does not load must not end a training
     asked = tuple(Named(e.data["fault"]) for e in events if _asks(e))
