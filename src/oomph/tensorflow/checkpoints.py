@@ -60,6 +60,8 @@ class FitCheckpoints:
         self._iterator_since = 0.0
         self._iterator_reason = ""
         """Why the iterator can not be saved, once that is known."""
+        self._drained = ""
+        """Why it could not be saved at the last checkpoint alone."""
         self._iterator_cost: tuple[float, int] | None = None
         """Seconds and bytes of the last time it was."""
         self._told_interval = self._told_not_finite = False
@@ -145,11 +147,11 @@ class FitCheckpoints:
             saved = self._attempted(complete, "checkpoint")
             self._stall, self._write = time.monotonic() - started, 0.0
             if saved is not None:
-                self._note_saved(saved, _Snapshot(at, self._stall, self._iterator_reason))
+                self._note_saved(saved, _Snapshot(at, self._stall, self._iterator_reason or self._drained))
             return
         values = list(state.values_of(named))
         self._stall = time.monotonic() - started
-        self._snapshot = _Snapshot(at, self._stall, self._iterator_reason)
+        self._snapshot = _Snapshot(at, self._stall, self._iterator_reason or self._drained)
         self._fits.background.start(partial(draft.complete, meta, self._writer(lambda: values, own, finite)))
 
     def _drafted(self, store: CheckpointStore, at: Position, iterator: Any) -> Draft:
@@ -158,6 +160,7 @@ class FitCheckpoints:
         if not self._iterator_reason and self._iterator_pays():
             started = time.monotonic()
             self._iterator_reason = draft.filled(lambda: iterators.save(iterator, draft.folder))
+            self._drained = draft.filled(lambda: iterators.drop_drained(iterator, draft.folder))
             size = sum(path.stat().st_size for path in draft.folder.iterdir())
             self._iterator_cost = (time.monotonic() - started, size)
             if self._iterator_reason:

@@ -17,6 +17,7 @@ from typing import Any
 import tensorflow as tf
 
 _PREFIX = "iterator"
+_OF_A_LIVE_SHUFFLE = b"end_of_input_sequence"
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.ESTALE)
 _TELL_SECONDS = 2.0
 _REFUSALS = (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError, tf.errors.InvalidArgumentError)
@@ -38,6 +39,43 @@ def save(iterator: Any, folder: Path) -> str:
     except tf.errors.OpError as error:
         raise _of_the_disk(error) or error from error
     return ""
+
+
+def drop_drained(iterator: Any, folder: Path) -> str:
+    """Remove a saved state that lacks the seeds of the epochs to come; returns why, or "" when it is whole.
+
+    A shuffle that has given out its last element, which prefetching makes it do some batches before the end of the
+    epoch, saves nothing (`ShuffleDatasetOpBase` in tensorflow/core/kernels/data/shuffle_dataset_op.cc): restored, the
+    rest of the epoch is right, and the next is shuffled as if it were an earlier one. Skipping has no such fault.
+    """
+    if not _shuffles(iterator) or _holds(folder, _OF_A_LIVE_SHUFFLE):
+        return ""
+    for file in folder.glob(f"{_PREFIX}*"):
+        file.unlink()
+    return "the shuffle of this epoch is over"
+
+
+def _shuffles(iterator: Any) -> bool:
+    """Whether a shuffle is among the datasets that the iterator's is made of."""
+    waiting = [getattr(iterator, "_dataset", None)]
+    while waiting:
+        dataset = waiting.pop()
+        if "Shuffle" in type(dataset).__name__:
+            return True
+        waiting += dataset._inputs() if hasattr(dataset, "_inputs") else []
+    return False
+
+
+def _holds(folder: Path, key: bytes) -> bool:
+    """Whether one of the iterator's files holds these bytes; they may be large and are read piece by piece."""
+    for file in folder.glob(f"{_PREFIX}*"):
+        with file.open("rb") as opened:
+            tail = b""
+            while piece := opened.read(1 << 20):
+                if key in tail + piece:
+                    return True
+                tail = piece[-len(key) :]
+    return False
 
 
 def _of_the_disk(error: Any) -> OSError | None:
