@@ -44,7 +44,7 @@ def length_of(batch: Any) -> Any:
 
 def length_is_known(spec: Any) -> bool:
     """Whether a batch of this kind always has the same number of samples."""
-    shapes = [part.shape for part in tf.nest.flatten(spec) if part is not None]
+    shapes = [part.shape for part in tf.nest.flatten(spec) if hasattr(part, "shape")]  # an absent entry has none
     return all(shape.rank is not None and shape.rank > 0 and shape[0] is not None for shape in shapes)
 
 

@@ -57,7 +57,7 @@ def drop_drained(iterator: Any, folder: Path) -> str:
 
 def _shuffles(iterator: Any) -> bool:
     """Whether a shuffle is among the datasets that the iterator's is made of."""
-    waiting = [getattr(iterator, "_dataset", None)]
+    waiting: list[Any] = [getattr(iterator, "_dataset", None)]
     while waiting:
         dataset = waiting.pop()
         if "Shuffle" in type(dataset).__name__:

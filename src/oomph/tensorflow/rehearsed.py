@@ -116,10 +116,10 @@ class _Rehearsed:
     def _whole_held(self, original: Callable[..., Any], whole: Any, batch: Any, pinned: bool = True) -> Any:
         return self._failed(batch) if self._is_due(whole) else original(batch, pinned)
 
-    def _part(self, original: Callable[..., Any], divided: Any, batch: Any, start: int, part: int) -> None:
+    def _part(self, original: Callable[..., Any], divided: Any, start: int, part: int) -> None:
         if self._room is not None and part > self._room and divided.trains:
             _run_out_of_memory()
-        original(batch, start, part)
+        original(start, part)
 
     def _plain(self, original: Callable[..., Any], step: Any, iterator: Any) -> Any:
         if self._is_time(self._fits.steps):
