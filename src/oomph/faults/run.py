@@ -88,6 +88,10 @@ def _hang(data: dict[str, Any], attempt: int) -> Evidence:
     return Evidence("log", text, origin=f"attempt {attempt}")
 
 
+def _not_finite(data: dict[str, Any], attempt: int) -> Evidence:
+    return Evidence("log", f"the weights hold NaN or infinity: {data.get('reason', '')}", origin=f"attempt {attempt}")
+
+
 _WORDS = {
     "hang": _hang,
     "oom": _oom,
@@ -95,4 +99,5 @@ _WORDS = {
     "uncaught-exception": _uncaught,
     "checkpoint-failed": _checkpoint,
     "checkpoint-refused": _checkpoint,
+    "checkpoint-skipped": _not_finite,
 }

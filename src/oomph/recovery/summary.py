@@ -140,13 +140,18 @@ def _largest(events: Iterable[Event], key: str) -> int | None:
 
 
 def _faults(by: Mapping[str, list[Event]]) -> dict[str, int]:
-    """Out-of-memory errors as often as they came; what ended an attempt once for each attempt that it ended."""
+    """Out-of-memory errors as often as they came; what ended an attempt once for each attempt that it ended.
+
+    A state that was not finite counts once: training goes on with it.
+    """
     count: Counter[str] = Counter()
     count["device-oom"] += len(by.get("oom", []))
     for event in by.get("diagnosed", []):
         name = event.data.get("fault")
         if isinstance(name, str) and not (name == "device-oom" and count["device-oom"]):
             count[name] += 1
+    if by.get("checkpoint-skipped"):
+        count["nan-loss"] += 1
     return {name: times for name, times in sorted(count.items()) if times}
 
 

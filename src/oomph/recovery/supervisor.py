@@ -355,7 +355,8 @@ class Supervisor:
             events = self._unrecorded if self._run_dir is None else read_journal(self._run_dir)
             summary = summarise(events, action.exit_code)
             self._note(status=_status(action))
-            if self._run_dir is not None and _status(action) == FINISHED:
+            not_finite = any(event.name == "checkpoint-skipped" for event in events)
+            if self._run_dir is not None and _status(action) == FINISHED and not not_finite:
                 shutil.rmtree(self._run_dir / "checkpoints", ignore_errors=True)  # nothing is left to resume
             if self._run_dir is not None:
                 write_whole(self._run_dir / "summary.json", summary.to_json())

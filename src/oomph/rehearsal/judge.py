@@ -94,7 +94,7 @@ def _survived(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> tup
     if run.steps < undisturbed.steps:
         return LOST, f"it ended after {run.steps} of {undisturbed.steps} steps"
     loss = run.end.get("loss")
-    if isinstance(loss, float) and not math.isfinite(loss):
+    if (isinstance(loss, float) and not math.isfinite(loss)) or _ended_not_finite(run):
         kept = f"the state of step {run.saved} is kept" if run.saved else "there was no checkpoint from before"
         return LOST, f"training went on with NaN, as Keras does (TerminateOnNaN ends it); {kept}"
     if fault.fault and fault.fault not in (run.summary.get("faults") or {}):
@@ -102,6 +102,12 @@ def _survived(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> tup
     if fault.event and not any(event.name == fault.event for event in run.events):
         return LOST, f"it came to its end, but without the event {fault.event} that shows how"
     return SURVIVED, ""
+
+
+def _ended_not_finite(run: Rehearsed) -> bool:
+    """Whether no finite state was saved after one that was not; a loss may be finite all the same."""
+    saves = [event.name for event in run.events if event.name in ("checkpoint", "checkpoint-skipped")]
+    return bool(saves) and saves[-1] == "checkpoint-skipped"
 
 
 def _result(undisturbed: Rehearsed, run: Rehearsed) -> str:
