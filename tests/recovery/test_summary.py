@@ -123,3 +123,8 @@ def test_an_empty_journal_gives_an_empty_summary() -> None:
     summary = summarise([], None)
     assert isinstance(summary, Summary)
     assert account(summary, None)
+
+
+def test_a_state_that_was_not_finite_is_a_fault_and_counts_once():
+    skipped = [Event("checkpoint-skipped", {"reason": "dense/kernel is not finite"})] * 3
+    assert summarise(skipped, 0).faults == {"nan-loss": 1}

@@ -33,9 +33,8 @@ def run(name, **changes):
     """A run that has met this fault as it should."""
     fault = BY_NAME[name]
     summary = {"steps": 40, "restarts": 1, "steps_repeated": 5, "faults": {fault.fault: 1} if fault.fault else {}}
-    happened = [*saved(10, 20, 30), *events(rehearsal_ended=END)]
-    if fault.event:
-        happened.append(Event(fault.event, {}))
+    met = [Event(fault.event, {})] if fault.event else []
+    happened = [*saved(10, 20), *met, *saved(30), *events(rehearsal_ended=END)]
     return replace(Rehearsed(0, 14.0, summary, happened, fired=True), **changes)
 
 
@@ -65,6 +64,13 @@ def test_a_run_that_does_not_come_to_a_useful_end_is_lost(name, changes, words):
     verdict = judge(BY_NAME[name], UNDISTURBED, run(name, **changes))
     assert verdict.survived == LOST
     assert words in verdict.reason
+
+
+def test_a_state_that_stays_not_finite_is_lost_whatever_the_loss_says():
+    skipped = [*saved(10, 20), Event("checkpoint-skipped", {}), *events(rehearsal_ended=END)]
+    verdict = judge(BY_NAME["nan"], UNDISTURBED, run("nan", events=skipped))
+    assert verdict.survived == LOST
+    assert "went on with NaN" in verdict.reason
 
 
 def test_a_hang_counts_as_survived_only_when_it_was_named_and_the_run_resumed():
