@@ -306,8 +306,11 @@ def test_resume_with_nothing_to_resume_starts_anew(work):
         assert (result.returncode, result.stdout) == (0, b"anew\n")
         assert lines(result.stderr)[0] == "oomph: nothing to resume; starting anew"
     assert (work.folder / "there" / "run.json").exists()
+    first = (work.folder / "there" / "run.json").read_text()
     again = work.run("--resume=there", "train.py")
-    assert "has finished; starting anew" in lines(again.stderr)[0]
+    assert lines(again.stderr)[0].endswith("in there has finished, and is now in there.1; starting anew")
+    assert (work.folder / "there.1" / "run.json").read_text() == first
+    assert (work.folder / "there" / "summary.json").exists(), "where the next start looks for it"
 
 
 def test_resume_of_another_script_is_refused(work):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from dataclasses import dataclass
@@ -86,7 +87,7 @@ def _resume(request: Request, command: Command) -> RunDirectory | None:
         return None
     record = read_record(path)
     if record is not None and record.status == FINISHED:
-        say(f"nothing to resume: the run in {path} has finished; starting anew")
+        say(f"nothing to resume: the run in {path} has finished{_set_aside(path)}; starting anew")
         return None
     run = RunDirectory.reopen(path)
     if run.record.command[:1] != command.words[:1]:
@@ -97,6 +98,16 @@ def _resume(request: Request, command: Command) -> RunDirectory | None:
         run.close()
         raise RunDirectoryError(f"the checkpoints of {path} were {trouble}")
     return run
+
+
+def _set_aside(path: Path) -> str:
+    """Make room for the new run where the next start looks for it; returns how to say that."""
+    aside = next(name for n in itertools.count(1) if not (name := path.with_name(f"{path.name}.{n}")).exists())
+    try:
+        path.rename(aside)
+    except OSError:
+        return ""
+    return f", and is now in {aside}"
 
 
 def _to_resume(request: Request, command: Command) -> Path | None:
