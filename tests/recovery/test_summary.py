@@ -128,3 +128,10 @@ def test_an_empty_journal_gives_an_empty_summary() -> None:
 def test_a_state_that_was_not_finite_is_a_fault_and_counts_once():
     skipped = [Event("checkpoint-skipped", {"reason": "dense/kernel is not finite"})] * 3
     assert summarise(skipped, 0).faults == {"nan-loss": 1}
+
+
+def test_a_preemption_is_no_giving_up():
+    ended = Event("decided", {"action": "requeue", "reason": "preempted by SIGTERM"})
+    for code, head in ((75, "stopped"), (93, "gave up")):
+        told = account(summarise([ended], code), "there")
+        assert any(line.startswith(f"{head} ") and "preempted by SIGTERM" in line for line in told), told

@@ -75,7 +75,7 @@ def _rows(summary: Summary, run_dir: str | None) -> Iterator[tuple[str, str]]:
         yield "the result", _MEANING.get(summary.exactness, summary.exactness)
     yield "the end", ", ".join([_ended(summary.exit_code), *_facts(summary)])
     if summary.gave_up:
-        yield "gave up", summary.gave_up
+        yield "stopped" if summary.exit_code in _STOPPED else "gave up", summary.gave_up
     if run_dir is not None:
         again = summary.exit_code in _STOPPED
         yield "next", f"oomph run --resume={run_dir} ..." if again else f"oomph explain {run_dir}"
