@@ -95,21 +95,6 @@ def test_a_script_that_ignores_sigterm_is_killed_when_its_time_is_up(work, monke
     assert time.monotonic() - began < 20
 
 
-def test_a_second_sigterm_ends_a_script_that_ignores_it_at_once(work) -> None:
-    work.script(
-        "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        "open('ready', 'w').write('x\\n')\ntime.sleep(50)"
-    )
-    process = work.start("train.py")
-    work.wait_for("ready")
-    process.send_signal(signal.SIGTERM)
-    time.sleep(1)
-    assert process.poll() is None
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=10)
-    assert process.returncode == 128 + signal.SIGKILL
-
-
 def test_children_that_hold_every_descriptor_of_the_script_hold_nobody_up(work, alive) -> None:
     work.script(
         "import os, subprocess, sys\n"

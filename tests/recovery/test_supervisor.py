@@ -195,19 +195,20 @@ def test_ctrl_c_unanswered_ends_as_under_plain_python(work):
     assert work.document("run.json")["attempts"] == 1
 
 
-def test_a_second_ctrl_c_ends_a_script_that_does_not_listen(work):
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 128 + signal.SIGKILL)])
+def test_a_second_signal_ends_a_script_that_does_not_listen_at_once(work, signum, code):
     work.script(
-        "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nopen('ready', 'w').write('x\\n')\n"
+        f"import signal, time\nsignal.signal({signum:d}, signal.SIG_IGN)\nopen('ready', 'w').write('x\\n')\n"
         "time.sleep(50)"
     )
     process = work.start("train.py")
     work.wait_for("ready")
-    process.send_signal(signal.SIGINT)
-    time.sleep(0.3)
+    process.send_signal(signum)
+    time.sleep(1)
     assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=LIMIT)
-    assert process.returncode == 130
+    process.send_signal(signum)
+    process.communicate(timeout=10)
+    assert process.returncode == code
 
 
 def test_a_third_ctrl_c_kills(work):
