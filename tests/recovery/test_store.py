@@ -46,7 +46,7 @@ def store(tmp_path, refused) -> CheckpointStore:
 
 
 def save(store, step: int, fit: int = 0):
-    return store.save_step(Position(fit, 0, step, step), {"taken": step}, write)
+    return store.draft_step(Position(fit, 0, step, step)).complete({"taken": step}, write)
 
 
 def names(tmp_path) -> list[str]:
@@ -236,7 +236,7 @@ def test_a_save_that_fails_leaves_nothing_and_the_older_ones_alone(store, tmp_pa
 
     expected = CheckpointError if isinstance(error, OSError) else type(error)
     with pytest.raises(expected):
-        store.save_step(Position(0, 0, 2, 2), {}, fail)
+        store.draft_step(Position(0, 0, 2, 2)).complete({}, fail)
     assert names(tmp_path) == before
     assert store.latest_step().position.step == 1
     save(store, 3)
@@ -285,7 +285,7 @@ def test_on_a_full_disk_an_older_checkpoint_makes_room(store, tmp_path):
             raise OSError(errno.ENOSPC, "No space left on device")
         write(writer)
 
-    third = store.save_step(Position(0, 0, 3, 3), {}, write_when_there_is_room).name
+    third = store.draft_step(Position(0, 0, 3, 3)).complete({}, write_when_there_is_room).name
     assert names(tmp_path) == [newest, third]
 
 
@@ -353,7 +353,9 @@ def test_what_was_taken_after_a_step_can_be_set_aside(store, refused):
 
 def test_the_same_tensors_have_the_same_digest(store):
     assert save(store, 1).digest == save(store, 2).digest
-    other = store.save_step(Position(0, 0, 3, 3), {}, lambda writer: writer.add("a", "float32", (1,), b"1234"))
+    other = store.draft_step(Position(0, 0, 3, 3)).complete(
+        {}, lambda writer: writer.add("a", "float32", (1,), b"1234")
+    )
     assert other.digest != save(store, 4).digest
 
 
@@ -371,15 +373,16 @@ def half(writer):
     writer._file.flush()
     os.kill(os.getpid(), signal.SIGKILL)
 
-store.save_step(Position(0, 0, 1, 1), {{}}, lambda w: w.add("a", "float32", (1,), b"1234"))
-store.{method}(Position(0, 0, 2, 2), {{}}, half)
+store.draft_step(Position(0, 0, 1, 1)).complete({{}}, lambda w: w.add("a", "float32", (1,), b"1234"))
+at = Position(0, 0, 2, 2)
+store.{call}
 """
 
 
-@pytest.mark.parametrize("method", ["save_step", "save_finished"])
-def test_a_writer_killed_in_the_middle_leaves_nothing_that_counts(tmp_path, method):
+@pytest.mark.parametrize("call", ["draft_step(at).complete({}, half)", "save_finished(at, {}, half)"])
+def test_a_writer_killed_in_the_middle_leaves_nothing_that_counts(tmp_path, call):
     root = tmp_path / "checkpoints"
-    code = textwrap.dedent(_KILLED_WHILE_WRITING).format(source=str(SOURCE), root=str(root), method=method)
+    code = textwrap.dedent(_KILLED_WHILE_WRITING).format(source=str(SOURCE), root=str(root), call=call)
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == -signal.SIGKILL
     assert len([path for path in root.iterdir() if path.name.startswith("tmp-")]) == 1
     store = CheckpointStore(root)

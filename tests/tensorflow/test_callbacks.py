@@ -26,7 +26,7 @@ def saved(tmp_path, told):
         store = CheckpointStore(tmp_path / "checkpoints")
         store.open()
         states, arrays = callbacks.captured(listed, told.append)
-        store.save_step(Position(0), {}, lambda writer: state.write(writer, arrays))
+        store.draft_step(Position(0)).complete({}, lambda writer: state.write(writer, arrays))
         return json.loads(json.dumps(states)), store.latest_step(), told.append
 
     return save

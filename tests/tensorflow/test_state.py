@@ -26,7 +26,7 @@ def store(tmp_path):
 
 
 def through(store, named):
-    store.save_step(Position(0), {}, lambda writer: state.write(writer, state.values_of(named)))
+    store.draft_step(Position(0)).complete({}, lambda writer: state.write(writer, state.values_of(named)))
     return store.latest_step()
 
 
@@ -121,10 +121,10 @@ def test_only_a_useful_state_is_written(store, small_model, layer, value, refuse
 
     assert state.all_finite(named, finite) is not refused
     if not refused:
-        store.save_step(Position(0), {}, write)
+        store.draft_step(Position(0)).complete({}, write)
         return
     with pytest.raises(state.NotFiniteError) as caught:
-        store.save_step(Position(0), {}, write)
+        store.draft_step(Position(0)).complete({}, write)
     assert state.path_of(model, named, str(caught.value)) == variable.path
     assert list((store._root).iterdir()) == []
 

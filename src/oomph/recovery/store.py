@@ -77,10 +77,6 @@ class CheckpointStore:
         self._number += 1
         return Draft(self, f"step-{self._number:06d}-fit{at.fit}-epoch{at.epoch}-step{at.step}", at)
 
-    def save_step(self, at: Position, meta: dict[str, Any], write: Callable[[CheckpointWriter], None]) -> Saved:
-        """Write a checkpoint to resume from within a fit; older ones beyond the last two go. Raises CheckpointError."""
-        return self.draft_step(at).complete(meta, write)
-
     def save_finished(self, at: Position, meta: dict[str, Any], write: Callable[[CheckpointWriter], None]) -> Saved:
         """Write the end state of a fit; it is kept for as long as the run may restart. Raises CheckpointError."""
         return Draft(self, f"finished-fit{at.fit}", at).complete(meta, write)
