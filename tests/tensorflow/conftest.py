@@ -209,12 +209,13 @@ def guard(watch):
 
     from oomph.tensorflow.exactness import promise_before_tracing
     from oomph.tensorflow.guarded import GuardedStep
+    from oomph.tensorflow.verdict import Choice
 
-    def put(model, inexact=None):
+    def put(model, *accepted):
         model.make_train_function()
         promise = promise_before_tracing(model, trainer)
         plain = model.train_function
-        model.train_function = GuardedStep(model, model.train_step, plain, lambda: watch, promise, inexact)
+        model.train_function = GuardedStep(model, model.train_step, plain, lambda: watch, promise, Choice(*accepted))
         return model.train_function
 
     return put

@@ -94,11 +94,14 @@ def test_a_size_given_beforehand_is_probed_and_taken_from_the_first_step_on(guar
     assert memory.seen.count(7) == 9 * 2 + 1
 
 
-def test_samples_that_look_at_each_other_are_not_divided(guard, watch, memory, needs):
-    class Centred(keras.layers.Layer):
-        def call(self, x):
-            return x - keras.ops.mean(x, axis=0)
+class Centred(keras.layers.Layer):
+    """Couples the samples of a batch."""
 
+    def call(self, x):
+        return x - keras.ops.mean(x, axis=0)
+
+
+def test_samples_that_look_at_each_other_are_not_divided(guard, watch, memory, needs):
     made = model(needs(), Centred())
     guard(made)
     memory.fail_at = 3
@@ -108,16 +111,48 @@ def test_samples_that_look_at_each_other_are_not_divided(guard, watch, memory, n
 
 
 def test_they_are_when_that_is_allowed(guard, watch, memory, needs):
-    class Centred(keras.layers.Layer):
-        def call(self, x):
-            return x - keras.ops.mean(x, axis=0)
-
     made = model(needs(), Centred())
     guard(made, "allow")
     memory.fail_at = 3
     trained(made)
     assert watch.verdicts[0].startswith("approximate: the update depends on which samples")
     assert int(made.optimizer.iterations.numpy()) == 10
+
+
+def test_or_trained_on_as_smaller_batches_as_by_plain_keras(guard, watch, memory, needs):
+    def smaller():
+        for start in range(0, 190, 20):
+            sizes = [7, 7, 6] if start < 180 else [5, 5]
+            for first, size in zip(start + np.cumsum([0, *sizes]), sizes, strict=False):
+                yield X[first : first + size], Y[first : first + size]
+
+    spec = (tf.TensorSpec((None, 4), "float64"), tf.TensorSpec((None, 1), "float64"))
+    batches = tf.data.Dataset.from_generator(smaller, output_signature=spec)
+    batches = batches.apply(tf.data.experimental.assert_cardinality(9 * 3 + 2))
+    plain = model(needs(), Centred())
+    expected = plain.fit(batches, shuffle=False, verbose=0).history
+    made = model(needs(), Centred())
+    guard(made, None, True).begin_with(7)
+    history, variables = trained(made)
+    assert watch.verdicts[0].startswith("smaller batches: the update depends on which samples")
+    assert_same((expected, [v.numpy() for v in [*plain.variables, *plain.optimizer.variables]]), (history, variables))
+
+
+@pytest.mark.parametrize("options", [{}, {"run_eagerly": True}, {"steps_per_execution": 3}])
+def test_a_failing_smaller_batch_is_made_smaller_and_no_sample_is_trained_on_twice(
+    guard, watch, memory, needs, options
+):
+    made = model(needs(), Centred(), **options)
+    guard(made, None, True).begin_with(10)
+    made.fit(X[:20], Y[:20], batch_size=20, verbose=0)  # probed
+    memory.seen.clear()
+    memory.fail_at = 4  # the second half of the second batch
+    trained(made)
+    assert memory.seen[:4] == [10, 10, 10, 10]
+    assert watch.failures == [("compute", 20, 10)]
+    assert float(made.metrics[0].count) == 190
+    assert max(memory.seen[4:]) < 10
+    assert int(made.optimizer.iterations.numpy()) == 2 + len(memory.seen) - 1
 
 
 def test_a_step_that_only_a_probe_knows_is_probed_again_as_it_goes_on(guard, watch, memory, needs):

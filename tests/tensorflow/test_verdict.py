@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.exactness import APPROXIMATE, EXACT, REFUSED, TO_BE_PROBED, Promise
+from oomph.tensorflow.exactness import APPROXIMATE, EXACT, REFUSED, SMALLER, TO_BE_PROBED, Promise
 from oomph.tensorflow.probe import Finding
-from oomph.tensorflow.verdict import batch_normalizations, judge
+from oomph.tensorflow.verdict import Choice, batch_normalizations, judge
 from oomph.tensorflow.written import Slot, SmallState
 
 KNOWN, UNKNOWN = Promise(EXACT), Promise(TO_BE_PROBED, "custom loss mine")
@@ -53,7 +53,7 @@ OBSTACLE = Finding(0, conclusive=False, obstacle="the step assigns weights by it
 )
 def test_what_micro_batches_are_worth(promise, finding, by_default, allowed, refused):
     choices = {None: by_default, "allow": allowed, "refuse": refused}
-    assert {choice: judge(promise, finding, choice).kind for choice in choices} == choices
+    assert {choice: judge(promise, finding, Choice(choice)).kind for choice in choices} == choices
 
 
 @pytest.mark.parametrize(
@@ -67,25 +67,37 @@ def test_what_micro_batches_are_worth(promise, finding, by_default, allowed, ref
     ],
 )
 def test_the_reason_names_the_cause_and_a_refusal_the_way_out(promise, finding, reason):
-    assert judge(promise, finding, "allow").reason == reason
+    assert judge(promise, finding, Choice("allow")).reason == reason
     if reason:
-        assert judge(promise, finding, None).reason == f"{reason}; --inexact=allow accepts that"
+        assert judge(promise, finding, Choice()).reason == f"{reason}; --inexact=allow accepts that"
 
 
 def test_what_nobody_can_allow_names_no_way_out():
-    assert judge(KNOWN, OBSTACLE, None) == Promise(REFUSED, OBSTACLE.obstacle)
-    assert "--inexact" not in judge(KNOWN, NORMALISES, "refuse").reason
+    assert judge(KNOWN, OBSTACLE, Choice()) == Promise(REFUSED, OBSTACLE.obstacle)
+    assert "--inexact" not in judge(KNOWN, NORMALISES, Choice("refuse")).reason
+
+
+def test_what_would_be_refused_is_taken_as_smaller_batches_where_that_is_allowed():
+    findings = [EQUAL, COUPLED, MOVED, METRIC, ZERO, FEW, NORMALISES, RETURNED, HIDDEN, FAILS, OBSTACLE]
+    for promise, finding, inexact in itertools.product([KNOWN, UNKNOWN], findings, ["refuse", None, "allow"]):
+        before = judge(promise, finding, Choice(inexact, smaller_batch=False))
+        after = judge(promise, finding, Choice(inexact, smaller_batch=True))
+        if before.refused:
+            assert "; --allow-smaller-batch trains on parts" in before.reason
+            assert after == Promise(SMALLER, judge(promise, finding, Choice(inexact)).reason.split("; --")[0])
+        else:
+            assert after == before
 
 
 def test_a_returned_number_that_does_not_add_up_is_named():
-    assert judge(KNOWN, RETURNED, None).reason == "a number that the step returns is no mean over samples"
+    assert judge(KNOWN, RETURNED, Choice()).reason == "a number that the step returns is no mean over samples"
 
 
 def test_who_allows_more_is_never_promised_less():
     order = [REFUSED, APPROXIMATE, EXACT]
     findings = [EQUAL, COUPLED, MOVED, METRIC, ZERO, FEW, NORMALISES, RETURNED, HIDDEN, FAILS, OBSTACLE]
     for promise, finding in itertools.product([KNOWN, UNKNOWN], findings):
-        ranks = [order.index(judge(promise, finding, choice).kind) for choice in ("refuse", None, "allow")]
+        ranks = [order.index(judge(promise, finding, Choice(choice)).kind) for choice in ("refuse", None, "allow")]
         assert ranks == sorted(ranks)
 
 
@@ -133,7 +145,7 @@ def test_sums_found_by_the_probe_are_sums_when_the_batch_is_divided(guarded, flo
         finding = ours.find()
         assert finding.equal
         for promise in (KNOWN, UNKNOWN):
-            assert judge(promise, finding, None).kind == (APPROXIMATE if normalises else EXACT)
+            assert judge(promise, finding, Choice()).kind == (APPROXIMATE if normalises else EXACT)
         assert ours.divided.part.summed == (cls is Sums)
         assert sum(ours.divided.summed) == (cls is not Sums)
 

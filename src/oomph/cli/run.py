@@ -67,6 +67,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="compute in mixed_bfloat16 when nothing else makes the step fit the GPU (alters the mathematics)",
     )
+    add(
+        "--allow-smaller-batch",
+        action="store_true",
+        help="train on parts of a batch that neither fits nor can be divided, each with an update of its own"
+        " (alters the mathematics)",
+    )
     add("--json", action="store_true", help="print the summary as JSON on stdout after the script has ended")
 
 
@@ -94,6 +100,7 @@ def run(args: argparse.Namespace) -> int:
             checkpoint_seconds=seconds,
             micro_batch=args.micro_batch,
             inexact=args.inexact,
+            smaller_batch=args.allow_smaller_batch,
             verify=args.verify,
             recheck=args.recheck,
             allowed=_allowed(args),

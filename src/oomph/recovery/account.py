@@ -16,6 +16,7 @@ _MEANING = {
     "exact": "exact: as if nothing had happened, within rounding",
     "replayed": "replayed: the same batches again, from a data pipeline that could not be checkpointed itself",
     "approximate": "approximate: a layer or a loss looks at the whole batch, and saw it in parts",
+    "smaller batches": "smaller batches: a batch that did not fit was trained on in parts, each with its own update",
     "epoch": "epoch: the interrupted epoch was begun again",
     "started over": "started over: there was no checkpoint to resume from",
 }
@@ -83,7 +84,9 @@ def _rows(summary: Summary, run_dir: str | None) -> Iterator[tuple[str, str]]:
 
 def _done(summary: Summary) -> Iterator[str]:
     if summary.recoveries and summary.micro_batch is not None:
-        yield f"micro-batches of {summary.micro_batch}, the same global batch"
+        smaller = summary.exactness == "smaller batches"
+        size = summary.micro_batch
+        yield f"batches of at most {size}" if smaller else f"micro-batches of {size}, the same global batch"
     if summary.restarts:
         yield _count(summary.restarts, "restart")
     yield from summary.changes

@@ -38,6 +38,8 @@ class Handover:
     """Compute the gradients of one step in so many twice, and compare."""
     inexact: str | None = None
     """"allow" or "refuse" micro-batches that change the result; None: those of known and usual kinds are allowed."""
+    smaller_batch: bool = False
+    """Train on parts of a batch that does not fit and may not be divided, each with an update of its own."""
     lock_fd: int | None = None
     """An inherited descriptor that holds the lock of the run directory for as long as the script lives."""
     beat_fd: int | None = None

@@ -33,6 +33,7 @@ class Request:
     checkpoint_seconds: float | None = None
     micro_batch: int | None = None
     inexact: str | None = None
+    smaller_batch: bool = False
     verify: int | None = None
     recheck: int | None = None
     allowed: frozenset[str] = frozenset()
@@ -50,6 +51,7 @@ def launch(request: Request) -> Outcome:
         checkpoint_seconds=request.checkpoint_seconds,
         micro_batch=request.micro_batch,
         inexact=request.inexact,
+        smaller_batch=request.smaller_batch,
         verify=request.verify,
         surroundings=look(command, python),
         recheck=request.recheck,

@@ -14,7 +14,7 @@ from oomph.recovery.ladder import change_in
 SCHEMA = 1
 UNRELATED = "unrelated"
 """The fault name of a plain Python error in the user's code: no matter of oomph's."""
-_EXACTNESS = ("exact", "replayed", "approximate", "epoch", "started over")
+_EXACTNESS = ("exact", "replayed", "approximate", "epoch", "smaller batches", "started over")
 """From best to worst; the label of a run is the worst that happened to it."""
 
 

@@ -60,6 +60,7 @@ class Settings:
     checkpoint_seconds: float | None = None
     micro_batch: int | None = None
     inexact: str | None = None
+    smaller_batch: bool = False
     verify: int | None = None
     recheck: int | None = None
     allowed: frozenset[str] = frozenset()
@@ -178,6 +179,7 @@ class Supervisor:
             checkpoint_seconds=self._settings.checkpoint_seconds,
             micro_batch=self._settings.micro_batch,
             inexact=self._settings.inexact,
+            smaller_batch=self._settings.smaller_batch,
             verify=self._settings.verify,
             recheck=self._settings.recheck,
             lock_fd=None if self._run is None else self._run.lock_fd,

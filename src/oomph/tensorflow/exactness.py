@@ -16,6 +16,8 @@ from oomph.tensorflow.written import Slot, handles_of
 
 EXACT, APPROXIMATE, RESTART_ONLY = "exact", "approximate", "restart only"
 TO_BE_PROBED = "probed before a batch is divided"
+SMALLER = "smaller batches"
+"""Not divided: each part is a batch of its own, with its own update."""
 REFUSED = "refused"
 BATCH_NORMALIZATION = "BatchNormalization sees each micro-batch alone"
 _STRATEGIES = ("_DefaultDistributionStrategy", "_DefaultDistributionExtended", "MirroredStrategy", "OneDeviceStrategy")

@@ -196,8 +196,9 @@ class Fit:
             ooms=recovery.ooms,
             seconds=round(recovery.seconds, 3),
         )
+        parts = "parts" if self.promise.kind == exactness.SMALLER else "micro-batches"
         self.fits.say(
-            f"recovered in {recovery.seconds:.1f} s: batch {recovery.batch} goes on as micro-batches of "
+            f"recovered in {recovery.seconds:.1f} s: batch {recovery.batch} goes on as {parts} of "
             f"{recovery.micro_batch} ({self.promise.kind})"
         )
 

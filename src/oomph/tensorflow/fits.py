@@ -22,7 +22,7 @@ from oomph.recovery.preemption import Preemption
 from oomph.recovery.session import Session
 from oomph.recovery.store import CheckpointStore, Saved
 from oomph.tensorflow.errors import lost_context
-from oomph.tensorflow.exactness import Promise
+from oomph.tensorflow.exactness import SMALLER, Promise
 from oomph.tensorflow.identity import FitIdentity
 from oomph.tensorflow.part import essence
 from oomph.tensorflow.probe import Finding
@@ -138,7 +138,8 @@ class Fits:
     def note_probe(self, promise: Promise, finding: Finding, **where: Any) -> None:
         """Write down, and say, what a probe has found of micro-batches."""
         self.note("probed", kind=promise.kind, reason=promise.reason, **finding.facts(), **where)
-        self.say(f"micro-batches: {promise}" + ("" if not finding.samples else f" ({_shown(finding)})"))
+        what = promise if promise.kind == SMALLER else f"micro-batches: {promise}"
+        self.say(f"{what}" + ("" if not finding.samples else f" ({_shown(finding)})"))
 
     def beat(self, phase: Phase, fit: int | None = None) -> None:
         """Show the supervisor that this process gets on."""

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 from oomph.recovery import session
 from oomph.recovery.enclosing import enclosing_loops
 from oomph.recovery.phases import Phase
+from oomph.tensorflow import verdict
 from oomph.tensorflow.exactness import TO_BE_PROBED, Promise
 from oomph.tensorflow.guarded import GuardedStep
 from oomph.tensorflow.identity import call_site
@@ -132,9 +133,9 @@ def _step_of(loop: _GuardedLoop, batch: dict[str, Any], rest: dict[str, Any]) ->
     model = Loop(train_step, batch, jit_compile)
     promise = Promise(TO_BE_PROBED, f"custom step {loop.name}")
     joined = session.current()
-    inexact = None if joined is None else joined.handover.inexact
+    choice = verdict.Choice() if joined is None else verdict.Choice(joined.handover.inexact)
     guarded = GuardedStep(
-        model, train_step, plain, lambda: watch, promise, inexact, combine=loop.combine, can_go_back=False
+        model, train_step, plain, lambda: watch, promise, choice, combine=loop.combine, can_go_back=False
     )  # fmt: skip
     if joined is not None and joined.handover.micro_batch is not None:
         guarded.begin_with(joined.handover.micro_batch)

@@ -20,12 +20,13 @@ import tensorflow as tf
 from oomph.tensorflow import batches, verdict
 from oomph.tensorflow.divided import DividedStep
 from oomph.tensorflow.errors import handled
-from oomph.tensorflow.exactness import EXACT, TO_BE_PROBED, Promise
+from oomph.tensorflow.exactness import EXACT, SMALLER, TO_BE_PROBED, Promise
 from oomph.tensorflow.memory import DeviceMemory
 from oomph.tensorflow.part import PartStep
 from oomph.tensorflow.recheck import Recheck
 from oomph.tensorflow.replicas import Replicas
 from oomph.tensorflow.search import SizeSearch
+from oomph.tensorflow.smaller import SmallerBatches
 from oomph.tensorflow.step import Failure, Recovery, StepWatch, run_plain
 from oomph.tensorflow.verification import Verification
 from oomph.tensorflow.whole import END_OF_DATA, Failed, WholeStep, attempt
@@ -44,7 +45,7 @@ class GuardedStep:
         plain: Keras' own function that runs the step on an iterator.
         watch: gives who is to be told about the step that runs.
         promise: what may be said of micro-batches before anything is traced.
-        inexact: "allow" or "refuse", the user's choice where micro-batches change the result; None: see `verdict.py`.
+        choice: what the user accepts where micro-batches change the result.
         trains: whether the step has weights to update.
         combine: how numbers that the step returns add up over parts, "mean" or "sum"; None: found by the probe.
         can_go_back: whether there are checkpoints of what the step trains.
@@ -57,7 +58,7 @@ class GuardedStep:
         plain: Callable[[Any], Any],
         watch: Callable[[], StepWatch],
         promise: Promise,
-        inexact: str | None = None,
+        choice: verdict.Choice,
         trains: bool = True,
         combine: str | None = None,
         can_go_back: bool = True,
@@ -68,7 +69,7 @@ class GuardedStep:
         self._whole = WholeStep(model, step, trains, can_go_back)
         self._divided = DividedStep(model, PartStep(model, step, self._trains), self._whole.commits)
         self._divided.combine = combine
-        self._promise, self._inexact = promise, inexact
+        self._promise, self._choice = promise, choice
         self._verdict: Promise | None = None
         self._divided_steps, self._next_probe = 0, 2
         self._step = step
@@ -214,12 +215,14 @@ class GuardedStep:
             if self._verdict is not None and found.says_nothing:
                 self._divided.settle_as(kinds)  # what the unfinished probe has settled is not to be relied upon
                 return self._verdict
-            before, self._verdict = self._verdict, verdict.judge(self._promise, found, self._inexact)
+            before, self._verdict = self._verdict, verdict.judge(self._promise, found, self._choice)
             if before is not None and self._verdict.kind != EXACT:
                 reason = f"{self._verdict.reason}; found after {self._divided_steps} divided steps"
                 self._verdict = replace(self._verdict, reason=reason)
             if self._verdict != before:
                 watch.probed(self._verdict, found)
+            if self._verdict.kind == SMALLER and self._whole.knows_size(batch):
+                self._whole.trace_sizes_apart()
         return self._verdict
 
     def _is_time_to_probe_again(self) -> bool:
@@ -280,10 +283,13 @@ class GuardedStep:
         self, batch: Any, size: int, started: float, watch: StepWatch, failed: Failed | None = None
     ) -> Any:
         ooms = 1 if failed else 0
+        go_on: Callable[[], tuple[Any, int]] = partial(self._try_divided, batch, size)
+        if self._verdict is not None and self._verdict.kind == SMALLER:
+            go_on = SmallerBatches(self._whole, self._search, self._replicas, batch, size).go_on
         while True:
             if failed is not None and self._search.next_size(size) is None:
                 self._give_up(failed, size, watch)
-            outcome, part = self._try_divided(batch, size)
+            outcome, part = go_on()
             if not isinstance(outcome, Failed):
                 break
             failed, ooms = outcome, ooms + 1

@@ -22,6 +22,7 @@ from oomph.tensorflow.identity import FitIdentity, call_site, fingerprint
 from oomph.tensorflow.predict import GuardedPredict
 from oomph.tensorflow.replicas import Replicas
 from oomph.tensorflow.step import PlainStep, Step, StepWatch
+from oomph.tensorflow.verdict import choice_of
 from oomph.tensorflow.watched import TrainingOutsideFit, Watched
 
 _ENUMERATION, _OLDER_ENUMERATION = "_enumerate_iterator", "enumerate_epoch"
@@ -214,7 +215,7 @@ def _guarded(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
     promise = exactness.promise_before_tracing(model, fits.trainer)
     if promise.kind == exactness.RESTART_ONLY:
         return PlainStep(model, plain, watch)
-    return GuardedStep(model, model.train_step, plain, watch, promise, fits.session.handover.inexact)
+    return GuardedStep(model, model.train_step, plain, watch, promise, choice_of(fits.session.handover))
 
 
 def _guarded_test(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
@@ -222,8 +223,8 @@ def _guarded_test(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
     promise = exactness.promise_before_tracing(model, fits.trainer, "test_step")
     if promise.kind == exactness.RESTART_ONLY:
         return PlainStep(model, plain, lambda: watch)
-    inexact = fits.session.handover.inexact
-    return GuardedStep(model, model.test_step, plain, lambda: watch, promise, inexact, trains=False)
+    choice = choice_of(fits.session.handover)
+    return GuardedStep(model, model.test_step, plain, lambda: watch, promise, choice, trains=False)
 
 
 def _guarded_predict(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Callable[[Any], Any]:

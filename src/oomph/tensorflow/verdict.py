@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from oomph.errors import UnsupportedError
+from oomph.recovery.handover import Handover
 from oomph.tensorflow.barrier import replaced
 from oomph.tensorflow.divided import DividedStep
-from oomph.tensorflow.exactness import APPROXIMATE, BATCH_NORMALIZATION, EXACT, REFUSED, TO_BE_PROBED, Promise
+from oomph.tensorflow.exactness import (
+    APPROXIMATE,
+    BATCH_NORMALIZATION,
+    EXACT,
+    REFUSED,
+    SMALLER,
+    TO_BE_PROBED,
+    Promise,
+)
 from oomph.tensorflow.part import PartStep, essence
 from oomph.tensorflow.probe import SAMPLES, Finding, Probe
 from oomph.tensorflow.whole import Failed, attempt
@@ -20,6 +29,21 @@ METRIC = "metric "
 _FEWER_SAMPLES = 4
 """For a second try, where there was no memory for the usual number."""
 _HIDDEN_DRAWS = "random numbers that TensorFlow can not draw again"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the user accepts where a batch can not be divided without changing the result."""
+
+    inexact: str | None = None
+    """"allow" or "refuse" all couplings between the samples; None: allow those that are known and usual."""
+    smaller_batch: bool | None = None
+    """Whether a batch that may not be divided may be trained on as several smaller ones; None: that is impossible."""
+
+
+def choice_of(handover: Handover) -> Choice:
+    """What the user of this run accepts."""
+    return Choice(handover.inexact, handover.smaller_batch)
 
 
 def find(
@@ -47,35 +71,32 @@ def find(
         return Finding(0, conclusive=False, obstacle=str(error))
 
 
-def judge(promise: Promise, finding: Finding, inexact: str | None) -> Promise:
+def judge(promise: Promise, finding: Finding, choice: Choice) -> Promise:
     """The promise after the probe. Pure.
 
     By default couplings that are known and usual (BatchNormalization, random numbers that can not be drawn again,
     metrics that are no means) are allowed with a label, and unknown ones are refused.
-
-    Args:
-        inexact: "allow" or "refuse" to have all or none of them; None for the default.
     """
     if finding.obstacle:
-        return Promise(REFUSED, finding.obstacle)
+        return _refused(finding.obstacle, choice)
     if finding.failure:
-        return _inexact(f"the step fails on part of a batch ({finding.failure})", usual=False, inexact=inexact)
+        return _inexact(f"the step fails on part of a batch ({finding.failure})", usual=False, choice=choice)
     if finding.hidden_draws:
-        return _inexact(_HIDDEN_DRAWS, usual=True, inexact=inexact)
+        return _inexact(_HIDDEN_DRAWS, usual=True, choice=choice)
     if not finding.conclusive and promise.kind == TO_BE_PROBED:
-        return _inexact(f"{promise.reason}, and a probe could not tell", usual=False, inexact=inexact)
+        return _inexact(f"{promise.reason}, and a probe could not tell", usual=False, choice=choice)
     if not finding.gradients <= finding.tolerance:
         reason = (
             f"the update depends on which samples are together (probe: relative difference {finding.gradients:.1g})"
         )
-        return _inexact(reason, usual=False, inexact=inexact)
+        return _inexact(reason, usual=False, choice=choice)
     if not finding.state <= finding.tolerance:
         reason = f"{finding.worst} depends on which samples are together"
-        return _inexact(reason, usual=finding.worst.startswith(METRIC), inexact=inexact)
+        return _inexact(reason, usual=finding.worst.startswith(METRIC), choice=choice)
     if not finding.returned <= max(finding.tolerance, 1e-6):
-        return _inexact("a number that the step returns is no mean over samples", usual=True, inexact=inexact)
+        return _inexact("a number that the step returns is no mean over samples", usual=True, choice=choice)
     if finding.normalises:
-        return _inexact(BATCH_NORMALIZATION, usual=True, inexact=inexact)
+        return _inexact(BATCH_NORMALIZATION, usual=True, choice=choice)
     return Promise(EXACT)
 
 
@@ -86,10 +107,18 @@ def batch_normalizations(model: Any, small: SmallState) -> list[Any]:
     return [layer for layer in layers if not written.isdisjoint(handles_of([layer.moving_variance]))]
 
 
-def _inexact(reason: str, usual: bool, inexact: str | None) -> Promise:
-    if inexact == "allow" or (usual and inexact != "refuse"):
+def _inexact(reason: str, usual: bool, choice: Choice) -> Promise:
+    if choice.inexact == "allow" or (usual and choice.inexact != "refuse"):
         return Promise(APPROXIMATE, reason)
-    return Promise(REFUSED, reason if usual else f"{reason}; --inexact=allow accepts that")
+    return _refused(reason, choice, [] if usual else ["--inexact=allow accepts that"])
+
+
+def _refused(reason: str, choice: Choice, ways_out: Sequence[str] = ()) -> Promise:
+    if choice.smaller_batch:
+        return Promise(SMALLER, reason)
+    if choice.smaller_batch is not None:
+        ways_out = [*ways_out, "--allow-smaller-batch trains on parts of it, each with its own update"]
+    return Promise(REFUSED, "; ".join([reason, *ways_out]))
 
 
 def _probed(model: Any, divided: DividedStep, batch: Any, size: int, small: SmallState) -> Finding:

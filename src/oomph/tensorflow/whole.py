@@ -153,6 +153,10 @@ class WholeStep:
             return True
         return any(batches.length_is_known(spec) for spec in specs)
 
+    def trace_sizes_apart(self) -> None:
+        """Trace every size of batch that is to come by itself: the code of the step may rely on knowing the size."""
+        self._one = self._compiled_step(reduce_retracing=False)
+
     def small_state(self) -> list[Slot]:
         """What the step writes besides weights and slots, for every kind of iterator traced so far."""
         written = [*(form.state for form in self._forms.values()), *(state for _, state in self._distributed.values())]
@@ -187,7 +191,7 @@ class WholeStep:
     def _committed_variables(self) -> list[Any]:
         return [*self._trained_variables(), self.commits, self.completed]
 
-    def _compiled_step(self) -> Any:
+    def _compiled_step(self, reduce_retracing: bool = True) -> Any:
         """The step as a function of a batch; it has the name of Keras' own, which TensorFlow's errors repeat."""
         model, commits, step = self._model, self.commits, self._step
         replicas = Replicas(model.distribute_strategy)
@@ -201,7 +205,7 @@ class WholeStep:
 
         if self.eagerly:
             return one_step_on_data
-        return tf.function(one_step_on_data, reduce_retracing=True, jit_compile=model.jit_compile)
+        return tf.function(one_step_on_data, reduce_retracing=reduce_retracing, jit_compile=model.jit_compile)
 
     def _small_state(self, concrete: Any) -> list[Slot]:
         return written_slots(concrete, self._committed_variables())
