@@ -1,6 +1,6 @@
 """Random faults at random moments of small real trainings: does every run end in the right weights, or stop rightly?
 
-    python benchmarks/chaos.py [--runs 200] [--baselines 30] [--jobs 2] [--minutes 60] [--out build/chaos]
+    python benchmarks/chaos.py [--runs 200] [--baselines 30] [--jobs 4] [--minutes 60] [--out build/chaos]
 
 Each run draws its data pipeline, its faults and their moments from its number. Results are written as they come, and
 runs that are there are not run again. Of a run that finished it is checked that the weights are those of the
@@ -377,7 +377,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--baselines", type=int, default=30, help="schedules that the two baselines go through, too")
-    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
+    parser.add_argument("--jobs", type=int, default=4, help="runs at a time")
     parser.add_argument("--minutes", type=float, default=60, help="begin no run after that; the next call goes on")
     parser.add_argument("--out", type=Path, default=Path("build/chaos"))
     args = parser.parse_args()

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from oomph.tensorflow.exactness import EXACT, TO_BE_PROBED, Promise
 from oomph.tensorflow.probe import Finding
-from oomph.tensorflow.verdict import judge
+from oomph.tensorflow.verdict import Choice, judge
 
 N = 20
 RANDOM = np.random.default_rng(0)
@@ -181,7 +181,7 @@ def test_gradients_that_are_not_finite_in_a_part_are_not_equal(find):
     y[:3] = 1  # the second part has none of them
     finding = find(model(loss=mean_of_positives), (X, y))
     assert not finding.equal
-    assert judge(Promise(EXACT), finding, None).refused
+    assert judge(Promise(EXACT), finding, Choice()).refused
 
 
 def test_a_term_of_the_loss_that_is_zero_on_all_probed_samples_proves_nothing(find):
@@ -194,7 +194,7 @@ def test_a_term_of_the_loss_that_is_zero_on_all_probed_samples_proves_nothing(fi
     x[1] = 1000.0  # not among the probed
     finding = find(keras_model_of(Rare()), (x, x[:, :1]))
     assert (finding.samples, finding.equal, finding.conclusive) == (64, True, False)
-    assert judge(Promise(TO_BE_PROBED, "custom layer Rare"), finding, None).kind != EXACT
+    assert judge(Promise(TO_BE_PROBED, "custom layer Rare"), finding, Choice()).kind != EXACT
 
 
 def keras_model_of(*layers):

@@ -1,4 +1,4 @@
-"""FitCheckpoints: when a fit is saved, what of it, and how it is put back."""
+"""FitCheckpoints: when a fit is saved, and what of it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from oomph.errors import CheckpointError
-from oomph.recovery.checkpoint import Checkpoint, CheckpointWriter, Position
+from oomph.recovery.checkpoint import CheckpointWriter, Position
 from oomph.recovery.hostmemory import available_bytes
 from oomph.recovery.interval import Cost
 from oomph.recovery.phases import Phase
-from oomph.recovery.pipeline import PipelineCosts, worth_saving
 from oomph.recovery.store import CheckpointStore, Draft, Saved
-from oomph.tensorflow import callbacks, iterators, layer_state, provenance, state
+from oomph.tensorflow import callbacks, iterators, layer_state, state
 from oomph.tensorflow.state import Array, NotFiniteError
-from oomph.tensorflow.step import Step
 
 if TYPE_CHECKING:
     from oomph.tensorflow.fit import Fit
@@ -48,37 +46,21 @@ class FitCheckpoints:
 
     def __init__(self, fit: Fit) -> None:
         self._fit, self._fits = fit, fit.fits
-        self.taken = 0
-        """Batches taken from the present iterator."""
-        self.iterators_made = 0
-        """Iterators that Keras has made over the training data."""
-        self._resume: Checkpoint | None = None
         self._steps_before = self._saved_at_step = fit.fits.steps
         self._saved_at, self._stall, self._write = time.monotonic(), 0.0, 0.0
         self._between_saves = 0.0
-        self._iterator: Any = None
-        self._iterator_since = 0.0
-        self._iterator_reason = ""
-        """Why the iterator can not be saved, once that is known."""
-        self._drained = ""
-        """Why it could not be saved at the last checkpoint alone."""
-        self._iterator_cost: tuple[float, int] | None = None
-        """Seconds and bytes of the last time it was."""
         self._told_interval = self._told_not_finite = False
         self._snapshot: _Snapshot | None = None
         """What is being written in the background."""
 
-    # -- saving ---------------------------------------------------------------------------------------------------
-
     def at_border(self, iterator: Any) -> None:
         """Save when it is time to."""
-        if iterator is not self._iterator:
-            self._iterator, self.taken, self._iterator_since = iterator, 0, time.monotonic()
+        self._fit.data.look_at(iterator)
         if self._snapshot is not None:
             self.settle(wait=False)
         since = self._fits.steps - self._saved_at_step
         if self._fits.interval.due(since, time.monotonic() - self._saved_at, self._cost()):
-            self._save_step(iterator)
+            self._save_step()
 
     def settle(self, wait: bool) -> None:
         """Take note of what was written in the background."""
@@ -92,10 +74,10 @@ class FitCheckpoints:
         elif outcome.result is not None:
             self._note_saved(outcome.result, snapshot)
 
-    def save_now(self, iterator: Any) -> None:
+    def save_now(self) -> None:
         """Save, unless the newest checkpoint is of this very step: the process is about to end."""
         if self._fits.steps != self._saved_at_step:
-            self._save_step(iterator)
+            self._save_step()
         self.settle(wait=True)
 
     def save_end(self, history: Any) -> Saved | None:
@@ -115,12 +97,12 @@ class FitCheckpoints:
         saved: Saved | None = self._attempted(lambda: store.save_finished(self._fit.position, meta, write), "end state")
         if saved is not None:
             self._stall, self._write = time.monotonic() - started, 0.0
-            self._note_saved(saved, _Snapshot(self._fit.position, self._stall, self._iterator_reason))
+            self._note_saved(saved, _Snapshot(self._fit.position, self._stall, self._fit.data.obstacle))
             if state.all_finite(named, state.finite_only(self._fit.model, named)):
                 store.drop_steps(self._fit.identity.ordinal)
         return saved
 
-    def _save_step(self, iterator: Any) -> None:
+    def _save_step(self) -> None:
         """Take the state while the training stands still, and write it: here, or in the background if that pays."""
         store = self._fits.store()
         self._between_saves = time.monotonic() - self._saved_at
@@ -129,7 +111,7 @@ class FitCheckpoints:
             return
         started, at = time.monotonic(), self._fit.position
         self.settle(wait=True)
-        draft = self._attempted(lambda: self._drafted(store, at, iterator), "checkpoint")
+        draft = self._attempted(lambda: self._drafted(store, at), "checkpoint")
         if draft is None:
             return
         try:
@@ -147,24 +129,17 @@ class FitCheckpoints:
             saved = self._attempted(complete, "checkpoint")
             self._stall, self._write = time.monotonic() - started, 0.0
             if saved is not None:
-                self._note_saved(saved, _Snapshot(at, self._stall, self._iterator_reason or self._drained))
+                self._note_saved(saved, _Snapshot(at, self._stall, self._fit.data.not_saved))
             return
         values = list(state.values_of(named))
         self._stall = time.monotonic() - started
-        self._snapshot = _Snapshot(at, self._stall, self._iterator_reason or self._drained)
+        self._snapshot = _Snapshot(at, self._stall, self._fit.data.not_saved)
         self._fits.background.start(partial(draft.complete, meta, self._writer(lambda: values, own, finite)))
 
-    def _drafted(self, store: CheckpointStore, at: Position, iterator: Any) -> Draft:
+    def _drafted(self, store: CheckpointStore, at: Position) -> Draft:
         """A checkpoint begun with the position of the data: that alone has to be written before the next step."""
         draft = store.draft_step(at)
-        if not self._iterator_reason and self._iterator_pays():
-            started = time.monotonic()
-            self._iterator_reason = draft.filled(lambda: iterators.save(iterator, draft.folder))
-            self._drained = draft.filled(lambda: iterators.drop_drained(iterator, draft.folder))
-            size = sum(path.stat().st_size for path in draft.folder.iterdir())
-            self._iterator_cost = (time.monotonic() - started, size)
-            if self._iterator_reason:
-                self._say_replay(self._iterator_reason)
+        self._fit.data.save(draft, self._between_saves)
         return draft
 
     def _writer(
@@ -253,8 +228,8 @@ class FitCheckpoints:
             "history": callbacks.history_state(history),
             "callbacks": states,
             "moved": fit.beginning.moved_callbacks(),
-            "taken": self.taken,
-            "iterators_made": self.iterators_made,
+            "taken": fit.data.taken,
+            "iterators_made": fit.data.iterators_made,
             "steps_seen": getattr(fit.epoch_iterator, "_steps_seen", 0),
             "stop_training": bool(fit.model.stop_training),
             "made_by": fit.beginning.facts(fit.epoch_iterator),
@@ -271,8 +246,17 @@ class FitCheckpoints:
         return not iterators.save(last, writer.folder)
 
     def _named(self) -> state.Named:
-        step = self._fit.model.train_function
-        return state.named_slots(self._fit.model, step.extra_state() if hasattr(step, "extra_state") else [])
+        return state.slots_of(self._fit.model, self._fit.model.train_function)
+
+    def count_from(self, steps: int) -> None:
+        """The newest checkpoint is one of so many steps of the run."""
+        self._fits.saved = self._saved_at_step = steps
+        self._saved_at = time.monotonic()
+
+    def start_over(self) -> None:
+        """There is no checkpoint to go on from; forget the steps that one stood for."""
+        self._fits.steps = self._steps_before
+        self.count_from(self._steps_before)
 
     def set_aside_after(self, steps: int) -> None:
         """Trust no checkpoint that was taken after so many steps of the run."""
@@ -280,127 +264,3 @@ class FitCheckpoints:
         store = self._fits.store()
         if store is not None:
             store.set_aside(steps, "the device has computed wrongly since the last comparison that was clean")
-
-    # -- what the position of the data costs --------------------------------------------------------------------------
-
-    def _iterator_pays(self) -> bool:
-        """Whether to save the buffers of the data pipeline, or to fill them anew after a fault."""
-        if self._iterator_cost is None or not iterators.is_reproducible(self._iterator):
-            return True
-        seconds, size = self._iterator_cost
-        costs = PipelineCosts(
-            save_seconds=seconds,
-            save_bytes=size,
-            replay_seconds=self._replay_seconds(),
-            between_saves=self._between_saves,
-            between_faults=self._fits.seconds_between_faults(),
-            free_bytes=self._fits.free_bytes(),
-        )
-        if worth_saving(costs):
-            return True
-        self._fits.say_once(
-            f"the buffers of the data pipeline take {size / 1e6:.0f} MB and {seconds:.1f} s to save: after a fault"
-            f" the batches of the epoch are taken anew instead, {self._replay_seconds():.0f} s at most by now"
-        )
-        return False
-
-    def _replay_seconds(self) -> float:
-        """The most that taking the epoch's batches again can cost: as long as training on them has taken."""
-        return time.monotonic() - self._iterator_since
-
-    def _say_replay(self, reason: str) -> None:
-        self._fits.say_once(
-            f"the position in the data can not be saved ({reason}): after a fault the {self.taken} batches that the"
-            f" epoch has had so far are taken anew, {self._replay_seconds():.0f} s at most by now"
-        )
-
-    # -- resuming -------------------------------------------------------------------------------------------------
-
-    @property
-    def resuming(self) -> bool:
-        """Whether a checkpoint is still to be put back."""
-        return self._resume is not None
-
-    def resume_from(self, checkpoint: Checkpoint) -> None:
-        """Put this checkpoint back at the first step."""
-        self._resume = checkpoint
-        self._fits.saved = self._saved_at_step = checkpoint.position.steps
-
-    def start_over(self) -> None:
-        """Forget the checkpoint, and the steps that it stood for."""
-        self._resume = None
-        self._fits.steps = self._fits.saved = self._saved_at_step = self._steps_before
-
-    def skipped_steps(self) -> int:
-        """Steps of the epoch to resume in that an earlier attempt has done."""
-        return 0 if self._resume is None or self._other_data() else self._resume.position.step
-
-    def skipped_iterators(self) -> int:
-        """How many iterators an earlier attempt had made before the one to continue, when that one was not saved."""
-        if self._resume is None or iterators.is_saved(self._resume.path):
-            return 0
-        return max(0, int(self._resume.meta["iterators_made"]) - self.iterators_made - 1)
-
-    def restore(self, step: Step, iterator: Any) -> None:
-        """Put the state back; raises CheckpointError, with the model untouched, when it is not of this fit."""
-        checkpoint = self._resume
-        assert checkpoint is not None
-        other_data, self._resume = self._other_data(), None
-        started = time.monotonic()
-        step.prepare(iterator)
-        try:
-            with state.restored(checkpoint, self._named()):
-                layer_state.give_back(self._fit.model, state.read_arrays(checkpoint, "layer/"))
-                kind = "epoch" if other_data else self._restore_iterator(checkpoint, iterator)
-                state.restore_random_state(checkpoint.meta["random"])
-                callbacks.restore_history(self._fit.model.history, checkpoint.meta["history"])
-                saved = checkpoint.meta["callbacks"]
-                callbacks.restore(self._fit.callbacks, saved, checkpoint, self._fits.say_once)
-        except CheckpointError as error:
-            self._fit.note_here("checkpoint-refused", name=checkpoint.name, reason=str(error))
-            self._fits.say(f"checkpoint {checkpoint.name} does not fit: {error}")
-            if self._fit.beginning.script_was_edited(checkpoint):
-                self._fits.refuse_edited(self._fit, checkpoint)
-            raise
-        at = checkpoint.position
-        self._fit.step = 0 if other_data else at.step
-        self._iterator, self._iterator_since = iterator, time.monotonic()
-        self.taken = 0 if other_data else int(checkpoint.meta["taken"])
-        self.iterators_made = int(checkpoint.meta["iterators_made"])
-        self._saved_at = time.monotonic()
-        self._say_resumed(checkpoint, kind, time.monotonic() - started)
-        self._fit.write_board()
-
-    def _say_resumed(self, checkpoint: Checkpoint, kind: str, seconds: float) -> None:
-        at, fit = checkpoint.position, self._fit
-        rate = fit.beginning.keep_edited_learning_rate(checkpoint)
-        found = fit.beginning.changes(checkpoint) + ([rate] if rate else [])
-        fit.note_here(
-            "resumed", name=checkpoint.name, steps=at.steps, kind=kind, seconds=round(seconds, 3), changes=found
-        )
-        site = fit.identity.site
-        self._fits.say(f"resumed fit at {site} at epoch {at.epoch + 1}, step {fit.step + 1} ({kind}), {seconds:.1f} s")
-        if found:
-            self._fits.say(f"since the checkpoint: {provenance.listed(found)}")
-        for line in callbacks.begun_anew(fit.callbacks, checkpoint.meta.get("moved", [])):
-            self._fits.say_once(line)
-
-    def _other_data(self) -> bool:
-        """Whether the data are not those of the checkpoint: then its position in them means nothing."""
-        if self._resume is None:
-            return False
-        self._fit.beginning.facts(self._fit.epoch_iterator)
-        return bool(self._fit.beginning.changes(self._resume, provenance.DATA))
-
-    def _restore_iterator(self, checkpoint: Checkpoint, iterator: Any) -> str:
-        if self._fit.epoch_iterator is not None:
-            self._fit.epoch_iterator._steps_seen = int(checkpoint.meta["steps_seen"])
-        if iterators.is_saved(checkpoint.path):
-            try:
-                iterators.restore(iterator, checkpoint.path)
-                return "exact"
-            except (tf.errors.OpError, AssertionError, ValueError) as error:
-                reason = str(getattr(error, "message", error)).splitlines()[0][:200]
-                self._fits.say(f"the data pipeline is not the one of the checkpoint ({reason})")
-        taken = int(checkpoint.meta["taken"])
-        return "replayed" if iterators.skip(iterator, taken, self._fits.say) == taken else "epoch"

@@ -12,6 +12,7 @@ from oomph.recovery.phases import Phase
 from oomph.tensorflow import callbacks, exactness, iterators
 from oomph.tensorflow.beginning import Beginning
 from oomph.tensorflow.checkpoints import FitCheckpoints
+from oomph.tensorflow.data_position import DataPosition
 from oomph.tensorflow.fits import Fits
 from oomph.tensorflow.guarded import GuardedStep
 from oomph.tensorflow.identity import FitIdentity
@@ -19,6 +20,7 @@ from oomph.tensorflow.memory import DeviceMemory
 from oomph.tensorflow.part import essence
 from oomph.tensorflow.probe import Finding
 from oomph.tensorflow.recheck import Inconsistent, Recheck
+from oomph.tensorflow.resumption import Resumption
 from oomph.tensorflow.step import Failure, Recovery, Step
 
 
@@ -45,7 +47,9 @@ class Fit:
         self.step = 0
         self.epoch_iterator: Any = None
         """Keras' iterator over the training data, known as soon as Keras has made it."""
+        self.data = DataPosition(fits)
         self.checkpoints = FitCheckpoints(self)
+        self.resumption = Resumption(self)
         self._started = time.monotonic()
         self._first_step = fits.steps
         self._announced = False
@@ -66,7 +70,8 @@ class Fit:
         self._resumed = True
         self.epoch, self.fits.steps = checkpoint.position.epoch, checkpoint.position.steps
         self._first_step = checkpoint.position.steps
-        self.checkpoints.resume_from(checkpoint)
+        self.resumption.checkpoint = checkpoint
+        self.checkpoints.count_from(checkpoint.position.steps)
         callbacks.continue_logs(self.callbacks, checkpoint.position.epoch)
 
     def start_over(self) -> None:
@@ -74,23 +79,24 @@ class Fit:
         self.model._initial_epoch = self._initial_epoch
         self._in_epoch, self._resumed = False, False
         self.forget_input()
+        self.resumption.checkpoint = None
         self.checkpoints.start_over()
         self._first_step = self.fits.steps
         self.fits.say(f"fit at {self.identity.site} starts from its beginning")
 
     def forget_input(self) -> None:
         """Keras will make its iterator over the training data anew."""
-        self.epoch_iterator, self.checkpoints.iterators_made = None, 0
+        self.epoch_iterator, self.data.iterators_made = None, 0
 
     @property
     def skipped_steps(self) -> int:
         """Steps at the start of the epoch that begins now which an earlier attempt has done."""
-        return self.checkpoints.skipped_steps() if self._in_epoch else 0
+        return self.resumption.skipped_steps() if self._in_epoch else 0
 
     @property
     def skipped_iterators(self) -> int:
         """Iterators over the data to be made and dropped before that of the epoch that begins now."""
-        return self.checkpoints.skipped_iterators() if self._in_epoch else 0
+        return self.resumption.skipped_iterators() if self._in_epoch else 0
 
     def begin_training(self) -> None:
         """Called after the user's own `on_train_begin` callbacks: the epoch to start with is settled here."""
@@ -142,12 +148,13 @@ class Fit:
         try:
             if not self._announced:
                 self._announce(step)
-            if self.checkpoints.resuming:
+            if self.resumption.pending:
                 with self.fits.session.pulse.during(Phase.RESUMING, after=Phase.FIRST_STEP):
-                    self.checkpoints.restore(step, iterator)
+                    self.resumption.restore(step, iterator)
+                    self.checkpoints.count_from(self.fits.saved)
             self.checkpoints.at_border(iterator)
             if self.fits.preemption.asked:
-                self._leave_preempted(iterator)
+                self._leave_preempted()
             if self._poison:
                 self._skip_poison(iterator)
         except CheckpointError:
@@ -161,7 +168,7 @@ class Fit:
         count = self.model.steps_per_execution
         self.step += count
         self.fits.steps += count
-        self.checkpoints.taken += count
+        self.data.taken += count
         self._stepped = True
         self.fits.beat(Phase.STEP)
         self.write_board()
@@ -277,11 +284,11 @@ class Fit:
             f" of any metric {found.logs:.2g}{stopped}"
         )
 
-    def _leave_preempted(self, iterator: Any) -> None:
+    def _leave_preempted(self) -> None:
         """A scheduler takes the machine away: save, and end here."""
         if self.fits.own_session().is_owner_now():
             signal_name = self.fits.preemption.asked
-            self.checkpoints.save_now(iterator)
+            self.checkpoints.save_now()
             self.note_here("preempted", signal=signal_name, steps=self.fits.steps, saved=self.fits.saved)
             self.fits.say(f"{signal_name}: {self.fits.saved} of {self.fits.steps} steps are saved; ending")
             self.fits.leave_process()
@@ -291,7 +298,7 @@ class Fit:
         here = f"fit {self.identity.ordinal + 1}, epoch {self.epoch + 1}, step {self.step + 1}"
         while here in self._poison:
             self._poison.remove(here)
-            self.checkpoints.taken += iterators.skip(iterator, 1)
+            self.data.taken += iterators.skip(iterator, 1)
             self.note_here("batch-skipped")
             self.fits.say(f"the batch at {here} is left out")
 

@@ -257,9 +257,9 @@ def _replace_epochs(trainer: Any, fits: Fits) -> None:
         first = 0
         if running is not None:
             first = running.skipped_steps
-            running.checkpoints.iterators_made += iterators.make(self, running.skipped_iterators)
+            running.data.iterators_made += iterators.make(self, running.skipped_iterators)
             if name == _OLDER_ENUMERATION and not (self.steps_per_epoch and self._current_iterator):
-                running.checkpoints.iterators_made += 1
+                running.data.iterators_made += 1
         try:
             for item in enumerate_steps(self):
                 if item[0] >= first:
@@ -272,7 +272,7 @@ def _replace_epochs(trainer: Any, fits: Fits) -> None:
     def _get_iterator(self: Any) -> Any:
         running = own_fit(self)
         if running is not None:
-            running.checkpoints.iterators_made += 1
+            running.data.iterators_made += 1
         return get_iterator(self)
 
     cls.__init__, cls._get_iterator = __init__, _get_iterator

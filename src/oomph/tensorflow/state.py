@@ -57,6 +57,11 @@ def named_slots(model: Any, extra: Iterable[Slot] = ()) -> Named:
     return named
 
 
+def slots_of(model: Any, step: Any) -> Named:
+    """The same, with what the step that is guarded writes besides."""
+    return named_slots(model, step.extra_state() if hasattr(step, "extra_state") else [])
+
+
 def _add(named: Named, seen: set[int], group: str, slot: Slot) -> None:
     if id(slot.handle) not in seen:
         seen.add(id(slot.handle))

@@ -22,9 +22,9 @@ from oomph.tensorflow import batches
 from oomph.tensorflow.applied import optimizers_of
 from oomph.tensorflow.barrier import behind_barrier, replaced
 from oomph.tensorflow.errors import OutOfMemory, as_out_of_memory, handled
+from oomph.tensorflow.execution import Execution, Form, unpacked
 from oomph.tensorflow.memory import DeviceMemory
 from oomph.tensorflow.replicas import Replicas
-from oomph.tensorflow.staging import Hold
 from oomph.tensorflow.written import Slot, SmallState, written_slots
 
 END_OF_DATA = (StopIteration, tf.errors.OutOfRangeError)
@@ -67,7 +67,7 @@ class WholeStep:
         self._per_step: int | None = None
         self._steps = 1
         """Steps in the execution that is complete."""
-        self._forms: dict[str, _Form] = {}
+        self._forms: dict[str, Form] = {}
         self._distributed: dict[str, tuple[Any, list[Slot]]] = {}
         """For each kind of distributed iterator the spec of its batches, and what the step writes on them. Their
         batches are taken in Python: nothing holds what a strategy has put on several devices."""
@@ -113,7 +113,7 @@ class WholeStep:
             form.proven, form.hold, form.run = True, *form.without_pins()
         if self._model.steps_per_execution > 1 and not isinstance(outcome, Failed):
             self._steps = int(self.completed.numpy()) - form.completed
-        return _unpacked(outcome)
+        return unpacked(outcome)
 
     def run_held(self, batch: Any, pinned: bool = True) -> Any:
         """Train on a batch that Python holds; returns Keras' logs, or Failed.
@@ -210,14 +210,14 @@ class WholeStep:
     def _small_state(self, concrete: Any) -> list[Slot]:
         return written_slots(concrete, self._committed_variables())
 
-    def _form_of(self, iterator: Any) -> _Form:
+    def _form_of(self, iterator: Any) -> Form:
         spec = batches.without_optionals(iterator.element_spec)
         state = self._small_state(self._one.get_concrete_function(spec))
         pinned = self.committed_slots() if self.pins else []
-        execution = _Execution(self._model.steps_per_execution, self.completed)
-        return _Form(self._one, iterator, spec, state, pinned, execution)
+        execution = Execution(self._model.steps_per_execution, self.completed)
+        return Form(self._one, iterator, spec, state, pinned, execution)
 
-    def _taken_back(self, form: _Form, outcome: Failed) -> Failed:
+    def _taken_back(self, form: Form, outcome: Failed) -> Failed:
         batch = form.batch_held()
         unsafe = self.pins and form.proven
         done = 0 if unsafe or self._model.steps_per_execution == 1 else int(self.completed.numpy()) - form.completed
@@ -226,101 +226,6 @@ class WholeStep:
             form.hold.roll_back()
         form.hold.clear()
         return Failed(outcome.oom, outcome.error, phase, batch, done)
-
-
-@dataclass(frozen=True)
-class _Execution:
-    """How many steps one call takes, and the variable that counts those completed."""
-
-    steps: int
-    completed: tf.Variable
-
-
-class _Form:
-    """The step compiled for one kind of tf.data iterator."""
-
-    def __init__(
-        self, one: Any, iterator: Any, spec: Any, state: list[Slot], pinned: list[Slot], execution: _Execution
-    ) -> None:
-        self._one, self.spec, self.state = one, spec, state
-        self._iterator_spec = iterator._type_spec
-        self._execution = execution
-        self.proven = not pinned
-        """Whether it has fitted once, or needs no proof."""
-        self.completed = 0
-        """Steps completed before the call that runs."""
-        self.hold, self.run = self._compiled(pinned)
-
-    def without_pins(self) -> tuple[Hold, Callable[[Any], Any]]:
-        """The same step that holds only its batch and the small state."""
-        return self._compiled([])
-
-    def batch_held(self) -> Any:
-        """The batch of the failed step, or None when the step failed before it had one."""
-        tensors = self.hold.take_batch()
-        return None if tensors is None else batches.with_tensors(self.spec, tensors)
-
-    def _compiled(self, pinned: list[Slot]) -> tuple[Hold, Callable[[Any], Any]]:
-        hold = Hold([leaf.dtype for leaf in batches.tensors_of(self.spec)], self.state, pinned)
-
-        def held_step(batch: Any) -> Any:
-            batch = batches.without_optionals(batch)
-            held = hold.put(batches.tensors_of(batch))
-            logs = self._one(batches.with_tensors(batch, held))
-            # A control edge from the call itself waits for everything the step does, not only for its results.
-            with tf.control_dependencies([tensor.op for tensor in tf.nest.flatten(logs)]):
-                released = hold.clear()
-            with tf.control_dependencies(released):
-                return tf.nest.map_structure(tf.identity, logs)
-
-        @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-        def multi_step_on_iterator(iterator: Any) -> Any:  # named as in Keras
-            if self._execution.steps == 1:
-                return held_step(iterator.get_next())
-            return _several(held_step, iterator, self._execution)
-
-        run = tf.function(multi_step_on_iterator, reduce_retracing=True)
-        run.get_concrete_function(self._iterator_spec)
-        if self._execution.steps == 1:
-            return hold, run
-
-        def counted(iterator: Any) -> Any:
-            self.completed = int(self._execution.completed.numpy())
-            return run(iterator)
-
-        return hold, counted
-
-
-def _several(held_step: Callable[[Any], Any], iterator: Any, execution: _Execution) -> Any:
-    """Up to `steps` steps in one call, as Keras takes them; returns an Optional with the logs of the last."""
-    last = tf.experimental.Optional.empty(None)
-
-    def goes_on(step: Any, logs: Any, batch: Any) -> Any:
-        return tf.logical_and(step < execution.steps, batch.has_value())
-
-    def body(step: Any, logs: Any, batch: Any) -> Any:
-        logs = held_step(batch.get_value())
-        with tf.control_dependencies(tf.nest.flatten(logs)):
-            execution.completed.assign_add(1, read_value=False)
-        packed = tf.experimental.Optional.from_value(logs)
-        last._element_spec = packed.element_spec
-        with tf.control_dependencies(tf.nest.flatten(logs)):  # a step that fails has not taken the next batch
-            more = tf.cond(step + 1 < execution.steps, iterator.get_next_as_optional, lambda: batch)
-        return step + 1, packed, more
-
-    first = iterator.get_next_as_optional()
-    _, logs, _ = tf.while_loop(goes_on, body, [tf.constant(0), last, first])
-    logs._element_spec = last.element_spec  # known since the body was traced
-    return logs
-
-
-def _unpacked(outcome: Any) -> Any:
-    """The logs in the Optional that several steps return; raises StopIteration when there was no batch for any."""
-    if not isinstance(outcome, tf.experimental.Optional):
-        return outcome
-    if not outcome.has_value():
-        raise StopIteration
-    return outcome.get_value()
 
 
 def attempt(run: Callable[[], Any], passed_on: tuple[type[BaseException], ...] = ()) -> Any:
