@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-_LEAST_SHARE = 0.01
-"""Of one processor: less is what sleeping threads use to look at the clock."""
-_LEAST_SECONDS = 0.02
-"""Two ticks of the kernel's count, which is no finer."""
+if TYPE_CHECKING:
+    import psutil
+
+_LEAST_SECONDS = 0.001
+"""Of the processor, between two samples. All threads of a TensorFlow that waits take 7 µs a second (measured: a lock, a
+queue, a generator, a sleep); a pipeline that is fed a few samples a second by a slow disk or network takes more."""
+_OF_PROCESS = 2
+"""Which clock of a process: the one of the scheduler (`CPUCLOCK_SCHED`, include/linux/posix-timers_types.h)."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +41,12 @@ def sample(pid: int) -> Sample | None:
     cpu, io, pids = 0.0, 0, set()
     for process in processes:
         try:
-            times = process.cpu_times()
+            seconds = _cpu_seconds(process)
             counters = process.io_counters()
         except (psutil.Error, OSError):
             continue
         pids.add(process.pid)
-        cpu += times.user + times.system
+        cpu += seconds
         io += counters.read_chars + counters.write_chars
     return Sample(time.monotonic(), frozenset(pids), cpu, io, stopped)
 
@@ -50,5 +55,13 @@ def was_active(before: Sample, after: Sample) -> bool:
     """Whether the tree has done anything between two samples."""
     if before.pids != after.pids or before.io_bytes != after.io_bytes:
         return True
-    least = max(_LEAST_SECONDS, _LEAST_SHARE * (after.at - before.at))
-    return after.cpu_seconds - before.cpu_seconds > least
+    return after.cpu_seconds - before.cpu_seconds > _LEAST_SECONDS
+
+
+def _cpu_seconds(process: psutil.Process) -> float:
+    """To the nanosecond, by the clock of the process (`clock_getcpuclockid`); psutil knows hundredths of a second."""
+    try:
+        return time.clock_gettime(~process.pid << 3 | _OF_PROCESS)
+    except OSError:
+        times = process.cpu_times()
+        return float(times.user + times.system)
