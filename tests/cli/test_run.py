@@ -16,9 +16,9 @@ import oomph
 from oomph import cli
 from oomph.cli import run as run_verb
 from oomph.recovery import launch as launching
+from oomph.recovery.closing import Outcome
 from oomph.recovery.launch import Request
 from oomph.recovery.summary import summarise
-from oomph.recovery.supervisor import Outcome
 
 LIMIT = 60
 

@@ -371,13 +371,14 @@ def test_what_the_kernel_killed_for_memory_is_told_from_a_kill(work, monkeypatch
     from oomph.recovery import supervisor
     from oomph.recovery.command import Command
     from oomph.recovery.rundir import RunDirectory, RunRecord
+    from oomph.recovery.settings import Settings
 
     counts = iter([3, 4, 4, 4])
     monkeypatch.setattr("oomph.recovery.cgroup.oom_kills", lambda: next(counts))
     monkeypatch.chdir(work.folder)
     work.script(_TRAINING + "committed(5)\nif handover.attempt == 1: killed()")
     run = RunDirectory.create(tmp_path / "run", RunRecord(("train.py",), sys.executable, str(tmp_path), ""))
-    outcome = supervisor.Supervisor(Command(("train.py",)), sys.executable, run, supervisor.Settings()).supervise()
+    outcome = supervisor.Supervisor(Command(("train.py",)), sys.executable, run, Settings()).supervise()
     run.close()
     assert outcome.exit_code == 0
     assert list(outcome.summary.faults) == ["host-oom"]

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oomph.errors import RunDirectoryError
+from oomph.recovery.closing import Outcome
 from oomph.recovery.command import Command, parse_command
 from oomph.recovery.interpreter import choose_python
 from oomph.recovery.rundir import FINISHED, RunDirectory, RunRecord, newest_unfinished, read_record
+from oomph.recovery.settings import Settings
 from oomph.recovery.speech import say
 from oomph.recovery.store import foreign_format
-from oomph.recovery.supervisor import Outcome, Settings, Supervisor
+from oomph.recovery.supervisor import Supervisor
 from oomph.recovery.surroundings import look
 
 

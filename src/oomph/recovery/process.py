@@ -6,48 +6,30 @@ for the end, without threads: the supervisor may fork safely between attempts.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import select
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from oomph.errors import UsageError
+from oomph.recovery import group, wishes
 from oomph.recovery.hang import Hang
+from oomph.recovery.patience import Patience
 from oomph.recovery.phases import Power
 from oomph.recovery.signals import FORWARDED, Arrival, Signals
+from oomph.recovery.spawn import spawn
 from oomph.recovery.speech import say
 from oomph.recovery.stderr import Pump, Tail
 from oomph.recovery.terminal import Terminal, stop_self
 from oomph.recovery.watch import Watch
 from oomph.recovery.watchdog import Watchdog
 
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True)
 _POLL_SECONDS = 0.1
 _PREEMPTIONS: Mapping[int, Power] = {signal.SIGTERM: Power.CHECKPOINT_ON_TERM, signal.SIGUSR1: Power.CHECKPOINT_ON_USR1}
 """How schedulers announce that they take the machine away (Slurm, Kubernetes)."""
 _TERMINAL_STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
-
-
-@dataclass(frozen=True)
-class Patience:
-    """How long the script is left to end by itself after it was told to."""
-
-    terminate_seconds: float = 25.0
-    """After SIGTERM, until SIGKILL: Slurm and Kubernetes give 30 s by default, and oomph needs some of them itself."""
-    interrupt_seconds: float = 5.0
-    """After the second Ctrl-C (SIGTERM), until SIGKILL."""
-    double_seconds: float = 10.0
-    """Two Ctrl-C within this time are one wish to end; later ones are news for the script."""
-    echo_seconds: float = 0.5
-    """Schedulers send SIGTERM to every process of a job, and to its steps: within this time they are one signal."""
-    hang_seconds: float = 5.0
-    """After the SIGTERM that ends a hang, until SIGKILL."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +74,7 @@ class Attempt:
         self._suspending = False
         self._complained = False
         inherited = [fd for fd in (lock_fd, *(() if watch is None else watch.script_fds)) if fd is not None]
-        self._process = _start(argv, environ, self._pump.script_fd, inherited, signals.restore_in_child)
+        self._process = spawn(argv, environ, self._pump.script_fd, inherited, signals.restore_in_child)
         self._pump.started()
         if watch is not None:
             watch.started()
@@ -112,12 +94,13 @@ class Attempt:
         self._pump.drain()
         returncode = self._returncode_unreaped()
         self._terminal.take_back(restore_modes=returncode < 0)
+        asked = self._asked_by()
         return Ended(
             returncode=returncode,
             seconds=time.monotonic() - self._started,
             stderr=self._tail.data,
             stopped=self._was_stopped(),
-            asked=signal.Signals(self._asked_by()[0].signum).name if self._asked_by() else "",
+            asked=signal.Signals(asked[0].signum).name if asked else "",
             hang=self._hang,
         )
 
@@ -139,7 +122,7 @@ class Attempt:
         """
         self._send(signal.SIGKILL)
         until = time.monotonic() + seconds
-        while _group_lives(self.pid):
+        while group.lives(self.pid):
             if time.monotonic() >= until:
                 return False
             time.sleep(0.02)
@@ -245,7 +228,7 @@ class Attempt:
 
     def _follow_stops(self) -> None:
         """When the terminal has stopped the script: lend it the terminal, or stop too, as one job does."""
-        stop = _stop_signal(self.pid)
+        stop = group.stop_signal(self.pid)
         if stop not in _TERMINAL_STOPS:
             return
         wants_terminal = stop != signal.SIGTSTP
@@ -263,92 +246,18 @@ class Attempt:
         self._send(signal.SIGCONT)
 
     def _presses_in_a_row(self) -> int:
-        """How many Ctrl-C have come one soon after the other, the last one included."""
-        presses = [arrival.at for arrival in self._signals.history if arrival.signum == signal.SIGINT]
-        count = min(1, len(presses))
-        for earlier, later in zip(reversed(presses[:-1]), reversed(presses), strict=False):
-            if later - earlier > self._patience.double_seconds:
-                break
-            count += 1
-        return count
+        return wishes.presses_in_a_row(self._signals.history, self._patience.double_seconds)
 
     def _announcements(self) -> int:
-        """How often a scheduler, or a person, has sent SIGTERM or SIGUSR1; echoes are not counted."""
-        times = [arrival.at for arrival in self._asked_by()]
-        echo = self._patience.echo_seconds
-        return sum(number == 0 or at - times[number - 1] > echo for number, at in enumerate(times))
+        return wishes.without_echoes(self._asked_by(), self._patience.echo_seconds)
 
     def _asked_by(self) -> list[Arrival]:
-        """SIGUSR1 counts only where the script has left it to oomph."""
         usr1 = self._watch is not None and self._watch.can(Power.CHECKPOINT_ON_USR1)
-        signums = (signal.SIGTERM, signal.SIGUSR1) if usr1 else (signal.SIGTERM,)
-        return [one for one in self._signals.history if one.signum in signums and one.at >= self._started]
+        return wishes.announcements(self._signals.history, self._started, usr1)
 
     def _was_stopped(self) -> bool:
-        """SIGTERM is a wish to end for good; Ctrl-C and SIGHUP are when the script ended soon after."""
         latest = time.monotonic() - self._patience.terminate_seconds
-        return any(
-            arrival.signum == signal.SIGTERM
-            or (arrival.signum in (signal.SIGINT, signal.SIGHUP) and arrival.at > latest)
-            for arrival in self._signals.history
-        )
+        return wishes.wished_to_end(self._signals.history, latest)
 
     def _send(self, signum: int) -> None:
-        try:
-            os.killpg(self.pid, signum)
-            if signum in (signal.SIGTERM, signal.SIGHUP):
-                os.killpg(self.pid, signal.SIGCONT)  # a stopped script could not obey
-        except (ProcessLookupError, PermissionError):
-            pass  # nobody left in it
-
-
-def _start(
-    argv: Sequence[str],
-    environ: Mapping[str, str],
-    stderr_fd: int,
-    inherited: Sequence[int],
-    restore_signals: Callable[[], None],
-) -> subprocess.Popen[bytes]:
-    parent = os.getpid()
-
-    def prepare() -> None:
-        os.setpgid(0, 0)
-        restore_signals()
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(128 + signal.SIGKILL)  # the supervisor died between fork and here
-
-    for fd in inherited:
-        os.set_inheritable(fd, True)
-    try:
-        # close_fds=False: the script gets the descriptors that the shell gave us, as in `oomph run a.py <(zcat x)`.
-        # Ours are not inheritable.
-        return subprocess.Popen(argv, env=dict(environ), stderr=stderr_fd, preexec_fn=prepare, close_fds=False)
-    except OSError as error:
-        raise UsageError(f"{argv[0]} can not be started: {error.strerror}") from error
-
-
-def _stop_signal(pid: int) -> int | None:
-    """The signal that has newly stopped the process, if one has."""
-    try:
-        info = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG)
-    except ChildProcessError:
-        return None  # it has ended: then there are no stops to wait for
-    return None if info is None else info.si_status
-
-
-def _group_lives(group: int) -> bool:
-    """True while some process of the group is more than a zombie; reads /proc, since killpg counts zombies in."""
-    try:
-        os.killpg(group, 0)
-    except (ProcessLookupError, PermissionError):
-        return False
-    import psutil
-
-    for process in psutil.process_iter(["status"]):
-        try:
-            if os.getpgid(process.pid) == group and process.info["status"] != psutil.STATUS_ZOMBIE:
-                return True
-        except ProcessLookupError:
-            continue
-    return False
+        group.send(self.pid, signum)
