@@ -75,6 +75,11 @@ def test_every_option_arrives(asked):
     ]
 
 
+def test_options_that_do_nothing_without_the_guard_are_named(asked, capfd):
+    assert cli.main(["run", "--no-guard", "--micro-batch", "8", "--checkpoint-every", "5m", "train.py"]) == 7
+    assert capfd.readouterr().err == "oomph: without the guard --checkpoint-every and --micro-batch have no effect\n"
+
+
 def test_the_defaults(asked):
     cli.main(["run", "train.py"])
     assert asked == [Request(words=("train.py",))]
@@ -98,6 +103,8 @@ def test_checkpoints_every_so_many_steps_or_seconds(asked, text, expected):
         ["--micro-batch", "0", "train.py"],
         ["--micro-batch", "many", "train.py"],
         ["--no-such-option", "train.py"],
+        ["--no-guard", "--verify", "3", "train.py"],
+        ["--no-guard", "--recheck", "3", "train.py"],
         ["--run-dir"],
     ],
 )

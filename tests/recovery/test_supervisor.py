@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -305,13 +306,51 @@ def test_resume_with_nothing_to_resume_starts_anew(work):
     for words in (["--resume"], ["--resume=there"]):
         result = work.run(*words, "train.py")
         assert (result.returncode, result.stdout) == (0, b"anew\n")
-        assert lines(result.stderr)[0] == "oomph: nothing to resume; starting anew"
+        place = " in there" if "there" in words[0] else ""
+        assert lines(result.stderr)[0] == f"oomph: nothing to resume{place}: this is a new run"
     assert (work.folder / "there" / "run.json").exists()
     first = (work.folder / "there" / "run.json").read_text()
     again = work.run("--resume=there", "train.py")
-    assert lines(again.stderr)[0].endswith("in there has finished, and is now in there.1; starting anew")
+    assert lines(again.stderr)[0].endswith("in there has finished, and is now in there.1; this is a new run")
     assert (work.folder / "there.1" / "run.json").read_text() == first
     assert (work.folder / "there" / "summary.json").exists(), "where the next start looks for it"
+
+
+def test_a_mistyped_directory_to_resume_is_an_error(work):
+    work.script("print('never')")
+    result = work.run("--resume=mistyped/there", "train.py")
+    assert (result.returncode, result.stdout) == (2, b"")
+    parent = work.folder / "mistyped"
+    (said,) = lines(result.stderr)
+    assert said == f"oomph: --resume=mistyped/there: there is no folder {parent}; correct the path, or make the folder"
+    assert not parent.exists()
+
+
+def test_two_directories_for_one_run_are_an_error(work):
+    work.script("print('once')")
+    result = work.run("--run-dir", "here", "--resume=there", "train.py")
+    assert (result.returncode, result.stdout) == (2, b"")
+    assert lines(result.stderr) == ["oomph: --run-dir=here and --resume=there are two places: a run has one directory"]
+    assert not (work.folder / "here").exists()
+    same = work.run("--run-dir", "./here", f"--resume={work.folder / 'here'}", "train.py")
+    assert (same.returncode, same.stdout) == (0, b"once\n")
+
+
+def test_ctrl_c_ends_with_the_command_that_goes_on(work):
+    work.script(
+        _TRAINING + "committed(12, 10)\njournal.write('checkpoint', seconds=0.1, bytes=10)\n"
+        "Path('ready').write_text('x\\n')\n"
+        "if handover.attempt == 1: time.sleep(50)\nprint('went on', sys.argv[1:])"
+    )
+    process = work.start("--checkpoint-every", "10", "--run-dir", "my runs", "train.py", "--epochs", "3")
+    work.wait_for("ready")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=LIMIT)
+    assert process.returncode == 130
+    last = lines(err)[-1]
+    assert last.endswith("; to go on: oomph run '--resume=my runs' --checkpoint-every 10 train.py --epochs 3")
+    again = shlex.split(last.partition("to go on: ")[2])[2:]
+    assert work.run(*again).stdout == b"went on ['--epochs', '3']\n"
 
 
 def test_resume_of_another_script_is_refused(work):

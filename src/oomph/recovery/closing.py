@@ -10,11 +10,14 @@ from typing import Any
 
 from oomph.journal import Event
 from oomph.recovery import interpreter
-from oomph.recovery.account import account
+from oomph.recovery.account import STOPPED, account
 from oomph.recovery.chronicle import Chronicle
 from oomph.recovery.command import Command
+from oomph.recovery.examination import last
 from oomph.recovery.policy import Finish, GiveUp, Requeue
+from oomph.recovery.resumption import command_to_go_on
 from oomph.recovery.rundir import FINISHED, RunDirectory, write_whole
+from oomph.recovery.settings import Settings
 from oomph.recovery.speech import Voice
 from oomph.recovery.summary import Summary, summarise
 
@@ -35,6 +38,7 @@ class Closing:
     chronicle: Chronicle
     command: Command
     python: str
+    settings: Settings
     voice: Voice
 
     def close(self, action: Finish | GiveUp | Requeue) -> Outcome:
@@ -46,7 +50,7 @@ class Closing:
             note(self.run, self.voice, status=_status(action))
             if self.run is not None:
                 self._keep(self.run.path, events, summary, action)
-            for line in account(summary, shown(self.run)):
+            for line in account(summary, shown(self.run), self._again(events, action)):
                 self.voice.say(line)
             self._advise(events)
         except Exception as error:
@@ -58,6 +62,14 @@ class Closing:
         if _status(action) == FINISHED and not not_finite:
             shutil.rmtree(folder / "checkpoints", ignore_errors=True)  # nothing is left to resume
         write_whole(folder / "summary.json", summary.to_json())
+
+    def _again(self, events: Sequence[Event], action: Finish | GiveUp | Requeue) -> str:
+        """How to go on with a run that somebody has stopped; empty for one that has ended by itself."""
+        decided = last(events, "decided")
+        wished = decided is not None and decided.data.get("ending", {}).get("stopped")
+        if self.run is None or action.exit_code == 0 or not (wished or action.exit_code in STOPPED):
+            return ""
+        return command_to_go_on(self.settings.typed, self.command.words, str(shown(self.run)))
 
     def _advise(self, events: Sequence[Event]) -> None:
         own = [event for event in events if event.attempt == self.chronicle.attempt]

@@ -16,7 +16,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ _CHUNK = 1 << 16
 _POLL_SECONDS = 0.1
 _STACK_SECONDS = 0.5
 _GRACE_SECONDS = 5.0
+_LONGEST_SHOWN = 60
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class Isolated:
     """What went wrong, the likeliest cause first; empty when it returned."""
     returncode: int = 0
     """Of its process, as `subprocess` has it: −n for death by signal n."""
+    timeout: float | None = None
+    """The limit that it was given, in seconds."""
     timed_out: bool = False
     seconds: float = 0.0
     stderr: str = ""
@@ -68,7 +72,7 @@ class Isolated:
         if self.ok:
             return ""
         if self.timed_out:
-            return f"the function did not return within {self.seconds:.0f} s"
+            return f"the function did not return within {self.timeout:g} s"
         name = f" ({self.diagnoses[0].name})" if self.diagnoses else ""
         if self.error is not None:
             return f"the function raised {type(self.error).__name__}: {self.error}{name}"
@@ -106,7 +110,10 @@ def isolate(
 
     Raises:
         UsageError: when the function or its arguments can not be carried over.
+        TypeError: when `fn`, `timeout` or `environ` is of another kind.
+        ValueError: when `timeout` is not above 0, or no environment can hold what is in `environ`.
     """
+    _check(fn, timeout, environ or {})
     call = parcel.pack_call(fn, tuple(args), dict(kwargs or {}))
     kills_before, started = cgroup.oom_kills(), time.monotonic()
     child = _Child(call, {**os.environ, **(environ or {})})
@@ -116,7 +123,33 @@ def isolate(
         child.end()
     kills, before = cgroup.oom_kills(), kills_before
     new_kills = None if kills is None or before is None else kills - before
-    return _outcome(child, time.monotonic() - started, new_kills)
+    return replace(_outcome(child, time.monotonic() - started, new_kills), timeout=timeout)
+
+
+def _check(fn: object, timeout: object, environ: object) -> None:
+    """Say what is wrong with an argument before a process is started for it."""
+    if not callable(fn):
+        raise TypeError(f"isolate: fn has to be a function, and not {_shown(fn)}")
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, Real)):
+        raise TypeError(f"isolate: timeout has to be a number of seconds or None, and not {_shown(timeout)}")
+    if timeout is not None and not timeout > 0:
+        raise ValueError(f"isolate: timeout has to be above 0 seconds, and not {timeout:g}; None waits without a limit")
+    if not isinstance(environ, Mapping):
+        raise TypeError(f"isolate: environ has to be a dict of text, and not {_shown(environ)}")
+    for name, value in environ.items():
+        _check_variable(name, value)
+
+
+def _check_variable(name: object, value: object) -> None:
+    if not isinstance(name, str) or not isinstance(value, str):
+        raise TypeError(f"isolate: environ has to hold text, and has {_shown(name)}: {_shown(value)}")
+    if not name or "=" in name or "\0" in name + value:
+        raise ValueError(f"isolate: environ has {_shown(name)}: {_shown(value)}, which no environment can hold")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
 
 
 class _Child:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from oomph.errors import RunDirectoryError
+from oomph.errors import RunDirectoryError, UsageError
 from oomph.recovery.closing import Outcome
 from oomph.recovery.command import Command, parse_command
 from oomph.recovery.interpreter import choose_python
@@ -39,11 +39,14 @@ class Request:
     recheck: int | None = None
     allowed: frozenset[str] = frozenset()
     """Changes that alter the mathematics and are allowed all the same: names of `ladder.OPT_IN`."""
+    typed: tuple[str, ...] = field(default=(), compare=False)
+    """The options as they were typed, to say how to go on."""
 
 
 def launch(request: Request) -> Outcome:
     """Run the script under supervision until it has finished; raises OomphError when it can not be started."""
     command = parse_command(request.words)
+    _check_directories(request)
     python = choose_python(request.python)
     run = _open(request, command, python)
     settings = Settings(
@@ -56,6 +59,7 @@ def launch(request: Request) -> Outcome:
         surroundings=look(command, python),
         recheck=request.recheck,
         allowed=request.allowed,
+        typed=request.typed,
     )
     try:
         return Supervisor(command, python, run, settings).supervise()
@@ -81,15 +85,31 @@ def _open(request: Request, command: Command, python: str) -> RunDirectory | Non
         return None
 
 
+def _check_directories(request: Request) -> None:
+    """What is named as the place of the run has to make sense before anything is written there."""
+    if not request.resume:
+        return
+    if request.run_dir and Path(request.run_dir).resolve() != Path(request.resume).resolve():
+        raise UsageError(
+            f"--run-dir={request.run_dir} and --resume={request.resume} are two places: a run has one directory"
+        )
+    parent = Path(request.resume).absolute().parent
+    if not parent.is_dir():
+        raise UsageError(
+            f"--resume={request.resume}: there is no folder {parent}; correct the path, or make the folder"
+        )
+
+
 def _resume(request: Request, command: Command) -> RunDirectory | None:
     """The run to go on with; None, after one line, when there is none: a scheduler's first start has none."""
     path = _to_resume(request, command)
     if path is None:
-        say("nothing to resume; starting anew")
+        named = request.resume or request.run_dir
+        say(f"nothing to resume{f' in {named}' if named else ''}: this is a new run")
         return None
     record = read_record(path)
     if record is not None and record.status == FINISHED:
-        say(f"nothing to resume: the run in {path} has finished{_set_aside(path)}; starting anew")
+        say(f"nothing to resume: the run in {path} has finished{_set_aside(path)}; this is a new run")
         return None
     run = RunDirectory.reopen(path)
     if run.record.command[:1] != command.words[:1]:

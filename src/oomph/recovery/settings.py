@@ -21,5 +21,7 @@ class Settings:
     recheck: int | None = None
     allowed: frozenset[str] = frozenset()
     """Changes that alter the mathematics (`ladder.OPT_IN`) and are allowed all the same."""
+    typed: tuple[str, ...] = ()
+    """The options of `oomph run` as they were typed."""
     patience: Patience = field(default_factory=Patience)
     surroundings: Surroundings = field(default_factory=Surroundings)

@@ -55,7 +55,10 @@ class Supervisor:
             finally:
                 terminal.close()
             self._machine.close()
-            return Closing(self._run, self._chronicle, self._command, self._python, self._voice).close(action)
+            closing = Closing(
+                self._run, self._chronicle, self._command, self._python, self._settings, self._voice
+            )  # fmt: skip
+            return closing.close(action)
 
     def _attempt(self, signals: Signals, terminal: Terminal) -> Action:
         """One life of the script, and what to do after it."""
