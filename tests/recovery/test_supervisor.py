@@ -439,6 +439,14 @@ def test_a_run_directory_that_is_removed_meanwhile_does_not_change_the_end(work)
     assert b"Traceback" not in result.stderr
 
 
+def test_the_supervisor_keeps_no_defunct_child(work):
+    work.script(
+        "import os, time, psutil\ntime.sleep(1)\n"
+        "print(sorted({one.status() for one in psutil.Process(os.getppid()).children()} & {'zombie'}))"
+    )
+    assert work.run("train.py").stdout == b"[]\n"
+
+
 def test_no_process_is_left_after_a_run(work):
     work.script("import os; print(os.getpgrp())")
     result = work.run("train.py")

@@ -37,7 +37,6 @@ class Judged:
     action: Action
     oom_kills: int | None
     kernel_lines: Sequence[str]
-    peak_rss_bytes: int
 
 
 class Chronicle:
@@ -85,7 +84,7 @@ class Chronicle:
             stacks=hang.stacks,
         )
 
-    def write_end(self, judged: Judged, allowed: frozenset[str], ledger: Ledger) -> None:
+    def write_end(self, judged: Judged, peak_rss_bytes: int, allowed: frozenset[str], ledger: Ledger) -> None:
         """How the attempt ended, what that was called, and what was decided."""
         ending, names = judged.ending, judged.names
         self.write(
@@ -95,7 +94,7 @@ class Chronicle:
             steps=ending.steps,
             saved=ending.saved,
             oom_kills=judged.oom_kills,
-            peak_rss_bytes=judged.peak_rss_bytes,
+            peak_rss_bytes=peak_rss_bytes,
         )
         if names or (is_crash(ending.returncode) and not ending.stopped):
             also = [{"fault": named.name, "code": named.code} for named in names[1:]]

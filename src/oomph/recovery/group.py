@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 
 
 def send(group: int, signum: int) -> None:
@@ -33,10 +34,45 @@ def lives(group: int) -> bool:
         return False
     import psutil
 
-    for process in psutil.process_iter(["status"]):
-        try:
-            if os.getpgid(process.pid) == group and process.info["status"] != psutil.STATUS_ZOMBIE:
-                return True
-        except ProcessLookupError:
-            continue
-    return False
+    return any(is_in(pid, group) for pid in psutil.pids())
+
+
+def is_in(pid: int, group: int) -> bool:
+    """Whether the process is one of the group, and more than a zombie."""
+    try:
+        return os.getpgid(pid) == group and _living_thread(pid) is not None
+    except ProcessLookupError:
+        return False
+
+
+def why_it_stays(pid: int) -> str:
+    """What keeps a process that was killed from ending, in words, as far as /proc tells."""
+    thread = _living_thread(pid) or Path(f"/proc/{pid}")
+    status = _status(thread)
+    tracer, state = status.get("TracerPid", "0"), status.get("State", "?")[:1]
+    if tracer != "0":
+        return f"process {tracer} traces it, as a debugger does"
+    try:
+        where = (thread / "wchan").read_text().strip("0\n")
+    except OSError:
+        where = ""
+    waits = "it waits in the kernel for a driver or a disk, " if state == "D" else ""
+    return f"{waits}state {state}" + (f", {where}" if where else "")
+
+
+def _living_thread(pid: int) -> Path | None:
+    """In /proc, a thread that has not ended; the first one may have while another still waits in the kernel."""
+    try:
+        threads = list(Path(f"/proc/{pid}/task").iterdir())
+    except OSError:
+        return None
+    return next((thread for thread in threads if _status(thread).get("State", "Z")[:1] not in "ZX"), None)
+
+
+def _status(process: Path) -> dict[str, str]:
+    try:
+        lines = (process / "status").read_text().splitlines()
+    except OSError:
+        return {}
+    pairs = (line.partition(":") for line in lines)
+    return {name: value.strip() for name, _, value in pairs}

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import oomph
 from oomph.errors import IsolatedError
 from oomph.recovery import cgroup, parcel
+from oomph.recovery.group import why_it_stays
 from oomph.recovery.stderr import Tail
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ _CHUNK = 1 << 16
 _POLL_SECONDS = 0.1
 _STACK_SECONDS = 0.5
 _GRACE_SECONDS = 5.0
+_KILLED_SECONDS = 10.0
 _LONGEST_SHOWN = 60
 
 
@@ -56,6 +58,8 @@ class Isolated:
     timeout: float | None = None
     """The limit that it was given, in seconds."""
     timed_out: bool = False
+    left_behind: str = ""
+    """What keeps its process, when that has not ended in spite of SIGKILL."""
     seconds: float = 0.0
     stderr: str = ""
     """The last mebibyte of what the process wrote there."""
@@ -72,7 +76,8 @@ class Isolated:
         if self.ok:
             return ""
         if self.timed_out:
-            return f"the function did not return within {self.timeout:g} s"
+            stays = f", and its process can not be ended: {self.left_behind}" if self.left_behind else ""
+            return f"the function did not return within {self.timeout:g} s{stays}"
         name = f" ({self.diagnoses[0].name})" if self.diagnoses else ""
         if self.error is not None:
             return f"the function raised {type(self.error).__name__}: {self.error}{name}"
@@ -132,8 +137,8 @@ def _check(fn: object, timeout: object, environ: object) -> None:
         raise TypeError(f"isolate: fn has to be a function, and not {_shown(fn)}")
     if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, Real)):
         raise TypeError(f"isolate: timeout has to be a number of seconds or None, and not {_shown(timeout)}")
-    if timeout is not None and not timeout > 0:
-        raise ValueError(f"isolate: timeout has to be above 0 seconds, and not {timeout:g}; None waits without a limit")
+    if timeout is not None and not float(timeout) > 0:
+        raise ValueError(f"isolate: timeout has to be above 0 seconds, and not {float(timeout):g}; None waits for ever")
     if not isinstance(environ, Mapping):
         raise TypeError(f"isolate: environ has to be a dict of text, and not {_shown(environ)}")
     for name, value in environ.items():
@@ -183,7 +188,7 @@ class _Child:
         self._watch(os.dup(self._process.stderr.fileno()), selectors.EVENT_READ, self._pass_on)
         self._process.stderr.close()
         self._left = memoryview(call)
-        self.returncode = 0
+        self.returncode, self.left_behind = 0, ""
 
     def wait(self, until: float | None) -> None:
         """Until the process has ended, or its time is up."""
@@ -201,12 +206,20 @@ class _Child:
             self._signal(signal.SIGTERM)
             self._attend_for(_GRACE_SECONDS)
         self._signal(signal.SIGKILL)
-        self.returncode = self._process.wait()
+        self._reap()
         while self._attend(0):
             pass
         for key in list(self._selector.get_map().values()):
             self._close(key.fd)
         self._selector.close()
+
+    def _reap(self) -> None:
+        """SIGKILL does not end a process that waits in the kernel for a broken driver: that one is left behind."""
+        try:
+            self.returncode = self._process.wait(_KILLED_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.left_behind = why_it_stays(self._process.pid)
+            self.returncode = self._process.returncode = -signal.SIGKILL
 
     @property
     def stderr(self) -> bytes:
@@ -280,6 +293,7 @@ def _outcome(child: _Child, seconds: float, oom_kills: int | None) -> Isolated:
         diagnoses=_diagnosed(child, answer, oom_kills),
         returncode=child.returncode,
         timed_out=child.timed_out,
+        left_behind=child.left_behind,
         seconds=seconds,
         stderr=stderr,
     )

@@ -19,3 +19,5 @@ class Patience:
     """Schedulers send SIGTERM to every process of a job, and to its steps: within this time they are one signal."""
     hang_seconds: float = 5.0
     """After the SIGTERM that ends a hang, until SIGKILL."""
+    unkillable_seconds: float = 60.0
+    """After SIGKILL, until the process is left to the kernel: Slurm calls a step unkillable after as long."""

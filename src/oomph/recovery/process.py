@@ -27,6 +27,7 @@ from oomph.recovery.watch import Watch
 from oomph.recovery.watchdog import Watchdog
 
 _POLL_SECONDS = 0.1
+_SILENT_SECONDS = 2.0
 _PREEMPTIONS: Mapping[int, Power] = {signal.SIGTERM: Power.CHECKPOINT_ON_TERM, signal.SIGUSR1: Power.CHECKPOINT_ON_USR1}
 """How schedulers announce that they take the machine away (Slurm, Kubernetes)."""
 _TERMINAL_STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
@@ -46,6 +47,8 @@ class Ended:
     """The signal by which a scheduler announced the end; empty when none did."""
     hang: Hang | None = None
     """Why oomph itself ended it; None when it did not."""
+    unkillable: str = ""
+    """What keeps it, when it has not ended in spite of SIGKILL; empty when it has."""
 
 
 class Attempt:
@@ -62,17 +65,20 @@ class Attempt:
         patience: Patience | None = None,
         watch: Watch | None = None,
         on_hang: Callable[[Hang], None] = lambda hang: None,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> None:
-        """Start it; raises UsageError when there is no such program."""
-        self._watch, self._on_hang = watch, on_hang
+        """Start it; raises UsageError when there is no such program. `meanwhile` is called in each turn of the loop."""
+        self._watch, self._on_hang, self._meanwhile = watch, on_hang, meanwhile
         self._hang: Hang | None = None
         self._signals, self._terminal, self._patience = signals, terminal, patience or Patience()
         self._tail = Tail(log)
         self._pump = Pump(2, self._tail)
         self._started = time.monotonic()
         self._kill_at: float | None = None
+        self._killed_at: float | None = None
+        self._unkillable = ""
         self._suspending = False
-        self._complained = False
+        self._complained = self._told_killed = False
         inherited = [fd for fd in (lock_fd, *(() if watch is None else watch.script_fds)) if fd is not None]
         self._process = spawn(argv, environ, self._pump.script_fd, inherited, signals.restore_in_child)
         self._pump.started()
@@ -86,13 +92,13 @@ class Attempt:
 
     def wait(self) -> Ended:
         """Carry stderr and signals until the script's process has ended; what it started may live on."""
-        while not self._has_ended():
+        while not self._has_ended() and not self._unkillable:
             try:
                 self._attend()
             except Exception as error:  # whatever oomph gets wrong here, the script goes on
                 self._complain(error)
         self._pump.drain()
-        returncode = self._returncode_unreaped()
+        returncode = -signal.SIGKILL if self._unkillable else self._returncode_unreaped()
         self._terminal.take_back(restore_modes=returncode < 0)
         asked = self._asked_by()
         return Ended(
@@ -102,6 +108,7 @@ class Attempt:
             stopped=self._was_stopped(),
             asked=signal.Signals(asked[0].signum).name if asked else "",
             hang=self._hang,
+            unkillable=self._unkillable,
         )
 
     @property
@@ -129,6 +136,11 @@ class Attempt:
         self._pump.drain()
         return True
 
+    def held(self) -> str:
+        """Why the process that reports, and saves, has not ended in spite of SIGKILL; empty when it has."""
+        owner = self.pids[-1]
+        return f"process {owner}: {group.why_it_stays(owner)}" if group.is_in(owner, self.pid) else ""
+
     def leave_rest(self) -> None:
         """Let what the script has left running go on, as after a plain start, and go on carrying its stderr."""
         if self._pump.open:
@@ -138,8 +150,8 @@ class Attempt:
         """Reap the process; returns the most memory it ever held, in bytes."""
         self._signals.forward = None
         self._watchdog.dismiss()
-        _, status, usage = os.wait4(self.pid, 0)
-        self._process.returncode = os.waitstatus_to_exitcode(status)
+        pid, status, usage = os.wait4(self.pid, os.WNOHANG if self._unkillable else 0)
+        self._process.returncode = os.waitstatus_to_exitcode(status) if pid else -signal.SIGKILL
         self._pump.close()
         return usage.ru_maxrss * 1024
 
@@ -154,12 +166,14 @@ class Attempt:
     def _attend(self) -> None:
         """One round of the loop."""
         self._wait_for_something()
+        self._meanwhile()
         self._obey_signals()
         self._follow_stops()
         self._look_for_hang()
         if self._kill_at is not None and time.monotonic() >= self._kill_at:
             self._kill_at = None
             self._send(signal.SIGKILL)
+        self._look_for_death()
 
     def _complain(self, error: Exception) -> None:
         if not self._complained:
@@ -226,6 +240,18 @@ class Attempt:
             self._send(signal.SIGTERM)
             self._kill_within(time.monotonic() + self._patience.hang_seconds)
 
+    def _look_for_death(self) -> None:
+        """SIGKILL does not end a process that waits in the kernel, for a broken driver say: not before that answers."""
+        if self._killed_at is None:
+            return
+        waited = time.monotonic() - self._killed_at
+        if waited > _SILENT_SECONDS and not self._told_killed:
+            self._told_killed = True
+            say(f"waiting for the killed script to end: process {self.pid}, {group.why_it_stays(self.pid)}")
+        if waited > self._patience.unkillable_seconds:
+            why = group.why_it_stays(self.pid)
+            self._unkillable = f"process {self.pid} has not ended {waited:.0f} s after SIGKILL: {why}"
+
     def _follow_stops(self) -> None:
         """When the terminal has stopped the script: lend it the terminal, or stop too, as one job does."""
         stop = group.stop_signal(self.pid)
@@ -260,4 +286,6 @@ class Attempt:
         return wishes.wished_to_end(self._signals.history, latest)
 
     def _send(self, signum: int) -> None:
+        if signum == signal.SIGKILL and self._killed_at is None:
+            self._killed_at = time.monotonic()
         group.send(self.pid, signum)

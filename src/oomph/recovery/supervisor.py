@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from dataclasses import replace
 
 from oomph.errors import UsageError
 from oomph.recovery import effects
@@ -72,24 +73,40 @@ class Supervisor:
             note(self._run, self._voice, status="failed")
             raise
         try:
-            ended = attempt.wait()
-            self._voice.at_line_start = attempt.at_line_start
-            around.look_back(attempt.pids)
-            names, ending = self._examine_safely(ended, around, watch.crash_stacks())
-            there = self._conditions(ended, around)
-            action = decide(ending, self._ledger, there, self._settings.allowed)
-            action = self._clear_away(attempt, _as_interrupted(action, ended, signals), signals)
+            judged = self._judge(attempt, watch, around, signals)
         finally:
             peak_rss_bytes = attempt.close()
             watch.close()
-        judged = Judged(ended, names, ending, there, action, around.oom_kills, around.kernel_lines, peak_rss_bytes)
-        self._chronicle.write_end(judged, self._settings.allowed, self._ledger)
-        self._ledger = record(ending, action, self._ledger)
-        if isinstance(action, Restart):
-            self._prepare(action)
+        self._chronicle.write_end(judged, peak_rss_bytes, self._settings.allowed, self._ledger)
+        self._ledger = record(judged.ending, judged.action, self._ledger)
+        if isinstance(judged.action, Restart):
+            self._prepare(judged.action)
             progress, following = self._chronicle.progress(), self._chronicle.attempt + 1
-            self._voice.say(restart_line(ending, progress, following, action.change))
-        return action
+            self._voice.say(restart_line(judged.ending, progress, following, judged.action.change))
+        return judged.action
+
+    def _judge(self, attempt: Attempt, watch: Watch, around: Circumstances, signals: Signals) -> Judged:
+        """Wait for the end, find out what it was, decide, and make room for another start."""
+        ended = attempt.wait()
+        self._voice.at_line_start = attempt.at_line_start
+        around.look_back(attempt.pids)
+        names, ending = self._examine_safely(ended, around, watch.crash_stacks())
+        there = self._conditions(ended, around)
+        action = self._decided(ending, there, ended, signals)
+        held = self._clear_away(attempt, ending, action)
+        if held:
+            self._chronicle.write("unkillable", reason=held)
+            self._voice.say(f"the script can not be ended: {held}")
+            ending = replace(ending, unkillable=held)
+            action = self._decided(ending, there, ended, signals)
+        if isinstance(action, Restart):
+            self._wait_for_memory(signals)
+            action = _unless_called_off(action, signals)
+        return Judged(ended, names, ending, there, action, around.oom_kills, around.kernel_lines)
+
+    def _decided(self, ending: Ending, there: Conditions, ended: Ended, signals: Signals) -> Action:
+        action = decide(ending, self._ledger, there, self._settings.allowed)
+        return _as_interrupted(action, ended, signals)
 
     def _start(self, signals: Signals, terminal: Terminal, watch: Watch) -> Attempt:
         changes, number = self._ledger.changes, self._chronicle.attempt
@@ -105,6 +122,7 @@ class Supervisor:
             patience=self._settings.patience,
             watch=watch,
             on_hang=self._tell_hang,
+            meanwhile=self._machine.listen,
         )
 
     def _examine_safely(self, ended: Ended, around: Circumstances, stacks: str) -> tuple[tuple[Named, ...], Ending]:
@@ -119,6 +137,7 @@ class Supervisor:
                 self._chronicle.progress(),
                 asked=ended.asked,
                 hung=ended.hang is not None,
+                unkillable=ended.unkillable,
                 elsewhere="\n".join([stacks, *around.kernel_lines]),
                 broken_gpu=bool(around.broken_gpu),
             )
@@ -126,7 +145,8 @@ class Supervisor:
             return examine(trail, wrapped=self._command.form == "command", blind=blind)
         except Exception as error:
             self._voice.say(f"the end of the script could not be examined: {type(error).__name__}: {error}")
-            return (), Ending(ended.returncode, signal_name(ended.returncode), stopped=ended.stopped)
+            how = signal_name(ended.returncode)
+            return (), Ending(ended.returncode, how, stopped=ended.stopped, unkillable=ended.unkillable)
 
     def _conditions(self, ended: Ended, around: Circumstances) -> Conditions:
         if ended.returncode == 0:
@@ -138,25 +158,30 @@ class Supervisor:
         self._chronicle.write_hang(hang)
         self._voice.say(hang.in_words())
 
-    def _clear_away(self, attempt: Attempt, action: Action, signals: Signals) -> Action:
-        """What the script has left running goes on after its own end, and must go before another start."""
+    def _clear_away(self, attempt: Attempt, ending: Ending, action: Action) -> str:
+        """What the script has left running goes on after its own end, and must go before another start.
+
+        Returns what keeps the process that saves, when that can not be ended.
+        """
+        if ending.unkillable:
+            return ending.unkillable
         if isinstance(action, Finish):
             attempt.leave_rest()
-            return action
-        self._end_group(attempt)
-        if not isinstance(action, Restart):
-            return action
-        self._wait_for_memory(signals)
-        return _unless_called_off(action, signals)
+            return ""
+        return self._end_group(attempt)
 
-    def _end_group(self, attempt: Attempt) -> None:
+    def _end_group(self, attempt: Attempt) -> str:
         """Workers that the script left behind hold memory that its next life needs."""
         since = time.monotonic()
-        if not attempt.end_group(_SILENT_WAIT_SECONDS):
-            self._voice.say("waiting for the processes that the script left behind to end")
-            if not attempt.end_group(10 * _SILENT_WAIT_SECONDS):
-                waited = time.monotonic() - since
-                self._voice.say(f"they have not ended in {waited:.0f} s; going on without waiting")
+        if attempt.end_group(_SILENT_WAIT_SECONDS):
+            return ""
+        self._voice.say("waiting for the processes that the script left behind to end")
+        if attempt.end_group(10 * _SILENT_WAIT_SECONDS):
+            return ""
+        waited, held = time.monotonic() - since, attempt.held()
+        if not held:
+            self._voice.say(f"they have not ended in {waited:.0f} s; going on without waiting")
+        return held and f"{held}, {waited:.0f} s after SIGKILL"
 
     def _wait_for_memory(self, signals: Signals) -> None:
         """A new process would run out of the memory that the driver has not taken back from the dead one yet."""
