@@ -5,8 +5,9 @@ A run without a directory keeps the supervisor's own events in memory: its summa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from oomph.recovery.progress import Progress, read_progress
 from oomph.recovery.surroundings import Surroundings
 
 _MOST_KERNEL_LINES = 20
+_LONGEST_GAP_SECONDS = 7 * 86400.0
+"""No training is silent for longer than a week: the clock was set forward."""
 
 
 @dataclass(frozen=True)
@@ -114,17 +117,21 @@ class Chronicle:
         if last(events, "attempt-ended") is None:
             progress = self.progress()
             journal = Journal(self._run_dir, self.attempt, "supervisor")
-            seconds = max(e.time for e in events) - min(e.time for e in events) if events else 0.0
             journal.write(
                 "attempt-ended",
                 returncode=None,
-                seconds=round(seconds, 3),
+                seconds=round(_lasted(events), 3),
                 steps=0 if progress is None else progress.steps,
                 saved=0 if progress is None else progress.saved,
                 oom_kills=None,
             )
             journal.close()
         return decisions.ledger_of(read_journal(self._run_dir))
+
+    def machine_before(self) -> Mapping[str, Any] | None:
+        """The snapshot of the machine that the run was on last; None when there is none."""
+        found = None if self._run_dir is None or not self.attempt else last(read_journal(self._run_dir), "machine")
+        return None if found is None else found.data.get("snapshot")
 
     def progress(self) -> Progress | None:
         """Where this attempt got to; None when it has not committed a step."""
@@ -153,3 +160,10 @@ class Chronicle:
     def guarded(self) -> bool:
         """Whether a Python of the script has loaded oomph, as far as can be told."""
         return self._run_dir is None or any(self._run_dir.glob("owner-*"))
+
+
+def _lasted(events: Sequence[Event]) -> float:
+    """How long an attempt was seen to last, by clocks that may have been set meanwhile: then by what lies between."""
+    times = [event.time for event in events]
+    gaps = [later - earlier for earlier, later in pairwise(times)]
+    return sum(gap for gap in gaps if 0 < gap < _LONGEST_GAP_SECONDS)

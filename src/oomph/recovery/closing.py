@@ -58,9 +58,10 @@ class Closing:
         return Outcome(action.exit_code, summary)
 
     def _keep(self, folder: Path, events: Sequence[Event], summary: Summary, action: Finish | GiveUp | Requeue) -> None:
-        not_finite = any(event.name == "checkpoint-skipped" for event in events)
-        if _status(action) == FINISHED and not not_finite:
-            shutil.rmtree(folder / "checkpoints", ignore_errors=True)  # nothing is left to resume
+        if _status(action) == FINISHED:  # nothing is left to resume
+            not_finite = any(event.name == "checkpoint-skipped" for event in events)
+            for path in folder.glob("checkpoints/finished-*" if not_finite else "checkpoints"):
+                shutil.rmtree(path, ignore_errors=True)  # of a state with NaN the last finite one stays
         write_whole(folder / "summary.json", summary.to_json())
 
     def _again(self, events: Sequence[Event], action: Finish | GiveUp | Requeue) -> str:

@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from oomph.errors import RunDirectoryError, UsageError
+from oomph.journal import foreign_format as foreign_journal
+from oomph.recovery import place
 from oomph.recovery.closing import Outcome
 from oomph.recovery.command import Command, parse_command
 from oomph.recovery.interpreter import choose_python
 from oomph.recovery.rundir import FINISHED, RunDirectory, RunRecord, newest_unfinished, read_record
 from oomph.recovery.settings import Settings
 from oomph.recovery.speech import say
-from oomph.recovery.store import foreign_format
+from oomph.recovery.store import foreign_format as foreign_checkpoints
 from oomph.recovery.supervisor import Supervisor
 from oomph.recovery.surroundings import look
 
@@ -72,9 +74,10 @@ def _open(request: Request, command: Command, python: str) -> RunDirectory | Non
     """The run directory; None when the default one can not be written, which is no reason not to train."""
     run = None if request.resume is None else _resume(request, command)
     if run is not None:
-        run.update(python=python)
+        run.update(python=python, host=place.host())
         return run
-    record = RunRecord(command.words, python, os.getcwd(), time.strftime("%Y-%m-%dT%H:%M:%S%z"))
+    created = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+    record = RunRecord(command.words, python, os.getcwd(), created, host=place.host())
     explicit = request.run_dir or _anew_in(request)
     if explicit is not None:
         return RunDirectory.create(Path(explicit), record)
@@ -115,10 +118,12 @@ def _resume(request: Request, command: Command) -> RunDirectory | None:
     if run.record.command[:1] != command.words[:1]:
         run.close()
         raise RunDirectoryError(f"{path} is a run of {' '.join(run.record.command)}, not of {command.shown}")
-    trouble = foreign_format(path / "checkpoints")
+    trouble = foreign_journal(path) or foreign_checkpoints(path / "checkpoints")
     if trouble is not None:
         run.close()
-        raise RunDirectoryError(f"the checkpoints of {path} were {trouble}")
+        raise RunDirectoryError(f"{path} can not be gone on with: {trouble}")
+    if run.record.host not in ("", place.host()):
+        say(f"this run comes from another machine, {run.record.host}; it goes on here, on {place.host()}")
     return run
 
 

@@ -25,6 +25,7 @@ from oomph.recovery.script_environ import handover, surrounding
 from oomph.recovery.settings import Settings
 from oomph.recovery.signals import Signals
 from oomph.recovery.speech import Voice
+from oomph.recovery.surroundings import other_gpus
 from oomph.recovery.terminal import Terminal
 from oomph.recovery.watch import Watch
 
@@ -206,7 +207,9 @@ class Supervisor:
         where = "" if self._run_dir is None else f", run directory {shown(self._run)}"
         again = f", attempt {attempts + 1}" if attempts else ""
         self._voice.say(f"running {self._command.shown}{python}{where}{again}")
-        for remark in self._settings.surroundings.remarks:
+        machine = self._settings.surroundings
+        moved = other_gpus(self._chronicle.machine_before(), machine.snapshot)
+        for remark in (*([moved] if moved else ()), *machine.remarks):
             self._voice.say(remark)
 
 

@@ -61,3 +61,23 @@ def _python_of(command: Command, python: str) -> str | None:
     if words and os.path.basename(words[0]) == "env":
         words = [word for word in words[1:] if not _ASSIGNMENT.match(word)]
     return shutil.which(words[0]) if words and _PYTHON.match(words[0]) else None
+
+
+def other_gpus(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
+    """What differs between the GPUs of two snapshots, in one line; empty when nothing does, or nobody could look."""
+    old, new = _gpus_of(before), _gpus_of(now)
+    if old is None or new is None or old == new:
+        return ""
+    return f"other GPUs than before: {_listed(old)} → {_listed(new)}"
+
+
+def _gpus_of(snapshot: Mapping[str, Any] | None) -> list[tuple[str, int]] | None:
+    """Name and memory of each, as NVML has them."""
+    if snapshot is None:
+        return None
+    nvml = snapshot.get("nvml", {})
+    return [(str(device.get("name")), int(device.get("total_bytes") or 0)) for device in nvml.get("devices", ())]
+
+
+def _listed(gpus: list[tuple[str, int]]) -> str:
+    return ", ".join(f"{name} ({size / 2**30:.0f} GiB)" for name, size in gpus) or "none"
