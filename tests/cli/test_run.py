@@ -21,6 +21,7 @@ from oomph.recovery.launch import Request
 from oomph.recovery.summary import summarise
 
 LIMIT = 60
+_FROM_STDIN = "oomph: a script from standard input can not be started a second time: save it to a file\n"
 
 
 @pytest.fixture
@@ -122,6 +123,10 @@ def test_what_makes_no_sense_ends_with_2(asked, capfd, words):
         (["--python", "/no/python", "train.py"], "oomph: no such Python: /no/python\n"),
         (["--", "/no/program"], "oomph: no such command: /no/program\n"),
         ([], "oomph: name the script to run: oomph run train.py\n"),
+        (["-"], _FROM_STDIN),
+        (["--", "python3", "-"], _FROM_STDIN),
+        (["--", "env", "A=1", "python3", "-u", "-X", "dev"], _FROM_STDIN),
+        (["--", sys.executable], _FROM_STDIN),
         (["--run-dir", "train.py/x", "train.py"], None),
     ],
 )

@@ -55,7 +55,7 @@ handover = Handover.read()
 store = CheckpointStore(handover.path / "checkpoints")
 store.open()
 for fit in range(20):
-    store.save_finished(Position(fit, 1, 0, fit), {}, lambda writer: writer.add("w", "uint8", (100_000,), bytes(100_000)))
+    store.save_finished(Position(fit, 1, 0, fit), {}, lambda to: to.add("w", "uint8", (100_000,), bytes(100_000)))
 store.draft_step(Position(20, 0, 1, 21)).complete({}, lambda writer: writer.add("w", "uint8", (9,), bytes(9)))
 if "nan" in sys.argv:
     Journal(handover.path, handover.attempt, "script").write("checkpoint-skipped", reason="w is not finite")

@@ -25,6 +25,7 @@ from oomph.recovery.script_environ import handover, surrounding
 from oomph.recovery.settings import Settings
 from oomph.recovery.signals import Signals
 from oomph.recovery.speech import Voice
+from oomph.recovery.standard_input import StandardInput
 from oomph.recovery.surroundings import other_gpus
 from oomph.recovery.terminal import Terminal
 from oomph.recovery.watch import Watch
@@ -42,7 +43,7 @@ class Supervisor:
         self._ledger = Ledger()
         self._machine = Machine(os.environ)
         self._timings, self._floor = Timings(), floor_seconds()
-        self._voice = Voice()
+        self._voice, self._stdin = Voice(), StandardInput()
 
     def supervise(self) -> Outcome:
         """Run the script until it is over."""
@@ -195,6 +196,9 @@ class Supervisor:
 
     def _prepare(self, action: Restart) -> None:
         """What a restart changes outside of the script's environment."""
+        lost = self._stdin.rewind()
+        if lost:
+            self._voice.say(lost)
         if action.change is None:
             return
         self._timings.forget()

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from oomph.recovery.command import Command
+from oomph.recovery.command import IS_PYTHON, Command, after_env
 from oomph.recovery.speech import say
-
-_PYTHON = re.compile(r"(?:.*/)?python[\d.]*\Z")
-_ASSIGNMENT = re.compile(r"\w+=")
 
 
 @dataclass(frozen=True)
@@ -57,10 +52,8 @@ def _python_of(command: Command, python: str) -> str | None:
     """The Python of the script; None when a command line does not begin with one, which may choose any."""
     if command.form != "command":
         return python
-    words = list(command.words[1:])
-    if words and os.path.basename(words[0]) == "env":
-        words = [word for word in words[1:] if not _ASSIGNMENT.match(word)]
-    return shutil.which(words[0]) if words and _PYTHON.match(words[0]) else None
+    words = after_env(command.words[1:])
+    return shutil.which(words[0]) if words and IS_PYTHON.match(words[0]) else None
 
 
 def other_gpus(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
