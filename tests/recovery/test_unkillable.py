@@ -152,8 +152,8 @@ def stay(path: str) -> None:
 
 
 def test_a_function_whose_process_can_not_be_killed_does_not_keep_the_caller(work, let_go, monkeypatch):
-    monkeypatch.setattr("oomph.recovery.isolation._GRACE_SECONDS", 0.2)
-    monkeypatch.setattr("oomph.recovery.isolation._KILLED_SECONDS", 0.5)
+    monkeypatch.setattr("oomph.recovery.isolated_process._GRACE_SECONDS", 0.2)
+    monkeypatch.setattr("oomph.recovery.isolated_process._KILLED_SECONDS", 0.5)
     began = time.monotonic()
     outcome = isolate(stay, (str(work.folder / "held"),), timeout=3)
     assert time.monotonic() - began < 20

@@ -18,6 +18,7 @@ from oomph.recovery import group, wishes
 from oomph.recovery.hang import Hang
 from oomph.recovery.patience import Patience
 from oomph.recovery.phases import Power
+from oomph.recovery.script_group import ScriptGroup
 from oomph.recovery.signals import FORWARDED, Arrival, Signals
 from oomph.recovery.spawn import spawn
 from oomph.recovery.speech import say
@@ -27,7 +28,6 @@ from oomph.recovery.watch import Watch
 from oomph.recovery.watchdog import Watchdog
 
 _POLL_SECONDS = 0.1
-_SILENT_SECONDS = 2.0
 _PREEMPTIONS: Mapping[int, Power] = {signal.SIGTERM: Power.CHECKPOINT_ON_TERM, signal.SIGUSR1: Power.CHECKPOINT_ON_USR1}
 """How schedulers announce that they take the machine away (Slurm, Kubernetes)."""
 _TERMINAL_STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
@@ -74,17 +74,15 @@ class Attempt:
         self._tail = Tail(log)
         self._pump = Pump(2, self._tail)
         self._started = time.monotonic()
-        self._kill_at: float | None = None
-        self._killed_at: float | None = None
-        self._unkillable = ""
         self._suspending = False
-        self._complained = self._told_killed = False
+        self._complained = False
         inherited = [fd for fd in (lock_fd, *(() if watch is None else watch.script_fds)) if fd is not None]
         self._process = spawn(argv, environ, self._pump.script_fd, inherited, signals.restore_in_child)
         self._pump.started()
         if watch is not None:
             watch.started()
         self.pid = self._process.pid
+        self._group = ScriptGroup(self.pid, self._patience)
         self._watchdog = Watchdog(self.pid)
         signals.forward = self._forward
         for arrival in list(signals.queue):
@@ -92,13 +90,13 @@ class Attempt:
 
     def wait(self) -> Ended:
         """Carry stderr and signals until the script's process has ended; what it started may live on."""
-        while not self._has_ended() and not self._unkillable:
+        while not self._has_ended() and not self._group.unkillable:
             try:
                 self._attend()
             except Exception as error:  # whatever oomph gets wrong here, the script goes on
                 self._complain(error)
         self._pump.drain()
-        returncode = -signal.SIGKILL if self._unkillable else self._returncode_unreaped()
+        returncode = -signal.SIGKILL if self._group.unkillable else self._returncode_unreaped()
         self._terminal.take_back(restore_modes=returncode < 0)
         asked = self._asked_by()
         return Ended(
@@ -108,7 +106,7 @@ class Attempt:
             stopped=self._was_stopped(),
             asked=signal.Signals(asked[0].signum).name if asked else "",
             hang=self._hang,
-            unkillable=self._unkillable,
+            unkillable=self._group.unkillable,
         )
 
     @property
@@ -127,19 +125,13 @@ class Attempt:
 
         Call it before `close`: as long as the dead script is not reaped, no other group can have its number.
         """
-        self._send(signal.SIGKILL)
-        until = time.monotonic() + seconds
-        while group.lives(self.pid):
-            if time.monotonic() >= until:
-                return False
-            time.sleep(0.02)
+        ended = self._group.end(seconds)
         self._pump.drain()
-        return True
+        return ended
 
     def held(self) -> str:
         """Why the process that reports, and saves, has not ended in spite of SIGKILL; empty when it has."""
-        owner = self.pids[-1]
-        return f"process {owner}: {group.why_it_stays(owner)}" if group.is_in(owner, self.pid) else ""
+        return self._group.held(self.pids[-1])
 
     def leave_rest(self) -> None:
         """Let what the script has left running go on, as after a plain start, and go on carrying its stderr."""
@@ -150,7 +142,7 @@ class Attempt:
         """Reap the process; returns the most memory it ever held, in bytes."""
         self._signals.forward = None
         self._watchdog.dismiss()
-        pid, status, usage = os.wait4(self.pid, os.WNOHANG if self._unkillable else 0)
+        pid, status, usage = os.wait4(self.pid, os.WNOHANG if self._group.unkillable else 0)
         self._process.returncode = os.waitstatus_to_exitcode(status) if pid else -signal.SIGKILL
         self._pump.close()
         return usage.ru_maxrss * 1024
@@ -170,10 +162,7 @@ class Attempt:
         self._obey_signals()
         self._follow_stops()
         self._look_for_hang()
-        if self._kill_at is not None and time.monotonic() >= self._kill_at:
-            self._kill_at = None
-            self._send(signal.SIGKILL)
-        self._look_for_death()
+        self._group.attend()
 
     def _complain(self, error: Exception) -> None:
         if not self._complained:
@@ -196,16 +185,16 @@ class Attempt:
     def _forward(self, signum: int) -> None:
         """Runs in the signal handler: pass it on. The second Ctrl-C in a row asks harder, the third ends it."""
         if signum == signal.SIGINT:
-            self._send({1: signal.SIGINT, 2: signal.SIGTERM}.get(self._presses_in_a_row(), signal.SIGKILL))
+            self._group.send({1: signal.SIGINT, 2: signal.SIGTERM}.get(self._presses_in_a_row(), signal.SIGKILL))
         elif signum in _PREEMPTIONS and self._watch is not None and self._watch.can(_PREEMPTIONS[signum]):
             self._preempt(signum)
         elif signum in FORWARDED or signum == signal.SIGTSTP:
-            self._send(signum)
+            self._group.send(signum)
 
     def _preempt(self, signum: int) -> None:
         """The script's process saves and ends by itself; its workers are needed for that. Asked again: at once."""
         if self._announcements() > 1:
-            self._send(signal.SIGKILL)
+            self._group.send(signal.SIGKILL)
             return
         try:
             os.kill(self._watch.owner if self._watch and self._watch.owner else self.pid, signum)
@@ -216,20 +205,17 @@ class Attempt:
         for arrival in self._signals.take():
             if arrival.signum == signal.SIGTERM:
                 more = self._announcements() > 1
-                self._kill_within(arrival.at if more else arrival.at + self._patience.terminate_seconds)
+                self._group.kill_by(arrival.at if more else arrival.at + self._patience.terminate_seconds)
             elif arrival.signum == signal.SIGINT:
                 if self._presses_in_a_row() > 1:
-                    self._kill_within(arrival.at + self._patience.interrupt_seconds)
+                    self._group.kill_by(arrival.at + self._patience.interrupt_seconds)
             elif arrival.signum == signal.SIGTSTP:
                 self._suspending = True
             elif arrival.signum == signal.SIGCONT:
                 self._suspending = False
-                self._send(signal.SIGCONT)
+                self._group.send(signal.SIGCONT)
             elif arrival.signum == signal.SIGWINCH:
                 self._pump.follow_window()
-
-    def _kill_within(self, at: float) -> None:
-        self._kill_at = at if self._kill_at is None else min(at, self._kill_at)
 
     def _look_for_hang(self) -> None:
         """End a script that makes no progress any more."""
@@ -237,20 +223,8 @@ class Attempt:
         if found is not None:
             self._hang = found
             self._on_hang(found)
-            self._send(signal.SIGTERM)
-            self._kill_within(time.monotonic() + self._patience.hang_seconds)
-
-    def _look_for_death(self) -> None:
-        """SIGKILL does not end a process that waits in the kernel, for a broken driver say: not before that answers."""
-        if self._killed_at is None:
-            return
-        waited = time.monotonic() - self._killed_at
-        if waited > _SILENT_SECONDS and not self._told_killed:
-            self._told_killed = True
-            say(f"waiting for the killed script to end: process {self.pid}, {group.why_it_stays(self.pid)}")
-        if waited > self._patience.unkillable_seconds:
-            why = group.why_it_stays(self.pid)
-            self._unkillable = f"process {self.pid} has not ended {waited:.0f} s after SIGKILL: {why}"
+            self._group.send(signal.SIGTERM)
+            self._group.kill_by(time.monotonic() + self._patience.hang_seconds)
 
     def _follow_stops(self) -> None:
         """When the terminal has stopped the script: lend it the terminal, or stop too, as one job does."""
@@ -259,7 +233,7 @@ class Attempt:
             return
         wants_terminal = stop != signal.SIGTSTP
         if wants_terminal and self._terminal.lend(self.pid):
-            self._send(signal.SIGCONT)
+            self._group.send(signal.SIGCONT)
         elif wants_terminal or self._suspending or self._terminal.lent:
             self._stop_together(wants_terminal or self._terminal.lent)
 
@@ -269,7 +243,7 @@ class Attempt:
         stop_self()
         if wants_terminal and not self._terminal.lend(self.pid):
             time.sleep(0.5)  # continued in the background: it will read, and be stopped, again
-        self._send(signal.SIGCONT)
+        self._group.send(signal.SIGCONT)
 
     def _presses_in_a_row(self) -> int:
         return wishes.presses_in_a_row(self._signals.history, self._patience.double_seconds)
@@ -284,8 +258,3 @@ class Attempt:
     def _was_stopped(self) -> bool:
         latest = time.monotonic() - self._patience.terminate_seconds
         return wishes.wished_to_end(self._signals.history, latest)
-
-    def _send(self, signum: int) -> None:
-        if signum == signal.SIGKILL and self._killed_at is None:
-            self._killed_at = time.monotonic()
-        group.send(self.pid, signum)
