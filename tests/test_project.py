@@ -284,3 +284,4 @@ def test_the_whole_demonstration(tmp_path):
     assert [claim for claim in document["claims"] if not claim["held"]] == []
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "kept" / "oomph-run" / "summary.json").is_file()
+    assert json.loads((tmp_path / "kept" / "claims.json").read_text())["schema"] == 1

@@ -106,6 +106,26 @@ def read_journal(run_dir: Path, attempt: int | None = None) -> list[Event]:
     return [event for *_, event in sorted(placed, key=lambda place: place[:-1])]
 
 
+def foreign_format(run_dir: Path) -> str | None:
+    """Why this oomph can not read the journal of a run; None when it can, or when there is none.
+
+    The first whole line of each file tells: a process writes in one format.
+    """
+    for path in sorted((run_dir / "journal").glob("*.jsonl")):
+        schema = _schema(path)
+        if schema is not None and schema != SCHEMA:
+            return f"its journal was written by another oomph, in format {schema}; this one reads format {SCHEMA}"
+    return None
+
+
+def _schema(path: Path) -> Any:
+    try:
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            return json.loads(next(lines, "")).get("schema")
+    except (OSError, ValueError, AttributeError):
+        return None  # cut off, or none of ours: such lines are left out
+
+
 def _in_order(events: Iterator[Event]) -> Iterator[tuple[int, float, str, int, Event]]:
     """Where each event of one file belongs: at the latest time so far, since a clock may be set back."""
     latest = 0.0

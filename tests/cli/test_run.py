@@ -16,11 +16,12 @@ import oomph
 from oomph import cli
 from oomph.cli import run as run_verb
 from oomph.recovery import launch as launching
+from oomph.recovery.closing import Outcome
 from oomph.recovery.launch import Request
 from oomph.recovery.summary import summarise
-from oomph.recovery.supervisor import Outcome
 
 LIMIT = 60
+_FROM_STDIN = "oomph: a script from standard input can not be started a second time: save it to a file\n"
 
 
 @pytest.fixture
@@ -75,6 +76,11 @@ def test_every_option_arrives(asked):
     ]
 
 
+def test_options_that_do_nothing_without_the_guard_are_named(asked, capfd):
+    assert cli.main(["run", "--no-guard", "--micro-batch", "8", "--checkpoint-every", "5m", "train.py"]) == 7
+    assert capfd.readouterr().err == "oomph: without the guard --checkpoint-every and --micro-batch have no effect\n"
+
+
 def test_the_defaults(asked):
     cli.main(["run", "train.py"])
     assert asked == [Request(words=("train.py",))]
@@ -98,6 +104,8 @@ def test_checkpoints_every_so_many_steps_or_seconds(asked, text, expected):
         ["--micro-batch", "0", "train.py"],
         ["--micro-batch", "many", "train.py"],
         ["--no-such-option", "train.py"],
+        ["--no-guard", "--verify", "3", "train.py"],
+        ["--no-guard", "--recheck", "3", "train.py"],
         ["--run-dir"],
     ],
 )
@@ -115,6 +123,10 @@ def test_what_makes_no_sense_ends_with_2(asked, capfd, words):
         (["--python", "/no/python", "train.py"], "oomph: no such Python: /no/python\n"),
         (["--", "/no/program"], "oomph: no such command: /no/program\n"),
         ([], "oomph: name the script to run: oomph run train.py\n"),
+        (["-"], _FROM_STDIN),
+        (["--", "python3", "-"], _FROM_STDIN),
+        (["--", "env", "A=1", "python3", "-u", "-X", "dev"], _FROM_STDIN),
+        (["--", sys.executable], _FROM_STDIN),
         (["--run-dir", "train.py/x", "train.py"], None),
     ],
 )

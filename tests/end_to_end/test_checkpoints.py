@@ -79,7 +79,9 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_used(work, plain,
     same_bits(work.folder / "ours.npz", plain)
     assert [event.data["name"] for event in ours.events("checkpoint-refused")] == [newest.name]
     assert [event.data["name"] for event in ours.events("resumed")] == [older.name]
-    assert sum("refused" in line for line in ours.said) == 1
+    (said,) = [line for line in ours.said if "refused" in line]
+    assert said.startswith(f"oomph: checkpoint {newest.name} ({name} ")
+    assert said.endswith(f" refused; using the one before it, {older.name}")
 
 
 @pytest.mark.slow
@@ -91,6 +93,11 @@ def test_when_all_are_damaged_it_starts_over(work, plain, same_bits):
     assert ours.returncode == 0, ours.stderr[-3000:]
     same_bits(work.folder / "ours.npz", plain)
     assert len(ours.events("checkpoint-refused")) == 2
+    older, newest = (folder.name for folder in both)
+    broken = "tensors.bin does not match its checksum"
+    at = ours.said.index(f"oomph: none of the 2 checkpoints can be read: {newest} ({broken}), {older} ({broken})")
+    assert ours.said[at + 1] == "oomph: the interrupted fit starts from its beginning"
+    assert not any("using the one before" in line for line in ours.said)
     assert ours.summary["exactness"] == "started over"
 
 

@@ -107,6 +107,16 @@ def test_a_script_that_catches_the_error_itself_still_can(work, memory):
     assert ours.summary["restarts"] == 0
 
 
+def test_parts_that_are_refused_end_the_run_with_93_where_the_script_does_not_catch_the_error(work, memory):
+    text = (work.folder / work.script("catches.py")).read_text()
+    work.write(text.partition("for size in")[0] + "train(8192)\n", "ends.py")
+    ours = work.oomph("ends.py", env=memory(60))
+    assert ours.returncode == 93
+    assert "ResourceExhaustedError" in ours.own, "the script's own error, with its traceback"
+    assert ours.summary["gave_up"].startswith("micro-batches are refused: ")
+    assert ours.summary["restarts"] == 0
+
+
 def test_one_sample_that_does_not_fit_is_the_end_and_not_a_restart(work, memory):
     work.script("huge_sample.py")
     ours = work.oomph("huge_sample.py", env=memory(60))

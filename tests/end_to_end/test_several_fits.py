@@ -60,3 +60,41 @@ def test_processes_that_the_script_starts_are_guarded_but_not_checkpointed(work,
     assert all(role.startswith("worker") for role in roles)
     assert {event.data["guard"] for event in ours.events("fit-started")} == {"exact"}
     assert ours.events("checkpoint") == []
+
+
+TWENTY = """
+import keras, numpy as np, os, pathlib, signal, sys
+keras.utils.set_random_seed(1)
+x, y = np.random.rand(32, 64).astype("float32"), np.zeros((32, 1), "float32")
+for fold in range(20):
+    model = keras.Sequential([keras.Input((64,)), keras.layers.Dense(256), keras.layers.Dense(1)])
+    model.compile("adam", "mse", jit_compile=False)
+    model.fit(x, y, batch_size=16, epochs=1, verbose=0)
+run = pathlib.Path("run")
+sizes = [sum(file.stat().st_size for file in end.iterdir()) for end in run.glob("checkpoints/finished-*")]
+print(len(sizes), sum(sizes))
+if "--fail" in sys.argv:
+    raise SystemExit(3)
+"""
+
+
+def size_of(folder) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.slow
+def test_the_end_states_of_twenty_fits_are_kept_while_they_are_needed_and_no_longer(work):
+    work.write(TWENTY)
+    failed = work.oomph("train.py", "--fail")
+    assert failed.returncode == 3, failed.stderr[-3000:]
+    count, kept_bytes = map(int, failed.stdout.split())
+    state_bytes = 3 * 4 * (64 * 256 + 256 + 256 + 1)  # weights and two slots of Adam
+    assert count == 20
+    assert 20 * state_bytes < kept_bytes < 20 * (state_bytes + 50_000)
+    assert size_of(failed.folder) > kept_bytes, "it may be gone on with"
+    work.write(TWENTY.replace('if "--fail" in sys.argv:', "if False:"))
+    done = work.oomph("--resume=run", "train.py", "--fail")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert [event.data["kind"] for event in done.events("resumed")] == ["finished"] * 20
+    assert not (done.folder / "checkpoints").exists()
+    assert size_of(done.folder) < 500_000, "journal, summary, stderr"

@@ -80,15 +80,17 @@ def test_the_journal_of_ten_thousand_restarts_is_read_and_played_again(tmp_path:
 
 
 def test_a_script_that_ignores_sigterm_is_killed_when_its_time_is_up(work, monkeypatch) -> None:
-    from oomph.recovery import process, supervisor
+    from oomph.recovery import supervisor
     from oomph.recovery.command import Command
+    from oomph.recovery.patience import Patience
+    from oomph.recovery.settings import Settings
 
     work.script(
         "import os, signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "os.kill(os.getppid(), signal.SIGTERM)\ntime.sleep(50)"
     )
     monkeypatch.chdir(work.folder)
-    settings = supervisor.Settings(patience=process.Patience(terminate_seconds=1))
+    settings = Settings(patience=Patience(terminate_seconds=1))
     began = time.monotonic()
     outcome = supervisor.Supervisor(Command(("train.py",)), "python3", None, settings).supervise()
     assert outcome.exit_code == 128 + signal.SIGKILL

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -114,3 +115,32 @@ def test_another_python_that_has_it_is_named_with_the_command_to_type(
 def test_the_python_in_use_is_no_candidate(tmp_path: Path) -> None:
     environ = {"PATH": os.path.dirname(sys.executable)}
     assert sys.executable not in list(candidates(sys.executable, environ))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "python3 train.py",
+        "python3 -u -X dev train.py -",
+        "python3 -c pass",
+        "python3 -Ic pass",
+        "python3 -cpass",
+        "python3 -W error -m train",
+        "python3 --check-hash-based-pycs never train.py",
+        "python3 --version",
+        "python3 -V",
+        "env A=1 python3 train.py",
+        "env -i python3",
+        "sh -c 'python3 - < train.py'",
+    ],
+)
+def test_a_command_that_names_what_python_runs_is_taken_as_it_is(line):
+    assert parse_command(["--", *shlex.split(line)]).form == "command"
+
+
+@pytest.mark.parametrize(
+    "line", ["python3", "python3 -", "python3 -u", "python3 -i -W error", "env A=1 python3 -X dev -"]
+)
+def test_a_python_that_reads_its_script_from_standard_input_is_refused(line):
+    with pytest.raises(UsageError, match="a script from standard input can not be started a second time"):
+        parse_command(["--", *shlex.split(line)])

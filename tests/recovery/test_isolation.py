@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -136,7 +137,7 @@ def test_after_its_time_it_is_ended_and_its_stack_is_known():
     outcome = isolate(sleep_long, timeout=1.5)
     assert (outcome.ok, outcome.timed_out) == (False, True)
     assert "in sleep_long" in outcome.stderr
-    assert outcome.reason.startswith("the function did not return within")
+    assert outcome.reason == "the function did not return within 1.5 s", "its limit, and not how long the end took"
     assert time.monotonic() - started < 30
 
 
@@ -252,3 +253,25 @@ def leave_a_child_and_wait(path):
     temporary.write_text(str(os.getpid()))
     temporary.rename(path)
     time.sleep(600)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"timeout": 0}, ValueError, "timeout has to be above 0 seconds, and not 0"),
+        ({"timeout": -3}, ValueError, "timeout has to be above 0 seconds, and not -3"),
+        ({"timeout": float("nan")}, ValueError, "timeout has to be above 0 seconds, and not nan"),
+        ({"timeout": "3"}, TypeError, "timeout has to be a number of seconds or None, and not '3'"),
+        ({"timeout": True}, TypeError, "timeout has to be a number of seconds or None, and not True"),
+        ({"environ": {"A": 1}}, TypeError, "environ has to hold text, and has 'A': 1"),
+        ({"environ": {1: "A"}}, TypeError, "environ has to hold text, and has 1: 'A'"),
+        ({"environ": [("A", "1")]}, TypeError, "environ has to be a dict of text"),
+        ({"environ": {"A=B": "1"}}, ValueError, "environ has 'A=B': '1', which no environment can hold"),
+        ({"environ": {"A": "a\0b"}}, ValueError, "which no environment can hold"),
+        ({"fn": 7}, TypeError, "fn has to be a function, and not 7"),
+    ],
+)
+def test_an_argument_that_makes_no_sense_is_named_before_anything_is_started(arguments, error, message):
+    with pytest.raises(error, match=re.escape(message)) as raised:
+        isolate(**{"fn": add, "args": (1,), **arguments})
+    assert "\n" not in str(raised.value)

@@ -53,7 +53,9 @@ def test_a_script_that_fails_by_itself_is_told_in_one_line_with_the_next_command
     events = [happened(1, "attempt-started"), happened(1, "attempt-ended", returncode=3, seconds=1.0)]
     assert account(summarise(events, 3), "runs/x") == ["ended with exit code 3, 1 s"]
     events.append(happened(1, "diagnosed", fault="unrelated"))
-    assert account(summarise(events, 3), "runs/x") == ["ended with exit code 3, 1 s; the cause: oomph explain runs/x"]
+    assert account(summarise(events, 3), "runs/x") == [
+        "the script failed with an error of its own, exit code 3, 1 s; the cause: oomph explain runs/x"
+    ]
 
 
 def test_steps_repeated_are_those_between_the_checkpoint_and_the_death() -> None:
@@ -93,6 +95,24 @@ def test_what_was_overcome_is_told() -> None:
     assert "micro-batches of 8, the same global batch, 1 restart" in text
     assert "12 steps repeated of 500, 11 s on recovering" in text
     assert "oomph explain runs/x" in text
+
+
+def test_a_run_that_did_not_finish_is_not_praised() -> None:
+    for code in (1, 75, 93, 130):
+        text = "\n".join(account(summarise(killed_once("exact"), code), "runs/x"))
+        assert "the result" not in text
+        assert "exact" not in text
+    own = [*killed_once("exact"), happened(2, "diagnosed", fault="unrelated")]
+    rows = account(summarise(own, 1), "runs/x")
+    assert any(row.startswith("the end        the script failed with an error of its own, exit code 1") for row in rows)
+
+
+def test_a_run_that_was_stopped_says_how_to_go_on() -> None:
+    again = "oomph run --resume=runs/x train.py"
+    assert account(summarise(undisturbed(), 130), "runs/x", again)[-1].endswith(f"; to go on: {again}")
+    assert account(summarise(killed_once(), 130), "runs/x", again)[-1] == f"next           {again}"
+    without = [event for event in undisturbed() if event.name != "checkpoint"]
+    assert account(summarise(without, 130), "runs/x", again)[-1].endswith("so there is nothing to go on from")
 
 
 def test_the_users_own_error_is_no_event_of_ours() -> None:

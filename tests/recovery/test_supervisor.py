@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -305,13 +306,51 @@ def test_resume_with_nothing_to_resume_starts_anew(work):
     for words in (["--resume"], ["--resume=there"]):
         result = work.run(*words, "train.py")
         assert (result.returncode, result.stdout) == (0, b"anew\n")
-        assert lines(result.stderr)[0] == "oomph: nothing to resume; starting anew"
+        place = " in there" if "there" in words[0] else ""
+        assert lines(result.stderr)[0] == f"oomph: nothing to resume{place}: this is a new run"
     assert (work.folder / "there" / "run.json").exists()
     first = (work.folder / "there" / "run.json").read_text()
     again = work.run("--resume=there", "train.py")
-    assert lines(again.stderr)[0].endswith("in there has finished, and is now in there.1; starting anew")
+    assert lines(again.stderr)[0].endswith("in there has finished, and is now in there.1; this is a new run")
     assert (work.folder / "there.1" / "run.json").read_text() == first
     assert (work.folder / "there" / "summary.json").exists(), "where the next start looks for it"
+
+
+def test_a_mistyped_directory_to_resume_is_an_error(work):
+    work.script("print('never')")
+    result = work.run("--resume=mistyped/there", "train.py")
+    assert (result.returncode, result.stdout) == (2, b"")
+    parent = work.folder / "mistyped"
+    (said,) = lines(result.stderr)
+    assert said == f"oomph: --resume=mistyped/there: there is no folder {parent}; correct the path, or make the folder"
+    assert not parent.exists()
+
+
+def test_two_directories_for_one_run_are_an_error(work):
+    work.script("print('once')")
+    result = work.run("--run-dir", "here", "--resume=there", "train.py")
+    assert (result.returncode, result.stdout) == (2, b"")
+    assert lines(result.stderr) == ["oomph: --run-dir=here and --resume=there are two places: a run has one directory"]
+    assert not (work.folder / "here").exists()
+    same = work.run("--run-dir", "./here", f"--resume={work.folder / 'here'}", "train.py")
+    assert (same.returncode, same.stdout) == (0, b"once\n")
+
+
+def test_ctrl_c_ends_with_the_command_that_goes_on(work):
+    work.script(
+        _TRAINING + "committed(12, 10)\njournal.write('checkpoint', seconds=0.1, bytes=10)\n"
+        "Path('ready').write_text('x\\n')\n"
+        "if handover.attempt == 1: time.sleep(50)\nprint('went on', sys.argv[1:])"
+    )
+    process = work.start("--checkpoint-every", "10", "--run-dir", "my runs", "train.py", "--epochs", "3")
+    work.wait_for("ready")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=LIMIT)
+    assert process.returncode == 130
+    last = lines(err)[-1]
+    assert last.endswith("; to go on: oomph run '--resume=my runs' --checkpoint-every 10 train.py --epochs 3")
+    again = shlex.split(last.partition("to go on: ")[2])[2:]
+    assert work.run(*again).stdout == b"went on ['--epochs', '3']\n"
 
 
 def test_resume_of_another_script_is_refused(work):
@@ -371,13 +410,14 @@ def test_what_the_kernel_killed_for_memory_is_told_from_a_kill(work, monkeypatch
     from oomph.recovery import supervisor
     from oomph.recovery.command import Command
     from oomph.recovery.rundir import RunDirectory, RunRecord
+    from oomph.recovery.settings import Settings
 
     counts = iter([3, 4, 4, 4])
     monkeypatch.setattr("oomph.recovery.cgroup.oom_kills", lambda: next(counts))
     monkeypatch.chdir(work.folder)
     work.script(_TRAINING + "committed(5)\nif handover.attempt == 1: killed()")
     run = RunDirectory.create(tmp_path / "run", RunRecord(("train.py",), sys.executable, str(tmp_path), ""))
-    outcome = supervisor.Supervisor(Command(("train.py",)), sys.executable, run, supervisor.Settings()).supervise()
+    outcome = supervisor.Supervisor(Command(("train.py",)), sys.executable, run, Settings()).supervise()
     run.close()
     assert outcome.exit_code == 0
     assert list(outcome.summary.faults) == ["host-oom"]
@@ -397,6 +437,14 @@ def test_a_run_directory_that_is_removed_meanwhile_does_not_change_the_end(work)
     result = work.run("train.py")
     assert (result.returncode, result.stdout) == (4, b"end\n")
     assert b"Traceback" not in result.stderr
+
+
+def test_the_supervisor_keeps_no_defunct_child(work):
+    work.script(
+        "import os, time, psutil\ntime.sleep(1)\n"
+        "print(sorted({one.status() for one in psutil.Process(os.getppid()).children()} & {'zombie'}))"
+    )
+    assert work.run("train.py").stdout == b"[]\n"
 
 
 def test_no_process_is_left_after_a_run(work):

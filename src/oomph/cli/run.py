@@ -24,6 +24,8 @@ _EVERY = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|min)?\Z")
 _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _WITH_VALUE = ("--run-dir", "--python", "--checkpoint-every", "--micro-batch", "--inexact", "--verify", "--recheck")
 
+_OF_THE_GUARD = ("--checkpoint-every", "--micro-batch", "--inexact", "--skip-poison", "--allow-bfloat16")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options; the script and its arguments are split off before argparse sees them."""
@@ -80,7 +82,7 @@ def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> ar
     """The options of oomph, and in `words` what comes after them, untouched."""
     count = count_options(words)
     args = parser.parse_args(words[:count])
-    args.words = list(words[count:])
+    args.typed, args.words = list(words[:count]), list(words[count:])
     return args
 
 
@@ -88,6 +90,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the script; returns what `oomph run` ends with."""
     from oomph.recovery.launch import Request, launch
 
+    _check_guarded(args)
     steps, seconds = _every(args.checkpoint_every)
     outcome = launch(
         Request(
@@ -104,6 +107,7 @@ def run(args: argparse.Namespace) -> int:
             verify=args.verify,
             recheck=args.recheck,
             allowed=_allowed(args),
+            typed=tuple(args.typed),
         )
     )
     if args.json:
@@ -120,6 +124,20 @@ def count_options(words: Sequence[str], with_value: Sequence[str] = _WITH_VALUE)
             return position
         position += 2 if word in with_value else 1
     return min(position, len(words))
+
+
+def _check_guarded(args: argparse.Namespace) -> None:
+    """Without the guard there is nothing to compare, and nothing that is divided or saved."""
+    if not args.no_guard:
+        return
+    for name in ("verify", "recheck"):
+        if getattr(args, name) is not None:
+            raise UsageError(f"--{name} shows what the guard does, and --no-guard switches it off: leave one out")
+    idle = [option for option in _OF_THE_GUARD if getattr(args, option[2:].replace("-", "_"))]
+    if idle:
+        from oomph.recovery.speech import say
+
+        say(f"without the guard {' and '.join(idle)} {'have' if len(idle) > 1 else 'has'} no effect")
 
 
 def _every(text: str | None) -> tuple[int | None, float | None]:

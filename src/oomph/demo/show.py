@@ -47,9 +47,9 @@ def show(keep: str | None, say: Say) -> Shown:
     with work_folder(keep, "oomph-demo-") as folder:
         measured = _Demo(script, folder, say).run()
         claims = tuple(judge(measured))
+        shown = Shown(claims, time.monotonic() - started)
         if keep is not None:
-            (folder / "claims.json").write_text(json.dumps([asdict(claim) for claim in claims], indent=2) + "\n")
-    shown = Shown(claims, time.monotonic() - started)
+            (folder / "claims.json").write_text(json.dumps(shown.as_document(), indent=2) + "\n")
     _tell(measured, shown, say)
     return shown
 

@@ -8,9 +8,9 @@ from oomph.recovery.diagnosis import signal_name
 from oomph.recovery.ladder import Change
 from oomph.recovery.policy import Ending
 from oomph.recovery.progress import Progress
-from oomph.recovery.summary import Summary
+from oomph.recovery.summary import UNRELATED, Summary
 
-_STOPPED = (75, 129, 130, 143)
+STOPPED = (75, 129, 130, 143)
 """Exit codes after a preemption, SIGHUP, Ctrl-C and SIGTERM: the end was wished for, and it may go on later."""
 _MEANING = {
     "exact": "exact: as if nothing had happened, within rounding",
@@ -22,11 +22,17 @@ _MEANING = {
 }
 
 
-def account(summary: Summary, run_dir: str | None) -> list[str]:
-    """The lines to print at the end: exactly one when nothing happened."""
+def account(summary: Summary, run_dir: str | None, again: str = "") -> list[str]:
+    """The lines to print at the end: exactly one when nothing happened.
+
+    Args:
+        summary: what the run came to.
+        run_dir: None for a run without one.
+        again: the command that goes on with the run, where somebody may want that.
+    """
     if not summary.eventful:
-        return [_one_line(summary, run_dir)]
-    return [f"{head:<14} {text}" for head, text in _rows(summary, run_dir)]
+        return [_one_line(summary, run_dir, again)]
+    return [f"{head:<14} {text}" for head, text in _rows(summary, run_dir, again)]
 
 
 def restart_line(ending: Ending, progress: Progress | None, attempt: int, change: Change | None = None) -> str:
@@ -52,18 +58,20 @@ def _how(ending: Ending) -> str:
     return f"was killed by {name}" + (f" ({ending.fault})" if known else "")
 
 
-def _one_line(summary: Summary, run_dir: str | None) -> str:
+def _one_line(summary: Summary, run_dir: str | None, again: str) -> str:
     facts = list(_facts(summary))
     if summary.exit_code == 0:
         return ", ".join(["finished without a fault", *facts])
-    ended = _ended(summary.exit_code)
-    if run_dir is not None and summary.exit_code in _STOPPED and summary.checkpoints.count:
-        return ", ".join([ended, *facts]) + f"; to go on, put --resume={run_dir} behind `oomph run`"
+    told = ", ".join([_ended(summary), *facts])
+    if again and summary.checkpoints.count:
+        return f"{told}; to go on: {again}"
+    if again and summary.steps:
+        return f"{told}; no checkpoint was taken, so there is nothing to go on from"
     known = run_dir is not None and summary.faults
-    return ", ".join([ended, *facts]) + (f"; the cause: oomph explain {run_dir}" if known else "")
+    return told + (f"; the cause: oomph explain {run_dir}" if known else "")
 
 
-def _rows(summary: Summary, run_dir: str | None) -> Iterator[tuple[str, str]]:
+def _rows(summary: Summary, run_dir: str | None, again: str) -> Iterator[tuple[str, str]]:
     if summary.faults:
         yield "what happened", ", ".join(f"{name} {_times(count)}" for name, count in summary.faults.items())
     done = list(_done(summary))
@@ -72,14 +80,13 @@ def _rows(summary: Summary, run_dir: str | None) -> Iterator[tuple[str, str]]:
     cost = list(_cost(summary))
     if cost:
         yield "what it cost", ", ".join(cost)
-    if summary.steps and not summary.gave_up:
+    if summary.steps and summary.exit_code == 0:
         yield "the result", _MEANING.get(summary.exactness, summary.exactness)
-    yield "the end", ", ".join([_ended(summary.exit_code), *_facts(summary)])
+    yield "the end", ", ".join([_ended(summary), *_facts(summary)])
     if summary.gave_up:
-        yield "stopped" if summary.exit_code in _STOPPED else "gave up", summary.gave_up
+        yield "stopped" if summary.exit_code in STOPPED else "gave up", summary.gave_up
     if run_dir is not None:
-        again = summary.exit_code in _STOPPED
-        yield "next", f"oomph run --resume={run_dir} ..." if again else f"oomph explain {run_dir}"
+        yield "next", again or f"oomph explain {run_dir}"
 
 
 def _done(summary: Summary) -> Iterator[str]:
@@ -113,10 +120,15 @@ def _facts(summary: Summary) -> Iterator[str]:
         yield f"peak memory {_size(summary.host_peak_bytes)}"
 
 
-def _ended(exit_code: int | None) -> str:
-    if exit_code == 0:
+def _ended(summary: Summary) -> str:
+    if summary.exit_code == 0:
         return "the script finished"
-    return "the script was interrupted" if exit_code is None else f"ended with exit code {exit_code}"
+    if summary.exit_code is None:
+        return "the script was interrupted"
+    by_itself = not summary.gave_up and summary.exit_code < 128 and summary.exit_code not in STOPPED
+    if by_itself and UNRELATED in summary.faults:
+        return f"the script failed with an error of its own, exit code {summary.exit_code}"
+    return f"ended with exit code {summary.exit_code}"
 
 
 def _count(number: int, what: str) -> str:

@@ -48,6 +48,10 @@ class Machine:
             time.sleep(_MEMORY_POLL_SECONDS)
         return time.monotonic() - started
 
+    def listen(self) -> None:
+        """Take in the answer to what was asked at the start; costs nothing once it is there."""
+        self._first.listen()
+
     def close(self) -> None:
         """Nothing more will be asked."""
         self._first.close()

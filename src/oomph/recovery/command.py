@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import zipfile
@@ -11,6 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oomph.errors import UsageError
+
+IS_PYTHON = re.compile(r"(?:.*/)?python[\d.]*\Z")
+_ASSIGNMENT = re.compile(r"\w+=")
+_ENDS_THE_OPTIONS = re.compile(r"-[A-VYZa-z?]*[cmVh?]")
+"""-c code, -m module, -Vh; also behind others: -Ic."""
+_FROM_STDIN = "a script from standard input can not be started a second time: save it to a file"
 
 
 @dataclass(frozen=True)
@@ -62,17 +69,49 @@ def _check_program(command: Command) -> Command:
     """`-- train.py` is taken as the script that it is, unless it can be run itself."""
     program = command.words[1]
     if shutil.which(program) is not None:
+        _check_python(command.words[1:])
         return command
     if program.endswith(".py") and os.path.isfile(program):
         return parse_command(command.words[1:])
     raise UsageError(f"no such command: {program}")
 
 
+def _check_python(words: Sequence[str]) -> None:
+    """A Python that is named without a script reads it from standard input, which its next life would find empty."""
+    rest = list(after_env(words))
+    if rest and IS_PYTHON.match(rest[0]) and not _has_script(rest[1:]):
+        raise UsageError(_FROM_STDIN)
+
+
+def after_env(words: Sequence[str]) -> Sequence[str]:
+    """Without a leading `env A=1 B=2`."""
+    if os.path.basename(words[0]) != "env":
+        return words
+    return [word for word in words[1:] if not _ASSIGNMENT.match(word)]
+
+
+def _has_script(words: Sequence[str]) -> bool:
+    """Whether Python's own command line names a script, a module or code; or asks for its version or help."""
+    options = iter(words)
+    for word in options:
+        if word == "-" or not word.startswith("-"):
+            return word != "-"
+        if word.startswith("--"):
+            if word != "--check-hash-based-pycs":
+                return True  # --help, --version
+            next(options, None)
+        elif _ENDS_THE_OPTIONS.match(word):
+            return True
+        elif word in ("-W", "-X"):
+            next(options, None)
+    return False
+
+
 def _check_script(script: str) -> None:
     """Python itself would end with code 2 on these, but after oomph had made a run directory for it."""
     path = Path(script)
     if script == "-":
-        raise UsageError("a script from standard input can not be started a second time: save it to a file")
+        raise UsageError(_FROM_STDIN)
     if not path.exists():
         raise UsageError(f"no such script: {script}")
     if path.is_dir():

@@ -115,6 +115,8 @@ def why(decision: Decision) -> Iterator[str]:
     ending, action = decision.ending, decision.again
     if isinstance(action, Finish):
         yield "somebody wanted it to end" if ending.stopped else "it ended in a way of the script's own"
+    elif ending.unkillable:
+        yield "a process that was killed is still there: another start would be a second writer"
     elif ending.preempted:
         yield "a scheduler took the machine away; the last checkpoint is kept"
     elif ending.gave_up:

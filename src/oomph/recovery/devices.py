@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from oomph.recovery.descriptors import close_all_but
 
 _ANSWER_SECONDS = 10.0
+_REAP_SECONDS = 0.5
 _TEXT_BYTES = 96
 _BACK_BYTES = 512 << 20
 """Memory that counts as given back although it is in use: contexts of others come and go."""
@@ -46,34 +47,44 @@ class Reading:
             _answer(write_fd)
         os.close(write_fd)
         self._until = time.monotonic() + _ANSWER_SECONDS
-        self._gpus: tuple[Gpu, ...] | None = None
+        self._data = b""
 
     def gpus(self) -> tuple[Gpu, ...]:
         """The answer; empty without a GPU or a driver, and when none came in time."""
-        if self._gpus is None:
-            self._gpus = self._receive() if self._pid else ()
-        return self._gpus
+        while self._pid:
+            self.listen(max(0.0, self._until - time.monotonic()))
+        try:
+            return tuple(Gpu(**entry) for entry in json.loads(self._data))
+        except (ValueError, TypeError):
+            return ()
+
+    def listen(self, seconds: float = 0.0) -> None:
+        """Take in what has come; who asks and does something else meanwhile calls this, or the child stays a zombie."""
+        if not self._pid:
+            return
+        heard = select.select([self._fd], [], [], seconds)[0]
+        chunk = os.read(self._fd, 65536) if heard else b""
+        self._data += chunk
+        if not chunk and (heard or time.monotonic() >= self._until):
+            self.close()
 
     def close(self) -> None:
         """Ask no more."""
         if self._pid:
             os.close(self._fd)
             os.kill(self._pid, signal.SIGKILL)
-            os.waitpid(self._pid, 0)
+            reap(self._pid, _REAP_SECONDS)
             self._pid = 0
 
-    def _receive(self) -> tuple[Gpu, ...]:
-        data = b""
-        while select.select([self._fd], [], [], max(0.0, self._until - time.monotonic()))[0]:
-            chunk = os.read(self._fd, 65536)
-            if not chunk:
-                break
-            data += chunk
-        self.close()
-        try:
-            return tuple(Gpu(**entry) for entry in json.loads(data))
-        except (ValueError, TypeError):
-            return ()
+
+def reap(pid: int, seconds: float) -> bool:
+    """Take note of the end of a killed child, if it comes: one that waits in the kernel can not be waited for."""
+    until = time.monotonic() + seconds
+    while os.waitpid(pid, os.WNOHANG)[0] == 0:
+        if time.monotonic() >= until:
+            return False
+        time.sleep(0.005)
+    return True
 
 
 def visible(gpus: Sequence[Gpu], environ: Mapping[str, str]) -> tuple[Gpu, ...]:

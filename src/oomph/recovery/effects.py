@@ -25,8 +25,9 @@ def environ_after(changes: Iterable[Change], environ: Mapping[str, str], gpus: S
             name, value = _VARIABLES[change.name]
             changed[name] = value
         elif change.name == "exclude-gpu":
-            kept = [gpu.uuid for gpu in visible(gpus, changed) if gpu.uuid != change.value]
-            changed["CUDA_VISIBLE_DEVICES"] = ",".join(kept)
+            there = [gpu.uuid for gpu in visible(gpus, changed)]
+            if change.value in there:  # on another machine, or where NVML is silent, there is nothing to leave out
+                changed["CUDA_VISIBLE_DEVICES"] = ",".join(uuid for uuid in there if uuid != change.value)
     return changed
 
 

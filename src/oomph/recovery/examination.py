@@ -37,6 +37,8 @@ class Trail:
     """oomph itself ended it, because it made no progress any more."""
     elsewhere: str = ""
     """What others wrote about its end: the kernel's log, Python's stacks at a crash."""
+    unkillable: str = ""
+    """What keeps it, when it has not ended in spite of SIGKILL."""
     broken_gpu: bool = False
     """Whether the kernel's log calls a GPU of the script broken."""
 
@@ -62,6 +64,7 @@ def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[t
         stopped=trail.stopped,
         preempted=_preempted(trail, returncode, started and not blind),
         hung=trail.hung,
+        unkillable=trail.unkillable,
         context_lost=died_of_it and bool(names) and names[0].name in _LOSE_THE_CONTEXT,
         restart_requested="" if requested is None else _reason(requested),
         gave_up=_reason(gave_up) if gave_up is not None and died_of_it else "",

@@ -5,16 +5,20 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from oomph.errors import RunDirectoryError
+from oomph.errors import RunDirectoryError, UsageError
+from oomph.journal import foreign_format as foreign_journal
+from oomph.recovery import place
+from oomph.recovery.closing import Outcome
 from oomph.recovery.command import Command, parse_command
 from oomph.recovery.interpreter import choose_python
 from oomph.recovery.rundir import FINISHED, RunDirectory, RunRecord, newest_unfinished, read_record
+from oomph.recovery.settings import Settings
 from oomph.recovery.speech import say
-from oomph.recovery.store import foreign_format
-from oomph.recovery.supervisor import Outcome, Settings, Supervisor
+from oomph.recovery.store import foreign_format as foreign_checkpoints
+from oomph.recovery.supervisor import Supervisor
 from oomph.recovery.surroundings import look
 
 
@@ -38,11 +42,14 @@ class Request:
     recheck: int | None = None
     allowed: frozenset[str] = frozenset()
     """Changes that alter the mathematics and are allowed all the same: names of `ladder.OPT_IN`."""
+    typed: tuple[str, ...] = field(default=(), compare=False)
+    """The options as they were typed, to say how to go on."""
 
 
 def launch(request: Request) -> Outcome:
     """Run the script under supervision until it has finished; raises OomphError when it can not be started."""
     command = parse_command(request.words)
+    _check_directories(request)
     python = choose_python(request.python)
     run = _open(request, command, python)
     settings = Settings(
@@ -56,6 +63,7 @@ def launch(request: Request) -> Outcome:
         surroundings=look(command, python),
         recheck=request.recheck,
         allowed=request.allowed,
+        typed=request.typed,
     )
     try:
         return Supervisor(command, python, run, settings).supervise()
@@ -68,9 +76,10 @@ def _open(request: Request, command: Command, python: str) -> RunDirectory | Non
     """The run directory; None when the default one can not be written, which is no reason not to train."""
     run = None if request.resume is None else _resume(request, command)
     if run is not None:
-        run.update(python=python)
+        run.update(python=python, host=place.host())
         return run
-    record = RunRecord(command.words, python, os.getcwd(), time.strftime("%Y-%m-%dT%H:%M:%S%z"))
+    created = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+    record = RunRecord(command.words, python, os.getcwd(), created, host=place.host())
     explicit = request.run_dir or _anew_in(request)
     if explicit is not None:
         return RunDirectory.create(Path(explicit), record)
@@ -81,24 +90,42 @@ def _open(request: Request, command: Command, python: str) -> RunDirectory | Non
         return None
 
 
+def _check_directories(request: Request) -> None:
+    """What is named as the place of the run has to make sense before anything is written there."""
+    if not request.resume:
+        return
+    if request.run_dir and Path(request.run_dir).resolve() != Path(request.resume).resolve():
+        raise UsageError(
+            f"--run-dir={request.run_dir} and --resume={request.resume} are two places: a run has one directory"
+        )
+    parent = Path(request.resume).absolute().parent
+    if not parent.is_dir():
+        raise UsageError(
+            f"--resume={request.resume}: there is no folder {parent}; correct the path, or make the folder"
+        )
+
+
 def _resume(request: Request, command: Command) -> RunDirectory | None:
     """The run to go on with; None, after one line, when there is none: a scheduler's first start has none."""
     path = _to_resume(request, command)
     if path is None:
-        say("nothing to resume; starting anew")
+        named = request.resume or request.run_dir
+        say(f"nothing to resume{f' in {named}' if named else ''}: this is a new run")
         return None
     record = read_record(path)
     if record is not None and record.status == FINISHED:
-        say(f"nothing to resume: the run in {path} has finished{_set_aside(path)}; starting anew")
+        say(f"nothing to resume: the run in {path} has finished{_set_aside(path)}; this is a new run")
         return None
     run = RunDirectory.reopen(path)
     if run.record.command[:1] != command.words[:1]:
         run.close()
         raise RunDirectoryError(f"{path} is a run of {' '.join(run.record.command)}, not of {command.shown}")
-    trouble = foreign_format(path / "checkpoints")
+    trouble = foreign_journal(path) or foreign_checkpoints(path / "checkpoints")
     if trouble is not None:
         run.close()
-        raise RunDirectoryError(f"the checkpoints of {path} were {trouble}")
+        raise RunDirectoryError(f"{path} can not be gone on with: {trouble}")
+    if run.record.host not in ("", place.host()):
+        say(f"this run comes from another machine, {run.record.host}; it goes on here, on {place.host()}")
     return run
 
 

@@ -104,6 +104,8 @@ class Ending:
     """It ended by an error after which its GPU context, or its process, was of no use any more."""
     restart_requested: str = ""
     """Why the guard in the script asked for a new process; empty when it did not."""
+    unkillable: str = ""
+    """What keeps the script's process, when it has not ended in spite of SIGKILL; empty otherwise."""
     gave_up: str = ""
     """Why the guard gave up, when the script died of just that; empty otherwise."""
     place: Place | None = None
@@ -153,6 +155,8 @@ def decide(
         conditions: what could be changed for the next attempt.
         allowed: the changes that alter the mathematics (`ladder.OPT_IN`) and that the user allows.
     """
+    if ending.unkillable:  # another start would be a second writer
+        return Requeue(f"{ending.unkillable}; not started again while it may still write")
     if ending.preempted:
         return Requeue(f"preempted by {ending.preempted}")
     if ending.stopped:

@@ -6,48 +6,31 @@ for the end, without threads: the supervisor may fork safely between attempts.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import select
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from oomph.errors import UsageError
+from oomph.recovery import group, wishes
 from oomph.recovery.hang import Hang
+from oomph.recovery.patience import Patience
 from oomph.recovery.phases import Power
+from oomph.recovery.script_group import ScriptGroup
 from oomph.recovery.signals import FORWARDED, Arrival, Signals
+from oomph.recovery.spawn import spawn
 from oomph.recovery.speech import say
 from oomph.recovery.stderr import Pump, Tail
 from oomph.recovery.terminal import Terminal, stop_self
 from oomph.recovery.watch import Watch
 from oomph.recovery.watchdog import Watchdog
 
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True)
 _POLL_SECONDS = 0.1
 _PREEMPTIONS: Mapping[int, Power] = {signal.SIGTERM: Power.CHECKPOINT_ON_TERM, signal.SIGUSR1: Power.CHECKPOINT_ON_USR1}
 """How schedulers announce that they take the machine away (Slurm, Kubernetes)."""
 _TERMINAL_STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
-
-
-@dataclass(frozen=True)
-class Patience:
-    """How long the script is left to end by itself after it was told to."""
-
-    terminate_seconds: float = 25.0
-    """After SIGTERM, until SIGKILL: Slurm and Kubernetes give 30 s by default, and oomph needs some of them itself."""
-    interrupt_seconds: float = 5.0
-    """After the second Ctrl-C (SIGTERM), until SIGKILL."""
-    double_seconds: float = 10.0
-    """Two Ctrl-C within this time are one wish to end; later ones are news for the script."""
-    echo_seconds: float = 0.5
-    """Schedulers send SIGTERM to every process of a job, and to its steps: within this time they are one signal."""
-    hang_seconds: float = 5.0
-    """After the SIGTERM that ends a hang, until SIGKILL."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +47,8 @@ class Ended:
     """The signal by which a scheduler announced the end; empty when none did."""
     hang: Hang | None = None
     """Why oomph itself ended it; None when it did not."""
+    unkillable: str = ""
+    """What keeps it, when it has not ended in spite of SIGKILL; empty when it has."""
 
 
 class Attempt:
@@ -80,23 +65,24 @@ class Attempt:
         patience: Patience | None = None,
         watch: Watch | None = None,
         on_hang: Callable[[Hang], None] = lambda hang: None,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> None:
-        """Start it; raises UsageError when there is no such program."""
-        self._watch, self._on_hang = watch, on_hang
+        """Start it; raises UsageError when there is no such program. `meanwhile` is called in each turn of the loop."""
+        self._watch, self._on_hang, self._meanwhile = watch, on_hang, meanwhile
         self._hang: Hang | None = None
         self._signals, self._terminal, self._patience = signals, terminal, patience or Patience()
         self._tail = Tail(log)
         self._pump = Pump(2, self._tail)
         self._started = time.monotonic()
-        self._kill_at: float | None = None
         self._suspending = False
         self._complained = False
         inherited = [fd for fd in (lock_fd, *(() if watch is None else watch.script_fds)) if fd is not None]
-        self._process = _start(argv, environ, self._pump.script_fd, inherited, signals.restore_in_child)
+        self._process = spawn(argv, environ, self._pump.script_fd, inherited, signals.restore_in_child)
         self._pump.started()
         if watch is not None:
             watch.started()
         self.pid = self._process.pid
+        self._group = ScriptGroup(self.pid, self._patience)
         self._watchdog = Watchdog(self.pid)
         signals.forward = self._forward
         for arrival in list(signals.queue):
@@ -104,21 +90,23 @@ class Attempt:
 
     def wait(self) -> Ended:
         """Carry stderr and signals until the script's process has ended; what it started may live on."""
-        while not self._has_ended():
+        while not self._has_ended() and not self._group.unkillable:
             try:
                 self._attend()
             except Exception as error:  # whatever oomph gets wrong here, the script goes on
                 self._complain(error)
         self._pump.drain()
-        returncode = self._returncode_unreaped()
+        returncode = -signal.SIGKILL if self._group.unkillable else self._returncode_unreaped()
         self._terminal.take_back(restore_modes=returncode < 0)
+        asked = self._asked_by()
         return Ended(
             returncode=returncode,
             seconds=time.monotonic() - self._started,
             stderr=self._tail.data,
             stopped=self._was_stopped(),
-            asked=signal.Signals(self._asked_by()[0].signum).name if self._asked_by() else "",
+            asked=signal.Signals(asked[0].signum).name if asked else "",
             hang=self._hang,
+            unkillable=self._group.unkillable,
         )
 
     @property
@@ -137,14 +125,13 @@ class Attempt:
 
         Call it before `close`: as long as the dead script is not reaped, no other group can have its number.
         """
-        self._send(signal.SIGKILL)
-        until = time.monotonic() + seconds
-        while _group_lives(self.pid):
-            if time.monotonic() >= until:
-                return False
-            time.sleep(0.02)
+        ended = self._group.end(seconds)
         self._pump.drain()
-        return True
+        return ended
+
+    def held(self) -> str:
+        """Why the process that reports, and saves, has not ended in spite of SIGKILL; empty when it has."""
+        return self._group.held(self.pids[-1])
 
     def leave_rest(self) -> None:
         """Let what the script has left running go on, as after a plain start, and go on carrying its stderr."""
@@ -155,8 +142,8 @@ class Attempt:
         """Reap the process; returns the most memory it ever held, in bytes."""
         self._signals.forward = None
         self._watchdog.dismiss()
-        _, status, usage = os.wait4(self.pid, 0)
-        self._process.returncode = os.waitstatus_to_exitcode(status)
+        pid, status, usage = os.wait4(self.pid, os.WNOHANG if self._group.unkillable else 0)
+        self._process.returncode = os.waitstatus_to_exitcode(status) if pid else -signal.SIGKILL
         self._pump.close()
         return usage.ru_maxrss * 1024
 
@@ -171,12 +158,11 @@ class Attempt:
     def _attend(self) -> None:
         """One round of the loop."""
         self._wait_for_something()
+        self._meanwhile()
         self._obey_signals()
         self._follow_stops()
         self._look_for_hang()
-        if self._kill_at is not None and time.monotonic() >= self._kill_at:
-            self._kill_at = None
-            self._send(signal.SIGKILL)
+        self._group.attend()
 
     def _complain(self, error: Exception) -> None:
         if not self._complained:
@@ -199,16 +185,16 @@ class Attempt:
     def _forward(self, signum: int) -> None:
         """Runs in the signal handler: pass it on. The second Ctrl-C in a row asks harder, the third ends it."""
         if signum == signal.SIGINT:
-            self._send({1: signal.SIGINT, 2: signal.SIGTERM}.get(self._presses_in_a_row(), signal.SIGKILL))
+            self._group.send({1: signal.SIGINT, 2: signal.SIGTERM}.get(self._presses_in_a_row(), signal.SIGKILL))
         elif signum in _PREEMPTIONS and self._watch is not None and self._watch.can(_PREEMPTIONS[signum]):
             self._preempt(signum)
         elif signum in FORWARDED or signum == signal.SIGTSTP:
-            self._send(signum)
+            self._group.send(signum)
 
     def _preempt(self, signum: int) -> None:
         """The script's process saves and ends by itself; its workers are needed for that. Asked again: at once."""
         if self._announcements() > 1:
-            self._send(signal.SIGKILL)
+            self._group.send(signal.SIGKILL)
             return
         try:
             os.kill(self._watch.owner if self._watch and self._watch.owner else self.pid, signum)
@@ -219,20 +205,17 @@ class Attempt:
         for arrival in self._signals.take():
             if arrival.signum == signal.SIGTERM:
                 more = self._announcements() > 1
-                self._kill_within(arrival.at if more else arrival.at + self._patience.terminate_seconds)
+                self._group.kill_by(arrival.at if more else arrival.at + self._patience.terminate_seconds)
             elif arrival.signum == signal.SIGINT:
                 if self._presses_in_a_row() > 1:
-                    self._kill_within(arrival.at + self._patience.interrupt_seconds)
+                    self._group.kill_by(arrival.at + self._patience.interrupt_seconds)
             elif arrival.signum == signal.SIGTSTP:
                 self._suspending = True
             elif arrival.signum == signal.SIGCONT:
                 self._suspending = False
-                self._send(signal.SIGCONT)
+                self._group.send(signal.SIGCONT)
             elif arrival.signum == signal.SIGWINCH:
                 self._pump.follow_window()
-
-    def _kill_within(self, at: float) -> None:
-        self._kill_at = at if self._kill_at is None else min(at, self._kill_at)
 
     def _look_for_hang(self) -> None:
         """End a script that makes no progress any more."""
@@ -240,17 +223,17 @@ class Attempt:
         if found is not None:
             self._hang = found
             self._on_hang(found)
-            self._send(signal.SIGTERM)
-            self._kill_within(time.monotonic() + self._patience.hang_seconds)
+            self._group.send(signal.SIGTERM)
+            self._group.kill_by(time.monotonic() + self._patience.hang_seconds)
 
     def _follow_stops(self) -> None:
         """When the terminal has stopped the script: lend it the terminal, or stop too, as one job does."""
-        stop = _stop_signal(self.pid)
+        stop = group.stop_signal(self.pid)
         if stop not in _TERMINAL_STOPS:
             return
         wants_terminal = stop != signal.SIGTSTP
         if wants_terminal and self._terminal.lend(self.pid):
-            self._send(signal.SIGCONT)
+            self._group.send(signal.SIGCONT)
         elif wants_terminal or self._suspending or self._terminal.lent:
             self._stop_together(wants_terminal or self._terminal.lent)
 
@@ -260,95 +243,18 @@ class Attempt:
         stop_self()
         if wants_terminal and not self._terminal.lend(self.pid):
             time.sleep(0.5)  # continued in the background: it will read, and be stopped, again
-        self._send(signal.SIGCONT)
+        self._group.send(signal.SIGCONT)
 
     def _presses_in_a_row(self) -> int:
-        """How many Ctrl-C have come one soon after the other, the last one included."""
-        presses = [arrival.at for arrival in self._signals.history if arrival.signum == signal.SIGINT]
-        count = min(1, len(presses))
-        for earlier, later in zip(reversed(presses[:-1]), reversed(presses), strict=False):
-            if later - earlier > self._patience.double_seconds:
-                break
-            count += 1
-        return count
+        return wishes.presses_in_a_row(self._signals.history, self._patience.double_seconds)
 
     def _announcements(self) -> int:
-        """How often a scheduler, or a person, has sent SIGTERM or SIGUSR1; echoes are not counted."""
-        times = [arrival.at for arrival in self._asked_by()]
-        echo = self._patience.echo_seconds
-        return sum(number == 0 or at - times[number - 1] > echo for number, at in enumerate(times))
+        return wishes.without_echoes(self._asked_by(), self._patience.echo_seconds)
 
     def _asked_by(self) -> list[Arrival]:
-        """SIGUSR1 counts only where the script has left it to oomph."""
         usr1 = self._watch is not None and self._watch.can(Power.CHECKPOINT_ON_USR1)
-        signums = (signal.SIGTERM, signal.SIGUSR1) if usr1 else (signal.SIGTERM,)
-        return [one for one in self._signals.history if one.signum in signums and one.at >= self._started]
+        return wishes.announcements(self._signals.history, self._started, usr1)
 
     def _was_stopped(self) -> bool:
-        """SIGTERM is a wish to end for good; Ctrl-C and SIGHUP are when the script ended soon after."""
         latest = time.monotonic() - self._patience.terminate_seconds
-        return any(
-            arrival.signum == signal.SIGTERM
-            or (arrival.signum in (signal.SIGINT, signal.SIGHUP) and arrival.at > latest)
-            for arrival in self._signals.history
-        )
-
-    def _send(self, signum: int) -> None:
-        try:
-            os.killpg(self.pid, signum)
-            if signum in (signal.SIGTERM, signal.SIGHUP):
-                os.killpg(self.pid, signal.SIGCONT)  # a stopped script could not obey
-        except (ProcessLookupError, PermissionError):
-            pass  # nobody left in it
-
-
-def _start(
-    argv: Sequence[str],
-    environ: Mapping[str, str],
-    stderr_fd: int,
-    inherited: Sequence[int],
-    restore_signals: Callable[[], None],
-) -> subprocess.Popen[bytes]:
-    parent = os.getpid()
-
-    def prepare() -> None:
-        os.setpgid(0, 0)
-        restore_signals()
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(128 + signal.SIGKILL)  # the supervisor died between fork and here
-
-    for fd in inherited:
-        os.set_inheritable(fd, True)
-    try:
-        # close_fds=False: the script gets the descriptors that the shell gave us, as in `oomph run a.py <(zcat x)`.
-        # Ours are not inheritable.
-        return subprocess.Popen(argv, env=dict(environ), stderr=stderr_fd, preexec_fn=prepare, close_fds=False)
-    except OSError as error:
-        raise UsageError(f"{argv[0]} can not be started: {error.strerror}") from error
-
-
-def _stop_signal(pid: int) -> int | None:
-    """The signal that has newly stopped the process, if one has."""
-    try:
-        info = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG)
-    except ChildProcessError:
-        return None  # it has ended: then there are no stops to wait for
-    return None if info is None else info.si_status
-
-
-def _group_lives(group: int) -> bool:
-    """True while some process of the group is more than a zombie; reads /proc, since killpg counts zombies in."""
-    try:
-        os.killpg(group, 0)
-    except (ProcessLookupError, PermissionError):
-        return False
-    import psutil
-
-    for process in psutil.process_iter(["status"]):
-        try:
-            if os.getpgid(process.pid) == group and process.info["status"] != psutil.STATUS_ZOMBIE:
-                return True
-        except ProcessLookupError:
-            continue
-    return False
+        return wishes.wished_to_end(self._signals.history, latest)

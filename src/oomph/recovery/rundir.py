@@ -14,10 +14,13 @@ from typing import Any
 
 from oomph import __version__
 from oomph.errors import RunDirectoryError
+from oomph.recovery.place import Place
+from oomph.recovery.speech import say
 
 SCHEMA = 1
 DEFAULT_PARENT = Path(".oomph") / "runs"
 FINISHED = "finished"
+_HOLDER_BYTES = 512
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,8 @@ class RunRecord:
     """"running", "finished" (exit code 0), "failed" (the script's own failure), "gave-up" (oomph's decision) or
     "preempted" (to be started again elsewhere or later)."""
     attempts: int = 0
+    host: str = ""
+    """The machine that has it, or had it last; empty in the records of an older oomph."""
 
     def to_json(self) -> str:
         """The document of run.json."""
@@ -51,6 +56,7 @@ class RunRecord:
                 created=str(document["created"]),
                 status=str(document["status"]),
                 attempts=int(document["attempts"]),
+                host=str(document.get("host", "")),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"run.json is incomplete: {error}") from error
@@ -188,11 +194,31 @@ def _lock(path: Path) -> int:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        holder = os.pread(fd, 32, 0).decode(errors="replace").strip()
+        holder = _holder(fd)
         os.close(fd)
-        raise RunDirectoryError(f"{path} is in use by another oomph run, process {holder or '?'}") from None
+        raise RunDirectoryError(_in_use(path, holder)) from None
     except OSError:
-        return fd  # a file system without locks: run without one rather than not at all
+        _look_without_lock(fd, path)
     os.ftruncate(fd, 0)
-    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    os.pwrite(fd, Place.here().to_text().encode(), 0)
     return fd
+
+
+def _look_without_lock(fd: int, path: Path) -> None:
+    """On a file system without locks: run without one rather than not at all, but not beside one that is seen."""
+    holder = _holder(fd)
+    if holder is not None and holder.lives and holder.pid != os.getpid():
+        os.close(fd)
+        raise RunDirectoryError(_in_use(path, holder))
+    say(f"the file system of {path} has no locks: see to it that no other machine uses this run directory meanwhile")
+
+
+def _holder(fd: int) -> Place | None:
+    return Place.from_text(os.pread(fd, _HOLDER_BYTES, 0).decode(errors="replace"))
+
+
+def _in_use(path: Path, holder: Place | None) -> str:
+    gone = holder is not None and not holder.elsewhere and holder.began != "-" and not holder.lives
+    if gone:
+        return f"{path} is in use: {holder}, which ran it, has ended, but the script that it started has not yet"
+    return f"{path} is in use by another oomph run, {holder or 'process ?'}"

@@ -15,3 +15,17 @@ def say(text: str, start: str = "") -> None:
         os.write(2, f"{start}oomph: {text}\n".encode(errors="replace"))
     except OSError:
         pass  # nobody listens
+
+
+class Voice:
+    """Says lines in between the script's own words, each on a line of its own."""
+
+    def __init__(self) -> None:
+        self.at_line_start = True
+        """False when the script's last words lack their newline."""
+
+    def say(self, text: str) -> None:
+        """Write one line to stderr; never raises."""
+        start = "" if self.at_line_start else "\n"
+        self.at_line_start = True
+        say(text, start)

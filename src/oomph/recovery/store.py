@@ -244,7 +244,8 @@ def foreign_format(root: Path) -> str | None:
     """Why this oomph can not read the newest checkpoint below `root`; None when it can, or when there is none."""
     for path in sorted([*root.glob("step-*"), *root.glob("finished-*")], key=_modified, reverse=True):
         try:
-            return format_trouble(path)
+            trouble = format_trouble(path)
+            return None if trouble is None else f"its checkpoints were {trouble}"
         except CheckpointError:
             continue  # damaged: the script's process will say so, and use the one before it
     return None

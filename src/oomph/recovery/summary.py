@@ -78,7 +78,7 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
     by = _by_name(events)
     endings = by.get("attempt-ended", [])
     seconds = sum(_number(event, "seconds") for event in endings)
-    attempts = {event.attempt for event in by.get("attempt-started", [])}
+    attempts = {event.attempt for event in events} - {0}  # any of its lines will do: the first may be lost
     decided = by.get("decided", [])
     stopped = ("give-up", "requeue")
     gave_up = decided[-1].data.get("reason") if decided and decided[-1].data.get("action") in stopped else ""
@@ -89,7 +89,7 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
         restarts=max(0, len(attempts) - 1),
         steps=max((int(_number(event, "steps")) for event in endings), default=0),
         steps_repeated=steps_repeated(events),
-        micro_batch=_micro_batch(by),
+        micro_batch=_micro_batch(events),
         exactness=_exactness(by, attempts),
         exit_code=exit_code,
         seconds=round(seconds, 3),
@@ -155,14 +155,11 @@ def _faults(by: Mapping[str, list[Event]]) -> dict[str, int]:
     return {name: times for name, times in sorted(count.items()) if times}
 
 
-def _micro_batch(by: Mapping[str, list[Event]]) -> int | None:
-    values = [
-        (event.time, event.data.get("micro_batch"))
-        for name in ("recovered", "fit-finished")
-        for event in by.get(name, [])
-    ]
-    known = [(at, value) for at, value in values if isinstance(value, int)]
-    return max(known)[1] if known else None
+def _micro_batch(events: Iterable[Event]) -> int | None:
+    """The last one in the order of the journal: a clock may have been set back meanwhile."""
+    values = [event.data.get("micro_batch") for event in events if event.name in ("recovered", "fit-finished")]
+    known = [value for value in values if isinstance(value, int)]
+    return known[-1] if known else None
 
 
 def _exactness(by: Mapping[str, list[Event]], attempts: set[int]) -> str:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from oomph.recovery.command import Command
+from oomph.recovery.command import IS_PYTHON, Command, after_env
 from oomph.recovery.speech import say
-
-_PYTHON = re.compile(r"(?:.*/)?python[\d.]*\Z")
-_ASSIGNMENT = re.compile(r"\w+=")
 
 
 @dataclass(frozen=True)
@@ -57,7 +52,25 @@ def _python_of(command: Command, python: str) -> str | None:
     """The Python of the script; None when a command line does not begin with one, which may choose any."""
     if command.form != "command":
         return python
-    words = list(command.words[1:])
-    if words and os.path.basename(words[0]) == "env":
-        words = [word for word in words[1:] if not _ASSIGNMENT.match(word)]
-    return shutil.which(words[0]) if words and _PYTHON.match(words[0]) else None
+    words = after_env(command.words[1:])
+    return shutil.which(words[0]) if words and IS_PYTHON.match(words[0]) else None
+
+
+def other_gpus(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
+    """What differs between the GPUs of two snapshots, in one line; empty when nothing does, or nobody could look."""
+    old, new = _gpus_of(before), _gpus_of(now)
+    if old is None or new is None or old == new:
+        return ""
+    return f"other GPUs than before: {_listed(old)} → {_listed(new)}"
+
+
+def _gpus_of(snapshot: Mapping[str, Any] | None) -> list[tuple[str, int]] | None:
+    """Name and memory of each, as NVML has them."""
+    if snapshot is None:
+        return None
+    nvml = snapshot.get("nvml", {})
+    return [(str(device.get("name")), int(device.get("total_bytes") or 0)) for device in nvml.get("devices", ())]
+
+
+def _listed(gpus: list[tuple[str, int]]) -> str:
+    return ", ".join(f"{name} ({size / 2**30:.0f} GiB)" for name, size in gpus) or "none"

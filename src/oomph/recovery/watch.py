@@ -12,6 +12,7 @@ from pathlib import Path
 
 import oomph
 from oomph.recovery import activity, hang, stacks
+from oomph.recovery.group import is_in
 from oomph.recovery.hang import Hang, Silence, Timings
 from oomph.recovery.phases import RECORD, Beat, Phase, Power, has_been_timed, unpack
 
@@ -163,7 +164,7 @@ class Watch:
         return Hang(silence.phase, silence.fit, silence.seconds, limit, line, text)
 
     def _stacks(self, owner: int, group: int) -> str:
-        text = self._ask_for_stacks(owner) if _is_in(owner, group) and _catches(owner, STACKS_SIGNAL) else ""
+        text = self._ask_for_stacks(owner) if is_in(owner, group) and _catches(owner, STACKS_SIGNAL) else ""
         others = [pid for pid in (self._sample.pids if self._sample else ()) if pid != owner]
         return text + "".join(_py_spy(pid) for pid in ([] if text else [owner]) + others[:_MOST_OTHERS])
 
@@ -178,14 +179,6 @@ class Watch:
             if size > begin and size == before:
                 break
         return os.pread(self.stacks_fd, min(size - begin, _MOST_BYTES), begin).decode(errors="replace")
-
-
-def _is_in(pid: int, group: int) -> bool:
-    """Whether the process is still one of the script's, and not another that has got its number."""
-    try:
-        return os.getpgid(pid) == group
-    except ProcessLookupError:
-        return False
 
 
 def _catches(pid: int, signum: int) -> bool:

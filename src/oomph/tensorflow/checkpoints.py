@@ -98,6 +98,7 @@ class FitCheckpoints:
         if saved is not None:
             self._stall, self._write = time.monotonic() - started, 0.0
             self._note_saved(saved, _Snapshot(self._fit.position, self._stall, self._fit.data.obstacle))
+            self._fits.note_end_state(saved)
             if state.all_finite(named, state.finite_only(self._fit.model, named)):
                 store.drop_steps(self._fit.identity.ordinal)
         return saved

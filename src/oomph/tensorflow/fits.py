@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from oomph.errors import CheckpointError
+from oomph.recovery import refused
 from oomph.recovery.background import Background
 from oomph.recovery.checkpoint import Checkpoint
+from oomph.recovery.endstates import EndStates
 from oomph.recovery.interval import Interval, seconds_between_faults
 from oomph.recovery.phases import Phase
 from oomph.recovery.policy import GAVE_UP_EXIT_CODE
@@ -48,6 +50,9 @@ class Fits:
         self._seconds_before = 0.0
         self._store: CheckpointStore | None = None
         self._latest: Checkpoint | None = None
+        self._refusals: list[refused.Refusal] = []
+        """Checkpoints that could not be read, and of which nothing has been said yet."""
+        self._end_states = EndStates()
         self._opened = False
         self._closed = False
         """Nothing is to be written any more."""
@@ -90,12 +95,28 @@ class Fits:
             try:
                 store.open()
                 self._store, self._latest = store, store.latest_step()
+                self._tell_refused(
+                    refused.of_steps(self._refusals, None if self._latest is None else self._latest.name)
+                )
                 if self._latest is not None:
                     self._seconds_before = float(self._latest.meta.get("seconds", 0.0))
             except CheckpointError as error:
                 session.journal.write("checkpoint-failed", reason=str(error))
                 session.say(f"no checkpoints: {error}")
         return self._store if session.is_owner_now() and not self._closed else None
+
+    def finished(self, ordinal: int) -> Checkpoint | None:
+        """The end state of a fit that an earlier attempt finished, if it is there and can be read."""
+        store = self.store()
+        found = None if store is None else store.finished(ordinal)
+        self._tell_refused(refused.of_end_states(self._refusals))
+        return found
+
+    def note_end_state(self, saved: Saved) -> None:
+        """The end state of one more fit is kept."""
+        line = self._end_states.add(saved.nbytes)
+        if line:
+            self.say(line)
 
     def checkpoint_of(self, ordinal: int) -> Checkpoint | None:
         """The newest intact checkpoint, when it lies within the fit of this ordinal."""
@@ -236,7 +257,12 @@ class Fits:
 
     def _refused(self, name: str, reason: str) -> None:
         self.session.journal.write("checkpoint-refused", name=name, reason=reason)
-        self.session.say(f"checkpoint {name} refused: {reason}; using the one before it")
+        self._refusals.append((name, reason))
+
+    def _tell_refused(self, lines: list[str]) -> None:
+        self._refusals.clear()
+        for line in lines:
+            self.session.say(line)
 
 
 def _shown(finding: Finding) -> str:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from oomph.errors import CheckpointError, UnsupportedError
 from oomph.recovery.phases import Phase
 from oomph.recovery.session import Session
-from oomph.tensorflow import adjustments, elsewhere, exactness, iterators, rehearsed, replay
+from oomph.tensorflow import adjustments, elsewhere, epochs, exactness, rehearsed, replay
 from oomph.tensorflow.fit import Fit
 from oomph.tensorflow.fits import Fits
 from oomph.tensorflow.guarded import GuardedStep
@@ -25,7 +25,6 @@ from oomph.tensorflow.step import PlainStep, Step, StepWatch
 from oomph.tensorflow.verdict import choice_of
 from oomph.tensorflow.watched import TrainingOutsideFit, Watched
 
-_ENUMERATION, _OLDER_ENUMERATION = "_enumerate_iterator", "enumerate_epoch"
 _FIT_ARGUMENTS = {"self", "x", "callbacks", "initial_epoch", "epochs"}
 
 
@@ -43,7 +42,7 @@ def install(trainer: Any, session: Session) -> None:
     _replace_make_train_function(trainer, fits)
     _replace_make_test_function(trainer, fits)
     _replace_make_predict_function(trainer, fits)
-    _replace_epochs(trainer, fits)
+    epochs.replace_epochs(trainer, fits)
     adjustments.make(session)
     elsewhere.watch(session)
     rehearsed.install(fits)
@@ -53,9 +52,8 @@ def install(trainer: Any, session: Session) -> None:
 def _probe(trainer: Any) -> None:
     """Raise UnsupportedError, naming what is missing, unless Keras looks as the guard needs it."""
     cls = getattr(trainer, "TensorFlowTrainer", None)
-    epochs = getattr(trainer, "TFEpochIterator", None)
-    if cls is None or epochs is None:
-        raise UnsupportedError("no TensorFlowTrainer or TFEpochIterator")
+    if cls is None:
+        raise UnsupportedError("no TensorFlowTrainer")
     makers = ("make_train_function", "make_test_function", "make_predict_function")
     for name in ("fit", *makers, "train_step", "test_step", "compute_loss", "train_on_batch"):
         if not callable(getattr(cls, name, None)):
@@ -65,9 +63,7 @@ def _probe(trainer: Any) -> None:
     for name in makers:
         if list(inspect.signature(getattr(cls, name)).parameters) != ["self", "force"]:
             raise UnsupportedError(f"{name} takes other arguments")
-    _enumeration(epochs)
-    if not callable(getattr(epochs, "_get_iterator", None)):
-        raise UnsupportedError("no TFEpochIterator._get_iterator")
+    epochs.probe(trainer)
 
 
 def _replace_fit(trainer: Any, fits: Fits) -> None:
@@ -232,60 +228,6 @@ def _guarded_predict(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Cal
         return plain
     replicas = Replicas(model.distribute_strategy)
     return GuardedPredict(plain, replicas, Watched(fits, "predict"), fits.session.handover.inexact)
-
-
-def _replace_epochs(trainer: Any, fits: Fits) -> None:
-    """Let the first epoch of a resumed fit start in its middle, and know which iterator is the fit's own."""
-    cls = trainer.TFEpochIterator
-    name = _enumeration(cls)
-    initialise, enumerate_steps, get_iterator = cls.__init__, getattr(cls, name), cls._get_iterator
-
-    def own_fit(epochs: Any) -> Fit | None:
-        running = fits.running
-        return running if isinstance(running, Fit) and running.epoch_iterator is epochs else None
-
-    @functools.wraps(initialise)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        initialise(self, *args, **kwargs)
-        running = fits.running
-        if isinstance(running, Fit) and running.epoch_iterator is None:
-            running.epoch_iterator = self  # Keras makes the training iterator before any other of a fit
-
-    @functools.wraps(enumerate_steps)
-    def enumerate_from_where_it_was(self: Any) -> Iterator[Any]:
-        running = own_fit(self)
-        first = 0
-        if running is not None:
-            first = running.skipped_steps
-            running.data.iterators_made += iterators.make(self, running.skipped_iterators)
-            if name == _OLDER_ENUMERATION and not (self.steps_per_epoch and self._current_iterator):
-                running.data.iterators_made += 1
-        try:
-            for item in enumerate_steps(self):
-                if item[0] >= first:
-                    yield item  # Keras takes the data later, in the train function: passing over an item takes none
-        finally:
-            if running is not None:
-                running.end_epoch_steps()
-
-    @functools.wraps(get_iterator)
-    def _get_iterator(self: Any) -> Any:
-        running = own_fit(self)
-        if running is not None:
-            running.data.iterators_made += 1
-        return get_iterator(self)
-
-    cls.__init__, cls._get_iterator = __init__, _get_iterator
-    setattr(cls, name, enumerate_from_where_it_was)
-
-
-def _enumeration(epoch_iterator: Any) -> str:
-    """The name of the generator of (step, ..., iterator), which Keras has moved in the course of version 3."""
-    if inspect.isgeneratorfunction(getattr(epoch_iterator, _ENUMERATION, None)):
-        return _ENUMERATION
-    if inspect.isgeneratorfunction(vars(epoch_iterator).get(_OLDER_ENUMERATION)):  # the inherited one is another thing
-        return _OLDER_ENUMERATION
-    raise UnsupportedError(f"no TFEpochIterator.{_ENUMERATION}")
 
 
 def _hide_our_frames() -> None:

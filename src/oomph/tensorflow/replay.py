@@ -17,8 +17,7 @@ from oomph.tensorflow.provenance import listed
 
 def finished_history(fits: Fits, fit: Fit) -> Any:
     """The History of this fit if an earlier attempt finished it, its state restored; None when it has to run."""
-    store = fits.store()
-    checkpoint = store.finished(fit.identity.ordinal) if store is not None else None
+    checkpoint = fits.finished(fit.identity.ordinal)
     if checkpoint is None:
         return None
     compared = fit.beginning.compared(checkpoint, fit.identity.fingerprint)

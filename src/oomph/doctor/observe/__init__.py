@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -18,7 +18,7 @@ from oomph.doctor.observe.packages import observe_packages
 from oomph.doctor.observe.python import observe_python
 from oomph.doctor.observe.tensorflow import observe_tensorflow
 from oomph.doctor.observe.toolchain import observe_toolchain
-from oomph.doctor.snapshot import Driver, Host, Library, Nvml, Packages, Snapshot, Toolchain
+from oomph.doctor.snapshot import Driver, Host, Library, Nvml, Packages, Snapshot, TensorFlow, Toolchain
 from oomph.errors import OomphError
 
 _Part = TypeVar("_Part")
@@ -44,41 +44,50 @@ def observe(
         ExamineError: the Python does not answer.
     """
     environ = os.environ if environ is None else environ
-    started = time.monotonic()
-    unread: dict[str, str] = {}
+    started, parts = time.monotonic(), _Parts()
+    interpreter = observe_python(python or sys.executable, environ)
+    packages = parts.take("packages", lambda: observe_packages(interpreter.path), Packages())
+    tensorflow = parts.take("tensorflow", lambda: observe_tensorflow(packages, environ), None)
+    none: tuple[Library, ...] = ()
+    libraries = parts.take("libraries", lambda: _libraries(tensorflow, packages, interpreter.path, environ, root), none)
+    questions = Questions(libraries, environ, limit, say)  # asked now, while files are read
+    snapshot = Snapshot(
+        python=interpreter,
+        host=parts.take("host", lambda: observe_host(environ, root), Host()),
+        packages=packages,
+        tensorflow=tensorflow,
+        toolchain=parts.take("toolchain", lambda: observe_toolchain(interpreter.path, environ, root), Toolchain()),
+        driver=parts.take("driver", questions.driver, Driver()),
+        nvml=parts.take("nvml", questions.nvml, Nvml()),
+        libraries=parts.take("libraries", lambda: _with_versions(libraries, questions.versions()), libraries),
+        environment=observe_environment(environ),
+    )
+    return replace(snapshot, unread=parts.unread, seconds=round(time.monotonic() - started, 4))
 
-    def part(name: str, look: Callable[[], _Part], otherwise: _Part) -> _Part:
+
+class _Parts:
+    """Takes the parts of a snapshot, and notes those that can not be had."""
+
+    def __init__(self) -> None:
+        self.unread: dict[str, str] = {}
+        """Part → why not."""
+
+    def take(self, name: str, look: Callable[[], _Part], otherwise: _Part) -> _Part:
+        """What `look` returns; `otherwise` when it fails."""
         try:
             return look()
         except OomphError:
             raise
         except Exception as error:
-            unread[name] = f"{type(error).__name__}: {error}"
+            self.unread[name] = f"{type(error).__name__}: {error}"
             return otherwise
 
-    interpreter = observe_python(python or sys.executable, environ)
-    packages = part("packages", lambda: observe_packages(interpreter.path), Packages())
-    tensorflow = part("tensorflow", lambda: observe_tensorflow(packages, environ), None)
-    libraries: tuple[Library, ...] = part(
-        "libraries",
-        lambda: observe_libraries(tensorflow, packages, search_path(tensorflow, interpreter.path, environ, root)),
-        (),
-    )
-    questions = Questions(libraries, environ, limit, say)
-    host = part("host", lambda: observe_host(environ, root), Host())
-    toolchain = part("toolchain", lambda: observe_toolchain(interpreter.path, environ, root), Toolchain())
-    driver = part("driver", questions.driver, Driver())
-    nvml = part("nvml", questions.nvml, Nvml())
-    versions: dict[str, str] = part("libraries", questions.versions, {})
-    snapshot = Snapshot(
-        python=interpreter,
-        host=host,
-        packages=packages,
-        tensorflow=tensorflow,
-        libraries=tuple(with_version(library, versions) for library in libraries),
-        toolchain=toolchain,
-        driver=driver,
-        nvml=nvml,
-        environment=observe_environment(environ),
-    )
-    return replace(snapshot, unread=unread, seconds=round(time.monotonic() - started, 4))
+
+def _libraries(
+    tensorflow: TensorFlow | None, packages: Packages, path: Sequence[str], environ: Mapping[str, str], root: Path
+) -> tuple[Library, ...]:
+    return observe_libraries(tensorflow, packages, search_path(tensorflow, path, environ, root))
+
+
+def _with_versions(libraries: Sequence[Library], versions: Mapping[str, str]) -> tuple[Library, ...]:
+    return tuple(with_version(library, versions) for library in libraries)

@@ -1,0 +1,107 @@
+"""Snapshot: what a machine is like for TensorFlow, as frozen values. It is kept in the journal of every run.
+
+Snapshot
+ ├── python         Python            the Python that runs the script
+ ├── host           Host              system, container, memory, disk, PCI, kernel modules, /dev
+ ├── packages       Packages          the distributions that matter, as their metadata has them
+ ├── tensorflow     TensorFlow        what its wheel was built for, and where it looks for libraries
+ ├── libraries      (Library, ...)    what TensorFlow will load, which file wins, and why
+ ├── toolchain      Toolchain         ptxas and libdevice, for XLA
+ ├── driver         Driver            libcuda's answers, from a child process
+ ├── nvml           Nvml              NVML's answers, from another one
+ └── environment    variables that change what TensorFlow or CUDA do
+
+A part that could not be looked at keeps its defaults, and `unread` says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from oomph.doctor.snapshot.decode import decode
+from oomph.doctor.snapshot.drivers import CudaDevice, Driver, Nvml, NvmlDevice, Process
+from oomph.doctor.snapshot.software import Candidate, Library, Package, Packages, TensorFlow, Toolchain
+from oomph.doctor.snapshot.system import Host, Node, PciDevice, Python
+
+__all__ = [
+    "SCHEMA",
+    "Candidate",
+    "CudaDevice",
+    "Driver",
+    "Host",
+    "Library",
+    "Node",
+    "Nvml",
+    "NvmlDevice",
+    "Package",
+    "Packages",
+    "PciDevice",
+    "Process",
+    "Python",
+    "Snapshot",
+    "TensorFlow",
+    "Toolchain",
+]
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The whole machine at one moment."""
+
+    python: Python = field(default_factory=Python)
+    host: Host = field(default_factory=Host)
+    packages: Packages = field(default_factory=Packages)
+    tensorflow: TensorFlow | None = None
+    libraries: tuple[Library, ...] = ()
+    toolchain: Toolchain = field(default_factory=Toolchain)
+    driver: Driver = field(default_factory=Driver)
+    nvml: Nvml = field(default_factory=Nvml)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    unread: Mapping[str, str] = field(default_factory=dict)
+    """Part → why it could not be looked at."""
+    seconds: float = 0.0
+    """How long it took, cuInit included."""
+
+    def library(self, stem: str) -> Library | None:
+        """The library whose name begins so: "libcudnn.so"."""
+        return next((library for library in self.libraries if library.soname.startswith(stem)), None)
+
+    @property
+    def visible(self) -> tuple[NvmlDevice, ...]:
+        """Of the GPUs that NVML shows, those that CUDA shows to this environment; all, where that can not be told."""
+        shown = {_place(device.pci) for device in self.driver.devices}
+        found = tuple(device for device in self.nvml.devices if _place(device.pci or "") in shown)
+        return found or self.nvml.devices
+
+    @property
+    def nvidia_hardware(self) -> bool:
+        """Whether anything on this machine shows an NVIDIA GPU without the driver's help."""
+        host = self.host
+        on_bus = any(device.vendor == "10de" for device in host.pci)
+        return on_bus or bool(host.nodes) or bool(host.kernel_driver)
+
+    @property
+    def gpu_wanted(self) -> bool:
+        """Whether questions about GPUs make sense here: there is one, or at least a driver for one."""
+        return self.nvidia_hardware or self.driver.asked
+
+    def as_document(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"schema": SCHEMA, **asdict(self)}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Snapshot:
+        """The snapshot of a document; raises ValueError when it is none of this schema."""
+        if document.get("schema") != SCHEMA:
+            raise ValueError("not a snapshot of this schema")
+        snapshot: Snapshot = decode(cls, document)
+        return snapshot
+
+
+def _place(pci: str) -> str:
+    """0:01:00.0 of both 0000:01:00.0 (CUDA) and 00000000:01:00.0 (NVML)."""
+    return pci.lower().lstrip("0") or pci

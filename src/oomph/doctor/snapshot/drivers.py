@@ -1,0 +1,94 @@
+"""Of a snapshot: the GPUs, as libcuda shows them to this environment and as NVML shows the machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class CudaDevice:
+    """A GPU as libcuda shows it to this environment."""
+
+    index: int
+    name: str = ""
+    pci: str = ""
+    uuid: str = ""
+    memory_bytes: int = 0
+    major: int | None = None
+    minor: int | None = None
+    multiprocessors: int | None = None
+
+    @property
+    def capability(self) -> tuple[int, int] | None:
+        """(8, 6): the compute capability; None when the driver did not say."""
+        return None if self.major is None or self.minor is None else (self.major, self.minor)
+
+
+@dataclass(frozen=True)
+class Driver:
+    """libcuda's answers."""
+
+    asked: bool = False
+    """False when there is no libcuda to ask."""
+    path: str = ""
+    load_error: str = ""
+    cuda_version: int | None = None
+    init: int | None = None
+    """What cuInit returned; None: it did not return."""
+    init_seconds: float | None = None
+    devices: tuple[CudaDevice, ...] = ()
+    problem: str = ""
+    """"no answer within 5 s", "ended by SIGSEGV"."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process that holds memory of a GPU."""
+
+    pid: int
+    memory_bytes: int | None = None
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class NvmlDevice:
+    """A GPU as NVML shows it: all of the machine, whatever CUDA_VISIBLE_DEVICES says."""
+
+    index: int
+    name: str | None = None
+    uuid: str | None = None
+    pci: str | None = None
+    total_bytes: int | None = None
+    used_bytes: int | None = None
+    free_bytes: int | None = None
+    processes: tuple[Process, ...] | None = None
+    compute_mode: int | None = None
+    persistence: bool | None = None
+    mig: bool | None = None
+    ecc_uncorrected: int | None = None
+    remapped_rows: tuple[int, ...] | None = None
+    """Correctable, uncorrectable, pending, failed."""
+    retired_pending: bool | None = None
+    celsius: int | None = None
+    slowdown_celsius: int | None = None
+    throttle: int | None = None
+    sm_mhz: int | None = None
+    sm_mhz_max: int | None = None
+    lost: str = ""
+
+
+@dataclass(frozen=True)
+class Nvml:
+    """NVML's answers."""
+
+    asked: bool = False
+    """False when there is no libnvidia-ml to ask."""
+    unavailable: str = ""
+    """Why oomph could not ask, whatever TensorFlow can."""
+    init: int | None = None
+    error: str = ""
+    driver: str = ""
+    """The driver's version: 550.54.15."""
+    cuda_version: int | None = None
+    devices: tuple[NvmlDevice, ...] = ()
+    problem: str = ""

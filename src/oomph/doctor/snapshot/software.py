@@ -1,0 +1,130 @@
+"""Of a snapshot: what is installed, what TensorFlow was built for, and the files that its loader would take."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_WHEEL_FOLDER = re.compile(r"/nvidia/[^/]+/lib\Z")
+
+
+@dataclass(frozen=True)
+class Package:
+    """A distribution, as its metadata has it."""
+
+    name: str
+    version: str
+    folder: str
+    """The folder of sys.path that it lies in."""
+    problem: str = ""
+    """"no METADATA", "no RECORD", "tensorflow/__init__.py is gone": half-installed or half-uninstalled."""
+    requires: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    """The tags of its wheel: cp311-cp311-manylinux_2_27_x86_64."""
+
+
+@dataclass(frozen=True)
+class Packages:
+    """The distributions that matter to TensorFlow on a GPU."""
+
+    found: tuple[Package, ...] = ()
+    leftovers: tuple[str, ...] = ()
+    """Folders that an interrupted pip has left: ~ensorflow."""
+
+    def get(self, name: str) -> Package | None:
+        """The one that an import would find: the first on sys.path."""
+        return next((package for package in self.found if package.name == name), None)
+
+
+@dataclass(frozen=True)
+class TensorFlow:
+    """What the installed TensorFlow was built for. Where its wheel does not say, a table of releases does."""
+
+    version: str
+    distribution: str
+    folder: str
+    """The package's folder: .../site-packages/tensorflow."""
+    cuda: bool | None = None
+    """Built for CUDA; None: unknown."""
+    rocm: bool = False
+    cuda_version: tuple[int, ...] = ()
+    cudnn_version: tuple[int, ...] = ()
+    """What TensorFlow compares the loaded cuDNN with: major and minor."""
+    capabilities: tuple[str, ...] = ()
+    """sm_80: machine code; compute_90: PTX, and for most kernels machine code too."""
+    source: str = "unknown"
+    """"build_info.py", "the table of releases" or "unknown"."""
+    loader: str = ""
+    """The library that loads CUDA's, libtensorflow_framework.so.2; empty where it was not found."""
+    runpath: tuple[str, ...] = ()
+    """Where that library looks, after LD_LIBRARY_PATH."""
+    unknown_flags: tuple[str, ...] = ()
+    """Of the names in XLA_FLAGS, those that this build does not have."""
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """(2, 21, 0) of "2.21.0rc1"."""
+        return _numbers(self.version)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A file that the loader could take for a library."""
+
+    path: str
+    where: str
+    """Why it is looked at: "LD_LIBRARY_PATH", "RUNPATH", "ld.so.cache", "default folder", "wheel"."""
+    folder: str
+    """The entry of the search path."""
+    problem: str = ""
+    """Why the loader can not take it: "broken link", "not an ELF file", "made for another machine"."""
+    version: str = ""
+    """As the file's wheel, its name or the library itself says; empty when nobody does."""
+
+
+@dataclass(frozen=True)
+class Library:
+    """A library that TensorFlow loads by name, and the files that bear it."""
+
+    soname: str
+    required: bool
+    candidates: tuple[Candidate, ...] = ()
+    """In the order in which the loader looks; those of wheels that it never looks at come last."""
+
+    @property
+    def winner(self) -> Candidate | None:
+        """The file that will be loaded; None when the loader finds none."""
+        return next((c for c in self.candidates if c.where != "wheel" and not c.problem), None)
+
+    @property
+    def in_wheels(self) -> tuple[Candidate, ...]:
+        """The usable copies in wheel folders, whether or not the loader looks there."""
+        return tuple(c for c in self.candidates if _WHEEL_FOLDER.search(c.folder) and not c.problem)
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """What XLA may need to compile for a GPU."""
+
+    ptxas: str = ""
+    libdevice: str = ""
+    data_dir: str = ""
+    """The folder that XLA_FLAGS names with --xla_gpu_cuda_data_dir."""
+    data_dir_exists: bool = True
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """The leading numbers of a version: (2, 22, 0) of 2.22.0rc0."""
+    numbers = []
+    for part in version.split(".")[:3]:
+        digits = ""
+        for letter in part:
+            if not letter.isdigit():
+                break
+            digits += letter
+        if not digits:
+            break
+        numbers.append(int(digits))
+        if digits != part:
+            break
+    return tuple(numbers)

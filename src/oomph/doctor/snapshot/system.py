@@ -1,0 +1,79 @@
+"""Of a snapshot: the Python that runs the script, and the machine or container around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Python:
+    """The Python that runs the script."""
+
+    executable: str = ""
+    version: tuple[int, int, int] = (0, 0, 0)
+    implementation: str = "cpython"
+    prefix: str = ""
+    base_prefix: str = ""
+    path: tuple[str, ...] = ()
+    """Its sys.path: where it finds packages."""
+    tag: str = ""
+    """The tag of wheels made for it: cp311."""
+    pip: bool = True
+    uv: bool = False
+    """Whether `uv` is on PATH, for environments that have no pip."""
+    moved_from: str = ""
+    """Where this virtual environment was made, when that is not where it is now."""
+
+    @property
+    def version_text(self) -> str:
+        """3.11.2."""
+        return ".".join(map(str, self.version))
+
+
+@dataclass(frozen=True)
+class PciDevice:
+    """A display or compute controller on the PCI bus."""
+
+    address: str
+    vendor: str
+    """Vendor in hexadecimal: 10de is NVIDIA, 1002 is AMD."""
+    device: str
+
+
+@dataclass(frozen=True)
+class Node:
+    """A device file that CUDA needs."""
+
+    path: str
+    readable: bool
+    owner: str = ""
+    """user:group mode, as `ls -l` has them."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """The machine, and the container around us."""
+
+    system: str = ""
+    machine: str = ""
+    release: str = ""
+    libc: str = ""
+    """"glibc 2.36", "musl" or empty."""
+    wsl: bool = False
+    container: str = ""
+    """"docker", "podman", "kubernetes", "apptainer", "lxc", "container" or empty."""
+    memory_bytes: int | None = None
+    memory_limit_bytes: int | None = None
+    """The limit of the control group; None when there is none."""
+    shm_bytes: int | None = None
+    disk_path: str = ""
+    disk_free_bytes: int | None = None
+    cache_path: str = ""
+    """Where the driver keeps kernels that it has compiled from PTX."""
+    cache_writable: bool = True
+    pci: tuple[PciDevice, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    kernel_driver: str = ""
+    """Version of the NVIDIA kernel module that is loaded."""
+    modules: tuple[str, ...] = ()
+    """Of the kernel modules that matter, those that are loaded."""

@@ -1,0 +1,112 @@
+"""What is left to do when a run is over: its status, its summary, what it kept for a restart, and its last words."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from oomph.journal import Event
+from oomph.recovery import interpreter
+from oomph.recovery.account import STOPPED, account
+from oomph.recovery.chronicle import Chronicle
+from oomph.recovery.command import Command
+from oomph.recovery.examination import last
+from oomph.recovery.policy import Finish, GiveUp, Requeue
+from oomph.recovery.resumption import command_to_go_on
+from oomph.recovery.rundir import FINISHED, RunDirectory, write_whole
+from oomph.recovery.settings import Settings
+from oomph.recovery.speech import Voice
+from oomph.recovery.summary import Summary, summarise
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What `oomph run` ends with."""
+
+    exit_code: int
+    summary: Summary
+
+
+@dataclass(frozen=True)
+class Closing:
+    """The end of one run."""
+
+    run: RunDirectory | None
+    chronicle: Chronicle
+    command: Command
+    python: str
+    settings: Settings
+    voice: Voice
+
+    def close(self, action: Finish | GiveUp | Requeue) -> Outcome:
+        """Whatever goes wrong here, the exit code is the script's."""
+        summary = summarise(self.chronicle.own_events(), action.exit_code)
+        try:
+            events = self.chronicle.events()
+            summary = summarise(events, action.exit_code)
+            note(self.run, self.voice, status=_status(action))
+            if self.run is not None:
+                self._keep(self.run.path, events, summary, action)
+            for line in account(summary, shown(self.run), self._again(events, action)):
+                self.voice.say(line)
+            self._advise(events)
+        except Exception as error:
+            self.voice.say(f"the summary could not be made: {type(error).__name__}: {error}")
+        return Outcome(action.exit_code, summary)
+
+    def _keep(self, folder: Path, events: Sequence[Event], summary: Summary, action: Finish | GiveUp | Requeue) -> None:
+        if _status(action) == FINISHED:  # nothing is left to resume
+            not_finite = any(event.name == "checkpoint-skipped" for event in events)
+            for path in folder.glob("checkpoints/finished-*" if not_finite else "checkpoints"):
+                shutil.rmtree(path, ignore_errors=True)  # of a state with NaN the last finite one stays
+        write_whole(folder / "summary.json", summary.to_json())
+
+    def _again(self, events: Sequence[Event], action: Finish | GiveUp | Requeue) -> str:
+        """How to go on with a run that somebody has stopped; empty for one that has ended by itself."""
+        decided = last(events, "decided")
+        wished = decided is not None and decided.data.get("ending", {}).get("stopped")
+        if self.run is None or action.exit_code == 0 or not (wished or action.exit_code in STOPPED):
+            return ""
+        return command_to_go_on(self.settings.typed, self.command.words, str(shown(self.run)))
+
+    def _advise(self, events: Sequence[Event]) -> None:
+        own = [event for event in events if event.attempt == self.chronicle.attempt]
+        module = interpreter.missing_module(own)
+        if module is not None:
+            self.voice.say(interpreter.advise(module, self.python, self.command))
+        if not self.chronicle.guarded():
+            self.voice.say(
+                "the script ran unguarded: no Python of it loaded oomph (was it started with -I, -E or -S?)"
+            )  # fmt: skip
+
+
+def note(run: RunDirectory | None, voice: Voice, **changes: Any) -> None:
+    """Bring run.json up to date; a full disk, or a folder that is gone, must not end the training."""
+    if run is not None:
+        try:
+            run.update(**changes)
+        except OSError as error:
+            voice.say(f"run.json can not be written: {error.strerror}")
+
+
+def shown(run: RunDirectory | None) -> str | None:
+    """The run directory, as short as it can be typed."""
+    if run is None:
+        return None
+    try:
+        return str(run.path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(run.path)
+
+
+def _status(action: Finish | GiveUp | Requeue) -> str:
+    match action:
+        case Requeue():
+            return "preempted"
+        case GiveUp():
+            return "gave-up"
+        case Finish(exit_code):
+            return FINISHED if exit_code == 0 else "failed"

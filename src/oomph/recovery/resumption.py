@@ -1,0 +1,23 @@
+"""The command that goes on with a run, as somebody would type it. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+_NAMES_THE_RUN = ("--run-dir", "--resume")
+
+
+def command_to_go_on(typed: Sequence[str], words: Sequence[str], run_dir: str) -> str:
+    """`oomph run --resume=DIR`, the options that were typed, and the script with its arguments."""
+    return shlex.join(["oomph", "run", f"--resume={run_dir}", *_other_options(typed), *words])
+
+
+def _other_options(typed: Sequence[str]) -> Iterator[str]:
+    """All but those that say which run it is; only `--run-dir` may have its value in the next word."""
+    options = iter(typed)
+    for word in options:
+        if word == "--run-dir":
+            next(options, None)
+        elif word.partition("=")[0] not in _NAMES_THE_RUN:
+            yield word

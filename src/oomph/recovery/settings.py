@@ -1,0 +1,28 @@
+"""Settings: what the command line sets for every attempt of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from oomph.recovery.patience import Patience
+from oomph.recovery.surroundings import Surroundings
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the command line sets for every attempt of the run."""
+
+    guard: bool = True
+    checkpoint_steps: int | None = None
+    checkpoint_seconds: float | None = None
+    micro_batch: int | None = None
+    inexact: str | None = None
+    smaller_batch: bool = False
+    verify: int | None = None
+    recheck: int | None = None
+    allowed: frozenset[str] = frozenset()
+    """Changes that alter the mathematics (`ladder.OPT_IN`) and are allowed all the same."""
+    typed: tuple[str, ...] = ()
+    """The options of `oomph run` as they were typed."""
+    patience: Patience = field(default_factory=Patience)
+    surroundings: Surroundings = field(default_factory=Surroundings)

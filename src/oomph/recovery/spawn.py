@@ -1,0 +1,49 @@
+"""spawn: starts the script as a process that does not outlive the supervisor."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+
+from oomph.errors import UsageError
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def spawn(
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    stderr_fd: int,
+    inherited: Sequence[int],
+    restore_signals: Callable[[], None],
+) -> subprocess.Popen[bytes]:
+    """Start it in a process group of its own; raises UsageError when there is no such program.
+
+    Args:
+        argv: the program and its arguments.
+        environ: its environment.
+        stderr_fd: where its stderr goes.
+        inherited: descriptors of ours that it gets.
+        restore_signals: runs between fork and exec.
+    """
+    parent = os.getpid()
+
+    def prepare() -> None:
+        os.setpgid(0, 0)
+        restore_signals()
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(128 + signal.SIGKILL)  # the supervisor died between fork and here
+
+    for fd in inherited:
+        os.set_inheritable(fd, True)
+    try:
+        # close_fds=False: the script gets the descriptors that the shell gave us, as in `oomph run a.py <(zcat x)`.
+        # Ours are not inheritable.
+        return subprocess.Popen(argv, env=dict(environ), stderr=stderr_fd, preexec_fn=prepare, close_fds=False)
+    except OSError as error:
+        raise UsageError(f"{argv[0]} can not be started: {error.strerror}") from error

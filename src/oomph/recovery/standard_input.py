@@ -1,0 +1,39 @@
+"""What the script reads from: a file can be read again by its next life, a pipe can not."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+_STDIN = 0
+
+
+class StandardInput:
+    """Remembers where standard input stood when the run began."""
+
+    def __init__(self) -> None:
+        self._offset: int | None = None
+        self._told = False
+        try:
+            if stat.S_ISREG(os.fstat(_STDIN).st_mode):
+                self._offset = os.lseek(_STDIN, 0, os.SEEK_CUR)
+        except OSError:
+            pass  # closed
+
+    def rewind(self) -> str:
+        """Let the next life of the script read what the last one has read; what to say where that is impossible."""
+        if self._offset is not None:
+            os.lseek(_STDIN, self._offset, os.SEEK_SET)
+            return ""
+        if self._told or not _is_pipe():
+            return ""
+        self._told = True
+        return "standard input is a pipe: what the script has read from it does not come a second time"
+
+
+def _is_pipe() -> bool:
+    try:
+        mode = os.fstat(_STDIN).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)

@@ -1,0 +1,78 @@
+"""Every JSON document that oomph prints or keeps says which schema it has."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import oomph
+from oomph.cli import COMMANDS
+
+LIMIT = 120
+LOG = Path(__file__).parents[1] / "logs" / "full.log"
+COMMAND_LINES = {
+    "run": ["run", "--json", "train.py"],
+    "doctor": ["doctor", "--json"],
+    "explain": ["explain", "--json", str(LOG)],
+    "explain a fault": ["explain", "--json", "OOM101"],
+    "explain an exit status": ["explain", "--json", "--exit-status", "137"],
+    "explain a run": ["explain", "--json", "there"],
+    "explain the decisions of a run": ["explain", "--json", "there", "--decisions"],
+}
+WITH_TENSORFLOW = {"rehearse": "tests/rehearsal/test_judge.py", "demo": "tests/test_project.py"}
+"""Verbs that train for minutes: their documents are looked at where their results are."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A script, and a run of it that was killed once."""
+    folder = tmp_path_factory.mktemp("json")
+    (folder / "train.py").write_text(
+        "import os\nif not os.path.exists('again'): open('again', 'w').close(); os.kill(os.getpid(), 9)\n"
+    )
+    assert call(folder, "run", "--run-dir=there", "train.py").returncode == 0
+    return folder
+
+
+def call(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("OOMPH_", "PYTHON"))}
+    return subprocess.run(
+        [sys.executable, "-m", "oomph", *words],
+        cwd=folder,
+        env={**clean, "PYTHONPATH": str(Path(oomph.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+    )
+
+
+@pytest.mark.parametrize("words", COMMAND_LINES.values(), ids=COMMAND_LINES.keys())
+def test_what_is_printed_is_one_document_with_a_schema(folder, words):
+    document: dict[str, Any] = json.loads(call(folder, *words).stdout)
+    assert document["schema"] == 1
+    assert len(document) > 1
+
+
+def test_no_verb_is_forgotten():
+    seen = {words[0] for words in COMMAND_LINES.values()} | set(WITH_TENSORFLOW)
+    assert seen == set(COMMANDS)
+    root = Path(__file__).parents[2]
+    for path in WITH_TENSORFLOW.values():
+        assert '"schema"' in (root / path).read_text()
+
+
+def test_what_is_kept_of_a_run_has_one_too(folder):
+    there = folder / "there"
+    documents = [json.loads(path.read_text()) for path in there.glob("*.json")]
+    lines = [json.loads(line) for path in there.glob("journal/*.jsonl") for line in path.read_text().splitlines()]
+    assert {path.name for path in there.glob("*.json")} == {"run.json", "summary.json"}
+    assert len(lines) > 10
+    assert {document.get("schema") for document in [*documents, *lines]} == {1}
+    (machine,) = [line for line in lines if line["event"] == "machine"]
+    assert machine["data"]["snapshot"]["schema"] == 1
