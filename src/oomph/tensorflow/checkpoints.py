@@ -260,6 +260,7 @@ class FitCheckpoints:
             "made_by": fit.beginning.facts(fit.epoch_iterator),
             "learning_rate": fit.beginning.learning_rate,
             "seconds": round(self._fits.trained_seconds(), 1),
+            "taken_at": time.time(),
         }
         return meta, arrays
 
@@ -320,6 +321,11 @@ class FitCheckpoints:
     def resuming(self) -> bool:
         """Whether a checkpoint is still to be put back."""
         return self._resume is not None
+
+    @property
+    def resumes_as_of(self) -> float | None:
+        """When the checkpoint was taken that is still to be put back, in seconds since 1970; None without one."""
+        return None if self._resume is None else self._resume.meta.get("taken_at")
 
     def resume_from(self, checkpoint: Checkpoint) -> None:
         """Put this checkpoint back at the first step."""
