@@ -22,9 +22,7 @@ _LENGTH = struct.Struct("<Q")
 _CHECKSUM_BYTES = 4
 
 
-def drop_repeated(
-    callbacks: list[Any], run_dir: Path | None, attempt: int, fit: int, taken_at: float | None
-) -> None:
+def drop_repeated(callbacks: list[Any], run_dir: Path | None, attempt: int, fit: int, taken_at: float | None) -> None:
     """Take out of the callbacks' folders what earlier attempts have logged and this one will log again.
 
     Args:
@@ -51,8 +49,11 @@ def tell_step(callback: Any) -> None:
     The callback has told it before the state came back: then the number was counted from the start of this process.
     """
     if _is_tensorboard(callback):
-        callback._pop_writer()
-        callback._push_writer(callback._train_writer, callback._global_train_batch)
+        try:
+            callback._pop_writer()
+            callback._push_writer(callback._train_writer, callback._global_train_batch)
+        except (AttributeError, IndexError):
+            pass  # a Keras that does it otherwise
 
 
 def _begin_of(fit: int, events: list[Event]) -> float | None:
