@@ -10,6 +10,7 @@ pytestmark = pytest.mark.rig
 
 UUID = "GPU-00000000-0000-4000-8000-00000000000{}"
 XID = "3,1,1,-;NVRM: Xid (PCI:0000:02:00): 79, pid={}, name=python, GPU has fallen off the bus.\\n"
+ASYNC = "Using CUDA malloc Async allocator for GPU: 0"
 BELOW_KERNEL_LOG = """
 import sys
 from pathlib import Path
@@ -25,6 +26,11 @@ def supervised(work, script, env, *words):
     (work.folder / "kmsg").touch()
     run = ("run", "--run-dir=run", "--no-guard", work.write(script), *words)
     return replace(work.plain("-c", BELOW_KERNEL_LOG, *run, env=env), folder=work.folder / "run")
+
+
+def logs(ended):
+    """What each attempt wrote to stderr, TensorFlow's own lines included."""
+    return [path.read_text() for path in sorted(ended.folder.glob("stderr/*.log"))]
 
 
 def two_gpus(rig, visible="0,1"):
@@ -86,7 +92,7 @@ def test_memory_in_pieces_is_met_with_cudas_own_allocator(work, rig):
     assert (ours.returncode, ours.stdout) == (0, "fits with cuda_malloc_async\n"), ours.stderr[-3000:]
     assert ours.summary["faults"] == {"device-oom-fragmentation": 2}
     assert ours.summary["changes"] == ["CUDA's own allocator (TF_GPU_ALLOCATOR=cuda_malloc_async)"]
-    assert ours.stderr.count("Using CUDA malloc Async allocator for GPU: 0") == 1, "TensorFlow has taken it"
+    assert [ASYNC in log for log in logs(ours)] == [False, False, True], "TensorFlow has taken it"
 
 
 ASKS_TOO_MUCH = """
@@ -115,6 +121,8 @@ def test_out_of_memory_outside_of_any_batch_climbs_to_growth(work, rig):
         "CUDA's own allocator",
         "GPU memory taken as it is needed",
     ]
+    assert [ASYNC in log for log in logs(ours)] == [False, False, True, True]
+    assert ["TF_FORCE_GPU_ALLOW_GROWTH environment variable is set" in log for log in logs(ours)] == [False] * 3 + [True]
 
 
 USED = """
