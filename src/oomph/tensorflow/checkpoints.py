@@ -341,6 +341,12 @@ class FitCheckpoints:
         """Steps of the epoch to resume in that an earlier attempt has done."""
         return 0 if self._resume is None or self._other_data() else self._resume.position.step
 
+    def skipped_epochs(self) -> int:
+        """Whole epochs of the fit that an earlier attempt has done."""
+        if self._resume is None:
+            return 0
+        return self._resume.position.epoch - int(self._fit.arguments.get("initial_epoch") or 0)
+
     def skipped_iterators(self) -> int:
         """How many iterators an earlier attempt had made before the one to continue, when that one was not saved."""
         if self._resume is None or iterators.is_saved(self._resume.path):

@@ -88,6 +88,11 @@ class Fit:
         return self.checkpoints.skipped_steps() if self._in_epoch else 0
 
     @property
+    def skipped_epochs(self) -> int:
+        """Epochs that an earlier attempt has done, before the one that begins now."""
+        return self.checkpoints.skipped_epochs() if self._in_epoch else 0
+
+    @property
     def skipped_iterators(self) -> int:
         """Iterators over the data to be made and dropped before that of the epoch that begins now."""
         return self.checkpoints.skipped_iterators() if self._in_epoch else 0

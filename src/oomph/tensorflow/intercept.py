@@ -256,6 +256,7 @@ def _replace_epochs(trainer: Any, fits: Fits) -> None:
         first = 0
         if running is not None:
             first = running.skipped_steps
+            iterators.pass_epochs(self, running.skipped_epochs)
             running.checkpoints.iterators_made += iterators.make(self, running.skipped_iterators)
             if name == _OLDER_ENUMERATION and not (self.steps_per_epoch and self._current_iterator):
                 running.checkpoints.iterators_made += 1
