@@ -109,8 +109,8 @@ def make(epochs: Any, count: int) -> int:
 
 def pass_epochs(epochs: Any, count: int) -> None:
     """Let a PyDataset know of epochs that an earlier attempt has done: many bring their samples into another order."""
-    dataset = getattr(epochs.data_adapter, "py_dataset", None)
-    for _ in range(count if dataset is not None else 0):
+    dataset: Any = getattr(epochs.data_adapter, "py_dataset", None)
+    for _ in range(0 if dataset is None else count):
         if hasattr(dataset, "on_epoch_begin"):  # not yet in Keras 3.5
             dataset.on_epoch_begin()
         dataset.on_epoch_end()
