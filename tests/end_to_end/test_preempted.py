@@ -43,7 +43,23 @@ def test_sigterm_and_later_sigusr1_to_the_script_itself_and_resume_lose_no_step(
     assert last.summary["exactness"] == "exact"
 
 
-def test_a_second_signal_ends_it_at_once(work):
+def test_a_warning_to_every_process_of_the_job_saves_once_and_ends_once(work):
+    """Slurm's `--signal=USR1` without `B:`, and what Kubernetes or systemd send to a whole group."""
+    work.script("three_fits.py")
+    running = work.start("--checkpoint-every=1000", "three_fits.py", "ours.npz")
+    running.wait_for_step(20)
+    for pid in (running.process.pid, running.script_pid(1)):
+        os.kill(pid, signal.SIGUSR1)
+    ended = running.finish(seconds=60)
+    assert ended.returncode == 75, ended.stderr[-3000:]
+    (preempted,) = ended.events("preempted")
+    assert preempted.data["signal"] == "SIGUSR1"
+    assert preempted.data["steps"] == preempted.data["saved"] >= 20
+    assert ended.summary["attempts"] == 1
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_second_signal_ends_it_at_once(work, signum):
     work.write(
         "import time, keras, numpy as np\n"
         "class Slow(keras.callbacks.Callback):\n"
@@ -55,10 +71,10 @@ def test_a_second_signal_ends_it_at_once(work):
     )
     running = work.start("--checkpoint-every=2", "train.py")
     running.wait_for((work.folder / "slow").exists)
-    running.process.send_signal(signal.SIGTERM)
+    running.process.send_signal(signum)
     time.sleep(1)
     assert running.process.poll() is None  # it waits for the border
-    running.process.send_signal(signal.SIGTERM)
+    running.process.send_signal(signum)
     asked = time.monotonic()
     ended = running.finish(seconds=30)
     assert (ended.returncode, time.monotonic() - asked < 3) == (75, True)

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import pty
+import resource
 import select
 import signal
 import subprocess
@@ -341,3 +342,14 @@ def test_the_counter_of_oom_kills_is_found_in_both_versions(tmp_path: Path, memb
 
 def test_without_a_counter_there_is_no_number(tmp_path: Path) -> None:
     assert oom_kills(tmp_path) is None
+
+
+def test_limits_are_those_of_plain_python(work):
+    """Core dumps among them: whoever wants them of a crash has set the limit."""
+    work.script(
+        "import resource as r\nprint({n: r.getrlimit(getattr(r, n)) for n in dir(r) if n.startswith('RLIMIT_')})"
+    )
+    limits = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_CORE, (4096, 8192))}
+    plain, ours = work.plain("train.py", **limits), work.run("train.py", **limits)
+    assert "'RLIMIT_CORE': (4096, 8192)" in plain.stdout.decode()
+    assert ours.stdout == plain.stdout

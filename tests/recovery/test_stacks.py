@@ -128,3 +128,34 @@ def test_without_stacks_nothing_is_claimed(text: str) -> None:
     assert not stands_in_machinery(threads)
     assert not waits_for_the_script(threads, OURS)
     assert not stands_in(threads, [("train.py", 1, 9)])
+
+
+_SPIED = """\
+Process 23629: python train.py
+Python v3.11.7 (/usr/bin/python3.11)
+
+Thread 23629 (idle): "MainThread"
+    Net.step.<locals>.<lambda> (/home/me/my code/train.py:5)
+    fit (/usr/lib/python3/dist-packages/keras/src/trainers/trainer.py:117)
+    <module> (/home/me/my code/train.py:7)
+Thread 23631 (active+gil): "feeder x"
+    wait (/usr/lib/python3.11/threading.py:982)
+Process 23700: python worker.py
+Python v3.11.7 (/usr/bin/python3.11)
+
+Thread 23700 (idle): "MainThread"
+    <module> (/home/me/worker.py:1)
+"""
+
+
+def test_stacks_of_py_spy_are_read_as_well_and_those_of_other_processes_are_not_the_answer() -> None:
+    threads = parse(_SPIED)
+    assert len(threads) == 2
+    assert blocking_line(threads, OURS) == "train.py:5 in <lambda>"
+    assert stands_in_machinery(threads)
+    assert stands_in(threads, [("/home/me/my code/train.py", 4, 5)])
+
+
+def test_stacks_of_faulthandler_come_before_those_of_py_spy() -> None:
+    ours = 'Current thread 0x00007f0c2c9fd6c0 (most recent call first):\n  File "/home/me/a.py", line 3 in wait\n'
+    assert blocking_line(parse(ours + _SPIED), OURS) == "a.py:3 in wait"

@@ -155,3 +155,9 @@ def test_a_preemption_is_no_giving_up():
     for code, head in ((75, "stopped"), (93, "gave up")):
         told = account(summarise([ended], code), "there")
         assert any(line.startswith(f"{head} ") and "preempted by SIGTERM" in line for line in told), told
+
+
+def test_every_attempt_that_ran_out_of_memory_counts_when_no_guard_tells_of_each_error() -> None:
+    ended = [happened(attempt, "diagnosed", fault="device-oom") for attempt in (1, 2, 3)]
+    assert summarise(ended, 0).faults == {"device-oom": 3}
+    assert summarise([happened(1, "oom"), happened(1, "oom"), *ended[:1]], 0).faults == {"device-oom": 2}

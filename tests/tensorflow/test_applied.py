@@ -189,6 +189,22 @@ def test_what_an_optimizer_does_with_gradients_it_does_with_their_sum(as_keras, 
     as_keras(make, (X, Y), SIZES)
 
 
+@pytest.mark.parametrize("largest", [1.0, 1e200], ids=["finite", "infinite in one part"])
+def test_loss_scaling_looks_at_the_sum_of_the_gradients(as_keras, largest):
+    """A gradient that is infinite in one part skips the whole update and halves the scale, once."""
+
+    def make():
+        model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+        scaling = keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(0.1), 2.0**10, dynamic_growth_steps=2)
+        model.compile(scaling, "mse", jit_compile=False)
+        return model
+
+    x = X.copy()
+    x[0, 0] *= largest
+    ours = as_keras(make, (x, Y), SIZES)
+    assert float(ours.model.optimizer.dynamic_scale.numpy()) == (2.0**11 if largest == 1 else 2.0**8)
+
+
 def test_sparse_gradients_of_an_embedding_are_applied_once(as_keras):
     def make():
         layers = [keras.layers.Embedding(5, 3), keras.layers.Flatten(), keras.layers.Dense(1)]

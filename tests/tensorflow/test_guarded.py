@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cache, partial
 
 import keras
@@ -63,6 +64,54 @@ def test_from_the_first_step_on(guard, watch, memory, needs, options):
     assert watch.failures == [("compute", 20, 20)]
     assert watch.recoveries == [(20, 10)]
     assert not watch.broken
+
+
+class Calls(keras.callbacks.Callback):
+    def __init__(self):
+        super().__init__()
+        self.names, self.losses = Counter(), []
+
+    def on_train_begin(self, logs=None):
+        self.names["train begin"] += 1
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.names["epoch begin"] += 1
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.names["batch begin"] += 1
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.losses.append(logs["loss"])
+
+
+def test_to_callbacks_a_step_that_was_taken_again_in_parts_is_one_step(guard, memory, needs):
+    expected, calls = Calls(), Calls()
+    model(needs()).fit(data(), verbose=0, shuffle=False, callbacks=[expected])
+    made = model(needs())
+    guard(made)
+    memory.room = 17
+    made.fit(data(), verbose=0, shuffle=False, callbacks=[calls])
+    assert calls.names == expected.names == {"train begin": 1, "epoch begin": 1, "batch begin": 10}
+    assert calls.losses == pytest.approx(expected.losses, rel=1e-10)
+
+
+def test_sizes_that_were_traced_once_are_not_traced_again(guard, watch, memory, needs):
+    """Neither by the ragged batch at the end of each epoch, nor by a second fit."""
+    traced = []
+
+    class Notes(keras.layers.Layer):
+        def call(self, x):
+            traced.append(x.shape[0])
+            return x
+
+    made = model(Notes(), needs())
+    guard(made)
+    memory.room = 17
+    trained(made)
+    once = len(traced)
+    trained(made, epochs=3)
+    assert len(traced) == once
+    assert watch.recoveries == [(20, 10)]
 
 
 @pytest.mark.parametrize(

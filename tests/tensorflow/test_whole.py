@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+import weakref
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from oomph.tensorflow import whole as module
 from oomph.tensorflow.whole import Failed, WholeStep, attempt
 
 RANDOM = np.random.default_rng(0)
@@ -157,6 +159,42 @@ def test_other_errors_go_through_and_leave_nothing_held(needs):
     whole.run(bad)
     (form,) = whole._forms.values()
     assert form.batch_held() is None
+
+
+@pytest.mark.parametrize("text", ["CUDNN_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_ALLOC_FAILED"])
+@pytest.mark.parametrize("short", [True, False])
+def test_an_error_of_a_library_is_one_of_memory_only_where_memory_was_short(monkeypatch, text, short):
+    class Device:
+        @staticmethod
+        def of_training_device():
+            return Device()
+
+        def was_nearly_full(self):
+            return short
+
+    def fails():
+        raise tf.errors.InternalError(None, None, f"failed to create a handle: {text}")
+
+    monkeypatch.setattr(module, "DeviceMemory", Device)
+    if short:
+        assert isinstance(attempt(fails), Failed)
+    else:
+        with pytest.raises(tf.errors.InternalError):
+            attempt(fails)
+
+
+def test_what_a_failed_step_held_is_free_when_the_next_try_begins(memory):
+    held = []
+
+    def step():
+        activation = tf.ones(3)
+        held.append(weakref.ref(activation))
+        memory.room = 0
+        memory.take_eagerly(1)
+
+    failed = attempt(step)  # it keeps the error, which has a traceback
+    assert isinstance(failed, Failed)
+    assert held[0]() is None
 
 
 def test_the_size_of_batches_is_known_where_the_data_says_so():

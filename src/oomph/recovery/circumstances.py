@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from oomph.journal import Event
@@ -33,17 +33,17 @@ class Machine:
         """Those that the script may use."""
         return visible(self.all_gpus, self._environ)
 
-    def wait_for_memory(self, until_called_off: Collection[object]) -> float | None:
+    def wait_for_memory(self, called_off: Callable[[], object]) -> float | None:
         """Wait until the memory of the dead script's GPUs is free again; the seconds, None when it was not in time.
 
         Args:
-            until_called_off: the wait ends as soon as there is something in here.
+            called_off: asked again and again; the wait ends as soon as it says so.
         """
         started = time.monotonic()
         if not self.gpus:
             return 0.0
         while not memory_is_back(self.gpus, visible(Reading().gpus(), self._environ)):
-            if until_called_off or time.monotonic() - started > _MEMORY_BACK_SECONDS:
+            if called_off() or time.monotonic() - started > _MEMORY_BACK_SECONDS:
                 return None
             time.sleep(_MEMORY_POLL_SECONDS)
         return time.monotonic() - started

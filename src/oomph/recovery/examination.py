@@ -85,6 +85,8 @@ def _names(trail: Trail, returncode: int) -> tuple[Named, ...]:
 
 def _preempted(trail: Trail, returncode: int, trained: bool) -> str:
     """The signal by which a scheduler took the machine away while the script trained, or between two trainings."""
+    if trail.hung and not trail.asked:
+        return ""  # the SIGTERM that woke it up was ours
     event = last(trail.events, "preempted")
     if event is not None:
         return str(event.data.get("signal"))

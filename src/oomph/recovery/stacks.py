@@ -1,4 +1,4 @@
-"""Python stacks as faulthandler prints them: read, and searched for the line that holds everything up. Pure."""
+"""Python stacks as faulthandler and py-spy print them: read, and searched for the line that holds all up. Pure."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ _THREAD = re.compile(
     r"(?P<current>Current thread|Thread) (?P<id>0x[0-9a-f]+)(?: \[[^\]]*\])? \(most recent call first\)"
 )
 _FRAME = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+|\?\?\?) in (?P<function>\S+)')
+# py-spy: Process 4711: python train.py    Thread 4711 (idle): "MainThread"    and, of Python 3.11 on, qualified names
+_PROCESS = re.compile(r"^Process \d+: ", re.MULTILINE)
+_SPIED_THREAD = re.compile(r'Thread (0x)?[0-9A-Fa-f]+ \([\w+]+\)(?:: "(?P<name>.*)")?$')
+_SPIED_FRAME = re.compile(r" {4}(?P<function>\S+) \((?P<file>.+?)(?::(?P<line>\d+))?\)$")
+_SPIED_MAIN = "MainThread"
 _LIBRARY = re.compile(r"/site-packages/|/dist-packages/|/lib(64)?/python3|^<frozen ")
 _MACHINERY = (f"{os.sep}tensorflow{os.sep}python{os.sep}", f"{os.sep}keras{os.sep}src{os.sep}")
 _SERVES = "server_lib.py"
@@ -45,15 +50,38 @@ class Thread:
 
 
 def parse(text: str) -> tuple[Thread, ...]:
-    """The threads of a dump, in its order; the main thread is the last."""
+    """The threads of a dump, in its order; the main thread is the last. Of several processes, those of the first."""
+    own, *others = _PROCESS.split(text)
+    threads = _dumped(own)
+    return threads if threads or not others else _spied(others[0])
+
+
+def _dumped(text: str) -> tuple[Thread, ...]:
+    """By faulthandler."""
     threads: list[list[Frame]] = []
     for line in text.splitlines():
         if _THREAD.match(line):
             threads.append([])
         elif threads and (found := _FRAME.match(line)):
-            number = int(found["line"]) if found["line"].isdigit() else 0
-            threads[-1].append(Frame(found["file"], number, found["function"]))
+            threads[-1].append(_frame(found))
     return tuple(Thread(tuple(frames)) for frames in threads if frames)
+
+
+def _spied(text: str) -> tuple[Thread, ...]:
+    """By py-spy, which begins with the main thread."""
+    threads: list[tuple[bool, list[Frame]]] = []
+    for line in text.splitlines():
+        if begins := _SPIED_THREAD.match(line):
+            threads.append((begins["name"] == _SPIED_MAIN, []))
+        elif threads and (found := _SPIED_FRAME.match(line)):
+            threads[-1][1].append(_frame(found))
+    threads.sort(key=lambda thread: thread[0])
+    return tuple(Thread(tuple(frames)) for _, frames in threads if frames)
+
+
+def _frame(found: re.Match[str]) -> Frame:
+    number = int(found["line"]) if (found["line"] or "").isdigit() else 0
+    return Frame(found["file"], number, found["function"].rpartition(".")[2])
 
 
 def blocking_line(threads: Sequence[Thread], ours: str) -> str:

@@ -145,10 +145,11 @@ def _faults(by: Mapping[str, list[Event]]) -> dict[str, int]:
     A state that was not finite counts once: training goes on with it.
     """
     count: Counter[str] = Counter()
-    count["device-oom"] += len(by.get("oom", []))
+    told = by.get("oom", [])
+    count["device-oom"] += len(told)
     for event in by.get("diagnosed", []):
         name = event.data.get("fault")
-        if isinstance(name, str) and not (name == "device-oom" and count["device-oom"]):
+        if isinstance(name, str) and not (name == "device-oom" and told):
             count[name] += 1
     if by.get("checkpoint-skipped"):
         count["nan-loss"] += 1

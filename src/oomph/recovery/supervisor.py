@@ -187,7 +187,7 @@ class Supervisor:
 
     def _wait_for_memory(self, signals: Signals) -> None:
         """A new process would run out of the memory that the driver has not taken back from the dead one yet."""
-        seconds = self._machine.wait_for_memory(signals.queue)
+        seconds = self._machine.wait_for_memory(lambda: _called_off_by(signals))
         if seconds is None:
             self._chronicle.write("gpu-memory-held")
             self._voice.say("the GPU's memory is still in use by the dead script, or by others; starting all the same")
@@ -228,7 +228,11 @@ def _as_interrupted(action: Action, ended: Ended, signals: Signals) -> Action:
 
 def _unless_called_off(action: Action, signals: Signals) -> Action:
     """A Ctrl-C or SIGTERM that came when no script was there to pass it on to ends the run."""
-    for arrival in signals.queue:
-        if arrival.signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            return Finish(128 + arrival.signum)
-    return action
+    signum = _called_off_by(signals)
+    return action if signum is None else Finish(128 + signum)
+
+
+def _called_off_by(signals: Signals) -> int | None:
+    """The signal that came since the script has ended, and wants the run to end; the queue holds others as well."""
+    asks = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    return next((arrival.signum for arrival in signals.queue if arrival.signum in asks), None)

@@ -198,7 +198,10 @@ def _py_spy(pid: int) -> str:
         return ""
     try:
         dump = subprocess.run(
-            [program, "dump", "--pid", str(pid)], stdin=subprocess.DEVNULL, capture_output=True, timeout=_PY_SPY_SECONDS
+            [program, "dump", "--full-filenames", "--pid", str(pid)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PY_SPY_SECONDS,
         )
     except (OSError, subprocess.SubprocessError):
         return ""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from oomph.recovery.checkpoint import Checkpoint
-from oomph.tensorflow import nested
+from oomph.tensorflow import event_files, nested
 from oomph.tensorflow.state import Array, read_arrays
 
 _SCALARS = (bool, int, float, str, type(None))
@@ -115,6 +115,7 @@ def restore(callbacks: list[Any], saved: list[dict[str, Any]], checkpoint: Check
     for callback, index in _matched(callbacks, saved):
         for name, value in saved[index]["state"].items():
             setattr(callback, name, value)
+        event_files.tell_step(callback)
         arrays = read_arrays(checkpoint, f"callback/{index}/")
         weights = [arrays[name] for name in sorted((n for n in arrays if n.isdigit()), key=int)]
         if weights:

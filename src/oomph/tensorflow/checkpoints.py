@@ -236,6 +236,7 @@ class FitCheckpoints:
             "made_by": fit.beginning.facts(fit.epoch_iterator),
             "learning_rate": fit.beginning.learning_rate,
             "seconds": round(self._fits.trained_seconds(), 1),
+            "taken_at": time.time(),
         }
         return meta, arrays
 

@@ -67,6 +67,7 @@ def _replace_beginnings(cls: Any, fits: Fits) -> None:
         first = 0
         if running is not None:
             first = running.skipped_steps
+            iterators.pass_epochs(self, running.skipped_epochs)
             running.data.iterators_made += iterators.make(self, running.skipped_iterators)
             if name == _OLDER_ENUMERATION and not (self.steps_per_epoch and self._current_iterator):
                 running.data.iterators_made += 1

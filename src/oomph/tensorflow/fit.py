@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint import Checkpoint, Position
 from oomph.recovery.phases import Phase
-from oomph.tensorflow import callbacks, exactness, iterators
+from oomph.tensorflow import callbacks, event_files, exactness, iterators
 from oomph.tensorflow.beginning import Beginning
 from oomph.tensorflow.checkpoints import FitCheckpoints
 from oomph.tensorflow.data_position import DataPosition
@@ -94,6 +94,11 @@ class Fit:
         return self.resumption.skipped_steps() if self._in_epoch else 0
 
     @property
+    def skipped_epochs(self) -> int:
+        """Epochs that an earlier attempt has done, before the one that begins now."""
+        return self.resumption.skipped_epochs() if self._in_epoch else 0
+
+    @property
     def skipped_iterators(self) -> int:
         """Iterators over the data to be made and dropped before that of the epoch that begins now."""
         return self.resumption.skipped_iterators() if self._in_epoch else 0
@@ -104,6 +109,7 @@ class Fit:
         self.beginning.callbacks_began()
         if self._resumed:
             self.model._initial_epoch = self.epoch
+        self._drop_repeated_events()
 
     def begin_epoch(self, epoch: int) -> None:
         """Called at the start of every epoch."""
@@ -252,6 +258,19 @@ class Fit:
         self.note_here("rechecked", steps=recheck.done, seconds=round(recheck.seconds, 3), reason=recheck.impossible)
         if recheck.impossible:
             self.fits.say_once(f"--recheck: nothing could be compared: {recheck.impossible}")
+
+    def _drop_repeated_events(self) -> None:
+        """What earlier attempts have logged for TensorBoard, and this one will log again."""
+        session = self.fits.own_session()
+        taken_at = self.resumption.as_of
+        if session.handover.attempt == 1 or not session.is_owner_now() or (self._resumed and taken_at is None):
+            return
+        try:
+            event_files.drop_repeated(
+                self.callbacks, session.run_dir, session.handover.attempt, self.identity.ordinal, taken_at
+            )
+        except Exception as error:  # a folder that is none, a file of another kind: the training matters more
+            self.fits.note("guard-failed", reason=f"event files: {type(error).__name__}: {error}"[:2000])
 
     # -- what it tells --------------------------------------------------------------------------------------------
 

@@ -107,6 +107,15 @@ def make(epochs: Any, count: int) -> int:
     return count
 
 
+def pass_epochs(epochs: Any, count: int) -> None:
+    """Let a PyDataset know of epochs that an earlier attempt has done: many bring their samples into another order."""
+    dataset: Any = getattr(epochs.data_adapter, "py_dataset", None)
+    for _ in range(0 if dataset is None else count):
+        if hasattr(dataset, "on_epoch_begin"):  # not yet in Keras 3.5
+            dataset.on_epoch_begin()
+        dataset.on_epoch_end()
+
+
 def skip(iterator: Any, batches: int, tell: Callable[[str], None] = lambda text: None) -> int:
     """Take up to that many batches and drop them; returns how many there were. Long ones say how far they are."""
     started = told = time.monotonic()

@@ -27,9 +27,20 @@ class Resumption:
         """Whether a checkpoint is still to be put back."""
         return self.checkpoint is not None
 
+    @property
+    def as_of(self) -> float | None:
+        """When the checkpoint was taken that is still to be put back, in seconds since 1970; None without one."""
+        return None if self.checkpoint is None else self.checkpoint.meta.get("taken_at")
+
     def skipped_steps(self) -> int:
         """Steps of the epoch to resume in that an earlier attempt has done."""
         return 0 if self.checkpoint is None or self._other_data(self.checkpoint) else self.checkpoint.position.step
+
+    def skipped_epochs(self) -> int:
+        """Whole epochs of the fit that an earlier attempt has done."""
+        if self.checkpoint is None:
+            return 0
+        return self.checkpoint.position.epoch - int(self._fit.arguments.get("initial_epoch") or 0)
 
     def skipped_iterators(self) -> int:
         """How many iterators an earlier attempt had made before the one to continue, when that one was not saved."""

@@ -1,0 +1,100 @@
+"""The event files of Keras' TensorBoard callback: a resume repeats none of their records.
+
+What was logged after the checkpoint comes again, in a file of the new process; so it is taken out of the files of the
+dead ones. What was logged before it is on the disk: the callback flushes at the end of each batch and epoch that it
+logs. A folder that the script names after the time of its start is another one in each attempt, and left alone.
+
+Source: TensorFlow, core/util/event.proto, the format of TFRecord in core/lib/io/record_writer.h, the names of the files
+in core/util/events_writer.cc; `as_default` in python/ops/summary_ops_v2.py, which flushes.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from oomph.journal import Event, read_journal
+
+_LENGTH = struct.Struct("<Q")
+_CHECKSUM_BYTES = 4
+
+
+def drop_repeated(callbacks: list[Any], run_dir: Path | None, attempt: int, fit: int, taken_at: float | None) -> None:
+    """Take out of the callbacks' folders what earlier attempts have logged and this one will log again.
+
+    Args:
+        callbacks: those of the fit that begins.
+        run_dir: whose journal tells which processes earlier attempts consisted of; only their files are touched.
+        attempt: the present one.
+        fit: the ordinal of the fit.
+        taken_at: when the checkpoint to resume from was taken, in seconds since 1970; None when the fit starts over.
+    """
+    folders = {Path(callback.log_dir) for callback in callbacks if _is_tensorboard(callback)}
+    if not folders or run_dir is None:
+        return
+    events = read_journal(run_dir)
+    moment = _begin_of(fit, events) if taken_at is None else taken_at
+    dead = {e.data.get("pid") for e in events if e.name == "process-started" and e.attempt < attempt}
+    for path in [path for folder in folders for path in sorted(folder.glob("*/events.out.tfevents.*"))]:
+        if moment is not None and _writer_of(path) in dead and path.stat().st_mtime > moment:
+            _drop_after(path, moment)
+
+
+def tell_step(callback: Any) -> None:
+    """Let the writer of the callback know the batch that it is at.
+
+    The callback has told it before the state came back: then the number was counted from the start of this process.
+    """
+    if _is_tensorboard(callback):
+        try:
+            callback._pop_writer()
+            callback._push_writer(callback._train_writer, callback._global_train_batch)
+        except (AttributeError, IndexError):
+            pass  # a Keras that does it otherwise
+
+
+def _begin_of(fit: int, events: list[Event]) -> float | None:
+    """When the first attempt that has come to this fit began it."""
+    return min((e.time for e in events if e.name == "fit-started" and e.data.get("fit") == fit), default=None)
+
+
+def _is_tensorboard(callback: Any) -> bool:
+    return any(
+        kind.__name__ == "TensorBoard" and kind.__module__.startswith("keras.") for kind in type(callback).__mro__
+    )
+
+
+def _writer_of(path: Path) -> int | None:
+    """The process that has made the file: events.out.tfevents.<time>.<host>.<pid>.<number>.v2."""
+    fields = path.name.split(".")
+    return int(fields[-3]) if fields[-1] == "v2" and fields[-3].isdigit() else None
+
+
+def _drop_after(path: Path, moment: float) -> None:
+    from tensorflow.core.util.event_pb2 import Event
+
+    temporary, dropped = path.with_name(f"oomph-{path.name}.tmp"), False
+    with path.open("rb") as file, temporary.open("wb") as kept:
+        for frame, content in _records(file):
+            event = Event.FromString(content)
+            if event.wall_time <= moment or event.HasField("file_version"):
+                kept.write(frame)
+            else:
+                dropped = True
+    if dropped:
+        os.replace(temporary, path)
+    else:
+        temporary.unlink()
+
+
+def _records(file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
+    """Each record as it stands in the file, and its content; a kill can leave half of one at the end."""
+    while len(head := file.read(_LENGTH.size + _CHECKSUM_BYTES)) == _LENGTH.size + _CHECKSUM_BYTES:
+        (length,) = _LENGTH.unpack_from(head)
+        body = file.read(length + _CHECKSUM_BYTES)
+        if len(body) < length + _CHECKSUM_BYTES:
+            return
+        yield head + body, body[:length]

@@ -1,0 +1,51 @@
+"""What callbacks write beside the training: after a kill every record is there, and each of them once."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def plain(shared):
+    shared.script("logs.py")
+    ended = shared.plain("logs.py")
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    (shared.folder / "board").rename(shared.folder / "plain-board")
+    (shared.folder / "log.csv").rename(shared.folder / "plain.csv")
+    return ended
+
+
+@pytest.fixture(scope="module")
+def killed(shared, plain):
+    """Killed in the third of five epochs of eight steps, three steps or so after a checkpoint."""
+    running = shared.start("--checkpoint-every=6", "logs.py")
+    running.kill_at_step(21)
+    ended = running.finish()
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert ended.summary["restarts"] == 1
+    assert ended.summary["steps_repeated"] > 0
+    return ended
+
+
+def test_every_event_for_tensorboard_is_there_once_over_all_attempts(killed, plain, shared):
+    expected = sorted(plain.stdout.splitlines())
+    assert len(expected) == 5 * (8 * 2 + 4), "two numbers of every step, four of every epoch"
+    assert sorted(killed.stdout.splitlines()) == expected
+    assert len(list((shared.folder / "board" / "train").glob("events*"))) == 2, "one file of each attempt"
+    assert killed.events("guard-failed") == []
+
+
+def test_the_lines_of_a_csv_logger_are_there_once(killed, shared):
+    assert (shared.folder / "log.csv").read_text() == (shared.folder / "plain.csv").read_text()
+
+
+@pytest.mark.slow
+def test_before_the_first_checkpoint_what_was_logged_is_logged_anew(work, plain):
+    work.script("logs.py")
+    running = work.start("--checkpoint-every=18", "logs.py")
+    running.kill_at_step(12)
+    running.kill_at_step(21, attempt=2)
+    ended = running.finish()
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert [event.data["kind"] for event in ended.events("resumed")] == ["exact"]
+    assert sorted(ended.stdout.splitlines()) == sorted(plain.stdout.splitlines())

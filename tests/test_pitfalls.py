@@ -1,0 +1,33 @@
+"""The page of pitfalls names tests that exist, for every pitfall."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+PAGE = (TESTS.parent / "docs" / "explanation" / "pitfalls.md").read_text()
+NAME = re.compile(r"`([a-z_/]+/test_\w+\.py)::(test_\w+)`")
+ROWS = re.findall(r"^\| (\d+) \| (.+?) \| (.+) \|$", PAGE, re.MULTILINE)
+
+
+@cache
+def defined_in(file: str) -> frozenset[str]:
+    module = ast.parse((TESTS / file).read_text())
+    return frozenset(node.name for node in module.body if isinstance(node, ast.FunctionDef))
+
+
+def test_each_pitfall_has_tests():
+    assert [int(number) for number, _, _ in ROWS] == list(range(1, 28))
+    for number, _, tests in ROWS:
+        assert NAME.findall(tests), number
+        assert NAME.sub("", tests).strip(", ") == "", f"{number} names something that is no test"
+
+
+@pytest.mark.parametrize(("file", "name"), sorted(set(NAME.findall(PAGE))))
+def test_a_test_that_the_page_names_exists(file, name):
+    assert name in defined_in(file)
