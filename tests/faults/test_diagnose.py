@@ -64,7 +64,7 @@ FIRST = {
     "distributed/custom_hang_collto8__worker0.log": "hang",
     "distributed/custom_hang_collto8__worker1.log": "worker-lost",
     "distributed/custom_oom__worker0.log": "worker-lost",
-    "distributed/custom_oom__worker1.log": "device-oom",
+    "distributed/custom_oom__worker1.log": "host-oom",
     "distributed/custom_segv_osexit__worker0.log": "worker-lost",
     "distributed/custom_sigkill__worker0.log": "worker-lost",
     "distributed/custom_sigstop__worker0.log": "worker-lost",
@@ -73,7 +73,7 @@ FIRST = {
     "distributed/fit_ok_nofilter__worker0.log": "strategy-not-supported",
     "distributed/fit_ok_nofilter__worker1.log": "strategy-not-supported",
     "distributed/fit_sigkill_raise__worker0.log": "worker-lost",
-    "distributed/mirrored_oom.log": "device-oom",
+    "distributed/mirrored_oom.log": "host-oom",
     "distributed/ray_sigkill.log": "worker-lost",
     "distributed/sup_sigkill__attempt0_worker0.log": "worker-lost",
     **{f"checkpoint/{path.name}": "checkpoint-failure" for path in (LOGS / "checkpoint").glob("*.log")},
@@ -194,7 +194,8 @@ def test_a_wording_from_elsewhere_is_named(line: str, expected: str) -> None:
 
 
 def test_a_full_disk_is_no_lack_of_memory() -> None:
-    (found,) = diagnose(read_log(io.BytesIO((LOGS / "checkpoint/disk.log").read_bytes())))
+    found, why = diagnose(read_log(io.BytesIO((LOGS / "checkpoint/disk.log").read_bytes())))
+    assert (why.name, why.role) == ("disk-full", "consequence")
     assert found.captured["path"].endswith(".tempstate16137585150842733677")
 
 

@@ -34,7 +34,7 @@ _LETTERS = bytes(byte if chr(byte).isascii() and chr(byte).isalpha() else 32 for
 _TEXT_CONTROLS = frozenset(b"\a\b\t\n\v\f\r\x1b")
 _BINARY_SHARE = 0.05
 _DIGITS = b"0123456789abcdef"
-_REPEATS = 3
+_REPEATS = 6
 
 
 class Readable(Protocol):
@@ -53,6 +53,8 @@ class Words:
     """Words that stand in every line of a healthy training; of the lines of a block, the first and the last count."""
     exact: frozenset[bytes] = field(default=frozenset())
     """Words of lines each of which counts, even if the next one differs in nothing but its numbers."""
+    beginnings: frozenset[bytes] = field(default=frozenset())
+    """The same as `wanted` for what goes on in the text, such as `hipError`."""
 
 
 def read_log(stream: Readable, origin: str = "", words: Words | None = None) -> Iterator[Evidence]:
@@ -72,12 +74,14 @@ class _Selection:
 
     def __init__(self, words: Words) -> None:
         self._wanted, self._signs, self._exact = words.wanted.union(_CONTEXT_WORDS), words.signs, words.exact
+        self._beginnings = words.beginnings
         self._context = 0
 
     def of(self, block: bytes) -> Iterator[tuple[int, bytes]]:
         """The pieces, in order, each with the number of its line within the block."""
         found = set(block.translate(_LETTERS).split())
-        hits = sorted(self._wanted & found, key=_after_context)
+        begun = {word for word in self._beginnings if word in block}
+        hits = sorted(self._wanted & found | begun, key=_after_context)
         signs = {place for word in self._signs & found for place in (block.find(word), block.rfind(word))}
         if hits or signs or self._context:
             yield from self._without_repeats(list(self._pick(block, hits, signs)))
