@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from oomph.faults import training
 from oomph.faults.evidence import Evidence
 from oomph.faults.likeness import Likeness, likely, likely_of_library
 from oomph.faults.raised import Raised, Tracebacks, package
@@ -16,8 +17,9 @@ _CLASSES = (
     "Aborted AlreadyExists Cancelled DataLoss DeadlineExceeded FailedPrecondition Internal InvalidArgument NotFound "
     "OutOfRange PermissionDenied ResourceExhausted Unauthenticated Unavailable Unimplemented Unknown"
 )
+_PYTHON = "Attribute EOF FileNotFound FloatingPoint Import ModuleNotFound NotImplemented OS Runtime Type UnicodeDecode Value"
 WORDS = frozenset({"Epoch", "REQUIRES", "rendezvous", "Rendezvous", "endezvous", "StatusOr"}) | {
-    f"{name}Error" for name in _CLASSES.split(" ")
+    f"{name}Error" for name in f"{_CLASSES} {_PYTHON}".split(" ")
 }
 
 _SURVIVED = re.compile(r"Epoch \d+/\d+")
@@ -31,8 +33,10 @@ _FOREIGN = re.compile(
 _TENSORFLOW = re.compile(rf"(?:{'|'.join(_CLASSES.split(' '))}|Op)Error")
 # An error that was cut out of its traceback: "InvalidArgumentError (see above for traceback): ...".
 _CUT_OUT = re.compile(
-    rf"(?:tensorflow[\w.]*\.)?(?:{'|'.join(_CLASSES.split(' '))})Error(?: \(see above for traceback\))?: "
+    rf"\s{{0,12}}(?:tensorflow[\w.]*\.)?(?:{'|'.join(_CLASSES.split(' '))})Error(?: \(see above for traceback\))?: "
 )
+# The same of a plain Python error; who has raised it is not known then.
+_PASTED = re.compile(rf"(?:{'|'.join(_PYTHON.split(' '))})Error: ")
 # "Local rendezvous is aborting with status: INTERNAL: No blas support for stream"; the end of a data set
 # (OUT_OF_RANGE), a cancelled sibling and a shutdown are reported in the same words and are no failures.
 # "Bad StatusOr access: INTERNAL: CUDA error: ..." is a RuntimeError of TensorFlow's own start.
@@ -99,6 +103,8 @@ class LastError:
         self._status: Evidence | None = None
         self._exit: Evidence | None = None
         self._message: _Message | None = None
+        self._pasted: _Message | None = None
+        self._pasted_fact: Evidence | None = None
         self._position = 0
         self._now = 0
         self.story = 0
@@ -127,6 +133,9 @@ class LastError:
         if found:
             names = self._of_class() or (Likeness(UNRECOGNISED, 0.5 if self._raised else 0.4),)
             return Verdict(names, found, self._position)
+        if self._pasted is not None and self._pasted_fact is not None:
+            alike = likely_of_library(self._pasted.text)
+            return Verdict(alike, (self._pasted_fact,), self._position) if alike else None
         unknown = (Likeness(UNRECOGNISED, 0.3),)
         return None if self._exit is None else Verdict(unknown, (self._exit,), self._position)
 
@@ -153,8 +162,10 @@ class LastError:
             self._raise(fact, raised.type_name, raised)
         elif raised is None and _CUT_OUT.match(text):
             self._raise(fact, text.partition(":")[0])
-        elif self._message is not None and raised is None:
-            self._message.see(fact)
+        elif raised is None and self._raised is None and _PASTED.match(text):
+            self._pasted, self._pasted_fact, self._position = _Message(fact.origin, [text]), fact, self._now
+        elif raised is None and (message := self._message or self._pasted) is not None:
+            message.see(fact)
         if (required := _REQUIRED.search(text)) and required["status"] not in _BENIGN_CODES:
             self._status, self._position = fact, self._now
         if (marker := next((m for m in _STATUS if m in text), None)) is not None:
@@ -163,11 +174,13 @@ class LastError:
                 self._status, self._position = fact, self._now
         elif text.startswith("Epoch ") and _SURVIVED.match(text):
             self._went_on()
+        elif self._pasted is not None and training.goes_on(text):
+            self._pasted = self._pasted_fact = None
 
     def _went_on(self) -> None:
         """Whatever was printed before, somebody caught it."""
         self._raised = self._status = self._exit = self.first_ordinary = None
-        self._message = None
+        self._message = self._pasted = self._pasted_fact = None
         self.story += 1
 
     def _raise(self, fact: Evidence, type_name: str, raised: Raised | None = None) -> None:

@@ -75,7 +75,7 @@ def likely_of_library(text: str, importing: bool = False) -> tuple[Likeness, ...
 
 def likely_of_check(text: str) -> tuple[Likeness, ...]:
     """The same for a failed check of TensorFlow's code for the GPU; nothing for other checks."""
-    if not _GPU_SOURCE.search(text):
+    if not _SOURCE.search(text) or not _GPU_SOURCE.search(text):
         return ()
     return _ranked(_weights("Internal", _SOURCE.sub(" ", text)), _THIN)
 

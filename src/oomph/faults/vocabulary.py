@@ -28,7 +28,7 @@ CLASSES: Mapping[str, Mapping[str, float]] = {
     "HorovodInternal": {"worker-lost": 0.35, "nccl-failure": 0.3},
     "XlaRuntime": {"kernel-launch-failure": 0.24, "xla-compile-failure": 0.24},
     # plain Python errors, when TensorFlow or Keras raised them
-    "Value": {"shape-mismatch": 0.12, "dtype-mismatch": 0.05},
+    "Value": {"shape-mismatch": 0.12, "dtype-mismatch": 0.1},
     "Type": {"dtype-mismatch": 0.12, "keras-version-mismatch": 0.1},
     "Attribute": {"keras-version-mismatch": 0.3, "removed-api": 0.2},
     "Import": {"binary-incompatibility": 0.3, "broken-installation": 0.25, "keras-version-mismatch": 0.2},
@@ -41,7 +41,7 @@ CLASSES: Mapping[str, Mapping[str, float]] = {
 
 # Words of the message that are of use to hardly any other page → the page they speak for.
 WORDS: Mapping[str, str] = {
-    "shape-mismatch": r"shapes?|ranks?|dimension(?:s|al|ality)?|dims?|ndims?|[0-9n]-?[dD]|scalars?|vectors?|matri(?:x|ces)"
+    "shape-mismatch": r"(?:tensor)?shapes?|ranks?|dimension(?:s|al|ality)?|dims?|ndims?|[0-9n]-?[dD]|scalars?|vectors?|matri(?:x|ces)"
     r"|broadcast\w*|concat\w*|reshape\w*|cardinality|axis\d?|axes|input\(s\)|input tensors",
     "dtype-mismatch": r"dtypes?|data types?|DT_[A-Z]\w+|b?float\d+|u?int\d+|complex\d+|cast|feed type",
     "label-out-of-range": r"labels?|class(?:es)? id|out of (?:range|bounds?)|vocabulary|num_classes|segment ids?",
