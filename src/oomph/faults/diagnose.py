@@ -23,7 +23,7 @@ CAUSE, CONSEQUENCE = "cause", "consequence"
 ABORT = "abort"
 _SUREST = 0.99  # a log can always lie
 _RIVAL = 0.15
-_EXACT = frozenset({"Xid", "Free"})  # the number is what counts: which Xid it is, how large each free block
+_EXACT = frozenset({"Xid"})  # the number is what counts: which Xid it is
 # Parts of TensorFlow that do without what they tried: graphs are then not optimised, kernels not timed exactly.
 _GETS_BY = (
     *("meta_optimizer.cc", "root_dataset.cc", "cuda_timer.cc", "remapper.cc"),
@@ -87,7 +87,11 @@ def words(faults: Sequence[Fault] | None = None) -> Words:
     filed = index(load() if faults is None else tuple(faults))
     wanted = filed.words("log") | raised.WORDS | fallback.WORDS | memorymap.WORDS | trend.WORDS
     return Words(
-        _bytes(wanted - training.SIGNS), _bytes(training.SIGNS), _bytes(_EXACT), _bytes(filed.beginnings("log"))
+        _bytes(wanted - training.SIGNS),
+        _bytes(training.SIGNS),
+        _bytes(_EXACT),
+        _bytes(filed.beginnings("log")),
+        memorymap.condense,
     )
 
 

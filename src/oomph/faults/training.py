@@ -12,8 +12,11 @@ _SIGN = re.compile(
     r"|global_step/sec|Waiting for 0/\d+ tasks to connect|\b(?:step|iter|iteration)\b\W{0,3}\d[\d/]*\b.{0,40}\bloss\b",
     re.IGNORECASE,
 )
+_IN_EVERY_SIGN = ("epoch", "loss", "acc", "mae", "mse", "step", "sample", "iter", "tasks to connect")
 
 
 def goes_on(text: str) -> bool:
     """Whether this line is one that a training prints while it makes progress."""
-    return _SIGN.search(text[:500]) is not None
+    head = text[:500]
+    lower = head.lower()
+    return any(word in lower for word in _IN_EVERY_SIGN) and _SIGN.search(head) is not None
