@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from oomph.faults import training
 from oomph.faults.evidence import Evidence
 from oomph.faults.likeness import Likeness, likely, likely_of_library
-from oomph.faults.raised import Raised, Tracebacks, package
+from oomph.faults.raised import Tracebacks, package
 
 UNRELATED = "unrelated"
 UNRECOGNISED = "unrecognised"
@@ -120,7 +120,7 @@ class LastError:
         elif fact.source == "exit":
             self._see_exit(fact)
         elif fact.source == "exception":
-            self._raise(fact, fact.text.partition(":")[0])
+            self._raise(fact, fact.text.partition(":")[0], *self.tracebacks.close(fact.origin))
         elif fact.source == "log":
             self._see_line(fact)
 
@@ -159,7 +159,7 @@ class LastError:
         text = fact.text
         raised = self.tracebacks.see(fact)
         if raised is not None and not raised.harmless:
-            self._raise(fact, raised.type_name, raised)
+            self._raise(fact, raised.type_name, raised.library, raised.importing)
         elif raised is None and _CUT_OUT.match(text):
             self._raise(fact, text.partition(":")[0])
         elif raised is None and self._raised is None and _PASTED.match(text):
@@ -183,10 +183,12 @@ class LastError:
         self._message = self._pasted = self._pasted_fact = None
         self.story += 1
 
-    def _raise(self, fact: Evidence, type_name: str, raised: Raised | None = None) -> None:
+    def _raise(self, fact: Evidence, type_name: str, library: str = "", importing: bool = False) -> None:
         self._raised, self._position = fact, self._now
-        library = (raised.library, raised.importing) if raised else ("", False)
-        self._message = _Message(fact.origin, [fact.text], *library)
+        first, *rest = fact.text.split("\n")
+        self._message = _Message(fact.origin, [first], library, importing)
+        for line in rest:
+            self._message.see(replace(fact, text=line))
         if self.first_ordinary is None and is_ordinary(fact.text):
             self.first_ordinary = fact
         if type_name.rpartition(".")[2] in _ENDED_ON_PURPOSE:

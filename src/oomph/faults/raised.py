@@ -88,6 +88,11 @@ class Tracebacks:
         opened = self._open.get(fact.origin)
         return None if opened is None else self._follow(fact, opened)
 
+    def close(self, origin: str) -> tuple[str, bool]:
+        """The package that the open traceback ends in, and whether it was being imported; ends the traceback."""
+        opened = self._open.pop(origin, None)
+        return (opened.library, opened.importing) if opened else ("", False)
+
     def _follow(self, fact: Evidence, opened: _Open) -> Raised | None:
         text = fact.text
         if (frame := self._frame(text)) is not None:
