@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
@@ -102,13 +102,27 @@ def diagnose(
 
     `evidence` is an exception that was caught, or facts in the order in which they were observed, which are read once
     and in constant memory. An error that no page knows gives one diagnosis named "unrecognised" or, for a plain Python
-    error, "unrelated". Benign noise gives none.
+    error, "unrelated". Benign noise gives none. Raises TypeError for anything else, a text for instance.
     """
     catalogue = load() if faults is None else tuple(faults)
     reading = _Reading(catalogue)
-    for fact in evidence_of(evidence) if isinstance(evidence, BaseException) else evidence:
+    for fact in evidence_of(evidence) if isinstance(evidence, BaseException) else _facts(evidence):
         reading.see(fact)
     return reading.verdict()
+
+
+def _facts(evidence: object) -> Iterator[Evidence]:
+    if isinstance(evidence, str | bytes) or not isinstance(evidence, Iterable):
+        raise _not_evidence(evidence)
+    for fact in evidence:
+        if not isinstance(fact, Evidence):
+            raise _not_evidence(fact)
+        yield fact
+
+
+def _not_evidence(given: object) -> TypeError:
+    wanted = "an exception, or facts of the type oomph.Evidence"
+    return TypeError(f"diagnose() takes {wanted}, not {type(given).__name__}; `oomph explain FILE` reads a log")
 
 
 class _Reading:

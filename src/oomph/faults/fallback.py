@@ -17,7 +17,9 @@ _CLASSES = (
     "Aborted AlreadyExists Cancelled DataLoss DeadlineExceeded FailedPrecondition Internal InvalidArgument NotFound "
     "OutOfRange PermissionDenied ResourceExhausted Unauthenticated Unavailable Unimplemented Unknown"
 )
-_PYTHON = "Attribute EOF FileNotFound FloatingPoint Import ModuleNotFound NotImplemented OS Runtime Type UnicodeDecode Value"
+_PYTHON = (
+    "Attribute EOF FileNotFound FloatingPoint Import ModuleNotFound NotImplemented OS Runtime Type UnicodeDecode Value"
+)
 WORDS = frozenset({"Epoch", "REQUIRES", "rendezvous", "Rendezvous", "endezvous", "StatusOr"}) | {
     f"{name}Error" for name in f"{_CLASSES} {_PYTHON}".split(" ")
 }

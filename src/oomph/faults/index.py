@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from oomph.faults.fault import Fault, Signature
 
@@ -72,6 +72,7 @@ def index(catalogue: tuple[Fault, ...]) -> Index:
     return Index(entries, going_on)
 
 
+@cache
 def key(literal: str) -> str:
     """The word to file a literal under: one that is whole wherever the literal stands, and as rare as may be.
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-SIGNS = frozenset({"Epoch", "epoch", "loss", "Loss", "step", "steps", "Step", "accuracy", "acc", "iteration", "iter", "tasks"})
+SIGNS = frozenset(
+    {"Epoch", "epoch", "loss", "Loss", "step", "steps", "Step", "accuracy", "acc", "iteration", "iter", "tasks"}
+)
 """Words that stand in such lines; see `oomph.faults.log.Words`."""
 
 _SIGN = re.compile(
