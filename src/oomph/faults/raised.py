@@ -28,7 +28,7 @@ _LIBRARY = re.compile(
 )
 # The package that a frame belongs to, when it is one whose errors speak of what it was given.
 _RAISER = re.compile(
-    r"(?:(?:site|dist)-packages|\.runfiles/[\w.-]{1,80})[/\\](?P<package>tensorflow|tensorflow_core|keras|tf_keras|h5py)[/\\]"
+    r"(?:(?:site|dist)-packages|\.runfiles/[\w.-]{1,80})[/\\](?P<package>tensorflow|keras|tf_keras|h5py|(?:tensorflow|keras)_\w{2,20})[/\\]"
 )
 _NODE = re.compile(r"\{\{node (?P<node>[^}\n]{1,200})\}\}|[Dd]etected at node '?(?P<at>[^\s']{1,200})'? defined at")
 _SMALL_CLASSES = frozenset({"timeout", "error", "herror", "gaierror"})

@@ -25,6 +25,7 @@ CLASSES: Mapping[str, Mapping[str, float]] = {
     "PermissionDenied": {"checkpoint-failure": 0.22, "input-pipeline": 0.2},
     "Unauthenticated": {"input-pipeline": 0.25, "checkpoint-failure": 0.2},
     "AlreadyExists": {"uninitialised-variable": 0.2, "checkpoint-failure": 0.18},
+    "Op": {"checkpoint-failure": 0.2, "input-pipeline": 0.2},
     "HorovodInternal": {"worker-lost": 0.35, "nccl-failure": 0.3},
     "XlaRuntime": {"kernel-launch-failure": 0.24, "xla-compile-failure": 0.24},
     # plain Python errors, when TensorFlow or Keras raised them
@@ -112,7 +113,7 @@ OPERATIONS: Mapping[str, str] = {
 }
 # What a path that is named leads to → the page it speaks for.
 PATHS: Mapping[str, str] = {
-    "checkpoint-failure": r"(?i:\S*(?:ckpt|checkpoint|saved_?model|\.h5\b|\.hdf5|\.keras\b|\.pb\b|variables/|\.index\b|tempstate)\S*)",
+    "checkpoint-failure": r"(?i:\S*(?:ckpt|checkpoint|saved_?model|\.h5\b|\.hdf5|\.keras\b|\.pb\b|variables/|\.index\b|\.data-\d{5}-of|tempstate)\S*)",
     "input-pipeline": r"(?i:\S*(?:tf_?records?|\.csv|\.jpe?g|\.png|\.txt|\.npy|\.npz|\.wav|train|dataset|/data/)\S*)",
 }
 # What an error is that comes while TensorFlow or Keras is being imported.
