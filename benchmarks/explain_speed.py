@@ -23,6 +23,7 @@ LINE = b"2024-01-01 10:00:00,123 INFO trainer: worker 12 did step 1234 in 0.123 
 WARNING = b"W0000 00:00:1795237229.78 742 a.cc:1] Local rendezvous is aborting with status: OUT_OF_RANGE: x\n"
 DOCKER = b'{"log":"INFO step 1234 loss 0.1234 lr 0.001\\n","stream":"stderr","time":"2024-01-01T00:00:00.000000000Z"}\n'
 ERROR = b"W0000 00:00:1795237229.04 889 a.cc:1] OP_REQUIRES failed at tile_ops.cc:201 : RESOURCE_EXHAUSTED: x\n"
+CHUNK = b"2022-10-10 10:10:10.000003: I tensorflow/bfc_allocator.cc:1083] Free  at 7f0020000000 of size 805 next 3\n"
 KINDS = {
     "progress bars": b"Epoch 1/10\n" + BAR + b"\n",
     "plain lines": LINE * 1000,
@@ -30,6 +31,7 @@ KINDS = {
     "a failure in every line": ERROR * 1000,
     "lines of JSON": DOCKER * 1000,
     "allocator dumps only": (LOGS / "eager_fill.log").read_bytes() * 5,
+    "chunks of one dump": CHUNK * 1000,
 }
 
 

@@ -134,6 +134,20 @@ def _in_order(events: Iterator[Event]) -> Iterator[tuple[int, float, str, int, E
         yield event.attempt, latest, event.role, number, event
 
 
+def unreadable_lines(run_dir: Path) -> int:
+    """How many lines of a run's journal are no events; the unfinished last line of a killed writer is not counted."""
+    return sum(_unreadable_in(path) for path in (run_dir / "journal").glob("*.jsonl"))
+
+
+def _unreadable_in(path: Path) -> int:
+    try:
+        whole = path.read_bytes()
+    except OSError:
+        return 1
+    lines = [line for line in whole.split(b"\n")[:-1] if line.strip()]
+    return len(lines) - sum(1 for _ in _read_file(path))
+
+
 def _read_file(path: Path) -> Iterator[Event]:
     try:
         with path.open(encoding="utf-8", errors="replace") as lines:

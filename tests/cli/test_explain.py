@@ -124,6 +124,44 @@ def test_an_exit_code_that_oomph_asked_for_is_no_fault(capsys: pytest.CaptureFix
     assert document(capsys, str(tmp_path))["diagnoses"] == []
 
 
+def test_a_hang_that_oomph_ended_is_blamed_on_nobody(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    script, supervisor = Journal(tmp_path, 1, "script"), Journal(tmp_path, 1, "supervisor")
+    script.write("process-started")
+    supervisor.write("hang", phase="step", fit=0, seconds=61.2, limit_seconds=60.0, line="train.py:12 in load")
+    supervisor.write("attempt-ended", returncode=-9, oom_kills=0)
+    (entry,) = document(capsys, str(tmp_path))["diagnoses"]
+    assert entry["name"] == "hang"
+    captured = {name: entry["captured"][name] for name in ("phase", "limit_seconds", "python_line")}
+    assert captured == {"phase": "step", "limit_seconds": "60", "python_line": "train.py:12 in load"}
+    assert entry["evidence"][0]["text"].endswith("; oomph ended the script")
+
+
+def test_a_killed_attempt_without_a_hang_is_still_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    Journal(tmp_path, 1, "supervisor").write("attempt-ended", returncode=-9, oom_kills=0)
+    assert [entry["name"] for entry in document(capsys, str(tmp_path))["diagnoses"]] == ["killed"]
+
+
+@pytest.mark.parametrize(
+    ("written", "says"), [(b"", "is empty"), (b"\x00\xff junk\n{}\n", "can not be read"), (None, "is empty")]
+)
+def test_a_run_without_a_journal_that_can_be_read_is_not_called_sound(
+    tmp_path: Path, written: bytes | None, says: str
+) -> None:
+    (tmp_path / "journal").mkdir()
+    if written is not None:
+        (tmp_path / "journal/1-0-script.jsonl").write_bytes(written)
+    kind, sentence = fails(str(tmp_path))
+    assert (kind, says in sentence) == (ExamineError, True)
+
+
+def test_lines_of_a_journal_that_are_lost_are_counted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    Journal(tmp_path, 1, "supervisor").write("attempt-ended", returncode=0, oom_kills=0)
+    with (tmp_path / "journal/1-0-supervisor.jsonl").open("ab") as journal:
+        journal.write(b"junk\n{}\n" + b'{"schema":1,"event":"at')  # the last one is only unfinished
+    assert run(str(tmp_path)) == 0
+    assert "2 lines of the journal" in capsys.readouterr().err
+
+
 def fails(target: str) -> tuple[type[OomphError], str]:
     with pytest.raises(OomphError) as caught:
         run(target)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oomph.faults.catalogue import load
 from oomph.faults.diagnose import diagnose
 from oomph.faults.evidence import Evidence
 from oomph.faults.log import read_log
@@ -64,7 +66,7 @@ FIRST = {
     "distributed/custom_hang_collto8__worker0.log": "hang",
     "distributed/custom_hang_collto8__worker1.log": "worker-lost",
     "distributed/custom_oom__worker0.log": "worker-lost",
-    "distributed/custom_oom__worker1.log": "device-oom",
+    "distributed/custom_oom__worker1.log": "host-oom",
     "distributed/custom_segv_osexit__worker0.log": "worker-lost",
     "distributed/custom_sigkill__worker0.log": "worker-lost",
     "distributed/custom_sigstop__worker0.log": "worker-lost",
@@ -73,7 +75,7 @@ FIRST = {
     "distributed/fit_ok_nofilter__worker0.log": "strategy-not-supported",
     "distributed/fit_ok_nofilter__worker1.log": "strategy-not-supported",
     "distributed/fit_sigkill_raise__worker0.log": "worker-lost",
-    "distributed/mirrored_oom.log": "device-oom",
+    "distributed/mirrored_oom.log": "host-oom",
     "distributed/ray_sigkill.log": "worker-lost",
     "distributed/sup_sigkill__attempt0_worker0.log": "worker-lost",
     **{f"checkpoint/{path.name}": "checkpoint-failure" for path in (LOGS / "checkpoint").glob("*.log")},
@@ -194,7 +196,8 @@ def test_a_wording_from_elsewhere_is_named(line: str, expected: str) -> None:
 
 
 def test_a_full_disk_is_no_lack_of_memory() -> None:
-    (found,) = diagnose(read_log(io.BytesIO((LOGS / "checkpoint/disk.log").read_bytes())))
+    found, why = diagnose(read_log(io.BytesIO((LOGS / "checkpoint/disk.log").read_bytes())))
+    assert (why.name, why.role) == ("disk-full", "consequence")
     assert found.captured["path"].endswith(".tempstate16137585150842733677")
 
 
@@ -326,3 +329,42 @@ def test_diagnose_is_pure(paths: list[Path]) -> None:
 @given(st.lists(st.builds(Evidence, st.sampled_from(["log", "exception", "exit", "progress"]), st.text())))
 def test_diagnose_never_raises(evidence: list[Evidence]) -> None:
     diagnose(evidence)
+
+
+@pytest.mark.parametrize("wrong", ["a log's text", b"bytes", None, 5, ["a line"], KeyError])
+def test_what_is_no_evidence_is_refused_in_one_sentence(wrong: Any) -> None:
+    with pytest.raises(TypeError, match=r"takes an exception, or facts .* not (str|bytes|NoneType|int|type)"):
+        diagnose(wrong)
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("Killed", ["killed", "host-oom"]),
+        ("2024-01-01 00:00:00.0: I a.cc:1] Waiting for 1/2 tasks to connect.", ["hang", "worker-lost"]),
+    ],
+)
+def test_rivals_are_suspicions_after_what_the_words_say(line: str, names: list[str]) -> None:
+    first, *others = diagnose([Evidence("log", line, 1)])
+    assert [first.name, *(other.name for other in others)] == names
+    assert all(other.confidence <= 0.2 and other.evidence == first.evidence for other in others)
+
+
+def test_every_rival_is_a_fault_of_the_catalogue() -> None:
+    names = {fault.name for fault in load()}
+    assert {rival for fault in load() for each in fault.signatures for rival in each.rivals} <= names
+
+
+def test_an_error_pasted_without_its_traceback_is_a_suspicion_and_an_ordinary_one_is_none() -> None:
+    (found,) = diagnose(of_text("ValueError: Unknown rank, the shape is not what was asked for"))
+    assert (found.name, found.confidence <= 0.5) == ("shape-mismatch", True)
+    assert diagnose(of_text("ValueError: invalid literal for int() with base 10: 'abc'")) == ()
+    assert diagnose(of_text("ValueError: Unknown rank of shape", "100/100 - 3s - loss: 0.32")) == ()
+
+
+@pytest.mark.parametrize(
+    "part", ["meta_optimizer.cc:961] layout failed", "executor.cc:1197] (this does not indicate an error"]
+)
+def test_parts_of_tensorflow_that_get_by_are_never_reported(part: str) -> None:
+    line = f"2023-01-01 00:00:00.0: E tensorflow/core/{part}: INVALID_ARGUMENT: Size of values 0"
+    assert diagnose(of_text(line)) == ()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oomph.faults.diagnose import diagnose
+from oomph.faults.diagnose import diagnose, words
 from oomph.faults.heapdump import describe, looks_like_one, read_dump
-from oomph.faults.log import read_log
+from oomph.faults.log import CHUNK_BYTES, read_log
+from oomph.faults.memorymap import condense
 from oomph.faults.sizes import read_size, write_size
 
 LOGS = Path(__file__).parents[1] / "logs"
@@ -98,3 +100,30 @@ def test_what_is_written_reads_back_nearly(size: int) -> None:
     back = read_size(write_size(size))
     assert back is not None
     assert abs(back - size) <= 0.006 * size + 1
+
+
+def dumps(sizes: list[list[int]]) -> bytes:
+    """A log of as many dumps, with chunks in use between the free ones."""
+    used = "I bfc_allocator.cc:1105] InUse at 7f00 of size 256 next 7\n"
+    text = "".join(REQUEST + "".join(free(size) + used for size in dump) for dump in sizes)
+    return (text + FAILURE).encode()
+
+
+@given(st.lists(st.lists(st.integers(1, 90), max_size=5), max_size=4), st.booleans(), st.booleans())
+def test_a_dump_that_is_condensed_says_the_same(sizes: list[list[int]], warned: bool, as_json: bool) -> None:
+    data = dumps(sizes)
+    if warned:
+        data += REQUEST.replace("requested", " The caller indicates that this is not a failure, requested").encode()
+    if as_json:
+        lines = [{"log": line + "\n", "stream": "stderr"} for line in data.decode().splitlines()]
+        data = "\n".join(json.dumps(line) for line in lines).encode()
+    assert condense(data).count(b"\n") == data.count(b"\n")
+    whole, quick = (diagnose(read_log(io.BytesIO(data), words=each)) for each in (None, words()))
+    assert [(d.name, d.role, d.captured) for d in whole] == [(d.name, d.role, d.captured) for d in quick]
+
+
+def test_a_dump_that_is_longer_than_a_block_is_added_up() -> None:
+    data = dumps([[1] * (3 * CHUNK_BYTES // 100)])
+    assert len(data) > 3 * CHUNK_BYTES
+    whole, quick = (diagnose(read_log(io.BytesIO(data), words=each)) for each in (None, words()))
+    assert whole[0].captured["free"] == quick[0].captured["free"] == write_size(data.count(b"Free ") << 20)

@@ -20,7 +20,7 @@ from oomph.faults.diagnose import Diagnosis, diagnose, words
 from oomph.faults.evidence import Evidence
 from oomph.faults.file import Unreadable, read_file, read_stream
 from oomph.faults.run import is_run, read_run
-from oomph.journal import read_journal
+from oomph.journal import read_journal, unreadable_lines
 
 SUMMARY = "name the fault in a log, an exception or a run, and say what to do"
 
@@ -116,10 +116,19 @@ def _target(target: str, path: Path) -> Iterator[Evidence]:
     if path.is_dir():
         if not is_run(path):
             raise ExamineError(f"{target} is a directory, but not one that oomph run has written")
-        return read_run(path, words())
+        return _read_run(target, path)
     if stat.S_ISFIFO(path.stat().st_mode):
         print(f"oomph: waiting for somebody to write into {target}", file=sys.stderr)
     return read_file(path, words())
+
+
+def _read_run(target: str, path: Path) -> Iterator[Evidence]:
+    yield from read_run(path, words())
+    if missing := unreadable_lines(path):
+        print(
+            f"oomph: {missing} lines of the journal in {target} can not be read; what they said is missing here",
+            file=sys.stderr,
+        )
 
 
 def _subject(args: argparse.Namespace) -> str:

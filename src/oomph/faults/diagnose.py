@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from oomph.faults import fallback, memorymap, raised, training, trend, xid
+from oomph.faults import fallback, likeness, memorymap, raised, training, trend, xid
 from oomph.faults.catalogue import load
 from oomph.faults.evidence import Evidence
 from oomph.faults.fallback import UNRELATED, LastError
@@ -22,7 +22,13 @@ from oomph.faults.trend import Trend
 CAUSE, CONSEQUENCE = "cause", "consequence"
 ABORT = "abort"
 _SUREST = 0.99  # a log can always lie
-_EXACT = frozenset({"Xid", "Free"})  # the number is what counts: which Xid it is, how large each free block
+_RIVAL = 0.15
+_EXACT = frozenset({"Xid"})  # the number is what counts: which Xid it is
+# Parts of TensorFlow that do without what they tried: graphs are then not optimised, kernels not timed exactly.
+_GETS_BY = (
+    *("meta_optimizer.cc", "root_dataset.cc", "cuda_timer.cc", "remapper.cc"),
+    "(this does not indicate an error",
+)
 _SPEAKS_OF_DEVICE = ("GPU", "gpu", "CUDA", "cuda", "device")
 
 
@@ -78,9 +84,15 @@ _Found = Mapping[Fault, Sequence[_Hit]]
 
 def words(faults: Sequence[Fault] | None = None) -> Words:
     """The words of the lines that `diagnose` needs to see; `oomph.faults.log.read_log` can leave out the others."""
-    filed = index(load() if faults is None else tuple(faults)).words("log")
-    wanted = filed | raised.WORDS | fallback.WORDS | memorymap.WORDS | trend.WORDS
-    return Words(_bytes(wanted - training.SIGNS), _bytes(training.SIGNS), _bytes(_EXACT))
+    filed = index(load() if faults is None else tuple(faults))
+    wanted = filed.words("log") | raised.WORDS | fallback.WORDS | memorymap.WORDS | trend.WORDS
+    return Words(
+        _bytes(wanted - training.SIGNS),
+        _bytes(training.SIGNS),
+        _bytes(_EXACT),
+        _bytes(filed.beginnings("log")),
+        memorymap.condense,
+    )
 
 
 def diagnose(
@@ -90,13 +102,27 @@ def diagnose(
 
     `evidence` is an exception that was caught, or facts in the order in which they were observed, which are read once
     and in constant memory. An error that no page knows gives one diagnosis named "unrecognised" or, for a plain Python
-    error, "unrelated". Benign noise gives none.
+    error, "unrelated". Benign noise gives none. Raises TypeError for anything else, a text for instance.
     """
     catalogue = load() if faults is None else tuple(faults)
     reading = _Reading(catalogue)
-    for fact in evidence_of(evidence) if isinstance(evidence, BaseException) else evidence:
+    for fact in evidence_of(evidence) if isinstance(evidence, BaseException) else _facts(evidence):
         reading.see(fact)
     return reading.verdict()
+
+
+def _facts(evidence: object) -> Iterator[Evidence]:
+    if isinstance(evidence, str | bytes) or not isinstance(evidence, Iterable):
+        raise _not_evidence(evidence)
+    for fact in evidence:
+        if not isinstance(fact, Evidence):
+            raise _not_evidence(fact)
+        yield fact
+
+
+def _not_evidence(given: object) -> TypeError:
+    wanted = "an exception, or facts of the type oomph.Evidence"
+    return TypeError(f"diagnose() takes {wanted}, not {type(given).__name__}; `oomph explain FILE` reads a log")
 
 
 class _Reading:
@@ -140,11 +166,14 @@ class _Reading:
         general = checked or (self._fallback(found) if behind is None else [behind])
         ended = {diagnosis.name for diagnosis in general}
         ended |= {fault.name for fault in found if _explains_end(fault, found, self._last.story)}
+        named += self._rivals(found, named + general)
         ranked = sorted([*named, *general], key=lambda d: _rank(d, d.name in ended, places))
         return tuple(self._with_place_in_code(ranked))
 
     def _match(self, fact: Evidence, position: int) -> None:
         place = (self._last.story, position)
+        if fact.source == "log" and any(part in fact.text for part in _GETS_BY):
+            return
         for fault, signature in self._index.candidates(fact.source, fact.text):
             hits = self._seen.setdefault(fault, {})
             if signature in hits or {hit.id for hit in hits}.issuperset(signature.needs):
@@ -165,6 +194,20 @@ class _Reading:
         facts = dict.fromkeys(hit.fact for hit in hits if hit.signature.confidence > 0)
         role = CONSEQUENCE if follows else CAUSE
         return Diagnosis(fault, role, round(_confidence(hits), 2), tuple(facts), captured)
+
+    def _rivals(self, found: _Found, known: Sequence[Diagnosis]) -> list[Diagnosis]:
+        """Faults that would have printed the words of a cause as well, each as a suspicion."""
+        causes = [d.fault for d in known if d.role == CAUSE and d.fault in found]
+        if len(known) >= likeness.MOST:
+            return []
+        named = {d.name for d in known}
+        pairs = [(name, hit) for fault in causes for hit in found[fault] for name in hit.signature.rivals]
+        first = {name: hit for name, hit in reversed(pairs) if name not in named}
+        return [
+            Diagnosis(fault, CAUSE, _RIVAL, (first[fault.name].fact,))
+            for fault in self._catalogue
+            if fault.name in first
+        ]
 
     def _behind_peers(self, found: _Found) -> Diagnosis | None:
         """The plain Python error of one rank, when all that the others have is that they lost a peer."""

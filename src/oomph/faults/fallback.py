@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from oomph.faults import training
 from oomph.faults.evidence import Evidence
 from oomph.faults.likeness import Likeness, likely, likely_of_library
-from oomph.faults.raised import Raised, Tracebacks, package
+from oomph.faults.raised import Tracebacks, package
 
 UNRELATED = "unrelated"
 UNRECOGNISED = "unrecognised"
@@ -16,8 +17,11 @@ _CLASSES = (
     "Aborted AlreadyExists Cancelled DataLoss DeadlineExceeded FailedPrecondition Internal InvalidArgument NotFound "
     "OutOfRange PermissionDenied ResourceExhausted Unauthenticated Unavailable Unimplemented Unknown"
 )
+_PYTHON = (
+    "Attribute EOF FileNotFound FloatingPoint Import ModuleNotFound NotImplemented OS Runtime Type UnicodeDecode Value"
+)
 WORDS = frozenset({"Epoch", "REQUIRES", "rendezvous", "Rendezvous", "endezvous", "StatusOr"}) | {
-    f"{name}Error" for name in _CLASSES.split(" ")
+    f"{name}Error" for name in f"{_CLASSES} {_PYTHON}".split(" ")
 }
 
 _SURVIVED = re.compile(r"Epoch \d+/\d+")
@@ -31,8 +35,10 @@ _FOREIGN = re.compile(
 _TENSORFLOW = re.compile(rf"(?:{'|'.join(_CLASSES.split(' '))}|Op)Error")
 # An error that was cut out of its traceback: "InvalidArgumentError (see above for traceback): ...".
 _CUT_OUT = re.compile(
-    rf"(?:tensorflow[\w.]*\.)?(?:{'|'.join(_CLASSES.split(' '))})Error(?: \(see above for traceback\))?: "
+    rf"\s{{0,12}}(?:tensorflow[\w.]*\.)?(?:{'|'.join(_CLASSES.split(' '))})Error(?: \(see above for traceback\))?: "
 )
+# The same of a plain Python error; who has raised it is not known then.
+_PASTED = re.compile(rf"(?:{'|'.join(_PYTHON.split(' '))})Error: ")
 # "Local rendezvous is aborting with status: INTERNAL: No blas support for stream"; the end of a data set
 # (OUT_OF_RANGE), a cancelled sibling and a shutdown are reported in the same words and are no failures.
 # "Bad StatusOr access: INTERNAL: CUDA error: ..." is a RuntimeError of TensorFlow's own start.
@@ -99,6 +105,8 @@ class LastError:
         self._status: Evidence | None = None
         self._exit: Evidence | None = None
         self._message: _Message | None = None
+        self._pasted: _Message | None = None
+        self._pasted_fact: Evidence | None = None
         self._position = 0
         self._now = 0
         self.story = 0
@@ -114,7 +122,7 @@ class LastError:
         elif fact.source == "exit":
             self._see_exit(fact)
         elif fact.source == "exception":
-            self._raise(fact, fact.text.partition(":")[0])
+            self._raise(fact, fact.text.partition(":")[0], *self.tracebacks.close(fact.origin))
         elif fact.source == "log":
             self._see_line(fact)
 
@@ -127,6 +135,9 @@ class LastError:
         if found:
             names = self._of_class() or (Likeness(UNRECOGNISED, 0.5 if self._raised else 0.4),)
             return Verdict(names, found, self._position)
+        if self._pasted is not None and self._pasted_fact is not None:
+            alike = likely_of_library(self._pasted.text)
+            return Verdict(alike, (self._pasted_fact,), self._position) if alike else None
         unknown = (Likeness(UNRECOGNISED, 0.3),)
         return None if self._exit is None else Verdict(unknown, (self._exit,), self._position)
 
@@ -150,11 +161,13 @@ class LastError:
         text = fact.text
         raised = self.tracebacks.see(fact)
         if raised is not None and not raised.harmless:
-            self._raise(fact, raised.type_name, raised)
+            self._raise(fact, raised.type_name, raised.library, raised.importing)
         elif raised is None and _CUT_OUT.match(text):
             self._raise(fact, text.partition(":")[0])
-        elif self._message is not None and raised is None:
-            self._message.see(fact)
+        elif raised is None and self._raised is None and _PASTED.match(text):
+            self._pasted, self._pasted_fact, self._position = _Message(fact.origin, [text]), fact, self._now
+        elif raised is None and (message := self._message or self._pasted) is not None:
+            message.see(fact)
         if (required := _REQUIRED.search(text)) and required["status"] not in _BENIGN_CODES:
             self._status, self._position = fact, self._now
         if (marker := next((m for m in _STATUS if m in text), None)) is not None:
@@ -163,17 +176,21 @@ class LastError:
                 self._status, self._position = fact, self._now
         elif text.startswith("Epoch ") and _SURVIVED.match(text):
             self._went_on()
+        elif self._pasted is not None and training.goes_on(text):
+            self._pasted = self._pasted_fact = None
 
     def _went_on(self) -> None:
         """Whatever was printed before, somebody caught it."""
         self._raised = self._status = self._exit = self.first_ordinary = None
-        self._message = None
+        self._message = self._pasted = self._pasted_fact = None
         self.story += 1
 
-    def _raise(self, fact: Evidence, type_name: str, raised: Raised | None = None) -> None:
+    def _raise(self, fact: Evidence, type_name: str, library: str = "", importing: bool = False) -> None:
         self._raised, self._position = fact, self._now
-        library = (raised.library, raised.importing) if raised else ("", False)
-        self._message = _Message(fact.origin, [fact.text], *library)
+        first, *rest = fact.text.split("\n")
+        self._message = _Message(fact.origin, [first], library, importing)
+        for line in rest:
+            self._message.see(replace(fact, text=line))
         if self.first_ordinary is None and is_ordinary(fact.text):
             self.first_ordinary = fact
         if type_name.rpartition(".")[2] in _ENDED_ON_PURPOSE:

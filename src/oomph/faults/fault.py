@@ -30,6 +30,10 @@ class Signature:
     """Words that turn the same line into benign noise."""
     outlived: bool = False
     """Whether the line means nothing when training goes on after it, as on a machine that has no GPU on purpose."""
+    goes_on: bool = False
+    """Whether the first or last word of the literal may go on in the text, as hipError in hipErrorUnknown."""
+    rivals: tuple[str, ...] = ()
+    """Names of faults that print the same words: given after it, as a suspicion, where nothing else is found."""
     id: str = ""
     needs: tuple[str, ...] = ()
     """Signatures of the same page (by id) that must have been seen before this one counts."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from oomph.faults.fault import Fault, Signature
 
@@ -31,9 +31,14 @@ class Index:
     """Every signature of a catalogue, by source of evidence and by word."""
 
     entries: Mapping[str, Mapping[str, Sequence[Entry]]]
+    going_on: Mapping[str, Sequence[Entry]]
+    """Those that can not be filed, as no word of their literal is whole."""
 
     def candidates(self, source: str, text: str) -> Iterator[tuple[Fault, Signature]]:
         """The signatures for this source whose literal is in the text."""
+        for literal, fault, signature in self.going_on.get(source, ()):
+            if literal in text:
+                yield fault, signature
         filed = self.entries.get(source)
         if not filed:
             return
@@ -43,22 +48,31 @@ class Index:
                     yield fault, signature
 
     def words(self, source: str) -> frozenset[str]:
-        """At least one of these is in every text that bears a signature for this source."""
+        """One of these is in every text that bears a signature for this source, or one of `beginnings`."""
         return frozenset(self.entries.get(source, ()))
+
+    def beginnings(self, source: str) -> frozenset[str]:
+        """The literals of which a word goes on in the text."""
+        return frozenset(literal for literal, _, _ in self.going_on.get(source, ()))
 
 
 @lru_cache(maxsize=8)
 def index(catalogue: tuple[Fault, ...]) -> Index:
     """The index of a catalogue, made once."""
     entries: dict[str, dict[str, list[Entry]]] = {}
+    going_on: dict[str, list[Entry]] = {}
     for fault in catalogue:
         for signature in fault.signatures:
+            entry = (signature.literal, fault, signature)
             for source in signature.sources:
-                filed = entries.setdefault(source, {})
-                filed.setdefault(key(signature.literal), []).append((signature.literal, fault, signature))
-    return Index(entries)
+                if signature.goes_on:
+                    going_on.setdefault(source, []).append(entry)
+                else:
+                    entries.setdefault(source, {}).setdefault(key(signature.literal), []).append(entry)
+    return Index(entries, going_on)
 
 
+@cache
 def key(literal: str) -> str:
     """The word to file a literal under: one that is whole wherever the literal stands, and as rare as may be.
 

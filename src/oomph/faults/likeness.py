@@ -30,6 +30,8 @@ class Likeness(NamedTuple):
     confidence: float
 
 
+_OPERATION, _DECODER = 0.22, 0.4
+"""What the operation that is named adds; one that only decodes can hardly fail for another reason than its data."""
 _ON_GPU = frozenset(("cudnn-execution-failed", "cublas-execution-failed", "cuda-library-failure"))
 _BY_LIBRARY = frozenset(("Internal", "Unknown", "NotFound", "FailedPrecondition", "XlaRuntime", "ResourceExhausted"))
 """Classes in which the libraries on the GPU fail; in the others, an operation of theirs was only called wrongly."""
@@ -75,7 +77,7 @@ def likely_of_library(text: str, importing: bool = False) -> tuple[Likeness, ...
 
 def likely_of_check(text: str) -> tuple[Likeness, ...]:
     """The same for a failed check of TensorFlow's code for the GPU; nothing for other checks."""
-    if not _GPU_SOURCE.search(text):
+    if not _SOURCE.search(text) or not _GPU_SOURCE.search(text):
         return ()
     return _ranked(_weights("Internal", _SOURCE.sub(" ", text)), _THIN)
 
@@ -117,7 +119,7 @@ def _by_operation(kind: str, text: str) -> Iterator[tuple[str, float]]:
     nodes = {(m["node"] or m["old"] or m["op"]).rpartition("/")[2].rstrip("0123456789_") for m in _NODE.finditer(text)}
     for name, pattern in OPERATIONS.items():
         if (name not in _ON_GPU or kind in _BY_LIBRARY) and any(_whole(pattern).fullmatch(node) for node in nodes):
-            yield name, 0.22
+            yield name, _DECODER if any(node.startswith("Decode") for node in nodes) else _OPERATION
 
 
 def _by_path(message: str) -> Iterator[tuple[str, float]]:

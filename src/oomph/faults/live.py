@@ -17,6 +17,8 @@ def evidence_of(error: BaseException) -> Iterator[Evidence]:
             yield Evidence("log", "Traceback (most recent call last):")
             for frame in extract_tb(link.__traceback__):
                 yield Evidence("log", f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}')
+                if frame.line:
+                    yield Evidence("log", f"    {frame.line}")
         yield Evidence.of_exception(link)
 
 

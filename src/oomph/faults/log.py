@@ -10,14 +10,14 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from oomph.faults.evidence import TEXT_LIMIT, Evidence
 from oomph.faults.prefixes import from_json, without_prefixes
 
-CHUNK_BYTES = 1 << 16
+CHUNK_BYTES = 1 << 18
 _OVERLAP = 512  # of two windows of a line that is longer than a fact may be, so that no wording falls between them
 _CONTEXT_WORDS = (b"recent", b"execution", b"invoked")
 _CONTEXT_LINES = 256
@@ -33,8 +33,9 @@ _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codec
 _LETTERS = bytes(byte if chr(byte).isascii() and chr(byte).isalpha() else 32 for byte in range(256))
 _TEXT_CONTROLS = frozenset(b"\a\b\t\n\v\f\r\x1b")
 _BINARY_SHARE = 0.05
-_DIGITS = b"0123456789abcdef"
-_REPEATS = 3
+_DIGITS, _HEXADECIMAL = b"0123456789", b"0123456789abcdef"
+_REPEATS = 6
+_MOST_FORMS = 10_000
 
 
 class Readable(Protocol):
@@ -53,6 +54,10 @@ class Words:
     """Words that stand in every line of a healthy training; of the lines of a block, the first and the last count."""
     exact: frozenset[bytes] = field(default=frozenset())
     """Words of lines each of which counts, even if the next one differs in nothing but its numbers."""
+    beginnings: frozenset[bytes] = field(default=frozenset())
+    """The same as `wanted` for what goes on in the text, such as `hipError`."""
+    condense: Callable[[bytes], bytes] = bytes
+    """What long reports within a block are shortened with first; keeps every line, be it empty."""
 
 
 def read_log(stream: Readable, origin: str = "", words: Words | None = None) -> Iterator[Evidence]:
@@ -72,41 +77,60 @@ class _Selection:
 
     def __init__(self, words: Words) -> None:
         self._wanted, self._signs, self._exact = words.wanted.union(_CONTEXT_WORDS), words.signs, words.exact
+        self._beginnings, self._condense = words.beginnings, words.condense
         self._context = 0
+        self._met = Counter[bytes]()
 
     def of(self, block: bytes) -> Iterator[tuple[int, bytes]]:
         """The pieces, in order, each with the number of its line within the block."""
+        block = self._condense(block)
         found = set(block.translate(_LETTERS).split())
-        hits = sorted(self._wanted & found, key=_after_context)
+        begun = {word for word in self._beginnings if word in block}
+        hits = sorted(self._wanted & found | begun, key=_after_context)
         signs = {place for word in self._signs & found for place in (block.find(word), block.rfind(word))}
         if hits or signs or self._context:
             yield from self._without_repeats(list(self._pick(block, hits, signs)))
 
     def _pick(self, block: bytes, hits: Sequence[bytes], signs: set[int]) -> Iterator[tuple[int, bytes]]:
         place = 0
+        known: dict[bytes, bytes] = {}
         for number, line in enumerate(block.split(b"\n")):
             for piece in line.split(b"\r"):
-                if self._holds(piece, hits) or (signs and any(place <= sign < place + len(piece) for sign in signs)):
+                if self._holds(piece, hits, known) or (
+                    signs and any(place <= sign < place + len(piece) for sign in signs)
+                ):
                     yield number, piece
                 place += len(piece) + 1
 
-    def _holds(self, piece: bytes, hits: Sequence[bytes]) -> bool:
-        for word in hits:
-            if word in piece:
-                if word in _CONTEXT_WORDS:
-                    self._context = _CONTEXT_LINES
-                return True
+    def _holds(self, piece: bytes, hits: Sequence[bytes], known: dict[bytes, bytes]) -> bool:
+        """Whether it holds one of the words, or follows the head of a report; `known` spares lines that are alike."""
+        form = piece.translate(None, _DIGITS)
+        word = known.get(form)
+        if word is None:
+            word = known[form] = next((word for word in hits if word in form), b"")
+        if word:
+            if word in _CONTEXT_WORDS:
+                self._context = _CONTEXT_LINES
+            return True
         self._context -= self._context > 0
         return self._context > 0
 
     def _without_repeats(self, picked: Sequence[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-        """Of pieces that differ only in numbers and addresses, the first ones and the last one of the block."""
-        left = Counter(piece.translate(None, _DIGITS) for _, piece in picked)
-        seen = Counter[bytes]()
-        for number, piece in picked:
-            shape = piece.translate(None, _DIGITS)
-            seen[shape] += 1
-            if seen[shape] <= _REPEATS or seen[shape] == left[shape] or any(word in piece for word in self._exact):
+        """Of pieces that differ only in numbers and addresses: the first ones of all, and the ends of each block."""
+        forms = [piece.translate(None, _HEXADECIMAL) for _, piece in picked]
+        last = {form: index for index, form in enumerate(forms)}
+        here = set[bytes]()
+        if len(self._met) > _MOST_FORMS:
+            self._met.clear()
+        for index, (form, (number, piece)) in enumerate(zip(forms, picked, strict=True)):
+            self._met[form] += 1
+            if (
+                form not in here
+                or last[form] == index
+                or self._met[form] <= _REPEATS
+                or any(word in piece for word in self._exact)
+            ):
+                here.add(form)
                 yield number, piece
 
 

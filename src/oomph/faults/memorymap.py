@@ -18,9 +18,35 @@ SOURCE = "memory-map"
 
 _REQUEST = re.compile(r"trying to allocate (?P<size>\d+(?:\.\d+)?\w*)(?: \(rounded to (?P<bytes>\d+)\))?")
 _FREE = re.compile(r"\bFree\s+at (?:0x)?[0-9a-f]+ of size (?P<bytes>\d+)")
+_CHUNK = re.compile(rb"(?:InUse|Free|Chunk) +at (?:0x)?[0-9a-f]+ of size \d+(?: next \d+)?")
+_FREE_CHUNK = re.compile(rb"Free +at (?:0x)?[0-9a-f]+ of size (\d+)")
+_SUM = re.compile(r"Free chunks: (?P<bytes>\d+) bytes, the largest of (?P<largest>\d+)")
+_REQUESTED, _NO_FAILURE = b"trying to allocate", b"not a failure"
 _STAT = re.compile(r"(?:^|\] ?|\s)(?P<name>Limit|InUse|MaxInUse):\s+(?P<size>-?[\d.]+\w*)\s*\Z")
 _POOL = re.compile(r"memory_limit_: (?P<size>[\d.]+\w*)")
 _NAMES = {"Limit": "limit", "InUse": "in_use", "MaxInUse": "peak"}
+
+
+def condense(block: bytes) -> bytes:
+    """The same lines without the chunks of dumps; of the last dump, how much is free and the largest chunk instead."""
+    if b" of size " not in block:
+        return block
+    last = _last_request(block)
+    before, dump = _CHUNK.sub(b"", block[:last]), block[last:]
+    first = _FREE_CHUNK.search(dump)
+    if first is None:
+        return before + _CHUNK.sub(b"", dump)
+    sizes = [int(size) for size in _FREE_CHUNK.findall(dump)]
+    total = b"Free chunks: %d bytes, the largest of %d" % (sum(sizes), max(sizes))
+    return before + _CHUNK.sub(b"", dump[: first.start()]) + total + _CHUNK.sub(b"", dump[first.start() :])
+
+
+def _last_request(block: bytes) -> int:
+    """Where the last request that a dump belongs to stands; 0 when the dump belongs to one of an earlier block."""
+    place = block.rfind(_REQUESTED)
+    while place > 0 and _NO_FAILURE in block[place : block.find(b"\n", place)]:
+        place = block.rfind(_REQUESTED, 0, place)
+    return max(place, 0)
 
 
 @dataclass
@@ -42,6 +68,9 @@ class MemoryMap:
         elif "Free" in text and (chunk := _FREE.search(text)):
             self.free += int(chunk["bytes"])
             self.largest = max(self.largest, int(chunk["bytes"]))
+        elif "Free" in text and (chunks := _SUM.search(text)):
+            self.free += int(chunks["bytes"])
+            self.largest = max(self.largest, int(chunks["largest"]))
         elif "memory_limit_" in text and (pool := _POOL.search(text)):
             self._keep("limit", pool["size"])
         elif stat := _STAT.search(text[-80:]):

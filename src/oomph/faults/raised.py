@@ -28,7 +28,7 @@ _LIBRARY = re.compile(
 )
 # The package that a frame belongs to, when it is one whose errors speak of what it was given.
 _RAISER = re.compile(
-    r"(?:(?:site|dist)-packages|\.runfiles/[\w.-]{1,80})[/\\](?P<package>tensorflow|tensorflow_core|keras|tf_keras|h5py)[/\\]"
+    r"(?:(?:site|dist)-packages|\.runfiles/[\w.-]{1,80})[/\\](?P<package>tensorflow|keras|tf_keras|h5py|(?:tensorflow|keras)_\w{2,20})[/\\]"
 )
 _NODE = re.compile(r"\{\{node (?P<node>[^}\n]{1,200})\}\}|[Dd]etected at node '?(?P<at>[^\s']{1,200})'? defined at")
 _SMALL_CLASSES = frozenset({"timeout", "error", "herror", "gaierror"})
@@ -87,6 +87,11 @@ class Tracebacks:
             return None  # the frames of a node come after the exception's own
         opened = self._open.get(fact.origin)
         return None if opened is None else self._follow(fact, opened)
+
+    def close(self, origin: str) -> tuple[str, bool]:
+        """The package that the open traceback ends in, and whether it was being imported; ends the traceback."""
+        opened = self._open.pop(origin, None)
+        return (opened.library, opened.importing) if opened else ("", False)
 
     def _follow(self, fact: Evidence, opened: _Open) -> Raised | None:
         text = fact.text

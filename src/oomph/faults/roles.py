@@ -39,5 +39,7 @@ def _leads(cause: Fault, fault: Fault, places: Mapping[Fault, Place]) -> bool:
     if fault.name in OF_PEERS and cause.name not in (*OF_PEERS, *fault.leads_to):
         return True
     if before.position == after.position and not fault.follows_any:
+        if cause.name not in fault.leads_to:
+            return True
         return (before.doubt, cause.code) < (after.doubt, fault.code)  # two names for the same words: the surer one
     return before.position <= after.position

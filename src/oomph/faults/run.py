@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from oomph.faults.evidence import Evidence
+from oomph.faults.file import Unreadable
 from oomph.faults.heapdump import read_dump
 from oomph.faults.log import Words, read_log
-from oomph.journal import Event, read_journal
+from oomph.journal import Event, read_journal, unreadable_lines
 
 
 def is_run(directory: Path) -> bool:
@@ -18,10 +19,16 @@ def is_run(directory: Path) -> bool:
 
 
 def read_run(directory: Path, words: Words | None = None) -> Iterator[Evidence]:
-    """Everything that happened in the run, in order: what was printed and raised, how each attempt ended."""
+    """Everything that happened in the run, in order: what was printed and raised, how each attempt ended.
+
+    Raises Unreadable when there is no event in it that can be read, and nothing on stderr.
+    """
     yield from _memory_maps(directory)
     events = read_journal(directory)
     logs = {int(path.stem): path for path in (directory / "stderr").glob("*.log") if path.stem.isdigit()}
+    if not events and not any(path.stat().st_size for path in logs.values()):
+        state = "can not be read" if unreadable_lines(directory) else "is empty"
+        raise Unreadable(f"the journal in {directory} {state}, so nothing is known of that run")
     for number, attempt in enumerate(sorted({event.attempt for event in events} | logs.keys())):
         if number > 0:
             yield Evidence.of_progress("started again", f"attempt {attempt}")
@@ -45,14 +52,21 @@ def _memory_maps(directory: Path) -> Iterator[Evidence]:
 
 
 def _events(events: list[Event], attempt: int) -> Iterator[Evidence]:
-    meant = any(event.name == "restart-requested" for event in events)
     for event in events:
         if event.name == "attempt-ended":
             fact = _exit(event.data, attempt)
-            if fact is not None and not (meant and event.data.get("returncode", 0) > 0):
-                yield fact  # an exit code that oomph itself asked for says nothing about the script
+            if fact is not None and not _by_oomph(event.data, {event.name for event in events}):
+                yield fact  # an end that oomph itself has brought about says nothing about the script
         elif event.name in _WORDS:
             yield _WORDS[event.name](event.data, attempt)
+
+
+def _by_oomph(data: dict[str, Any], happened: set[str]) -> bool:
+    """Whether oomph asked for this exit code, or ended a script that hung."""
+    returncode, kills = data.get("returncode"), data.get("oom_kills")
+    if not isinstance(returncode, int) or kills:
+        return False
+    return ("restart-requested" in happened and returncode > 0) or ("hang" in happened and returncode < 0)
 
 
 def _exit(data: dict[str, Any], attempt: int) -> Evidence | None:
@@ -84,7 +98,7 @@ def _recovered(data: dict[str, Any], attempt: int) -> Evidence:
 def _hang(data: dict[str, Any], attempt: int) -> Evidence:
     seconds, limit = (int(data.get(key) or 0) for key in ("seconds", "limit_seconds"))
     line = f", at {data['line']}" if data.get("line") else ""
-    text = f"no progress for {seconds} s in {data.get('phase')} (limit {limit} s){line}"
+    text = f"no progress for {seconds} s in {data.get('phase')} (limit {limit} s){line}; oomph ended the script"
     return Evidence("log", text, origin=f"attempt {attempt}")
 
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import re
 
-SIGNS = frozenset({"Epoch", "epoch", "loss", "Loss", "step", "steps", "Step", "accuracy", "acc", "iteration", "iter"})
+SIGNS = frozenset(
+    {"Epoch", "epoch", "loss", "Loss", "step", "steps", "Step", "accuracy", "acc", "iteration", "iter", "tasks"}
+)
 """Words that stand in such lines; see `oomph.faults.log.Words`."""
 
 _SIGN = re.compile(
     r"\bepoch\b\W{0,3}\d|\b(?:loss|acc|accuracy|mae|mse)\b\W{0,3}[-+]?\d|\d(?:s|ms|us)/(?:step|epoch|sample)\b"
-    r"|global_step/sec|\b(?:step|iter|iteration)\b\W{0,3}\d[\d/]*\b.{0,40}\bloss\b",
+    r"|global_step/sec|Waiting for 0/\d+ tasks to connect|\b(?:step|iter|iteration)\b\W{0,3}\d[\d/]*\b.{0,40}\bloss\b",
     re.IGNORECASE,
 )
+_IN_EVERY_SIGN = ("epoch", "loss", "acc", "mae", "mse", "step", "sample", "iter", "tasks to connect")
 
 
 def goes_on(text: str) -> bool:
     """Whether this line is one that a training prints while it makes progress."""
-    return _SIGN.search(text[:500]) is not None
+    head = text[:500]
+    lower = head.lower()
+    return any(word in lower for word in _IN_EVERY_SIGN) and _SIGN.search(head) is not None

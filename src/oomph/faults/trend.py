@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from oomph.faults.evidence import Evidence
 from oomph.faults.sizes import read_size, write_size
@@ -12,46 +12,73 @@ SOURCE = "trend"
 WORDS = frozenset({"memory", "Memory", "RAM", "RSS", "rss", "mem", "Mem"})
 
 _FIGURE = re.compile(
-    r"\b(?:memory|RAM|RSS|mem)\b[^\n\d]{0,40}(?P<size>\d+(?:\.\d+)? ?(?:[KMGT]i?B?|bytes)\b)", re.IGNORECASE
+    r"(?P<name>\b(?:memory|RAM|RSS|mem)\b[^\n\d]{0,40}(?:(?<=[a-zA-Z])\d:? [^\n\d]{0,20}|(?<=:)\d:[^\n\d]{0,20})?)"
+    r"(?P<size>\d+(?:\.\d+)? ?(?:[KMGT]i?B?|bytes)\b|\d+\.\d+\b(?! ?%))",
+    re.IGNORECASE,
 )
-_TAKEN = "trying to allocate"  # the allocator's own lines are requests, not readings
+_NO_USE = ("trying to allocate", "available", "free", "total", "limit")
+"""Words of figures that are no readings of what is in use: requests of the allocator, what is left, what there is."""
 _FEWEST = 6
-_GROWTH = 1.3
-_CALM = 0.2
+_GROWTH = 1.25
+_CALM = 0.4
+"""The share of readings that need not be higher than the one before."""
+_DIP = 0.98
+"""A reading that is lower than the last one by less than this is none: a little is given back now and then."""
+_MOST_SERIES = 16
+
+
+@dataclass
+class _Series:
+    """The readings that were printed under one name."""
+
+    start: float
+    end: float = 0
+    readings: int = 0
+    rises: int = 0
+    fell: bool = False
+    last: Evidence | None = None
+    unit: bool = True
+
+    def take(self, size: float, fact: Evidence) -> None:
+        """The next reading."""
+        self.rises += size > self.end > 0
+        self.fell |= size < _DIP * self.end
+        self.readings, self.end, self.last = self.readings + 1, size, fact
+
+    @property
+    def grows(self) -> bool:
+        """Whether it only grew, and was printed often enough to say so."""
+        steady = self.rises >= (1 - _CALM) * (self.readings - 1)
+        return self.readings >= _FEWEST and steady and not self.fell and self.end >= _GROWTH * self.start
+
+    @property
+    def text(self) -> str:
+        """What the readings show."""
+        start, end = (write_size(int(x)) if self.unit else f"{x:g}" for x in (self.start, self.end))
+        return f"memory in use, printed {self.readings} times, grew from {start} to {end} and never fell"
 
 
 @dataclass
 class Trend:
     """Reads a log in order; constant memory."""
 
-    readings: int = 0
-    rises: int = 0
-    start: int = 0
-    end: int = 0
-    fell: bool = False
-    last: Evidence | None = None
+    series: dict[str, _Series] = field(default_factory=dict)
 
     def see(self, fact: Evidence) -> None:
         """Take the next line into account."""
-        if _TAKEN in fact.text or not any(word in fact.text for word in WORDS):
+        if not any(word in fact.text for word in WORDS):
             return
         found = _FIGURE.search(fact.text[:400])
-        size = None if found is None else read_size(found["size"])
-        if size:
-            self._take(size, fact)
+        if found is None or any(word in found["name"].lower() for word in _NO_USE) or _NO_USE[0] in fact.text:
+            return
+        unit = not found["size"][-1].isdigit()
+        amount = float((read_size(found["size"]) or 0) if unit else found["size"])
+        if amount and (found["name"] in self.series or len(self.series) < _MOST_SERIES):
+            self.series.setdefault(found["name"], _Series(amount, unit=unit)).take(amount, fact)
 
     def conclusion(self) -> Evidence | None:
         """The fact that memory only grew; None when it did not, or was not printed often enough."""
-        steady = self.rises >= (1 - _CALM) * (self.readings - 1)
-        if self.last is None or self.fell or self.readings < _FEWEST or not steady or self.end < _GROWTH * self.start:
+        growing = next((each for each in self.series.values() if each.grows), None)
+        if growing is None or growing.last is None:
             return None
-        grew = f"from {write_size(self.start)} to {write_size(self.end)}"
-        text = f"memory in use, printed {self.readings} times, grew {grew} and never fell"
-        return Evidence(SOURCE, text, self.last.line, self.last.origin)
-
-    def _take(self, size: int, fact: Evidence) -> None:
-        if not self.readings:
-            self.start = size
-        self.rises += size > self.end > 0
-        self.fell |= size < self.end
-        self.readings, self.end, self.last = self.readings + 1, size, fact
+        return Evidence(SOURCE, growing.text, growing.last.line, growing.last.origin)

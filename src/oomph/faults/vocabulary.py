@@ -25,10 +25,11 @@ CLASSES: Mapping[str, Mapping[str, float]] = {
     "PermissionDenied": {"checkpoint-failure": 0.22, "input-pipeline": 0.2},
     "Unauthenticated": {"input-pipeline": 0.25, "checkpoint-failure": 0.2},
     "AlreadyExists": {"uninitialised-variable": 0.2, "checkpoint-failure": 0.18},
+    "Op": {"checkpoint-failure": 0.2, "input-pipeline": 0.2},
     "HorovodInternal": {"worker-lost": 0.35, "nccl-failure": 0.3},
     "XlaRuntime": {"kernel-launch-failure": 0.24, "xla-compile-failure": 0.24},
     # plain Python errors, when TensorFlow or Keras raised them
-    "Value": {"shape-mismatch": 0.12, "dtype-mismatch": 0.05},
+    "Value": {"shape-mismatch": 0.12, "dtype-mismatch": 0.1},
     "Type": {"dtype-mismatch": 0.12, "keras-version-mismatch": 0.1},
     "Attribute": {"keras-version-mismatch": 0.3, "removed-api": 0.2},
     "Import": {"binary-incompatibility": 0.3, "broken-installation": 0.25, "keras-version-mismatch": 0.2},
@@ -41,7 +42,7 @@ CLASSES: Mapping[str, Mapping[str, float]] = {
 
 # Words of the message that are of use to hardly any other page → the page they speak for.
 WORDS: Mapping[str, str] = {
-    "shape-mismatch": r"shapes?|ranks?|dimension(?:s|al|ality)?|dims?|ndims?|[0-9n]-?[dD]|scalars?|vectors?|matri(?:x|ces)"
+    "shape-mismatch": r"(?:tensor)?shapes?|ranks?|dimension(?:s|al|ality)?|dims?|ndims?|[0-9n]-?[dD]|scalars?|vectors?|matri(?:x|ces)"
     r"|broadcast\w*|concat\w*|reshape\w*|cardinality|axis\d?|axes|input\(s\)|input tensors",
     "dtype-mismatch": r"dtypes?|data types?|DT_[A-Z]\w+|b?float\d+|u?int\d+|complex\d+|cast|feed type",
     "label-out-of-range": r"labels?|class(?:es)? id|out of (?:range|bounds?)|vocabulary|num_classes|segment ids?",
@@ -112,7 +113,7 @@ OPERATIONS: Mapping[str, str] = {
 }
 # What a path that is named leads to → the page it speaks for.
 PATHS: Mapping[str, str] = {
-    "checkpoint-failure": r"(?i:\S*(?:ckpt|checkpoint|saved_?model|\.h5\b|\.hdf5|\.keras\b|\.pb\b|variables/|\.index\b|tempstate)\S*)",
+    "checkpoint-failure": r"(?i:\S*(?:ckpt|checkpoint|saved_?model|\.h5\b|\.hdf5|\.keras\b|\.pb\b|variables/|\.index\b|\.data-\d{5}-of|tempstate)\S*)",
     "input-pipeline": r"(?i:\S*(?:tf_?records?|\.csv|\.jpe?g|\.png|\.txt|\.npy|\.npz|\.wav|train|dataset|/data/)\S*)",
 }
 # What an error is that comes while TensorFlow or Keras is being imported.
