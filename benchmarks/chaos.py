@@ -41,7 +41,8 @@ OUTSIDE = ("kill-script", "kill-supervisor", "preempt", "preempt-script")
 STOPS = {"own-error": 1, "always-abort": 93}
 """Faults that should end the run → with which exit code."""
 STEPS = {False: 60, True: 10}
-LONGEST_SECONDS = 300.0
+LONGEST_SECONDS = {False: 300.0, True: 600.0}
+"""Until a run counts as one that does not end; with little memory, where TensorFlow itself waits long."""
 SILENT_SECONDS = 10.0
 """A baseline has no detection of hangs: whoever runs it is taken to notice within this time."""
 EVERY = 5
@@ -96,7 +97,7 @@ class Workplace:
     """The folder of one run, its environment and its processes."""
 
     def __init__(self, folder: Path, plan: Plan) -> None:
-        self.folder, self.plan = folder, plan
+        self.folder, self.plan, self.longest = folder, plan, LONGEST_SECONDS[plan.wide]
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         (folder / "plan.json").write_text(json.dumps(plan.faults))
@@ -105,7 +106,8 @@ class Workplace:
         self.environ = {**clean, **quiet, FLOOR_VARIABLE: "3", "OMP_NUM_THREADS": "1", "CHAOS_RUN": str(folder)}
         if plan.wide:
             self.environ |= {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "44"}
-            self.environ[FLOOR_VARIABLE] = "15"  # TensorFlow waits 10 s, idle, before it says that there is no memory
+            # Before TensorFlow says that there is no memory it waits 10 s, idle, and operators wait one after another.
+            self.environ[FLOOR_VARIABLE] = "30"
         self.words = [str(SCRIPT), "out.npz", "--data", plan.data, *(["--wide"] if plan.wide else [])]
 
     def start(self, *argv: str) -> subprocess.Popen[bytes]:
@@ -156,7 +158,7 @@ def run_oomph(place: Workplace) -> tuple[int, int]:
     argv = [
         sys.executable, "-m", "oomph", "run", "--resume=run", f"--checkpoint-every={EVERY}", *place.words
     ]  # fmt: skip
-    process, starts, until = place.start(*argv), 1, time.monotonic() + LONGEST_SECONDS
+    process, starts, until = place.start(*argv), 1, time.monotonic() + place.longest
     while time.monotonic() < until:
         if coming and _reached(place, coming[0][1]):
             _strike(place, process, coming.pop(0)[0])
@@ -168,14 +170,14 @@ def run_oomph(place: Workplace) -> tuple[int, int]:
             process, starts = place.start(*argv), starts + 1
         else:
             return code, starts
-    raise TimeoutError(f"not over after {LONGEST_SECONDS:.0f} s")
+    raise TimeoutError(f"not over after {place.longest:.0f} s")
 
 
 def run_baseline(place: Workplace, backup: bool) -> tuple[int, int]:
     """`until python train.py; do :; done`, with somebody who ends what hangs."""
     coming = list(place.outside())
     argv = [sys.executable, *place.words, *(["--backup", "backup", "--every", str(EVERY)] if backup else [])]
-    process, starts, until = place.start(*argv), 1, time.monotonic() + LONGEST_SECONDS
+    process, starts, until = place.start(*argv), 1, time.monotonic() + place.longest
     since, seen = time.monotonic(), 0
     while time.monotonic() < until:
         now = len(place.ledger())
@@ -193,7 +195,7 @@ def run_baseline(place: Workplace, backup: bool) -> tuple[int, int]:
             place.end()
             process, starts, since = place.start(*argv), starts + 1, time.monotonic()
         time.sleep(0.02)
-    raise TimeoutError(f"not over after {LONGEST_SECONDS:.0f} s")
+    raise TimeoutError(f"not over after {place.longest:.0f} s")
 
 
 def _reached(place: Workplace, step: int) -> bool:
@@ -286,7 +288,7 @@ def reference_of(out: Path, plan: Plan) -> Path:
         place = Workplace(folder, Plan(0, plan.data, plan.wide, ()))
         for name in ("TF_CPU_ALLOCATOR_USE_BFC", "TF_CPU_BFC_MEM_LIMIT_IN_MB"):
             place.environ.pop(name, None)
-        code = place.start(sys.executable, *place.words).wait(LONGEST_SECONDS)
+        code = place.start(sys.executable, *place.words).wait(place.longest)
         if code != 0:
             raise RuntimeError(f"the undisturbed training fails: see {folder / 'log'}")
     return folder
