@@ -17,6 +17,7 @@ from oomph import cli
 from oomph.cli import run as run_verb
 from oomph.recovery import launch as launching
 from oomph.recovery.closing import Outcome
+from oomph.recovery.guarding import Guarding
 from oomph.recovery.launch import Request
 from oomph.recovery.summary import summarise
 
@@ -69,9 +70,7 @@ def test_every_option_arrives(asked):
             run_dir="d",
             resume="r",
             python="py",
-            guard=False,
-            checkpoint_seconds=300.0,
-            micro_batch=8,
+            guarding=Guarding(guard=False, checkpoint_seconds=300.0, micro_batch=8),
         )
     ]
 
@@ -92,7 +91,7 @@ def test_the_defaults(asked):
 )
 def test_checkpoints_every_so_many_steps_or_seconds(asked, text, expected):
     cli.main(["run", "--checkpoint-every", text, "train.py"])
-    assert (asked[0].checkpoint_steps, asked[0].checkpoint_seconds) == expected
+    assert (asked[0].guarding.checkpoint_steps, asked[0].guarding.checkpoint_seconds) == expected
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import oomph
+from oomph.recovery.guarding import Guarding
 from oomph.recovery.handover import Handover
 
 PACKAGE = Path(oomph.__file__).parent
@@ -37,7 +38,7 @@ def start(tmp_path: Path, run_dir: Path) -> Start:
         if injected:
             path = [str(PACKAGE / "inject" / "site"), *filter(None, [extra.get("PYTHONPATH")])]
             environ["PYTHONPATH"] = os.pathsep.join(path)
-            Handover(package=str(PACKAGE), run_dir=str(run_dir), guard=guard).write(environ)
+            Handover(package=str(PACKAGE), run_dir=str(run_dir), guarding=Guarding(guard=guard)).write(environ)
         return subprocess.run(
             [sys.executable, *words, name], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60
         )

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from oomph.errors import UsageError
+from oomph.recovery.guarding import Guarding
 
 SUMMARY = "run a training script, unmodified, and keep it alive through GPU errors"
 
@@ -91,21 +92,13 @@ def run(args: argparse.Namespace) -> int:
     from oomph.recovery.launch import Request, launch
 
     _check_guarded(args)
-    steps, seconds = _every(args.checkpoint_every)
     outcome = launch(
         Request(
             words=tuple(args.words),
             run_dir=args.run_dir,
             resume=args.resume,
             python=args.python,
-            guard=not args.no_guard,
-            checkpoint_steps=steps,
-            checkpoint_seconds=seconds,
-            micro_batch=args.micro_batch,
-            inexact=args.inexact,
-            smaller_batch=args.allow_smaller_batch,
-            verify=args.verify,
-            recheck=args.recheck,
+            guarding=_guarding(args),
             allowed=_allowed(args),
             typed=tuple(args.typed),
         )
@@ -113,6 +106,20 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write(outcome.summary.to_json())
     return outcome.exit_code
+
+
+def _guarding(args: argparse.Namespace) -> Guarding:
+    steps, seconds = _every(args.checkpoint_every)
+    return Guarding(
+        guard=not args.no_guard,
+        checkpoint_steps=steps,
+        checkpoint_seconds=seconds,
+        micro_batch=args.micro_batch,
+        inexact=args.inexact,
+        smaller_batch=args.allow_smaller_batch,
+        verify=args.verify,
+        recheck=args.recheck,
+    )
 
 
 def count_options(words: Sequence[str], with_value: Sequence[str] = _WITH_VALUE) -> int:

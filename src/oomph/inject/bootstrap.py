@@ -33,4 +33,4 @@ def _join() -> Session | None:
     if handover is None:
         return None
     session = join(handover)
-    return session if handover.guard else None
+    return session if handover.guarding.guard else None

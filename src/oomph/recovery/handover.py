@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import MutableMapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+from oomph.recovery.guarding import Guarding
 
 VARIABLE = "OOMPH_HANDOVER"
 
@@ -24,22 +26,7 @@ class Handover:
     """The run directory, or None when the default one could not be written."""
     attempt: int = 1
     """1 for the first life of the script's process; counts on over `--resume`."""
-    guard: bool = True
-    """False for `--no-guard`: supervise and restart, but leave Keras alone."""
-    checkpoint_steps: int | None = None
-    """Checkpoint after this many steps; None: after `checkpoint_seconds`."""
-    checkpoint_seconds: float | None = None
-    """Checkpoint after this many seconds; None (with no steps either): bound the cost to a share of time."""
-    micro_batch: int | None = None
-    """Start with micro-batches of this many samples; None: the whole batch."""
-    verify: int | None = None
-    """Take the first steps of every fit beside plain Keras, this many."""
-    recheck: int | None = None
-    """Compute the gradients of one step in so many twice, and compare."""
-    inexact: str | None = None
-    """"allow" or "refuse" micro-batches that change the result; None: those of known and usual kinds are allowed."""
-    smaller_batch: bool = False
-    """Train on parts of a batch that does not fit and may not be divided, each with an update of its own."""
+    guarding: Guarding = field(default_factory=Guarding)
     lock_fd: int | None = None
     """An inherited descriptor that holds the lock of the run directory for as long as the script lives."""
     beat_fd: int | None = None
@@ -68,6 +55,7 @@ class Handover:
         try:
             document = json.loads(text)
             document["changes"] = tuple((str(name), str(value)) for name, value in document.get("changes", ()))
+            document["guarding"] = Guarding(**document.get("guarding", {}))
             return cls(**document)
         except (ValueError, TypeError, AttributeError):
             return None

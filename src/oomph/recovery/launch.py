@@ -13,6 +13,7 @@ from oomph.journal import foreign_format as foreign_journal
 from oomph.recovery import place
 from oomph.recovery.closing import Outcome
 from oomph.recovery.command import Command, parse_command
+from oomph.recovery.guarding import Guarding
 from oomph.recovery.interpreter import choose_python
 from oomph.recovery.rundir import FINISHED, RunDirectory, RunRecord, newest_unfinished, read_record
 from oomph.recovery.settings import Settings
@@ -32,14 +33,7 @@ class Request:
     resume: str | None = None
     """None: no; empty: the newest unfinished run of the same command; else the directory of the run."""
     python: str | None = None
-    guard: bool = True
-    checkpoint_steps: int | None = None
-    checkpoint_seconds: float | None = None
-    micro_batch: int | None = None
-    inexact: str | None = None
-    smaller_batch: bool = False
-    verify: int | None = None
-    recheck: int | None = None
+    guarding: Guarding = field(default_factory=Guarding)
     allowed: frozenset[str] = frozenset()
     """Changes that alter the mathematics and are allowed all the same: names of `ladder.OPT_IN`."""
     typed: tuple[str, ...] = field(default=(), compare=False)
@@ -53,15 +47,8 @@ def launch(request: Request) -> Outcome:
     python = choose_python(request.python)
     run = _open(request, command, python)
     settings = Settings(
-        guard=request.guard,
-        checkpoint_steps=request.checkpoint_steps,
-        checkpoint_seconds=request.checkpoint_seconds,
-        micro_batch=request.micro_batch,
-        inexact=request.inexact,
-        smaller_batch=request.smaller_batch,
-        verify=request.verify,
+        guarding=request.guarding,
         surroundings=look(command, python),
-        recheck=request.recheck,
         allowed=request.allowed,
         typed=request.typed,
     )

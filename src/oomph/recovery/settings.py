@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from oomph.recovery.guarding import Guarding
 from oomph.recovery.patience import Patience
 from oomph.recovery.surroundings import Surroundings
 
@@ -12,14 +13,7 @@ from oomph.recovery.surroundings import Surroundings
 class Settings:
     """What the command line sets for every attempt of the run."""
 
-    guard: bool = True
-    checkpoint_steps: int | None = None
-    checkpoint_seconds: float | None = None
-    micro_batch: int | None = None
-    inexact: str | None = None
-    smaller_batch: bool = False
-    verify: int | None = None
-    recheck: int | None = None
+    guarding: Guarding = field(default_factory=Guarding)
     allowed: frozenset[str] = frozenset()
     """Changes that alter the mathematics (`ladder.OPT_IN`) and are allowed all the same."""
     typed: tuple[str, ...] = ()

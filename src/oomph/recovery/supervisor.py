@@ -143,7 +143,7 @@ class Supervisor:
                 elsewhere="\n".join([stacks, *around.kernel_lines]),
                 broken_gpu=bool(around.broken_gpu),
             )
-            blind = not self._settings.guard or self._run_dir is None
+            blind = not self._settings.guarding.guard or self._run_dir is None
             return examine(trail, wrapped=self._command.form == "command", blind=blind)
         except Exception as error:
             self._voice.say(f"the end of the script could not be examined: {type(error).__name__}: {error}")

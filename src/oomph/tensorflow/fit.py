@@ -328,13 +328,13 @@ class Fit:
             size = self.fits.remembered_micro_batch(self.identity)
             if size is not None:
                 step.begin_with(size)
-            if self.fits.session.handover.verify:
-                step.verify(self.fits.session.handover.verify)
-            if self.fits.session.handover.recheck:
+            if self.fits.session.handover.guarding.verify:
+                step.verify(self.fits.session.handover.guarding.verify)
+            if self.fits.session.handover.guarding.recheck:
                 self._clean_at = self.fits.steps
-                every = self.fits.session.handover.recheck
+                every = self.fits.session.handover.guarding.recheck
                 step.recheck = Recheck(self.model, self.model.train_step, every, self._inconsistent, self._clean)
-        elif self.fits.session.handover.recheck:
+        elif self.fits.session.handover.guarding.recheck:
             self.fits.say_once("--recheck: the gradients of this fit can not be had, nothing is compared")
         self.fits.note(
             "fit-started",

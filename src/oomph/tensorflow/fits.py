@@ -37,7 +37,7 @@ class Fits:
     def __init__(self, session: Session, trainer: Any) -> None:
         self.session, self.trainer = session, trainer
         handover = session.handover
-        self.interval = Interval(handover.checkpoint_steps, handover.checkpoint_seconds)
+        self.interval = Interval(handover.guarding.checkpoint_steps, handover.guarding.checkpoint_seconds)
         self.steps = 0
         """Steps committed by all fits of the run so far, those of finished fits of earlier attempts included."""
         self.saved = 0
@@ -171,7 +171,7 @@ class Fits:
     def remembered_micro_batch(self, fit: FitIdentity) -> int | None:
         """The micro-batch that was found for this fit, or for one like it; else the one that the user gave."""
         known, handover = self._known_micro_batches(), self.session.handover
-        size = known.get(f"fit {fit.ordinal}", known.get(fit.fingerprint, handover.micro_batch))
+        size = known.get(f"fit {fit.ordinal}", known.get(fit.fingerprint, handover.guarding.micro_batch))
         sizes = [number for number in (size, handover.most_samples) if number is not None]
         return min(sizes, default=None)
 

@@ -133,12 +133,12 @@ def _step_of(loop: _GuardedLoop, batch: dict[str, Any], rest: dict[str, Any]) ->
     model = Loop(train_step, batch, jit_compile)
     promise = Promise(TO_BE_PROBED, f"custom step {loop.name}")
     joined = session.current()
-    choice = verdict.Choice() if joined is None else verdict.Choice(joined.handover.inexact)
+    choice = verdict.Choice() if joined is None else verdict.Choice(joined.handover.guarding.inexact)
     guarded = GuardedStep(
         model, train_step, plain, lambda: watch, promise, choice, combine=loop.combine, can_go_back=False
     )  # fmt: skip
-    if joined is not None and joined.handover.micro_batch is not None:
-        guarded.begin_with(joined.handover.micro_batch)
+    if joined is not None and joined.handover.guarding.micro_batch is not None:
+        guarded.begin_with(joined.handover.guarding.micro_batch)
     return guarded
 
 

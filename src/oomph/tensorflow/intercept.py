@@ -211,7 +211,7 @@ def _guarded(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
     promise = exactness.promise_before_tracing(model, fits.trainer)
     if promise.kind == exactness.RESTART_ONLY:
         return PlainStep(model, plain, watch)
-    return GuardedStep(model, model.train_step, plain, watch, promise, choice_of(fits.session.handover))
+    return GuardedStep(model, model.train_step, plain, watch, promise, choice_of(fits.session.handover.guarding))
 
 
 def _guarded_test(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
@@ -219,7 +219,7 @@ def _guarded_test(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
     promise = exactness.promise_before_tracing(model, fits.trainer, "test_step")
     if promise.kind == exactness.RESTART_ONLY:
         return PlainStep(model, plain, lambda: watch)
-    choice = choice_of(fits.session.handover)
+    choice = choice_of(fits.session.handover.guarding)
     return GuardedStep(model, model.test_step, plain, lambda: watch, promise, choice, trains=False)
 
 
@@ -227,7 +227,7 @@ def _guarded_predict(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Cal
     if exactness.promise_before_tracing(model, fits.trainer).kind == exactness.RESTART_ONLY:
         return plain
     replicas = Replicas(model.distribute_strategy)
-    return GuardedPredict(plain, replicas, Watched(fits, "predict"), fits.session.handover.inexact)
+    return GuardedPredict(plain, replicas, Watched(fits, "predict"), fits.session.handover.guarding.inexact)
 
 
 def _hide_our_frames() -> None:

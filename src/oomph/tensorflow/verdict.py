@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from oomph.errors import UnsupportedError
-from oomph.recovery.handover import Handover
+from oomph.recovery.guarding import Guarding
 from oomph.tensorflow.barrier import replaced
 from oomph.tensorflow.divided import DividedStep
 from oomph.tensorflow.exactness import (
@@ -41,9 +41,9 @@ class Choice:
     """Whether a batch that may not be divided may be trained on as several smaller ones; None: that is impossible."""
 
 
-def choice_of(handover: Handover) -> Choice:
+def choice_of(guarding: Guarding) -> Choice:
     """What the user of this run accepts."""
-    return Choice(handover.inexact, handover.smaller_batch)
+    return Choice(guarding.inexact, guarding.smaller_batch)
 
 
 def find(

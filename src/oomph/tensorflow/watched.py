@@ -67,6 +67,6 @@ class TrainingOutsideFit(Watched):
 
     def before_step(self, step: Step, iterator: Any) -> None:
         self._fits.say_once("guarding steps outside of a fit that is resumed: recovered in process, not checkpointed")
-        size = self._fits.session.handover.micro_batch
+        size = self._fits.session.handover.guarding.micro_batch
         if size is not None:
             step.begin_with(size)
