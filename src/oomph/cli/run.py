@@ -25,7 +25,14 @@ _EVERY = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|min)?\Z")
 _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _WITH_VALUE = ("--run-dir", "--python", "--checkpoint-every", "--micro-batch", "--inexact", "--verify", "--recheck")
 
-_OF_THE_GUARD = ("--checkpoint-every", "--micro-batch", "--inexact", "--skip-poison", "--allow-bfloat16")
+_OF_THE_GUARD = (
+    "--checkpoint-every",
+    "--micro-batch",
+    "--inexact",
+    "--skip-poison",
+    "--allow-bfloat16",
+    "--allow-smaller-batch",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
