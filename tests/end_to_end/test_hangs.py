@@ -84,7 +84,8 @@ def test_a_buffer_that_fills_slowly_in_every_epoch_of_unknown_length_is_no_hang(
     """Hardly any work is done while it fills, as from a slow disk."""
     work.write(
         "import time, keras, numpy as np, tensorflow as tf\n"
-        "def samples():\n    for n in range(40):\n        for _ in range(10): time.sleep(0.012)\n"
+        "def samples():\n    for n in range(40):\n"
+        "        for _ in range(10): sum(range(9000)); time.sleep(0.012)\n"
         "        yield np.ones(4, 'float32'), np.ones(1, 'float32')\n"
         "spec = (tf.TensorSpec((4,)), tf.TensorSpec((1,)))\n"
         "data = tf.data.Dataset.from_generator(samples, output_signature=spec).shuffle(40).batch(4)\n"
