@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -48,6 +49,28 @@ def test_a_signal_that_somebody_meant_ends_the_run_with_the_code_of_a_shell(sign
 @pytest.mark.parametrize("signum", [4, 6, 7, 8, 9, 11])
 def test_a_crash_restarts(signum: int) -> None:
     assert decide(Ending(-signum, "crash", steps=5), Ledger()) == Restart("crash")
+
+
+@pytest.mark.parametrize(
+    ("ending", "expected"),
+    [
+        (Ending(-15, "x", stopped=True), Finish(130)),
+        (Ending(-9, "killed", stopped=True), Finish(130)),
+        (Ending(75, "x", preempted="SIGTERM"), Finish(130)),
+        (Ending(5, "x", stopped=True), Finish(5)),
+        (Ending(1, "device-oom", gave_up="one sample does not fit"), GiveUp("one sample does not fit")),
+        (Ending(-11, "crash"), Restart("crash")),
+    ],
+)
+def test_however_hard_oomph_had_to_ask_ctrl_c_is_ctrl_c(ending: Ending, expected: Action) -> None:
+    assert decide(replace(ending, interrupted=True), Ledger()) == expected
+
+
+@pytest.mark.parametrize("signum", [1, 2, 15])
+def test_a_signal_between_two_attempts_calls_the_next_one_off(signum: int) -> None:
+    crash = Ending(-11, "crash", steps=5, called_off=signum)
+    assert decide(crash, Ledger()) == Finish(128 + signum)
+    assert decide(Ending(0, "x", called_off=signum), Ledger()) == Finish(0)
 
 
 def test_the_same_fault_without_progress_is_given_up_after_the_budget() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from oomph.journal import read_journal
+from oomph.recovery.decisions import replay
 
 LIMIT = 60
 
@@ -225,6 +226,8 @@ def test_a_third_ctrl_c_kills(work):
     process.communicate(timeout=10)
     assert process.returncode == 130
     assert work.document("run.json")["attempts"] == 1  # killed on purpose: no restart
+    (decision,) = replay(read_journal(work.run_dir))
+    assert decision.reproduced
 
 
 def test_sigterm_is_passed_on_and_ends_the_run(work):

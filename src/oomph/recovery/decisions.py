@@ -114,7 +114,7 @@ def why(decision: Decision) -> Iterator[str]:
     """The rules that led to the decision, in the order in which they were asked."""
     ending, action = decision.ending, decision.again
     if isinstance(action, Finish):
-        yield "somebody wanted it to end" if ending.stopped else "it ended in a way of the script's own"
+        yield _why_finished(ending)
     elif ending.unkillable:
         yield "a process that was killed is still there: another start would be a second writer"
     elif ending.preempted:
@@ -125,6 +125,14 @@ def why(decision: Decision) -> Iterator[str]:
         yield from _why_within_budget(decision)
     if not decision.reproduced:
         yield f"the journal has another decision: {decision.recorded.get('action')} ({decision.recorded.get('reason')})"
+
+
+def _why_finished(ending: Ending) -> str:
+    if ending.called_off:
+        return f"signal {ending.called_off} came before another start, and there was no script to pass it on to"
+    if ending.interrupted:
+        return "Ctrl-C was pressed: the exit code is the one of that"
+    return "somebody wanted it to end" if ending.stopped else "it ended in a way of the script's own"
 
 
 def _why_within_budget(decision: Decision) -> Iterator[str]:

@@ -96,6 +96,10 @@ class Ending:
     """Steps in the newest checkpoint."""
     stopped: bool = False
     """The user or the scheduler wanted it to end."""
+    interrupted: bool = False
+    """It was Ctrl-C that asked it to end, however harder oomph had to ask after it."""
+    called_off: int = 0
+    """The signal that ended the run when the script had ended already; 0 when none came."""
     preempted: str = ""
     """The signal by which a scheduler took the machine away from a training; empty otherwise."""
     hung: bool = False
@@ -155,6 +159,16 @@ def decide(
         conditions: what could be changed for the next attempt.
         allowed: the changes that alter the mathematics (`ladder.OPT_IN`) and that the user allows.
     """
+    action = _decide(ending, ledger, conditions or Conditions(), allowed)
+    if isinstance(action, Restart):
+        return Finish(128 + ending.called_off) if ending.called_off else action
+    harder = isinstance(action, Requeue) or ending.returncode in (-signal.SIGTERM, -signal.SIGKILL)
+    if ending.interrupted and harder and not isinstance(action, GiveUp):
+        return Finish(128 + signal.SIGINT)
+    return action
+
+
+def _decide(ending: Ending, ledger: Ledger, conditions: Conditions, allowed: Collection[str]) -> Action:
     if ending.unkillable:  # another start would be a second writer
         return Requeue(f"{ending.unkillable}; not started again while it may still write")
     if ending.preempted:
@@ -165,7 +179,7 @@ def decide(
         return GiveUp(ending.gave_up)
     if not _may_restart(ending):
         return Finish(exit_code(ending.returncode))
-    return _within_budget(ending, refill(ending, ledger), conditions or Conditions(), allowed)
+    return _within_budget(ending, refill(ending, ledger), conditions, allowed)
 
 
 def record(ending: Ending, action: Action, ledger: Ledger) -> Ledger:

@@ -18,7 +18,7 @@ from oomph.recovery.diagnosis import Named, signal_name
 from oomph.recovery.examination import Trail, examine
 from oomph.recovery.hang import Hang, Timings, floor_seconds
 from oomph.recovery.ladder import Conditions
-from oomph.recovery.policy import Action, Ending, Finish, Ledger, Requeue, Restart, decide, record
+from oomph.recovery.policy import Action, Ending, Finish, Ledger, Restart, decide, record
 from oomph.recovery.process import Attempt, Ended
 from oomph.recovery.rundir import RunDirectory
 from oomph.recovery.script_environ import handover, surrounding
@@ -94,21 +94,22 @@ class Supervisor:
         around.look_back(attempt.pids)
         names, ending = self._examine_safely(ended, around, watch.crash_stacks())
         there = self._conditions(ended, around)
-        action = self._decided(ending, there, ended, signals)
+        ending = replace(ending, interrupted=_interrupted(signals))
+        action = self._decided(ending, there)
         held = self._clear_away(attempt, ending, action)
         if held:
             self._chronicle.write("unkillable", reason=held)
             self._voice.say(f"the script can not be ended: {held}")
             ending = replace(ending, unkillable=held)
-            action = self._decided(ending, there, ended, signals)
+            action = self._decided(ending, there)
         if isinstance(action, Restart):
             self._wait_for_memory(signals)
-            action = _unless_called_off(action, signals)
+            ending = replace(ending, called_off=_called_off_by(signals))
+            action = self._decided(ending, there)
         return Judged(ended, names, ending, there, action, around.oom_kills, around.kernel_lines)
 
-    def _decided(self, ending: Ending, there: Conditions, ended: Ended, signals: Signals) -> Action:
-        action = decide(ending, self._ledger, there, self._settings.allowed)
-        return _as_interrupted(action, ended, signals)
+    def _decided(self, ending: Ending, there: Conditions) -> Action:
+        return decide(ending, self._ledger, there, self._settings.allowed)
 
     def _start(self, signals: Signals, terminal: Terminal, watch: Watch) -> Attempt:
         changes, number = self._ledger.changes, self._chronicle.attempt
@@ -187,7 +188,7 @@ class Supervisor:
 
     def _wait_for_memory(self, signals: Signals) -> None:
         """A new process would run out of the memory that the driver has not taken back from the dead one yet."""
-        seconds = self._machine.wait_for_memory(lambda: _called_off_by(signals))
+        seconds = self._machine.wait_for_memory(lambda: bool(_called_off_by(signals)))
         if seconds is None:
             self._chronicle.write("gpu-memory-held")
             self._voice.say("the GPU's memory is still in use by the dead script, or by others; starting all the same")
@@ -217,22 +218,16 @@ class Supervisor:
             self._voice.say(remark)
 
 
-def _as_interrupted(action: Action, ended: Ended, signals: Signals) -> Action:
-    """A second Ctrl-C asks harder, with SIGTERM; to the user it is the end by Ctrl-C that plain Python gives."""
+def _interrupted(signals: Signals) -> bool:
+    """Whether Ctrl-C was pressed, and nothing else asked for the end: a second press is passed on as SIGTERM."""
     asked = {arrival.signum for arrival in signals.history}
-    harder = ended.returncode in (-signal.SIGTERM, -signal.SIGKILL) or isinstance(action, Requeue)
-    if isinstance(action, (Finish, Requeue)) and harder and signal.SIGINT in asked and signal.SIGTERM not in asked:
-        return Finish(128 + signal.SIGINT)
-    return action
+    return signal.SIGINT in asked and signal.SIGTERM not in asked
 
 
-def _unless_called_off(action: Action, signals: Signals) -> Action:
-    """A Ctrl-C or SIGTERM that came when no script was there to pass it on to ends the run."""
-    signum = _called_off_by(signals)
-    return action if signum is None else Finish(128 + signum)
+def _called_off_by(signals: Signals) -> int:
+    """The signal that came since the script has ended, and wants the run to end; 0 when none did.
 
-
-def _called_off_by(signals: Signals) -> int | None:
-    """The signal that came since the script has ended, and wants the run to end; the queue holds others as well."""
+    There was no script to pass it on to. The queue holds others as well.
+    """
     asks = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    return next((arrival.signum for arrival in signals.queue if arrival.signum in asks), None)
+    return next((arrival.signum for arrival in signals.queue if arrival.signum in asks), 0)
