@@ -14,8 +14,8 @@ from oomph.recovery.account import STOPPED, account
 from oomph.recovery.chronicle import Chronicle
 from oomph.recovery.command import Command
 from oomph.recovery.examination import last
-from oomph.recovery.policy import Finish, GiveUp, Requeue
 from oomph.recovery.next_command import command_to_go_on
+from oomph.recovery.policy import Finish, GiveUp, Requeue
 from oomph.recovery.rundir import FINISHED, RunDirectory, write_whole
 from oomph.recovery.settings import Settings
 from oomph.recovery.speech import Voice
