@@ -174,6 +174,7 @@ class Watch:
 
     def __init__(self):
         self.failures, self.recoveries, self.verdicts, self.broken, self.steps = [], [], [], [], 0
+        self.suggested = None
 
     def before_step(self, step, iterator):
         pass
@@ -191,6 +192,7 @@ class Watch:
         self.verdicts.append(str(promise))
 
     def not_recoverable(self, error, phase, reason, micro_batch):
+        self.suggested = micro_batch
         raise RuntimeError(f"{phase}: {reason}") from error
 
     def guard_broken(self, error):

@@ -221,6 +221,31 @@ def test_a_step_that_only_a_probe_knows_is_probed_again_as_it_goes_on(guard, wat
     assert 2 <= int(made.optimizer.iterations.numpy()) < 10
 
 
+@pytest.mark.parametrize("choice", [(), (None, True)])
+def test_without_memory_for_the_first_probe_a_new_process_is_asked_for(guard, watch, memory, needs, choice):
+    def sum_of_squares(y, p):
+        return tf.reduce_sum((y - p) ** 2)
+
+    made = with_loss(sum_of_squares, model(needs()))
+    guard(made, *choice)
+    memory.room = 3
+    with pytest.raises(RuntimeError, match="compute: micro-batches are refused: there is no memory for a probe"):
+        trained(made)
+    assert (watch.suggested, watch.verdicts) == (1, [])
+
+
+def test_if_there_is_none_in_that_either_it_is_over(guard, watch, memory, needs):
+    def sum_of_squares(y, p):
+        return tf.reduce_sum((y - p) ** 2)
+
+    made = with_loss(sum_of_squares, model(needs()))
+    guard(made).begin_with(1)
+    memory.room = 3
+    with pytest.raises(RuntimeError, match=r"compute: micro-batches are refused: custom loss .*could not tell"):
+        trained(made)
+    assert watch.suggested is None
+
+
 def test_a_later_probe_without_memory_changes_nothing(guard, watch, memory, needs, monkeypatch):
     def sum_of_squares(y, p):
         return 0.05 * tf.reduce_sum((y - p) ** 2)

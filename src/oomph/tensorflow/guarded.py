@@ -20,7 +20,7 @@ import tensorflow as tf
 from oomph.tensorflow import batches, verdict
 from oomph.tensorflow.divided import DividedStep
 from oomph.tensorflow.errors import handled
-from oomph.tensorflow.exactness import EXACT, SMALLER, TO_BE_PROBED, Promise
+from oomph.tensorflow.exactness import EXACT, REFUSED, SMALLER, TO_BE_PROBED, Promise
 from oomph.tensorflow.memory import DeviceMemory
 from oomph.tensorflow.part import PartStep
 from oomph.tensorflow.recheck import Recheck
@@ -34,6 +34,7 @@ from oomph.tensorflow.written import Slot, SmallState
 
 _FRESH_DIVISOR = 32
 """A new process, started because nothing fitted in the old one, begins with this fraction of the batch."""
+_NO_MEMORY_TO_PROBE = "there is no memory for a probe beside what the whole batch has left behind"
 
 
 class GuardedStep:
@@ -215,7 +216,10 @@ class GuardedStep:
             if self._verdict is not None and found.says_nothing:
                 self._divided.settle_as(kinds)  # what the unfinished probe has settled is not to be relied upon
                 return self._verdict
-            before, self._verdict = self._verdict, verdict.judge(self._promise, found, self._choice)
+            judged = verdict.judge(self._promise, found, self._choice)
+            if found.no_memory and judged.kind in (REFUSED, SMALLER) and not self._began_divided:
+                return Promise(REFUSED, _NO_MEMORY_TO_PROBE)  # not for good: in a new process there is
+            before, self._verdict = self._verdict, judged
             if before is not None and self._verdict.kind != EXACT:
                 reason = f"{self._verdict.reason}; found after {self._divided_steps} divided steps"
                 self._verdict = replace(self._verdict, reason=reason)
@@ -250,7 +254,8 @@ class GuardedStep:
             self._report(outcome, size, size, started, watch)
         promise = self._judged(failed.batch, size, watch)
         if promise.refused:
-            watch.not_recoverable(failed.error, "compute", f"micro-batches are refused: {promise.reason}", None)
+            fresh = _fresh_size(size) if self._verdict is None else None
+            watch.not_recoverable(failed.error, "compute", f"micro-batches are refused: {promise.reason}", fresh)
         return self._run_divided(failed.batch, size, started, watch, failed)
 
     def _fits_without_pins(self, failed: Failed) -> bool:
@@ -306,7 +311,7 @@ class GuardedStep:
         new process that never tries the whole batch; a process that began with micro-batches has nothing left to try.
         """
         in_pieces = (failed.oom.requested_bytes or 0) <= (self._search.room_bytes or 0)
-        fresh = max(1, size // _FRESH_DIVISOR) if in_pieces and not self._began_divided else None
+        fresh = _fresh_size(size) if in_pieces and not self._began_divided else None
         reason = "one sample does not fit"
         if fresh is not None:
             reason += " beside what the whole batch has left behind"
@@ -344,3 +349,7 @@ class GuardedStep:
     def _step_aside(self, error: BaseException) -> None:
         self._broken = True
         self._watch().guard_broken(error)
+
+
+def _fresh_size(size: int) -> int:
+    return max(1, size // _FRESH_DIVISOR)

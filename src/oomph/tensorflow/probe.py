@@ -46,6 +46,8 @@ class Finding:
     """Whether BatchNormalization layers were set aside for the probe."""
     hidden_draws: bool = False
     """Whether the step draws random numbers from a state that can not be set back."""
+    no_memory: bool = False
+    """Whether there was no memory even for a few samples."""
 
     def facts(self) -> dict[str, Any]:
         """For the journal."""

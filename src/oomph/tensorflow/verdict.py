@@ -133,7 +133,7 @@ def _probed(model: Any, divided: DividedStep, batch: Any, size: int, small: Smal
         return Finding(0, conclusive=False, failure=essence(error))
     finally:
         divided.compiled = True
-    return Finding(0, conclusive=False) if isinstance(found, Failed) else found
+    return Finding(0, conclusive=False, no_memory=True) if isinstance(found, Failed) else found
 
 
 def _probed_both_ways(
