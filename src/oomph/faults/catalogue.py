@@ -81,6 +81,7 @@ def _fault(meta: Mapping[str, Any], domain: str, body: str) -> Fault:
         leads_to=tuple(meta.get("leads_to", ())),
         follows_any=meta.get("follows_any", False),
         passes=meta.get("passes", False),
+        looks_back=meta.get("looks_back", False),
         sections={name: prose.strip("\n") for name, _, prose in (part.partition("\n") for part in sections)},
     )
 
