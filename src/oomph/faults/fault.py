@@ -39,6 +39,8 @@ class Signature:
     """Signatures of the same page (by id) that must have been seen before this one counts."""
     unless: tuple[str, ...] = ()
     """Signatures of the same page (by id) that make this one mean nothing, wherever they stand."""
+    beside: tuple[str, ...] = ()
+    """Signatures of the same page (by id) of which one must stand somewhere, before or after this one."""
 
     def match(self, text: str) -> Mapping[str, str] | None:
         """The captured values if this text bears the signature, else None."""

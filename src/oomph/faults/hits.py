@@ -59,13 +59,17 @@ class Hits:
 
 
 def _standing(hits: Sequence[Hit], went_on: int) -> tuple[Hit, ...]:
-    """Those that neither the training that went on nor another signature of the page takes back."""
+    """Those that neither the training that went on nor the other signatures of the page take back."""
     ids = {hit.signature.id for hit in hits} - {""}
-    return tuple(
-        hit
-        for hit in hits
-        if ids.isdisjoint(hit.signature.unless) and (not hit.signature.outlived or hit.last[1] >= went_on)
-    )
+    return tuple(hit for hit in hits if _in_company(hit.signature, ids) and _outlasts(hit, went_on))
+
+
+def _in_company(signature: Signature, ids: set[str]) -> bool:
+    return ids.isdisjoint(signature.unless) and not (signature.beside and ids.isdisjoint(signature.beside))
+
+
+def _outlasts(hit: Hit, went_on: int) -> bool:
+    return not hit.signature.outlived or hit.last[1] >= went_on
 
 
 def _collect(hits: dict[Signature, Hit], signature: Signature, fact: Evidence, place: tuple[int, int]) -> None:
