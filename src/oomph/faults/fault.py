@@ -42,6 +42,11 @@ class Signature:
     beside: tuple[str, ...] = ()
     """Signatures of the same page (by id) of which one must stand somewhere, before or after this one."""
 
+    @property
+    def only_prepares(self) -> bool:
+        """Whether others merely ask if it was seen: its first place is all that counts."""
+        return not self.alone and not self.confidence
+
     def match(self, text: str) -> Mapping[str, str] | None:
         """The captured values if this text bears the signature, else None."""
         if self.literal not in text or any(word in text for word in self.excludes):

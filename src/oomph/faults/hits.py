@@ -49,6 +49,8 @@ class Hits:
             return
         for fault, signature in self._index.candidates(fact.source, fact.text):
             hits = self._seen.setdefault(fault, {})
+            if signature in hits and signature.only_prepares:
+                continue
             if signature in hits or {known.id for known in hits}.issuperset(signature.needs):
                 _collect(hits, signature, fact, place)
 
