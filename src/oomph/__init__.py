@@ -12,7 +12,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _PUBLIC = {
-    "Diagnosis": "oomph.faults.diagnose",
+    "Diagnosis": "oomph.faults.diagnosis",
     "Evidence": "oomph.faults.evidence",
     "Fault": "oomph.faults.fault",
     "Isolated": "oomph.recovery.isolation",

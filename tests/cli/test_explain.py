@@ -60,6 +60,21 @@ def test_text_gives_evidence_with_line_numbers_remedies_and_the_next_command(
     assert places == sorted(places)
 
 
+def test_text_says_in_one_line_what_else_the_evidence_would_fit_and_how_to_tell(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    log = tmp_path / "train.log"
+    log.write_text("E cuda_driver.cc:300] failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device\n")
+    assert run(str(log)) == 0
+    text = capsys.readouterr().out
+    assert "1 fault found" in text
+    assert (
+        "If that does not fit: driver-missing (VER502): no driver; driver-failure (GPU312): the driver fails." in text
+    )
+    assert run(OOM) == 0
+    assert "If that does not fit" not in capsys.readouterr().out
+
+
 def test_json_has_the_shape_of_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
     found = document(capsys, OOM)
     assert found.keys() == {"schema", "diagnoses"}

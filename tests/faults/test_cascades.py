@@ -6,7 +6,8 @@ import io
 
 import pytest
 
-from oomph.faults.diagnose import Diagnosis, diagnose
+from oomph.faults.diagnose import diagnose
+from oomph.faults.diagnosis import Diagnosis
 from oomph.faults.log import read_log
 
 
@@ -95,7 +96,7 @@ def test_memory_that_only_grows_is_a_leak_and_one_that_levels_off_is_not() -> No
     grows = [f"epoch {n} memory in use: {1000 + 200 * n} MiB" for n in range(8)]
     steady = [f"epoch {n} memory in use: {min(1000 + 200 * n, 1400)} MiB" for n in range(9)]
     back = [f"epoch {n} memory in use: {1000 + 300 * (n % 4)} MiB" for n in range(9)]
-    assert roles(*grows) == [("memory-leak", "cause")]
+    assert roles(*grows)[0] == ("memory-leak", "cause")
     assert roles(*steady) == roles(*back) == []
 
 
@@ -114,3 +115,40 @@ def test_a_live_exception_is_diagnosed_with_its_cause_and_its_line() -> None:
 @pytest.mark.parametrize("lines", [("a" * 4000 + " " + OOM[14:],), ("x " * 40000 + OOM[14:],)])
 def test_a_fault_far_out_in_a_line_is_seen(lines: tuple[str]) -> None:
     assert roles(*lines) == [("device-oom", "cause")]
+
+
+def test_what_the_kernel_tells_of_the_hardware_is_the_cause_of_what_was_printed_before_it() -> None:
+    assert roles(
+        "E cuda_event.cc:29] failed to query event: CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure",
+        "F gpu_event_mgr.cc:221] Unexpected Event status: 1",
+        "NVRM: Xid (PCI:0000:03:00): 79, pid=27714, GPU has fallen off the bus.",
+    )[0] == ("hardware-fault", "cause")
+
+
+def test_a_driver_that_is_not_there_is_why_no_device_was_found_in_the_line_before() -> None:
+    first, second, *_ = roles(
+        "E cuda_driver.cc:328] failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected",
+        "I cuda_diagnostics.cc:156] kernel driver does not appear to be running on this host (box)",
+    )
+    assert (first, second) == (("driver-missing", "cause"), ("no-gpu-visible", "consequence"))
+
+
+NO_DEVICE = (
+    "E cuda_driver.cc:300] failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected",
+    "I cuda_diagnostics.cc:303] kernel version seems to match DSO: 410.104.0",
+    "100/100 [====] - 1s 11us/step - loss: 0.4073",
+)
+
+
+def test_a_driver_without_a_device_is_a_fault_even_when_the_cpu_trains_on_unless_it_was_meant() -> None:
+    assert roles(*NO_DEVICE)[0] == ("no-gpu-visible", "cause")
+    assert roles("$ CUDA_VISIBLE_DEVICES=-1 python train.py", *NO_DEVICE) == []
+    assert roles(*NO_DEVICE[::2]) == []
+
+
+def test_memory_that_was_gone_when_the_device_was_created_belongs_to_another_process() -> None:
+    full = ("Total memory: 7.91GiB", "Free memory: 112.69MiB")
+    refused = "E cuda_driver.cc:1002] failed to allocate 112.69M (1 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY"
+    assert roles(*full, refused)[0] == ("device-oom-other-process", "cause")
+    assert roles(*full) == []
+    assert roles(full[0], "Free memory: 7.80GiB", refused)[0] == ("device-oom", "cause")

@@ -59,6 +59,12 @@ def test_every_need_is_the_id_of_an_earlier_signature_of_the_page(fault: Fault) 
 
 
 @by_code
+def test_what_must_or_must_not_stand_beside_a_signature_is_an_id_of_the_page(fault: Fault) -> None:
+    ids = {signature.id for signature in fault.signatures}
+    assert ids.issuperset(name for each in fault.signatures for name in (*each.unless, *each.beside))
+
+
+@by_code
 def test_no_repeat_in_a_pattern_holds_another(fault: Fault) -> None:
     """Nested unbounded repeats are what makes matching exponential."""
     for signature in fault.signatures:

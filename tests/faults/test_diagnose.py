@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from oomph.faults.catalogue import load
 from oomph.faults.diagnose import diagnose
+from oomph.faults.diagnosis import SUSPICION
 from oomph.faults.evidence import Evidence
 from oomph.faults.log import read_log
+from oomph.faults.neighbours import neighbours
 
 LOGS = Path(__file__).parents[1] / "logs"
 
@@ -87,7 +89,8 @@ def of_text(*lines: str) -> list[Evidence]:
 
 
 def names(evidence: list[Evidence]) -> list[str]:
-    return [diagnosis.name for diagnosis in diagnose(evidence)]
+    """What is named, without what the same evidence would fit as well."""
+    return [diagnosis.name for diagnosis in diagnose(evidence) if diagnosis.confidence > SUSPICION]
 
 
 @pytest.mark.parametrize("path", sorted(LOGS.rglob("*.log")), ids=lambda path: str(path.relative_to(LOGS)))
@@ -167,7 +170,7 @@ def test_benign_noise_is_not_reported(line: str) -> None:
 
 def test_the_notice_that_is_no_failure_supports_a_failure_that_follows() -> None:
     suspicion = "E0000 cuda_dnn.cc:522] Loaded runtime CuDNN library: CUDNN_STATUS_ALLOC_FAILED"
-    (alone,), (supported,) = diagnose(of_text(suspicion)), diagnose(of_text(NOT_A_FAILURE, suspicion))
+    alone, supported = diagnose(of_text(suspicion))[0], diagnose(of_text(NOT_A_FAILURE, suspicion))[0]
     assert (alone.name, alone.confidence) == ("device-oom", 0.5)
     assert supported.confidence == 0.65
 
@@ -341,7 +344,7 @@ def test_what_is_no_evidence_is_refused_in_one_sentence(wrong: Any) -> None:
     ("line", "names"),
     [
         ("Killed", ["killed", "host-oom"]),
-        ("2024-01-01 00:00:00.0: I a.cc:1] Waiting for 1/2 tasks to connect.", ["hang", "worker-lost"]),
+        ("I0000 a.cc:1] Waiting for 1/2 tasks to connect.", ["hang", "worker-lost", "kernel-timeout"]),
     ],
 )
 def test_rivals_are_suspicions_after_what_the_words_say(line: str, names: list[str]) -> None:
@@ -350,13 +353,43 @@ def test_rivals_are_suspicions_after_what_the_words_say(line: str, names: list[s
     assert all(other.confidence <= 0.2 and other.evidence == first.evidence for other in others)
 
 
+def test_a_diagnosis_that_is_not_nearly_certain_is_followed_by_its_pages_neighbours() -> None:
+    line = "2019-01-01 00:00:00.0: E cuda_driver.cc:300] failed call to cuInit: CUDA_ERROR_NO_DEVICE"
+    first, *others = diagnose(of_text(line))
+    assert (first.name, first.confidence < 0.9) == ("no-gpu-visible", True)
+    assert [(each.name, each.confidence, each.evidence) for each in others] == [
+        ("driver-missing", 0.1, first.evidence),
+        ("driver-failure", 0.1, first.evidence),
+    ]
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        of_text("slurmstepd: error: *** JOB 8156 ON n1 CANCELLED AT 2024-03-01T12:00:21 DUE TO TIME LIMIT ***"),
+        of_text(*TRACEBACK, "KeyError: 'x'"),
+        of_text("2023-01-01 00:00:00.0: I gpu_device.cc:1] Epoch 1/5"),
+        [Evidence.of_exit(-9, 0)],
+    ],
+    ids=["nearly certain", "plain Python error", "no fault", "exit status"],
+)
+def test_nothing_is_suspected_beside_what_is_clear(evidence: list[Evidence]) -> None:
+    assert len(diagnose(evidence)) <= 1
+
+
+def test_every_page_tells_it_from_faults_of_the_catalogue() -> None:
+    codes = {fault.code for fault in load()}
+    assert {code for fault in load() for code in neighbours(fault)} <= codes
+    assert [fault.code for fault in load() if fault.domain != "python" and not neighbours(fault)] == []
+
+
 def test_every_rival_is_a_fault_of_the_catalogue() -> None:
     names = {fault.name for fault in load()}
     assert {rival for fault in load() for each in fault.signatures for rival in each.rivals} <= names
 
 
 def test_an_error_pasted_without_its_traceback_is_a_suspicion_and_an_ordinary_one_is_none() -> None:
-    (found,) = diagnose(of_text("ValueError: Unknown rank, the shape is not what was asked for"))
+    found = diagnose(of_text("ValueError: Unknown rank, the shape is not what was asked for"))[0]
     assert (found.name, found.confidence <= 0.5) == ("shape-mismatch", True)
     assert diagnose(of_text("ValueError: invalid literal for int() with base 10: 'abc'")) == ()
     assert diagnose(of_text("ValueError: Unknown rank of shape", "100/100 - 3s - loss: 0.32")) == ()

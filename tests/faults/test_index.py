@@ -125,5 +125,5 @@ def test_a_word_that_may_go_on_in_the_text_is_not_what_a_literal_is_filed_under(
 @pytest.mark.parametrize("word", ["hipErrorPeerAccessUnsupported", "miopenStatusVersionMismatch", "librocmsmi64.so"])
 def test_a_literal_that_goes_on_is_found_in_a_log_of_any_length(word: str) -> None:
     noise = b"INFO step 12 of 5000\n" * 20_000
-    (found,) = diagnose(read_log(io.BytesIO(noise + f"failed with {word}\n".encode() + noise), words=words()))
+    found, *_ = diagnose(read_log(io.BytesIO(noise + f"failed with {word}\n".encode() + noise), words=words()))
     assert (found.name, found.evidence[0].line) == ("rocm-failure", 20_001)

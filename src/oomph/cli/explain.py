@@ -16,7 +16,8 @@ from typing import Any
 from oomph.errors import ExamineError, UsageError
 from oomph.faults import render
 from oomph.faults.catalogue import find, load
-from oomph.faults.diagnose import Diagnosis, diagnose, words
+from oomph.faults.diagnose import diagnose, words
+from oomph.faults.diagnosis import Diagnosis
 from oomph.faults.evidence import Evidence
 from oomph.faults.file import Unreadable, read_file, read_stream
 from oomph.faults.run import is_run, read_run

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -76,18 +76,23 @@ def _fault(meta: Mapping[str, Any], domain: str, body: str) -> Fault:
         sticky=meta["sticky"],
         since=meta["since"],
         versions=meta["versions"],
-        signatures=tuple(_signature(table) for table in meta.get("signatures", ())),
+        signatures=tuple(each for table in meta.get("signatures", ()) for each in _signatures(table)),
         remedies=tuple(Remedy(**table) for table in meta["remedies"]),
         leads_to=tuple(meta.get("leads_to", ())),
         follows_any=meta.get("follows_any", False),
         passes=meta.get("passes", False),
+        looks_back=meta.get("looks_back", False),
         sections={name: prose.strip("\n") for name, _, prose in (part.partition("\n") for part in sections)},
     )
 
 
-def _signature(table: Mapping[str, Any]) -> Signature:
+def _signatures(table: Mapping[str, Any]) -> Iterator[Signature]:
+    """One signature, or as many as the table has `literals`, which then share everything else."""
     values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in table.items()}
-    return Signature(**values)
+    for literal in values.pop("literals", ()):
+        yield Signature(literal=literal, **values)
+    if "literals" not in table:
+        yield Signature(**values)
 
 
 def _check(fault: Fault, path: Path) -> None:

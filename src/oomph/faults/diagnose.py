@@ -3,83 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from math import prod
+from dataclasses import replace
 
-from oomph.faults import fallback, likeness, memorymap, raised, training, trend, xid
+from oomph.faults import fallback, memorymap, raised, training, trend, xid
 from oomph.faults.catalogue import load
+from oomph.faults.diagnosis import CAUSE, CONSEQUENCE, Diagnosis
 from oomph.faults.evidence import Evidence
 from oomph.faults.fallback import UNRELATED, LastError
-from oomph.faults.fault import Fault, Remedy, Signature
+from oomph.faults.fault import Fault
+from oomph.faults.hits import Found, Hit, Hits, confidence, place
 from oomph.faults.index import index
 from oomph.faults.likeness import Likeness, likely_of_check
 from oomph.faults.live import evidence_of
 from oomph.faults.log import Words
 from oomph.faults.memorymap import MemoryMap
 from oomph.faults.roles import OF_PEERS, Place, consequences
+from oomph.faults.suspicions import suspicions
 from oomph.faults.trend import Trend
 
-CAUSE, CONSEQUENCE = "cause", "consequence"
 ABORT = "abort"
-_SUREST = 0.99  # a log can always lie
-_RIVAL = 0.15
 _EXACT = frozenset({"Xid"})  # the number is what counts: which Xid it is
-# Parts of TensorFlow that do without what they tried: graphs are then not optimised, kernels not timed exactly.
-_GETS_BY = (
-    *("meta_optimizer.cc", "root_dataset.cc", "cuda_timer.cc", "remapper.cc"),
-    "(this does not indicate an error",
-)
 _SPEAKS_OF_DEVICE = ("GPU", "gpu", "CUDA", "cuda", "device")
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """One fault that the evidence shows, and how."""
-
-    fault: Fault
-    role: str
-    """"cause", or "consequence" of another fault that was found."""
-    confidence: float
-    """0 to 1."""
-    evidence: tuple[Evidence, ...]
-    """The facts that show it, in the order in which they were observed; never empty."""
-    captured: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """What the evidence names: shape, device, requested, signal, ... always as it was printed."""
-
-    @property
-    def code(self) -> str:
-        """The fault's code, such as OOM101."""
-        return self.fault.code
-
-    @property
-    def name(self) -> str:
-        """The fault's name, such as device-oom."""
-        return self.fault.name
-
-    @property
-    def remedies(self) -> tuple[Remedy, ...]:
-        """What to do, best first, with the captured values in it."""
-        known = self.captured
-        return tuple(
-            replace(remedy, text=remedy.says(known), command=remedy.types(known)) for remedy in self.fault.remedies
-        )
-
-
-@dataclass(frozen=True)
-class _Hit:
-    """The first fact that bears a signature, where it stands, and where the last one does.
-
-    A place is (story, position): a story ends when training goes on after a failure.
-    """
-
-    signature: Signature
-    fact: Evidence
-    captured: Mapping[str, str]
-    first: tuple[int, int]
-    last: tuple[int, int]
-
-
-_Found = Mapping[Fault, Sequence[_Hit]]
 
 
 def words(faults: Sequence[Fault] | None = None) -> Words:
@@ -130,8 +74,7 @@ class _Reading:
 
     def __init__(self, catalogue: tuple[Fault, ...]) -> None:
         self._catalogue = catalogue
-        self._index = index(catalogue)
-        self._seen: dict[Fault, dict[Signature, _Hit]] = {}
+        self._hits = Hits(index(catalogue))
         self._last = LastError()
         self._map = MemoryMap()
         self._trend = Trend()
@@ -146,16 +89,15 @@ class _Reading:
             self._trend.see(fact)
             if training.goes_on(fact.text):
                 self._went_on = self._position
-        self._match(fact, self._position)
+        self._hits.see(fact, (self._last.story, self._position))
 
     def verdict(self) -> tuple[Diagnosis, ...]:
         """What all of it shows."""
         for conclusion in (self._map.conclusion(), self._trend.conclusion()):
             if conclusion is not None:
-                self._match(conclusion, position=0)  # it speaks of what was so before the failure
-        standing = {fault: self._hits(fault) for fault in self._seen}
-        found = {fault: hits for fault, hits in standing.items() if any(hit.signature.alone for hit in hits)}
-        places = {fault: _place(hits) for fault, hits in found.items()}
+                self._hits.see(conclusion, (self._last.story, 0))  # it speaks of what was so before the failure
+        found = self._hits.found(self._went_on)
+        places = {fault: place(hits) for fault, hits in found.items()}
         follow = consequences(places)
         behind = self._behind_peers(found)
         if behind is not None:
@@ -166,24 +108,10 @@ class _Reading:
         general = checked or (self._fallback(found) if behind is None else [behind])
         ended = {diagnosis.name for diagnosis in general}
         ended |= {fault.name for fault in found if _explains_end(fault, found, self._last.story)}
-        named += self._rivals(found, named + general)
         ranked = sorted([*named, *general], key=lambda d: _rank(d, d.name in ended, places))
-        return tuple(self._with_place_in_code(ranked))
+        return (*self._with_place_in_code(ranked), *suspicions(ranked, found, self._catalogue))
 
-    def _match(self, fact: Evidence, position: int) -> None:
-        place = (self._last.story, position)
-        if fact.source == "log" and any(part in fact.text for part in _GETS_BY):
-            return
-        for fault, signature in self._index.candidates(fact.source, fact.text):
-            hits = self._seen.setdefault(fault, {})
-            if signature in hits or {hit.id for hit in hits}.issuperset(signature.needs):
-                _collect(hits, signature, fact, place)
-
-    def _hits(self, fault: Fault) -> tuple[_Hit, ...]:
-        hits = self._seen[fault].values()
-        return tuple(hit for hit in hits if not hit.signature.outlived or hit.last[1] >= self._went_on)
-
-    def _diagnosis(self, fault: Fault, hits: Sequence[_Hit], follows: bool) -> Diagnosis:
+    def _diagnosis(self, fault: Fault, hits: Sequence[Hit], follows: bool) -> Diagnosis:
         captured: dict[str, str] = {}
         for hit in sorted(hits, key=lambda hit: -hit.signature.confidence):
             captured = {**hit.captured, **captured}  # the surest signature has the last word on a value
@@ -193,23 +121,9 @@ class _Reading:
             captured = {**captured, **xid.described(captured["xid"])}
         facts = dict.fromkeys(hit.fact for hit in hits if hit.signature.confidence > 0)
         role = CONSEQUENCE if follows else CAUSE
-        return Diagnosis(fault, role, round(_confidence(hits), 2), tuple(facts), captured)
+        return Diagnosis(fault, role, round(confidence(hits), 2), tuple(facts), captured)
 
-    def _rivals(self, found: _Found, known: Sequence[Diagnosis]) -> list[Diagnosis]:
-        """Faults that would have printed the words of a cause as well, each as a suspicion."""
-        causes = [d.fault for d in known if d.role == CAUSE and d.fault in found]
-        if len(known) >= likeness.MOST:
-            return []
-        named = {d.name for d in known}
-        pairs = [(name, hit) for fault in causes for hit in found[fault] for name in hit.signature.rivals]
-        first = {name: hit for name, hit in reversed(pairs) if name not in named}
-        return [
-            Diagnosis(fault, CAUSE, _RIVAL, (first[fault.name].fact,))
-            for fault in self._catalogue
-            if fault.name in first
-        ]
-
-    def _behind_peers(self, found: _Found) -> Diagnosis | None:
+    def _behind_peers(self, found: Found) -> Diagnosis | None:
         """The plain Python error of one rank, when all that the others have is that they lost a peer."""
         error, fault = self._last.first_ordinary, next((f for f in self._catalogue if f.name == UNRELATED), None)
         speakers = {hit.fact.origin for hits in found.values() for hit in hits}
@@ -217,7 +131,7 @@ class _Reading:
             return None
         return Diagnosis(fault, CAUSE, 0.9, (error,)) if all(f.name in OF_PEERS for f in found) else None
 
-    def _fallback(self, found: _Found) -> list[Diagnosis]:
+    def _fallback(self, found: Found) -> list[Diagnosis]:
         """The last error under its general name, unless the catalogue explains it or something came after it."""
         verdict = self._last.verdict()
         if verdict is None:
@@ -232,12 +146,12 @@ class _Reading:
         return self._named(verdict.likely, role, verdict.evidence, found)
 
     def _named(
-        self, likely: Iterable[Likeness], role: str, evidence: tuple[Evidence, ...], found: _Found
+        self, likely: Iterable[Likeness], role: str, evidence: tuple[Evidence, ...], found: Found
     ) -> list[Diagnosis]:
         faults = {fault.name: fault for fault in self._catalogue if fault not in found}
         return [Diagnosis(faults[name], role, sure, evidence) for name, sure in likely if name in faults]
 
-    def _behind_check(self, found: _Found) -> list[Diagnosis]:
+    def _behind_check(self, found: Found) -> list[Diagnosis]:
         """What a failed check of the code for the GPU may come from, when nothing but the abort itself is known."""
         if [fault.name for fault in found] != [ABORT]:
             return []
@@ -257,31 +171,13 @@ class _Reading:
         return [replace(first, captured={**first.captured, **added}), *ranked[1:]]
 
 
-def _collect(hits: dict[Signature, _Hit], signature: Signature, fact: Evidence, place: tuple[int, int]) -> None:
-    """Keep the first fact that bears the signature; of later ones only the place is news."""
-    captured = signature.match(fact.text)
-    if captured is not None:
-        known = hits.get(signature) or _Hit(signature, fact, captured, place, place)
-        hits[signature] = replace(known, last=place)
-
-
-def _confidence(hits: Sequence[_Hit]) -> float:
-    return min(1 - prod(1 - hit.signature.confidence for hit in hits), _SUREST)
-
-
-def _place(hits: Sequence[_Hit]) -> Place:
-    ids = {need for hit in hits if hit.signature.alone for need in hit.signature.needs}
-    story, position = min(hit.first for hit in hits if hit.signature.alone or hit.signature.id in ids)
-    return Place(story, position, 1 - _confidence(hits))
-
-
 def _rank(diagnosis: Diagnosis, ended: bool, places: Mapping[Fault, Place]) -> tuple[bool, bool, bool, float, int]:
-    place = places.get(diagnosis.fault)
-    first = 0 if place is None else place.position
+    begins = places.get(diagnosis.fault)
+    first = 0 if begins is None else begins.position
     return (diagnosis.role != CAUSE, diagnosis.fault.passes, not ended, -diagnosis.confidence, first)
 
 
-def _explains_end(fault: Fault, found: _Found, story: int) -> bool:
+def _explains_end(fault: Fault, found: Found, story: int) -> bool:
     """Whether it can have ended the process: it is of the last story, and no exit status speaks for others only."""
     if max(hit.last for hit in found[fault])[0] < story:
         return False

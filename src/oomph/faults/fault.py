@@ -37,6 +37,15 @@ class Signature:
     id: str = ""
     needs: tuple[str, ...] = ()
     """Signatures of the same page (by id) that must have been seen before this one counts."""
+    unless: tuple[str, ...] = ()
+    """Signatures of the same page (by id) that make this one mean nothing, wherever they stand."""
+    beside: tuple[str, ...] = ()
+    """Signatures of the same page (by id) of which one must stand somewhere, before or after this one."""
+
+    @property
+    def only_prepares(self) -> bool:
+        """Whether others merely ask if it was seen: its first place is all that counts."""
+        return not self.alone and not self.confidence
 
     def match(self, text: str) -> Mapping[str, str] | None:
         """The captured values if this text bears the signature, else None."""
@@ -101,6 +110,8 @@ class Fault:
     """Whether it is only the way in which a program ends: the consequence of any fault found before it."""
     passes: bool = False
     """Whether the program goes on after it, so that an error which follows has a cause of its own."""
+    looks_back: bool = False
+    """Whether it is the cause of what it leads to even when it is seen only afterwards, as in a log of the system."""
     sections: Mapping[str, str] = field(default_factory=dict)
     """The page's prose by heading, in page order."""
 

@@ -6,9 +6,10 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from oomph.faults.diagnose import Diagnosis
+from oomph.faults.diagnosis import SUSPICION, Diagnosis
 from oomph.faults.evidence import Evidence
 from oomph.faults.fault import Fault, Remedy
+from oomph.faults.neighbours import neighbours
 
 SCHEMA = 1
 WIDTH = 100
@@ -18,10 +19,13 @@ _SHOWN = 300  # of a line of evidence, in characters; --json has all of it
 
 def as_text(diagnoses: Sequence[Diagnosis], subject: str) -> str:
     """What was found in `subject`: facts, causes, evidence, remedies, the next command."""
-    found = _count(len(diagnoses), "fault") if diagnoses else "no fault"
+    told = [d for place, d in enumerate(diagnoses) if place == 0 or d.confidence > SUSPICION]
+    found = _count(len(told), "fault") if told else "no fault"
     lines = [f"{subject}: {found} found"]
-    for rank, diagnosis in enumerate(diagnoses, 1):
+    for rank, diagnosis in enumerate(told, 1):
         lines += ["", *_diagnosis(rank, diagnosis)]
+    if len(told) < len(diagnoses):
+        lines += ["", _otherwise(told[0].fault, [d.fault for d in diagnoses if d not in told])]
     return "\n".join([*lines, "", _next(diagnoses)]) + "\n"
 
 
@@ -77,6 +81,13 @@ def _diagnosis(rank: int, diagnosis: Diagnosis) -> Iterator[str]:
     yield "   what to do"
     for number, remedy in enumerate(diagnosis.remedies, 1):
         yield from _advice(number, remedy)
+
+
+def _otherwise(first: Fault, others: Sequence[Fault]) -> str:
+    """The faults that the same evidence would fit, and how to tell."""
+    apart = neighbours(first)
+    told = (f"{_headline(fault)}: {apart.get(fault.code, fault.summary).rstrip('.')}" for fault in others)
+    return textwrap.fill(f"If that does not fit: {'; '.join(told)}.", WIDTH, subsequent_indent="  ")
 
 
 def _advice(number: int, remedy: Remedy) -> Iterator[str]:

@@ -36,10 +36,12 @@ def _leads(cause: Fault, fault: Fault, places: Mapping[Fault, Place]) -> bool:
         return False
     if before.doubt > _SUSPICION and before.doubt > after.doubt and not fault.follows_any:
         return False
+    if fault.looks_back and cause.name in fault.leads_to and after.doubt <= _SUSPICION:
+        return False
     if fault.name in OF_PEERS and cause.name not in (*OF_PEERS, *fault.leads_to):
         return True
     if before.position == after.position and not fault.follows_any:
         if cause.name not in fault.leads_to:
             return True
         return (before.doubt, cause.code) < (after.doubt, fault.code)  # two names for the same words: the surer one
-    return before.position <= after.position
+    return before.position <= after.position or cause.looks_back

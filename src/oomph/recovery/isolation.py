@@ -20,7 +20,7 @@ from oomph.recovery import cgroup, parcel
 from oomph.recovery.isolated_process import IsolatedProcess
 
 if TYPE_CHECKING:
-    from oomph.faults.diagnose import Diagnosis
+    from oomph.faults.diagnosis import Diagnosis
 
 _LONGEST_SHOWN = 60
 

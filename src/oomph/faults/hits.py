@@ -1,0 +1,94 @@
+"""Hits: the facts that bear the signatures of the catalogue, and where in the evidence they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from oomph.faults.evidence import Evidence
+from oomph.faults.fault import Fault, Signature
+from oomph.faults.index import Index
+from oomph.faults.roles import Place
+
+_SUREST = 0.99  # a log can always lie
+# Parts of TensorFlow that do without what they tried: graphs are then not optimised, kernels not timed exactly.
+_GETS_BY = (
+    *("meta_optimizer.cc", "root_dataset.cc", "cuda_timer.cc", "remapper.cc"),
+    "(this does not indicate an error",
+)
+
+
+@dataclass(frozen=True)
+class Hit:
+    """The first fact that bears a signature, where it stands, and where the last one does.
+
+    A place is (story, position): a story ends when training goes on after a failure.
+    """
+
+    signature: Signature
+    fact: Evidence
+    captured: Mapping[str, str]
+    first: tuple[int, int]
+    last: tuple[int, int]
+
+
+Found = Mapping[Fault, Sequence[Hit]]
+
+
+class Hits:
+    """What was found of each fault, fact by fact."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._seen: dict[Fault, dict[Signature, Hit]] = {}
+
+    def see(self, fact: Evidence, place: tuple[int, int]) -> None:
+        """Keep the signatures that this fact bears; `place` is its story and its position in it."""
+        if fact.source == "log" and any(part in fact.text for part in _GETS_BY):
+            return
+        for fault, signature in self._index.candidates(fact.source, fact.text):
+            hits = self._seen.setdefault(fault, {})
+            if signature in hits and signature.only_prepares:
+                continue
+            if signature in hits or {known.id for known in hits}.issuperset(signature.needs):
+                _collect(hits, signature, fact, place)
+
+    def found(self, went_on: int) -> Found:
+        """The hits of each fault that is shown; `went_on` is the position where training was last seen to go on."""
+        standing = {fault: _standing(tuple(hits.values()), went_on) for fault, hits in self._seen.items()}
+        return {fault: hits for fault, hits in standing.items() if any(hit.signature.alone for hit in hits)}
+
+
+def _standing(hits: Sequence[Hit], went_on: int) -> tuple[Hit, ...]:
+    """Those that neither the training that went on nor the other signatures of the page take back."""
+    ids = {hit.signature.id for hit in hits} - {""}
+    return tuple(hit for hit in hits if _in_company(hit.signature, ids) and _outlasts(hit, went_on))
+
+
+def _in_company(signature: Signature, ids: set[str]) -> bool:
+    return ids.isdisjoint(signature.unless) and not (signature.beside and ids.isdisjoint(signature.beside))
+
+
+def _outlasts(hit: Hit, went_on: int) -> bool:
+    return not hit.signature.outlived or hit.last[1] >= went_on
+
+
+def _collect(hits: dict[Signature, Hit], signature: Signature, fact: Evidence, place: tuple[int, int]) -> None:
+    """Keep the first fact that bears the signature; of later ones only the place is news."""
+    captured = signature.match(fact.text)
+    if captured is not None:
+        known = hits.get(signature) or Hit(signature, fact, captured, place, place)
+        hits[signature] = replace(known, last=place)
+
+
+def confidence(hits: Sequence[Hit]) -> float:
+    """How sure independent signatures make together."""
+    return min(1 - prod(1 - hit.signature.confidence for hit in hits), _SUREST)
+
+
+def place(hits: Sequence[Hit]) -> Place:
+    """Where the fault begins."""
+    ids = {need for hit in hits if hit.signature.alone for need in hit.signature.needs}
+    story, position = min(hit.first for hit in hits if hit.signature.alone or hit.signature.id in ids)
+    return Place(story, position, 1 - confidence(hits))
