@@ -12,7 +12,7 @@ SOURCE = "trend"
 WORDS = frozenset({"memory", "Memory", "RAM", "RSS", "rss", "mem", "Mem"})
 
 _FIGURE = re.compile(
-    r"(?P<name>(?<![A-Za-z])(?:memory|RAM|RSS|mem)\b[^\n\d]{0,40}"
+    r"(?P<name>(?<![A-Za-z])(?:memory|RAM|RSS|mem|mem_usage|memory_usage|mem_used|memory_used)\b[^\n\d]{0,40}"
     r"(?:(?<=[a-zA-Z])\d:? [^\n\d]{0,20}|(?<=:)\d:[^\n\d]{0,20})?)"
     r"(?P<size>\d+(?:\.\d+)? ?(?:[KMGT]i?B?|bytes)\b|\d+\.\d+\b(?! ?%))",
     re.IGNORECASE,
