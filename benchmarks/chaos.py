@@ -165,7 +165,7 @@ def run_oomph(place: Workplace) -> tuple[int, int]:
         code = process.poll()
         if code is None:
             time.sleep(0.02)
-        elif code in (75, -signal.SIGKILL):
+        elif code in (75, 143, -signal.SIGKILL):  # 143: the wish to end came after the fit
             _wait_for_silence(place)
             process, starts = place.start(*argv), starts + 1
         else:

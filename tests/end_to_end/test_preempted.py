@@ -79,3 +79,21 @@ def test_a_second_signal_ends_it_at_once(work, signum):
     ended = running.finish(seconds=30)
     assert (ended.returncode, time.monotonic() - asked < 3) == (75, True)
     assert ended.summary["attempts"] == 1
+
+
+def test_a_wish_that_comes_after_the_last_step_is_granted_at_the_end_of_the_fit(work):
+    work.write(
+        "import os, signal, keras, numpy as np\n"
+        "class Late(keras.callbacks.Callback):\n"
+        "    def on_train_end(self, logs=None):\n"
+        "        if not os.path.exists('late'): open('late', 'w').close(); os.kill(os.getpid(), signal.SIGTERM)\n"
+        "x = np.zeros((160, 4), 'float32')\nmodel = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])\n"
+        "model.compile('sgd', 'mse', jit_compile=False)\n"
+        "model.fit(x, x[:, :1], batch_size=16, verbose=0, callbacks=[Late()])\nprint('after it')\n"
+    )
+    ended = work.oomph("train.py")
+    assert (ended.returncode, ended.stdout) == (75, ""), ended.stderr[-3000:]
+    assert any("SIGTERM: 10 of 10 steps are saved; ending" in line for line in ended.said)
+    again = work.oomph("--resume=run", "train.py")
+    assert (again.returncode, again.stdout) == (0, "after it\n"), again.stderr[-3000:]
+    assert (again.summary["steps"], again.summary["steps_repeated"]) == (10, 0)

@@ -153,3 +153,17 @@ def test_garbage_in_the_pipe_is_left_out() -> None:
     good = Beat(Phase.STEP, Power.NONE, 1, 0, 5, 6)
     assert unpack(good.pack() + b"\xff" * len(good.pack()) + good.pack() + b"half") == [good, good]
     assert unpack(random.Random(1).randbytes(31)) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "timed"),
+    [
+        (Phase.STEP, Phase.STEP, True),
+        (Phase.STEP, Phase.EPOCH_END, True),
+        (Phase.FIRST_STEP, Phase.TRACING, False),
+        (Phase.STEP, Phase.RECOVERING, False),
+        (Phase.RECOVERING, Phase.STEP, True),
+    ],
+)
+def test_what_a_phase_took_is_learned_where_it_ended_in_its_own_way(before: Phase, after: Phase, timed: bool) -> None:
+    assert has_been_timed(before, after) is timed

@@ -60,8 +60,11 @@ _WITHIN = frozenset((Phase.TRACING, Phase.RESUMING, Phase.CHECKPOINT, Phase.VALI
 
 
 def has_been_timed(before: Phase, after: Phase) -> bool:
-    """Whether the time until a phase gave way to another is all that it takes: a first step goes on after tracing."""
-    return not (before in _ONCE and after in _WITHIN)
+    """Whether the time until a phase gave way to another is all that it takes.
+
+    A first step goes on after tracing; and a step that has failed for memory has waited for it, ten seconds or more.
+    """
+    return after is not Phase.RECOVERING and not (before in _ONCE and after in _WITHIN)
 
 
 class Power(enum.IntFlag):

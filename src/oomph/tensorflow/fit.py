@@ -147,6 +147,11 @@ class Fit:
             device_peak_bytes=DeviceMemory.of_training_device().peak_bytes(),
         )
 
+    def leave_if_preempted(self) -> None:
+        """The end of the fit is a border, too: a wish that came after its last step is granted here."""
+        if self.fits.preemption.asked and self.fits.own_session().is_owner_now():
+            self._leave_preempted()
+
     # -- StepWatch ------------------------------------------------------------------------------------------------
 
     def before_step(self, step: Step, iterator: Any) -> None:
@@ -159,7 +164,8 @@ class Fit:
                     self.resumption.restore(step, iterator)
                     self.checkpoints.count_from(self.fits.saved)
             self.checkpoints.at_border(iterator)
-            if self.fits.preemption.asked:
+            if self.fits.preemption.asked and self.fits.own_session().is_owner_now():
+                self.checkpoints.save_now()
                 self._leave_preempted()
             if self._poison:
                 self._skip_poison(iterator)
@@ -304,13 +310,11 @@ class Fit:
         )
 
     def _leave_preempted(self) -> None:
-        """A scheduler takes the machine away: save, and end here."""
-        if self.fits.own_session().is_owner_now():
-            signal_name = self.fits.preemption.asked
-            self.checkpoints.save_now()
-            self.note_here("preempted", signal=signal_name, steps=self.fits.steps, saved=self.fits.saved)
-            self.fits.say(f"{signal_name}: {self.fits.saved} of {self.fits.steps} steps are saved; ending")
-            self.fits.leave_process()
+        """A scheduler takes the machine away, and all is saved: end here."""
+        signal_name = self.fits.preemption.asked
+        self.note_here("preempted", signal=signal_name, steps=self.fits.steps, saved=self.fits.saved)
+        self.fits.say(f"{signal_name}: {self.fits.saved} of {self.fits.steps} steps are saved; ending")
+        self.fits.leave_process()
 
     def _skip_poison(self, iterator: Any) -> None:
         """Leave out the batches that the user has allowed to be left out, of steps that have failed twice."""

@@ -86,6 +86,8 @@ def _replace_fit(trainer: Any, fits: Fits) -> None:
             except CheckpointError:
                 running.start_over()
                 history = inner(self, **running.arguments)
+            _fail_open(fits, lambda: running.finish(history))
+            running.leave_if_preempted()
         except Exception as error:
             fits.leave_if_lost(error)
             raise
@@ -94,7 +96,6 @@ def _replace_fit(trainer: Any, fits: Fits) -> None:
             fits.release()
             fits.preemption.disarm()
             fits.beat(Phase.OWN_CODE, -1)
-        _fail_open(fits, lambda: running.finish(history))
         return history
 
     # Keras' own decorator around ours: the traceback of an error in fit reads as under plain Keras.
