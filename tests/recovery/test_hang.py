@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oomph.recovery.hang import FLOOR_VARIABLE, Silence, Timings, floor_seconds, is_over, limit
-from oomph.recovery.phases import Beat, Phase, Power, unpack
+from oomph.recovery.phases import Beat, Phase, Power, has_been_timed, unpack
 from oomph.recovery.pulse import Pulse, inherited
 
 FLOOR = 60.0
