@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import random
+import time
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from oomph.recovery.hang import FLOOR_VARIABLE, Silence, Timings, floor_seconds, is_over, limit
 from oomph.recovery.phases import Beat, Phase, Power, has_been_timed, unpack
 from oomph.recovery.pulse import Pulse, inherited
+from oomph.recovery.watch import Watch
 
 FLOOR = 60.0
 
@@ -167,3 +169,26 @@ def test_garbage_in_the_pipe_is_left_out() -> None:
 )
 def test_what_a_phase_took_is_learned_where_it_ended_in_its_own_way(before: Phase, after: Phase, timed: bool) -> None:
     assert has_been_timed(before, after) is timed
+
+
+def test_a_hang_that_was_woken_up_teaches_nothing() -> None:
+    """SIGTERM ends a sleep: the step that goes on then has not taken as long as steps take."""
+    timings = Timings()
+    watch = Watch(timings, floor=0.5)
+    pulse = Pulse(os.dup(watch.beat_fd))
+    watch.started()
+    for _ in range(6):
+        pulse.beat(Phase.STEP, 0)
+        time.sleep(0.06)
+        watch.hear()
+    learned = timings.percentile(Phase.STEP, 0)
+    assert learned is not None
+    found, until = None, time.monotonic() + 20
+    while found is None and time.monotonic() < until:
+        time.sleep(0.05)
+        found = watch.look(os.getpgid(0))
+    assert found is not None
+    pulse.beat(Phase.STEP, 0)
+    watch.hear()
+    assert timings.percentile(Phase.STEP, 0) == learned
+    watch.close()

@@ -49,7 +49,7 @@ class Watch:
         self._last: Beat | None = None
         self._since = self._looked = self._idle_since = time.monotonic()
         self._sample: activity.Sample | None = None
-        self._excuse = ""
+        self._excuse, self._hung = "", False
         self.open = True
         """False once nobody holds the other end."""
 
@@ -124,8 +124,8 @@ class Watch:
 
     def _learn(self, beat: Beat) -> None:
         before, self._last = self._last, beat
-        if before is None or before.pid != beat.pid or not beat.longest_ns:
-            return
+        if before is None or before.pid != beat.pid or not beat.longest_ns or self._hung:
+            return  # a hang that our own signals have woken up is no measure of anything
         if has_been_timed(before.phase, beat.phase):
             self._timings.add(before.phase, before.fit, beat.longest_ns / 1e9)
 
@@ -160,7 +160,7 @@ class Watch:
         if busy and not silence.untimed and stacks.waits_for_the_script(threads, _OURS):
             self._excuse = _OWN_AFFAIR
             return None
-        line = stacks.blocking_line(threads, _OURS)
+        line, self._hung = stacks.blocking_line(threads, _OURS), True
         return Hang(silence.phase, silence.fit, silence.seconds, limit, line, text)
 
     def _stacks(self, owner: int, group: int) -> str:
