@@ -149,10 +149,10 @@ def may_mount() -> bool:
     return allowed
 
 
-@pytest.mark.skipif(
-    not may_mount(),
-    reason="a full disk is a small mount: that takes root and CAP_SYS_ADMIN, which some containers withhold",
-)
+WHY = "a full disk is a small mount: that takes root and CAP_SYS_ADMIN, which some containers withhold"
+
+
+@pytest.mark.skipif(not may_mount(), reason=WHY)
 def test_a_full_disk_costs_a_line_and_no_training(work, plain, same_bits):
     work.script("one_fit.py")
     disk = work.folder / "disk"

@@ -80,44 +80,38 @@ def test_what_a_script_does_after_its_loop_is_no_hang(work):
     assert ours.summary["attempts"] == 1
 
 
-def test_a_buffer_that_fills_slowly_in_every_epoch_of_unknown_length_is_no_hang(work):
-    """Hardly any work is done while it fills, as from a slow disk."""
+def undisturbed(work, pause, rest, more=""):
+    """A training whose shuffle buffer of 40 samples fills with a pause before each; it must not be taken for a hang."""
     work.write(
-        "import time, keras, numpy as np, tensorflow as tf\n"
-        "def samples():\n    for n in range(40):\n"
-        "        for _ in range(10): sum(range(9000)); time.sleep(0.012)\n"
+        f"import time, keras, numpy as np, tensorflow as tf\n{more}"
+        f"def samples():\n    for n in range(40):\n        {pause}\n"
         "        yield np.ones(4, 'float32'), np.ones(1, 'float32')\n"
         "spec = (tf.TensorSpec((4,)), tf.TensorSpec((1,)))\n"
         "data = tf.data.Dataset.from_generator(samples, output_signature=spec).shuffle(40).batch(4)\n"
         "model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])\n"
-        "model.compile('sgd', 'mse', jit_compile=False)\n"
-        "model.fit(data, epochs=3, verbose=0)\n"
+        f"model.compile('sgd', 'mse', jit_compile=False)\n{rest}"
     )
     ours = work.oomph("train.py", env=FLOOR)
     assert ours.returncode == 0, ours.stderr[-3000:]
     assert ours.events("hang") == []
     assert ours.summary["attempts"] == 1
+
+
+def test_a_buffer_that_fills_slowly_in_every_epoch_of_unknown_length_is_no_hang(work):
+    """Hardly any work is done while it fills, as from a slow disk."""
+    pause = "for _ in range(10): sum(range(9000)); time.sleep(0.012)"
+    undisturbed(work, pause, "model.fit(data, epochs=3, verbose=0)\n")
 
 
 @pytest.mark.slow
 def test_slow_beginnings_are_no_hangs(work):
     """A first step, an epoch whose shuffle buffer fills, a validation: each longer than the floor, and busy."""
-    work.write(
-        "import time, keras, numpy as np, tensorflow as tf\n"
-        "def busy(seconds):\n    until = time.time() + seconds\n    while time.time() < until: pass\n"
-        "def samples():\n    for n in range(40):\n        busy(0.15)\n"
-        "        yield np.ones(4, 'float32'), np.ones(1, 'float32')\n"
-        "spec = (tf.TensorSpec((4,)), tf.TensorSpec((1,)))\n"
-        "data = tf.data.Dataset.from_generator(samples, output_signature=spec).shuffle(40).batch(4)\n"
+    busy = "def busy(seconds):\n    until = time.time() + seconds\n    while time.time() < until: pass\n"
+    slow = (
         "class Slow(keras.callbacks.Callback):\n"
         "    def on_test_begin(self, logs=None): busy(5)\n"
         "    def on_epoch_end(self, epoch, logs=None): busy(5)\n"
-        "model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])\n"
-        "model.compile('sgd', 'mse', jit_compile=False)\n"
         "x = np.ones((8, 4), 'float32')\n"
         "model.fit(data, epochs=3, verbose=0, validation_data=(x, x[:, :1]), callbacks=[Slow()])\n"
     )
-    ours = work.oomph("train.py", env=FLOOR)
-    assert ours.returncode == 0, ours.stderr[-3000:]
-    assert ours.events("hang") == []
-    assert ours.summary["attempts"] == 1
+    undisturbed(work, "busy(0.15)", slow, more=busy)

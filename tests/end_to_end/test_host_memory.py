@@ -53,11 +53,11 @@ print("steps", int(model.optimizer.iterations))
 """
 
 
+MAY_LIMIT = os.access(own_group(), os.W_OK) and (GROUPS / "memory.limit_in_bytes").exists()
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(
-    not os.access(own_group(), os.W_OK) or not (GROUPS / "memory.limit_in_bytes").exists(),
-    reason="a limit that the kernel keeps is a control group of version 1: that takes root",
-)
+@pytest.mark.skipif(not MAY_LIMIT, reason="a limit that the kernel keeps is a control group of version 1: takes root")
 def test_batches_prefetched_beyond_the_limit_are_killed_by_the_kernel_and_then_fewer(work, limited):
     procs = limited(700)
     running = work.start(

@@ -10,7 +10,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -64,14 +66,14 @@ def let_go(work):
         end()
 
 
-@pytest.fixture(autouse=True)
-def _traceable(work, let_go):
-    """A container may forbid tracing: then there is no such process to be had."""
-    script = work.script(HOLD + "hold(os.getpid(), 'held', 0.1)", "try.py")
-    subprocess.run([sys.executable, script], cwd=work.folder, check=True, timeout=SECONDS)
-    if not (work.folder / "held").read_text().strip():
-        pytest.skip("processes may not be traced here")
-    (work.folder / "held").unlink()
+def may_trace() -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        code = HOLD + "hold(os.getpid(), 'held', 0.1)"
+        subprocess.run([sys.executable, "-c", code], cwd=folder, check=True, timeout=SECONDS)
+        return bool((Path(folder) / "held").read_text().strip())
+
+
+pytestmark = pytest.mark.skipif(not may_trace(), reason="a container may forbid tracing: no such process is to be had")
 
 
 def test_a_script_that_can_not_be_killed_is_left_after_a_while_and_no_second_one_is_started(
