@@ -196,7 +196,7 @@ def test_a_keras_that_looks_different_runs_unguarded_and_one_line_says_so(work, 
 def test_one_interrupt_reaches_the_script_and_ends_the_run(work):
     work.script("stubborn.py")
     running = work.start("--checkpoint-every=10", "stubborn.py", "--give-in")
-    running.wait_for_step(12)
+    running.wait_for((work.folder / "asleep").exists)
     os.kill(running.process.pid, signal.SIGINT)
     ours = running.finish(seconds=60)
     assert (ours.returncode, ours.stdout) == (130, "interrupted\n")
@@ -209,7 +209,7 @@ def test_one_interrupt_reaches_the_script_and_ends_the_run(work):
 def test_a_second_oomph_is_kept_out_and_two_interrupts_end_a_stubborn_script(work):
     work.script("stubborn.py")
     running = work.start("--checkpoint-every=10", "stubborn.py")
-    running.wait_for_step(12)
+    running.wait_for((work.folder / "asleep").exists)
     second = work.oomph("stubborn.py")
     assert second.returncode == 2
     assert second.stderr.count("\n") == 1

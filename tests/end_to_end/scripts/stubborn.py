@@ -1,14 +1,25 @@
-"""Trains for a long time, and goes on when it is interrupted: `stubborn.py [--give-in]`."""
+"""Trains for a long time, and goes on when it is interrupted: `stubborn.py [--give-in]`.
+
+In its 12th step it makes the file `asleep` and sleeps: a KeyboardInterrupt anywhere else may be lost in TensorFlow
+or NumPy, under plain Python too (in `EagerTensor.__array__` silently, in `AtomicFunction.__del__` with a line).
+"""
 
 import sys
 import time
+from pathlib import Path
 
 import keras
 import numpy as np
 
 
 class Pace(keras.callbacks.Callback):
+    steps = 0
+
     def on_train_batch_end(self, batch, logs=None):
+        Pace.steps += 1
+        if Pace.steps == 12:
+            Path("asleep").touch()
+            time.sleep(60)
         time.sleep(0.01)
 
 
