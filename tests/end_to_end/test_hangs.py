@@ -84,7 +84,7 @@ def undisturbed(work, pause, rest, more=""):
     """A training whose shuffle buffer of 40 samples fills with a pause before each; it must not be taken for a hang.
 
     Without autotuning: TensorFlow 2.21 may wait a period of its autotuner, idle, when an iterator over a generator is
-    deleted. That is as long as the iterator has lived and at most 60 s: less than the real floor, but not than this one.
+    deleted: as long as the iterator has lived, and at most 60 s. The real floor allows that, and this one does not.
     """
     work.write(
         f"import time, keras, numpy as np, tensorflow as tf\n{more}"

@@ -123,7 +123,7 @@ def test_an_oom_of_bfc_captures_what_was_asked_for_and_where() -> None:
         "node": "Tile",
     }
     assert dict(found.captured) == expected
-    assert [fact.line for fact in found.evidence] == [18, 66]
+    assert [fact.line for fact in found.evidence] == [18, 53, 66]
 
 
 def test_an_oom_of_xla_captures_the_need_of_the_step() -> None:
@@ -353,14 +353,12 @@ def test_rivals_are_suspicions_after_what_the_words_say(line: str, names: list[s
     assert all(other.confidence <= 0.2 and other.evidence == first.evidence for other in others)
 
 
-def test_a_diagnosis_that_is_not_nearly_certain_is_followed_by_its_pages_neighbours() -> None:
+def test_a_diagnosis_that_is_not_nearly_certain_is_followed_by_what_else_it_may_be() -> None:
     line = "2019-01-01 00:00:00.0: E cuda_driver.cc:300] failed call to cuInit: CUDA_ERROR_NO_DEVICE"
     first, *others = diagnose(of_text(line))
     assert (first.name, first.confidence < 0.9) == ("no-gpu-visible", True)
-    assert [(each.name, each.confidence, each.evidence) for each in others] == [
-        ("driver-missing", 0.1, first.evidence),
-        ("driver-failure", 0.1, first.evidence),
-    ]
+    assert [(each.confidence, each.evidence) for each in others] == [(0.1, first.evidence)] * 2
+    assert {each.name for each in others} < {"device-unavailable", "driver-missing", "driver-failure"}
 
 
 @pytest.mark.parametrize(

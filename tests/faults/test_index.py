@@ -116,8 +116,7 @@ def test_a_word_that_may_go_on_in_the_text_is_not_what_a_literal_is_filed_under(
         for signature in fault.signatures:
             literal = signature.literal
             after = signature.pattern.partition(literal)[2] if literal in signature.pattern else ""
-            filed_at_the_edge = literal.endswith(key(literal))
-            if filed_at_the_edge and _MAY_GO_ON.match(after) and not signature.goes_on:
+            if not signature.goes_on and literal.endswith(key(literal)) and _MAY_GO_ON.match(after):
                 dead.append((fault.name, literal))
     assert dead == []
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ def parse_page(text: str, path: Path) -> Fault:
     try:
         _, front, body = text.split(_FENCE, 2)
         meta = tomllib.loads(front)
-        fault = _fault(meta, path.parent.name, body)
+        fault = replace(_fault(meta, path.parent.name, body), text=text)
     except (ValueError, KeyError, TypeError) as problem:
         raise PageError(f"{path.name}: {problem!r}") from problem
     _check(fault, path)

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from oomph.faults import fallback, memorymap, raised, training, trend, xid
 from oomph.faults.catalogue import load
-from oomph.faults.diagnosis import CAUSE, CONSEQUENCE, Diagnosis
+from oomph.faults.diagnosis import CAUSE, CONSEQUENCE, SUSPICION, Diagnosis
+from oomph.faults.ending import LastLines
 from oomph.faults.evidence import Evidence
-from oomph.faults.fallback import UNRELATED, LastError
+from oomph.faults.fallback import UNRECOGNISED, UNRELATED, LastError
 from oomph.faults.fault import Fault
 from oomph.faults.hits import Found, Hit, Hits, confidence, place
 from oomph.faults.index import index
@@ -17,6 +18,7 @@ from oomph.faults.likeness import Likeness, likely_of_check
 from oomph.faults.live import evidence_of
 from oomph.faults.log import Words
 from oomph.faults.memorymap import MemoryMap
+from oomph.faults.resemblance import THIN, resemblance
 from oomph.faults.roles import OF_PEERS, Place, consequences
 from oomph.faults.suspicions import suspicions
 from oomph.faults.trend import Trend
@@ -76,6 +78,7 @@ class _Reading:
         self._catalogue = catalogue
         self._hits = Hits(index(catalogue))
         self._last = LastError()
+        self._end = LastLines()
         self._map = MemoryMap()
         self._trend = Trend()
         self._position = self._went_on = 0
@@ -84,6 +87,8 @@ class _Reading:
         """Take the next fact into account."""
         self._position += 1
         self._last.see(fact, self._position)
+        if fact.source in ("log", "exception"):
+            self._end.see(fact, self._position)
         if fact.source == "log":
             self._map.see(fact)
             self._trend.see(fact)
@@ -109,7 +114,23 @@ class _Reading:
         ended = {diagnosis.name for diagnosis in general}
         ended |= {fault.name for fault in found if _explains_end(fault, found, self._last.story)}
         ranked = sorted([*named, *general], key=lambda d: _rank(d, d.name in ended, places))
-        return (*self._with_place_in_code(ranked), *suspicions(ranked, found, self._catalogue))
+        ranked = ranked or self._guessed()
+        return (*self._with_place_in_code(ranked), *suspicions(ranked, found, self._catalogue, self._alike))
+
+    def _guessed(self) -> list[Diagnosis]:
+        """The page that the end is most like, when it tells of a failure in words that no page knows."""
+        alarming = self._end.alarming(self._went_on)
+        alike = self._alike_to("\n".join(fact.text for fact in alarming)) if alarming else ()
+        if not alike or alike[0].confidence < THIN:
+            return []
+        return self._named([Likeness(alike[0].name, SUSPICION)], CAUSE, alarming[:1], {})
+
+    def _alike(self) -> Sequence[Likeness]:
+        """The pages that the last lines are most like."""
+        return self._alike_to(self._end.text)
+
+    def _alike_to(self, text: str) -> Sequence[Likeness]:
+        return resemblance(self._catalogue, (UNRECOGNISED,)).of(text)
 
     def _diagnosis(self, fault: Fault, hits: Sequence[Hit], follows: bool) -> Diagnosis:
         captured: dict[str, str] = {}

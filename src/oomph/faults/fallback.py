@@ -20,8 +20,10 @@ _CLASSES = (
 _PYTHON = (
     "Attribute EOF FileNotFound FloatingPoint Import ModuleNotFound NotImplemented OS Runtime Type UnicodeDecode Value"
 )
+# Classes that neither TensorFlow nor Keras raises for a fault of the machine.
+_SCRIPTS_OWN = "Assertion Indentation Index Key Name Syntax Tab UnboundLocal ZeroDivision"
 WORDS = frozenset({"Epoch", "REQUIRES", "rendezvous", "Rendezvous", "endezvous", "StatusOr"}) | {
-    f"{name}Error" for name in f"{_CLASSES} {_PYTHON}".split(" ")
+    f"{name}Error" for name in f"{_CLASSES} {_PYTHON} {_SCRIPTS_OWN}".split(" ")
 }
 
 _SURVIVED = re.compile(r"Epoch \d+/\d+")
@@ -38,7 +40,8 @@ _CUT_OUT = re.compile(
     rf"\s{{0,12}}(?:tensorflow[\w.]*\.)?(?:{'|'.join(_CLASSES.split(' '))})Error(?: \(see above for traceback\))?: "
 )
 # The same of a plain Python error; who has raised it is not known then.
-_PASTED = re.compile(rf"(?:{'|'.join(_PYTHON.split(' '))})Error: ")
+_PASTED = re.compile(rf"\s{{0,4}}(?:{'|'.join(f'{_PYTHON} {_SCRIPTS_OWN}'.split(' '))})Error(?:: |\Z)")
+_MISTAKE = re.compile(rf"\s{{0,4}}(?:{'|'.join(_SCRIPTS_OWN.split(' '))})Error\b")
 # "Local rendezvous is aborting with status: INTERNAL: No blas support for stream"; the end of a data set
 # (OUT_OF_RANGE), a cancelled sibling and a shutdown are reported in the same words and are no failures.
 # "Bad StatusOr access: INTERNAL: CUDA error: ..." is a RuntimeError of TensorFlow's own start.
@@ -136,7 +139,8 @@ class LastError:
             names = self._of_class() or (Likeness(UNRECOGNISED, 0.5 if self._raised else 0.4),)
             return Verdict(names, found, self._position)
         if self._pasted is not None and self._pasted_fact is not None:
-            alike = likely_of_library(self._pasted.text)
+            mistake = (Likeness(UNRELATED, 0.5),) if _MISTAKE.match(self._pasted.text) else ()
+            alike = mistake or likely_of_library(self._pasted.text)
             return Verdict(alike, (self._pasted_fact,), self._position) if alike else None
         unknown = (Likeness(UNRECOGNISED, 0.3),)
         return None if self._exit is None else Verdict(unknown, (self._exit,), self._position)

@@ -114,6 +114,8 @@ class Fault:
     """Whether it is the cause of what it leads to even when it is seen only afterwards, as in a log of the system."""
     sections: Mapping[str, str] = field(default_factory=dict)
     """The page's prose by heading, in page order."""
+    text: str = ""
+    """The whole page, as it was written."""
 
     @property
     def example(self) -> str:

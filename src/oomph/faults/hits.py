@@ -8,15 +8,11 @@ from math import prod
 
 from oomph.faults.evidence import Evidence
 from oomph.faults.fault import Fault, Signature
+from oomph.faults.harmless import GETS_BY
 from oomph.faults.index import Index
 from oomph.faults.roles import Place
 
 _SUREST = 0.99  # a log can always lie
-# Parts of TensorFlow that do without what they tried: graphs are then not optimised, kernels not timed exactly.
-_GETS_BY = (
-    *("meta_optimizer.cc", "root_dataset.cc", "cuda_timer.cc", "remapper.cc"),
-    "(this does not indicate an error",
-)
 
 
 @dataclass(frozen=True)
@@ -45,7 +41,7 @@ class Hits:
 
     def see(self, fact: Evidence, place: tuple[int, int]) -> None:
         """Keep the signatures that this fact bears; `place` is its story and its position in it."""
-        if fact.source == "log" and any(part in fact.text for part in _GETS_BY):
+        if fact.source == "log" and any(part in fact.text for part in GETS_BY):
             return
         for fault, signature in self._index.candidates(fact.source, fact.text):
             hits = self._seen.setdefault(fault, {})

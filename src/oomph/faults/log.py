@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from oomph.faults.ending import LINES
 from oomph.faults.evidence import TEXT_LIMIT, Evidence
 from oomph.faults.prefixes import from_json, without_prefixes
 
@@ -22,6 +23,7 @@ _OVERLAP = 512  # of two windows of a line that is longer than a fact may be, so
 _CONTEXT_WORDS = (b"recent", b"execution", b"invoked")
 _CONTEXT_LINES = 256
 """So many lines after one that opens a report (traceback, failed node, memory killer) are delivered in any case."""
+_END_BYTES = 1 << 14  # of a log, in which its last lines stand
 
 _ANSI = re.compile(rb"(?:\x1b|\\u001[bB]|\^\[|#033)\[[0-9;?]*[ -/]*[@-~]|\x1b(?:\][^\x07\x1b]{0,500}\x07?|[@-Z\\^_])")
 _ESCAPES = (b"\x1b", b"\\u001", b"^[[", b"#033[")
@@ -63,11 +65,11 @@ class Words:
 def read_log(stream: Readable, origin: str = "", words: Words | None = None) -> Iterator[Evidence]:
     """The pieces of every line that are not blank, as evidence, in order; memory does not grow with the log.
 
-    With `words`, only pieces that can matter: those with such a word, and what follows the head of a report.
+    With `words`, only pieces that can matter: those with such a word, what follows the head of a report, and the end.
     """
     selection = None if words is None else _Selection(words)
-    for number, block in _blocks(stream):
-        lines = _lines(block) if selection is None else selection.of(block)
+    for number, block, is_last in _with_end(_blocks(stream)):
+        lines = _lines(block) if selection is None else selection.of(block, is_last)
         for line, piece in lines:
             yield from _facts(piece, number + line, origin)
 
@@ -81,23 +83,26 @@ class _Selection:
         self._context = 0
         self._met = Counter[bytes]()
 
-    def of(self, block: bytes) -> Iterator[tuple[int, bytes]]:
-        """The pieces, in order, each with the number of its line within the block."""
+    def of(self, block: bytes, is_last: bool = False) -> Iterator[tuple[int, bytes]]:
+        """The pieces, in order, each with the number of its line within the block; of the last one its end as well."""
         block = self._condense(block)
         found = set(block.translate(_LETTERS).split())
         begun = {word for word in self._beginnings if word in block}
         hits = sorted(self._wanted & found | begun, key=_after_context)
         signs = {place for word in self._signs & found for place in (block.find(word), block.rfind(word))}
-        if hits or signs or self._context:
-            yield from self._without_repeats(list(self._pick(block, hits, signs)))
+        if hits or signs or self._context or is_last:
+            end = _start_of_end(block) if is_last else len(block)
+            yield from self._without_repeats(list(self._pick(block, hits, signs, end)))
 
-    def _pick(self, block: bytes, hits: Sequence[bytes], signs: set[int]) -> Iterator[tuple[int, bytes]]:
+    def _pick(self, block: bytes, hits: Sequence[bytes], signs: set[int], end: int) -> Iterator[tuple[int, bytes]]:
         place = 0
         known: dict[bytes, bytes] = {}
         for number, line in enumerate(block.split(b"\n")):
             for piece in line.split(b"\r"):
-                if self._holds(piece, hits, known) or (
-                    signs and any(place <= sign < place + len(piece) for sign in signs)
+                if (
+                    self._holds(piece, hits, known)
+                    or place >= end
+                    or (signs and any(place <= sign < place + len(piece) for sign in signs))
                 ):
                     yield number, piece
                 place += len(piece) + 1
@@ -132,6 +137,27 @@ class _Selection:
             ):
                 here.add(form)
                 yield number, piece
+
+
+def _with_end(blocks: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes, bool]]:
+    """The blocks, each with whether it is the last one, which holds all of the end."""
+    held, after = deque[tuple[int, bytes]](), 0
+    for number, block in blocks:
+        held.append((number, block))
+        after += len(block) if len(held) > 1 else 0
+        while after >= _END_BYTES:
+            yield *held.popleft(), False
+            after -= len(held[0][1])
+    if held:
+        yield held[0][0], b"".join(block for _, block in held), True
+
+
+def _start_of_end(block: bytes) -> int:
+    """Where the last lines begin."""
+    place = len(block)
+    for _ in range(LINES + 1):
+        place = max(block.rfind(b"\n", 0, place), 0)
+    return max(place, len(block) - _END_BYTES)
 
 
 def _after_context(word: bytes) -> bool:

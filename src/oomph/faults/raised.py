@@ -9,7 +9,7 @@ from oomph.faults.evidence import Evidence
 
 WORDS = frozenset({"recent", "node"})
 
-_TRACEBACK = "Traceback (most recent call last)"
+_TRACEBACK = "raceback (most recent call last)"  # its first letter is often lost when it is copied
 _NOTEBOOK = re.compile(r"(?P<type>[A-Za-z_][\w.]*)\s{2,}Traceback \(most recent call last\)")
 _CALLS = "(most recent call last)"
 _RAISED = re.compile(r"(?P<type>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::|\Z|\n)")
@@ -31,6 +31,7 @@ _RAISER = re.compile(
     r"(?:(?:site|dist)-packages|\.runfiles/[\w.-]{1,80})[/\\](?P<package>tensorflow|keras|tf_keras|h5py|(?:tensorflow|keras)_\w{2,20})[/\\]"
 )
 _NODE = re.compile(r"\{\{node (?P<node>[^}\n]{1,200})\}\}|[Dd]etected at node '?(?P<at>[^\s']{1,200})'? defined at")
+_IMPORTED = re.compile(r"\s+from (?P<package>tensorflow|keras|tf_keras)\b[\w.]* import ")
 _SMALL_CLASSES = frozenset({"timeout", "error", "herror", "gaierror"})
 
 
@@ -56,6 +57,8 @@ class _Open:
     notebook: str = ""
     library: str = ""
     importing: bool = False
+    code: str = ""
+    """The source line of the innermost frame."""
 
 
 class Tracebacks:
@@ -99,11 +102,14 @@ class Tracebacks:
             opened.library, opened.importing = frame
             return None
         if text.startswith((" ", "\t")):
+            opened.code = text
             return None
         found = _RAISED.match(text)
         if found is None or not _is_class(found["type"]) or not found["type"].endswith(opened.notebook):
             return None  # another thread wrote between the frames
         del self._open[fact.origin]
+        if found["type"].endswith("ImportError") and (imported := _IMPORTED.match(opened.code)):
+            return Raised(fact, found["type"], opened.harmless, imported["package"], importing=True)
         return Raised(fact, found["type"], opened.harmless, opened.library, opened.importing)
 
     def _frame(self, text: str) -> tuple[str, bool] | None:

@@ -2,36 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from oomph.faults.diagnosis import CAUSE, Diagnosis
 from oomph.faults.fallback import UNRECOGNISED, UNRELATED
 from oomph.faults.fault import Fault
 from oomph.faults.hits import Found
-from oomph.faults.likeness import MOST
+from oomph.faults.likeness import MOST, Likeness
 from oomph.faults.neighbours import neighbours
+from oomph.faults.resemblance import THIN
 
 _NEARLY_CERTAIN = 0.9
 _RIVAL, _NEIGHBOUR = 0.15, 0.1
 
 
-def suspicions(ranked: Sequence[Diagnosis], found: Found, catalogue: Sequence[Fault]) -> Iterator[Diagnosis]:
-    """So many that three faults are named: those that print the same words, then the neighbours of the first page.
+def suspicions(
+    ranked: Sequence[Diagnosis], found: Found, catalogue: Sequence[Fault], alike: Callable[[], Sequence[Likeness]]
+) -> Iterator[Diagnosis]:
+    """So many that three faults are named: what prints the same words, then the pages that it is like, then neighbours.
 
-    Rivals of a wording are always told; neighbours when the first diagnosis is not nearly certain. None for a plain
-    Python error, none for an exit status, which says no more than it says, and none where nothing was found.
+    Rivals of a wording are always told; the others when the first diagnosis is not nearly certain. None for a
+    plain Python error, none for an exit status, which says no more than it says, and none where nothing was found.
     """
     pages = {fault.name: fault for fault in catalogue} | {fault.code: fault for fault in catalogue}
     room = MOST - len(ranked)
     known = {diagnosis.name for diagnosis in ranked}
-    for word, sure, diagnosis in _candidates(ranked, found):
+    for word, sure, diagnosis in _candidates(ranked, found, alike):
         if room > 0 and (fault := pages.get(word)) is not None and fault.name not in known:
             known.add(fault.name)
             room -= 1
             yield Diagnosis(fault, CAUSE, sure, diagnosis.evidence[:1])
 
 
-def _candidates(ranked: Sequence[Diagnosis], found: Found) -> Iterator[tuple[str, float, Diagnosis]]:
+def _candidates(
+    ranked: Sequence[Diagnosis], found: Found, alike: Callable[[], Sequence[Likeness]]
+) -> Iterator[tuple[str, float, Diagnosis]]:
     """Names or codes of pages, the likelier first, each with the diagnosis whose evidence it shares."""
     for diagnosis in ranked:
         if diagnosis.role == CAUSE:
@@ -39,7 +44,8 @@ def _candidates(ranked: Sequence[Diagnosis], found: Found) -> Iterator[tuple[str
                 shared = Diagnosis(diagnosis.fault, CAUSE, _RIVAL, (hit.fact,))
                 yield from ((name, _RIVAL, shared) for name in hit.signature.rivals)
     if ranked and _is_doubtful(ranked[0]):
-        yield from ((code, _NEIGHBOUR, ranked[0]) for code in neighbours(ranked[0].fault))
+        near = (name for name, likeness in alike()[: 2 * MOST] if likeness >= THIN)
+        yield from ((word, _NEIGHBOUR, ranked[0]) for word in (*near, *neighbours(ranked[0].fault)))
 
 
 def _is_doubtful(first: Diagnosis) -> bool:

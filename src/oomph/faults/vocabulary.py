@@ -37,6 +37,7 @@ CLASSES: Mapping[str, Mapping[str, float]] = {
     "NotImplemented": {"operation-not-registered": 0.05},
     "OS": {"checkpoint-failure": 0.2, "input-pipeline": 0.18},
     "FileNotFound": {"input-pipeline": 0.22, "checkpoint-failure": 0.2},
+    "Syntax": {"broken-installation": 0.45, "binary-incompatibility": 0.2},
     "UnicodeDecode": {"corrupt-data": 0.25, "checkpoint-failure": 0.2},
 }
 
