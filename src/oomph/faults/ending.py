@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 
 from oomph.faults.evidence import Evidence
+from oomph.faults.fault import compiled
 from oomph.faults.harmless import AT_END, AT_START, GETS_BY
 
 LINES = 40
 """So many of the last lines are kept; the reader delivers these in any case."""
 
+# Patterns as texts, compiled when a log has ended without a known fault: most logs never need them.
 _WITHOUT_DIGITS = {ord(digit): None for digit in "0123456789"}
 # "2024-08-11 20:04:18.331017: E ext/xla/cuda_fft.cc:485] ", "E0000 00:00:1795273984.028772  23189 platform.cc:52] "
-_LEVEL = re.compile(
+_LEVEL = (
     r"\s{0,12}(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: )?(?P<level>[IWEF])(?:\d{4} [\d:.]+ +\d+)? [\w./-]{1,200}:\d+\] "
 )
-_ADVICE = re.compile(r"\s*(?:\[?(?:WARNING|WARN|DEBUG|NOTE|notice)\b|\w*Warning: |.{0,200}\w+Warning: )")
+_ADVICE = r"\s*(?:\[?(?:WARNING|WARN|DEBUG|NOTE|notice)\b|\w{0,80}Warning: |.{0,200}\w{1,80}Warning: )"
 _WORDS = (
     *("error", "fail(?:ed|ure|s)?", "fatal", "abort(?:ed|ing)?", "killed", "crash(?:ed|es)?", "exception", "panic"),
     *("cannot", "can't", "could ?n[o']t", "could not", "unable", "terminat(?:ed|ing)", "denied", "refused", "invalid"),
     *("corrupt(?:ed|ion)?", "hangs", "stuck", "fr[eo]ezes?", "frozen", "time(?:d )?out", "segfault", "dumped", "lost"),
     *("leak(?:s|ed|ing)?", "oom", "not found", "no such", "unexpected(?:ly)?", "died", "dead", "gone", r"signal:? \d+"),
 )
-_FAILURE = re.compile(rf"(?i)\b(?:{'|'.join(_WORDS)})\b")
-_NO_FAILURE = re.compile(r"(?i)\b(?:no|0|without(?: any)?|zero|round-off) (?:error|failure|exception)s?\b")
+_FAILURE = rf"(?i)\b(?:{'|'.join(_WORDS)})\b"
+_NO_FAILURE = r"(?i)\b(?:no|0|without(?: any)?|zero|round-off) (?:error|failure|exception)s?\b"
 # "#3 0x00007f86 in ncclGroupEnd () from lib.so", "* frame #0: 0x0000", "0  libucs.so.0(ucs_handle_error+0x2dc) [0x7f]"
-_NATIVE_FRAME = re.compile(
+_NATIVE_FRAME = (
     r"(?:frame )?#\d{1,3}:? +0x[0-9a-f]{6,16}\b"
     r"|\S{1,200}\.(?:so|dylib|dll)[\w.]{0,20}(?:\([^)\n]{0,400}\) \[0x| +0x[0-9a-f]{6,16} )"
 )
-_PYTHON_FRAME = re.compile(r'\s*(?:Traceback \(most recent call last\)|File "[^"\n]{1,400}", line \d+, in )')
-_OF_TRAINING = re.compile(
+_PYTHON_FRAME = r'\s*(?:Traceback \(most recent call last\)|File "[^"\n]{1,400}", line \d+, in )'
+_OF_TRAINING = (
     r"tensorflow|[Kk]eras|[Hh]orovod|nccl|NCCL|cudnn|CUDA|\bcuda\b|\bGPUs?\b|\bXid\b|metal_plugin|srun: |slurmstepd"
     r"|\bEpoch \d"
 )
@@ -45,7 +46,7 @@ class LastLines:
 
     def see(self, fact: Evidence, position: int) -> None:
         """Take the next line into account; `position` is its place in the evidence."""
-        form = fact.text.translate(_WITHOUT_DIGITS)
+        form = fact.text[:200].translate(_WITHOUT_DIGITS)
         if self._kept and self._kept[-1][0] == form:
             self._kept.pop()  # the next state of a progress bar
         self._kept.append((form, fact, position))
@@ -57,7 +58,7 @@ class LastLines:
 
     def alarming(self, went_on: int) -> tuple[Evidence, ...]:
         """Those from the first one on that tells of a failure, since training was last seen to go on; if it is one."""
-        if not went_on and _OF_TRAINING.search(self.text) is None:
+        if not went_on and compiled(_OF_TRAINING).search(self.text) is None:
             return ()
         since = [fact for _, fact, place in self._kept if place > went_on]
         informs = max((number for number, fact in enumerate(since) if _level(fact.text) == "I"), default=-1)
@@ -70,7 +71,7 @@ class LastLines:
 
 def _level(text: str) -> str:
     """I, W, E or F of a line of TensorFlow's own; empty for any other line."""
-    found = _LEVEL.match(text)
+    found = compiled(_LEVEL).match(text)
     return found["level"] if found else ""
 
 
@@ -80,6 +81,9 @@ def tells_of_failure(text: str) -> bool:
         return False
     if level := _level(text):
         return level in "EF"
-    if _NATIVE_FRAME.search(text) or _PYTHON_FRAME.match(text):
+    if compiled(_NATIVE_FRAME).search(text) or compiled(_PYTHON_FRAME).match(text):
         return True
-    return _FAILURE.search(_NO_FAILURE.sub(" ", text)) is not None and _ADVICE.match(text) is None
+    return (
+        compiled(_FAILURE).search(compiled(_NO_FAILURE).sub(" ", text)) is not None
+        and compiled(_ADVICE).match(text) is None
+    )
