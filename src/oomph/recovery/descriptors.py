@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 
+_MOST_WITHOUT_PROC = 4096
+
 
 def close_all_but(*kept: int) -> None:
     """Let go of every descriptor that a fork has inherited, but for these."""
-    for fd in {*_open(), *kept} - {*kept}:
+    for fd in _open() - {*kept}:
         try:
             os.close(fd)
         except OSError:
@@ -19,4 +21,4 @@ def _open() -> set[int]:
     try:
         return {int(name) for name in os.listdir("/proc/self/fd")}
     except OSError:
-        return set(range(os.sysconf("SC_OPEN_MAX")))
+        return set(range(_MOST_WITHOUT_PROC))

@@ -220,8 +220,8 @@ def _replace_maker(trainer: Any, fits: Fits, name: str, guard: Callable[[Fits, A
 
 def _watch_the_steps_of_others(fits: Fits, model: Any, name: str) -> None:
     """A function of the script's own, or one that could not be guarded: without its beats it would pass for a hang."""
-    function = getattr(model, name)
-    if not isinstance(function, (GuardedStep, PlainStep)):
+    function = getattr(model, name, None)
+    if callable(function) and not isinstance(function, (GuardedStep, PlainStep)):
         setattr(model, name, PlainStep(model, function, _watch_of(fits, model, name)))
 
 
