@@ -147,6 +147,8 @@ def _compare_sums(folder: Path) -> None:
     if not {_MANIFEST, TENSORS} <= set(listed):
         raise CheckpointError(f"{_SUMS} is damaged")
     for name, digest in listed.items():
+        if name not in (_MANIFEST, TENSORS) and not (folder / name).exists():
+            raise CheckpointError(f"{_SUMS} is damaged, or {name} is gone")
         if _digest(folder / name) != digest:
             raise CheckpointError(f"{name} does not match its checksum")
 
