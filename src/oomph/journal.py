@@ -59,6 +59,8 @@ class Journal:
     def __init__(self, run_dir: Path | None, attempt: int, role: str, rank: int = 0) -> None:
         self.attempt, self.role, self.rank = attempt, role, rank
         self._sequence = 0
+        self._cut_off = False
+        """Whether the disk had no room for the end of the last line."""
         self._fd: int | None = None
         if run_dir is not None:
             try:
@@ -75,8 +77,9 @@ class Journal:
         self._sequence += 1
         event = Event(name, data, self.attempt, self.rank, self.role, self._sequence, time.time())
         if self._fd is not None:
+            line = b"\n" * self._cut_off + event.to_json().encode() + b"\n"
             try:
-                os.write(self._fd, event.to_json().encode() + b"\n")
+                self._cut_off = os.write(self._fd, line) < len(line)
             except OSError:
                 pass  # a full disk must not end the training
         return event

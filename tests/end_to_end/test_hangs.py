@@ -120,3 +120,28 @@ def test_slow_beginnings_are_no_hangs(work):
         "model.fit(data, epochs=3, verbose=0, validation_data=(x, x[:, :1]), callbacks=[Slow()])\n"
     )
     undisturbed(work, "busy(0.15)", slow, more=busy)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["train_function", "test_function"])
+def test_a_function_that_keras_did_not_make_is_watched_step_by_step(work, name):
+    """Forty seconds, ten times the floor of a phase that shows no steps, and each of them one."""
+    work.write(
+        "import time, keras, numpy as np\n"
+        "class Own(keras.Model):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n        self.dense = keras.layers.Dense(1)\n"
+        "    def call(self, x):\n        return self.dense(x)\n"
+        f"    def make_{name}(self, force=False):\n"
+        f"        super().make_{name}(force=True)\n"
+        f"        plain = getattr(self.{name}, '_plain', self.{name})\n"
+        "        def slowly(iterator):\n            time.sleep(1)\n            return plain(iterator)\n"
+        f"        self.{name} = slowly\n"
+        "x = np.zeros((40, 4), 'float32')\nmodel = Own()\nmodel.compile('sgd', 'mse', jit_compile=False)\n"
+        "model.fit(x, x[:, :1], batch_size=1, validation_data=(x, x[:, :1]), validation_batch_size=1, verbose=0)\n"
+        "print('fitted')\n"
+    )
+    ours = work.oomph("train.py", env=FLOOR)
+    assert (ours.returncode, ours.stdout) == (0, "fitted\n"), ours.stderr[-3000:]
+    assert ours.events("hang") == []
+    assert ours.summary["attempts"] == 1

@@ -34,6 +34,29 @@ def test_a_callback_that_says_nothing_of_its_state_is_named_once(killed):
     ]
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param((), id="graph"),
+        pytest.param(("--eager",), id="eagerly", marks=pytest.mark.slow),
+        pytest.param(("--own-function",), id="own function", marks=pytest.mark.slow),
+    ],
+)
+def test_the_state_of_every_optimizer_comes_back(work, kind, same_bits):
+    """Killed in the first fit, of 80 steps, and in the second one, when the end state of the first comes back."""
+    work.script("gan.py")
+    expected = work.plain("gan.py", "plain.npz", *kind)
+    assert expected.returncode == 0, expected.stderr[-3000:]
+    running = work.start("--checkpoint-every=7", "gan.py", "ours.npz", *kind)
+    running.kill_at_step(45)
+    running.kill_at_step(95, attempt=2)
+    ours = running.finish()
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    assert [event.data["kind"] for event in ours.events("resumed")] == ["exact", "finished", "exact"]
+    assert ours.summary["exactness"] == "exact"
+    same_bits(work.folder / "ours.npz", work.folder / "plain.npz")
+
+
 @pytest.mark.slow
 def test_a_large_state_is_written_while_training_goes_on_and_a_kill_meanwhile_costs_only_that(work, same_bits):
     wide = ["--width", "150000"]  # 18 MB

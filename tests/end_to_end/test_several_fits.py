@@ -98,3 +98,29 @@ def test_the_end_states_of_twenty_fits_are_kept_while_they_are_needed_and_no_lon
     assert [event.data["kind"] for event in done.events("resumed")] == ["finished"] * 20
     assert not (done.folder / "checkpoints").exists()
     assert size_of(done.folder) < 500_000, "journal, summary, stderr"
+
+
+def test_one_list_of_callbacks_for_two_fits_tells_each_of_its_own_epochs(work):
+    """Keras takes a CallbackList as it is: what was added to it for the first fit is no part of the second one."""
+    work.write(
+        "import os, signal, keras, numpy as np\n"
+        "keras.utils.set_random_seed(1)\n"
+        "class Kill(keras.callbacks.Callback):\n"
+        "    def on_epoch_begin(self, epoch, logs=None):\n"
+        "        print('epoch', epoch, flush=True)\n"
+        "    def on_train_batch_end(self, batch, logs=None):\n"
+        "        if self.model.optimizer.iterations == 25 and not os.path.exists('killed'):\n"
+        "            open('killed', 'w').close(); os.kill(os.getpid(), signal.SIGKILL)\n"
+        "x = np.zeros((160, 4), 'float32')\nmodel = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])\n"
+        "model.compile('sgd', 'mse', jit_compile=False)\n"
+        "both = keras.callbacks.CallbackList([Kill()], add_history=True, model=model)\n"
+        "own = list(both.callbacks)\n"
+        "for epochs in (4, 3):\n"
+        "    model.fit(x, x[:, :1], batch_size=16, epochs=epochs, verbose=0, callbacks=both)\n"
+        "    print('fitted', both.callbacks == own)\n"
+    )
+    ours = work.oomph("--checkpoint-every=4", "train.py")
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    first, second = ours.stdout.split("fitted True\n")[:2]
+    assert first.split() == ["epoch", "0", "epoch", "1", "epoch", "2", "epoch", "2", "epoch", "3"]
+    assert second.split() == ["epoch", "0", "epoch", "1", "epoch", "2"]

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import json
 import os
+import resource
 import signal
 import time
 from pathlib import Path
@@ -13,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from oomph.errors import RunDirectoryError
-from oomph.journal import Event, read_journal
-from oomph.recovery import decisions
+from oomph.journal import Event, Journal, read_journal
+from oomph.recovery import decisions, launch
 from oomph.recovery.ladder import Conditions
 from oomph.recovery.policy import Ending, Ledger, decide, record
-from oomph.recovery.rundir import RunDirectory, RunRecord
+from oomph.recovery.rundir import RunDirectory, RunRecord, write_whole
 from oomph.recovery.summary import summarise
 
 RECORD = RunRecord(("train.py",), "python", "/", "2026-01-01")
@@ -128,3 +129,65 @@ def test_sigusr1_that_the_script_uses_itself_is_no_preemption(work) -> None:
         time.sleep(0.7)
     out = process.communicate(timeout=LIMIT)[0]
     assert (out, process.returncode) == (b"seen 3\n", 0)
+
+
+def test_a_run_that_can_not_be_noted_down_is_gone_on_with(work) -> None:
+    work.script("import os, sys\nif not os.path.exists('failed'): open('failed', 'w'); sys.exit(3)\nprint('end')")
+    assert work.run("--run-dir=here", "train.py").returncode == 3
+    (work.folder / "here" / "run.json.partial").mkdir()  # nobody can write a file of this name, root neither
+    again = work.run("--resume=here", "train.py")
+    assert (again.returncode, again.stdout) == (0, b"end\n")
+    assert b"oomph: run.json can not be written: Is a directory" in again.stderr
+    assert b"Traceback" not in again.stderr
+
+
+def test_of_two_starts_after_a_finished_run_only_one_moves_it(tmp_path: Path) -> None:
+    """Both have seen that it is finished; the later one must not move the new run of the other."""
+    finished = RunDirectory.create(tmp_path / "run", RECORD)
+    finished.update(status="finished")
+    finished.close()
+    assert launch._set_aside(tmp_path / "run") == f", and is now in {tmp_path / 'run.1'}"
+    first = RunDirectory.create(tmp_path / "run", RECORD)
+    assert launch._set_aside(tmp_path / "run") == ""
+    assert (tmp_path / "run" / "run.json").exists()
+    first.close()
+    assert launch._set_aside(tmp_path / "run") == "", "not finished"
+
+
+def test_a_directory_that_is_moved_while_its_lock_is_taken_is_not_taken(tmp_path: Path, monkeypatch) -> None:
+    RunDirectory.create(tmp_path / "run", RECORD).close()
+    lock = fcntl.flock
+
+    def meanwhile(fd: int, operation: int) -> None:
+        lock(fd, operation)
+        if not (tmp_path / "run.1").exists():
+            (tmp_path / "run").rename(tmp_path / "run.1")
+            (tmp_path / "run").mkdir()
+
+    monkeypatch.setattr(fcntl, "flock", meanwhile)
+    with pytest.raises(RunDirectoryError, match="has just been taken by another oomph run"):
+        RunDirectory.reopen(tmp_path / "run")
+
+
+def test_what_a_file_is_replaced_by_is_on_the_disk_first(tmp_path: Path, monkeypatch) -> None:
+    """Or the machine could lose its power between the two, and leave an empty run.json."""
+    order = []
+    sync, put = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda fd: order.append(os.readlink(f"/proc/self/fd/{fd}")) or sync(fd))
+    monkeypatch.setattr(os, "replace", lambda old, new: order.append(str(new)) or put(old, new))
+    write_whole(tmp_path / "run.json", "{}")
+    assert order == [str(tmp_path / "run.json.partial"), str(tmp_path / "run.json")]
+
+
+def test_half_a_line_on_a_full_disk_does_not_take_the_next_one_with_it(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, 1, "script")
+    journal.write("first")
+    size = next((tmp_path / "journal").iterdir()).stat().st_size
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20, before[1]))  # as far as the disk has room
+    try:
+        journal.write("cut off")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    journal.write("last")
+    assert [event.name for event in read_journal(tmp_path)] == ["first", "last"]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import oomph
 from oomph.journal import Event
 from oomph.recovery import effects
 from oomph.recovery.circumstances import Machine, conditions
@@ -14,6 +17,7 @@ from oomph.recovery.devices import Gpu, Reading, memory_is_back, visible
 from oomph.recovery.kernel_log import KernelLog, broken_bus, that_concern
 from oomph.recovery.ladder import LADDERS, OPT_IN, SAME, Change, climb
 
+SOURCE = Path(oomph.__file__).parents[1]
 BUSES = {"00000000:3B:00.0", "00000000:AF:00.0"}
 XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 KILL = "Memory cgroup out of memory: Killed process 6492 (python3) total-vm:426156kB, anon-rss:204160kB, file-rss:6kB"
@@ -121,3 +125,29 @@ def test_onednns_segmentation_fault_is_met_without_onednn() -> None:
     second = climb("host-oom", 2, there, (), ())
     assert second is not None
     assert second.change == Change("no-onednn")
+
+
+def test_a_child_that_the_kernel_reaps_itself_is_no_trouble() -> None:
+    """Who starts oomph may ignore SIGCHLD; then no child is there to be waited for, or killed."""
+    code = (
+        "import signal, time; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        "from oomph.recovery.devices import Reading\n"
+        "asked, given_up = Reading(), Reading()\ntime.sleep(1)\n"
+        "given_up.close()\nprint(isinstance(asked.gpus(), tuple))"
+    )
+    environ = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+def test_a_fork_lets_go_of_descriptors_beyond_the_limit_too() -> None:
+    code = (
+        "import os, resource\nfrom oomph.recovery.descriptors import close_all_but\n"
+        "high, kept = os.dup2(0, 900), os.dup2(1, 800)\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))\n"
+        "close_all_but(1, kept)\n"
+        "os.write(1, ' '.join(sorted(os.listdir('/proc/self/fd'), key=int)).encode())"
+    )
+    environ = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "0 1 800", "0 is the listing's own"

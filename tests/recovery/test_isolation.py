@@ -275,3 +275,52 @@ def test_an_argument_that_makes_no_sense_is_named_before_anything_is_started(arg
     with pytest.raises(error, match=re.escape(message)) as raised:
         isolate(**{"fn": add, "args": (1,), **arguments})
     assert "\n" not in str(raised.value)
+
+
+def test_it_returns_though_a_process_of_another_session_writes_to_its_stderr_without_end(tmp_path):
+    """Whoever reads our stderr is slow, so that there is always more of it."""
+    code = (
+        "import os, signal, subprocess, sys, time, oomph\n"
+        "def begin():\n"
+        "    writes = 'import os\\nwhile True: os.write(2, bytes(4096))'\n"
+        "    return [subprocess.Popen([sys.executable, '-c', writes], start_new_session=True).pid for _ in range(4)]\n"
+        "def begun():\n    pids = begin()\n    time.sleep(3)\n    return pids\n"
+        "if __name__ == '__main__':\n"
+        "    pids = oomph.isolate(begun).result()\n"
+        "    for pid in pids: os.kill(pid, signal.SIGKILL)\n    print('returned')\n"
+    )
+    (tmp_path / "caller.py").write_text(code)
+    caller = subprocess.Popen(
+        [sys.executable, "caller.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    until = time.monotonic() + 30
+    with caller.stdout, caller.stderr:
+        while caller.poll() is None and time.monotonic() < until and os.read(caller.stderr.fileno(), 65536):
+            time.sleep(0.02)
+        if caller.poll() is None:
+            for child in psutil.Process(caller.pid).children(recursive=True):
+                child.kill()
+            caller.kill()
+        caller.wait(SECONDS)
+        assert caller.stdout.read() == b"returned\n"
+
+
+def test_a_function_whose_caller_has_died_before_it_began_is_not_called(tmp_path):
+    call = parcel.pack_call(os.mkdir, (str(tmp_path / "called"),), {})
+    code = "import sys; from oomph.recovery.isolated import main; main()"
+    for caller, called in ((os.getpid() + 1, False), (os.getpid(), True)):
+        theirs, ours = os.pipe()
+        out, answer = os.pipe()
+        words = [sys.executable, "-c", code, "[]", str(theirs), str(answer), str(caller)]
+        process = subprocess.Popen(words, env={**os.environ, "PYTHONPATH": str(SOURCE)}, pass_fds=(theirs, answer))
+        os.close(theirs)
+        os.close(answer)
+        os.write(ours, call)
+        os.close(ours)
+        process.wait(SECONDS)
+        os.close(out)
+        assert (tmp_path / "called").exists() == called

@@ -458,3 +458,19 @@ def test_no_process_is_left_after_a_run(work):
         os.killpg(group, 0)
     found = subprocess.run(["pgrep", "-f", str(work.folder)], capture_output=True, timeout=LIMIT)
     assert found.stdout == b""
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_wish_to_end_reaches_the_shell_that_goes_on_after_the_training_has_ended(work, signum):
+    """The process that could save is gone, and its number may be another's."""
+    work.script(
+        "import os, time\nfrom oomph.recovery import session\nfrom oomph.recovery.phases import Power\n"
+        "session.current().pulse.tell_power(Power.CHECKPOINT_ON_TERM | Power.CHECKPOINT_ON_USR1)\ntime.sleep(0.5)\n"
+        "os._exit(0)"
+    )
+    shell = f"trap 'echo told; exit 9' {signum:d}; {sys.executable} train.py; echo over > ready; sleep 20 & wait"
+    process = work.start("--", "sh", "-c", shell)
+    work.wait_for("ready")
+    process.send_signal(signum)
+    out, _ = process.communicate(timeout=15)
+    assert out == b"told\n"

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.applied import NEVER_APPLIED, Applied, optimizers_of
+from oomph.tensorflow.applied import NEVER_APPLIED, Applied
 from oomph.tensorflow.frame import Frame
+from oomph.tensorflow.optimizers import optimizers_of
 
 N, SIZES = 8, [4, 3, 1]
 X = np.random.default_rng(0).normal(size=(N, 3))

@@ -9,6 +9,7 @@ from pathlib import Path
 import keras
 import pytest
 import tensorflow as tf
+from google.protobuf.message import DecodeError
 from tensorflow.core.util.event_pb2 import Event as Record
 
 from oomph.journal import Journal
@@ -90,3 +91,27 @@ def test_files_of_other_processes_and_of_this_attempt_are_left_alone(board, tmp_
     mine.unlink()
     (ours,) = Path(board.log_dir).glob("train/*.v2")
     assert logged(ours.parent.parent) == [1]
+
+
+def test_a_file_that_is_open_here_is_left_alone_though_a_dead_attempt_had_the_same_number(board, tmp_path):
+    """In a container every attempt may have the same pid; what is written on after a rename is lost."""
+    journal(tmp_path / "run", 1, os.getpid())
+    a_dead_attempt(board, tmp_path / "run")
+    (dead,) = Path(board.log_dir).glob("train/*")
+    dead.rename(str(dead).replace(".4711.", f".{os.getpid()}.").replace(dead.name.split(".")[3], "1000000000"))
+    journal(tmp_path / "run", 2, os.getpid())
+    log(board, 7)
+    drop_repeated([board], tmp_path / "run", 2, 0, 0.0)
+    log(board, 8)
+    assert logged(Path(board.log_dir)) == [7, 8]
+
+
+def test_a_file_that_can_not_be_read_leaves_no_other_behind(board, tmp_path):
+    a_dead_attempt(board, tmp_path / "run")
+    (dead,) = Path(board.log_dir).glob("train/*")
+    content = bytearray(dead.read_bytes())
+    content[12:16] = b"\xff" * 4
+    dead.write_bytes(content)
+    with pytest.raises(DecodeError):
+        drop_repeated([board], tmp_path / "run", 2, 0, 0.0)
+    assert [path.name for path in dead.parent.iterdir()] == [dead.name]

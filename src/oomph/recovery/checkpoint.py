@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -72,11 +72,11 @@ class Checkpoint:
         """The name of its folder."""
         return self.path.name
 
-    def read(self) -> Iterator[tuple[TensorEntry, bytes]]:
-        """The bytes of each tensor, one at a time; raises CheckpointError when they have gone since."""
+    def read(self, tensors: Iterable[TensorEntry] | None = None) -> Iterator[tuple[TensorEntry, bytes]]:
+        """The bytes of these tensors, or of all, one at a time; raises CheckpointError when they have gone since."""
         try:
             with (self.path / TENSORS).open("rb") as file:
-                for entry in self.tensors:
+                for entry in self.tensors if tensors is None else tensors:
                     file.seek(entry.offset)
                     yield entry, file.read(entry.nbytes)
         except OSError as error:
@@ -147,6 +147,8 @@ def _compare_sums(folder: Path) -> None:
     if not {_MANIFEST, TENSORS} <= set(listed):
         raise CheckpointError(f"{_SUMS} is damaged")
     for name, digest in listed.items():
+        if name not in (_MANIFEST, TENSORS) and not (folder / name).exists():
+            raise CheckpointError(f"{_SUMS} is damaged, or {name} is gone")
         if _digest(folder / name) != digest:
             raise CheckpointError(f"{name} does not match its checksum")
 

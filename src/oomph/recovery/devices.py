@@ -72,18 +72,22 @@ class Reading:
         """Ask no more."""
         if self._pid:
             os.close(self._fd)
-            os.kill(self._pid, signal.SIGKILL)
-            reap(self._pid, _REAP_SECONDS)
+            if not reap(self._pid, 0):
+                os.kill(self._pid, signal.SIGKILL)
+                reap(self._pid, _REAP_SECONDS)
             self._pid = 0
 
 
 def reap(pid: int, seconds: float) -> bool:
-    """Take note of the end of a killed child, if it comes: one that waits in the kernel can not be waited for."""
+    """Take note of the end of a child, if it comes in time: one that waits in the kernel can not be waited for."""
     until = time.monotonic() + seconds
-    while os.waitpid(pid, os.WNOHANG)[0] == 0:
-        if time.monotonic() >= until:
-            return False
-        time.sleep(0.005)
+    try:
+        while os.waitpid(pid, os.WNOHANG)[0] == 0:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(0.005)
+    except ChildProcessError:
+        pass  # SIGCHLD was ignored when oomph was started: the kernel has reaped it, and its number may be another's
     return True
 
 

@@ -40,9 +40,14 @@ def lives(group: int) -> bool:
 def is_in(pid: int, group: int) -> bool:
     """Whether the process is one of the group, and more than a zombie."""
     try:
-        return os.getpgid(pid) == group and _living_thread(pid) is not None
+        return os.getpgid(pid) == group and is_alive(pid)
     except ProcessLookupError:
         return False
+
+
+def is_alive(pid: int) -> bool:
+    """Whether there is such a process, and it is more than a zombie."""
+    return _living_thread(pid) is not None
 
 
 def why_it_stays(pid: int) -> str:

@@ -14,8 +14,10 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """`python -c ... PATH IN OUT`: the descriptors of the call and of the answer. Ends the process."""
+    """`python -c ... PATH IN OUT CALLER`: the descriptors of the call and of the answer, and who waits for that."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != int(sys.argv[4]):
+        os._exit(128 + signal.SIGKILL)  # the caller died before that: nobody would ever end this process
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True, chain=False)
     read_fd, write_fd = int(sys.argv[2]), int(sys.argv[3])

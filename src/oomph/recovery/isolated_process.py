@@ -22,6 +22,8 @@ _POLL_SECONDS = 0.1
 _STACK_SECONDS = 0.5
 _GRACE_SECONDS = 5.0
 _KILLED_SECONDS = 10.0
+_MOST_LAST_CHUNKS = 64
+"""More than a pipe holds: somebody in another session may have its stderr, and write there without end."""
 
 
 class IsolatedProcess:
@@ -34,7 +36,7 @@ class IsolatedProcess:
         path = [str(Path(oomph.__file__).parents[1]), *sys.path]
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _CHILD, json.dumps(path), str(theirs_in), str(theirs_out)],
+                [sys.executable, "-c", _CHILD, json.dumps(path), str(theirs_in), str(theirs_out), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 env=dict(environ),
@@ -74,8 +76,9 @@ class IsolatedProcess:
             self._attend_for(_GRACE_SECONDS)
         self._signal(signal.SIGKILL)
         self._reap()
-        while self._attend(0):
-            pass
+        for _ in range(_MOST_LAST_CHUNKS):
+            if not self._attend(0):
+                break
         for key in list(self._selector.get_map().values()):
             self._close(key.fd)
         self._selector.close()

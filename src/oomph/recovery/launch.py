@@ -11,13 +11,13 @@ from pathlib import Path
 from oomph.errors import RunDirectoryError, UsageError
 from oomph.journal import foreign_format as foreign_journal
 from oomph.recovery import place
-from oomph.recovery.closing import Outcome
+from oomph.recovery.closing import Outcome, note
 from oomph.recovery.command import Command, parse_command
 from oomph.recovery.guarding import Guarding
 from oomph.recovery.interpreter import choose_python
 from oomph.recovery.rundir import FINISHED, RunDirectory, RunRecord, newest_unfinished, read_record
 from oomph.recovery.settings import Settings
-from oomph.recovery.speech import say
+from oomph.recovery.speech import Voice, say
 from oomph.recovery.store import foreign_format as foreign_checkpoints
 from oomph.recovery.supervisor import Supervisor
 from oomph.recovery.surroundings import look
@@ -63,7 +63,7 @@ def _open(request: Request, command: Command, python: str) -> RunDirectory | Non
     """The run directory; None when the default one can not be written, which is no reason not to train."""
     run = None if request.resume is None else _resume(request, command)
     if run is not None:
-        run.update(python=python, host=place.host())
+        note(run, Voice(), python=python, host=place.host())
         return run
     created = time.strftime("%Y-%m-%dT%H:%M:%S%z")
     record = RunRecord(command.words, python, os.getcwd(), created, host=place.host())
@@ -117,12 +117,23 @@ def _resume(request: Request, command: Command) -> RunDirectory | None:
 
 
 def _set_aside(path: Path) -> str:
-    """Make room for the new run where the next start looks for it; returns how to say that."""
-    aside = next(name for n in itertools.count(1) if not (name := path.with_name(f"{path.name}.{n}")).exists())
+    """Make room for the new run where the next start looks for it; returns how to say that.
+
+    Under the lock of the finished run: of two starts at a time the later one would move the new run of the other.
+    """
     try:
+        finished = RunDirectory.reopen(path)
+    except RunDirectoryError:
+        return ""
+    try:
+        if finished.record.status != FINISHED:
+            return ""
+        aside = next(name for n in itertools.count(1) if not (name := path.with_name(f"{path.name}.{n}")).exists())
         path.rename(aside)
     except OSError:
         return ""
+    finally:
+        finished.close()
     return f", and is now in {aside}"
 
 

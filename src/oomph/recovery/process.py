@@ -196,8 +196,12 @@ class Attempt:
         if self._announcements() > 1:
             self._group.send(signal.SIGKILL)
             return
+        owner = self._watch.owner if self._watch is not None and self._watch.owner_lives else None
+        if owner is None:  # what started it goes on without it
+            self._group.send(signum)
+            return
         try:
-            os.kill(self._watch.owner if self._watch and self._watch.owner else self.pid, signum)
+            os.kill(owner, signum)
         except ProcessLookupError:
             pass  # it has just ended
 

@@ -166,9 +166,12 @@ def _unfinished(command: tuple[str, ...], cwd: str) -> Iterator[tuple[float, Pat
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replace a file so that a reader, or a crash, sees the old text or the new one and nothing between."""
+    """Replace a file so that a reader, or a crash of the machine, sees the old text or the new one, and no other."""
     partial = path.with_name(path.name + ".partial")
-    partial.write_text(text)
+    with partial.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(partial, path)
 
 
@@ -199,9 +202,19 @@ def _lock(path: Path) -> int:
         raise RunDirectoryError(_in_use(path, holder)) from None
     except OSError:
         _look_without_lock(fd, path)
+    if not _is_at(path / "lock", fd):  # it was a finished run, and another start has made room for a new one
+        os.close(fd)
+        raise RunDirectoryError(f"{path} has just been taken by another oomph run")
     os.ftruncate(fd, 0)
     os.pwrite(fd, Place.here().to_text().encode(), 0)
     return fd
+
+
+def _is_at(path: Path, fd: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(fd))
+    except OSError:
+        return False
 
 
 def _look_without_lock(fd: int, path: Path) -> None:

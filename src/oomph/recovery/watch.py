@@ -12,9 +12,10 @@ from pathlib import Path
 
 import oomph
 from oomph.recovery import activity, hang, stacks
-from oomph.recovery.group import is_in
+from oomph.recovery.group import is_alive, is_in
 from oomph.recovery.hang import Hang, Silence, Timings
 from oomph.recovery.phases import RECORD, Beat, Phase, Power, has_been_timed, unpack
+from oomph.recovery.place import Place
 
 STACKS_SIGNAL = signal.SIGRTMIN + 20
 """On which the script's process writes its Python stacks. SIGUSR1 and SIGUSR2 belong to schedulers and scripts."""
@@ -47,6 +48,7 @@ class Watch:
         os.set_blocking(self.read_fd, False)
         self.stacks_fd = os.memfd_create("oomph-stacks")
         self._last: Beat | None = None
+        self._place: Place | None = None
         self._since = self._looked = self._idle_since = time.monotonic()
         self._sample: activity.Sample | None = None
         self._excuse, self._hung = "", False
@@ -77,6 +79,11 @@ class Watch:
     def owner(self) -> int | None:
         """The process that reports."""
         return None if self._last is None else self._last.pid
+
+    @property
+    def owner_lives(self) -> bool:
+        """Whether that is there still: below a shell it may have ended, and its number be another's."""
+        return self._place is not None and self._place.lives and is_alive(self._place.pid)
 
     def can(self, power: Power) -> bool:
         """Whether the script's process has said that it can do this."""
@@ -124,6 +131,8 @@ class Watch:
 
     def _learn(self, beat: Beat) -> None:
         before, self._last = self._last, beat
+        if before is None or before.pid != beat.pid:
+            self._place = Place.here(beat.pid)
         if before is None or before.pid != beat.pid or not beat.longest_ns or self._hung:
             return  # a hang that our own signals have woken up is no measure of anything
         if has_been_timed(before.phase, beat.phase):
@@ -134,7 +143,7 @@ class Watch:
         before = self._sample
         if before is not None and now - before.at < self._floor / _SAMPLES_PER_FLOOR:
             return
-        self._sample = activity.sample(self._last.pid)
+        self._sample = activity.sample(self._last.pid) if self.owner_lives else None
         if before is None or self._sample is None or activity.was_active(before, self._sample):
             self._idle_since = now
 

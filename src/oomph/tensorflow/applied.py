@@ -111,18 +111,6 @@ def _scale_loss_of(optimizer: Any, current: Callable[[], Applied]) -> Any:
     return scale_loss
 
 
-def optimizers_of(model: Any) -> list[Any]:
-    """The optimizers that a model knows: the one it was compiled with, and those kept as its attributes."""
-    from keras.src.optimizers.base_optimizer import BaseOptimizer
-
-    found: list[Any] = []
-    for value in [model.optimizer, *vars(model).values()]:
-        for one in value if isinstance(value, (list, tuple)) else [value]:
-            if isinstance(one, BaseOptimizer) and not any(one is known for known in found):
-                found.append(one)
-    return found
-
-
 def _times(gradient: Any, weight: Any) -> Any:
     if gradient is None or weight is None:
         return gradient

@@ -17,7 +17,7 @@ from oomph.recovery.hostmemory import available_bytes
 from oomph.recovery.interval import Cost
 from oomph.recovery.phases import Phase
 from oomph.recovery.store import CheckpointStore, Draft, Saved
-from oomph.tensorflow import callbacks, iterators, layer_state, state
+from oomph.tensorflow import callbacks, iterators, layer_state, optimizers, state
 from oomph.tensorflow.state import Array, NotFiniteError
 
 if TYPE_CHECKING:
@@ -225,6 +225,7 @@ class FitCheckpoints:
             "site": fit.identity.site,
             "fingerprint": fit.identity.fingerprint,
             "guard": fit.promise.kind,
+            "optimizers": optimizers.weights_of_each(fit.model),
             "random": state.random_state(),
             "history": callbacks.history_state(history),
             "callbacks": states,

@@ -10,6 +10,7 @@ in core/util/events_writer.cc; `as_default` in python/ops/summary_ops_v2.py, whi
 
 from __future__ import annotations
 
+import math
 import os
 import struct
 from collections.abc import Iterator
@@ -38,8 +39,11 @@ def drop_repeated(callbacks: list[Any], run_dir: Path | None, attempt: int, fit:
     events = read_journal(run_dir)
     moment = _begin_of(fit, events) if taken_at is None else taken_at
     dead = {e.data.get("pid") for e in events if e.name == "process-started" and e.attempt < attempt}
+    began = min((e.time for e in events if e.attempt == attempt), default=math.inf)
     for path in [path for folder in folders for path in sorted(folder.glob("*/events.out.tfevents.*"))]:
-        if moment is not None and _writer_of(path) in dead and path.stat().st_mtime > moment:
+        made_at, writer = _origin_of(path)
+        is_open_here = writer == os.getpid() and made_at >= began - 1  # in a container every attempt may have its pid
+        if moment is not None and writer in dead and not is_open_here and path.stat().st_mtime > moment:
             _drop_after(path, moment)
 
 
@@ -67,27 +71,30 @@ def _is_tensorboard(callback: Any) -> bool:
     )
 
 
-def _writer_of(path: Path) -> int | None:
-    """The process that has made the file: events.out.tfevents.<time>.<host>.<pid>.<number>.v2."""
+def _origin_of(path: Path) -> tuple[int, int | None]:
+    """When the file was made, and by which process: events.out.tfevents.<time>.<host>.<pid>.<number>.v2."""
     fields = path.name.split(".")
-    return int(fields[-3]) if fields[-1] == "v2" and fields[-3].isdigit() else None
+    if fields[-1] != "v2" or not fields[-3].isdigit() or not fields[3].isdigit():
+        return 0, None
+    return int(fields[3]), int(fields[-3])
 
 
 def _drop_after(path: Path, moment: float) -> None:
     from tensorflow.core.util.event_pb2 import Event
 
     temporary, dropped = path.with_name(f"oomph-{path.name}.tmp"), False
-    with path.open("rb") as file, temporary.open("wb") as kept:
-        for frame, content in _records(file):
-            event = Event.FromString(content)
-            if event.wall_time <= moment or event.HasField("file_version"):
-                kept.write(frame)
-            else:
-                dropped = True
-    if dropped:
-        os.replace(temporary, path)
-    else:
-        temporary.unlink()
+    try:
+        with path.open("rb") as file, temporary.open("wb") as kept:
+            for frame, content in _records(file):
+                event = Event.FromString(content)
+                if event.wall_time <= moment or event.HasField("file_version"):
+                    kept.write(frame)
+                else:
+                    dropped = True
+        if dropped:
+            os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _records(file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:

@@ -328,18 +328,9 @@ class Fit:
     def _announce(self, step: Step) -> None:
         self._announced = True
         if isinstance(step, GuardedStep):
-            self.promise = exactness.promise_after_tracing(self.promise, self.model, step.extra_state())
-            size = self.fits.remembered_micro_batch(self.identity)
-            if size is not None:
-                step.begin_with(size)
-            if self.fits.session.handover.guarding.verify:
-                step.verify(self.fits.session.handover.guarding.verify)
-            if self.fits.session.handover.guarding.recheck:
-                self._clean_at = self.fits.steps
-                every = self.fits.session.handover.guarding.recheck
-                step.recheck = Recheck(self.model, self.model.train_step, every, self._inconsistent, self._clean)
-        elif self.fits.session.handover.guarding.recheck:
-            self.fits.say_once("--recheck: the gradients of this fit can not be had, nothing is compared")
+            self._set_up(step)
+        else:
+            self._settle_for_restarts()
         self.fits.note(
             "fit-started",
             fit=self.identity.ordinal,
@@ -353,6 +344,27 @@ class Fit:
         alone = "" if self.fits.own_session().owner else "; in a process of its own: neither checkpointed nor resumed"
         self.fits.say(f"guarding fit at {self.identity.site} ({self.promise}{alone})")
         self.write_board()
+
+    def _set_up(self, step: GuardedStep) -> None:
+        """What is known of the step now that it is traced, and what the user wants of it."""
+        self.promise = exactness.promise_after_tracing(self.promise, self.model, step.extra_state())
+        guarding, size = self.fits.session.handover.guarding, self.fits.remembered_micro_batch(self.identity)
+        if size is not None:
+            step.begin_with(size)
+        if guarding.verify:
+            step.verify(guarding.verify)
+        if guarding.recheck:
+            self._clean_at = self.fits.steps
+            step.recheck = Recheck(
+                self.model, self.model.train_step, guarding.recheck, self._inconsistent, self._clean
+            )  # fmt: skip
+
+    def _settle_for_restarts(self) -> None:
+        """The steps are watched, and that is all."""
+        if self.promise.kind != exactness.RESTART_ONLY:
+            self.promise = exactness.Promise(exactness.RESTART_ONLY, "a train function that is not Keras' own")
+        if self.fits.session.handover.guarding.recheck:
+            self.fits.say_once("--recheck: the gradients of this fit can not be had, nothing is compared")
 
 
 def _last_loss(history: Any) -> float | None:

@@ -93,9 +93,7 @@ def _replace_fit(trainer: Any, fits: Fits) -> None:
             raise
         finally:
             _fail_open(fits, running.leave)
-            fits.release()
-            fits.preemption.disarm()
-            fits.beat(Phase.OWN_CODE, -1)
+            _end(fits, running.arguments["callbacks"])
         return history
 
     # Keras' own decorator around ours: the traceback of an error in fit reads as under plain Keras.
@@ -110,10 +108,10 @@ def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwar
         return None  # a wrong call: Keras says so in its own words
     if not getattr(model, "compiled", False) or not fits.claim(model):
         return None
+    bound.apply_defaults()
+    arguments = dict(bound.arguments)
+    del arguments["self"]
     try:
-        bound.apply_defaults()
-        arguments = dict(bound.arguments)
-        del arguments["self"]
         identity = FitIdentity(fits.next_ordinal(), call_site(), fingerprint(model))
         promise = exactness.promise_before_tracing(model, fits.trainer)
         running = Fit(fits, model, identity, promise, arguments)
@@ -125,10 +123,23 @@ def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwar
         _look_for_checkpoint(fits, running)
         return running
     except Exception as error:
-        fits.release()
+        _end(fits, arguments["callbacks"])
         fits.note("guard-failed", reason=f"{type(error).__name__}: {error}")
         fits.say(f"{type(error).__name__}: {error}; this fit runs unguarded")
         return None
+    except BaseException:  # the script was edited, and ends here
+        _end(fits, arguments["callbacks"])
+        raise
+
+
+def _end(fits: Fits, callbacks: Any) -> None:
+    """Nothing of a fit stays behind: no claim, no handler, no phase, no callback of ours in the user's own list."""
+    fits.release()
+    fits.preemption.disarm()
+    fits.beat(Phase.OWN_CODE, -1)
+    added_to = getattr(callbacks, "callbacks", None)
+    if isinstance(added_to, list):
+        added_to[:] = [one for one in added_to if not getattr(one, "tells_the_fit", False)]
 
 
 def _look_for_checkpoint(fits: Fits, fit: Fit) -> None:
@@ -152,21 +163,24 @@ def _with_ours(callbacks: Any, fit: Fit) -> Any:
 
     class FitCallback(keras.callbacks.Callback):  # type: ignore[misc]
         async_safe = True  # Keras may go on dispatching the others as before
+        tells_the_fit = True
 
         def on_train_begin(self, logs: Any = None) -> None:
+            _watch_the_steps_of_others(fit.fits, fit.model, "train_function")
             fit.begin_training()
 
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
             fit.begin_epoch(epoch)
 
         def on_test_begin(self, logs: Any = None) -> None:
+            _watch_the_steps_of_others(fit.fits, fit.model, "test_function")
             fit.fits.beat(Phase.VALIDATION_START)
 
         def on_test_end(self, logs: Any = None) -> None:
             fit.fits.beat(Phase.EPOCH_END)
 
     if isinstance(callbacks, keras.callbacks.CallbackList):
-        callbacks.append(FitCallback())
+        callbacks.callbacks.append(FitCallback())  # not every Keras 3 has `append`
         return callbacks
     if callbacks is None:
         return [FitCallback()]
@@ -204,11 +218,25 @@ def _replace_maker(trainer: Any, fits: Fits, name: str, guard: Callable[[Fits, A
     setattr(cls, f"make_{name}", make)
 
 
-def _guarded(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
+def _watch_the_steps_of_others(fits: Fits, model: Any, name: str) -> None:
+    """A function of the script's own, or one that could not be guarded: without its beats it would pass for a hang."""
+    function = getattr(model, name, None)
+    if callable(function) and not isinstance(function, (GuardedStep, PlainStep)):
+        setattr(model, name, PlainStep(model, function, _watch_of(fits, model, name)))
+
+
+def _watch_of(fits: Fits, model: Any, name: str) -> Callable[[], StepWatch]:
+    evaluated = Watched(fits, "evaluate")
+
     def watch() -> StepWatch:
         running = fits.running
         return running if isinstance(running, Fit) and running.model is model else TrainingOutsideFit(fits)
 
+    return watch if name == "train_function" else lambda: evaluated
+
+
+def _guarded(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
+    watch = _watch_of(fits, model, "train_function")
     promise = exactness.promise_before_tracing(model, fits.trainer)
     if promise.kind == exactness.RESTART_ONLY:
         return PlainStep(model, plain, watch)
@@ -216,12 +244,12 @@ def _guarded(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
 
 
 def _guarded_test(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
-    watch = Watched(fits, "evaluate")
+    watch = _watch_of(fits, model, "test_function")
     promise = exactness.promise_before_tracing(model, fits.trainer, "test_step")
     if promise.kind == exactness.RESTART_ONLY:
-        return PlainStep(model, plain, lambda: watch)
+        return PlainStep(model, plain, watch)
     choice = choice_of(fits.session.handover.guarding)
-    return GuardedStep(model, model.test_step, plain, lambda: watch, promise, choice, trains=False)
+    return GuardedStep(model, model.test_step, plain, watch, promise, choice, trains=False)
 
 
 def _guarded_predict(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -18,12 +18,13 @@ import tensorflow as tf
 
 from oomph.errors import UnsupportedError
 from oomph.tensorflow import batches
-from oomph.tensorflow.applied import Applied, optimizers_of
+from oomph.tensorflow.applied import Applied
 from oomph.tensorflow.barrier import has_each_index_once
 from oomph.tensorflow.draws import PartDraws, draws_from_hidden_state
 from oomph.tensorflow.frame import Frame
 from oomph.tensorflow.losses import PartLosses
 from oomph.tensorflow.metrics import Handed, PartMetrics
+from oomph.tensorflow.optimizers import optimizers_of
 from oomph.tensorflow.replicas import Replicas, replica_id
 from oomph.tensorflow.written import written_slots
 

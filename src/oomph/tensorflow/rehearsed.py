@@ -25,6 +25,7 @@ from oomph.recovery.injection import Injection, has_fired, mark_fired
 from oomph.tensorflow import batches
 from oomph.tensorflow.divided import DividedStep
 from oomph.tensorflow.fits import Fits
+from oomph.tensorflow.optimizers import optimizers_of
 from oomph.tensorflow.step import PlainStep
 from oomph.tensorflow.whole import Failed, WholeStep, attempt
 
@@ -218,7 +219,8 @@ def _hide_a_gpu() -> None:
 
 def _digest(model: Any) -> str:
     digest = hashlib.sha256()
-    for variable in [*model.variables, *model.optimizer.variables]:
+    slots = [variable for optimizer in optimizers_of(model) for variable in optimizer.variables]
+    for variable in [*model.variables, *slots]:
         digest.update(np.ascontiguousarray(variable.numpy()).tobytes())
     return digest.hexdigest()
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint import Checkpoint
-from oomph.tensorflow import callbacks, iterators, layer_state, state
+from oomph.tensorflow import callbacks, iterators, layer_state, optimizers, state
 from oomph.tensorflow.fit import Fit
 from oomph.tensorflow.fits import Fits
 from oomph.tensorflow.provenance import listed
@@ -45,6 +45,7 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
     iterator = iter(epochs._distributed_dataset)
     model.make_train_function()
     model.train_function.prepare(iterator)
+    optimizers.build_as_before(model, checkpoint.meta.get("optimizers", []))
     extra = model.train_function.extra_state()
     with state.restored(checkpoint, state.named_slots(model, extra)):
         if checkpoint.meta["iterator_of_dataset"] and isinstance(iterator, tf.data.Iterator):

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint import Checkpoint
-from oomph.tensorflow import callbacks, iterators, layer_state, provenance, state
+from oomph.tensorflow import callbacks, iterators, layer_state, optimizers, provenance, state
+from oomph.tensorflow.part import essence
 from oomph.tensorflow.step import Step
 
 if TYPE_CHECKING:
@@ -54,12 +55,15 @@ class Resumption:
         assert checkpoint is not None
         other_data, self.checkpoint = self._other_data(checkpoint), None
         started = time.monotonic()
-        step.prepare(iterator)
         try:
             kind = self._restore_state(step, checkpoint, iterator, other_data)
         except CheckpointError as error:
             self._refuse(checkpoint, error)
             raise
+        except Exception as error:  # to go on from the middle in the state of the beginning would be wrong
+            refusal = CheckpointError(essence(error))
+            self._refuse(checkpoint, refusal)
+            raise refusal from error
         self._fit.step = 0 if other_data else checkpoint.position.step
         taken = 0 if other_data else int(checkpoint.meta["taken"])
         self._fit.data.go_on(iterator, int(checkpoint.meta["iterators_made"]), taken)
@@ -68,6 +72,8 @@ class Resumption:
 
     def _restore_state(self, step: Step, checkpoint: Checkpoint, iterator: Any, other_data: bool) -> str:
         fit, kind = self._fit, "epoch"
+        step.prepare(iterator)
+        optimizers.build_as_before(fit.model, checkpoint.meta.get("optimizers", []))
         with state.restored(checkpoint, state.slots_of(fit.model, step)):
             layer_state.give_back(fit.model, state.read_arrays(checkpoint, "layer/"))
             if not other_data:

@@ -1,4 +1,4 @@
-"""The state of a fit as bytes: variables of model, optimizer and metrics, and the random number generators."""
+"""The state of a fit as bytes: variables of model, optimizers and metrics, and the random number generators."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import tensorflow as tf
 from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint import Checkpoint, CheckpointWriter
 from oomph.tensorflow.layer_state import hidden_variables
+from oomph.tensorflow.optimizers import optimizers_of
 from oomph.tensorflow.written import Slot, handles_of, tensorflow_variable
 
 Named = list[tuple[str, Slot]]
@@ -43,7 +44,7 @@ def named_slots(model: Any, extra: Iterable[Slot] = ()) -> Named:
     """Every variable that a resumed fit needs, once, under a name that is the same in every attempt."""
     groups = {
         "model": model.variables,
-        "optimizer": model.optimizer.variables if model.optimizer is not None else [],
+        "optimizer": _optimizer_variables(model),
         "metrics": model.metrics_variables,
     }
     named: Named = []
@@ -55,6 +56,10 @@ def named_slots(model: Any, extra: Iterable[Slot] = ()) -> Named:
     for slot in [*extra, *(Slot.of(variable) for variable in hidden_variables(model))]:
         _add(named, seen, "extra", slot)
     return named
+
+
+def _optimizer_variables(model: Any) -> list[Any]:
+    return [variable for optimizer in optimizers_of(model) for variable in optimizer.variables]
 
 
 def slots_of(model: Any, step: Any) -> Named:
@@ -78,9 +83,8 @@ def values_of(named: Named) -> Iterator[Array]:
 
 
 def finite_only(model: Any, named: Named) -> frozenset[str]:
-    """The names of what must be finite in a useful state: weights that are trained, and the optimizer's variables."""
-    optimizer = [] if model.optimizer is None else model.optimizer.variables
-    handles = {id(Slot.of(variable).handle) for variable in [*model.trainable_variables, *optimizer]}
+    """The names of what must be finite in a useful state: weights that are trained, and the optimizers' variables."""
+    handles = {id(Slot.of(variable).handle) for variable in [*model.trainable_variables, *_optimizer_variables(model)]}
     return frozenset(name for name, slot in named if id(slot.handle) in handles)
 
 
@@ -103,18 +107,18 @@ def all_finite(named: Named, finite: frozenset[str]) -> bool:
 def path_of(model: Any, named: Named, name: str) -> str:
     """What Keras calls the variable of that name in a checkpoint."""
     handle = id(dict(named)[name].handle)
-    variables = [*model.variables, *(model.optimizer.variables if model.optimizer is not None else [])]
+    variables = [*model.variables, *_optimizer_variables(model)]
     return next((str(v.path) for v in variables if id(Slot.of(v).handle) == handle), name)
 
 
 def read_arrays(checkpoint: Checkpoint, under: str) -> dict[str, Any]:
     """The arrays whose names begin so, by the rest of their names; the memory is the caller's own."""
+    wanted = [entry for entry in checkpoint.tensors if entry.name.startswith(under)]
     return {
         entry.name[len(under) :]: np.frombuffer(data, tf.as_dtype(entry.dtype).as_numpy_dtype)
         .reshape(entry.shape)
         .copy()
-        for entry, data in checkpoint.read()
-        if entry.name.startswith(under)
+        for entry, data in checkpoint.read(wanted)
     }
 
 
@@ -134,10 +138,9 @@ def restore_variables(checkpoint: Checkpoint, named: Named) -> None:
         slot = slots.get(entry.name)
         if slot is None or slot.dtype.name != entry.dtype or _shape(slot) != entry.shape:
             raise CheckpointError(f"its variable {entry.name} is {entry.dtype}{list(entry.shape)}, this fit's is not")
-    for entry, data in checkpoint.read():
-        if entry.name in slots:
-            array = np.frombuffer(data, tf.as_dtype(entry.dtype).as_numpy_dtype).reshape(entry.shape)
-            slots[entry.name].assign(tf.constant(array))
+    for entry, data in checkpoint.read(tensors):
+        array = np.frombuffer(data, tf.as_dtype(entry.dtype).as_numpy_dtype).reshape(entry.shape)
+        slots[entry.name].assign(tf.constant(array))
 
 
 @contextmanager

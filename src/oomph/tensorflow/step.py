@@ -106,7 +106,11 @@ class PlainStep:
     def prepare(self, iterator: Any) -> None:
         """Build what Keras would build at its first step, as far as it can be built without taking data."""
         spec = without_optionals(getattr(iterator, "element_spec", None))
-        self._model._symbolic_build(data_batch=spec)
+        built = self._model.built
+        try:
+            self._model._symbolic_build(data_batch=spec)
+        except Exception:  # a model that has no `call`, or needs the data for it
+            self._model.built = built  # Keras has noted it down as built before it failed
 
     def begin_with(self, micro_batch: int) -> None:
         pass

@@ -19,11 +19,11 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.tensorflow import batches
-from oomph.tensorflow.applied import optimizers_of
 from oomph.tensorflow.barrier import behind_barrier, replaced
 from oomph.tensorflow.errors import OutOfMemory, as_out_of_memory, handled
 from oomph.tensorflow.execution import Execution, Form, unpacked
 from oomph.tensorflow.memory import DeviceMemory
+from oomph.tensorflow.optimizers import optimizers_of
 from oomph.tensorflow.replicas import Replicas
 from oomph.tensorflow.written import Slot, SmallState, written_slots
 

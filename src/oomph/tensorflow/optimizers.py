@@ -1,0 +1,36 @@
+"""The optimizers of a model: which there are, and which weights each of them trains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+def optimizers_of(model: Any) -> list[Any]:
+    """The optimizers that a model knows: the one it was compiled with, and those kept as its attributes."""
+    from keras.src.optimizers.base_optimizer import BaseOptimizer
+
+    found: list[Any] = []
+    for value in [model.optimizer, *vars(model).values()]:
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(one, BaseOptimizer) and not any(one is known for known in found):
+                found.append(one)
+    return found
+
+
+def weights_of_each(model: Any) -> list[list[int]]:
+    """For each optimizer its weights, by their places among the model's variables; −1 for one that is none of them."""
+    places = {id(variable): place for place, variable in enumerate(model.variables)}
+    return [[places.get(id(weight), -1) for weight in one._trainable_variables] for one in optimizers_of(model)]
+
+
+def build_as_before(model: Any, weights: Sequence[Sequence[int]]) -> None:
+    """Let the optimizers that have no variables yet make them, for the weights that `weights_of_each` told of.
+
+    Where a step is not traced, nobody else can know before the first one which optimizer trains what.
+    """
+    variables = model.variables
+    for optimizer, own in zip(optimizers_of(model), weights, strict=False):
+        if not optimizer.built and own and min(own) >= 0 and max(own) < len(variables):
+            with model.distribute_strategy.scope():
+                optimizer.build([variables[place] for place in own])
