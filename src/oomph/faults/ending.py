@@ -10,6 +10,7 @@ from oomph.faults.harmless import AT_END, AT_START, GETS_BY
 
 LINES = 40
 """So many of the last lines are kept; the reader delivers these in any case."""
+_REPEATED = 10  # so many times as many are looked at, for lines that only repeat themselves
 
 # Patterns as texts, compiled when a log has ended without a known fault: most logs never need them.
 _WITHOUT_DIGITS = {ord(digit): None for digit in "0123456789"}
@@ -42,25 +43,32 @@ class LastLines:
     """The last lines of the evidence that are not the one before with other numbers in it."""
 
     def __init__(self) -> None:
-        self._kept = deque[tuple[str, Evidence, int]](maxlen=LINES)
+        self._seen = deque[tuple[Evidence, int]](maxlen=_REPEATED * LINES)
 
     def see(self, fact: Evidence, position: int) -> None:
         """Take the next line into account; `position` is its place in the evidence."""
-        form = fact.text[:200].translate(_WITHOUT_DIGITS)
-        if self._kept and self._kept[-1][0] == form:
-            self._kept.pop()  # the next state of a progress bar
-        self._kept.append((form, fact, position))
+        self._seen.append((fact, position))
 
     @property
     def text(self) -> str:
         """All of them."""
-        return "\n".join(fact.text for _, fact, _ in self._kept)
+        return "\n".join(fact.text for fact, _ in self._kept())
+
+    def _kept(self) -> list[tuple[Evidence, int]]:
+        kept: list[tuple[Evidence, int]] = []
+        form = ""
+        for fact, place in self._seen:
+            before, form = form, fact.text.translate(_WITHOUT_DIGITS)
+            if kept and form == before:
+                kept.pop()  # the next state of a progress bar
+            kept.append((fact, place))
+        return kept[-LINES:]
 
     def alarming(self, went_on: int) -> tuple[Evidence, ...]:
         """Those from the first one on that tells of a failure, since training was last seen to go on; if it is one."""
         if not went_on and compiled(_OF_TRAINING).search(self.text) is None:
             return ()
-        since = [fact for _, fact, place in self._kept if place > went_on]
+        since = [fact for fact, place in self._kept() if place > went_on]
         informs = max((number for number, fact in enumerate(since) if _level(fact.text) == "I"), default=-1)
         for number, fact in enumerate(since):
             outlived = number < informs and _level(fact.text)  # TensorFlow has gone on after its own error

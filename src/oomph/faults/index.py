@@ -33,10 +33,13 @@ class Index:
     entries: Mapping[str, Mapping[str, Sequence[Entry]]]
     going_on: Mapping[str, Sequence[Entry]]
     """Those that can not be filed, as no word of their literal is whole."""
+    foreign: Mapping[str, Sequence[Entry]]
+    """Those of them that are not ASCII: shells in other languages."""
 
     def candidates(self, source: str, text: str) -> Iterator[tuple[Fault, Signature]]:
         """The signatures for this source whose literal is in the text."""
-        for literal, fault, signature in self.going_on.get(source, ()):
+        others = () if text.isascii() else self.foreign.get(source, ())
+        for literal, fault, signature in (*self.going_on.get(source, ()), *others):
             if literal in text:
                 yield fault, signature
         filed = self.entries.get(source)
@@ -53,7 +56,8 @@ class Index:
 
     def beginnings(self, source: str) -> frozenset[str]:
         """The literals of which a word goes on in the text."""
-        return frozenset(literal for literal, _, _ in self.going_on.get(source, ()))
+        unfiled = (*self.going_on.get(source, ()), *self.foreign.get(source, ()))
+        return frozenset(literal for literal, _, _ in unfiled)
 
 
 @lru_cache(maxsize=8)
@@ -61,15 +65,17 @@ def index(catalogue: tuple[Fault, ...]) -> Index:
     """The index of a catalogue, made once."""
     entries: dict[str, dict[str, list[Entry]]] = {}
     going_on: dict[str, list[Entry]] = {}
+    foreign: dict[str, list[Entry]] = {}
     for fault in catalogue:
         for signature in fault.signatures:
             entry = (signature.literal, fault, signature)
             for source in signature.sources:
                 if signature.goes_on:
-                    going_on.setdefault(source, []).append(entry)
+                    unfiled = going_on if signature.literal.isascii() else foreign
+                    unfiled.setdefault(source, []).append(entry)
                 else:
                     entries.setdefault(source, {}).setdefault(key(signature.literal), []).append(entry)
-    return Index(entries, going_on)
+    return Index(entries, going_on, foreign)
 
 
 @cache

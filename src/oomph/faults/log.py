@@ -80,6 +80,7 @@ class _Selection:
     def __init__(self, words: Words) -> None:
         self._wanted, self._signs, self._exact = words.wanted.union(_CONTEXT_WORDS), words.signs, words.exact
         self._beginnings, self._condense = words.beginnings, words.condense
+        self._plain = frozenset(word for word in words.beginnings if word.isascii())
         self._context = 0
         self._met = Counter[bytes]()
 
@@ -87,7 +88,7 @@ class _Selection:
         """The pieces, in order, each with the number of its line within the block; of the last one its end as well."""
         block = self._condense(block)
         found = set(block.translate(_LETTERS).split())
-        begun = {word for word in self._beginnings if word in block}
+        begun = {word for word in (self._plain if block.isascii() else self._beginnings) if word in block}
         hits = sorted(self._wanted & found | begun, key=_after_context)
         signs = {place for word in self._signs & found for place in (block.find(word), block.rfind(word))}
         if hits or signs or self._context or is_last:
