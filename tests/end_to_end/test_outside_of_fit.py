@@ -57,6 +57,36 @@ def test_a_loop_that_is_not_guarded_is_watched_and_told_so(work):
     assert any("restart only: a custom loop" in line and "@oomph.guard" in line for line in ours.said)
 
 
+ABORTED_LOOP = """
+import os, sys, keras, numpy as np, tensorflow as tf
+optimizer = keras.optimizers.SGD(0.1)
+w = tf.Variable(np.ones(3, "float32"))
+optimizer.build([w])
+saver = tf.train.Checkpoint(w=w, optimizer=optimizer)
+keeps, first = "--keeps" in sys.argv, not os.path.exists("died")
+if keeps and not first:
+    saver.restore("kept-1")
+for i in range(int(optimizer.iterations.numpy()), 12):
+    if i == 5 and first:
+        saver.save("kept")
+        open("died", "w").close()
+        os.abort()
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(w * w)
+    optimizer.apply_gradients([(tape.gradient(loss, w), w)])
+"""
+
+
+@pytest.mark.parametrize(("options", "repeated", "label"), [([], 5, "started over"), (["--keeps"], 0, "exact")])
+def test_a_loop_is_counted_from_where_its_script_begins_it_again(work, options, repeated, label):
+    work.write(ABORTED_LOOP)
+    ours = work.oomph("train.py", *options)
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    told = ours.summary
+    assert (told["steps"], told["steps_repeated"], told["exactness"], told["restarts"]) == (12, repeated, label, 1)
+    assert any("in a training loop (5 steps done, 0 saved)" in line for line in ours.said)
+
+
 def test_an_error_that_the_script_catches_stays_its_own_and_is_in_the_journal(work, memory):
     work.script("eager.py")
     ours = work.oomph("eager.py", env=memory(60))

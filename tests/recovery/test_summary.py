@@ -161,3 +161,19 @@ def test_every_attempt_that_ran_out_of_memory_counts_when_no_guard_tells_of_each
     ended = [happened(attempt, "diagnosed", fault="device-oom") for attempt in (1, 2, 3)]
     assert summarise(ended, 0).faults == {"device-oom": 3}
     assert summarise([happened(1, "oom"), happened(1, "oom"), *ended[:1]], 0).faults == {"device-oom": 2}
+
+
+def loop_killed_once(restored: int) -> list[Event]:
+    return [
+        happened(1, "loop-seen", restored=0),
+        happened(1, "attempt-ended", steps=11, seconds=1.0),
+        happened(2, "loop-seen", restored=restored),
+        happened(2, "attempt-ended", steps=30, seconds=1.0),
+    ]
+
+
+def test_a_loop_that_began_anew_has_repeated_its_steps_and_one_that_goes_on_by_itself_has_not() -> None:
+    anew = summarise(loop_killed_once(restored=0), 0)
+    assert (anew.steps, anew.steps_repeated, anew.exactness) == (30, 11, "started over")
+    gone_on = summarise(loop_killed_once(restored=10), 0)
+    assert (gone_on.steps, gone_on.steps_repeated, gone_on.exactness) == (30, 1, "exact")

@@ -52,11 +52,13 @@ class ProgressBoard:
         """Say where the process is now."""
         _LAYOUT.pack_into(self._map, 0, _MAGIC, self._attempt, fit, epoch, step, steps, saved, time.monotonic_ns())
 
-    def count_step(self) -> None:
-        """One more step, outside of any fit."""
-        magic, _, fit, epoch, step, steps, saved, _ = _LAYOUT.unpack_from(self._map, 0)
+    def count_step(self, restored: int = 0) -> None:
+        """One more step, outside of any fit; `restored`: those that the script had done before this process began."""
+        magic, attempt, fit, epoch, step, steps, saved, _ = _LAYOUT.unpack_from(self._map, 0)
         if magic != _MAGIC:
-            fit, epoch, step, steps, saved = -1, 0, 0, 0, 0
+            fit, epoch, step, steps, saved = -1, 0, restored, restored, 0
+        elif attempt != self._attempt:  # nothing of a loop is resumed, but for what its script does itself
+            fit, epoch, step, steps = -1, 0, restored, restored
         self.write(fit, epoch, step + 1, steps + 1, saved)
 
 

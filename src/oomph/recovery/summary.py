@@ -103,10 +103,11 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
 
 
 def steps_repeated(events: Iterable[Event]) -> int:
-    """Over all restarts: the steps at death less those of the checkpoint that was resumed from."""
+    """Over all restarts: the steps at death less those that were resumed from, by oomph or by the script's own loop."""
     repeated, at_death = 0, 0
     for attempt in _attempts(events):
         resumed = [int(_number(event, "steps")) for event in attempt if event.name == "resumed"]
+        resumed += [int(_number(event, "restored")) for event in attempt if event.name == "loop-seen"]
         trained = resumed or any(event.name == "fit-started" for event in attempt)
         if trained:
             repeated += max(0, at_death - max(resumed, default=0))
@@ -180,8 +181,10 @@ def _exactness(by: Mapping[str, list[Event]], attempts: set[int]) -> str:
             labels.add(str(guards.get((event.attempt, event.data.get("fit")), "exact")))
     divided = [event for event in by.get("fit-finished", []) if event.data.get("micro_batch") is not None]
     labels |= {str(event.data.get("guard")) for event in divided}
-    trained = {event.attempt for event in by.get("fit-started", [])}
+    looped = by.get("loop-seen", [])
+    trained = {event.attempt for event in (*by.get("fit-started", []), *looped)}
     resumed = {event.attempt for event in by.get("resumed", [])}
+    resumed |= {event.attempt for event in looped if event.data.get("restored")}
     lost = min((event.attempt for event in by.get("attempt-ended", []) if _number(event, "steps")), default=None)
     if lost is not None and any(attempt > lost for attempt in trained - resumed):
         labels.add("started over")

@@ -25,6 +25,7 @@ from oomph.recovery.phases import Phase
 from oomph.recovery.session import Session
 from oomph.tensorflow.errors import as_out_of_memory, being_handled
 from oomph.tensorflow.identity import call_site
+from oomph.tensorflow.loop import steps_before
 from oomph.tensorflow.memory import DeviceMemory
 
 _STEPPING = (Phase.FIRST_STEP, Phase.STEP, Phase.EPOCH_START)
@@ -64,15 +65,17 @@ class _Seen:
         )
         self._say(f"out of memory at {site}, outside of a guarded step: left to the script")
 
-    def step_of_a_loop(self) -> None:
-        """A custom loop has applied gradients."""
+    def step_of_a_loop(self, optimizer: Any, applied: bool) -> None:
+        """A custom loop applies gradients, or has `applied` them."""
         session = self._session.in_this_process()
+        first = "loop" not in self._said
+        restored = steps_before([optimizer], applied) if first else 0
         if session.board is not None:
-            session.board.count_step()
-        if "loop" not in self._said:
+            session.board.count_step(restored)
+        if first:
             self._said.add("loop")
             site = call_site()
-            session.journal.write("loop-seen", site=site, loops=enclosing_loops(sys._getframe(1)))
+            session.journal.write("loop-seen", site=site, loops=enclosing_loops(sys._getframe(1)), restored=restored)
             session.say(
                 f"watching the training loop at {site} (restart only: a custom loop; @oomph.guard on its step divides"
                 " batches that do not fit)"
@@ -117,16 +120,17 @@ def _watch_loops(seen: _Seen) -> None:
 
     apply, call = BaseOptimizer.apply, Function.__call__
     running = threading.local()
-    loops: weakref.WeakSet[Any] = weakref.WeakSet()
+    loops: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+    """The functions that apply gradients, each with a reference to the optimizer."""
 
     @functools.wraps(apply)
     def watched_apply(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not being_handled():
             outermost = getattr(running, "function", None)
             if tf.executing_eagerly():
-                seen.step_of_a_loop()
+                seen.step_of_a_loop(self, applied=False)
             elif outermost is not None:
-                loops.add(outermost)
+                loops[outermost] = weakref.ref(self)
         return apply(self, *args, **kwargs)
 
     @functools.wraps(call)
@@ -139,7 +143,7 @@ def _watch_loops(seen: _Seen) -> None:
         finally:
             running.function = None
         if self in loops and not being_handled():
-            seen.step_of_a_loop()
+            seen.step_of_a_loop(loops[self](), applied=True)
         return result
 
     BaseOptimizer.apply, Function.__call__ = watched_apply, watched_call

@@ -17,7 +17,7 @@ from oomph.tensorflow import verdict
 from oomph.tensorflow.exactness import TO_BE_PROBED, Promise
 from oomph.tensorflow.guarded import GuardedStep
 from oomph.tensorflow.identity import call_site
-from oomph.tensorflow.loop import Loop
+from oomph.tensorflow.loop import Loop, steps_before
 from oomph.tensorflow.part import python_of
 from oomph.tensorflow.probe import Finding
 from oomph.tensorflow.step import Failure, Recovery, Step
@@ -128,9 +128,9 @@ def _step_of(loop: _GuardedLoop, batch: dict[str, Any], rest: dict[str, Any]) ->
     def plain(iterator: Any) -> Any:
         return loop.call(loop.original, {**rest, **next(iterator)})
 
-    watch = LoopWatch(loop.name)
     jit_compile = bool(getattr(loop.original, "_jit_compile", False))
     model = Loop(train_step, batch, jit_compile)
+    watch = LoopWatch(loop.name, model.optimizers)
     promise = Promise(TO_BE_PROBED, f"custom step {loop.name}")
     joined = session.current()
     choice = verdict.Choice() if joined is None else verdict.Choice(joined.handover.guarding.inexact)
@@ -147,10 +147,11 @@ class LoopWatch:
 
     Args:
         name: of the step.
+        optimizers: that it applies.
     """
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, optimizers: Sequence[Any]) -> None:
+        self._name, self._optimizers = name, optimizers
         self._told = False
 
     def before_step(self, step: Step, iterator: Any) -> None:
@@ -160,11 +161,13 @@ class LoopWatch:
         joined = session.current()
         if joined is None:
             return
+        restored = 0 if self._told else steps_before(self._optimizers, applied=True)
         if joined.board is not None:
-            joined.board.count_step()
+            joined.board.count_step(restored)
         if not self._told:
             self._told = True
-            joined.journal.write("loop-seen", site=call_site(), loops=enclosing_loops(sys._getframe(1)))
+            loops = enclosing_loops(sys._getframe(1))
+            joined.journal.write("loop-seen", site=call_site(), loops=loops, restored=restored)
         joined.pulse.beat(Phase.LOOP)
 
     def failed(self, failure: Failure) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -59,6 +59,14 @@ class Loop:
 
     def _flatten_layers(self) -> list[Any]:
         return self._layers
+
+
+def steps_before(optimizers: Sequence[Any], applied: bool) -> int:
+    """How many steps of a loop its script had restored by itself when the first of this process was taken."""
+    try:
+        return max(0, max(int(optimizer.iterations) for optimizer in optimizers) - applied)
+    except Exception:  # no optimizer of Keras', or its count can not be read here
+        return 0
 
 
 def _that_write(written: set[int], module: str, name: str) -> list[Any]:
