@@ -8,6 +8,7 @@ is killed leaves at most one half line at the end of its file, which the reader 
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import Iterator
@@ -34,7 +35,10 @@ class Event:
         """The event as one line of JSON, without the newline."""
         document = {"schema": SCHEMA, "event": self.name, "attempt": self.attempt, "rank": self.rank}
         document |= {"role": self.role, "sequence": self.sequence, "time": self.time, "data": self.data}
-        return json.dumps(document, default=str, separators=(",", ":"))
+        try:
+            return _as_json(document)
+        except ValueError:
+            return _as_json(_without_nan(document))
 
     @classmethod
     def from_json(cls, line: str) -> Event:
@@ -51,6 +55,19 @@ class Event:
             sequence=int(document["sequence"]),
             time=float(document["time"]),
         )
+
+
+def _as_json(document: Any) -> str:
+    return json.dumps(document, default=str, separators=(",", ":"), allow_nan=False)
+
+
+def _without_nan(value: Any) -> Any:
+    """NaN and infinity as words: JSON has no numbers for them."""
+    if isinstance(value, dict):
+        return {key: _without_nan(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(each) for each in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class Journal:

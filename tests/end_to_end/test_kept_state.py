@@ -118,3 +118,19 @@ def test_the_end_of_a_fit_is_kept_as_it_is_and_the_last_finite_state_beside_it(w
     assert (ours.returncode, ours.stdout) == (3, "finished\n")
     kept = sorted(path.name.partition("-epoch")[0] for path in ours.folder.glob("checkpoints/*"))
     assert kept == ["finished-fit0", "step-000003-fit0", "step-000004-fit0"]
+
+
+def test_a_fit_that_ends_with_nan_is_no_run_without_a_fault(work):
+    """No checkpoint falls due in it that could have met the NaN."""
+    work.write(
+        "import keras, numpy as np\nx = np.ones((64, 4), 'float32')\ny = x[:, :1].copy()\ny[5] = np.nan\n"
+        "model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])\n"
+        "model.compile('sgd', 'mse', jit_compile=False)\nmodel.fit(x, y, epochs=2, batch_size=16, verbose=0)\n"
+    )
+    ours = work.oomph("train.py")
+    assert ours.returncode == 0
+    assert ours.summary["faults"] == {"nan-loss": 1}
+    assert any("holds NaN or infinity at epoch 2" in line and "how the fit has ended" in line for line in ours.said)
+    assert any("the result     not finite" in line for line in ours.said)
+    for journal in ours.folder.glob("journal/*"):
+        assert "NaN" not in journal.read_text()

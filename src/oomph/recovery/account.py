@@ -82,12 +82,18 @@ def _rows(summary: Summary, run_dir: str | None, again: str) -> Iterator[tuple[s
     if cost:
         yield "what it cost", ", ".join(cost)
     if summary.steps and summary.exit_code == 0:
-        yield "the result", _MEANING.get(summary.exactness, summary.exactness)
+        yield "the result", _result(summary)
     yield "the end", ", ".join([_ended(summary), *_facts(summary)])
     if summary.gave_up:
         yield "stopped" if summary.exit_code in STOPPED else "gave up", summary.gave_up
     if run_dir is not None:
         yield "next", again or f"oomph explain {run_dir}"
+
+
+def _result(summary: Summary) -> str:
+    if "nan-loss" in summary.faults:
+        return "not finite: the weights hold NaN or infinity, or held them on the way"
+    return _MEANING.get(summary.exactness, summary.exactness)
 
 
 def _done(summary: Summary) -> Iterator[str]:

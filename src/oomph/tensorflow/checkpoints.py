@@ -99,7 +99,10 @@ class FitCheckpoints:
             self._stall, self._write = time.monotonic() - started, 0.0
             self._note_saved(saved, _Snapshot(self._fit.position, self._stall, self._fit.data.obstacle))
             self._fits.note_end_state(saved)
-            if state.all_finite(named, state.finite_only(self._fit.model, named)):
+            broken = state.not_finite(named, state.finite_only(self._fit.model, named))
+            if broken:
+                self._say_not_finite(broken, "that is how the fit has ended")
+            else:
                 store.drop_steps(self._fit.identity.ordinal)
         return saved
 
@@ -175,23 +178,21 @@ class FitCheckpoints:
 
     def _say_failed(self, error: Exception, what: str) -> None:
         if isinstance(error, NotFiniteError):
-            self._say_not_finite(str(error))
+            kept = f"the one of step {self._fits.saved} stays" if self._fits.saved else "there is none yet"
+            self._say_not_finite(str(error), f"no checkpoint is taken of that; {kept}")
             return
         reason = str(getattr(error, "message", error)).splitlines()[0][:300]
         self._fit.note_here("checkpoint-failed", reason=reason)
         self._fits.say_once(f"{what} could not be written: {reason.partition(' (')[0]}; training goes on")
 
-    def _say_not_finite(self, name: str) -> None:
+    def _say_not_finite(self, name: str, outcome: str) -> None:
         path = state.path_of(self._fit.model, self._named(), name)
         self._fit.note_here("checkpoint-skipped", reason=f"{path} is not finite")
         if self._told_not_finite:
             return
         self._told_not_finite = True
-        kept = f"the one of step {self._fits.saved} stays" if self._fits.saved else "there is none yet"
-        self._fits.say(
-            f"{path} holds NaN or infinity at epoch {self._fit.epoch + 1}, step {self._fit.step}:"
-            f" no checkpoint is taken of that; {kept}"
-        )
+        where = f"epoch {self._fit.epoch + 1}, step {self._fit.step}"
+        self._fits.say(f"{path} holds NaN or infinity at {where}: {outcome}")
 
     def _note_saved(self, saved: Saved, snapshot: _Snapshot) -> None:
         at = snapshot.at

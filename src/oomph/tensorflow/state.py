@@ -99,9 +99,9 @@ def write(writer: CheckpointWriter, arrays: Iterable[Array], finite: frozenset[s
         writer.add(array.name, array.dtype, array.value.shape, raw_bytes(array.value))
 
 
-def all_finite(named: Named, finite: frozenset[str]) -> bool:
-    """Whether a state is a useful one."""
-    return all(_is_acceptable(array, array.name in finite) for array in values_of(named))
+def not_finite(named: Named, finite: frozenset[str]) -> str:
+    """The name of the first variable that must be finite and is not; empty when the state is a useful one."""
+    return next((a.name for a in values_of(named) if not _is_acceptable(a, a.name in finite)), "")
 
 
 def path_of(model: Any, named: Named, name: str) -> str:
