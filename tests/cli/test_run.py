@@ -80,6 +80,44 @@ def test_options_that_do_nothing_without_the_guard_are_named(asked, capfd):
     assert capfd.readouterr().err == "oomph: without the guard --checkpoint-every and --micro-batch have no effect\n"
 
 
+@pytest.mark.parametrize("word", ["--resume=", "--run-dir=", "--python="])
+def test_a_value_that_is_missing_is_said_so(asked, capfd, word):
+    """`--resume="$UNSET"` would otherwise begin anew at every requeue."""
+    assert cli.main(["run", word, "train.py"]) == 2
+    assert asked == []
+    said = capfd.readouterr().err
+    assert said == f"oomph: {word} is followed by nothing: give it a value, or leave it out (is a variable not set?)\n"
+
+
+def oomph_run(shell: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    words = ["sh", "-c", shell.replace("oomph", f"{sys.executable} -m oomph")]
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=LIMIT)
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_standard_descriptor_that_is_closed_is_never_a_file_of_the_run(tmp_path, closed):
+    (tmp_path / "train.py").write_text(
+        "import os, sys\ntry:\n    read = os.read(0, 99)\nexcept OSError:\n    read = b''\n"
+        "print('printed', flush=True)\nopen('told', 'wb').write(read)\n"
+    )
+    ended = oomph_run(f"oomph run --run-dir=run train.py {closed}", tmp_path)
+    assert ended.returncode == 0
+    assert (tmp_path / "told").read_bytes() == b""
+    assert (tmp_path / "run" / "lock").read_text().startswith(tuple("0123456789"))
+    kept = [path for path in (tmp_path / "run").rglob("*") if path.is_file() and path.name != "stderr"]
+    assert len(kept) >= 4
+    assert all(b"printed" not in path.read_bytes() for path in kept)
+    assert all(b"oomph: " not in path.read_bytes() for path in kept)
+
+
+def test_a_working_directory_that_is_gone_is_one_sentence(tmp_path):
+    (tmp_path / "train.py").write_text("print('hi')\n")
+    gone = f"mkdir gone; cd gone; rmdir ../gone; oomph run {tmp_path}/train.py"
+    ended = oomph_run(gone, tmp_path)
+    assert ended.returncode == 2
+    assert ended.stderr == "oomph: the working directory has been deleted: change to one that exists\n"
+
+
 def test_the_defaults(asked):
     cli.main(["run", "train.py"])
     assert asked == [Request(words=("train.py",))]

@@ -177,3 +177,10 @@ def test_a_loop_that_began_anew_has_repeated_its_steps_and_one_that_goes_on_by_i
     assert (anew.steps, anew.steps_repeated, anew.exactness) == (30, 11, "started over")
     gone_on = summarise(loop_killed_once(restored=10), 0)
     assert (gone_on.steps, gone_on.steps_repeated, gone_on.exactness) == (30, 1, "exact")
+
+
+def test_checkpoints_that_could_not_be_written_are_told_in_the_one_line() -> None:
+    events = [*undisturbed(), happened(1, "checkpoint-failed", reason="No space left on device")]
+    (line,) = account(summarise(events, 0), "run")
+    assert line.startswith("finished, ")
+    assert "1 checkpoint could not be written" in line

@@ -89,6 +89,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
     """The options of oomph, and in `words` what comes after them, untouched."""
     count = count_options(words)
+    empty = next((word for word in words[:count] if word.startswith("--") and word.endswith("=")), None)
+    if empty is not None:
+        raise UsageError(f"{empty} is followed by nothing: give it a value, or leave it out (is a variable not set?)")
     args = parser.parse_args(words[:count])
     args.typed, args.words = list(words[:count]), list(words[count:])
     return args

@@ -62,7 +62,7 @@ def _how(ending: Ending) -> str:
 def _one_line(summary: Summary, run_dir: str | None, again: str) -> str:
     facts = list(_facts(summary))
     if summary.exit_code == 0:
-        return ", ".join(["finished without a fault", *facts])
+        return ", ".join(["finished" if summary.checkpoints.failed else "finished without a fault", *facts])
     told = ", ".join([_ended(summary), *facts])
     if again and summary.checkpoints.count:
         return f"{told}; to go on: {again}"
@@ -121,6 +121,8 @@ def _facts(summary: Summary) -> Iterator[str]:
     if kept.count:
         size = _size(kept.bytes)
         yield f"{_count(kept.count, 'checkpoint')} of {size} ({kept.share:.1%} of the time)"
+    if kept.failed:
+        yield f"{_count(kept.failed, 'checkpoint')} could not be written"
     if summary.device_peak_bytes:
         yield f"peak device memory {_size(summary.device_peak_bytes)}"
     elif summary.host_peak_bytes:

@@ -13,6 +13,7 @@ from oomph.journal import foreign_format as foreign_journal
 from oomph.recovery import place
 from oomph.recovery.closing import Outcome, note
 from oomph.recovery.command import Command, parse_command
+from oomph.recovery.descriptors import fill_standard
 from oomph.recovery.guarding import Guarding
 from oomph.recovery.interpreter import choose_python
 from oomph.recovery.rundir import FINISHED, RunDirectory, RunRecord, newest_unfinished, read_record
@@ -42,6 +43,8 @@ class Request:
 
 def launch(request: Request) -> Outcome:
     """Run the script under supervision until it has finished; raises OomphError when it can not be started."""
+    fill_standard()
+    _check_working_directory()
     command = parse_command(request.words)
     _check_directories(request)
     python = choose_python(request.python)
@@ -75,6 +78,14 @@ def _open(request: Request, command: Command, python: str) -> RunDirectory | Non
     except RunDirectoryError as error:
         say(f"{error}; running without one: no checkpoints, no journal (--run-dir chooses another place)")
         return None
+
+
+def _check_working_directory() -> None:
+    """A relative path means nothing in a folder that is gone, and the run's own directory has no place."""
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise UsageError("the working directory has been deleted: change to one that exists") from error
 
 
 def _check_directories(request: Request) -> None:

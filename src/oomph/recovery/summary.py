@@ -28,6 +28,8 @@ class Checkpoints:
     seconds: float = 0.0
     share: float = 0.0
     """Of the wall time, 0 to 1."""
+    failed: int = 0
+    """Those that could not be written, as on a full disk."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
         device_peak_bytes=_largest(by.get("fit-finished", []), "device_peak_bytes"),
         host_peak_bytes=_largest(endings, "peak_rss_bytes"),
         gave_up=str(gave_up),
-        checkpoints=_checkpoints(by.get("checkpoint", []), seconds),
+        checkpoints=_checkpoints(by, seconds),
         changes=tuple(str(change) for event in decided if (change := change_in(event.data)) is not None),
     )
 
@@ -203,11 +205,13 @@ def _contradicted(probed: Sequence[Event]) -> bool:
     return False
 
 
-def _checkpoints(events: Sequence[Event], seconds: float) -> Checkpoints:
+def _checkpoints(by: Mapping[str, list[Event]], seconds: float) -> Checkpoints:
+    events = by.get("checkpoint", [])
     spent = sum(_number(event, "seconds") for event in events)
     return Checkpoints(
         count=len(events),
         bytes=_largest(events, "bytes") or 0,
         seconds=round(spent, 3),
         share=round(spent / seconds, 4) if seconds else 0.0,
+        failed=len(by.get("checkpoint-failed", [])),
     )
