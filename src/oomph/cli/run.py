@@ -149,7 +149,7 @@ def _check_guarded(args: argparse.Namespace) -> None:
         return
     for name in ("verify", "recheck"):
         if getattr(args, name) is not None:
-            raise UsageError(f"--{name} shows what the guard does, and --no-guard switches it off: leave one out")
+            raise UsageError(f"--{name} is done by the guard, and --no-guard switches it off: leave one out")
     idle = [option for option in _OF_THE_GUARD if getattr(args, option[2:].replace("-", "_"))]
     if idle:
         from oomph.recovery.speech import say

@@ -139,8 +139,10 @@ def _why_within_budget(decision: Decision) -> Iterator[str]:
     ending, ledger, action = decision.ending, refill(decision.ending, decision.ledger), decision.again
     if ending.steps > decision.ledger.best_steps:
         yield f"{ending.steps} steps are more than any failed attempt had reached: every fault has its ladder back"
-    else:
+    elif ledger.best_steps:
         yield f"no progress beyond the {ledger.best_steps} steps that a failed attempt had reached before"
+    else:
+        yield "no step has been committed yet"
     poison = poison_step(ending, ledger)
     if poison:
         yield f"poison step: {poison} has failed by {ending.fault} twice on the same data"

@@ -31,9 +31,14 @@ class PipelineCosts:
     """Of the disk; None when it is not known."""
 
 
+def has_room(costs: PipelineCosts) -> bool:
+    """Whether the disk can hold the buffers beside everything else."""
+    return costs.free_bytes is None or costs.save_bytes * _COPIES <= costs.free_bytes * _SHARE_OF_DISK
+
+
 def worth_saving(costs: PipelineCosts) -> bool:
     """Whether saving costs little, or less than replaying as a share of the training time, and the disk has room."""
-    if costs.free_bytes is not None and costs.save_bytes * _COPIES > costs.free_bytes * _SHARE_OF_DISK:
+    if not has_room(costs):
         return False
     if costs.save_seconds <= _NEGLIGIBLE_SECONDS:
         return True

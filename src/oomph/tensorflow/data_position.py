@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from oomph.recovery.checkpoint import Checkpoint
-from oomph.recovery.pipeline import PipelineCosts, worth_saving
+from oomph.recovery.pipeline import PipelineCosts, has_room, worth_saving
 from oomph.recovery.store import Draft
 from oomph.tensorflow import iterators
 
@@ -102,6 +102,12 @@ class DataPosition:
         )
         if worth_saving(costs):
             return True
+        if not has_room(costs):
+            self._fits.say_once(
+                "the disk has too little room for the buffers of the data pipeline: after a fault the batches of the"
+                " epoch are taken anew instead"
+            )
+            return False
         self._fits.say_once(
             f"the buffers of the data pipeline take {size / 1e6:.0f} MB and {seconds:.1f} s to save: after a fault"
             f" the batches of the epoch are taken anew instead, {self._replay_seconds():.0f} s at most by now"
