@@ -22,7 +22,7 @@ demo: $(READY) ## show oomph at work: plain Keras dies, oomph finishes with the 
 	@$(BIN)/oomph demo
 
 test: $(READY) ## the tests, on fake GPUs where one is needed (under 15 minutes on two cores)
-	$(BIN)/python -m pytest -m "not slow and not gpu" -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m "not slow and not gpu" -n 2 --dist loadfile --no-loadscope-reorder
 
 test-all: $(READY) ## the tests, the slow ones included
 	$(BIN)/python -m pytest -m "not gpu"

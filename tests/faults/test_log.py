@@ -99,7 +99,7 @@ def test_memory_does_not_grow_with_the_log(block: bytes) -> None:
         tracemalloc.stop()
         return highest
 
-    few, many = (times * CHUNK_BYTES // len(block) for times in (4, 30))
+    few, many = (times * CHUNK_BYTES // len(block) for times in (4, 16))
     peak(few)
     assert peak(many) < peak(few) + 50_000
 
