@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,12 +30,15 @@ def read_run(directory: Path, words: Words | None = None) -> Iterator[Evidence]:
     if not events and not any(path.stat().st_size for path in logs.values()):
         state = "can not be read" if unreadable_lines(directory) else "is empty"
         raise Unreadable(f"the journal in {directory} {state}, so nothing is known of that run")
-    for number, attempt in enumerate(sorted({event.attempt for event in events} | logs.keys())):
+    by_attempt = defaultdict[int, list[Event]](list)
+    for event in events:
+        by_attempt[event.attempt].append(event)
+    for number, attempt in enumerate(sorted(by_attempt.keys() | logs.keys())):
         if number > 0:
             yield Evidence.of_progress("started again", f"attempt {attempt}")
         if attempt in logs:
             yield from _stderr(logs[attempt], attempt, words)
-        yield from _events([event for event in events if event.attempt == attempt], attempt)
+        yield from _events(by_attempt[attempt], attempt)
 
 
 def _stderr(path: Path, attempt: int, words: Words | None) -> Iterator[Evidence]:
@@ -52,10 +56,11 @@ def _memory_maps(directory: Path) -> Iterator[Evidence]:
 
 
 def _events(events: list[Event], attempt: int) -> Iterator[Evidence]:
+    happened = {event.name for event in events}
     for event in events:
         if event.name == "attempt-ended":
             fact = _exit(event.data, attempt)
-            if fact is not None and not _by_oomph(event.data, {event.name for event in events}):
+            if fact is not None and not _by_oomph(event.data, happened):
                 yield fact  # an end that oomph itself has brought about says nothing about the script
         elif event.name in _WORDS:
             yield _WORDS[event.name](event.data, attempt)
