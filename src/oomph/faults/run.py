@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from oomph.faults.file import Unreadable
 from oomph.faults.heapdump import read_dump
 from oomph.faults.log import Words, read_log
 from oomph.journal import Event, read_journal, unreadable_lines
+from oomph.regular_file import open_regular
 
 
 def is_run(directory: Path) -> bool:
@@ -26,7 +28,7 @@ def read_run(directory: Path, words: Words | None = None) -> Iterator[Evidence]:
     """
     yield from _memory_maps(directory)
     events = read_journal(directory)
-    logs = {int(path.stem): path for path in (directory / "stderr").glob("*.log") if path.stem.isdigit()}
+    logs = {int(path.stem): path for path in (directory / "stderr").glob("*.log") if _is_log(path)}
     if not events and not any(path.stat().st_size for path in logs.values()):
         state = "can not be read" if unreadable_lines(directory) else "is empty"
         raise Unreadable(f"the journal in {directory} {state}, so nothing is known of that run")
@@ -41,8 +43,12 @@ def read_run(directory: Path, words: Words | None = None) -> Iterator[Evidence]:
         yield from _events(by_attempt[attempt], attempt)
 
 
+def _is_log(path: Path) -> bool:
+    return path.stem.isdecimal() and path.is_file()
+
+
 def _stderr(path: Path, attempt: int, words: Words | None) -> Iterator[Evidence]:
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         yield from read_log(stream, f"attempt {attempt}, stderr", words)
 
 
@@ -101,10 +107,15 @@ def _recovered(data: dict[str, Any], attempt: int) -> Evidence:
 
 
 def _hang(data: dict[str, Any], attempt: int) -> Evidence:
-    seconds, limit = (int(data.get(key) or 0) for key in ("seconds", "limit_seconds"))
+    seconds, limit = (_whole(data.get(key)) for key in ("seconds", "limit_seconds"))
     line = f", at {data['line']}" if data.get("line") else ""
     text = f"no progress for {seconds} s in {data.get('phase')} (limit {limit} s){line}; oomph ended the script"
     return Evidence("log", text, origin=f"attempt {attempt}")
+
+
+def _whole(number: object) -> str:
+    """Of what a damaged journal may hold in place of a number, nothing."""
+    return str(int(number)) if isinstance(number, int | float) and math.isfinite(number) else "?"
 
 
 def _not_finite(data: dict[str, Any], attempt: int) -> Evidence:
