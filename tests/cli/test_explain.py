@@ -186,10 +186,12 @@ def fails(target: str) -> tuple[type[OomphError], str]:
 def test_input_that_can_not_be_examined_is_named_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "empty.log").touch()
     (tmp_path / "model.h5").write_bytes(bytes(range(256)))
+    (tmp_path / "zeros.log").write_bytes(bytes(20_000))
     (tmp_path / "folder").mkdir()
     targets = {
         "empty.log": "is empty",
         "model.h5": "binary",
+        "zeros.log": "nothing but NUL bytes",
         "folder": "is a directory",
         "missing.log": "there is no file",
     }
