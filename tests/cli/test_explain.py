@@ -209,6 +209,17 @@ def test_a_file_that_may_not_be_read_is_named(tmp_path: Path) -> None:
     assert (kind, "Permission denied" in message) == (ExamineError, True)
 
 
+@pytest.mark.parametrize("status", ["-999", "-65", "256", "99999999999"])
+def test_an_exit_status_that_no_process_has_is_a_usage_error(status: str) -> None:
+    kind, message = fails(f"--exit-status={status}")
+    assert (kind, message.startswith("--exit-status has to be an exit code from 0 to 255, or -n")) == (UsageError, True)
+
+
+@pytest.mark.parametrize("status", ["-64", "0", "255"])
+def test_the_outermost_exit_statuses_are_taken(status: str) -> None:
+    assert run(f"--exit-status={status}") == 0
+
+
 def test_a_code_that_does_not_exist_is_a_usage_error() -> None:
     kind, message = fails("OOM999")
     assert (kind, "OOM101" in message) == (UsageError, True)

@@ -42,7 +42,7 @@ def read_file(path: Path, words: Words | None = None, origin: str = "") -> Itera
 def read_stream(
     stream: BinaryIO, subject: str, words: Words | None = None, origin: str = "", size: int | None = None
 ) -> Iterator[Evidence]:
-    """What a stream gives, at most `size` bytes of it. Raises Unreadable for an empty or a binary one, or one of NULs."""
+    """What a stream gives, at most `size` bytes of it. Raises Unreadable for an empty, a binary or a blank one."""
     source = _Source(stream, size)
     if not source.head:
         raise Unreadable(f"{subject} is empty")
