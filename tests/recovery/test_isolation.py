@@ -24,6 +24,9 @@ SOURCE = Path(oomph.__file__).parents[1]
 SECONDS = 60
 
 
+NAMELESS = lambda: 1  # noqa: E731
+
+
 def add(a, b=1):
     return a + b
 
@@ -59,6 +62,17 @@ def sleep_long():
     time.sleep(600)
 
 
+def interrupt():
+    raise KeyboardInterrupt
+
+
+def leave_a_thread(seconds, ending=None):
+    threading.Thread(target=time.sleep, args=(seconds,)).start()
+    if ending is not None:
+        raise ending
+    return "value"
+
+
 def leave_a_child(path):
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     Path(path).write_text(str(child.pid))
@@ -69,6 +83,13 @@ def speak(text):
     print(text, file=sys.stderr)
     os.write(2, b"x" * 300_000 + b"\n")
     return os.environ["ISOLATED_TEST"], sys.argv
+
+
+def return_on_sigterm():
+    asked = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: asked.set())
+    asked.wait()
+    return "late"
 
 
 def ignore_sigterm():
@@ -93,7 +114,7 @@ def test_what_it_raises_is_kept_with_its_traceback():
     assert isinstance(outcome.error, KeyError)
     assert "in fail" in outcome.traceback
     assert [diagnosis.name for diagnosis in outcome.diagnoses] == ["unrelated"]
-    with pytest.raises(IsolatedError, match=r"raised KeyError: 'no such key' \(unrelated\)") as caught:
+    with pytest.raises(IsolatedError, match=r"raised KeyError: 'no such key'$") as caught:
         outcome.result()
     assert caught.value.outcome is outcome
     assert isinstance(caught.value.__cause__, KeyError)
@@ -118,6 +139,25 @@ def test_a_crash_is_diagnosed_and_the_caller_lives(signum, name):
         assert "in die" in outcome.stderr, "faulthandler has written the Python stack"
     with pytest.raises(IsolatedError, match=name):
         outcome.result()
+
+
+def test_an_exception_without_words_is_told_without_a_colon():
+    assert re.match(r"the function raised KeyboardInterrupt( \(|$)", isolate(interrupt, timeout=SECONDS).reason)
+
+
+def test_what_was_returned_in_time_counts_though_a_thread_goes_on():
+    outcome = isolate(leave_a_thread, (60,), timeout=1)
+    assert (outcome.ok, outcome.value, outcome.timed_out) == (True, "value", False)
+
+
+def test_what_was_raised_in_time_counts_though_a_thread_goes_on():
+    outcome = isolate(leave_a_thread, (60, KeyError("x")), timeout=1)
+    assert (outcome.ok, outcome.timed_out, outcome.reason) == (False, False, "the function raised KeyError: 'x'")
+
+
+def test_what_is_returned_after_its_time_does_not_count():
+    outcome = isolate(return_on_sigterm, timeout=1)
+    assert (outcome.ok, outcome.timed_out) == (False, True)
 
 
 def test_an_exit_is_no_result():
@@ -195,6 +235,8 @@ def test_without_cloudpickle_such_a_function_is_refused_with_what_to_do(monkeypa
     monkeypatch.setattr(parcel, "_dumps_by_value", lambda: None)
     with pytest.raises(UsageError, match="defined within another function: pip install cloudpickle, or put it"):
         isolate(lambda: 1)
+    with pytest.raises(UsageError, match="a lambda has no name to be found by: pip install cloudpickle, or put it"):
+        isolate(NAMELESS)
     assert isolate(add, (1,), timeout=SECONDS).result() == 2
 
 
@@ -205,7 +247,10 @@ sys.modules["cloudpickle"] = None  # as if it were not installed
 from oomph import isolate
 
 def double(x):
-    return [Kept(x), 2 * x]
+    return [isolate(keep, (x,), timeout=60).result(), 2 * x]
+
+def keep(x):
+    return Kept(x)
 
 class Kept:
     def __init__(self, x):
@@ -268,6 +313,10 @@ def leave_a_child_and_wait(path):
         ({"environ": [("A", "1")]}, TypeError, "environ has to be a dict of text"),
         ({"environ": {"A=B": "1"}}, ValueError, "environ has 'A=B': '1', which no environment can hold"),
         ({"environ": {"A": "a\0b"}}, ValueError, "which no environment can hold"),
+        ({"timeout": 10**400}, ValueError, "timeout is a number beyond all floats; None waits for ever"),
+        ({"args": 4}, TypeError, "args has to be a tuple of arguments, such as (x,), and not 4"),
+        ({"args": "ab"}, TypeError, "args has to be a tuple of arguments, such as (x,), and not 'ab'"),
+        ({"kwargs": 4}, TypeError, "kwargs has to be a dict of named arguments, and not 4"),
         ({"fn": 7}, TypeError, "fn has to be a function, and not 7"),
     ],
 )

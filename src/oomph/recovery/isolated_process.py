@@ -33,6 +33,8 @@ class IsolatedProcess:
         theirs_in, ours_in = os.pipe()
         ours_out, theirs_out = os.pipe()
         self._tail, self.answer, self.timed_out = Tail(None), bytearray(), False
+        self._is_late = False
+        """Whether what it answers from now on counts no more."""
         path = [str(Path(oomph.__file__).parents[1]), *sys.path]
         try:
             self._process = subprocess.Popen(
@@ -67,6 +69,7 @@ class IsolatedProcess:
                 self.timed_out = True
                 self._signal(signal.SIGUSR1)  # it writes its stacks; see isolated.py
                 self._attend_for(_STACK_SECONDS)
+                self._is_late = True
                 return
 
     def end(self) -> None:
@@ -125,7 +128,8 @@ class IsolatedProcess:
 
     def _hear(self, fd: int) -> None:
         data = os.read(fd, _CHUNK)
-        self.answer += data
+        if not self._is_late:
+            self.answer += data
         if not data:
             self._close(fd)
 
