@@ -79,6 +79,32 @@ def leave_a_child(path):
     return child.pid
 
 
+def leave_a_daemon(path, then=None):
+    """One that has forked twice: its parent has ended."""
+    daemon = (
+        "import os, sys, time; os.fork() and os._exit(0)\n"
+        "open(sys.argv[1], 'w').write(f'{os.getpid()} '); time.sleep(600)"
+    )
+    subprocess.run([sys.executable, "-c", daemon, path], start_new_session=True)
+    while not Path(path).exists() or not Path(path).read_text().endswith(" "):
+        time.sleep(0.01)
+    if then is not None:
+        then()
+    return int(Path(path).read_text())
+
+
+def fork_a_daemon(path):
+    """As daemons of Python do it: the parent in between ends by sys.exit."""
+    if os.fork() == 0:
+        if os.fork() == 0:
+            os.setsid()
+            Path(path).write_text(str(os.getpid()))
+            time.sleep(600)
+        sys.exit(0)
+    time.sleep(0.7)
+    return is_alive(int(Path(path).read_text()), seconds=0)
+
+
 def speak(text):
     print(text, file=sys.stderr)
     os.write(2, b"x" * 300_000 + b"\n")
@@ -188,10 +214,30 @@ def test_one_that_ignores_sigterm_is_ended_all_the_same():
 
 def test_what_it_started_ends_with_it(tmp_path):
     pid = isolate(leave_a_child, (str(tmp_path / "pid"),), timeout=SECONDS).result()
-    until = time.monotonic() + 10
+    assert not is_alive(pid)
+
+
+@pytest.mark.parametrize("then", [None, interrupt, sleep_long])
+def test_a_daemon_in_a_session_of_its_own_ends_with_it(tmp_path, then):
+    outcome = isolate(leave_a_daemon, (str(tmp_path / "pid"), then), timeout=1.2)
+    assert (outcome.ok, outcome.timed_out) == (then is None, then is sleep_long)
+    assert not is_alive(int((tmp_path / "pid").read_text()))
+
+
+def test_a_daemon_lives_as_long_as_the_function(tmp_path):
+    outcome = isolate(fork_a_daemon, (str(tmp_path / "pid"),), timeout=SECONDS)
+    assert outcome.value is True
+    assert not is_alive(int((tmp_path / "pid").read_text()))
+
+
+def is_alive(pid, seconds=5):
+    """SIGKILL does not wait."""
+    until = time.monotonic() + seconds
     while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < until
-        time.sleep(0.05)
+        if time.monotonic() > until:
+            return True
+        time.sleep(0.02)
+    return False
 
 
 def test_its_words_its_arguments_and_its_environment(capfd):
@@ -327,16 +373,17 @@ def test_an_argument_that_makes_no_sense_is_named_before_anything_is_started(arg
 
 
 def test_it_returns_though_a_process_of_another_session_writes_to_its_stderr_without_end(tmp_path):
-    """Whoever reads our stderr is slow, so that there is always more of it."""
+    """Whoever reads our stderr is slow, so that there is always more of it; and who exits at once ends nobody."""
     code = (
         "import os, signal, subprocess, sys, time, oomph\n"
         "def begin():\n"
         "    writes = 'import os\\nwhile True: os.write(2, bytes(4096))'\n"
         "    return [subprocess.Popen([sys.executable, '-c', writes], start_new_session=True).pid for _ in range(4)]\n"
-        "def begun():\n    pids = begin()\n    time.sleep(3)\n    return pids\n"
+        "def begun():\n"
+        "    open('pids', 'w').write(' '.join(map(str, begin())))\n    time.sleep(3)\n    os._exit(0)\n"
         "if __name__ == '__main__':\n"
-        "    pids = oomph.isolate(begun).result()\n"
-        "    for pid in pids: os.kill(pid, signal.SIGKILL)\n    print('returned')\n"
+        "    oomph.isolate(begun)\n"
+        "    for pid in open('pids').read().split(): os.kill(int(pid), signal.SIGKILL)\n    print('returned')\n"
     )
     (tmp_path / "caller.py").write_text(code)
     caller = subprocess.Popen(

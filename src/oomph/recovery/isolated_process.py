@@ -11,10 +11,15 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import oomph
+from oomph.recovery.descendants import kill, strays
 from oomph.recovery.group import why_it_stays
 from oomph.recovery.stderr import Tail
+
+if TYPE_CHECKING:
+    import psutil
 
 _CHILD = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from oomph.recovery.isolated import main; main()"
 _CHUNK = 1 << 16
@@ -73,11 +78,16 @@ class IsolatedProcess:
                 return
 
     def end(self) -> None:
-        """Leave nothing of it: SIGTERM, a grace, SIGKILL to the whole group; and take in its last words."""
+        """Leave nothing of it: SIGTERM, a grace, SIGKILL to the group and its strays; and take in its last words."""
+        left: list[psutil.Process] = []
         if self._process.poll() is None:
+            left = strays(self._process.pid)  # as long as it lives: then nobody can tell whose they were
             self._signal(signal.SIGTERM)
             self._attend_for(_GRACE_SECONDS)
+        if self._process.poll() is None:
+            left += strays(self._process.pid)
         self._signal(signal.SIGKILL)
+        kill(left)
         self._reap()
         for _ in range(_MOST_LAST_CHUNKS):
             if not self._attend(0):

@@ -92,7 +92,8 @@ def isolate(
         weights = outcome.result()
 
     The process is a new Python with the caller's path and environment; it has its own TensorFlow and its own context on
-    the GPU, and ends with the call, together with everything that it started. Its output goes where the caller's goes.
+    the GPU, and ends with the call, together with everything that it started; only of one that crashes, what it has put
+    into sessions of their own goes on. Its output goes where the caller's goes.
     Arguments and result must be picklable: arrays, weights, Keras models, plain values. A function of a notebook, or
     one defined within another, needs the package cloudpickle.
 
