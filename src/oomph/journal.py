@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from oomph.regular_file import open_regular, read_regular
+
 SCHEMA = 1
 
 
@@ -133,16 +135,16 @@ def foreign_format(run_dir: Path) -> str | None:
     """
     for path in sorted((run_dir / "journal").glob("*.jsonl")):
         schema = _schema(path)
-        if schema is not None and schema != SCHEMA:
+        if isinstance(schema, int) and schema != SCHEMA:
             return f"its journal was written by another oomph, in format {schema}; this one reads format {SCHEMA}"
     return None
 
 
 def _schema(path: Path) -> Any:
     try:
-        with path.open(encoding="utf-8", errors="replace") as lines:
-            return json.loads(next(lines, "")).get("schema")
-    except (OSError, ValueError, AttributeError):
+        with open_regular(path) as lines:
+            return json.loads(next(lines, b"").decode(errors="replace")).get("schema")
+    except (OSError, ValueError, AttributeError, RecursionError):
         return None  # cut off, or none of ours: such lines are left out
 
 
@@ -161,7 +163,7 @@ def unreadable_lines(run_dir: Path) -> int:
 
 def _unreadable_in(path: Path) -> int:
     try:
-        whole = path.read_bytes()
+        whole = read_regular(path)
     except OSError:
         return 1
     lines = [line for line in whole.split(b"\n")[:-1] if line.strip()]
@@ -170,11 +172,11 @@ def _unreadable_in(path: Path) -> int:
 
 def _read_file(path: Path) -> Iterator[Event]:
     try:
-        with path.open(encoding="utf-8", errors="replace") as lines:
+        with open_regular(path) as lines:
             for line in lines:
                 try:
-                    yield Event.from_json(line)
-                except (ValueError, KeyError, TypeError, OverflowError):
+                    yield Event.from_json(line.decode(errors="replace"))
+                except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
                     continue  # the half line of a killed writer, or a line of another schema
     except OSError:
         return  # removed, or not ours to read

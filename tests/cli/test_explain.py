@@ -186,10 +186,12 @@ def fails(target: str) -> tuple[type[OomphError], str]:
 def test_input_that_can_not_be_examined_is_named_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "empty.log").touch()
     (tmp_path / "model.h5").write_bytes(bytes(range(256)))
+    (tmp_path / "zeros.log").write_bytes(bytes(20_000))
     (tmp_path / "folder").mkdir()
     targets = {
         "empty.log": "is empty",
         "model.h5": "binary",
+        "zeros.log": "nothing but NUL bytes",
         "folder": "is a directory",
         "missing.log": "there is no file",
     }
@@ -205,6 +207,17 @@ def test_a_file_that_may_not_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "secret.log").chmod(0)
     kind, message = fails(str(tmp_path / "secret.log"))
     assert (kind, "Permission denied" in message) == (ExamineError, True)
+
+
+@pytest.mark.parametrize("status", ["-999", "-65", "256", "99999999999"])
+def test_an_exit_status_that_no_process_has_is_a_usage_error(status: str) -> None:
+    kind, message = fails(f"--exit-status={status}")
+    assert (kind, message.startswith("--exit-status has to be an exit code from 0 to 255, or -n")) == (UsageError, True)
+
+
+@pytest.mark.parametrize("status", ["-64", "0", "255"])
+def test_the_outermost_exit_statuses_are_taken(status: str) -> None:
+    assert run(f"--exit-status={status}") == 0
 
 
 def test_a_code_that_does_not_exist_is_a_usage_error() -> None:

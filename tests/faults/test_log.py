@@ -9,8 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from oomph.faults.encodings import looks_binary
 from oomph.faults.evidence import TEXT_LIMIT, Evidence
-from oomph.faults.log import CHUNK_BYTES, clean, looks_binary, read_log
+from oomph.faults.log import CHUNK_BYTES, clean, read_log
 
 
 def texts(data: bytes) -> list[tuple[int | None, str]]:
@@ -70,6 +71,37 @@ def test_a_log_of_powershell_is_read() -> None:
     assert texts("KeyError: 'x'\r\n".encode("utf-16")) == [(1, "KeyError: 'x'")]
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("text", ["KeyError: 'x'\r\nof the data\r\n", "内存不足\r\n请减小批量大小 64\r\n"])
+def test_wide_logs_with_a_byte_order_mark_are_read(encoding: str, text: str) -> None:
+    data = ("\ufeff" + text).encode(encoding)
+    assert not looks_binary(data)
+    assert [line for _, line in texts(data)] == text.splitlines()
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_wide_logs_without_a_byte_order_mark_are_read(encoding: str) -> None:
+    data = "KeyError: 'x'\r\n".encode(encoding)
+    assert not looks_binary(data)
+    assert texts(data) == [(1, "KeyError: 'x'")]
+
+
+@pytest.mark.parametrize("stray", [b"\xff\xfe", b"\xfe\xff"])
+@pytest.mark.parametrize("text", ["KeyError: 'x'\nand more", "Fehler: größer\nals der Speicher"])
+def test_two_stray_bytes_hide_nothing(stray: bytes, text: str) -> None:
+    for encoding in ("utf-8", "latin-1"):
+        (_, first), _ = texts(stray + text.encode(encoding) + b"\0" * 100)
+        assert first[:6] == text[:6]
+
+
+def test_holes_in_a_log_are_left_out() -> None:
+    assert texts(b"\0" * 300_000 + b"one\n" + b"\0" * 600_000 + b"two\n\0\0") == [(1, "one"), (2, "two")]
+
+
+def test_a_log_of_nothing_but_colours_is_read() -> None:
+    assert texts(b"\x1b[0m" * CHUNK_BYTES) == []
+
+
 def test_a_character_across_two_chunks_is_whole() -> None:
     data = b"x" * (CHUNK_BYTES - 1) + "é\nend".encode()
     assert texts(data)[-1] == (2, "end")
@@ -105,14 +137,30 @@ def test_memory_does_not_grow_with_the_log(block: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [b"\0" * 100 + b"log after truncation\n", b"plain\ttext\r\n", "für".encode("latin-1"), b""]
+    "text",
+    [
+        b"\0" * 100 + b"log after truncation\n",
+        b"log before a power cut\n" + b"\0" * 100,
+        b"one\n" + b"\0" * 4000 + b"two\n" + b"\0" * 4000 + b"three\n",
+        b"\0" * 8192,
+        b"plain\ttext\r\n",
+        "für".encode("latin-1"),
+        b"",
+    ],
 )
 def test_texts_are_no_binaries(text: bytes) -> None:
     assert not looks_binary(text)
 
 
 @pytest.mark.parametrize(
-    "data", [bytes(range(256)) * 4, b"\x7fELF\x02\x01\x01" + b"\0" * 100 + b"\3\0>\0", b"P\0K\0L\0"]
+    "data",
+    [
+        bytes(range(256)) * 4,
+        b"\x7fELF\x02\x01\x01" + b"\0" * 100 + b"\3\0>\0",
+        b"P\0K\0L\0",
+        b"\x93NUMPY\x01\0v\0{'descr': '<f4', 'shape': (999,), }".ljust(127) + b"\n" + b"\0" * 3996 + b"\x80?",
+        b"\xff\xfe\x01\x02\x03" + bytes(range(1, 32)) * 9,
+    ],
 )
 def test_binaries_are_recognised(data: bytes) -> None:
     assert looks_binary(data)

@@ -14,12 +14,13 @@ from pathlib import Path
 import pytest
 
 from oomph.errors import RunDirectoryError
-from oomph.journal import Event, Journal, read_journal
+from oomph.journal import Event, Journal, foreign_format, read_journal, unreadable_lines
 from oomph.recovery import decisions, launch
 from oomph.recovery.ladder import Conditions
 from oomph.recovery.policy import Ending, Ledger, decide, record
 from oomph.recovery.rundir import RunDirectory, RunRecord, write_whole
 from oomph.recovery.summary import summarise
+from oomph.recovery.surroundings import other_gpus
 
 RECORD = RunRecord(("train.py",), "python", "/", "2026-01-01")
 LIMIT = 60
@@ -32,6 +33,60 @@ def test_a_run_of_another_format_is_refused_in_one_sentence(tmp_path: Path) -> N
     (tmp_path / "run.json").write_text('{"schema": 1, "comm')
     with pytest.raises(RunDirectoryError, match=r"no readable run\.json"):
         RunDirectory.reopen(tmp_path)
+
+
+def test_a_run_json_whose_format_is_no_number_is_not_said_to_be_of_another_oomph(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(RECORD.to_json().replace('"schema": 1', '"schema": "1"'))
+    with pytest.raises(RunDirectoryError, match=r"its run\.json is incomplete or damaged"):
+        RunDirectory.reopen(tmp_path)
+
+
+@pytest.mark.parametrize("attempts", ["Infinity", "NaN", "-1", '"3"', "2.5", "null"])
+def test_a_run_json_with_an_impossible_number_of_attempts_is_refused(tmp_path: Path, attempts: str) -> None:
+    (tmp_path / "run.json").write_text(RECORD.to_json().replace('"attempts": 0', f'"attempts": {attempts}'))
+    with pytest.raises(RunDirectoryError, match=r"its run\.json is incomplete or damaged"):
+        RunDirectory.reopen(tmp_path)
+
+
+@pytest.mark.parametrize("command", ["[]", '"train.py"', "{}"])
+def test_a_run_json_without_a_command_is_refused(tmp_path: Path, command: str) -> None:
+    document = {**json.loads(RECORD.to_json()), "command": json.loads(command)}
+    (tmp_path / "run.json").write_text(json.dumps(document))
+    with pytest.raises(RunDirectoryError, match=r"its run\.json is incomplete or damaged"):
+        RunDirectory.reopen(tmp_path)
+
+
+def test_a_run_json_without_end_of_brackets_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("[" * 100_000)
+    with pytest.raises(RunDirectoryError, match=r"no readable run\.json"):
+        RunDirectory.reopen(tmp_path)
+
+
+def test_nothing_waits_for_a_fifo_in_a_run_directory(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "run.json")
+    with pytest.raises(RunDirectoryError, match=r"no readable run\.json"):
+        RunDirectory.reopen(tmp_path)
+    Journal(tmp_path, 1, "script").write("seen")
+    os.mkfifo(tmp_path / "journal" / "2-0-script.jsonl")
+    assert [event.name for event in read_journal(tmp_path)] == ["seen"]
+    assert foreign_format(tmp_path) is None
+    assert unreadable_lines(tmp_path) == 1
+
+
+def test_damaged_lines_of_a_journal_are_left_out(tmp_path: Path) -> None:
+    Journal(tmp_path, 1, "script").write("seen")
+    (tmp_path / "journal" / "2-0-script.jsonl").write_text("[" * 100_000 + "\n")
+    (tmp_path / "journal" / "3-0-script.jsonl").write_text('{"schema": "1", "event": "x"}\n')
+    assert [event.name for event in read_journal(tmp_path)] == ["seen"]
+    assert foreign_format(tmp_path) is None
+    assert unreadable_lines(tmp_path) == 2
+
+
+@pytest.mark.parametrize(
+    "snapshot", [5, "x", {"nvml": 5}, {"nvml": {"devices": 5}}, {"nvml": {"devices": [{"total_bytes": "x"}]}}]
+)
+def test_a_damaged_snapshot_of_the_machine_tells_nothing_of_its_gpus(snapshot: object) -> None:
+    assert other_gpus(snapshot, {"nvml": {"devices": [{"name": "T4", "total_bytes": 1}]}}) == ""
 
 
 def test_the_number_of_another_process_in_the_lock_holds_nobody_up(tmp_path: Path) -> None:

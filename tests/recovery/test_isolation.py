@@ -24,6 +24,9 @@ SOURCE = Path(oomph.__file__).parents[1]
 SECONDS = 60
 
 
+NAMELESS = lambda: 1  # noqa: E731
+
+
 def add(a, b=1):
     return a + b
 
@@ -59,16 +62,60 @@ def sleep_long():
     time.sleep(600)
 
 
+def interrupt():
+    raise KeyboardInterrupt
+
+
+def leave_a_thread(seconds, ending=None):
+    threading.Thread(target=time.sleep, args=(seconds,)).start()
+    if ending is not None:
+        raise ending
+    return "value"
+
+
 def leave_a_child(path):
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     Path(path).write_text(str(child.pid))
     return child.pid
 
 
+def leave_a_daemon(path, then=None):
+    """One that has forked twice: its parent has ended."""
+    daemon = (
+        "import os, sys, time; os.fork() and os._exit(0)\n"
+        "open(sys.argv[1], 'w').write(f'{os.getpid()} '); time.sleep(600)"
+    )
+    subprocess.run([sys.executable, "-c", daemon, path], start_new_session=True)
+    while not Path(path).exists() or not Path(path).read_text().endswith(" "):
+        time.sleep(0.01)
+    if then is not None:
+        then()
+    return int(Path(path).read_text())
+
+
+def fork_a_daemon(path):
+    """As daemons of Python do it: the parent in between ends by sys.exit."""
+    if os.fork() == 0:
+        if os.fork() == 0:
+            os.setsid()
+            Path(path).write_text(str(os.getpid()))
+            time.sleep(600)
+        sys.exit(0)
+    time.sleep(0.7)
+    return is_alive(int(Path(path).read_text()), seconds=0)
+
+
 def speak(text):
     print(text, file=sys.stderr)
     os.write(2, b"x" * 300_000 + b"\n")
     return os.environ["ISOLATED_TEST"], sys.argv
+
+
+def return_on_sigterm():
+    asked = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: asked.set())
+    asked.wait()
+    return "late"
 
 
 def ignore_sigterm():
@@ -93,7 +140,7 @@ def test_what_it_raises_is_kept_with_its_traceback():
     assert isinstance(outcome.error, KeyError)
     assert "in fail" in outcome.traceback
     assert [diagnosis.name for diagnosis in outcome.diagnoses] == ["unrelated"]
-    with pytest.raises(IsolatedError, match=r"raised KeyError: 'no such key' \(unrelated\)") as caught:
+    with pytest.raises(IsolatedError, match=r"raised KeyError: 'no such key'$") as caught:
         outcome.result()
     assert caught.value.outcome is outcome
     assert isinstance(caught.value.__cause__, KeyError)
@@ -118,6 +165,25 @@ def test_a_crash_is_diagnosed_and_the_caller_lives(signum, name):
         assert "in die" in outcome.stderr, "faulthandler has written the Python stack"
     with pytest.raises(IsolatedError, match=name):
         outcome.result()
+
+
+def test_an_exception_without_words_is_told_without_a_colon():
+    assert re.match(r"the function raised KeyboardInterrupt( \(|$)", isolate(interrupt, timeout=SECONDS).reason)
+
+
+def test_what_was_returned_in_time_counts_though_a_thread_goes_on():
+    outcome = isolate(leave_a_thread, (60,), timeout=1)
+    assert (outcome.ok, outcome.value, outcome.timed_out) == (True, "value", False)
+
+
+def test_what_was_raised_in_time_counts_though_a_thread_goes_on():
+    outcome = isolate(leave_a_thread, (60, KeyError("x")), timeout=1)
+    assert (outcome.ok, outcome.timed_out, outcome.reason) == (False, False, "the function raised KeyError: 'x'")
+
+
+def test_what_is_returned_after_its_time_does_not_count():
+    outcome = isolate(return_on_sigterm, timeout=1)
+    assert (outcome.ok, outcome.timed_out) == (False, True)
 
 
 def test_an_exit_is_no_result():
@@ -148,10 +214,30 @@ def test_one_that_ignores_sigterm_is_ended_all_the_same():
 
 def test_what_it_started_ends_with_it(tmp_path):
     pid = isolate(leave_a_child, (str(tmp_path / "pid"),), timeout=SECONDS).result()
-    until = time.monotonic() + 10
+    assert not is_alive(pid)
+
+
+@pytest.mark.parametrize("then", [None, interrupt, sleep_long])
+def test_a_daemon_in_a_session_of_its_own_ends_with_it(tmp_path, then):
+    outcome = isolate(leave_a_daemon, (str(tmp_path / "pid"), then), timeout=1.2)
+    assert (outcome.ok, outcome.timed_out) == (then is None, then is sleep_long)
+    assert not is_alive(int((tmp_path / "pid").read_text()))
+
+
+def test_a_daemon_lives_as_long_as_the_function(tmp_path):
+    outcome = isolate(fork_a_daemon, (str(tmp_path / "pid"),), timeout=SECONDS)
+    assert outcome.value is True
+    assert not is_alive(int((tmp_path / "pid").read_text()))
+
+
+def is_alive(pid, seconds=5):
+    """SIGKILL does not wait."""
+    until = time.monotonic() + seconds
     while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < until
-        time.sleep(0.05)
+        if time.monotonic() > until:
+            return True
+        time.sleep(0.02)
+    return False
 
 
 def test_its_words_its_arguments_and_its_environment(capfd):
@@ -195,6 +281,8 @@ def test_without_cloudpickle_such_a_function_is_refused_with_what_to_do(monkeypa
     monkeypatch.setattr(parcel, "_dumps_by_value", lambda: None)
     with pytest.raises(UsageError, match="defined within another function: pip install cloudpickle, or put it"):
         isolate(lambda: 1)
+    with pytest.raises(UsageError, match="a lambda has no name to be found by: pip install cloudpickle, or put it"):
+        isolate(NAMELESS)
     assert isolate(add, (1,), timeout=SECONDS).result() == 2
 
 
@@ -205,7 +293,10 @@ sys.modules["cloudpickle"] = None  # as if it were not installed
 from oomph import isolate
 
 def double(x):
-    return [Kept(x), 2 * x]
+    return [isolate(keep, (x,), timeout=60).result(), 2 * x]
+
+def keep(x):
+    return Kept(x)
 
 class Kept:
     def __init__(self, x):
@@ -268,6 +359,10 @@ def leave_a_child_and_wait(path):
         ({"environ": [("A", "1")]}, TypeError, "environ has to be a dict of text"),
         ({"environ": {"A=B": "1"}}, ValueError, "environ has 'A=B': '1', which no environment can hold"),
         ({"environ": {"A": "a\0b"}}, ValueError, "which no environment can hold"),
+        ({"timeout": 10**400}, ValueError, "timeout is a number beyond all floats; None waits for ever"),
+        ({"args": 4}, TypeError, "args has to be a tuple of arguments, such as (x,), and not 4"),
+        ({"args": "ab"}, TypeError, "args has to be a tuple of arguments, such as (x,), and not 'ab'"),
+        ({"kwargs": 4}, TypeError, "kwargs has to be a dict of named arguments, and not 4"),
         ({"fn": 7}, TypeError, "fn has to be a function, and not 7"),
     ],
 )
@@ -278,16 +373,17 @@ def test_an_argument_that_makes_no_sense_is_named_before_anything_is_started(arg
 
 
 def test_it_returns_though_a_process_of_another_session_writes_to_its_stderr_without_end(tmp_path):
-    """Whoever reads our stderr is slow, so that there is always more of it."""
+    """Whoever reads our stderr is slow, so that there is always more of it; and who exits at once ends nobody."""
     code = (
         "import os, signal, subprocess, sys, time, oomph\n"
         "def begin():\n"
         "    writes = 'import os\\nwhile True: os.write(2, bytes(4096))'\n"
         "    return [subprocess.Popen([sys.executable, '-c', writes], start_new_session=True).pid for _ in range(4)]\n"
-        "def begun():\n    pids = begin()\n    time.sleep(3)\n    return pids\n"
+        "def begun():\n"
+        "    open('pids', 'w').write(' '.join(map(str, begin())))\n    time.sleep(3)\n    os._exit(0)\n"
         "if __name__ == '__main__':\n"
-        "    pids = oomph.isolate(begun).result()\n"
-        "    for pid in pids: os.kill(pid, signal.SIGKILL)\n    print('returned')\n"
+        "    oomph.isolate(begun)\n"
+        "    for pid in open('pids').read().split(): os.kill(int(pid), signal.SIGKILL)\n    print('returned')\n"
     )
     (tmp_path / "caller.py").write_text(code)
     caller = subprocess.Popen(

@@ -35,6 +35,7 @@ _EPILOG = """examples:
   oomph explain train.log --exit-status 137 --kernel-log
   oomph explain OOM101                     the page of a fault"""
 _THIS_MACHINE = ""
+_LAST_SIGNAL, _LAST_EXIT_CODE = 64, 255
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,6 +74,8 @@ def run(args: argparse.Namespace) -> int:
     """Explain the target. Raises UsageError or ExamineError when there is nothing to explain."""
     if args.target is None and args.exit_status is None and args.kernel_log is None:
         raise UsageError("give a log, a run, a fault, --exit-status or --kernel-log; see oomph explain --help")
+    if args.exit_status is not None and not -_LAST_SIGNAL <= args.exit_status <= _LAST_EXIT_CODE:
+        raise UsageError("--exit-status has to be an exit code from 0 to 255, or -n from -1 to -64 for signal n")
     if args.decisions:
         return _explain_decisions(args)
     if args.target not in (None, "-") and not _exists(Path(args.target)):

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from oomph.faults.encodings import looks_binary
 from oomph.faults.evidence import Evidence
 from oomph.faults.heapdump import looks_like_one, read_dump
-from oomph.faults.log import Readable, Words, looks_binary, read_log
+from oomph.faults.log import Readable, Words, read_log
 from oomph.faults.sizes import write_size
 
 _HEAD_BYTES = 8192
@@ -41,13 +42,15 @@ def read_file(path: Path, words: Words | None = None, origin: str = "") -> Itera
 def read_stream(
     stream: BinaryIO, subject: str, words: Words | None = None, origin: str = "", size: int | None = None
 ) -> Iterator[Evidence]:
-    """What a stream gives, at most `size` bytes of it. Raises Unreadable for an empty or a binary one."""
+    """What a stream gives, at most `size` bytes of it. Raises Unreadable for an empty, a binary or a blank one."""
     source = _Source(stream, size)
     if not source.head:
         raise Unreadable(f"{subject} is empty")
     if looks_binary(source.head):
         raise Unreadable(f"{subject} is not a text: it holds binary data")
     yield from read_log(source, origin, words)
+    if not source.has_text:
+        raise Unreadable(f"{subject} holds nothing but NUL bytes, as a file may after a power cut")
 
 
 class _Source(Readable):
@@ -56,6 +59,8 @@ class _Source(Readable):
     def __init__(self, stream: BinaryIO, size: int | None) -> None:
         self._stream, self._size = stream, size
         self.head = self._unread = stream.read(_HEAD_BYTES)
+        self.has_text = False
+        """Whether any byte so far was more than NUL."""
         self._given, self._told = 0, time.monotonic()
 
     def read(self, size: int, /) -> bytes:
@@ -65,6 +70,7 @@ class _Source(Readable):
             most = size if self._size is None else min(size, self._size - self._given)
             data = self._stream.read(most) if most > 0 else b""
         self._given += len(data)
+        self.has_text = self.has_text or bool(data.strip(b"\0"))
         self._tell(ended=not data)
         return data
 

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from oomph.faults.evidence import Evidence
 from oomph.faults.memorymap import SOURCE
 from oomph.faults.sizes import write_size
+from oomph.regular_file import read_regular
 
 LARGEST_FILE = 64 << 20
 _NAME, _CHUNK, _STATS = 1, 3, 5
@@ -36,7 +37,7 @@ def read_dump(path: Path) -> Evidence:
     """The fact that the allocator ran out, with its figures. ValueError: not such a file. OSError: not readable."""
     if path.stat().st_size > LARGEST_FILE:
         raise ValueError(f"{path.name} is too large for a memory map")
-    return describe(path.read_bytes(), path.name)
+    return describe(read_regular(path), path.name)
 
 
 def describe(data: bytes, origin: str = "") -> Evidence:

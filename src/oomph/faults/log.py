@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from oomph.faults.encodings import encoding_of
 from oomph.faults.ending import LINES
 from oomph.faults.evidence import TEXT_LIMIT, Evidence
 from oomph.faults.prefixes import from_json, without_prefixes
@@ -31,10 +32,7 @@ _ESCAPES = (b"\x1b", b"\\u001", b"^[[", b"#033[")
 _GLUED = re.compile(
     r"(?<=\S)(?=(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}: [IWEF] [\w./]+:\d)|(?:[IWEF]\d{4} \d\d:\d\d:\d[\d.]+ +\d+ ))"
 )
-_BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _LETTERS = bytes(byte if chr(byte).isascii() and chr(byte).isalpha() else 32 for byte in range(256))
-_TEXT_CONTROLS = frozenset(b"\a\b\t\n\v\f\r\x1b")
-_BINARY_SHARE = 0.05
 _DIGITS, _HEXADECIMAL = b"0123456789", b"0123456789abcdef"
 _REPEATS = 6
 _MOST_FORMS = 10_000
@@ -170,15 +168,6 @@ def clean(raw: str) -> str:
     return without_prefixes(_plain(raw.encode("utf-8", "replace")).decode("utf-8", "replace"))[0].rstrip()[:TEXT_LIMIT]
 
 
-def looks_binary(head: bytes) -> bool:
-    """Whether these first bytes belong to something other than a text: an archive, a model, a core file."""
-    if any(head.startswith(bom) for bom, _ in _BOMS) or _looks_wide(head):
-        return False
-    head = head.lstrip(b"\0")  # a log that was cut to zero while its writer had it open begins with NULs
-    controls = sum(byte < 32 and byte not in _TEXT_CONTROLS for byte in head)
-    return controls > _BINARY_SHARE * len(head)
-
-
 def _facts(line: bytes, number: int, origin: str) -> Iterator[Evidence]:
     text = line.decode("utf-8", "replace")
     if text.lstrip().startswith('{"') and text.rstrip().endswith("}"):
@@ -211,7 +200,7 @@ def _blocks(stream: Readable) -> Iterator[tuple[int, bytes]]:
     """Whole lines of UTF-8 without terminal control, so many at a time, with the number of the first one."""
     number, rest = 1, deque[bytes]()
     held = 0
-    for data in _utf8(stream):
+    for data in _without_nuls(_utf8(stream)):
         cut = data.rfind(b"\n") + 1
         rest.append(data[:cut] if cut else data)
         held += len(rest[-1])
@@ -235,9 +224,9 @@ def _cut(line: bytes) -> tuple[bytes, bytes]:
         if place > 0:
             return line[: place + 1], line[max(place + 1 - (0 if separator == b"\r" else _OVERLAP), 0) :]
     end = len(line)
-    while end > len(line) - 4 and line[end - 1] & 0xC0 == 0x80:
+    while end > max(len(line) - 4, 1) and line[end - 1] & 0xC0 == 0x80:
         end -= 1
-    end -= line[end - 1] >= 0xC0
+    end -= line[end - 1 : end] >= b"\xc0"
     return line[:end], line[end:]
 
 
@@ -250,15 +239,23 @@ def _plain(data: bytes) -> bytes:
 
 def _utf8(stream: Readable) -> Iterator[bytes]:
     data = stream.read(CHUNK_BYTES)
-    encoding = next((name for bom, name in _BOMS if data.startswith(bom)), "utf-16-le" if _looks_wide(data) else "")
-    if encoding == "utf-8-sig":
-        data, encoding = data[len(codecs.BOM_UTF8) :] or b"\n", ""
-    if encoding:
+    encoding, bom = encoding_of(data)
+    if bom:
+        data = data[bom:] or stream.read(CHUNK_BYTES)
+    if encoding != "utf-8":
         yield from _recoded(stream, data, encoding)
         return
     while data:
         yield data
         data = stream.read(CHUNK_BYTES)
+
+
+def _without_nuls(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """What stands around the holes of a file: cut to zero under its writer, or not on the disk when power failed."""
+    for data in chunks:
+        kept = data.replace(b"\0", b"") if b"\0" in data else data
+        if kept:
+            yield kept
 
 
 def _recoded(stream: Readable, data: bytes, encoding: str) -> Iterable[bytes]:
@@ -267,9 +264,3 @@ def _recoded(stream: Readable, data: bytes, encoding: str) -> Iterable[bytes]:
         yield decoder.decode(data).encode("utf-8", "replace")
         data = stream.read(CHUNK_BYTES)
     yield decoder.decode(b"", final=True).encode("utf-8", "replace")
-
-
-def _looks_wide(head: bytes) -> bool:
-    """UTF-16 of a Windows program that writes no byte order mark: every other byte is 0."""
-    odd, even = head[1:2000:2], head[:2000:2]
-    return len(head) >= 8 and odd.count(0) > 0.9 * len(odd) and even.count(0) < 0.1 * len(even)

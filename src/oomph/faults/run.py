@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from oomph.faults.file import Unreadable
 from oomph.faults.heapdump import read_dump
 from oomph.faults.log import Words, read_log
 from oomph.journal import Event, read_journal, unreadable_lines
+from oomph.regular_file import open_regular
 
 
 def is_run(directory: Path) -> bool:
@@ -25,20 +28,27 @@ def read_run(directory: Path, words: Words | None = None) -> Iterator[Evidence]:
     """
     yield from _memory_maps(directory)
     events = read_journal(directory)
-    logs = {int(path.stem): path for path in (directory / "stderr").glob("*.log") if path.stem.isdigit()}
+    logs = {int(path.stem): path for path in (directory / "stderr").glob("*.log") if _is_log(path)}
     if not events and not any(path.stat().st_size for path in logs.values()):
         state = "can not be read" if unreadable_lines(directory) else "is empty"
         raise Unreadable(f"the journal in {directory} {state}, so nothing is known of that run")
-    for number, attempt in enumerate(sorted({event.attempt for event in events} | logs.keys())):
+    by_attempt = defaultdict[int, list[Event]](list)
+    for event in events:
+        by_attempt[event.attempt].append(event)
+    for number, attempt in enumerate(sorted(by_attempt.keys() | logs.keys())):
         if number > 0:
             yield Evidence.of_progress("started again", f"attempt {attempt}")
         if attempt in logs:
             yield from _stderr(logs[attempt], attempt, words)
-        yield from _events([event for event in events if event.attempt == attempt], attempt)
+        yield from _events(by_attempt[attempt], attempt)
+
+
+def _is_log(path: Path) -> bool:
+    return path.stem.isdecimal() and path.is_file()
 
 
 def _stderr(path: Path, attempt: int, words: Words | None) -> Iterator[Evidence]:
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         yield from read_log(stream, f"attempt {attempt}, stderr", words)
 
 
@@ -52,10 +62,11 @@ def _memory_maps(directory: Path) -> Iterator[Evidence]:
 
 
 def _events(events: list[Event], attempt: int) -> Iterator[Evidence]:
+    happened = {event.name for event in events}
     for event in events:
         if event.name == "attempt-ended":
             fact = _exit(event.data, attempt)
-            if fact is not None and not _by_oomph(event.data, {event.name for event in events}):
+            if fact is not None and not _by_oomph(event.data, happened):
                 yield fact  # an end that oomph itself has brought about says nothing about the script
         elif event.name in _WORDS:
             yield _WORDS[event.name](event.data, attempt)
@@ -96,10 +107,15 @@ def _recovered(data: dict[str, Any], attempt: int) -> Evidence:
 
 
 def _hang(data: dict[str, Any], attempt: int) -> Evidence:
-    seconds, limit = (int(data.get(key) or 0) for key in ("seconds", "limit_seconds"))
+    seconds, limit = (_whole(data.get(key)) for key in ("seconds", "limit_seconds"))
     line = f", at {data['line']}" if data.get("line") else ""
     text = f"no progress for {seconds} s in {data.get('phase')} (limit {limit} s){line}; oomph ended the script"
     return Evidence("log", text, origin=f"attempt {attempt}")
+
+
+def _whole(number: object) -> str:
+    """Of what a damaged journal may hold in place of a number, nothing."""
+    return str(int(number)) if isinstance(number, int | float) and math.isfinite(number) else "?"
 
 
 def _not_finite(data: dict[str, Any], attempt: int) -> Evidence:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import faulthandler
 import os
@@ -9,6 +10,7 @@ import signal
 import sys
 
 from oomph.recovery import parcel
+from oomph.recovery.descendants import adopt_orphans, end_own_strays
 
 _PR_SET_PDEATHSIG = 1
 
@@ -18,6 +20,9 @@ def main() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != int(sys.argv[4]):
         os._exit(128 + signal.SIGKILL)  # the caller died before that: nobody would ever end this process
+    pid = os.getpid()
+    adopt_orphans()
+    atexit.register(end_own_strays, pid)  # registered first, called last, when every thread has ended
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True, chain=False)
     read_fd, write_fd = int(sys.argv[2]), int(sys.argv[3])
@@ -30,6 +35,7 @@ def main() -> None:
         answer, code = parcel.pack_error(error), error.code if isinstance(error.code, int) else 1
     except BaseException as error:
         answer, code = parcel.pack_error(error), 1
-    with os.fdopen(write_fd, "wb") as stream:
-        stream.write(answer)
+    if os.getpid() == pid:  # what the function has forked may come here, too, by sys.exit
+        with os.fdopen(write_fd, "wb") as stream:
+            stream.write(answer)
     sys.exit(code)

@@ -11,10 +11,15 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import oomph
+from oomph.recovery.descendants import kill, strays
 from oomph.recovery.group import why_it_stays
 from oomph.recovery.stderr import Tail
+
+if TYPE_CHECKING:
+    import psutil
 
 _CHILD = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from oomph.recovery.isolated import main; main()"
 _CHUNK = 1 << 16
@@ -33,6 +38,8 @@ class IsolatedProcess:
         theirs_in, ours_in = os.pipe()
         ours_out, theirs_out = os.pipe()
         self._tail, self.answer, self.timed_out = Tail(None), bytearray(), False
+        self._is_late = False
+        """Whether what it answers from now on counts no more."""
         path = [str(Path(oomph.__file__).parents[1]), *sys.path]
         try:
             self._process = subprocess.Popen(
@@ -67,14 +74,20 @@ class IsolatedProcess:
                 self.timed_out = True
                 self._signal(signal.SIGUSR1)  # it writes its stacks; see isolated.py
                 self._attend_for(_STACK_SECONDS)
+                self._is_late = True
                 return
 
     def end(self) -> None:
-        """Leave nothing of it: SIGTERM, a grace, SIGKILL to the whole group; and take in its last words."""
+        """Leave nothing of it: SIGTERM, a grace, SIGKILL to the group and its strays; and take in its last words."""
+        left: list[psutil.Process] = []
         if self._process.poll() is None:
+            left = strays(self._process.pid)  # as long as it lives: then nobody can tell whose they were
             self._signal(signal.SIGTERM)
             self._attend_for(_GRACE_SECONDS)
+        if self._process.poll() is None:
+            left += strays(self._process.pid)
         self._signal(signal.SIGKILL)
+        kill(left)
         self._reap()
         for _ in range(_MOST_LAST_CHUNKS):
             if not self._attend(0):
@@ -125,7 +138,8 @@ class IsolatedProcess:
 
     def _hear(self, fd: int) -> None:
         data = os.read(fd, _CHUNK)
-        self.answer += data
+        if not self._is_late:
+            self.answer += data
         if not data:
             self._close(fd)
 

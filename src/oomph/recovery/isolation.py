@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -44,6 +44,7 @@ class Isolated:
     timeout: float | None = None
     """The limit that it was given, in seconds."""
     timed_out: bool = False
+    """Whether its time was up before the function had returned or raised."""
     left_behind: str = ""
     """What keeps its process, when that has not ended in spite of SIGKILL."""
     seconds: float = 0.0
@@ -64,9 +65,12 @@ class Isolated:
         if self.timed_out:
             stays = f", and its process can not be ended: {self.left_behind}" if self.left_behind else ""
             return f"the function did not return within {self.timeout:g} s{stays}"
-        name = f" ({self.diagnoses[0].name})" if self.diagnoses else ""
+        from oomph.faults.fallback import UNRELATED
+
+        name = "".join(f" ({found.name})" for found in self.diagnoses[:1] if found.name != UNRELATED)
         if self.error is not None:
-            return f"the function raised {type(self.error).__name__}: {self.error}{name}"
+            words = parcel.message(self.error)
+            return f"the function raised {type(self.error).__name__}{': ' * bool(words)}{words}{name}"
         from oomph.faults.evidence import ending
 
         return f"the process of the function {ending(self.returncode)}{name}"
@@ -88,7 +92,8 @@ def isolate(
         weights = outcome.result()
 
     The process is a new Python with the caller's path and environment; it has its own TensorFlow and its own context on
-    the GPU, and ends with the call, together with everything that it started. Its output goes where the caller's goes.
+    the GPU, and ends with the call, together with everything that it started; only of one that crashes, what it has put
+    into sessions of their own goes on. Its output goes where the caller's goes.
     Arguments and result must be picklable: arrays, weights, Keras models, plain values. A function of a notebook, or
     one defined within another, needs the package cloudpickle.
 
@@ -101,10 +106,12 @@ def isolate(
 
     Raises:
         UsageError: when the function or its arguments can not be carried over.
-        TypeError: when `fn`, `timeout` or `environ` is of another kind.
-        ValueError: when `timeout` is not above 0, or no environment can hold what is in `environ`.
+        TypeError: when an argument is of another kind.
+        ValueError: when `timeout` is not above 0 or beyond all floats, or no environment can hold what is in `environ`.
     """
-    _check(fn, timeout, environ or {})
+    _check(fn, args, kwargs or {})
+    _check_timeout(timeout)
+    _check_environ(environ or {})
     call = parcel.pack_call(fn, tuple(args), dict(kwargs or {}))
     kills_before, started = cgroup.oom_kills(), time.monotonic()
     child = IsolatedProcess(call, {**os.environ, **(environ or {})})
@@ -117,14 +124,28 @@ def isolate(
     return replace(_outcome(child, time.monotonic() - started, new_kills), timeout=timeout)
 
 
-def _check(fn: object, timeout: object, environ: object) -> None:
+def _check(fn: object, args: object, kwargs: object) -> None:
     """Say what is wrong with an argument before a process is started for it."""
     if not callable(fn):
         raise TypeError(f"isolate: fn has to be a function, and not {_shown(fn)}")
+    if not isinstance(args, Iterable) or isinstance(args, str | bytes):
+        raise TypeError(f"isolate: args has to be a tuple of arguments, such as (x,), and not {_shown(args)}")
+    if not isinstance(kwargs, Mapping):
+        raise TypeError(f"isolate: kwargs has to be a dict of named arguments, and not {_shown(kwargs)}")
+
+
+def _check_timeout(timeout: object) -> None:
     if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, Real)):
         raise TypeError(f"isolate: timeout has to be a number of seconds or None, and not {_shown(timeout)}")
-    if timeout is not None and not float(timeout) > 0:
-        raise ValueError(f"isolate: timeout has to be above 0 seconds, and not {float(timeout):g}; None waits for ever")
+    try:
+        seconds = 1.0 if timeout is None else float(timeout)
+    except OverflowError:
+        raise ValueError("isolate: timeout is a number beyond all floats; None waits for ever") from None
+    if not seconds > 0:
+        raise ValueError(f"isolate: timeout has to be above 0 seconds, and not {seconds:g}; None waits for ever")
+
+
+def _check_environ(environ: object) -> None:
     if not isinstance(environ, Mapping):
         raise TypeError(f"isolate: environ has to be a dict of text, and not {_shown(environ)}")
     for name, value in environ.items():
@@ -146,7 +167,7 @@ def _shown(value: object) -> str:
 def _outcome(child: IsolatedProcess, seconds: float, oom_kills: int | None) -> Isolated:
     answer = parcel.unpack_answer(bytes(child.answer))
     stderr = child.stderr.decode(errors="replace")
-    if answer is not None and answer.ok and not child.timed_out:
+    if answer is not None and answer.ok:
         return Isolated(True, answer.value, returncode=child.returncode, seconds=seconds, stderr=stderr)
     return Isolated(
         ok=False,
@@ -154,7 +175,7 @@ def _outcome(child: IsolatedProcess, seconds: float, oom_kills: int | None) -> I
         traceback="" if answer is None else answer.traceback,
         diagnoses=_diagnosed(child, answer, oom_kills),
         returncode=child.returncode,
-        timed_out=child.timed_out,
+        timed_out=child.timed_out and answer is None,
         left_behind=child.left_behind,
         seconds=seconds,
         stderr=stderr,

@@ -15,6 +15,9 @@ from typing import Any
 
 from oomph.errors import UsageError
 
+_MAIN_ELSEWHERE = "__mp_main__"
+"""What multiprocessing calls the script in the processes that it starts; so does an isolated one."""
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -35,17 +38,23 @@ class LostError(Exception):
 def pack_call(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
     """The function and its arguments as bytes; raises UsageError when they can not be carried over."""
     name = getattr(fn, "__qualname__", type(fn).__name__)
-    here = getattr(fn, "__module__", None) == "__main__" or "<locals>" in name or "<lambda>" in name
+    module = getattr(fn, "__module__", None)
+    here = module in ("__main__", _MAIN_ELSEWHERE) or "<locals>" in name or "<lambda>" in name
     dumps = _dumps_by_value()
     if here and dumps is None and ("<" in name or _main_file() is None):
-        where = "within another function" if "<" in name else "in a notebook"
-        raise UsageError(f"{name} is defined {where}: pip install cloudpickle, or put it into a module")
+        raise UsageError(f"{_why_by_value(name)}: pip install cloudpickle, or put it into a module")
     try:
         call = (pickle.dumps if dumps is None else dumps)((fn, args, kwargs))
     except Exception as error:
         raise UsageError(f"{name} and its arguments can not be carried into another process: {error}") from error
-    main = _main_file() if here and dumps is None else None
+    main = _main_file() if here and (dumps is None or module == _MAIN_ELSEWHERE) else None
     return pickle.dumps({"argv": sys.argv, "main": main, "call": call})
+
+
+def _why_by_value(name: str) -> str:
+    if "<locals>" in name:
+        return f"{name} is defined within another function"
+    return "a lambda has no name to be found by" if "<" in name else f"{name} is defined in a notebook"
 
 
 def unpack_call(data: bytes) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
@@ -65,9 +74,17 @@ def pack_value(value: Any) -> bytes:
     return data
 
 
+def message(error: BaseException) -> str:
+    """The words of an exception; none of one whose `__str__` fails."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
 def pack_error(error: BaseException) -> bytes:
     """An exception as bytes: itself where it survives that, and always its words."""
-    words = {"type_name": type(error).__name__, "message": _message(error)}
+    words = {"type_name": type(error).__name__, "message": message(error)}
     words["traceback"] = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     try:
         carried = pickle.dumps(error)
@@ -79,7 +96,7 @@ def pack_error(error: BaseException) -> bytes:
 
 def unpack_answer(data: bytes) -> Answer | None:
     """In the caller: the answer; None when the process ended before it could give one."""
-    sys.modules.setdefault("__mp_main__", sys.modules["__main__"])
+    sys.modules.setdefault(_MAIN_ELSEWHERE, sys.modules["__main__"])
     try:
         document = pickle.loads(data)
     except Exception as error:
@@ -132,10 +149,3 @@ def _import_main(path: str) -> None:
     from multiprocessing import spawn
 
     spawn._fixup_main_from_path(path)  # type: ignore[attr-defined]
-
-
-def _message(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:
-        return ""  # an exception whose __str__ fails

@@ -16,6 +16,7 @@ from oomph import __version__
 from oomph.errors import RunDirectoryError
 from oomph.recovery.place import Place
 from oomph.recovery.speech import say
+from oomph.regular_file import read_regular
 
 SCHEMA = 1
 DEFAULT_PARENT = Path(".oomph") / "runs"
@@ -45,21 +46,43 @@ class RunRecord:
     @classmethod
     def from_json(cls, text: str) -> RunRecord:
         """The record of a run.json; raises ValueError when it is none."""
-        document: Any = json.loads(text)
-        if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        document = _document(text)
+        if document.get("schema") != SCHEMA:
             raise ValueError("not a run.json of this schema")
         try:
             return cls(
-                command=tuple(map(str, document["command"])),
+                command=_command(document["command"]),
                 python=str(document["python"]),
                 cwd=str(document["cwd"]),
                 created=str(document["created"]),
                 status=str(document["status"]),
-                attempts=int(document["attempts"]),
+                attempts=_number(document["attempts"]),
                 host=str(document.get("host", "")),
             )
-        except (KeyError, TypeError) as error:
+        except KeyError as error:
             raise ValueError(f"run.json is incomplete: {error}") from error
+
+
+def _document(text: str) -> dict[str, Any]:
+    try:
+        document: Any = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("run.json is nested too deeply") from error
+    if not isinstance(document, dict):
+        raise ValueError("run.json is no object")
+    return document
+
+
+def _command(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value:
+        raise ValueError("the command of run.json is no list of words")
+    return tuple(map(str, value))
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int) or value < 0:
+        raise ValueError("the attempts of run.json are no number")
+    return value
 
 
 class RunDirectory:
@@ -135,18 +158,22 @@ class RunDirectory:
 def read_record(path: Path) -> RunRecord | None:
     """The record of the run in `path`, or None when there is none."""
     try:
-        return RunRecord.from_json((path / "run.json").read_text())
+        return RunRecord.from_json(_text(path))
     except (OSError, ValueError):
         return None
 
 
+def _text(path: Path) -> str:
+    return read_regular(path / "run.json").decode()
+
+
 def _why_not_a_run(path: Path) -> str:
     try:
-        schema = json.loads((path / "run.json").read_text())["schema"]
-    except (OSError, ValueError, KeyError, TypeError):
+        schema = _document(_text(path))["schema"]
+    except (OSError, ValueError, KeyError):
         return f"{path} is not a run of oomph: it has no readable run.json"
-    if schema == SCHEMA:
-        return f"{path} can not be gone on with: its run.json is incomplete"
+    if schema == SCHEMA or not isinstance(schema, int):
+        return f"{path} can not be gone on with: its run.json is incomplete or damaged"
     return f"{path} was written by another oomph, in format {schema}; this one, {__version__}, reads format {SCHEMA}"
 
 

@@ -68,8 +68,11 @@ def _gpus_of(snapshot: Mapping[str, Any] | None) -> list[tuple[str, int]] | None
     """Name and memory of each, as NVML has them."""
     if snapshot is None:
         return None
-    nvml = snapshot.get("nvml", {})
-    return [(str(device.get("name")), int(device.get("total_bytes") or 0)) for device in nvml.get("devices", ())]
+    try:
+        devices = snapshot.get("nvml", {}).get("devices", ())
+        return [(str(device.get("name")), int(device.get("total_bytes") or 0)) for device in devices]
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        return None  # a damaged journal: what it says about them is not to be had
 
 
 def _listed(gpus: list[tuple[str, int]]) -> str:
