@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import difflib
 import itertools
-import json
 import re
 import stat
 import sys
@@ -13,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from oomph.cli.output import tell, write, write_json
 from oomph.errors import ExamineError, UsageError
 from oomph.faults import render
 from oomph.faults.catalogue import find, load
@@ -85,9 +85,9 @@ def run(args: argparse.Namespace) -> int:
         raise ExamineError(f"can not read {_subject(args)}: {problem.strerror or problem}") from problem
     document, section = _machine(args.target, diagnoses)
     if args.json:
-        _print_json({**render.as_document(diagnoses), **document})
+        write_json({**render.as_document(diagnoses), **document})
     else:
-        _print_text(render.as_text(diagnoses, _subject(args)) + section)
+        write(render.as_text(diagnoses, _subject(args)) + section)
     return 1 if args.exit_code and diagnoses else 0
 
 
@@ -113,23 +113,22 @@ def _kernel(where: str) -> Iterator[Evidence]:
 
 def _target(target: str, path: Path) -> Iterator[Evidence]:
     if target == "-":
+        if sys.stdin is None:
+            raise ExamineError("standard input is closed")
         return read_stream(sys.stdin.buffer, "standard input", words())
     if path.is_dir():
         if not is_run(path):
             raise ExamineError(f"{target} is a directory, but not one that oomph run has written")
         return _read_run(target, path)
     if stat.S_ISFIFO(path.stat().st_mode):
-        print(f"oomph: waiting for somebody to write into {target}", file=sys.stderr)
+        tell(f"oomph: waiting for somebody to write into {target}\n")
     return read_file(path, words())
 
 
 def _read_run(target: str, path: Path) -> Iterator[Evidence]:
     yield from read_run(path, words())
     if missing := unreadable_lines(path):
-        print(
-            f"oomph: {missing} lines of the journal in {target} can not be read; what they said is missing here",
-            file=sys.stderr,
-        )
+        tell(f"oomph: {missing} lines of the journal in {target} can not be read; what they said is missing here\n")
 
 
 def _subject(args: argparse.Namespace) -> str:
@@ -157,9 +156,9 @@ def _explain_decisions(args: argparse.Namespace) -> int:
         raise ExamineError(f"{args.target} is not a directory that oomph run has written: only a run has decisions")
     found = decisions.replay(read_journal(path))
     if args.json:
-        _print_json(decisions.as_document(found))
+        write_json(decisions.as_document(found))
     else:
-        _print_text(decisions.as_text(found, args.target))
+        write(decisions.as_text(found, args.target))
     return 1 if args.exit_code and not all(decision.reproduced for decision in found) else 0
 
 
@@ -178,9 +177,9 @@ def _print_page(args: argparse.Namespace) -> int:
     if fault is None:
         raise _unknown(args.target)
     if args.json:
-        _print_json(render.page_document(fault))
+        write_json(render.page_document(fault))
     else:
-        _print_text(render.page_text(fault))
+        write(render.page_text(fault))
     return 0
 
 
@@ -194,13 +193,3 @@ def _unknown(target: str) -> UsageError | ExamineError:
     close = difflib.get_close_matches(target, [fault.name for fault in load()], n=1)
     hint = f"; did you mean {close[0]}?" if close else ""
     return ExamineError(f"there is no file, run or fault {shown!r}{hint}")
-
-
-def _print_text(text: str) -> None:
-    encoding = sys.stdout.encoding or "utf-8"  # a log may hold letters that the terminal can not show
-    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
-
-
-def _print_json(document: dict[str, Any]) -> None:
-    json.dump(document, sys.stdout, indent=2)
-    sys.stdout.write("\n")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Sequence
 
+from oomph.cli.output import tell, write, write_json
 from oomph.cli.run import count_options, positive
 from oomph.errors import UsageError
 from oomph.rehearsal.faults import FAULTS, NAMES
@@ -71,13 +70,11 @@ def run(args: argparse.Namespace) -> int:
         options=tuple(f"{name}={value}" for name, value in given.items() if value is not None),
         limit_seconds=args.limit,
     )
-    report = rehearse(plan, args.keep, lambda line: print(line, file=sys.stderr, flush=True))
+    report = rehearse(plan, args.keep, lambda line: tell(f"{line}\n"))
     if args.json:
-        json.dump(as_document(report), sys.stdout, indent=2)
-        sys.stdout.write("\n")
+        write_json(as_document(report))
     else:
-        for line in as_text(report):
-            print(line)
+        write("".join(f"{line}\n" for line in as_text(report)))
     return 0 if report.survives else 1
 
 
