@@ -48,10 +48,46 @@ def _start_oomph(folder):
             pass  # no stderr to speak on
 
 
+def _hold_interrupts():
+    # type: () -> object
+    """Keep Ctrl-C back while oomph starts: in here it would end Python by a fatal error with our files in it.
+
+    Returns the signals that were held back before, or None where none can be. The module signal costs more.
+    """
+    try:
+        from _signal import SIG_BLOCK, SIGINT, pthread_sigmask
+    except ImportError:
+        return None
+    return pthread_sigmask(SIG_BLOCK, [SIGINT])
+
+
+def _let_interrupts_through(before):
+    # type: (object) -> None
+    """A Ctrl-C that has come meanwhile ends Python as that signal does by itself: no line of the script has run."""
+    if before is None:
+        return
+    from _signal import (
+        SIG_DFL,
+        SIG_SETMASK,
+        SIGINT,
+        default_int_handler,
+        getsignal,
+        pthread_sigmask,
+        signal,
+        sigpending,
+    )
+
+    if SIGINT not in before and SIGINT in sigpending() and getsignal(SIGINT) is default_int_handler:
+        signal(SIGINT, SIG_DFL)
+    pthread_sigmask(SIG_SETMASK, before)
+
+
 _here = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _here]
 sys.path_importer_cache.pop(_here, None)
 if os.environ.get("OOMPH_HANDOVER") and sys.version_info >= (3, 10):
+    _held = _hold_interrupts()
     _start_oomph(os.path.dirname(os.path.dirname(_here)))
+    _let_interrupts_through(_held)
 sys.modules.pop("sitecustomize", None)
 __import__("sitecustomize")
