@@ -124,7 +124,7 @@ def _print_summary(document: str) -> None:
 
 
 def _guarding(args: argparse.Namespace) -> Guarding:
-    steps, seconds = _every(args.checkpoint_every)
+    steps, seconds = every(args.checkpoint_every)
     return Guarding(
         guard=not args.no_guard,
         checkpoint_steps=steps,
@@ -162,8 +162,8 @@ def _check_guarded(args: argparse.Namespace) -> None:
         say(f"without the guard {' and '.join(idle)} {'have' if len(idle) > 1 else 'has'} no effect")
 
 
-def _every(text: str | None) -> tuple[int | None, float | None]:
-    """Steps or seconds of `--checkpoint-every`."""
+def every(text: str | None) -> tuple[int | None, float | None]:
+    """Steps or seconds of `--checkpoint-every`; raises UsageError for what is neither."""
     if text is None:
         return None, None
     found = _EVERY.match(text)
