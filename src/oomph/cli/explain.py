@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import itertools
-import re
 import stat
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,20 +11,23 @@ from pathlib import Path
 from typing import Any
 
 from oomph.cli.output import tell, write, write_json
+from oomph.cli.target import run_of, unknown
 from oomph.errors import ExamineError, UsageError
 from oomph.faults import render
-from oomph.faults.catalogue import find, load
+from oomph.faults.catalogue import find
 from oomph.faults.diagnose import diagnose, words
 from oomph.faults.diagnosis import Diagnosis
 from oomph.faults.evidence import Evidence
 from oomph.faults.file import Unreadable, read_file, read_stream
-from oomph.faults.run import is_run, read_run
+from oomph.faults.run import is_run, read_run, why_nothing_is_known
 from oomph.journal import read_journal, unreadable_lines
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from oomph.recovery.unfinished import Unfinished
 
 SUMMARY = "name the fault in a log, an exception or a run, and say what to do"
 
-_CODE = re.compile(r"[A-Za-z]{3}\d{3}\Z")
-_PATH = re.compile(r"[/\\.]")
 _EPILOG = """examples:
   oomph explain train.log
   python train.py 2>&1 | oomph explain -
@@ -73,7 +74,12 @@ def run(args: argparse.Namespace) -> int:
     """Explain the target. Raises UsageError or ExamineError when there is nothing to explain."""
     if args.target is None and args.exit_status is None and args.kernel_log is None:
         raise UsageError("give a log, a run, a fault, --exit-status or --kernel-log; see oomph explain --help")
+    if args.target == "":
+        raise UsageError("the name of what to explain is empty; see oomph explain --help")
+    if args.target not in (None, "-"):
+        args.target = run_of(args.target)
     if args.decisions:
+        _check_alone(args, "--decisions is about a run alone")
         return _explain_decisions(args)
     if args.target not in (None, "-") and not _exists(Path(args.target)):
         return _print_page(args)
@@ -84,10 +90,12 @@ def run(args: argparse.Namespace) -> int:
     except OSError as problem:
         raise ExamineError(f"can not read {_subject(args)}: {problem.strerror or problem}") from problem
     document, section = _machine(args.target, diagnoses)
+    left = _unfinished(args.target)
     if args.json:
-        write_json({**render.as_document(diagnoses), **document})
+        write_json({**render.as_document(diagnoses), **document, **(left.as_document() if left else {})})
     else:
-        write(render.as_text(diagnoses, _subject(args)) + section)
+        state, following = (left.state, left.following) if left else ("", "")
+        write(render.as_text(diagnoses, _subject(args), state, following) + section)
     return 1 if args.exit_code and diagnoses else 0
 
 
@@ -147,6 +155,22 @@ def _machine(target: str | None, diagnoses: Sequence[Diagnosis]) -> tuple[dict[s
     return recorded.as_document(results), recorded.as_section(results)
 
 
+def _unfinished(target: str | None) -> Unfinished | None:
+    """Of a run directory: that the run is not over, when it is not."""
+    if target is None or not Path(target).is_dir():
+        return None
+    from oomph.recovery.unfinished import unfinished
+
+    return unfinished(Path(target))
+
+
+def _check_alone(args: argparse.Namespace, why: str) -> None:
+    """What would have no effect is refused."""
+    for option in ("--exit-status", "--kernel-log"):
+        if getattr(args, option[2:].replace("-", "_")) is not None:
+            raise UsageError(f"{why}: leave {option} out")
+
+
 def _explain_decisions(args: argparse.Namespace) -> int:
     """Play the journal again; 1 when a decision comes out otherwise than it was recorded, with --exit-code."""
     from oomph.recovery import decisions
@@ -154,7 +178,10 @@ def _explain_decisions(args: argparse.Namespace) -> int:
     path = Path(args.target or "")
     if not path.is_dir() or not is_run(path):
         raise ExamineError(f"{args.target} is not a directory that oomph run has written: only a run has decisions")
-    found = decisions.replay(read_journal(path))
+    events = read_journal(path)
+    if not events:
+        raise ExamineError(why_nothing_is_known(path))
+    found = decisions.replay(events)
     if args.json:
         write_json(decisions.as_document(found))
     else:
@@ -175,21 +202,10 @@ def _exists(path: Path) -> bool:
 def _print_page(args: argparse.Namespace) -> int:
     fault = find(args.target)
     if fault is None:
-        raise _unknown(args.target)
+        raise unknown(args.target)
+    _check_alone(args, f"{args.target} is a fault, whose page is the same however a program ended")
     if args.json:
         write_json(render.page_document(fault))
     else:
         write(render.page_text(fault))
     return 0
-
-
-def _unknown(target: str) -> UsageError | ExamineError:
-    if _CODE.match(target):
-        codes = ", ".join(fault.code for fault in load())
-        return UsageError(f"there is no fault {target}; there are {codes}")
-    shown = target if len(target) <= 200 else target[:200] + "..."
-    if _PATH.search(target):
-        return ExamineError(f"there is no file or directory {shown!r}")
-    close = difflib.get_close_matches(target, [fault.name for fault in load()], n=1)
-    hint = f"; did you mean {close[0]}?" if close else ""
-    return ExamineError(f"there is no file, run or fault {shown!r}{hint}")

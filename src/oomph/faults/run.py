@@ -27,14 +27,19 @@ def read_run(directory: Path, words: Words | None = None) -> Iterator[Evidence]:
     events = read_journal(directory)
     logs = {int(path.stem): path for path in (directory / "stderr").glob("*.log") if path.stem.isdigit()}
     if not events and not any(path.stat().st_size for path in logs.values()):
-        state = "can not be read" if unreadable_lines(directory) else "is empty"
-        raise Unreadable(f"the journal in {directory} {state}, so nothing is known of that run")
+        raise Unreadable(why_nothing_is_known(directory))
     for number, attempt in enumerate(sorted({event.attempt for event in events} | logs.keys())):
         if number > 0:
             yield Evidence.of_progress("started again", f"attempt {attempt}")
         if attempt in logs:
             yield from _stderr(logs[attempt], attempt, words)
         yield from _events([event for event in events if event.attempt == attempt], attempt)
+
+
+def why_nothing_is_known(directory: Path) -> str:
+    """One sentence about a run without an event that can be read."""
+    state = "can not be read" if unreadable_lines(directory) else "is empty"
+    return f"the journal in {directory} {state}, so nothing is known of that run"
 
 
 def _stderr(path: Path, attempt: int, words: Words | None) -> Iterator[Evidence]:
