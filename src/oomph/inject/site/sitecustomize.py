@@ -49,37 +49,32 @@ def _start_oomph(folder):
 
 
 def _hold_interrupts():
-    # type: () -> object
+    # type: () -> set[int] | None
     """Keep Ctrl-C back while oomph starts: in here it would end Python by a fatal error with our files in it.
 
-    Returns the signals that were held back before, or None where none can be. The module signal costs more.
+    Returns the signals that were held back before, or None where none can be.
     """
     try:
-        from _signal import SIG_BLOCK, SIGINT, pthread_sigmask
-    except ImportError:
+        import _signal as signals  # type: ignore[import-not-found]  # built in; the module signal takes its time
+
+        before = signals.pthread_sigmask(signals.SIG_BLOCK, [signals.SIGINT])  # type: set[int]
+    except (ImportError, AttributeError):
         return None
-    return pthread_sigmask(SIG_BLOCK, [SIGINT])
+    return before
 
 
 def _let_interrupts_through(before):
-    # type: (object) -> None
+    # type: (set[int] | None) -> None
     """A Ctrl-C that has come meanwhile ends Python as that signal does by itself: no line of the script has run."""
     if before is None:
         return
-    from _signal import (
-        SIG_DFL,
-        SIG_SETMASK,
-        SIGINT,
-        default_int_handler,
-        getsignal,
-        pthread_sigmask,
-        signal,
-        sigpending,
-    )
+    import _signal as signals
 
-    if SIGINT not in before and SIGINT in sigpending() and getsignal(SIGINT) is default_int_handler:
-        signal(SIGINT, SIG_DFL)
-    pthread_sigmask(SIG_SETMASK, before)
+    ctrl_c = signals.SIGINT
+    has_come = ctrl_c not in before and ctrl_c in signals.sigpending()
+    if has_come and signals.getsignal(ctrl_c) is signals.default_int_handler:
+        signals.signal(ctrl_c, signals.SIG_DFL)
+    signals.pthread_sigmask(signals.SIG_SETMASK, before)
 
 
 _here = os.path.dirname(os.path.abspath(__file__))
