@@ -217,6 +217,7 @@ def test_a_code_that_does_not_exist_is_a_usage_error() -> None:
 def test_a_path_that_no_system_allows_is_no_crash() -> None:
     assert fails("a\0b")[0] is ExamineError
     assert fails("x" * 5000)[0] is ExamineError
+    assert fails("x" * 5000 + "/run.json")[0] is ExamineError
 
 
 CHILD = """

@@ -25,12 +25,14 @@ _SHOWN = 200
 def run_of(target: str) -> str:
     """The run directory, if it is one of its documents or journals that is named; else the target itself."""
     path = Path(target)
-    if path.name in _DOCUMENTS and path.is_file() and is_run(path.parent):
-        return str(path.parent)
-    folder = path.parent
-    if folder.name == "journal" and path.suffix == ".jsonl" and path.is_file() and is_run(folder.parent):
-        return str(folder.parent)
-    return target
+    of_journal = path.parent.name == "journal" and path.suffix == ".jsonl"
+    if path.name not in _DOCUMENTS and not of_journal:
+        return target
+    run = path.parent.parent if of_journal else path.parent
+    try:
+        return str(run) if path.is_file() and is_run(run) else target
+    except OSError:
+        return target  # reading it will say what is wrong
 
 
 def unknown(target: str) -> UsageError | ExamineError:
