@@ -3,6 +3,7 @@
 OomphError
  ├── UsageError            the command line asks for something impossible            exit 2
  ├── ExamineError          the thing to examine can not be read or examined          exit 3
+ ├── OutputError           there is nowhere to print to                            exit 2
  ├── RunDirectoryError     the run directory is not writable, in use, or not a run   exit 2
  ├── CheckpointError       a checkpoint can not be written or does not verify
  ├── UnsupportedError      the Keras or TensorFlow found lacks what the guard needs
@@ -32,6 +33,12 @@ class ExamineError(OomphError):
     """The thing to examine (a log, a run) can not be read."""
 
     exit_code = 3
+
+
+class OutputError(OomphError):
+    """Standard output is closed, or can not be written."""
+
+    exit_code = 2
 
 
 class RunDirectoryError(OomphError):

@@ -50,6 +50,7 @@ def test_warnings_do_not_fail_and_failures_do():
     [
         (["--only", "nosuch"], 2, "there is no check nosuch"),
         (["--python", "/no/such/python"], 2, "no such Python: /no/such/python"),
+        (["--only", "nvml", "--skip", "nvml"], 2, "leave no check to run"),
         (["--json", "--report"], 2, "not allowed with"),
         (["--python", "/bin/false"], 3, "does not answer"),
     ],
@@ -96,3 +97,7 @@ def test_a_machine_without_a_gpu_gets_one_clear_line():
     *_, took, last = ended.stdout.splitlines()
     assert took.split(",")[0].endswith("checks")
     assert last.startswith("No NVIDIA GPU here (no driver library, no device file, none on the PCI bus)")
+
+
+def test_one_check_is_not_called_checks():
+    assert "1 check, " in doctor("--only", "gpu-growth").stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import io
 import json
 import os
@@ -16,6 +17,7 @@ import pytest
 from oomph.cli import explain
 from oomph.errors import ExamineError, OomphError, UsageError
 from oomph.journal import Journal
+from oomph.recovery.rundir import RunRecord
 
 LOGS = Path(__file__).parents[1] / "logs"
 OOM = str(LOGS / "oomgraph.log")
@@ -228,6 +230,7 @@ def test_a_code_that_does_not_exist_is_a_usage_error() -> None:
 def test_a_path_that_no_system_allows_is_no_crash() -> None:
     assert fails("a\0b")[0] is ExamineError
     assert fails("x" * 5000)[0] is ExamineError
+    assert fails("x" * 5000 + "/run.json")[0] is ExamineError
 
 
 CHILD = """
@@ -329,3 +332,93 @@ def test_nothing_to_explain_is_a_usage_error() -> None:
 def test_binary_that_begins_like_a_memory_map_is_no_crash(tmp_path: Path) -> None:
     (tmp_path / "model.bin").write_bytes(b"\x0a\x09GPU_0_bfc" + bytes(range(256)) * 40)
     assert fails(str(tmp_path / "model.bin"))[0] is ExamineError
+
+
+def make_record(folder: Path, status: str = "running", cwd: Path | None = None) -> None:
+    words = ("train.py", "--epochs", "3")
+    record = RunRecord(words, sys.executable, str(cwd or Path.cwd()), "", status=status, attempts=1)
+    (folder / "run.json").write_text(record.to_json())
+    Journal(folder, 1, "supervisor").write("attempt-started")
+
+
+def test_a_run_whose_supervisor_was_killed_has_not_finished(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    make_record(tmp_path)
+    assert run(str(tmp_path)) == 0
+    text = capsys.readouterr().out
+    assert f"{tmp_path}: no fault found; the run has not finished: " in text
+    assert f"Next: oomph run --resume={tmp_path} train.py --epochs 3  (" in text
+    assert "SCRIPT" not in text
+    told = document(capsys, str(tmp_path))["run"]
+    assert told == {"state": "unfinished", "next": f"oomph run --resume={tmp_path} train.py --epochs 3"}
+
+
+def test_a_run_of_another_folder_is_gone_on_with_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    make_record(tmp_path, cwd=Path("/some where"))
+    assert document(capsys, str(tmp_path))["run"]["next"].startswith(
+        f"cd '/some where' && oomph run --resume={tmp_path} "
+    )
+
+
+def test_a_run_that_is_locked_is_still_going_on(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    make_record(tmp_path)
+    with (tmp_path / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        run(str(tmp_path))
+        assert "no fault found; the run is still going on" in capsys.readouterr().out
+        assert document(capsys, str(tmp_path))["run"]["state"] == "going-on"
+
+
+@pytest.mark.parametrize("status", ["finished", "failed", "gave-up", "preempted"])
+def test_of_a_run_that_is_over_nothing_of_the_kind_is_said(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, status: str
+) -> None:
+    make_record(tmp_path, status)
+    assert document(capsys, str(tmp_path)) == {"schema": 1, "diagnoses": []}
+
+
+@pytest.mark.parametrize("name", ["summary.json", "run.json", "journal/1-0-supervisor.jsonl"])
+def test_a_file_of_a_run_stands_for_the_run(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
+    folder = make_run(tmp_path / "run")
+    make_record(folder, "gave-up")
+    (folder / "summary.json").write_text("{}")
+    assert document(capsys, str(folder / name)) == document(capsys, str(folder))
+    assert document(capsys, str(folder / name))["diagnoses"]
+
+
+def test_a_file_of_that_name_elsewhere_is_a_log(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "summary.json").write_text("CUDA_ERROR_ILLEGAL_ADDRESS\n")
+    assert names(capsys, str(tmp_path / "summary.json")) == [("illegal-memory-access", "cause")]
+
+
+def test_without_a_journal_there_are_no_decisions_to_count(tmp_path: Path) -> None:
+    make_record(tmp_path)
+    (tmp_path / "journal/1-0-supervisor.jsonl").unlink()
+    for words in ([str(tmp_path)], [str(tmp_path), "--decisions"]):
+        with pytest.raises(ExamineError, match="nothing is known of that run"):
+            run(*words)
+
+
+@pytest.mark.parametrize("option", ["--exit-status=137", "--kernel-log"])
+@pytest.mark.parametrize("decisions", [True, False])
+def test_an_option_that_would_do_nothing_is_refused(tmp_path: Path, option: str, decisions: bool) -> None:
+    words = [str(make_run(tmp_path / "run")), "--decisions"] if decisions else ["OOM101"]
+    with pytest.raises(UsageError, match=f"leave {option.partition('=')[0]} out"):
+        run(*words, option)
+
+
+@pytest.mark.parametrize(
+    ("target", "kind", "said"),
+    [
+        ("", UsageError, "the name of what to explain is empty"),
+        ("137", ExamineError, "oomph explain --exit-status=137"),
+        ("SIGKILL", ExamineError, "oomph explain --exit-status=137"),
+        ("sigsegv", ExamineError, "oomph explain --exit-status=139"),
+        ("xid79", ExamineError, "for Xid 79 in the kernel's log, type oomph explain HWD801"),
+        ("Xid 31", ExamineError, "for Xid 31 in the kernel's log, type oomph explain GPU301"),
+        ("SIG_IGN", ExamineError, "there is no file, run or fault 'SIG_IGN'"),
+        ("999", ExamineError, "there is no file, run or fault '999'"),
+    ],
+)
+def test_what_names_nothing_is_met_with_what_may_be_meant(target: str, kind: type[OomphError], said: str) -> None:
+    raised, sentence = fails(target)
+    assert (raised, said in sentence) == (kind, True)

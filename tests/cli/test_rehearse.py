@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from oomph import cli
@@ -12,7 +14,10 @@ from oomph.rehearsal.faults import NAMES
     ("words", "said"),
     [
         (["missing.py"], "no such script: missing.py"),
-        ([], "name the script to run"),
+        ([], "name the script to rehearse: oomph rehearse train.py"),
+        (["--python", "/nope", "train.py"], "no such Python: /nope"),
+        (["--python", "./no-python", "--faults", "kill", "train.py"], "no-python can not be started"),
+        (["--checkpoint-every=0", "train.py"], "--checkpoint-every takes steps (100) or a time"),
         (["--faults", "meteor", "train.py"], "no fault meteor to rehearse: there are oom, kill"),
         (["--steps", "1", "train.py"], "--steps takes a number of at least 2, or all, not 1"),
         (["--steps", "many", "train.py"], "--steps takes a number"),
@@ -23,12 +28,14 @@ from oomph.rehearsal.faults import NAMES
 def test_what_can_not_be_done_is_one_sentence(tmp_path, monkeypatch, capsys, words, said):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("")
+    (tmp_path / "no-python").write_bytes(b"\x7fELF")
+    (tmp_path / "no-python").chmod(0o755)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.txt").touch()
     assert cli.main(["rehearse", *words]) == 2
     err = capsys.readouterr().err
     assert said in err
-    assert err.count("\n") == 1
+    assert err.removeprefix("rehearsal: 1 fault, in one run; first undisturbed\n").count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -44,6 +51,16 @@ def test_a_script_that_does_not_train_is_said_at_once(tmp_path, monkeypatch, cap
     assert cli.main(["rehearse", "train.py"]) == code
     assert said in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
+
+
+def test_a_script_that_the_limit_has_ended_is_told_of_as_that(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "slow.py").write_text("import time; time.sleep(60)")
+    assert cli.main(["rehearse", "--limit=1", "--json", "slow.py", "9"]) == 3
+    said = capsys.readouterr()
+    reason = "the script had not ended after 1 s, without any fault: give it a longer --limit"
+    assert said.err.endswith(f"oomph: {reason}\n")
+    assert json.loads(said.out) == {"schema": 1, "survives": None, "reason": reason, "faults": []}
 
 
 def test_the_help_names_every_fault(capsys):

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 import oomph
 from oomph.recovery.handover import VARIABLE
@@ -110,3 +113,36 @@ def test_an_old_python_below_the_script_is_left_alone():
     assert "version_info >= (3, 10)" in source
     for modern in (' f"', " match ", ":=", "->  None", "from __future__"):
         assert modern not in source
+
+
+def _interrupted_while_oomph_starts(folder: Path, before: str = "pass") -> subprocess.CompletedProcess[str]:
+    """`before` says what the parent does about SIGINT before it becomes the Python of the script."""
+    package = folder / "oomph"
+    site = package / "inject" / "site"
+    shutil.copytree(Path(oomph.__file__).parent / "inject" / "site", site)
+    (package / "__init__.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)\n")
+    (package / "inject" / "__init__.py").write_text("")
+    (package / "inject" / "bootstrap.py").write_text("def start(): pass\n")
+    environ = dict(os.environ, PYTHONPATH=str(site), **{VARIABLE: "{}"})
+    launch = f"import os, signal, sys; {before}; os.execv(sys.executable, [sys.executable, '-c', 'print(1)'])"
+    return subprocess.run([sys.executable, "-E", "-c", launch], env=environ, capture_output=True, text=True, timeout=60)
+
+
+def test_an_interrupt_while_oomph_starts_is_no_fatal_error_of_python(tmp_path):
+    ended = _interrupted_while_oomph_starts(tmp_path)
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("", "", -signal.SIGINT)
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["signal.signal(signal.SIGINT, signal.SIG_IGN)", "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])"],
+    ids=["ignored", "blocked"],
+)
+def test_an_interrupt_that_the_parent_keeps_away_stays_away(tmp_path, before):
+    ended = _interrupted_while_oomph_starts(tmp_path, before)
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("1\n", "", 0)
+
+
+def test_the_script_is_given_the_signals_that_python_gives_it(start):
+    look = "import signal; print(signal.pthread_sigmask(signal.SIG_BLOCK, []), signal.getsignal(signal.SIGINT))"
+    assert start(look).stdout == start(look, injected=False).stdout

@@ -109,3 +109,9 @@ def test_the_report_says_the_same_in_words_and_in_json():
     assert (document["schema"], document["survives"], document["steps"], document["at"]) == (1, False, 40, 20)
     assert [fault["survived"] for fault in document["faults"]] == ["yes", "no"]
     assert Report(UNDISTURBED, 20, tuple(verdicts[:1])).survives
+
+
+def test_one_fault_is_not_called_faults():
+    verdict = judge(BY_NAME["kill"], UNDISTURBED, run("kill"))
+    last = list(as_text(Report(UNDISTURBED, 20, (verdict,))))[-1]
+    assert last == "survives the one fault after step 20 of 40"

@@ -10,8 +10,10 @@ import difflib
 import importlib
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from oomph import __version__
+from oomph.cli import output
 from oomph.errors import OomphError, UsageError
 
 COMMANDS = {
@@ -30,35 +32,47 @@ COMMANDS = {
 """Verb → (module, what it does)."""
 
 
+class _Parser(argparse.ArgumentParser):
+    """argparse's own writes as if standard output and standard error were always there."""
+
+    def print_help(self, file: object = None) -> None:
+        output.write(self.format_help())
+
+    def error(self, message: str) -> NoReturn:
+        output.tell(f"{self.format_usage()}{self.prog}: error: {message}\n")
+        raise SystemExit(2)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `oomph ...`; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         return _dispatch(words)
     except OomphError as error:
-        sys.stderr.write(f"oomph: {error}\n")
+        output.tell(f"oomph: {error}\n")
         return error.exit_code
     except SystemExit as error:  # argparse has printed the help, or what is wrong
         return error.code if isinstance(error.code, int) else 2
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        sys.stdout = None  # or the interpreter complains when it flushes at exit
         return 141
 
 
 def _dispatch(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
-        sys.stdout.write(_help())
+        output.write(_help())
         return 0 if words else 2
     if words[0] in ("-V", "--version"):
-        sys.stdout.write(f"oomph {__version__}\n")
+        output.write(f"oomph {__version__}\n")
         return 0
     verb, rest = words[0], words[1:]
     if verb not in COMMANDS:
         raise UsageError(_unknown(verb))
     module = importlib.import_module(COMMANDS[verb][0])
-    parser = argparse.ArgumentParser(
+    if verb != "run":  # the script may do without what the others are for
+        output.check()
+    parser = _Parser(
         prog=f"oomph {verb}",
         description=module.SUMMARY,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
+
+from oomph.cli.output import tell, write, write_json
 
 SUMMARY = "show oomph at work on a small training: out of memory, killed, and the same result (a few minutes)"
 
@@ -30,9 +30,8 @@ def run(args: argparse.Namespace) -> int:
     """Show it; 0 only if every claim held."""
     from oomph.demo.show import show
 
-    story = sys.stderr if args.json else sys.stdout
-    shown = show(args.keep, lambda line: print(line, file=story, flush=True))
+    story = tell if args.json else write
+    shown = show(args.keep, lambda line: story(f"{line}\n"))
     if args.json:
-        json.dump(shown.as_document(), sys.stdout, indent=2)
-        sys.stdout.write("\n")
+        write_json(shown.as_document())
     return 0 if shown.held else 1

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 
+from oomph.cli.output import tell, write, write_json
 from oomph.doctor.check import FAIL
 
 SUMMARY = "say whether this machine can train on its GPU, and if not, the one thing to do"
@@ -43,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     checks = examine.choose(args.only, args.skip)
     snapshot = observe(choose_python(args.python), say=_progress)
     if args.fix_env:
-        sys.stdout.write(render.as_exports(repairs(snapshot), snapshot))
+        write(render.as_exports(repairs(snapshot), snapshot))
         return 0
     results = examine.examine(snapshot, checks)
     if args.deep:
@@ -51,13 +50,11 @@ def run(args: argparse.Namespace) -> int:
 
         results += try_devices(snapshot, _progress)
     if args.json:
-        json.dump(render.as_document(snapshot, results), sys.stdout, indent=2)
-        sys.stdout.write("\n")
+        write_json(render.as_document(snapshot, results))
     else:
-        sys.stdout.write((report.as_report if args.report else render.as_text)(snapshot, results))
+        write((report.as_report if args.report else render.as_text)(snapshot, results))
     return 1 if any(result.finding.status == FAIL for result in results) else 0
 
 
 def _progress(text: str) -> None:
-    sys.stderr.write(f"oomph: {text}\n")
-    sys.stderr.flush()
+    tell(f"oomph: {text}\n")

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import itertools
-import json
-import re
 import stat
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from oomph.cli.output import tell, write, write_json
+from oomph.cli.target import run_of, unknown
 from oomph.errors import ExamineError, UsageError
 from oomph.faults import render
-from oomph.faults.catalogue import find, load
+from oomph.faults.catalogue import find
 from oomph.faults.diagnose import diagnose, words
 from oomph.faults.diagnosis import Diagnosis
 from oomph.faults.evidence import Evidence
 from oomph.faults.file import Unreadable, read_file, read_stream
-from oomph.faults.run import is_run, read_run
+from oomph.faults.run import is_run, read_run, why_nothing_is_known
 from oomph.journal import read_journal, unreadable_lines
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from oomph.recovery.unfinished import Unfinished
 
 SUMMARY = "name the fault in a log, an exception or a run, and say what to do"
 
-_CODE = re.compile(r"[A-Za-z]{3}\d{3}\Z")
-_PATH = re.compile(r"[/\\.]")
 _EPILOG = """examples:
   oomph explain train.log
   python train.py 2>&1 | oomph explain -
@@ -76,7 +77,12 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("give a log, a run, a fault, --exit-status or --kernel-log; see oomph explain --help")
     if args.exit_status is not None and not -_LAST_SIGNAL <= args.exit_status <= _LAST_EXIT_CODE:
         raise UsageError("--exit-status has to be an exit code from 0 to 255, or -n from -1 to -64 for signal n")
+    if args.target == "":
+        raise UsageError("the name of what to explain is empty; see oomph explain --help")
+    if args.target not in (None, "-"):
+        args.target = run_of(args.target)
     if args.decisions:
+        _check_alone(args, "--decisions is about a run alone")
         return _explain_decisions(args)
     if args.target not in (None, "-") and not _exists(Path(args.target)):
         return _print_page(args)
@@ -87,10 +93,12 @@ def run(args: argparse.Namespace) -> int:
     except OSError as problem:
         raise ExamineError(f"can not read {_subject(args)}: {problem.strerror or problem}") from problem
     document, section = _machine(args.target, diagnoses)
+    left = _unfinished(args.target)
     if args.json:
-        _print_json({**render.as_document(diagnoses), **document})
+        write_json({**render.as_document(diagnoses), **document, **(left.as_document() if left else {})})
     else:
-        _print_text(render.as_text(diagnoses, _subject(args)) + section)
+        state, following = (left.state, left.following) if left else ("", "")
+        write(render.as_text(diagnoses, _subject(args), state, following) + section)
     return 1 if args.exit_code and diagnoses else 0
 
 
@@ -116,23 +124,22 @@ def _kernel(where: str) -> Iterator[Evidence]:
 
 def _target(target: str, path: Path) -> Iterator[Evidence]:
     if target == "-":
+        if sys.stdin is None:
+            raise ExamineError("standard input is closed")
         return read_stream(sys.stdin.buffer, "standard input", words())
     if path.is_dir():
         if not is_run(path):
             raise ExamineError(f"{target} is a directory, but not one that oomph run has written")
         return _read_run(target, path)
     if stat.S_ISFIFO(path.stat().st_mode):
-        print(f"oomph: waiting for somebody to write into {target}", file=sys.stderr)
+        tell(f"oomph: waiting for somebody to write into {target}\n")
     return read_file(path, words())
 
 
 def _read_run(target: str, path: Path) -> Iterator[Evidence]:
     yield from read_run(path, words())
     if missing := unreadable_lines(path):
-        print(
-            f"oomph: {missing} lines of the journal in {target} can not be read; what they said is missing here",
-            file=sys.stderr,
-        )
+        tell(f"oomph: {missing} lines of the journal in {target} can not be read; what they said is missing here\n")
 
 
 def _subject(args: argparse.Namespace) -> str:
@@ -151,6 +158,22 @@ def _machine(target: str | None, diagnoses: Sequence[Diagnosis]) -> tuple[dict[s
     return recorded.as_document(results), recorded.as_section(results)
 
 
+def _unfinished(target: str | None) -> Unfinished | None:
+    """Of a run directory: that the run is not over, when it is not."""
+    if target is None or not Path(target).is_dir():
+        return None
+    from oomph.recovery.unfinished import unfinished
+
+    return unfinished(Path(target))
+
+
+def _check_alone(args: argparse.Namespace, why: str) -> None:
+    """What would have no effect is refused."""
+    for option in ("--exit-status", "--kernel-log"):
+        if getattr(args, option[2:].replace("-", "_")) is not None:
+            raise UsageError(f"{why}: leave {option} out")
+
+
 def _explain_decisions(args: argparse.Namespace) -> int:
     """Play the journal again; 1 when a decision comes out otherwise than it was recorded, with --exit-code."""
     from oomph.recovery import decisions
@@ -158,11 +181,14 @@ def _explain_decisions(args: argparse.Namespace) -> int:
     path = Path(args.target or "")
     if not path.is_dir() or not is_run(path):
         raise ExamineError(f"{args.target} is not a directory that oomph run has written: only a run has decisions")
-    found = decisions.replay(read_journal(path))
+    events = read_journal(path)
+    if not events:
+        raise ExamineError(why_nothing_is_known(path))
+    found = decisions.replay(events)
     if args.json:
-        _print_json(decisions.as_document(found))
+        write_json(decisions.as_document(found))
     else:
-        _print_text(decisions.as_text(found, args.target))
+        write(decisions.as_text(found, args.target))
     return 1 if args.exit_code and not all(decision.reproduced for decision in found) else 0
 
 
@@ -179,31 +205,10 @@ def _exists(path: Path) -> bool:
 def _print_page(args: argparse.Namespace) -> int:
     fault = find(args.target)
     if fault is None:
-        raise _unknown(args.target)
+        raise unknown(args.target)
+    _check_alone(args, f"{args.target} is a fault, whose page is the same however a program ended")
     if args.json:
-        _print_json(render.page_document(fault))
+        write_json(render.page_document(fault))
     else:
-        _print_text(render.page_text(fault))
+        write(render.page_text(fault))
     return 0
-
-
-def _unknown(target: str) -> UsageError | ExamineError:
-    if _CODE.match(target):
-        codes = ", ".join(fault.code for fault in load())
-        return UsageError(f"there is no fault {target}; there are {codes}")
-    shown = target if len(target) <= 200 else target[:200] + "..."
-    if _PATH.search(target):
-        return ExamineError(f"there is no file or directory {shown!r}")
-    close = difflib.get_close_matches(target, [fault.name for fault in load()], n=1)
-    hint = f"; did you mean {close[0]}?" if close else ""
-    return ExamineError(f"there is no file, run or fault {shown!r}{hint}")
-
-
-def _print_text(text: str) -> None:
-    encoding = sys.stdout.encoding or "utf-8"  # a log may hold letters that the terminal can not show
-    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
-
-
-def _print_json(document: dict[str, Any]) -> None:
-    json.dump(document, sys.stdout, indent=2)
-    sys.stdout.write("\n")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Sequence
 
-from oomph.cli.run import count_options, positive
-from oomph.errors import UsageError
+from oomph.cli.output import tell, write, write_json
+from oomph.cli.run import count_options, every, positive
+from oomph.errors import ExamineError, UsageError
 from oomph.rehearsal.faults import FAULTS, NAMES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from oomph.recovery.command import Command
 
 SUMMARY = "put a script through faults on this machine, and see whether it would survive them on the cluster"
 
@@ -56,11 +59,10 @@ def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> ar
 
 def run(args: argparse.Namespace) -> int:
     """Rehearse; 0 only if the script survives every fault."""
-    from oomph.recovery.command import parse_command
     from oomph.rehearsal.rehearse import Plan, rehearse
-    from oomph.rehearsal.report import as_document, as_text
+    from oomph.rehearsal.report import as_document, as_document_without, as_text
 
-    command = parse_command(args.words)
+    command = _checked(args)
     given = {"--python": args.python, "--micro-batch": args.micro_batch, "--inexact": args.inexact}
     plan = Plan(
         words=command.words,
@@ -71,14 +73,29 @@ def run(args: argparse.Namespace) -> int:
         options=tuple(f"{name}={value}" for name, value in given.items() if value is not None),
         limit_seconds=args.limit,
     )
-    report = rehearse(plan, args.keep, lambda line: print(line, file=sys.stderr, flush=True))
+    try:
+        report = rehearse(plan, args.keep, lambda line: tell(f"{line}\n"))
+    except ExamineError as error:
+        if args.json:
+            write_json(as_document_without(str(error)))
+        raise
     if args.json:
-        json.dump(as_document(report), sys.stdout, indent=2)
-        sys.stdout.write("\n")
+        write_json(as_document(report))
     else:
-        for line in as_text(report):
-            print(line)
+        write("".join(f"{line}\n" for line in as_text(report)))
     return 0 if report.survives else 1
+
+
+def _checked(args: argparse.Namespace) -> Command:
+    """What every run would refuse is refused before the first."""
+    from oomph.recovery.command import parse_command
+    from oomph.recovery.interpreter import choose_python
+
+    if not args.words:
+        raise UsageError("name the script to rehearse: oomph rehearse train.py")
+    choose_python(args.python)
+    every(args.checkpoint_every)
+    return parse_command(args.words)
 
 
 def _steps(text: str) -> int | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections.abc import Sequence
 
-from oomph.errors import UsageError
+from oomph.cli.output import tell, write
+from oomph.errors import OutputError, UsageError
 from oomph.recovery.guarding import Guarding
 
 SUMMARY = "run a training script, unmodified, and keep it alive through GPU errors"
@@ -114,12 +114,20 @@ def run(args: argparse.Namespace) -> int:
         )
     )
     if args.json:
-        sys.stdout.write(outcome.summary.to_json())
+        _print_summary(outcome.summary.to_json())
     return outcome.exit_code
 
 
+def _print_summary(document: str) -> None:
+    """Whatever becomes of it, the exit code is the script's."""
+    try:
+        write(document)
+    except (OutputError, BrokenPipeError) as error:
+        tell(f"oomph: the summary could not be printed: {error}\n")
+
+
 def _guarding(args: argparse.Namespace) -> Guarding:
-    steps, seconds = _every(args.checkpoint_every)
+    steps, seconds = every(args.checkpoint_every)
     return Guarding(
         guard=not args.no_guard,
         checkpoint_steps=steps,
@@ -157,8 +165,8 @@ def _check_guarded(args: argparse.Namespace) -> None:
         say(f"without the guard {' and '.join(idle)} {'have' if len(idle) > 1 else 'has'} no effect")
 
 
-def _every(text: str | None) -> tuple[int | None, float | None]:
-    """Steps or seconds of `--checkpoint-every`."""
+def every(text: str | None) -> tuple[int | None, float | None]:
+    """Steps or seconds of `--checkpoint-every`; raises UsageError for what is neither."""
     if text is None:
         return None, None
     found = _EVERY.match(text)

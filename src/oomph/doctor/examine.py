@@ -34,7 +34,10 @@ def choose(only: str | None = None, skip: str | None = None, checks: Sequence[Ch
     """The checks that `--only` and `--skip` leave, by code or name; raises UsageError for one that there is not."""
     wanted = _named(only, checks) if only is not None else set(checks)
     unwanted = _named(skip, checks) if skip is not None else set()
-    return tuple(check for check in checks if check in wanted and check not in unwanted)
+    chosen = tuple(check for check in checks if check in wanted and check not in unwanted)
+    if not chosen:
+        raise UsageError("--only and --skip leave no check to run")
+    return chosen
 
 
 def _look(check: Check, snapshot: Snapshot) -> Finding:

@@ -127,7 +127,7 @@ def _took(snapshot: Snapshot, results: Sequence[Result]) -> str:
     driver = snapshot.driver
     of_it = f", of which cuInit {driver.init_seconds:.2f} s" if driver.init_seconds is not None else ""
     good = sum(result.finding.status == PASS for result in results)
-    return f"{len(results)} checks, {good} passed, in {snapshot.seconds:.2f} s{of_it}"
+    return f"{len(results)} check{'' if len(results) == 1 else 's'}, {good} passed, in {snapshot.seconds:.2f} s{of_it}"
 
 
 def has_page(fault: str) -> bool:

@@ -17,16 +17,20 @@ _PAGE_FIELDS = ("code", "name", "title", "summary", "domain", "severity", "stick
 _SHOWN = 300  # of a line of evidence, in characters; --json has all of it
 
 
-def as_text(diagnoses: Sequence[Diagnosis], subject: str) -> str:
-    """What was found in `subject`: facts, causes, evidence, remedies, the next command."""
+def as_text(diagnoses: Sequence[Diagnosis], subject: str, state: str = "", following: str = "") -> str:
+    """What was found in `subject`: facts, causes, evidence, remedies, the next command.
+
+    `state` is said after what was found, and `following` is a last line of the caller's.
+    """
     told = [d for place, d in enumerate(diagnoses) if place == 0 or d.confidence > SUSPICION]
     found = _count(len(told), "fault") if told else "no fault"
-    lines = [f"{subject}: {found} found"]
+    lines = [f"{subject}: {found} found{state}"]
     for rank, diagnosis in enumerate(told, 1):
         lines += ["", *_diagnosis(rank, diagnosis)]
     if len(told) < len(diagnoses):
         lines += ["", _otherwise(told[0].fault, [d.fault for d in diagnoses if d not in told])]
-    return "\n".join([*lines, "", _next(diagnoses)]) + "\n"
+    last = [_next(diagnoses)] if diagnoses or not following else []
+    return "\n".join([*lines, "", *last, *([following] if following else [])]) + "\n"
 
 
 def as_document(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:

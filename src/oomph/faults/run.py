@@ -30,8 +30,7 @@ def read_run(directory: Path, words: Words | None = None) -> Iterator[Evidence]:
     events = read_journal(directory)
     logs = {int(path.stem): path for path in (directory / "stderr").glob("*.log") if _is_log(path)}
     if not events and not any(path.stat().st_size for path in logs.values()):
-        state = "can not be read" if unreadable_lines(directory) else "is empty"
-        raise Unreadable(f"the journal in {directory} {state}, so nothing is known of that run")
+        raise Unreadable(why_nothing_is_known(directory))
     by_attempt = defaultdict[int, list[Event]](list)
     for event in events:
         by_attempt[event.attempt].append(event)
@@ -45,6 +44,12 @@ def read_run(directory: Path, words: Words | None = None) -> Iterator[Evidence]:
 
 def _is_log(path: Path) -> bool:
     return path.stem.isdecimal() and path.is_file()
+
+
+def why_nothing_is_known(directory: Path) -> str:
+    """One sentence about a run without an event that can be read."""
+    state = "can not be read" if unreadable_lines(directory) else "is empty"
+    return f"the journal in {directory} {state}, so nothing is known of that run"
 
 
 def _stderr(path: Path, attempt: int, words: Words | None) -> Iterator[Evidence]:

@@ -24,6 +24,8 @@ from oomph.recovery.progress import Progress, read_progress
 from oomph.recovery.surroundings import Surroundings
 
 _MOST_KERNEL_LINES = 20
+_LONGEST_START_SECONDS = 10.0
+"""Python has loaded oomph by then, from a slow disk too."""
 _LONGEST_GAP_SECONDS = 7 * 86400.0
 """No training is silent for longer than a week: the clock was set forward."""
 
@@ -159,7 +161,14 @@ class Chronicle:
 
     def guarded(self) -> bool:
         """Whether a Python of the script has loaded oomph, as far as can be told."""
-        return self._run_dir is None or any(self._run_dir.glob("owner-*"))
+        return self._run_dir is None or any(self._run_dir.glob("owner-*")) or self._ended_at_once()
+
+    def _ended_at_once(self) -> bool:
+        """Whether somebody had the script end before its Python need have come to load anything."""
+        ended, decided = last(self._own, "attempt-ended"), last(self._own, "decided")
+        if ended is None or decided is None or ended.data["seconds"] > _LONGEST_START_SECONDS:
+            return False
+        return any(decided.data["ending"].get(how) for how in ("stopped", "interrupted", "called_off"))
 
 
 def _lasted(events: Sequence[Event]) -> float:

@@ -25,6 +25,7 @@ _EXTRA_SECONDS = 180.0
 _CHECKPOINTS = 8
 """So many are taken in a rehearsal, unless the user says otherwise."""
 _LINES_OF_A_FAILURE = 5
+_OURS = "oomph: "
 
 Say = Callable[[str], None]
 
@@ -62,12 +63,16 @@ class Report:
 
 
 def rehearse(plan: Plan, keep: str | None, say: Say) -> Report:
-    """Run everything; raises ExamineError when the script does not get far enough undisturbed."""
+    """Run everything; raises ExamineError when the script does not get far enough undisturbed.
+
+    Raises UsageError for what `oomph run` itself can not be asked for.
+    """
     chosen = _chosen(plan.faults)
     with work_folder(keep, "oomph-rehearsal-") as folder:
-        say(f"rehearsal: {len(chosen)} faults, one run each; first undisturbed")
-        undisturbed = _run(plan, folder, "undisturbed", Injection("", 0, plan.steps), None)
-        _check(undisturbed, folder)
+        faults = "1 fault, in one run" if len(chosen) == 1 else f"{len(chosen)} faults, one run each"
+        say(f"rehearsal: {faults}; first undisturbed")
+        undisturbed = _run(plan, folder, "undisturbed", Injection("", 0, plan.steps), plan.limit_seconds)
+        _check(undisturbed, folder, plan.limit_seconds)
         at = plan.at if plan.at is not None else max(1, undisturbed.steps // 2)
         if at >= undisturbed.steps:
             raise UsageError(f"--at {at}: the rehearsal takes {undisturbed.steps} steps only")
@@ -111,14 +116,24 @@ def _ended(process: subprocess.Popen[bytes], limit: float | None) -> int | None:
         child.end(process, _GRACE_SECONDS)  # when it has to be killed, its watchdog ends the script
 
 
-def _check(undisturbed: Rehearsed, folder: Path) -> None:
+def _check(undisturbed: Rehearsed, folder: Path, limit: float | None) -> None:
+    if undisturbed.exit_code is None:
+        raise ExamineError(f"the script had not ended after {limit:.0f} s, without any fault: give it a longer --limit")
     if undisturbed.exit_code != 0:
-        log = (folder / "undisturbed.log").read_text(errors="replace").splitlines()
-        told = "\n".join(line for line in log if not line.startswith("oomph: "))
-        last = "\n".join(told.splitlines()[-_LINES_OF_A_FAILURE:])
+        ours, told = _what_was_said(folder / "undisturbed.log")
+        if undisturbed.exit_code == UsageError.exit_code and not undisturbed.summary and ours:
+            raise UsageError(ours[-1])  # oomph has not even begun
+        last = "\n".join((told or ours)[-_LINES_OF_A_FAILURE:])
         raise ExamineError(f"the script fails without any fault, with exit code {undisturbed.exit_code}:\n{last}")
     if undisturbed.steps < 2:
         raise ExamineError("the script has not taken two training steps that oomph could see")
+
+
+def _what_was_said(log: Path) -> tuple[list[str], list[str]]:
+    """The lines of oomph, without its name, and those of the script."""
+    lines = log.read_text(errors="replace").splitlines()
+    ours = [line.removeprefix(_OURS) for line in lines if line.startswith(_OURS)]
+    return ours, [line for line in lines if not line.startswith(_OURS)]
 
 
 def _chosen(names: Sequence[str]) -> list[Rehearsable]:

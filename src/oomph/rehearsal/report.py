@@ -27,6 +27,11 @@ def as_document(report: Report) -> dict[str, Any]:
     }
 
 
+def as_document_without(reason: str) -> dict[str, Any]:
+    """The document of --json when the script does not get far enough undisturbed: no fault was tried."""
+    return {"schema": SCHEMA, "survives": None, "reason": reason, "faults": []}
+
+
 def as_text(report: Report) -> Iterator[str]:
     """The lines to print."""
     steps = report.undisturbed.steps
@@ -54,4 +59,5 @@ def _conclusion(report: Report) -> str:
     tried = [verdict for verdict in report.verdicts if verdict.survived in (SURVIVED, LOST)]
     if lost:
         return f"would not survive: {', '.join(lost)}"
-    return f"survives all {len(tried)} faults, each after step {report.at} of {report.undisturbed.steps}"
+    faults = "the one fault" if len(tried) == 1 else f"all {len(tried)} faults, each"
+    return f"survives {faults} after step {report.at} of {report.undisturbed.steps}"

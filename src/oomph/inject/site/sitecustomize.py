@@ -48,10 +48,41 @@ def _start_oomph(folder):
             pass  # no stderr to speak on
 
 
+def _hold_interrupts():
+    # type: () -> set[int] | None
+    """Keep Ctrl-C back while oomph starts: in here it would end Python by a fatal error with our files in it.
+
+    Returns the signals that were held back before, or None where none can be.
+    """
+    try:
+        import _signal as signals  # type: ignore[import-not-found]  # built in; the module signal takes its time
+
+        before = signals.pthread_sigmask(signals.SIG_BLOCK, [signals.SIGINT])  # type: set[int]
+    except (ImportError, AttributeError):
+        return None
+    return before
+
+
+def _let_interrupts_through(before):
+    # type: (set[int] | None) -> None
+    """A Ctrl-C that has come meanwhile ends Python as that signal does by itself: no line of the script has run."""
+    if before is None:
+        return
+    import _signal as signals
+
+    ctrl_c = signals.SIGINT
+    has_come = ctrl_c not in before and ctrl_c in signals.sigpending()
+    if has_come and signals.getsignal(ctrl_c) is signals.default_int_handler:
+        signals.signal(ctrl_c, signals.SIG_DFL)
+    signals.pthread_sigmask(signals.SIG_SETMASK, before)
+
+
 _here = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _here]
 sys.path_importer_cache.pop(_here, None)
 if os.environ.get("OOMPH_HANDOVER") and sys.version_info >= (3, 10):
+    _held = _hold_interrupts()
     _start_oomph(os.path.dirname(os.path.dirname(_here)))
+    _let_interrupts_through(_held)
 sys.modules.pop("sitecustomize", None)
 __import__("sitecustomize")

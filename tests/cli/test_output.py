@@ -1,0 +1,68 @@
+"""What the verbs say when a descriptor is closed or full: one sentence, and a code that means just that."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+CLOSED = "oomph: standard output is closed: there is nowhere to print to\n"
+FULL = "oomph: standard output can not be written: No space left on device\n"
+
+
+def shell(words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", f'exec "$0" -m oomph {words}', sys.executable], capture_output=True, text=True, timeout=60
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("explain DST703 >&-", 2, CLOSED),
+        ("explain DST703 --json >&-", 2, CLOSED),
+        ("explain --exit-status 137 --exit-code >&-", 2, CLOSED),
+        ("doctor --only gpu-growth >&-", 2, CLOSED),
+        ("doctor --help >&-", 2, CLOSED),
+        ("rehearse missing.py >&-", 2, CLOSED),
+        ("--version >&-", 2, CLOSED),
+        ("--help >/dev/full", 2, FULL),
+        ("explain --help >/dev/full", 2, FULL),
+        ("explain DST703 >/dev/full", 2, FULL),
+        ("explain DST703 --json >/dev/full", 2, FULL),
+        ("doctor --only gpu-growth >/dev/full", 2, FULL),
+        ("doctor --only gpu-growth --json >/dev/full", 2, FULL),
+        ("explain - <&-", 3, "oomph: standard input is closed\n"),
+    ],
+)
+def test_there_is_one_sentence_and_a_code_that_means_no_finding(words, code, said):
+    ended = shell(words)
+    assert (ended.stderr, ended.returncode) == (said, code)
+
+
+@pytest.mark.parametrize("where", ["2>&-", "2>/dev/full"])
+@pytest.mark.parametrize(("words", "code"), [("explain ./missing", 3), ("explain --no-such", 2), ("nosuch", 2)])
+def test_without_anybody_to_tell_the_code_is_the_same(words, code, where):
+    ended = shell(f"{words} {where}")
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("", "", code)
+
+
+def test_nothing_is_said_to_a_reader_who_has_left():
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "oomph", "explain", "DST703"]
+    with open(writer, "wb") as pipe:
+        ended = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, timeout=60)
+    assert (ended.stderr, ended.returncode) == (b"", 141)
+
+
+@pytest.mark.parametrize("where", [">&-", ">/dev/full"])
+def test_the_exit_code_of_a_run_stays_that_of_the_script(tmp_path, where):
+    script = tmp_path / "train.py"
+    script.write_text("raise SystemExit(7)\n")
+    ended = shell(f"run --no-guard --run-dir={tmp_path / 'run'} --json {script} {where}")
+    assert ended.returncode == 7
+    assert "the summary could not be printed: standard output" in ended.stderr
+    assert "Traceback" not in ended.stderr
