@@ -37,7 +37,8 @@ def test_checks_whose_part_could_not_be_read_say_so_and_the_others_run(healthy):
 def test_only_and_skip_take_codes_and_names():
     assert [check.name for check in choose("doc301,GPU-MEMORY")] == ["cuda-libraries", "gpu-memory"]
     assert len(choose(skip="nvml")) == len(CHECKS) - 1
-    assert choose("nvml", "nvml") == ()
+    with pytest.raises(UsageError, match="leave no check to run"):
+        choose("nvml", "nvml")
 
 
 @pytest.mark.parametrize(
