@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from oomph.errors import OomphError
 from oomph.recovery.command import IS_PYTHON, Command, after_env
 from oomph.recovery.speech import say
 
@@ -34,6 +35,8 @@ def look(command: Command, python: str) -> Surroundings:
 
         snapshot = observe(found, say=say)
         mended = repairs(snapshot)
+    except OomphError as error:
+        return Surroundings(remarks=(f"the machine could not be examined: {error}",))
     except Exception as error:
         return Surroundings(remarks=(f"the machine could not be examined: {type(error).__name__}: {error}",))
     return Surroundings(
