@@ -125,7 +125,8 @@ def assert_said_once(ours, reason: str) -> None:
     assert failed
     assert all(reason in event.data["reason"] for event in failed)
     assert ours.events("checkpoint") == []
-    said = [line for line in ours.said if "could not be written" in line]
+    *said, last = [line for line in ours.said if "could not be written" in line]
+    assert last.startswith("oomph: finished, ")
     assert 1 <= len(said) <= 2, "one line for the checkpoints, one for the end state"
     assert all("training goes on" in line for line in said)
     assert not list(ours.folder.glob("checkpoints/tmp-*"))

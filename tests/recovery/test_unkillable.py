@@ -6,6 +6,7 @@ the tracer says so, however often it is killed, and its files and locks stay ope
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -146,18 +147,32 @@ def test_while_it_may_write_nothing_is_started_whatever_the_fault():
     assert "process 7: state D" in action.reason
 
 
-def stay(path: str) -> None:
-    exec(HOLD, globals())
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    globals()["hold"](os.getpid(), path)
-    time.sleep(50)
+FROM_OUTSIDE = """
+import time
+until = time.monotonic() + 30
+while not os.path.exists('wanted') and time.monotonic() < until:
+    time.sleep(0.01)
+hold(int(open('wanted').read()), 'held')
+"""
+"""The tracer of a process that is not below it: what an isolated function has started itself ends with the call."""
+
+
+def stay(folder: str) -> None:
+    """Asks for a tracer that holds this process, and never returns."""
+    ctypes.CDLL(None).prctl(0x59616D61, -1, 0, 0, 0)  # PR_SET_PTRACER: where Yama asks for it
+    wanted = Path(folder) / "wanted"
+    wanted.with_suffix(".tmp").write_text(str(os.getpid()))
+    wanted.with_suffix(".tmp").rename(wanted)
+    time.sleep(SECONDS)
 
 
 def test_a_function_whose_process_can_not_be_killed_does_not_keep_the_caller(work, let_go, monkeypatch):
     monkeypatch.setattr("oomph.recovery.isolated_process._GRACE_SECONDS", 0.2)
     monkeypatch.setattr("oomph.recovery.isolated_process._KILLED_SECONDS", 0.5)
     began = time.monotonic()
-    outcome = isolate(stay, (str(work.folder / "held"),), timeout=3)
+    outside = subprocess.Popen([sys.executable, "-c", HOLD + FROM_OUTSIDE], cwd=work.folder)
+    outcome = isolate(stay, (str(work.folder),), timeout=3)
+    outside.wait(SECONDS)
     assert time.monotonic() - began < 20
     assert outcome.timed_out
     (tracer,) = work.wait_for("held")
