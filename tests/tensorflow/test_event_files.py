@@ -67,6 +67,15 @@ def test_what_was_logged_after_it_goes_with_the_half_record_that_a_kill_has_left
     assert len(list(Path(board.log_dir).rglob("*"))) == 2, "the folder and one file in it"
 
 
+def test_the_clock_of_the_disk_has_no_say(board, tmp_path):
+    """The time of a file is a few milliseconds behind, whole seconds on some disks, and a server's own over NFS."""
+    taken_at = a_dead_attempt(board, tmp_path / "run")
+    (path,) = Path(board.log_dir).glob("train/*")
+    os.utime(path, (taken_at - 1, taken_at - 1))
+    drop_repeated([board], tmp_path / "run", 2, 0, taken_at)
+    assert logged(Path(board.log_dir)) == [1, 2]
+
+
 def test_a_fit_that_starts_over_logs_all_of_it_again_and_an_earlier_fit_keeps_its_own(board, tmp_path):
     log(board, 0)
     a_dead_attempt(board, tmp_path / "run")

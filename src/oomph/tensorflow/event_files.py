@@ -43,7 +43,7 @@ def drop_repeated(callbacks: list[Any], run_dir: Path | None, attempt: int, fit:
     for path in [path for folder in folders for path in sorted(folder.glob("*/events.out.tfevents.*"))]:
         made_at, writer = _origin_of(path)
         is_open_here = writer == os.getpid() and made_at >= began - 1  # in a container every attempt may have its pid
-        if moment is not None and writer in dead and not is_open_here and path.stat().st_mtime > moment:
+        if moment is not None and writer in dead and not is_open_here:
             _drop_after(path, moment)
 
 
