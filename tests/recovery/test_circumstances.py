@@ -127,6 +127,11 @@ def test_onednns_segmentation_fault_is_met_without_onednn() -> None:
     assert second.change == Change("no-onednn")
 
 
+def in_python(code: str) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    return subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=60)
+
+
 def test_a_child_that_the_kernel_reaps_itself_is_no_trouble() -> None:
     """Who starts oomph may ignore SIGCHLD; then no child is there to be waited for, or killed."""
     code = (
@@ -135,8 +140,7 @@ def test_a_child_that_the_kernel_reaps_itself_is_no_trouble() -> None:
         "asked, given_up = Reading(), Reading()\ntime.sleep(1)\n"
         "given_up.close()\nprint(isinstance(asked.gpus(), tuple))"
     )
-    environ = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=60)
+    done = in_python(code)
     assert (done.stdout, done.stderr) == ("True\n", "")
 
 
@@ -148,6 +152,5 @@ def test_a_fork_lets_go_of_descriptors_beyond_the_limit_too() -> None:
         "close_all_but(1, kept)\n"
         "os.write(1, ' '.join(sorted(os.listdir('/proc/self/fd'), key=int)).encode())"
     )
-    environ = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=60)
+    done = in_python(code)
     assert done.stdout == "0 1 800", "0 is the listing's own"

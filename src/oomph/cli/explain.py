@@ -8,7 +8,7 @@ import stat
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oomph.cli.output import tell, write, write_json
 from oomph.cli.target import run_of, unknown
@@ -22,7 +22,6 @@ from oomph.faults.file import Unreadable, read_file, read_stream
 from oomph.faults.run import is_run, read_run, why_nothing_is_known
 from oomph.journal import read_journal, unreadable_lines
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from oomph.recovery.unfinished import Unfinished
 
@@ -73,16 +72,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Explain the target. Raises UsageError or ExamineError when there is nothing to explain."""
-    if args.target is None and args.exit_status is None and args.kernel_log is None:
-        raise UsageError("give a log, a run, a fault, --exit-status or --kernel-log; see oomph explain --help")
-    if args.exit_status is not None and not -_LAST_SIGNAL <= args.exit_status <= _LAST_EXIT_CODE:
-        raise UsageError("--exit-status has to be an exit code from 0 to 255, or -n from -1 to -64 for signal n")
-    if args.target == "":
-        raise UsageError("the name of what to explain is empty; see oomph explain --help")
+    _check(args)
     if args.target not in (None, "-"):
         args.target = run_of(args.target)
     if args.decisions:
-        _check_alone(args, "--decisions is about a run alone")
         return _explain_decisions(args)
     if args.target not in (None, "-") and not _exists(Path(args.target)):
         return _print_page(args)
@@ -92,6 +85,23 @@ def run(args: argparse.Namespace) -> int:
         raise ExamineError(str(problem)) from problem
     except OSError as problem:
         raise ExamineError(f"can not read {_subject(args)}: {problem.strerror or problem}") from problem
+    _print_diagnoses(args, diagnoses)
+    return 1 if args.exit_code and diagnoses else 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    """What says nothing, or can not be."""
+    if args.target is None and args.exit_status is None and args.kernel_log is None:
+        raise UsageError("give a log, a run, a fault, --exit-status or --kernel-log; see oomph explain --help")
+    if args.exit_status is not None and not -_LAST_SIGNAL <= args.exit_status <= _LAST_EXIT_CODE:
+        raise UsageError("--exit-status has to be an exit code from 0 to 255, or -n from -1 to -64 for signal n")
+    if args.target == "":
+        raise UsageError("the name of what to explain is empty; see oomph explain --help")
+    if args.decisions:
+        _check_alone(args, "--decisions is about a run alone")
+
+
+def _print_diagnoses(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -> None:
     document, section = _machine(args.target, diagnoses)
     left = _unfinished(args.target)
     if args.json:
@@ -99,7 +109,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         state, following = (left.state, left.following) if left else ("", "")
         write(render.as_text(diagnoses, _subject(args), state, following) + section)
-    return 1 if args.exit_code and diagnoses else 0
 
 
 def _evidence(args: argparse.Namespace) -> Iterator[Evidence]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from oomph.cli.output import tell, write, write_json
 from oomph.cli.run import count_options, every, positive
 from oomph.errors import ExamineError, UsageError
 from oomph.rehearsal.faults import FAULTS, NAMES
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from oomph.recovery.command import Command
 

@@ -7,6 +7,7 @@ from collections import deque
 from oomph.faults.evidence import Evidence
 from oomph.faults.fault import compiled
 from oomph.faults.harmless import AT_END, AT_START, GETS_BY
+from oomph.faults.raised import is_of_traceback
 
 LINES = 40
 """So many of the last lines are kept; the reader delivers these in any case."""
@@ -32,7 +33,6 @@ _NATIVE_FRAME = (
     r"(?:frame )?#\d{1,3}:? +0x[0-9a-f]{6,16}\b"
     r"|\S{1,200}\.(?:so|dylib|dll)[\w.]{0,20}(?:\([^)\n]{0,400}\) \[0x| +0x[0-9a-f]{6,16} )"
 )
-_PYTHON_FRAME = r'\s*(?:Traceback \(most recent call last\)|File "[^"\n]{1,400}", line \d+, in )'
 _OF_TRAINING = (
     r"tensorflow|[Kk]eras|[Hh]orovod|nccl|NCCL|cudnn|CUDA|\bcuda\b|\bGPUs?\b|\bXid\b|metal_plugin|srun: |slurmstepd"
     r"|\bEpoch \d"
@@ -89,7 +89,7 @@ def tells_of_failure(text: str) -> bool:
         return False
     if level := _level(text):
         return level in "EF"
-    if compiled(_NATIVE_FRAME).search(text) or compiled(_PYTHON_FRAME).match(text):
+    if compiled(_NATIVE_FRAME).search(text) or is_of_traceback(text):
         return True
     return (
         compiled(_FAILURE).search(compiled(_NO_FAILURE).sub(" ", text)) is not None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from oomph.faults import training
 from oomph.faults.evidence import Evidence
+from oomph.faults.harmless import AT_END
 from oomph.faults.likeness import Likeness, likely, likely_of_library
 from oomph.faults.raised import Tracebacks, package
 
@@ -46,7 +47,6 @@ _MISTAKE = re.compile(rf"\s{{0,4}}(?:{'|'.join(_SCRIPTS_OWN.split(' '))})Error\b
 # (OUT_OF_RANGE), a cancelled sibling and a shutdown are reported in the same words and are no failures.
 # "Bad StatusOr access: INTERNAL: CUDA error: ..." is a RuntimeError of TensorFlow's own start.
 _STATUS = ("endezvous is aborting with status: ", "Bad StatusOr access: ")
-_BENIGN_STATUS = ("OUT_OF_RANGE", "CANCELLED", "ABORTED: Shutdown")
 # W tensorflow/core/framework/op_kernel.cc:1651] OP_REQUIRES failed at mpi_ops.cc:316 : Unknown: Horovod has been ...
 _REQUIRED = re.compile(r"OP_REQUIRES failed at [\w.]{1,80}:\d+ : (?P<status>[A-Z][A-Za-z_ ]{3,30}): ")
 _BENIGN_CODES = ("OUT_OF_RANGE", "Out of range", "CANCELLED", "Cancelled", "ABORTED", "Aborted")
@@ -176,7 +176,7 @@ class LastError:
             self._status, self._position = fact, self._now
         if (marker := next((m for m in _STATUS if m in text), None)) is not None:
             status = text.partition(marker)[2]
-            if not status.startswith(_BENIGN_STATUS):
+            if not status.startswith(AT_END):
                 self._status, self._position = fact, self._now
         elif text.startswith("Epoch ") and _SURVIVED.match(text):
             self._went_on()

@@ -8,4 +8,5 @@ GETS_BY = (
     "(this does not indicate an error",
 )
 AT_START = ("Attempting to register factory", "cuInit", "Nvml call failed", "NUMA node")
-AT_END = ("OUT_OF_RANGE", "Shutdown", "CANCELLED")
+AT_END = ("OUT_OF_RANGE", "CANCELLED", "ABORTED: Shutdown")
+"""Statuses: the end of a data set, a cancelled sibling, a shutdown."""

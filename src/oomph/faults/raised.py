@@ -132,6 +132,11 @@ class Tracebacks:
             self.where = file + (f":{line}" if line else "") + (f" in {function}" if function.isidentifier() else "")
 
 
+def is_of_traceback(text: str) -> bool:
+    """Whether the line opens a traceback, or is one of its frames: 'File "train.py", line 3, in main'."""
+    return _TRACEBACK in text or _FRAMES[0].match(text) is not None
+
+
 def package(frame: str) -> str:
     """The package that a frame's file belongs to: "tensorflow", "keras", "h5py"; empty for any other."""
     found = _RAISER.search(frame)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from itertools import pairwise
 
@@ -73,7 +73,7 @@ class Resemblance:
 
 
 @lru_cache(maxsize=2)
-def resemblance(catalogue: tuple[Fault, ...], without: Iterable[str] = ()) -> Resemblance:
+def resemblance(catalogue: tuple[Fault, ...], without: tuple[str, ...] = ()) -> Resemblance:
     """The words of a catalogue's pages, read once, except of those named in `without`."""
     return Resemblance({fault.name: fault.text for fault in catalogue if fault.name not in without})
 

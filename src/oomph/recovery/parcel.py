@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from oomph.errors import UsageError
+from oomph.faults.evidence import message
 
 _MAIN_ELSEWHERE = "__mp_main__"
 """What multiprocessing calls the script in the processes that it starts; so does an isolated one."""
@@ -72,14 +73,6 @@ def pack_value(value: Any) -> bytes:
     dumps = _dumps_by_value() or pickle.dumps
     data: bytes = dumps({"ok": True, "value": value})
     return data
-
-
-def message(error: BaseException) -> str:
-    """The words of an exception; none of one whose `__str__` fails."""
-    try:
-        return str(error)
-    except Exception:
-        return ""
 
 
 def pack_error(error: BaseException) -> bytes:

@@ -20,6 +20,7 @@ from oomph.regular_file import read_regular
 
 SCHEMA = 1
 DEFAULT_PARENT = Path(".oomph") / "runs"
+RUNNING = "running"
 FINISHED = "finished"
 _HOLDER_BYTES = 512
 
@@ -32,7 +33,7 @@ class RunRecord:
     python: str
     cwd: str
     created: str
-    status: str = "running"
+    status: str = RUNNING
     """"running", "finished" (exit code 0), "failed" (the script's own failure), "gave-up" (oomph's decision) or
     "preempted" (to be started again elsewhere or later)."""
     attempts: int = 0

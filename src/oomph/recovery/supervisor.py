@@ -20,7 +20,7 @@ from oomph.recovery.hang import Hang, Timings, floor_seconds
 from oomph.recovery.ladder import Conditions
 from oomph.recovery.policy import Action, Ending, Finish, Ledger, Restart, decide, record
 from oomph.recovery.process import Attempt, Ended
-from oomph.recovery.rundir import RunDirectory
+from oomph.recovery.rundir import RUNNING, RunDirectory
 from oomph.recovery.script_environ import handover, surrounding
 from oomph.recovery.settings import Settings
 from oomph.recovery.signals import Signals
@@ -66,7 +66,7 @@ class Supervisor:
     def _attempt(self, signals: Signals, terminal: Terminal) -> Action:
         """One life of the script, and what to do after it."""
         self._chronicle.begin_attempt(self._command.words, self._python, self._settings.surroundings)
-        note(self._run, self._voice, attempts=self._chronicle.attempt, status="running")
+        note(self._run, self._voice, attempts=self._chronicle.attempt, status=RUNNING)
         around, watch = Circumstances(self._machine), Watch(self._timings, self._floor, self._chronicle.loops)
         try:
             attempt = self._start(signals, terminal, watch)

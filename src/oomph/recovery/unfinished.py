@@ -11,9 +11,7 @@ from typing import Any
 
 from oomph.recovery.next_command import command_to_go_on
 from oomph.recovery.place import Place
-from oomph.recovery.rundir import read_record
-
-_RUNNING = "running"
+from oomph.recovery.rundir import RUNNING, read_record
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class Unfinished:
 def unfinished(run_dir: Path) -> Unfinished | None:
     """What there is to say of a run that is not over; None of one that is, or that has no record."""
     record = read_record(run_dir)
-    if record is None or record.status != _RUNNING:
+    if record is None or record.status != RUNNING:
         return None
     there = Path(record.cwd) == Path.cwd()
     command = command_to_go_on((), record.command, str(run_dir if there else run_dir.resolve()))
