@@ -52,7 +52,13 @@ def test_a_plain_error_is_named_when_keras_raised_it_and_unrelated_when_the_user
     error = "ValueError: the widths have rank 2 and the heights rank 3"
     assert names(*FRAMES, KERAS, error)[0] == "shape-mismatch"
     assert names(*FRAMES, error) == ["unrelated"]
-    assert names(*FRAMES, KERAS, "ValueError: choose another colour") == ["unrelated"]
+    assert names(*FRAMES, KERAS, "ValueError: mauve") == ["unrelated"]
+
+
+def test_what_keras_raised_in_words_of_no_signature_is_followed_by_the_pages_that_it_is_like() -> None:
+    error = "ValueError: a variable of a replica belongs to the scope of its strategy"
+    assert names(*FRAMES, KERAS, error)[:2] == ["unrelated", "strategy-not-supported"]
+    assert names(*FRAMES, error) == ["unrelated"]
 
 
 def test_a_failed_check_of_the_gpu_s_code_is_the_cause_of_the_abort() -> None:

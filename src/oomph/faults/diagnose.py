@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from oomph.faults import fallback, memorymap, raised, training, trend, xid
 from oomph.faults.catalogue import load
@@ -115,7 +116,9 @@ class _Reading:
         ended |= {fault.name for fault in found if _explains_end(fault, found, self._last.story)}
         ranked = sorted([*named, *general], key=lambda d: _rank(d, d.name in ended, places))
         ranked = ranked or self._guessed()
-        return (*self._with_place_in_code(ranked), *suspicions(ranked, found, self._catalogue, self._alike))
+        said = self._last.message if ranked and ranked[0].name in (UNRELATED, UNRECOGNISED) else ""
+        alike = partial(self._alike_to, said or self._end.text)
+        return (*self._with_place_in_code(ranked), *suspicions(ranked, found, self._catalogue, alike))
 
     def _guessed(self) -> list[Diagnosis]:
         """The page that the end is most like, when it tells of a failure in words that no page knows."""
@@ -125,11 +128,8 @@ class _Reading:
             return []
         return self._named([Likeness(alike[0].name, SUSPICION)], CAUSE, alarming[:1], {})
 
-    def _alike(self) -> Sequence[Likeness]:
-        """The pages that the last lines are most like."""
-        return self._alike_to(self._end.text)
-
     def _alike_to(self, text: str) -> Sequence[Likeness]:
+        """The pages that the text is most like."""
         return resemblance(self._catalogue, (UNRECOGNISED,)).of(text)
 
     def _diagnosis(self, fault: Fault, hits: Sequence[Hit], follows: bool) -> Diagnosis:

@@ -57,6 +57,9 @@ _OWN_CODES = 127  # up to here a program chooses: sys.exit(3) alone says nothing
 _EXIT_CODE = re.compile(r"ended with exit code (?P<code>\d+);")
 
 
+_PLAIN, _PLAIN_OF_LIBRARY = 0.9, 0.6  # how sure "unrelated" is: TensorFlow raises Python's errors too
+
+
 @dataclass(frozen=True)
 class Verdict:
     """The general name of an error, how sure that is, and the facts that show it."""
@@ -132,22 +135,29 @@ class LastError:
     def verdict(self) -> Verdict | None:
         """What to call it; None when nothing failed, or when a person ended the program."""
         if self._raised is not None and is_ordinary(self._raised.text):
-            names = self._of_library() or (Likeness(UNRELATED, 0.9),)
+            names = self._of_library() or (Likeness(UNRELATED, _PLAIN),)
             return Verdict(names, (self._raised,), self._position)
         found = tuple(fact for fact in (self._status, self._raised) if fact is not None)
         if found:
             names = self._of_class() or (Likeness(UNRECOGNISED, 0.5 if self._raised else 0.4),)
             return Verdict(names, found, self._position)
         if self._pasted is not None and self._pasted_fact is not None:
-            mistake = (Likeness(UNRELATED, 0.5),) if _MISTAKE.match(self._pasted.text) else ()
+            mistake = (Likeness(UNRELATED, _PLAIN),) if _MISTAKE.match(self._pasted.text) else ()
             alike = mistake or likely_of_library(self._pasted.text)
             return Verdict(alike, (self._pasted_fact,), self._position) if alike else None
         unknown = (Likeness(UNRECOGNISED, 0.3),)
         return None if self._exit is None else Verdict(unknown, (self._exit,), self._position)
 
+    @property
+    def message(self) -> str:
+        """What was printed of the error, without its type; empty when nothing was raised."""
+        return "" if self._message is None else self._message.text.partition(":")[2]
+
     def _of_library(self) -> tuple[Likeness, ...]:
         message = self._message
-        return () if message is None or not message.library else likely_of_library(message.text, message.importing)
+        if message is None or not message.library:
+            return ()
+        return likely_of_library(message.text, message.importing) or (Likeness(UNRELATED, _PLAIN_OF_LIBRARY),)
 
     def _of_class(self) -> tuple[Likeness, ...]:
         if self._message is not None:

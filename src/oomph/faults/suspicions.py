@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from oomph.faults.diagnosis import CAUSE, Diagnosis
-from oomph.faults.fallback import UNRECOGNISED, UNRELATED
+from oomph.faults.fallback import UNRELATED
 from oomph.faults.fault import Fault
 from oomph.faults.hits import Found
 from oomph.faults.likeness import MOST, Likeness
@@ -21,8 +21,8 @@ def suspicions(
 ) -> Iterator[Diagnosis]:
     """So many that three faults are named: what prints the same words, then the pages that it is like, then neighbours.
 
-    Rivals of a wording are always told; the others when the first diagnosis is not nearly certain. None for a
-    plain Python error, none for an exit status, which says no more than it says, and none where nothing was found.
+    Rivals of a wording are always told; the others when the first diagnosis is not nearly certain. None for an exit
+    status, which says no more than it says, and none where nothing was found.
     """
     pages = {fault.name: fault for fault in catalogue} | {fault.code: fault for fault in catalogue}
     room = MOST - len(ranked)
@@ -44,10 +44,9 @@ def _candidates(
                 shared = Diagnosis(diagnosis.fault, CAUSE, _RIVAL, (hit.fact,))
                 yield from ((name, _RIVAL, shared) for name in hit.signature.rivals)
     if ranked and _is_doubtful(ranked[0]):
-        near = (name for name, likeness in alike()[: 2 * MOST] if likeness >= THIN)
+        near = [name for name, likeness in alike()[: 2 * MOST] if likeness >= THIN and name != UNRELATED]
         yield from ((word, _NEIGHBOUR, ranked[0]) for word in (*near, *neighbours(ranked[0].fault)))
 
 
 def _is_doubtful(first: Diagnosis) -> bool:
-    named = first.name not in (UNRELATED, UNRECOGNISED)
-    return named and first.confidence < _NEARLY_CERTAIN and any(fact.source != "exit" for fact in first.evidence)
+    return first.confidence < _NEARLY_CERTAIN and any(fact.source != "exit" for fact in first.evidence)
