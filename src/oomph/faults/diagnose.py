@@ -9,7 +9,7 @@ from functools import partial
 from oomph.faults import fallback, memorymap, raised, training, trend, xid
 from oomph.faults.catalogue import load
 from oomph.faults.diagnosis import CAUSE, CONSEQUENCE, SUSPICION, Diagnosis
-from oomph.faults.ending import LastLines
+from oomph.faults.ending import LastLines, tells_of_training
 from oomph.faults.evidence import Evidence
 from oomph.faults.fallback import UNRECOGNISED, UNRELATED, LastError
 from oomph.faults.fault import Fault
@@ -124,7 +124,8 @@ class _Reading:
         """The page that the end is most like, when it tells of a failure in words that no page knows."""
         alarming = self._end.alarming(self._went_on)
         alike = self._alike_to("\n".join(fact.text for fact in alarming)) if alarming else ()
-        if not alike or alike[0].confidence < THIN:
+        needed = THIN if tells_of_training(alarming) else 2 * THIN  # a script has errors of its own to print
+        if not alike or alike[0].confidence < needed:
             return []
         return self._named([Likeness(alike[0].name, SUSPICION)], CAUSE, alarming[:1], {})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
 from oomph.faults.evidence import Evidence
 from oomph.faults.fault import compiled
@@ -34,7 +35,7 @@ _NATIVE_FRAME = (
     r"|\S{1,200}\.(?:so|dylib|dll)[\w.]{0,20}(?:\([^)\n]{0,400}\) \[0x| +0x[0-9a-f]{6,16} )"
 )
 _OF_TRAINING = (
-    r"tensorflow|[Kk]eras|[Hh]orovod|nccl|NCCL|cudnn|CUDA|\bcuda\b|\bGPUs?\b|\bXid\b|metal_plugin|srun: |slurmstepd"
+    r"tensorflow|[Kk]eras|[Hh]orovod|nccl|NCCL|cudnn|CUDA|\bcuda\b|\bGPUs?\b|\bXid\b|metal_plugin|srun: |slurmstepd|\bMPI\b"
     r"|\bEpoch \d"
 )
 
@@ -66,7 +67,7 @@ class LastLines:
 
     def alarming(self, went_on: int) -> tuple[Evidence, ...]:
         """Those from the first one on that tells of a failure, since training was last seen to go on; if it is one."""
-        if not went_on and compiled(_OF_TRAINING).search(self.text) is None:
+        if not went_on and not tells_of_training(fact for fact, _ in self._kept()):
             return ()
         since = [fact for fact, place in self._kept() if place > went_on]
         informs = max((number for number, fact in enumerate(since) if _level(fact.text) == "I"), default=-1)
@@ -75,6 +76,11 @@ class LastLines:
             if not outlived and tells_of_failure(fact.text):
                 return tuple(since[number:])
         return ()
+
+
+def tells_of_training(lines: Iterable[Evidence]) -> bool:
+    """Whether one of these lines names something that training is made of."""
+    return any(compiled(_OF_TRAINING).search(fact.text) for fact in lines)
 
 
 def _level(text: str) -> str:

@@ -21,7 +21,8 @@ _NO_USE = ("trying to allocate", "available", "free", "total", "limit")
 """Words of figures that are no readings of what is in use: requests of the allocator, what is left, what there is."""
 _FEWEST = 6
 _GROWTH = 1.25
-_MANY, _GROWTH_OF_MANY = 8, 1.15  # of so many readings of which each is higher than the one before, less is enough
+_GROWTH_OF_MANY = {8: 1.15, 10: 1.05}
+"""From so many readings on, of which each is higher than the one before, less growth is enough."""
 _CALM = 0.4
 """The share of readings that need not be higher than the one before."""
 _DIP = 0.98
@@ -51,9 +52,10 @@ class _Series:
     def grows(self) -> bool:
         """Whether it only grew, and was printed often enough to say so."""
         steady = self.rises >= (1 - _CALM) * (self.readings - 1)
-        always = self.readings >= _MANY and self.rises == self.readings - 1
-        wanted = _GROWTH_OF_MANY if always else _GROWTH
-        return self.readings >= _FEWEST and steady and not self.fell and self.end >= wanted * self.start
+        enough = [_GROWTH]
+        if self.rises == self.readings - 1:
+            enough += [growth for many, growth in _GROWTH_OF_MANY.items() if self.readings >= many]
+        return self.readings >= _FEWEST and steady and not self.fell and self.end >= min(enough) * self.start
 
     @property
     def text(self) -> str:
