@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import signal
 
+from hypothesis import settings
+
+settings.register_profile("any machine", deadline=None)  # how long one example takes is the machine's, not the code's
+settings.load_profile("any machine")
+
 
 def pytest_configure() -> None:
     """A shell has what it starts in the background ignore Ctrl-C, and whatever the tests start would inherit that."""

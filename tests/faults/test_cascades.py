@@ -152,3 +152,52 @@ def test_memory_that_was_gone_when_the_device_was_created_belongs_to_another_pro
     assert roles(*full, refused)[0] == ("device-oom-other-process", "cause")
     assert roles(*full) == []
     assert roles(full[0], "Free memory: 7.80GiB", refused)[0] == ("device-oom", "cause")
+
+
+def test_a_library_that_python_could_not_load_is_why_the_runtime_is_not_there() -> None:
+    library = "ImportError: libcuda.so.1: cannot open shared object file: No such file or directory"
+    assert roles(library, "Failed to load the native TensorFlow runtime.")[0] == ("driver-missing", "cause")
+    assert roles("Failed to load the native TensorFlow runtime.")[0] == ("binary-incompatibility", "cause")
+
+
+def test_a_warning_about_the_cuda_runtime_is_not_why_protobuf_does_not_fit() -> None:
+    warning = (
+        "2026-01-19 09:46:06.937484: W tensorflow/stream_executor/platform/default/dso_loader.cc:64] Could not load "
+        "dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open shared object file"
+    )
+    found = roles(warning, "TypeError: Descriptors cannot be created directly.")
+    assert found[0] == ("binary-incompatibility", "cause")
+
+
+RAN_OUT = "Your input ran out of data; interrupting training. Make sure that your dataset can generate enough batches"
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ((f"  1/468 ━━━━ 7s 16ms/step - loss: 1.5748/opt/contextlib.py:153: UserWarning: {RAN_OUT}",), True),
+        ((f"UserWarning: {RAN_OUT}", "468/468 ━━━━ 0s 650us/step - loss: 1.5748 - val_loss: 15.7"), True),
+        ((f"WARNING:tensorflow:{RAN_OUT} (in this case, 25 batches).",), True),
+        (("1875/1875 ━━━━ 8s 3ms/step - loss: 0.4214", f"UserWarning: {RAN_OUT}"), False),
+    ],
+    ids=["within an epoch", "an epoch of no time", "a number that is missing", "at the end of an epoch"],
+)
+def test_data_that_end_too_early_are_a_fault_though_training_goes_on(lines: tuple[str], expected: bool) -> None:
+    after = ("Epoch 2/4", "1875/1875 ━━━━ 6s 3ms/step - loss: 0.1187", "Epoch 3/4")
+    assert (("input-pipeline", "cause") in roles("Epoch 1/4", *lines, *after)) is expected
+
+
+def test_what_a_logger_tells_of_training_after_an_error_shows_that_it_was_caught() -> None:
+    raised = (
+        "Traceback (most recent call last):",
+        '  File "t.py", line 5, in fetch',
+        "ConnectionResetError: [Errno 104] x",
+    )
+    assert roles(*raised)[0] == ("unrelated", "cause")
+    assert roles(*raised, "2026-11-21 23:32:01,361 INFO    step 9 loss 0.1306") == []
+    assert roles(*raised, "step 9 loss 0.1306")[0] == ("unrelated", "cause")  # may have waited in a buffer
+
+
+def test_many_readings_that_only_rise_are_a_leak_though_each_adds_little() -> None:
+    assert roles(*(f"fold {n}/30  RSS {890 + 6 * n} MB" for n in range(10)))[0] == ("memory-leak", "cause")
+    assert roles(*(f"fold {n}/30  RSS {890 + 6 * (n - n % 2)} MB" for n in range(10))) == []

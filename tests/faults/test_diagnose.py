@@ -190,6 +190,45 @@ REPORTED = {
     "slurmstepd: error: Detected 1 oom_kill event in StepId=11300781.0. Some of the step tasks": "host-oom",
     "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=191.batch cgroup.": "host-oom",
     "/var/spool/slurmd/job00191/slurm_script: line 28:  8156 Killed                  python3 main.py": "killed",
+    "./run.sh: line 14: 12070 CPU time limit exceeded python gru.py": "fatal-signal",
+    "CPU time limit exceeded (core dumped)": "fatal-signal",
+    # github.com/tensorflow/tensorflow/issues/1088, 37186 and 68710
+    "F cuda_driver.cc:383] Check failed: CUDA_SUCCESS == dynload::cuCtxSetCurrent(context) (0 vs. 216)": (
+        "device-unavailable"
+    ),
+    "F statusor.cc:34] Attempting to fetch value instead of handling error Internal: failed to get device attribute 13 "
+    "for device 0: CUDA_ERROR_UNKNOWN: unknown error": "driver-failure",
+    "cuda_driver.cc:282] failed call to cuInit: CUDA_ERROR_NOT_FOUND: named symbol not found": "driver-failure",
+    # github.com/tensorflow/tensorflow/issues/58980 and tensorflow/decision-forests/issues/108
+    "I loader.cc:303] SavedModel load for tags { serve }; Status: fail: Not found: Op type not registered "
+    "'TFRA>CuckooHashTableOfTensors' in binary running on machine.": "operation-not-registered",
+    "**FileNotFoundError: Op type not registered 'SimpleMLLoadModelFromPathWithHandle**' in binary running on b5d4": (
+        "operation-not-registered"
+    ),
+    # github.com/art-programmer/PlaneNet/issues/34, keras-team/keras/issues/6986 and 12484
+    "AttributeError: 'module' object has no attribute 'contrib'": "removed-api",
+    "TypeError: Received unknown keyword arguments: {'epochs': 1}": "keras-version-mismatch",
+    "OSError: Unable to create file (Unable to open file: name = 'm/w.h5', errno = 2, error message = 'no such file or "
+    "directory', flags = 13, o_flags = 242)": "checkpoint-failure",
+    "AttributeError: module 'tensorflow' has no attribute 'Variable'": "broken-installation",
+    # github.com/kubeflow/trainer/issues/1045 and 1158
+    "Message:              Node is shutting, evicting pods": "preempted",
+    "Non-OK-status: GpuLaunchKernel(FillPhiloxRandomKernelLaunch<Distribution>, num_blocks) status: Internal: out of "
+    "memory": "device-oom",
+    # github.com/deepfakes/faceswap/issues/973, apple/tensorflow_macos/issues/202, faustomorales/keras-ocr/issues/69
+    "You do not have enough GPU memory available to train the selected model": "device-oom",
+    "Error: command buffer exited with error status.": "kernel-launch-failure",
+    "Insufficient Memory (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)": "device-oom",
+    "Apr 25, 2020, 1:41:12 PM | WARNING | LLVM ERROR: out of memory": "host-oom",
+    # github.com/horovod/horovod/issues/1364 and 1950
+    "[0]<stderr>:  what():  [/tmp/b/gloo/gloo/transport/tcp/pair.cc:572] Connection closed by peer [10.1]": (
+        "worker-lost"
+    ),
+    "An MPI communication peer process has unexpectedly disconnected.  This": "worker-lost",
+    "I executor.cc:1197] [/device:GPU:2] (DEBUG INFO) Executor start aborting (this does not indicate an error and you "
+    "can ignore this message): UNKNOWN: Error invoking NCCL: unhandled cuda error": "nccl-failure",
+    "Thread 0x00007f77ff87cb80 (most recent call first):": "hang",
+    "[1]+  Stopped                 python mirrored_mnist.py": "hang",
 }
 
 

@@ -73,3 +73,10 @@ def test_other_json_is_left_alone(text: str) -> None:
 @given(st.text(max_size=300))
 def test_nothing_is_invented(text: str) -> None:
     assert text.endswith(without_prefixes(text)[0])
+
+
+def test_what_a_logger_of_json_says_was_raised_is_read_with_its_message() -> None:
+    line = json.dumps({"ts": "2026", "msg": "training failed", "exc": "Graph execution error:\n\nindices[0] = 7"})
+    assert from_json(line) == "training failed\nGraph execution error:\n\nindices[0] = 7"
+    assert from_json(json.dumps({"message": "ok", "error": None})) == "ok"
+    assert from_json('{"loss": 0.5}') == '{"loss": 0.5}'

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from oomph.faults.evidence import Evidence
 from oomph.faults.fault import compiled
-from oomph.faults.harmless import AT_END, AT_START, GETS_BY
+from oomph.faults.harmless import AT_END, AT_START, gets_by
 from oomph.faults.raised import is_of_traceback
 
 LINES = 40
@@ -35,8 +35,8 @@ _NATIVE_FRAME = (
     r"|\S{1,200}\.(?:so|dylib|dll)[\w.]{0,20}(?:\([^)\n]{0,400}\) \[0x| +0x[0-9a-f]{6,16} )"
 )
 _OF_TRAINING = (
-    r"tensorflow|[Kk]eras|[Hh]orovod|nccl|NCCL|cudnn|CUDA|\bcuda\b|\bGPUs?\b|\bXid\b|metal_plugin|srun: |slurmstepd|\bMPI\b"
-    r"|\bEpoch \d"
+    r"tensorflow|[Kk]eras|[Hh]orovod|nccl|NCCL|cudnn|CUDA|\bcuda\b|\bGPUs?\b|\bXid\b|metal_plugin|srun: |slurmstepd"
+    r"|\bMPI\b|\bEpoch \d"
 )
 
 
@@ -91,7 +91,7 @@ def _level(text: str) -> str:
 
 def tells_of_failure(text: str) -> bool:
     """Whether a line says, or is marked as saying, that something failed; not where it only warns."""
-    if any(words in text for words in (*GETS_BY, *AT_START, *AT_END)):
+    if gets_by(text) or any(words in text for words in (*AT_START, *AT_END)):
         return False
     if level := _level(text):
         return level in "EF"

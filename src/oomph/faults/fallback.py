@@ -57,6 +57,10 @@ _OWN_CODES = 127  # up to here a program chooses: sys.exit(3) alone says nothing
 _EXIT_CODE = re.compile(r"ended with exit code (?P<code>\d+);")
 
 
+# "2026-11-21 23:32:01,361 INFO    step 9 loss 0.13": a logger's lines come when they are written; what is printed may
+# come late, from the buffer of a process that has already ended with an error.
+_LOGGED = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d,\d{3}\b.{0,60}\bINFO\b")
+
 _PLAIN, _PLAIN_OF_LIBRARY = 0.9, 0.6  # how sure "unrelated" is: TensorFlow raises Python's errors too
 
 
@@ -188,7 +192,7 @@ class LastError:
             status = text.partition(marker)[2]
             if not status.startswith(AT_END):
                 self._status, self._position = fact, self._now
-        elif text.startswith("Epoch ") and _SURVIVED.match(text):
+        elif (text.startswith("Epoch ") and _SURVIVED.match(text)) or (_LOGGED.match(text) and training.goes_on(text)):
             self._went_on()
         elif self._pasted is not None and training.goes_on(text):
             self._pasted = self._pasted_fact = None

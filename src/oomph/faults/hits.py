@@ -8,7 +8,7 @@ from math import prod
 
 from oomph.faults.evidence import Evidence
 from oomph.faults.fault import Fault, Signature
-from oomph.faults.harmless import GETS_BY
+from oomph.faults.harmless import gets_by
 from oomph.faults.index import Index
 from oomph.faults.roles import Place
 
@@ -41,7 +41,7 @@ class Hits:
 
     def see(self, fact: Evidence, place: tuple[int, int]) -> None:
         """Keep the signatures that this fact bears; `place` is its story and its position in it."""
-        if fact.source == "log" and any(part in fact.text for part in GETS_BY):
+        if fact.source == "log" and gets_by(fact.text):
             return
         for fault, signature in self._index.candidates(fact.source, fact.text):
             hits = self._seen.setdefault(fault, {})

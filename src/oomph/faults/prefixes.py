@@ -33,6 +33,8 @@ _CARRIER = rf"""
 _PREFIX = re.compile(rf"(?P<speaker>{_SPEAKER})|(?:{_CARRIER})", re.VERBOSE)
 _MOST_PREFIXES = 5
 _JSON_KEYS = ("log", "message", "msg", "MESSAGE", "textPayload", "line", "text", "event")
+_JSON_ERRORS = ("exc_info", "exc_text", "exception", "exc", "traceback", "stack_trace", "stacktrace", "error", "err")
+"""Where loggers of programs put what was raised."""
 
 
 def without_prefixes(text: str) -> tuple[str, str]:
@@ -57,5 +59,7 @@ def from_json(text: str) -> str:
         return text
     payload = document.get("jsonPayload")
     fields = {**payload, **document} if isinstance(payload, dict) else document
-    said = next((fields[key] for key in _JSON_KEYS if isinstance(fields.get(key), str)), text)
-    return str(said)
+    texts = {key: value for key, value in fields.items() if isinstance(value, str)}
+    said = next((texts[key] for key in _JSON_KEYS if key in texts), "")
+    raised = [texts[key] for key in _JSON_ERRORS if key in texts]
+    return "\n".join(part for part in (said, *raised) if part) or text
