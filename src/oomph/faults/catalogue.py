@@ -6,19 +6,15 @@ A page is `<CODE>-<name>.md`: TOML front matter between `+++` lines, then prose 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from oomph.faults.fault import SEVERITIES, SOURCES, Fault, Remedy, Signature
+import tomli
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from oomph.faults.fault import SEVERITIES, SOURCES, Fault, Remedy, Signature
 
 PAGES = Path(__file__).parent / "pages"
 SECTIONS = (
@@ -57,7 +53,7 @@ def parse_page(text: str, path: Path) -> Fault:
     """The fault that a page describes. Raises PageError saying what is wrong with the page."""
     try:
         _, front, body = text.split(_FENCE, 2)
-        meta = tomllib.loads(front)
+        meta = tomli.loads(front)
         fault = replace(_fault(meta, path.parent.name, body), text=text)
     except (ValueError, KeyError, TypeError) as problem:
         raise PageError(f"{path.name}: {problem!r}") from problem
