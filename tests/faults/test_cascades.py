@@ -201,3 +201,15 @@ def test_what_a_logger_tells_of_training_after_an_error_shows_that_it_was_caught
 def test_many_readings_that_only_rise_are_a_leak_though_each_adds_little() -> None:
     assert roles(*(f"fold {n}/30  RSS {890 + 6 * n} MB" for n in range(10)))[0] == ("memory-leak", "cause")
     assert roles(*(f"fold {n}/30  RSS {890 + 6 * (n - n % 2)} MB" for n in range(10))) == []
+
+
+def test_code_that_the_gpu_can_not_run_is_why_cublas_did_not_start_before_it() -> None:
+    cublas = "E cuda_blas.cc:226] failed to create cublas handle: CUBLAS_STATUS_NOT_INITIALIZED"
+    code = "InternalError: Failed to load in-memory CUBIN: CUDA_ERROR_NO_BINARY_FOR_GPU: no kernel image is available"
+    assert roles(cublas, code)[:2] == [("no-kernel-image", "cause"), ("cublas-init-failed", "consequence")]
+
+
+def test_a_clock_that_was_asked_for_is_throttled_where_its_column_says_so() -> None:
+    asked = "# nvidia-smi --query-gpu=temperature.gpu,clocks.sm,clocks_throttle_reasons.sw_thermal_slowdown"
+    assert roles(asked, "85, 1101 MHz, Active")[0] == ("thermal-throttle", "cause")
+    assert roles(asked, "64, 1506 MHz, Not Active") == []

@@ -192,6 +192,12 @@ REPORTED = {
     "/var/spool/slurmd/job00191/slurm_script: line 28:  8156 Killed                  python3 main.py": "killed",
     "./run.sh: line 14: 12070 CPU time limit exceeded python gru.py": "fatal-signal",
     "CPU time limit exceeded (core dumped)": "fatal-signal",
+    "*** Received signal 7 ***": "fatal-signal",
+    "[algo-1:00482] Signal: Bus error (7)": "fatal-signal",
+    # github.com/HiKapok/SSD.TensorFlow/issues/43
+    "ValueError: destinations must be one of a `DistributedValues` object, a device string or None": (
+        "strategy-not-supported"
+    ),
     # github.com/tensorflow/tensorflow/issues/1088, 37186 and 68710
     "F cuda_driver.cc:383] Check failed: CUDA_SUCCESS == dynload::cuCtxSetCurrent(context) (0 vs. 216)": (
         "device-unavailable"

@@ -9,10 +9,11 @@ from oomph.faults.evidence import Evidence
 from oomph.faults.sizes import read_size, write_size
 
 SOURCE = "trend"
-WORDS = frozenset({"memory", "Memory", "RAM", "RSS", "rss", "mem", "Mem"})
+WORDS = frozenset({"memory", "Memory", "RAM", "RSS", "rss", "mem", "Mem", "current"})
 
 _FIGURE = re.compile(
-    r"(?P<name>(?<![A-Za-z])(?:memory|RAM|RSS|mem|mem_usage|memory_usage|mem_used|memory_used)\b[^\n\d]{0,40}"
+    r"(?P<name>(?<![A-Za-z])(?:memory|RAM|RSS|mem|mem_usage|memory_usage|mem_used|memory_used|GPU:\d{1,3},? current)\b"
+    r"[^\n\d]{0,40}"
     r"(?:(?<=[a-zA-Z])\d:? [^\n\d]{0,20}|(?<=:)\d:[^\n\d]{0,20})?)"
     r"(?P<size>\d+(?:\.\d+)? ?(?:[KMGT]i?B?|bytes)\b|\d+\.\d+\b(?! ?%))",
     re.IGNORECASE,
@@ -21,8 +22,8 @@ _NO_USE = ("trying to allocate", "available", "free", "total", "limit")
 """Words of figures that are no readings of what is in use: requests of the allocator, what is left, what there is."""
 _FEWEST = 6
 _GROWTH = 1.25
-_GROWTH_OF_MANY = {8: 1.15, 10: 1.05}
-"""From so many readings on, of which each is higher than the one before, less growth is enough."""
+_GROWTH_OF_MANY = {7: 1.15, 9: 1.05}
+"""When it rose so often and never fell, not even a little, less growth is enough."""
 _CALM = 0.4
 """The share of readings that need not be higher than the one before."""
 _DIP = 0.98
@@ -38,6 +39,8 @@ class _Series:
     end: float = 0
     readings: int = 0
     rises: int = 0
+    dipped: bool = False
+    """Whether it was ever lower than before, be it by a little."""
     fell: bool = False
     last: Evidence | None = None
     unit: bool = True
@@ -45,6 +48,7 @@ class _Series:
     def take(self, size: float, fact: Evidence) -> None:
         """The next reading."""
         self.rises += size > self.end > 0
+        self.dipped |= size < self.end
         self.fell |= size < _DIP * self.end
         self.readings, self.end, self.last = self.readings + 1, size, fact
 
@@ -53,8 +57,8 @@ class _Series:
         """Whether it only grew, and was printed often enough to say so."""
         steady = self.rises >= (1 - _CALM) * (self.readings - 1)
         enough = [_GROWTH]
-        if self.rises == self.readings - 1:
-            enough += [growth for many, growth in _GROWTH_OF_MANY.items() if self.readings >= many]
+        if not self.dipped:
+            enough += [growth for rises, growth in _GROWTH_OF_MANY.items() if self.rises >= rises]
         return self.readings >= _FEWEST and steady and not self.fell and self.end >= min(enough) * self.start
 
     @property
