@@ -139,7 +139,7 @@ def test_memory_in_pieces_is_given_a_new_process_before_oomph_gives_up(work, mem
     assert ended.events("fit-finished")[-1].data["micro_batch"] < 128
 
 
-@pytest.mark.parametrize("jit", [[], ["--jit"]], ids=["graph", "xla"])
+@pytest.mark.parametrize("jit", [[], pytest.param(["--jit"], marks=pytest.mark.slow)], ids=["graph", "xla"])
 def test_sparse_gradients_add_up_to_those_of_the_whole_batch(work, load, jit):
     work.script("sparse.py")
     assert work.plain("sparse.py", "plain.npz", *jit).returncode == 0

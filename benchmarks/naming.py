@@ -1,0 +1,92 @@
+"""How often `oomph explain` names the right fault: `python benchmarks/naming.py FOLDER [FOLDER ...]`.
+
+A folder holds `logs/` and `labels.json`: for each file name {"label": the fault, "also_ok": [names that an expert would
+accept as well]}. The labels "none" (a sound log) and "unrelated" (the user's own mistake) are there for false alarms. A
+folder without `labels.json` holds texts about anything, of which none should be named. The figures of "Naming faults"
+in docs/measurements.md come from here; the folders do not belong to the project, since the texts are other people's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from oomph.faults.diagnose import diagnose, words
+from oomph.faults.file import read_file
+
+SOUND = ("none", "unrelated")
+
+
+@dataclass
+class Score:
+    """What was named in one folder."""
+
+    faults: int = 0
+    first: int = 0
+    within_three: int = 0
+    sound: int = 0
+    false_alarms: int = 0
+    confused: Counter[str] = field(default_factory=Counter)
+    """Pairs "meant → named", how often each."""
+
+    def take(self, label: str, accepted: Sequence[str], named: Sequence[str]) -> None:
+        """The next log: what it is, what else may be said of it, and what was said."""
+        first = named[0] if named else "nothing"
+        right = first in accepted or (first == "nothing" and "none" in accepted)
+        if label in SOUND:
+            self.sound += 1
+            self.false_alarms += not right and first not in ("nothing", "unrelated" if label == "unrelated" else "")
+        else:
+            self.faults += 1
+            self.first += first in accepted
+            self.within_three += not set(accepted).isdisjoint(named[:3])
+        if not right:
+            self.confused[f"{label} → {first}"] += 1
+
+
+def names(path: Path) -> list[str]:
+    """What `oomph explain` names, best first."""
+    return [diagnosis.name for diagnosis in diagnose(read_file(path, words()))]
+
+
+def scored(folder: Path) -> Score:
+    """Every log of the folder, beside its label."""
+    score = Score()
+    for path, entry in _labelled(folder):
+        label = entry["label"]
+        score.take(label, (label, *entry.get("also_ok", ())), names(path))
+    return score
+
+
+def _labelled(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    labels = folder / "labels.json"
+    if not labels.exists():
+        yield from ((path, {"label": "none"}) for path in sorted(folder.rglob("*")) if path.is_file())
+        return
+    for name, entry in sorted(json.loads(labels.read_text(encoding="utf-8")).items()):
+        yield folder / "logs" / name, entry
+
+
+def main() -> None:
+    """Print one row for each folder, and what was confused."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
+    confused = Counter[str]()
+    for folder in parser.parse_args().folders:
+        score = scored(folder)
+        confused += score.confused
+        print(
+            f"{folder}: {score.faults} faults, {score.first} right first, {score.within_three} within three; "
+            f"{score.sound} sound or unrelated, {score.false_alarms} false alarms"
+        )
+    for pair, times in confused.most_common():
+        print(f"  {pair}: {times}")
+
+
+if __name__ == "__main__":
+    main()
