@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -334,9 +335,10 @@ def test_binary_that_begins_like_a_memory_map_is_no_crash(tmp_path: Path) -> Non
     assert fails(str(tmp_path / "model.bin"))[0] is ExamineError
 
 
-def make_record(folder: Path, status: str = "running", cwd: Path | None = None) -> None:
+def make_record(folder: Path, status: str = "running", cwd: Path | None = None, options: Sequence[str] = ()) -> None:
     words = ("train.py", "--epochs", "3")
-    record = RunRecord(words, sys.executable, str(cwd or Path.cwd()), "", status=status, attempts=1)
+    where = str(cwd or Path.cwd())
+    record = RunRecord(words, sys.executable, where, "", status=status, attempts=1, options=tuple(options))
     (folder / "run.json").write_text(record.to_json())
     Journal(folder, 1, "supervisor").write("attempt-started")
 
@@ -350,6 +352,12 @@ def test_a_run_whose_supervisor_was_killed_has_not_finished(capsys: pytest.Captu
     assert "SCRIPT" not in text
     told = document(capsys, str(tmp_path))["run"]
     assert told == {"state": "unfinished", "next": f"oomph run --resume={tmp_path} train.py --epochs 3"}
+
+
+def test_a_run_is_gone_on_with_as_it_was_started(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    make_record(tmp_path, options=("--run-dir", "elsewhere", "--recheck=50"))
+    expected = f"oomph run --resume={tmp_path} --recheck=50 train.py --epochs 3"
+    assert document(capsys, str(tmp_path))["run"]["next"] == expected
 
 
 def test_a_run_of_another_folder_is_gone_on_with_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

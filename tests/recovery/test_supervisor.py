@@ -15,6 +15,7 @@ import pytest
 
 from oomph.journal import read_journal
 from oomph.recovery.decisions import replay
+from oomph.recovery.rundir import read_record
 
 LIMIT = 60
 
@@ -352,6 +353,8 @@ def test_ctrl_c_ends_with_the_command_that_goes_on(work):
     assert process.returncode == 130
     last = lines(err)[-1]
     assert last.endswith("; to go on: oomph run '--resume=my runs' --checkpoint-every 10 train.py --epochs 3")
+    options = read_record(work.folder / "my runs").options
+    assert options == ("--checkpoint-every", "10", "--run-dir", "my runs"), "for oomph explain to say the same"
     again = shlex.split(last.partition("to go on: ")[2])[2:]
     assert work.run(*again).stdout == b"went on ['--epochs', '3']\n"
 

@@ -66,10 +66,10 @@ def _open(request: Request, command: Command, python: str) -> RunDirectory | Non
     """The run directory; None when the default one can not be written, which is no reason not to train."""
     run = None if request.resume is None else _resume(request, command)
     if run is not None:
-        note(run, Voice(), python=python, host=place.host())
+        note(run, Voice(), python=python, host=place.host(), options=request.typed)
         return run
     created = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-    record = RunRecord(command.words, python, os.getcwd(), created, host=place.host())
+    record = RunRecord(command.words, python, os.getcwd(), created, host=place.host(), options=request.typed)
     explicit = request.run_dir or _anew_in(request)
     if explicit is not None:
         return RunDirectory.create(Path(explicit), record)

@@ -39,6 +39,8 @@ class RunRecord:
     attempts: int = 0
     host: str = ""
     """The machine that has it, or had it last; empty in the records of an older oomph."""
+    options: tuple[str, ...] = ()
+    """Those of `oomph run` as they were typed last; empty in the records of an older oomph."""
 
     def to_json(self) -> str:
         """The document of run.json."""
@@ -52,13 +54,14 @@ class RunRecord:
             raise ValueError("not a run.json of this schema")
         try:
             return cls(
-                command=_command(document["command"]),
+                command=_words(document["command"] or None, "command"),
                 python=str(document["python"]),
                 cwd=str(document["cwd"]),
                 created=str(document["created"]),
                 status=str(document["status"]),
                 attempts=_number(document["attempts"]),
                 host=str(document.get("host", "")),
+                options=_words(document.get("options", []), "options"),
             )
         except KeyError as error:
             raise ValueError(f"run.json is incomplete: {error}") from error
@@ -74,9 +77,9 @@ def _document(text: str) -> dict[str, Any]:
     return document
 
 
-def _command(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not value:
-        raise ValueError("the command of run.json is no list of words")
+def _words(value: object, what: str) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"the {what} of run.json is no list of words")
     return tuple(map(str, value))
 
 

@@ -47,7 +47,7 @@ def unfinished(run_dir: Path) -> Unfinished | None:
     if record is None or record.status != RUNNING:
         return None
     there = Path(record.cwd) == Path.cwd()
-    command = command_to_go_on((), record.command, str(run_dir if there else run_dir.resolve()))
+    command = command_to_go_on(record.options, record.command, str(run_dir if there else run_dir.resolve()))
     return Unfinished(_held(run_dir / "lock"), command if there else f"cd {shlex.quote(record.cwd)} && {command}")
 
 
