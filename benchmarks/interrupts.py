@@ -13,18 +13,20 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from pathlib import Path
 
 WAIT_SECONDS = 3.0
 LATEST_SECONDS = 0.3  # of the interrupt, after the fit was asked for
 
 
 class Fits:
-    """Interrupts fits from a thread, and counts those that went on."""
+    """Interrupts each fit from a thread, again and again until it has ended, and counts those that went on."""
 
     def __init__(self) -> None:
-        self.ended = self.lost = 0
+        self.ended = self.lost = 0  # the first is written by the main thread alone, the second by the other alone
         self._asked = threading.Semaphore(0)
         threading.Thread(target=self._interrupt, daemon=True).start()
 
@@ -33,18 +35,19 @@ class Fits:
         self._asked.release()
 
     def _interrupt(self) -> None:
-        while self._asked.acquire():
+        while True:
+            self._asked.acquire()
             time.sleep(random.random() * LATEST_SECONDS)
-            ended = self.ended
-            while self._goes_on_after_one(ended):
+            before = self.ended
+            while self._goes_on_after_one(before):
                 self.lost += 1
 
-    def _goes_on_after_one(self, ended: int) -> bool:
+    def _goes_on_after_one(self, before: int) -> bool:
         until = time.monotonic() + WAIT_SECONDS
         os.kill(os.getpid(), signal.SIGINT)
-        while time.monotonic() < until and self.ended == ended:
+        while time.monotonic() < until and self.ended == before:
             time.sleep(0.002)
-        return self.ended == ended
+        return self.ended == before
 
 
 def train(fits: int) -> None:

@@ -2,7 +2,7 @@
 
 A folder holds `logs/` and `labels.json`: for each file name {"label": the fault, "also_ok": [names that an expert would
 accept as well]}. The labels "none" (a sound log) and "unrelated" (the user's own mistake) are there for false alarms. A
-folder without `labels.json` holds texts about anything, of which none should be named. The figures of "Naming faults"
+folder without `labels.json` holds texts about anything, of which none should be named, be it "unrelated". The figures of "Naming faults"
 in docs/measurements.md come from here; the folders do not belong to the project, since the texts are other people's.
 """
 
@@ -40,7 +40,7 @@ class Score:
         right = first in accepted or (first == "nothing" and "none" in accepted)
         if label in SOUND:
             self.sound += 1
-            self.false_alarms += not right and first not in ("nothing", "unrelated" if label == "unrelated" else "")
+            self.false_alarms += not right and first != "nothing"
         else:
             self.faults += 1
             self.first += first in accepted
@@ -55,7 +55,7 @@ def names(path: Path) -> list[str]:
 
 
 def scored(folder: Path) -> Score:
-    """Every log of the folder, beside its label."""
+    """What is named of the logs of a folder, counted."""
     score = Score()
     for path, entry in _labelled(folder):
         label = entry["label"]

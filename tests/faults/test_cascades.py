@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from oomph.faults.diagnose import diagnose
-from oomph.faults.diagnosis import Diagnosis
+from oomph.faults.diagnose import diagnose, words
+from oomph.faults.diagnosis import SUSPICION, Diagnosis
 from oomph.faults.log import read_log
 
 
@@ -176,31 +176,57 @@ RAN_OUT = "Your input ran out of data; interrupting training. Make sure that you
     ("lines", "expected"),
     [
         ((f"  1/468 ━━━━ 7s 16ms/step - loss: 1.5748/opt/contextlib.py:153: UserWarning: {RAN_OUT}",), True),
-        ((f"UserWarning: {RAN_OUT}", "468/468 ━━━━ 0s 650us/step - loss: 1.5748 - val_loss: 15.7"), True),
         ((f"WARNING:tensorflow:{RAN_OUT} (in this case, 25 batches).",), True),
         (("1875/1875 ━━━━ 8s 3ms/step - loss: 0.4214", f"UserWarning: {RAN_OUT}"), False),
     ],
-    ids=["within an epoch", "an epoch of no time", "a number that is missing", "at the end of an epoch"],
+    ids=["within an epoch", "Keras 2, which knows how many are missing", "at the end of an epoch"],
 )
-def test_data_that_end_too_early_are_a_fault_though_training_goes_on(lines: tuple[str], expected: bool) -> None:
+def test_data_that_end_too_early_are_a_fault_though_training_goes_on(lines: tuple[str, ...], expected: bool) -> None:
     after = ("Epoch 2/4", "1875/1875 ━━━━ 6s 3ms/step - loss: 0.1187", "Epoch 3/4")
     assert (("input-pipeline", "cause") in roles("Epoch 1/4", *lines, *after)) is expected
 
 
+RAISED = (
+    "Traceback (most recent call last):",
+    '  File "t.py", line 5, in fetch',
+    "ConnectionResetError: [Errno 104] x",
+)
+STEPS = tuple(f"2026-11-21 23:32:0{n},361 INFO    step {n} loss 0.1306" for n in range(3))
+
+
 def test_what_a_logger_tells_of_training_after_an_error_shows_that_it_was_caught() -> None:
-    raised = (
-        "Traceback (most recent call last):",
-        '  File "t.py", line 5, in fetch',
-        "ConnectionResetError: [Errno 104] x",
-    )
-    assert roles(*raised)[0] == ("unrelated", "cause")
-    assert roles(*raised, "2026-11-21 23:32:01,361 INFO    step 9 loss 0.1306") == []
-    assert roles(*raised, "step 9 loss 0.1306")[0] == ("unrelated", "cause")  # may have waited in a buffer
+    assert roles(*RAISED, *STEPS) == []
+
+
+@pytest.mark.parametrize(
+    "after",
+    [(), STEPS[:1], ("step 9 loss 0.13", "step 10 loss 0.12"), tuple(f"[rank1]: {line}" for line in STEPS)],
+    ids=["nothing", "last words", "what may have waited in a buffer", "another rank"],
+)
+def test_an_error_that_ended_the_program_stays_its_end(after: tuple[str, ...]) -> None:
+    assert roles(*RAISED, *after)[0] == ("unrelated", "cause")
+
+
+def test_steps_that_a_logger_tells_of_do_not_part_a_cause_from_what_it_led_to() -> None:
+    xid = "kernel: NVRM: Xid (PCI:0000:3b:00): 48, pid=2712, name=python, DBE (double bit error)"
+    found = roles(xid, *STEPS, "CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure")
+    assert found[:2] == [("hardware-fault", "cause"), ("kernel-launch-failure", "consequence")]
+
+
+def readings(*values: float) -> list[str]:
+    """What a log with these readings is named, read as a file is."""
+    log = "".join(f"fold {n}/30  RSS {value:.1f} MB\n" for n, value in enumerate(values))
+    return [found.name for found in diagnose(read_log(io.BytesIO(log.encode()), words=words()))]
 
 
 def test_many_readings_that_only_rise_are_a_leak_though_each_adds_little() -> None:
-    assert roles(*(f"fold {n}/30  RSS {890 + 6 * n} MB" for n in range(10)))[0] == ("memory-leak", "cause")
-    assert roles(*(f"fold {n}/30  RSS {890 + 6 * (n - n % 2)} MB" for n in range(10))) == []
+    assert readings(*(890 + 6 * n for n in range(10)))[0] == "memory-leak"
+    assert readings(*(890 + 6 * n for n in range(40)))[0] == "memory-leak"
+    assert readings(*(890 + 6 * (n - n % 2) for n in range(10))) == []
+
+
+def test_memory_that_levels_off_after_a_start_is_no_leak() -> None:
+    assert readings(*(100 + 100 * n for n in range(8)), *[806] * 20) == []
 
 
 def test_code_that_the_gpu_can_not_run_is_why_cublas_did_not_start_before_it() -> None:
@@ -209,7 +235,13 @@ def test_code_that_the_gpu_can_not_run_is_why_cublas_did_not_start_before_it() -
     assert roles(cublas, code)[:2] == [("no-kernel-image", "cause"), ("cublas-init-failed", "consequence")]
 
 
-def test_a_clock_that_was_asked_for_is_throttled_where_its_column_says_so() -> None:
-    asked = "# nvidia-smi --query-gpu=temperature.gpu,clocks.sm,clocks_throttle_reasons.sw_thermal_slowdown"
-    assert roles(asked, "85, 1101 MHz, Active")[0] == ("thermal-throttle", "cause")
-    assert roles(asked, "64, 1506 MHz, Not Active") == []
+def test_stacks_that_were_asked_for_show_a_hang_where_they_are_of_a_training() -> None:
+    stack = (
+        "Thread 0x00007f77ff87cb80 (most recent call first):",
+        '  File "/lib/keras/src/trainer.py", line 320 in fit',
+    )
+    assert roles(*stack)[0] == ("hang", "cause")
+    assert roles(stack[0], '  File "/srv/http.py", line 3 in serve') == []
+    assert roles("Fatal Python error: Aborted", *stack)[0] == ("abort", "cause")
+    crashed = found("Windows fatal exception: access violation", *stack)
+    assert [d.name for d in crashed if d.confidence > SUSPICION] == ["segmentation-fault"]

@@ -6,6 +6,7 @@ import io
 import re
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -130,3 +131,15 @@ def test_a_page_that_can_not_be_read_says_what_is_wrong(change: tuple[str, str],
     source = Path(__file__).parents[2] / "src/oomph/faults/pages/memory/OOM101-device-oom.md"
     with pytest.raises(PageError, match=complaint):
         parse_page(source.read_text().replace(*change), source)
+
+
+def test_a_number_of_the_driver_stands_for_one_fault() -> None:
+    numbers = Counter(
+        number
+        for fault in load()
+        for each in fault.signatures
+        if each.literal == "CUDA_SUCCESS"
+        for number in each.pattern.partition("<status>")[2].partition(")")[0].split("|")
+    )
+    assert len(numbers) > 20
+    assert set(numbers.values()) == {1}

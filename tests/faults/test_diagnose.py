@@ -233,8 +233,6 @@ REPORTED = {
     "An MPI communication peer process has unexpectedly disconnected.  This": "worker-lost",
     "I executor.cc:1197] [/device:GPU:2] (DEBUG INFO) Executor start aborting (this does not indicate an error and you "
     "can ignore this message): UNKNOWN: Error invoking NCCL: unhandled cuda error": "nccl-failure",
-    "Thread 0x00007f77ff87cb80 (most recent call first):": "hang",
-    "[1]+  Stopped                 python mirrored_mnist.py": "hang",
 }
 
 

@@ -78,5 +78,19 @@ def test_nothing_is_invented(text: str) -> None:
 def test_what_a_logger_of_json_says_was_raised_is_read_with_its_message() -> None:
     line = json.dumps({"ts": "2026", "msg": "training failed", "exc": "Graph execution error:\n\nindices[0] = 7"})
     assert from_json(line) == "training failed\nGraph execution error:\n\nindices[0] = 7"
-    assert from_json(json.dumps({"message": "ok", "error": None})) == "ok"
-    assert from_json('{"loss": 0.5}') == '{"loss": 0.5}'
+    error = {"type": "ResourceExhaustedError", "message": "OOM when allocating", "code": 8}
+    assert from_json(json.dumps({"message": "failed", "level": "ERROR", "error": error})).splitlines() == [
+        "failed",
+        "ResourceExhaustedError",
+        "OOM when allocating",
+    ]
+
+
+@pytest.mark.parametrize("error", [None, 0.25, True, [1], ""])
+def test_an_error_that_is_none_leaves_the_line_as_it_is(error: object) -> None:
+    assert from_json(json.dumps({"message": "step 3", "error": error})) == "step 3"
+    assert from_json(json.dumps({"loss": 0.5, "error": error})) == json.dumps({"loss": 0.5, "error": error})
+
+
+def test_what_a_logger_of_json_only_warns_of_is_no_error() -> None:
+    assert from_json(json.dumps({"level": "warning", "message": "retry", "exc_info": "KeyError: 'x'"})) == "retry"

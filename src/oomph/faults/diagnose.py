@@ -37,6 +37,7 @@ def words(faults: Sequence[Fault] | None = None) -> Words:
         _bytes(wanted - training.SIGNS),
         _bytes(training.SIGNS),
         _bytes(_EXACT),
+        _bytes(trend.WORDS),
         _bytes(filed.beginnings("log")),
         memorymap.condense,
     )
@@ -116,8 +117,8 @@ class _Reading:
         ended |= {fault.name for fault in found if _explains_end(fault, found, self._last.story)}
         ranked = sorted([*named, *general], key=lambda d: _rank(d, d.name in ended, places))
         ranked = ranked or self._guessed()
-        said = self._last.message if ranked and ranked[0].name in (UNRELATED, UNRECOGNISED) else ""
-        alike = partial(self._alike_to, said or self._end.text)
+        is_unknown = bool(ranked) and ranked[0].name in (UNRELATED, UNRECOGNISED)
+        alike = partial(self._alike_to, self._last.message if is_unknown else self._end.text)
         return (*self._with_place_in_code(ranked), *suspicions(ranked, found, self._catalogue, alike))
 
     def _guessed(self) -> list[Diagnosis]:

@@ -91,7 +91,7 @@ def _level(text: str) -> str:
 
 def tells_of_failure(text: str) -> bool:
     """Whether a line says, or is marked as saying, that something failed; not where it only warns."""
-    if gets_by(text) or any(words in text for words in (*AT_START, *AT_END)):
+    if gets_by(text) or any(words in text for words in (*AT_START, *AT_END, "Shutdown")):
         return False
     if level := _level(text):
         return level in "EF"

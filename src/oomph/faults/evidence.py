@@ -49,7 +49,7 @@ class Evidence:
     @classmethod
     def of_exception(cls, error: BaseException, origin: str = "") -> Evidence:
         """The fact that this exception was raised; looks only at the type's name and at the message."""
-        return cls.of_exception_text(type(error).__name__, message(error), origin)
+        return cls.of_exception_text(type(error).__name__, message_of(error), origin)
 
     @classmethod
     def of_exception_text(cls, type_name: str, message: str, origin: str = "") -> Evidence:
@@ -89,7 +89,7 @@ def _named(number: int) -> str:
     return f"{number} ({_SIGNALS[number]})" if number in _SIGNALS else str(number)
 
 
-def message(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """The words of an exception; none of one whose `__str__` fails."""
     try:
         return str(error)

@@ -58,8 +58,9 @@ _EXIT_CODE = re.compile(r"ended with exit code (?P<code>\d+);")
 
 
 # "2026-11-21 23:32:01,361 INFO    step 9 loss 0.13": a logger's lines come when they are written; what is printed may
-# come late, from the buffer of a process that has already ended with an error.
+# come late, from the buffer of a process that has already ended with an error. One may be its last words.
 _LOGGED = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d,\d{3}\b.{0,60}\bINFO\b")
+_GOES_ON = 2
 
 _PLAIN, _PLAIN_OF_LIBRARY = 0.9, 0.6  # how sure "unrelated" is: TensorFlow raises Python's errors too
 
@@ -118,7 +119,7 @@ class LastError:
         self._pasted: _Message | None = None
         self._pasted_fact: Evidence | None = None
         self._position = 0
-        self._now = 0
+        self._now = self._steps_after = 0
         self.story = 0
         """How often training has gone on; what belongs to an earlier story did not end the program."""
         self.first_ordinary: Evidence | None = None
@@ -146,7 +147,7 @@ class LastError:
             names = self._of_class() or (Likeness(UNRECOGNISED, 0.5 if self._raised else 0.4),)
             return Verdict(names, found, self._position)
         if self._pasted is not None and self._pasted_fact is not None:
-            mistake = (Likeness(UNRELATED, _PLAIN),) if _MISTAKE.match(self._pasted.text) else ()
+            mistake = (Likeness(UNRELATED, 0.5),) if _MISTAKE.match(self._pasted.text) else ()
             alike = mistake or likely_of_library(self._pasted.text)
             return Verdict(alike, (self._pasted_fact,), self._position) if alike else None
         unknown = (Likeness(UNRECOGNISED, 0.3),)
@@ -154,7 +155,7 @@ class LastError:
 
     @property
     def message(self) -> str:
-        """What was printed of the error, without its type; empty when nothing was raised."""
+        """What was printed of the error, without its type; empty when nothing was raised, or nothing said."""
         return "" if self._message is None else self._message.text.partition(":")[2]
 
     def _of_library(self) -> tuple[Likeness, ...]:
@@ -192,10 +193,19 @@ class LastError:
             status = text.partition(marker)[2]
             if not status.startswith(AT_END):
                 self._status, self._position = fact, self._now
-        elif (text.startswith("Epoch ") and _SURVIVED.match(text)) or (_LOGGED.match(text) and training.goes_on(text)):
+        elif text.startswith("Epoch ") and _SURVIVED.match(text):
             self._went_on()
+        elif self._raised is not None and _LOGGED.match(text) and training.goes_on(text):
+            self._see_progress(fact)
         elif self._pasted is not None and training.goes_on(text):
             self._pasted = self._pasted_fact = None
+
+    def _see_progress(self, fact: Evidence) -> None:
+        """A step after the error, told by who raised it: with a second one, the error was caught."""
+        if self._raised is not None and fact.origin == self._raised.origin:
+            self._steps_after += 1
+            if self._steps_after >= _GOES_ON:
+                self._raised = self._message = self.first_ordinary = None
 
     def _went_on(self) -> None:
         """Whatever was printed before, somebody caught it."""
@@ -204,7 +214,7 @@ class LastError:
         self.story += 1
 
     def _raise(self, fact: Evidence, type_name: str, library: str = "", importing: bool = False) -> None:
-        self._raised, self._position = fact, self._now
+        self._raised, self._position, self._steps_after = fact, self._now, 0
         first, *rest = fact.text.split("\n")
         self._message = _Message(fact.origin, [first], library, importing)
         for line in rest:

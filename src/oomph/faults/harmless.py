@@ -5,9 +5,9 @@ from __future__ import annotations
 # Parts of TensorFlow that do without what they tried: graphs are then not optimised, kernels not timed exactly.
 _GETS_BY = ("meta_optimizer.cc", "root_dataset.cc", "cuda_timer.cc", "remapper.cc")
 # The executor says so of every graph that it ends early, with the reason. Most reasons are the end of a data set or a
-# placeholder that is not fed while a graph is only looked at; these are never given for nothing.
+# placeholder that is not fed while a graph is only looked at; these are given for what went wrong.
 _SAID_TO_BE_NONE = "(this does not indicate an error"
-_ALWAYS_ONE = ("UNKNOWN: ", "INTERNAL: ", "RESOURCE_EXHAUSTED: ", "UNAVAILABLE: ", "DATA_LOSS: ")
+_ALWAYS_ONE = ("UNKNOWN: ", "INTERNAL: ", "RESOURCE_EXHAUSTED: ", "DATA_LOSS: ")
 AT_START = ("Attempting to register factory", "cuInit", "Nvml call failed", "NUMA node")
 AT_END = ("OUT_OF_RANGE", "CANCELLED", "ABORTED: Shutdown")
 """Statuses: the end of a data set, a cancelled sibling, a shutdown."""

@@ -34,7 +34,7 @@ _GLUED = re.compile(
 )
 _LETTERS = bytes(byte if chr(byte).isascii() and chr(byte).isalpha() else 32 for byte in range(256))
 _DIGITS, _HEXADECIMAL = b"0123456789", b"0123456789abcdef"
-_REPEATS = 6
+_REPEATS, _READINGS = 6, 60
 _MOST_FORMS = 10_000
 
 
@@ -54,6 +54,8 @@ class Words:
     """Words that stand in every line of a healthy training; of the lines of a block, the first and the last count."""
     exact: frozenset[bytes] = field(default=frozenset())
     """Words of lines each of which counts, even if the next one differs in nothing but its numbers."""
+    series: frozenset[bytes] = field(default=frozenset())
+    """Words of lines whose numbers are readings of something: more of them are delivered."""
     beginnings: frozenset[bytes] = field(default=frozenset())
     """The same as `wanted` for what goes on in the text, such as `hipError`."""
     condense: Callable[[bytes], bytes] = bytes
@@ -77,7 +79,7 @@ class _Selection:
 
     def __init__(self, words: Words) -> None:
         self._wanted, self._signs, self._exact = words.wanted.union(_CONTEXT_WORDS), words.signs, words.exact
-        self._beginnings, self._condense = words.beginnings, words.condense
+        self._series, self._beginnings, self._condense = words.series, words.beginnings, words.condense
         self._plain = frozenset(word for word in words.beginnings if word.isascii())
         self._context = 0
         self._met = Counter[bytes]()
@@ -132,6 +134,7 @@ class _Selection:
                 form not in here
                 or last[form] == index
                 or self._met[form] <= _REPEATS
+                or (self._met[form] <= _READINGS and any(word in piece for word in self._series))
                 or any(word in piece for word in self._exact)
             ):
                 here.add(form)

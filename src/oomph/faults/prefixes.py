@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Mapping
 
 _TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
 _ZONE = r"(?:Z|[+-]\d\d:?\d\d)"
@@ -34,7 +35,10 @@ _PREFIX = re.compile(rf"(?P<speaker>{_SPEAKER})|(?:{_CARRIER})", re.VERBOSE)
 _MOST_PREFIXES = 5
 _JSON_KEYS = ("log", "message", "msg", "MESSAGE", "textPayload", "line", "text", "event")
 _JSON_ERRORS = ("exc_info", "exc_text", "exception", "exc", "traceback", "stack_trace", "stacktrace", "error", "err")
-"""Where loggers of programs put what was raised."""
+"""Where loggers of programs put what was raised, as a text or as an object of such texts."""
+_JSON_OF_ERROR = ("type", "message", "stack", "stack_trace")
+_JSON_LEVELS = ("level", "levelname", "severity", "log.level", "lvl")
+_GRAVE = ("err", "crit", "fatal", "alert", "emerg", "panic", "except")
 
 
 def without_prefixes(text: str) -> tuple[str, str]:
@@ -59,7 +63,14 @@ def from_json(text: str) -> str:
         return text
     payload = document.get("jsonPayload")
     fields = {**payload, **document} if isinstance(payload, dict) else document
-    texts = {key: value for key, value in fields.items() if isinstance(value, str)}
-    said = next((texts[key] for key in _JSON_KEYS if key in texts), "")
-    raised = [texts[key] for key in _JSON_ERRORS if key in texts]
-    return "\n".join(part for part in (said, *raised) if part) or text
+    said = next((fields[key] for key in _JSON_KEYS if isinstance(fields.get(key), str)), text)
+    return "\n".join([str(said), *_raised(fields)])
+
+
+def _raised(fields: Mapping[str, object]) -> Iterator[str]:
+    """What the line of a logger tells of an error; nothing of one that it only warns of."""
+    level = next((str(fields[key]).lower() for key in _JSON_LEVELS if key in fields), _GRAVE[0])
+    if level.startswith(_GRAVE):
+        for value in (fields[key] for key in _JSON_ERRORS if key in fields):
+            parts = [value.get(key) for key in _JSON_OF_ERROR] if isinstance(value, dict) else [value]
+            yield from (part for part in parts if isinstance(part, str) and part)

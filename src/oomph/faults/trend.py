@@ -9,11 +9,10 @@ from oomph.faults.evidence import Evidence
 from oomph.faults.sizes import read_size, write_size
 
 SOURCE = "trend"
-WORDS = frozenset({"memory", "Memory", "RAM", "RSS", "rss", "mem", "Mem", "current"})
+WORDS = frozenset({"memory", "Memory", "RAM", "RSS", "rss", "mem", "Mem"})
 
 _FIGURE = re.compile(
-    r"(?P<name>(?<![A-Za-z])(?:memory|RAM|RSS|mem|mem_usage|memory_usage|mem_used|memory_used|GPU:\d{1,3},? current)\b"
-    r"[^\n\d]{0,40}"
+    r"(?P<name>(?<![A-Za-z])(?:memory|RAM|RSS|mem|mem_usage|memory_usage|mem_used|memory_used)\b[^\n\d]{0,40}"
     r"(?:(?<=[a-zA-Z])\d:? [^\n\d]{0,20}|(?<=:)\d:[^\n\d]{0,20})?)"
     r"(?P<size>\d+(?:\.\d+)? ?(?:[KMGT]i?B?|bytes)\b|\d+\.\d+\b(?! ?%))",
     re.IGNORECASE,
@@ -23,7 +22,8 @@ _NO_USE = ("trying to allocate", "available", "free", "total", "limit")
 _FEWEST = 6
 _GROWTH = 1.25
 _GROWTH_OF_MANY = {7: 1.15, 9: 1.05}
-"""When it rose so often and never fell, not even a little, less growth is enough."""
+"""When it hardly ever was lower than before: number of rises → the growth that is enough then."""
+_HARDLY = 0.995
 _CALM = 0.4
 """The share of readings that need not be higher than the one before."""
 _DIP = 0.98
@@ -39,16 +39,19 @@ class _Series:
     end: float = 0
     readings: int = 0
     rises: int = 0
-    dipped: bool = False
-    """Whether it was ever lower than before, be it by a little."""
+    since_rise: int = 0
+    """Readings since the last one that was higher than the one before."""
+    ever_lower: bool = False
     fell: bool = False
+    """Whether it was ever lower than before by more than a little."""
     last: Evidence | None = None
     unit: bool = True
 
     def take(self, size: float, fact: Evidence) -> None:
         """The next reading."""
         self.rises += size > self.end > 0
-        self.dipped |= size < self.end
+        self.since_rise = 0 if size > self.end else self.since_rise + 1
+        self.ever_lower |= size < _HARDLY * self.end
         self.fell |= size < _DIP * self.end
         self.readings, self.end, self.last = self.readings + 1, size, fact
 
@@ -57,9 +60,10 @@ class _Series:
         """Whether it only grew, and was printed often enough to say so."""
         steady = self.rises >= (1 - _CALM) * (self.readings - 1)
         enough = [_GROWTH]
-        if not self.dipped:
+        if not self.ever_lower:
             enough += [growth for rises, growth in _GROWTH_OF_MANY.items() if self.rises >= rises]
-        return self.readings >= _FEWEST and steady and not self.fell and self.end >= min(enough) * self.start
+        is_over = self.fell or self.since_rise > self.readings // 3
+        return self.readings >= _FEWEST and steady and not is_over and self.end >= min(enough) * self.start
 
     @property
     def text(self) -> str:

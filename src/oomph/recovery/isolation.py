@@ -65,12 +65,12 @@ class Isolated:
         if self.timed_out:
             stays = f", and its process can not be ended: {self.left_behind}" if self.left_behind else ""
             return f"the function did not return within {self.timeout:g} s{stays}"
-        from oomph.faults.evidence import message
+        from oomph.faults.evidence import message_of
         from oomph.faults.fallback import UNRELATED
 
         name = "".join(f" ({found.name})" for found in self.diagnoses[:1] if found.name != UNRELATED)
         if self.error is not None:
-            words = message(self.error)
+            words = message_of(self.error)
             return f"the function raised {type(self.error).__name__}{': ' * bool(words)}{words}{name}"
         from oomph.faults.evidence import ending
 

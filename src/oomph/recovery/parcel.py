@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from oomph.errors import UsageError
-from oomph.faults.evidence import message
+from oomph.faults.evidence import message_of
 
 _MAIN_ELSEWHERE = "__mp_main__"
 """What multiprocessing calls the script in the processes that it starts; so does an isolated one."""
@@ -77,7 +77,7 @@ def pack_value(value: Any) -> bytes:
 
 def pack_error(error: BaseException) -> bytes:
     """An exception as bytes: itself where it survives that, and always its words."""
-    words = {"type_name": type(error).__name__, "message": message(error)}
+    words = {"type_name": type(error).__name__, "message": message_of(error)}
     words["traceback"] = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     try:
         carried = pickle.dumps(error)
