@@ -13,10 +13,8 @@ import random
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from pathlib import Path
 
 WAIT_SECONDS = 3.0
 LATEST_SECONDS = 0.3  # of the interrupt, after the fit was asked for
