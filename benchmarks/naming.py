@@ -2,8 +2,9 @@
 
 A folder holds `logs/` and `labels.json`: for each file name {"label": the fault, "also_ok": [names that an expert would
 accept as well]}. The labels "none" (a sound log) and "unrelated" (the user's own mistake) are there for false alarms. A
-folder without `labels.json` holds texts about anything, of which none should be named, be it "unrelated". The figures of "Naming faults"
-in docs/measurements.md come from here; the folders do not belong to the project, since the texts are other people's.
+folder without `labels.json` holds texts about anything, of which none should be named, be it "unrelated". The figures
+of "Naming faults" in docs/measurements.md come from here; the folders do not belong to the project, since the texts are
+other people's.
 """
 
 from __future__ import annotations
