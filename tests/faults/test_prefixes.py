@@ -94,3 +94,4 @@ def test_an_error_that_is_none_leaves_the_line_as_it_is(error: object) -> None:
 
 def test_what_a_logger_of_json_only_warns_of_is_no_error() -> None:
     assert from_json(json.dumps({"level": "warning", "message": "retry", "exc_info": "KeyError: 'x'"})) == "retry"
+    assert from_json(json.dumps({"level": 50, "message": "failed", "err": "KeyError: 'x'"})) == "failed\nKeyError: 'x'"

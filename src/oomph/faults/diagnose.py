@@ -11,7 +11,7 @@ from oomph.faults.catalogue import load
 from oomph.faults.diagnosis import CAUSE, CONSEQUENCE, SUSPICION, Diagnosis
 from oomph.faults.ending import LastLines, tells_of_training
 from oomph.faults.evidence import Evidence
-from oomph.faults.fallback import UNRECOGNISED, UNRELATED, LastError
+from oomph.faults.fallback import GENERAL, UNRECOGNISED, UNRELATED, LastError
 from oomph.faults.fault import Fault
 from oomph.faults.hits import Found, Hit, Hits, confidence, place
 from oomph.faults.index import index
@@ -117,8 +117,7 @@ class _Reading:
         ended |= {fault.name for fault in found if _explains_end(fault, found, self._last.story)}
         ranked = sorted([*named, *general], key=lambda d: _rank(d, d.name in ended, places))
         ranked = ranked or self._guessed()
-        is_unknown = bool(ranked) and ranked[0].name in (UNRELATED, UNRECOGNISED)
-        alike = partial(self._alike_to, self._last.message if is_unknown else self._end.text)
+        alike = partial(self._alike, ranked)
         return (*self._with_place_in_code(ranked), *suspicions(ranked, found, self._catalogue, alike))
 
     def _guessed(self) -> list[Diagnosis]:
@@ -130,8 +129,12 @@ class _Reading:
             return []
         return self._named([Likeness(alike[0].name, SUSPICION)], CAUSE, alarming[:1], {})
 
+    def _alike(self, ranked: Sequence[Diagnosis]) -> Sequence[Likeness]:
+        """The pages that the last lines are most like; of an error that no page knows, those that its message is."""
+        is_unknown = bool(ranked) and ranked[0].name in GENERAL
+        return self._alike_to(self._last.message if is_unknown else self._end.text)
+
     def _alike_to(self, text: str) -> Sequence[Likeness]:
-        """The pages that the text is most like."""
         return resemblance(self._catalogue, (UNRECOGNISED,)).of(text)
 
     def _diagnosis(self, fault: Fault, hits: Sequence[Hit], follows: bool) -> Diagnosis:

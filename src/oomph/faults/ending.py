@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from oomph.faults.evidence import Evidence
 from oomph.faults.fault import compiled
-from oomph.faults.harmless import AT_END, AT_START, gets_by
+from oomph.faults.harmless import AT_END, AT_START, SHUTTING_DOWN, gets_by
 from oomph.faults.raised import is_of_traceback
 
 LINES = 40
@@ -91,7 +91,7 @@ def _level(text: str) -> str:
 
 def tells_of_failure(text: str) -> bool:
     """Whether a line says, or is marked as saying, that something failed; not where it only warns."""
-    if gets_by(text) or any(words in text for words in (*AT_START, *AT_END, "Shutdown")):
+    if gets_by(text) or any(words in text for words in (*AT_START, *AT_END, SHUTTING_DOWN)):
         return False
     if level := _level(text):
         return level in "EF"

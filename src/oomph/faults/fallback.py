@@ -13,6 +13,8 @@ from oomph.faults.raised import Tracebacks, package
 
 UNRELATED = "unrelated"
 UNRECOGNISED = "unrecognised"
+GENERAL = (UNRELATED, UNRECOGNISED)
+"""What an error is called whose words no page knows."""
 
 _CLASSES = (
     "Aborted AlreadyExists Cancelled DataLoss DeadlineExceeded FailedPrecondition Internal InvalidArgument NotFound "
@@ -195,7 +197,7 @@ class LastError:
                 self._status, self._position = fact, self._now
         elif text.startswith("Epoch ") and _SURVIVED.match(text):
             self._went_on()
-        elif self._raised is not None and _LOGGED.match(text) and training.goes_on(text):
+        elif _LOGGED.match(text) and training.goes_on(text):
             self._see_progress(fact)
         elif self._pasted is not None and training.goes_on(text):
             self._pasted = self._pasted_fact = None

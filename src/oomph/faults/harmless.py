@@ -6,15 +6,16 @@ from __future__ import annotations
 _GETS_BY = ("meta_optimizer.cc", "root_dataset.cc", "cuda_timer.cc", "remapper.cc")
 # The executor says so of every graph that it ends early, with the reason. Most reasons are the end of a data set or a
 # placeholder that is not fed while a graph is only looked at; these are given for what went wrong.
-_SAID_TO_BE_NONE = "(this does not indicate an error"
-_ALWAYS_ONE = ("UNKNOWN: ", "INTERNAL: ", "RESOURCE_EXHAUSTED: ", "DATA_LOSS: ")
+_CALLED_HARMLESS = "(this does not indicate an error"
+_FAILURES = ("UNKNOWN: ", "INTERNAL: ", "RESOURCE_EXHAUSTED: ", "DATA_LOSS: ")
 AT_START = ("Attempting to register factory", "cuInit", "Nvml call failed", "NUMA node")
 AT_END = ("OUT_OF_RANGE", "CANCELLED", "ABORTED: Shutdown")
 """Statuses: the end of a data set, a cancelled sibling, a shutdown."""
+SHUTTING_DOWN = "Shutdown"
 
 
 def gets_by(text: str) -> bool:
     """Whether the line is one of a part of TensorFlow that does without what has failed."""
-    if _SAID_TO_BE_NONE in text:
-        return not text.partition(_SAID_TO_BE_NONE)[2].partition("): ")[2].startswith(_ALWAYS_ONE)
+    if _CALLED_HARMLESS in text:
+        return not text.partition(_CALLED_HARMLESS)[2].partition("): ")[2].startswith(_FAILURES)
     return any(part in text for part in _GETS_BY)

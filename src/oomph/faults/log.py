@@ -34,7 +34,7 @@ _GLUED = re.compile(
 )
 _LETTERS = bytes(byte if chr(byte).isascii() and chr(byte).isalpha() else 32 for byte in range(256))
 _DIGITS, _HEXADECIMAL = b"0123456789", b"0123456789abcdef"
-_REPEATS, _READINGS = 6, 60
+_REPEATS, _READINGS = 6, 60  # lines that differ in numbers only: so many are delivered, of readings so many
 _MOST_FORMS = 10_000
 
 

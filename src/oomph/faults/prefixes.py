@@ -69,8 +69,8 @@ def from_json(text: str) -> str:
 
 def _raised(fields: Mapping[str, object]) -> Iterator[str]:
     """What the line of a logger tells of an error; nothing of one that it only warns of."""
-    level = next((str(fields[key]).lower() for key in _JSON_LEVELS if key in fields), _GRAVE[0])
-    if level.startswith(_GRAVE):
+    levels = [value.lower() for key in _JSON_LEVELS if isinstance(value := fields.get(key), str)]
+    if not levels or levels[0].startswith(_GRAVE):  # a number means something else to each logger
         for value in (fields[key] for key in _JSON_ERRORS if key in fields):
             parts = [value.get(key) for key in _JSON_OF_ERROR] if isinstance(value, dict) else [value]
             yield from (part for part in parts if isinstance(part, str) and part)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from oomph.faults.diagnosis import CAUSE, Diagnosis
-from oomph.faults.fallback import UNRECOGNISED, UNRELATED
+from oomph.faults.fallback import GENERAL
 from oomph.faults.fault import Fault
 from oomph.faults.hits import Found
 from oomph.faults.likeness import MOST, Likeness
 from oomph.faults.neighbours import neighbours
 from oomph.faults.resemblance import THIN
 
-_GENERAL = (UNRELATED, UNRECOGNISED)
 _NEARLY_CERTAIN = 0.9
 _RIVAL, _NEIGHBOUR = 0.15, 0.1
 
@@ -45,8 +44,8 @@ def _candidates(
                 shared = Diagnosis(diagnosis.fault, CAUSE, _RIVAL, (hit.fact,))
                 yield from ((name, _RIVAL, shared) for name in hit.signature.rivals)
     if ranked and _is_doubtful(ranked[0]):
-        near = [name for name, likeness in alike()[: 2 * MOST] if likeness >= THIN and name not in _GENERAL]
-        around = () if ranked[0].name in _GENERAL else neighbours(ranked[0].fault)
+        near = [name for name, likeness in alike()[: 2 * MOST] if likeness >= THIN and name not in GENERAL]
+        around = () if ranked[0].name in GENERAL else neighbours(ranked[0].fault)
         yield from ((word, _NEIGHBOUR, ranked[0]) for word in (*near, *around))
 
 

@@ -24,6 +24,7 @@ _GROWTH = 1.25
 _GROWTH_OF_MANY = {7: 1.15, 9: 1.05}
 """When it hardly ever was lower than before: number of rises → the growth that is enough then."""
 _HARDLY = 0.995
+"""A reading of less than this share of the one before counts as lower."""
 _CALM = 0.4
 """The share of readings that need not be higher than the one before."""
 _DIP = 0.98
@@ -42,8 +43,9 @@ class _Series:
     since_rise: int = 0
     """Readings since the last one that was higher than the one before."""
     ever_lower: bool = False
+    """Whether one was lower than the one before, if only by a little."""
     fell: bool = False
-    """Whether it was ever lower than before by more than a little."""
+    """Whether one was lower by more than what is given back now and then."""
     last: Evidence | None = None
     unit: bool = True
 

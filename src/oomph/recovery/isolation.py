@@ -16,6 +16,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from oomph.errors import IsolatedError
+from oomph.faults.evidence import ending, message_of
 from oomph.recovery import cgroup, parcel
 from oomph.recovery.isolated_process import IsolatedProcess
 
@@ -65,15 +66,12 @@ class Isolated:
         if self.timed_out:
             stays = f", and its process can not be ended: {self.left_behind}" if self.left_behind else ""
             return f"the function did not return within {self.timeout:g} s{stays}"
-        from oomph.faults.evidence import message_of
         from oomph.faults.fallback import UNRELATED
 
         name = "".join(f" ({found.name})" for found in self.diagnoses[:1] if found.name != UNRELATED)
         if self.error is not None:
             words = message_of(self.error)
             return f"the function raised {type(self.error).__name__}{': ' * bool(words)}{words}{name}"
-        from oomph.faults.evidence import ending
-
         return f"the process of the function {ending(self.returncode)}{name}"
 
 

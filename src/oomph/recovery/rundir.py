@@ -54,7 +54,7 @@ class RunRecord:
             raise ValueError("not a run.json of this schema")
         try:
             return cls(
-                command=_words(document["command"] or None, "command"),
+                command=_command(document["command"]),
                 python=str(document["python"]),
                 cwd=str(document["cwd"]),
                 created=str(document["created"]),
@@ -75,6 +75,13 @@ def _document(text: str) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise ValueError("run.json is no object")
     return document
+
+
+def _command(value: object) -> tuple[str, ...]:
+    words = _words(value, "command")
+    if not words:
+        raise ValueError("the command of run.json is empty")
+    return words
 
 
 def _words(value: object, what: str) -> tuple[str, ...]:
