@@ -11,22 +11,21 @@ import json
 import math
 import os
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from oomph.regular_file import open_regular, read_regular
 
 SCHEMA = 1
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
     """One thing that happened: its name, its place in the order of its writer, and its facts."""
 
     name: str
-    data: dict[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] = MappingProxyType({})
     attempt: int = 0
     rank: int = 0
     role: str = ""
@@ -36,7 +35,7 @@ class Event:
     def to_json(self) -> str:
         """The event as one line of JSON, without the newline."""
         document = {"schema": SCHEMA, "event": self.name, "attempt": self.attempt, "rank": self.rank}
-        document |= {"role": self.role, "sequence": self.sequence, "time": self.time, "data": self.data}
+        document |= {"role": self.role, "sequence": self.sequence, "time": self.time, "data": dict(self.data)}
         try:
             return _as_json(document)
         except ValueError:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from oomph.faults import front
 from oomph.faults.catalogue import load
 from oomph.faults.docs import documents, write
 
@@ -13,6 +16,32 @@ REFERENCE = Path(__file__).parents[2] / "docs/reference/faults"
 def test_the_reference_is_what_the_pages_say() -> None:
     """When this fails: python -m oomph.faults.docs docs/reference/faults"""
     assert {path.name: path.read_text() for path in REFERENCE.glob("*.md")} == documents(load())
+
+
+def test_the_front_matter_as_json_is_what_the_pages_say() -> None:
+    """When this fails: python -m oomph.faults.docs docs/reference/faults"""
+    assert front.MADE.read_text(encoding="utf-8") == front.document(fault.text for fault in load())
+
+
+def test_no_two_pages_share_a_line_of_the_front_matter_as_json() -> None:
+    read = [(front.read(words), front.parse(words)) for words in (front.split(fault.text)[0] for fault in load())]
+    assert [(one, other) for one, other in read if one != other] == []
+
+
+def test_a_page_that_was_changed_since_is_read_anew() -> None:
+    words, _ = front.split(load()[0].text)
+    changed = words.replace('summary = "', 'summary = "Now ')
+    assert front.read(changed) == {**front.read(words), "summary": "Now " + front.read(words)["summary"]}
+
+
+def test_the_pages_do_without_the_json(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "damaged.json").write_text('{"half')
+    expected = [front.read(front.split(fault.text)[0]) for fault in load()]
+    for made in (tmp_path / "absent.json", tmp_path / "damaged.json"):
+        monkeypatch.setattr(front, "MADE", made)
+        front._made.cache_clear()
+        assert [front.read(front.split(fault.text)[0]) for fault in load()] == expected
+    front._made.cache_clear()
 
 
 def test_a_page_that_is_no_more_is_removed(tmp_path: Path) -> None:

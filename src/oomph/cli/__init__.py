@@ -6,7 +6,6 @@ No verb's module is imported before it is named, so that each costs only what it
 from __future__ import annotations
 
 import argparse
-import difflib
 import importlib
 import sys
 from collections.abc import Sequence
@@ -97,6 +96,8 @@ def _help() -> str:
 def _unknown(verb: str) -> str:
     if verb.endswith(".py"):
         return f"unknown verb {verb}: to run a script, type oomph run {verb}"
+    import difflib  # for a mistyped word only
+
     close = difflib.get_close_matches(verb, COMMANDS, n=1)
     hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(COMMANDS)}"
     return f"unknown verb {verb}: {hint}"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import io
 import re
-import signal
 from pathlib import Path
 
 from oomph.errors import ExamineError, UsageError
@@ -47,6 +45,8 @@ def unknown(target: str) -> UsageError | ExamineError:
 
 
 def _hint(target: str) -> str:
+    import difflib  # for a mistyped word only
+
     status, xid = _status(target), _XID.match(target)
     if status is not None:
         return f"; for a program that ended so, type oomph explain --exit-status={status}"
@@ -60,6 +60,8 @@ def _status(target: str) -> int | None:
     """The exit status that is meant: a number that can be one, or the name of a signal."""
     if _STATUS.match(target) and int(target) < 256:
         return int(target)
+    import signal
+
     number = getattr(signal, target.upper(), None) if target.upper().startswith("SIG") else None
     return 128 + number.value if isinstance(number, signal.Signals) else None
 

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import tomli
-
+from oomph.faults import front
 from oomph.faults.fault import SEVERITIES, SOURCES, Fault, Remedy, Signature
 
 PAGES = Path(__file__).parent / "pages"
@@ -27,7 +25,6 @@ SECTIONS = (
     "References",
 )
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*\Z")
-_FENCE = "+++"
 
 
 class PageError(ValueError):
@@ -52,9 +49,8 @@ def find(word: str, folder: Path = PAGES) -> Fault | None:
 def parse_page(text: str, path: Path) -> Fault:
     """The fault that a page describes. Raises PageError saying what is wrong with the page."""
     try:
-        _, front, body = text.split(_FENCE, 2)
-        meta = tomli.loads(front)
-        fault = replace(_fault(meta, path.parent.name, body), text=text)
+        words, body = front.split(text)
+        fault = _fault(front.read(words), path.parent.name, body)._replace(text=text)
     except (ValueError, KeyError, TypeError) as problem:
         raise PageError(f"{path.name}: {problem!r}") from problem
     _check(fault, path)

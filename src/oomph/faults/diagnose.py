@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
-from oomph.faults import fallback, memorymap, raised, training, trend, xid
+from oomph.faults import fallback, memorymap, raised, training, trend
 from oomph.faults.catalogue import load
 from oomph.faults.diagnosis import CAUSE, CONSEQUENCE, SUSPICION, Diagnosis
 from oomph.faults.ending import LastLines, tells_of_training
@@ -144,7 +143,9 @@ class _Reading:
         if fault.domain == "memory":
             captured = {**captured, **_more(captured, self._map)}
         if "xid" in captured:
-            captured = {**captured, **xid.described(captured["xid"])}
+            from oomph.faults.xid import described  # a table that most logs need nothing of
+
+            captured = {**captured, **described(captured["xid"])}
         facts = dict.fromkeys(hit.fact for hit in hits if hit.signature.confidence > 0)
         role = CONSEQUENCE if follows else CAUSE
         return Diagnosis(fault, role, round(confidence(hits), 2), tuple(facts), captured)
@@ -194,7 +195,7 @@ class _Reading:
             return ranked
         first = ranked[0]
         added = {name: text for name, text in (("node", node), ("where", where)) if text and name not in first.captured}
-        return [replace(first, captured={**first.captured, **added}), *ranked[1:]]
+        return [first._replace(captured={**first.captured, **added}), *ranked[1:]]
 
 
 def _rank(diagnosis: Diagnosis, ended: bool, places: Mapping[Fault, Place]) -> tuple[bool, bool, bool, float, int]:

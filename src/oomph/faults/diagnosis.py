@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import NamedTuple
 
 from oomph.faults.evidence import Evidence
 from oomph.faults.fault import Fault, Remedy
@@ -13,8 +14,7 @@ SUSPICION = 0.2
 """Up to this confidence, a diagnosis only says what else the same evidence would fit."""
 
 
-@dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(NamedTuple):
     """One fault that the evidence shows, and how."""
 
     fault: Fault
@@ -24,7 +24,7 @@ class Diagnosis:
     """0 to 1."""
     evidence: tuple[Evidence, ...]
     """The facts that show it, in the order in which they were observed; never empty."""
-    captured: Mapping[str, str] = field(default_factory=dict, hash=False)
+    captured: Mapping[str, str] = MappingProxyType({})
     """What the evidence names: shape, device, requested, signal, ... always as it was printed."""
 
     @property
@@ -42,5 +42,5 @@ class Diagnosis:
         """What to do, best first, with the captured values in it."""
         known = self.captured
         return tuple(
-            replace(remedy, text=remedy.says(known), command=remedy.types(known)) for remedy in self.fault.remedies
+            remedy._replace(text=remedy.says(known), command=remedy.types(known)) for remedy in self.fault.remedies
         )

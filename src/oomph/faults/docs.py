@@ -1,4 +1,7 @@
-"""Writes docs/reference/faults from the pages: `python -m oomph.faults.docs docs/reference/faults`."""
+"""Writes what is made from the pages: docs/reference/faults and front.json.
+
+`python -m oomph.faults.docs docs/reference/faults`
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from oomph.faults import front
 from oomph.faults.catalogue import load
 from oomph.faults.fault import Fault, Remedy
 from oomph.faults.xid import Xid, catalogue
@@ -85,3 +89,4 @@ def _remedies(remedies: Sequence[Remedy]) -> Iterator[str]:
 
 if __name__ == "__main__":
     write(Path(sys.argv[1]))
+    front.MADE.write_text(front.document(fault.text for fault in load()), encoding="utf-8")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 TEXT_LIMIT = 4096
 """Longest text of one fact, in characters; the rest of a longer line says nothing more about a fault."""
@@ -34,8 +34,7 @@ _SIGNALS = {
 }
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(NamedTuple):
     """One observed fact: a log line, an exception, an exit status, or a sign that training went on."""
 
     source: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from oomph.faults import training
 from oomph.faults.evidence import Evidence
@@ -67,8 +67,7 @@ _GOES_ON = 2
 _PLAIN, _PLAIN_OF_LIBRARY = 0.9, 0.6  # how sure "unrelated" is: TensorFlow raises Python's errors too
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """The general name of an error, how sure that is, and the facts that show it."""
 
     likely: tuple[Likeness, ...]
@@ -83,14 +82,14 @@ class Verdict:
         return self.likely[0].name
 
 
-@dataclass
 class _Message:
     """What was printed of the last error: its first line, and those that follow."""
 
-    origin: str
-    lines: list[str]
-    library: str = ""
-    importing: bool = False
+    def __init__(self, origin: str, first: str, library: str = "", importing: bool = False) -> None:
+        self.origin = origin
+        self.lines = [first]
+        self.library = library
+        self.importing = importing
 
     def see(self, fact: Evidence) -> None:
         """Take the line into account, when it goes on with the message; source code does not."""
@@ -186,7 +185,7 @@ class LastError:
         elif raised is None and _CUT_OUT.match(text):
             self._raise(fact, text.partition(":")[0])
         elif raised is None and self._raised is None and _PASTED.match(text):
-            self._pasted, self._pasted_fact, self._position = _Message(fact.origin, [text]), fact, self._now
+            self._pasted, self._pasted_fact, self._position = _Message(fact.origin, text), fact, self._now
         elif raised is None and (message := self._message or self._pasted) is not None:
             message.see(fact)
         if (required := _REQUIRED.search(text)) and required["status"] not in _BENIGN_CODES:
@@ -218,9 +217,9 @@ class LastError:
     def _raise(self, fact: Evidence, type_name: str, library: str = "", importing: bool = False) -> None:
         self._raised, self._position, self._steps_after = fact, self._now, 0
         first, *rest = fact.text.split("\n")
-        self._message = _Message(fact.origin, [first], library, importing)
+        self._message = _Message(fact.origin, first, library, importing)
         for line in rest:
-            self._message.see(replace(fact, text=line))
+            self._message.see(fact._replace(text=line))
         if self.first_ordinary is None and is_ordinary(fact.text):
             self.first_ordinary = fact
         if type_name.rpartition(".")[2] in _ENDED_ON_PURPOSE:

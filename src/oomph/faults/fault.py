@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
+from types import MappingProxyType
+from typing import NamedTuple
 
 SEVERITIES = ("recoverable", "restart", "fatal")
 SOURCES = ("log", "exception", "exit", "memory-map", "trend")
 
 
-@dataclass(frozen=True, eq=False)  # compared by identity: they are used as keys for every line of a log
-class Signature:
+class Signature(NamedTuple):
     """One wording or exit status by which a fault is recognised.
 
     The literal is looked for first, so that a pattern is compiled and tried only where it may match.
@@ -57,8 +57,7 @@ class Signature:
         return None if found is None else {key: value for key, value in found.groupdict().items() if value}
 
 
-@dataclass(frozen=True)
-class Remedy:
+class Remedy(NamedTuple):
     """One thing to do about a fault."""
 
     text: str
@@ -85,8 +84,7 @@ class Remedy:
             return self.command
 
 
-@dataclass(frozen=True, eq=False)
-class Fault:
+class Fault(NamedTuple):
     """A kind of thing that goes wrong, read from its page."""
 
     code: str
@@ -112,10 +110,16 @@ class Fault:
     """Whether the program goes on after it, so that an error which follows has a cause of its own."""
     looks_back: bool = False
     """Whether it is the cause of what it leads to even when it is seen only afterwards, as in a log of the system."""
-    sections: Mapping[str, str] = field(default_factory=dict)
+    sections: Mapping[str, str] = MappingProxyType({})
     """The page's prose by heading, in page order."""
     text: str = ""
     """The whole page, as it was written."""
+
+    def __eq__(self, other: object) -> bool:
+        return self is other  # two readings of one page are two values, and none of its fields need be hashable
+
+    def __hash__(self) -> int:
+        return hash(self.code)
 
     @property
     def example(self) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from math import prod
+from typing import NamedTuple
 
 from oomph.faults.evidence import Evidence
 from oomph.faults.fault import Fault, Signature
@@ -15,8 +15,7 @@ from oomph.faults.roles import Place
 _SUREST = 0.99  # a log can always lie
 
 
-@dataclass(frozen=True)
-class Hit:
+class Hit(NamedTuple):
     """The first fact that bears a signature, where it stands, and where the last one does.
 
     A place is (story, position): a story ends when training goes on after a failure.
@@ -75,7 +74,7 @@ def _collect(hits: dict[Signature, Hit], signature: Signature, fact: Evidence, p
     captured = signature.match(fact.text)
     if captured is not None:
         known = hits.get(signature) or Hit(signature, fact, captured, place, place)
-        hits[signature] = replace(known, last=place)
+        hits[signature] = known._replace(last=place)
 
 
 def confidence(hits: Sequence[Hit]) -> float:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
+from string import ascii_letters
+from typing import NamedTuple
 
 from oomph.faults.fault import Fault, Signature
 
@@ -26,8 +27,7 @@ _EVERYWHERE = frozenset(
 Entry = tuple[str, Fault, Signature]
 
 
-@dataclass(frozen=True)
-class Index:
+class Index(NamedTuple):
     """Every signature of a catalogue, by source of evidence and by word."""
 
     entries: Mapping[str, Mapping[str, Sequence[Entry]]]
@@ -85,15 +85,20 @@ def key(literal: str) -> str:
     A word at the edge of the literal may go on in the text ("ut of memory"), so a rare inner one is preferred; when
     there is none, a word at the edge counts, which must then stand in the text as a whole word. ValueError: no word.
     """
-    found = list(_WORD.finditer(literal))
-    if not found:
+    words: list[str] = _WORD.findall(literal)
+    if not words:
         raise ValueError(f"a literal must hold a word: {literal!r}")
-    inner = [word.group() for word in found if word.start() > 0 and word.end() < len(literal)]
-    return max(
-        (*inner, *(word.group() for word in found)),
-        key=lambda word: (_is_rare(word), len(word) > 3, word in inner, len(word)),
-    )
+    inner = words[literal[0] in ascii_letters : len(words) - (literal[-1] in ascii_letters)]
+    for of_its_kind in (_is_rare, _is_long):
+        for found in (inner, words):
+            if best := [word for word in found if of_its_kind(word)]:
+                return max(best, key=len)
+    return max(inner or words, key=len)
 
 
 def _is_rare(word: str) -> bool:
     return len(word) > 3 and word.lower() not in _EVERYWHERE
+
+
+def _is_long(word: str) -> bool:
+    return len(word) > 3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from traceback import extract_tb
 
 from oomph.faults.evidence import Evidence
 
@@ -12,6 +11,8 @@ _LONGEST_CHAIN = 20
 
 def evidence_of(error: BaseException) -> Iterator[Evidence]:
     """The exception and those it came from, the first one first, each after the frames that led to it."""
+    from traceback import extract_tb  # a log needs none of it
+
     for link in reversed(_chain(error)):
         if link.__traceback__ is not None:
             yield Evidence("log", "Traceback (most recent call last):")

@@ -11,8 +11,7 @@ import codecs
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from oomph.faults.encodings import encoding_of
 from oomph.faults.ending import LINES
@@ -45,18 +44,17 @@ class Readable(Protocol):
         """At most so many bytes; empty at the end."""
 
 
-@dataclass(frozen=True)
-class Words:
+class Words(NamedTuple):
     """Which lines are worth a look: those that hold one of these words (runs of ASCII letters)."""
 
     wanted: frozenset[bytes]
-    signs: frozenset[bytes] = field(default=frozenset())
+    signs: frozenset[bytes] = frozenset()
     """Words that stand in every line of a healthy training; of the lines of a block, the first and the last count."""
-    exact: frozenset[bytes] = field(default=frozenset())
+    exact: frozenset[bytes] = frozenset()
     """Words of lines each of which counts, even if the next one differs in nothing but its numbers."""
-    series: frozenset[bytes] = field(default=frozenset())
+    series: frozenset[bytes] = frozenset()
     """Words of lines whose numbers are readings of something: more of them are delivered."""
-    beginnings: frozenset[bytes] = field(default=frozenset())
+    beginnings: frozenset[bytes] = frozenset()
     """The same as `wanted` for what goes on in the text, such as `hipError`."""
     condense: Callable[[bytes], bytes] = bytes
     """What long reports within a block are shortened with first; keeps every line, be it empty."""

@@ -8,7 +8,6 @@ block is taken from the chunk lines.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
 from oomph.faults.evidence import Evidence
 from oomph.faults.sizes import read_size, write_size
@@ -49,16 +48,14 @@ def _last_request(block: bytes) -> int:
     return max(place, 0)
 
 
-@dataclass
 class MemoryMap:
     """Reads a log in order and remembers the last dump; constant memory."""
 
-    requested: int = 0
-    free: int = 0
-    largest: int = 0
-    found: dict[str, str] = field(default_factory=dict)
-    line: int | None = None
-    origin: str = ""
+    def __init__(self) -> None:
+        self.requested = self.free = self.largest = 0
+        self.found: dict[str, str] = {}
+        self.line: int | None = None
+        self.origin = ""
 
     def see(self, fact: Evidence) -> None:
         """Take the next line into account."""

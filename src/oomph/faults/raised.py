@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from oomph.faults.evidence import Evidence
 
@@ -35,8 +35,7 @@ _IMPORTED = re.compile(r"\s+from (?P<package>tensorflow|keras|tf_keras)\b[\w.]* 
 _SMALL_CLASSES = frozenset({"timeout", "error", "herror", "gaierror"})
 
 
-@dataclass(frozen=True)
-class Raised:
+class Raised(NamedTuple):
     """The end of one traceback."""
 
     fact: Evidence
@@ -49,16 +48,16 @@ class Raised:
     """Whether that package was only just being imported."""
 
 
-@dataclass
 class _Open:
     """A traceback that has begun."""
 
-    harmless: bool
-    notebook: str = ""
-    library: str = ""
-    importing: bool = False
-    code: str = ""
-    """The source line of the innermost frame."""
+    def __init__(self, harmless: bool, notebook: str) -> None:
+        self.harmless = harmless
+        self.notebook = notebook
+        self.library = ""
+        self.importing = False
+        self.code = ""
+        """The source line of the innermost frame."""
 
 
 class Tracebacks:

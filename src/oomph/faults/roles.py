@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from oomph.faults.fault import Fault
 
@@ -13,8 +13,7 @@ OF_PEERS = frozenset({"worker-lost", "nccl-failure", "hang"})
 _SUSPICION = 0.45  # a fault that is doubted more than this does not explain away one that is surer
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where a fault begins in the evidence."""
 
     story: int

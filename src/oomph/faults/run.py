@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +77,7 @@ def _events(events: list[Event], attempt: int) -> Iterator[Evidence]:
             yield _WORDS[event.name](event.data, attempt)
 
 
-def _by_oomph(data: dict[str, Any], happened: set[str]) -> bool:
+def _by_oomph(data: Mapping[str, Any], happened: set[str]) -> bool:
     """Whether oomph asked for this exit code, or ended a script that hung."""
     returncode, kills = data.get("returncode"), data.get("oom_kills")
     if not isinstance(returncode, int) or kills:
@@ -85,33 +85,33 @@ def _by_oomph(data: dict[str, Any], happened: set[str]) -> bool:
     return ("restart-requested" in happened and returncode > 0) or ("hang" in happened and returncode < 0)
 
 
-def _exit(data: dict[str, Any], attempt: int) -> Evidence | None:
+def _exit(data: Mapping[str, Any], attempt: int) -> Evidence | None:
     returncode, kills = data.get("returncode"), data.get("oom_kills")
     if not isinstance(returncode, int):
         return None
     return Evidence.of_exit(returncode, kills if isinstance(kills, int) else None, f"attempt {attempt}")
 
 
-def _oom(data: dict[str, Any], attempt: int) -> Evidence:
+def _oom(data: Mapping[str, Any], attempt: int) -> Evidence:
     where = f"attempt {attempt}, epoch {data.get('epoch')}, step {data.get('step')}"
     return Evidence.of_exception_text("ResourceExhaustedError", str(data.get("message", "")), where)
 
 
-def _uncaught(data: dict[str, Any], attempt: int) -> Evidence:
+def _uncaught(data: Mapping[str, Any], attempt: int) -> Evidence:
     type_name, message = str(data.get("type", "Exception")), str(data.get("message", ""))
     return Evidence.of_exception_text(type_name, message, f"attempt {attempt}")
 
 
-def _checkpoint(data: dict[str, Any], attempt: int) -> Evidence:
+def _checkpoint(data: Mapping[str, Any], attempt: int) -> Evidence:
     return Evidence("log", f"checkpoint not usable: {data.get('reason', '')}", origin=f"attempt {attempt}")
 
 
-def _recovered(data: dict[str, Any], attempt: int) -> Evidence:
+def _recovered(data: Mapping[str, Any], attempt: int) -> Evidence:
     where = f"attempt {attempt}, epoch {data.get('epoch')}, step {data.get('step')}"
     return Evidence.of_progress("recovered", where)
 
 
-def _hang(data: dict[str, Any], attempt: int) -> Evidence:
+def _hang(data: Mapping[str, Any], attempt: int) -> Evidence:
     seconds, limit = (_whole(data.get(key)) for key in ("seconds", "limit_seconds"))
     line = f", at {data['line']}" if data.get("line") else ""
     text = f"no progress for {seconds} s in {data.get('phase')} (limit {limit} s){line}; oomph ended the script"
@@ -123,7 +123,7 @@ def _whole(number: object) -> str:
     return str(int(number)) if isinstance(number, int | float) and math.isfinite(number) else "?"
 
 
-def _not_finite(data: dict[str, Any], attempt: int) -> Evidence:
+def _not_finite(data: Mapping[str, Any], attempt: int) -> Evidence:
     return Evidence("log", f"the weights hold NaN or infinity: {data.get('reason', '')}", origin=f"attempt {attempt}")
 
 

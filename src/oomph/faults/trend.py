@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
 from oomph.faults.evidence import Evidence
 from oomph.faults.sizes import read_size, write_size
@@ -32,22 +31,21 @@ _DIP = 0.98
 _MOST_SERIES = 16
 
 
-@dataclass
 class _Series:
     """The readings that were printed under one name."""
 
-    start: float
-    end: float = 0
-    readings: int = 0
-    rises: int = 0
-    since_rise: int = 0
-    """Readings since the last one that was higher than the one before."""
-    ever_lower: bool = False
-    """Whether one was lower than the one before, if only by a little."""
-    fell: bool = False
-    """Whether one was lower by more than what is given back now and then."""
-    last: Evidence | None = None
-    unit: bool = True
+    def __init__(self, start: float, unit: bool) -> None:
+        self.start = start
+        self.end = 0.0
+        self.readings = self.rises = 0
+        self.since_rise = 0
+        """Readings since the last one that was higher than the one before."""
+        self.ever_lower = False
+        """Whether one was lower than the one before, if only by a little."""
+        self.fell = False
+        """Whether one was lower by more than what is given back now and then."""
+        self.last: Evidence | None = None
+        self.unit = unit
 
     def take(self, size: float, fact: Evidence) -> None:
         """The next reading."""
@@ -74,11 +72,11 @@ class _Series:
         return f"memory in use, printed {self.readings} times, grew from {start} to {end} and never fell"
 
 
-@dataclass
 class Trend:
     """Reads a log in order; constant memory."""
 
-    series: dict[str, _Series] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._series: dict[str, _Series] = {}
 
     def see(self, fact: Evidence) -> None:
         """Take the next line into account."""
@@ -89,12 +87,12 @@ class Trend:
             return
         unit = not found["size"][-1].isdigit()
         amount = float((read_size(found["size"]) or 0) if unit else found["size"])
-        if amount and (found["name"] in self.series or len(self.series) < _MOST_SERIES):
-            self.series.setdefault(found["name"], _Series(amount, unit=unit)).take(amount, fact)
+        if amount and (found["name"] in self._series or len(self._series) < _MOST_SERIES):
+            self._series.setdefault(found["name"], _Series(amount, unit)).take(amount, fact)
 
     def conclusion(self) -> Evidence | None:
         """The fact that memory only grew; None when it did not, or was not printed often enough."""
-        growing = next((each for each in self.series.values() if each.grows), None)
+        growing = next((each for each in self._series.values() if each.grows), None)
         if growing is None or growing.last is None:
             return None
         return Evidence(SOURCE, growing.text, growing.last.line, growing.last.origin)

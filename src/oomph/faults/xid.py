@@ -12,10 +12,9 @@ import io
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -50,8 +49,7 @@ _ACTIONS = {
 _WORKFLOW = "follow NVIDIA's procedure for it"
 
 
-@dataclass(frozen=True)
-class Xid:
+class Xid(NamedTuple):
     """One row of the catalogue."""
 
     code: int
