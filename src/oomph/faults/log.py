@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
@@ -80,7 +80,7 @@ class _Selection:
         self._series, self._beginnings, self._condense = words.series, words.beginnings, words.condense
         self._plain = frozenset(word for word in words.beginnings if word.isascii())
         self._context = 0
-        self._met = Counter[bytes]()
+        self._met: dict[bytes, int] = {}
 
     def of(self, block: bytes, is_last: bool = False) -> Iterator[tuple[int, bytes]]:
         """The pieces, in order, each with the number of its line within the block; of the last one its end as well."""
@@ -90,53 +90,52 @@ class _Selection:
         hits = sorted(self._wanted & found | begun, key=_after_context)
         signs = {place for word in self._signs & found for place in (block.find(word), block.rfind(word))}
         if hits or signs or self._context or is_last:
+            flat = block.replace(b"\r", b"\n")
             end = _start_of_end(block) if is_last else len(block)
-            yield from self._without_repeats(list(self._pick(block, hits, signs, end)))
+            picked = list(self._pick(flat, hits, {flat.count(b"\n", 0, sign) for sign in signs}, end))
+            pieces, numbers = flat.split(b"\n"), _numbers(block)
+            yield from ((numbers[index], pieces[index]) for index in self._without_repeats(flat, pieces, picked))
 
-    def _pick(self, block: bytes, hits: Sequence[bytes], signs: set[int], end: int) -> Iterator[tuple[int, bytes]]:
-        place = 0
-        known: dict[bytes, bytes] = {}
-        for number, line in enumerate(block.split(b"\n")):
-            for piece in line.split(b"\r"):
-                if (
-                    self._holds(piece, hits, known)
-                    or place >= end
-                    or (signs and any(place <= sign < place + len(piece) for sign in signs))
-                ):
-                    yield number, piece
-                place += len(piece) + 1
+    def _pick(self, flat: bytes, hits: Sequence[bytes], signs: set[int], end: int) -> Iterator[int]:
+        """The places of those that hold a word, follow the head of a report, bear a sign, or belong to the end.
 
-    def _holds(self, piece: bytes, hits: Sequence[bytes], known: dict[bytes, bytes]) -> bool:
-        """Whether it holds one of the words, or follows the head of a report; `known` spares lines that are alike."""
-        form = piece.translate(None, _DIGITS)
-        word = known.get(form)
-        if word is None:
-            word = known[form] = next((word for word in hits if word in form), b"")
-        if word:
+        What is done for every piece is done for the whole block at once where that is possible: this is where the
+        time goes.
+        """
+        last = flat.count(b"\n", 0, max(end - 1, 0)) + (end > 0)
+        known: dict[bytes, bytes] = {}  # spares pieces that differ only in numbers
+        for index, form in enumerate(flat.translate(None, _DIGITS).split(b"\n")):
+            word = known.get(form)
+            if word is None:
+                word = known[form] = next((word for word in hits if word in form), b"")
             if word in _CONTEXT_WORDS:
                 self._context = _CONTEXT_LINES
-            return True
-        self._context -= self._context > 0
-        return self._context > 0
+            elif self._context and not word:
+                self._context -= 1
+            if word or self._context or index >= last or index in signs:
+                yield index
 
-    def _without_repeats(self, picked: Sequence[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    def _without_repeats(self, flat: bytes, pieces: Sequence[bytes], picked: Sequence[int]) -> Iterator[int]:
         """Of pieces that differ only in numbers and addresses: the first ones of all, and the ends of each block."""
-        forms = [piece.translate(None, _HEXADECIMAL) for _, piece in picked]
-        last = {form: index for index, form in enumerate(forms)}
+        exact = [word for word in self._exact if word in flat]
+        series = [word for word in self._series if word in flat]
+        forms = flat.translate(None, _HEXADECIMAL).split(b"\n")
+        last = {forms[index]: index for index in picked}
         here = set[bytes]()
         if len(self._met) > _MOST_FORMS:
             self._met.clear()
-        for index, (form, (number, piece)) in enumerate(zip(forms, picked, strict=True)):
-            self._met[form] += 1
+        for index in picked:
+            form = forms[index]
+            self._met[form] = times = self._met.get(form, 0) + 1
             if (
-                form not in here
+                times <= _REPEATS
+                or form not in here
                 or last[form] == index
-                or self._met[form] <= _REPEATS
-                or (self._met[form] <= _READINGS and any(word in piece for word in self._series))
-                or any(word in piece for word in self._exact)
+                or (series and times <= _READINGS and any(word in pieces[index] for word in series))
+                or (exact and any(word in pieces[index] for word in exact))
             ):
                 here.add(form)
-                yield number, piece
+                yield index
 
 
 def _with_end(blocks: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes, bool]]:
@@ -188,6 +187,13 @@ def _records(text: str, number: int, origin: str) -> Iterator[Evidence]:
                 yield Evidence("log", record, number, said_by)
         if start + TEXT_LIMIT >= len(text):
             return
+
+
+def _numbers(block: bytes) -> Sequence[int]:
+    """The number of the line that each piece belongs to."""
+    if b"\r" not in block:
+        return range(block.count(b"\n") + 1)
+    return [number for number, line in enumerate(block.split(b"\n")) for _ in range(line.count(b"\r") + 1)]
 
 
 def _lines(block: bytes) -> Iterator[tuple[int, bytes]]:
