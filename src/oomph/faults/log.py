@@ -32,7 +32,7 @@ _GLUED = re.compile(
     r"(?<=\S)(?=(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}: [IWEF] [\w./]+:\d)|(?:[IWEF]\d{4} \d\d:\d\d:\d[\d.]+ +\d+ ))"
 )
 _LETTERS = bytes(byte if chr(byte).isascii() and chr(byte).isalpha() else 32 for byte in range(256))
-_DIGITS, _HEXADECIMAL = b"0123456789", b"0123456789abcdef"
+_WITHOUT_NUMBERS, _HEXADECIMAL = bytes.maketrans(b"123456789", b"000000000"), b"0123456789abcdef"
 _REPEATS, _READINGS = 6, 60  # lines that differ in numbers only: so many are delivered, of readings so many
 _MOST_FORMS = 10_000
 
@@ -85,26 +85,24 @@ class _Selection:
     def of(self, block: bytes, is_last: bool = False) -> Iterator[tuple[int, bytes]]:
         """The pieces, in order, each with the number of its line within the block; of the last one its end as well."""
         block = self._condense(block)
-        found = set(block.translate(_LETTERS).split())
+        # What can be done for the whole block at once is not done for each of its pieces: the time goes here.
+        flat = block.replace(b"\r", b"\n")
+        alike = flat.translate(_WITHOUT_NUMBERS).split(b"\n")
+        found = set(b"\n".join(set(alike)).translate(_LETTERS).split())
         begun = {word for word in (self._plain if block.isascii() else self._beginnings) if word in block}
         hits = sorted(self._wanted & found | begun, key=_after_context)
         signs = {place for word in self._signs & found for place in (block.find(word), block.rfind(word))}
         if hits or signs or self._context or is_last:
-            flat = block.replace(b"\r", b"\n")
             end = _start_of_end(block) if is_last else len(block)
-            picked = list(self._pick(flat, hits, {flat.count(b"\n", 0, sign) for sign in signs}, end))
+            last = flat.count(b"\n", 0, max(end - 1, 0)) + (end > 0)
+            picked = list(self._pick(alike, hits, {flat.count(b"\n", 0, sign) for sign in signs}, last))
             pieces, numbers = flat.split(b"\n"), _numbers(block)
             yield from ((numbers[index], pieces[index]) for index in self._without_repeats(flat, pieces, picked))
 
-    def _pick(self, flat: bytes, hits: Sequence[bytes], signs: set[int], end: int) -> Iterator[int]:
-        """The places of those that hold a word, follow the head of a report, bear a sign, or belong to the end.
-
-        What is done for every piece is done for the whole block at once where that is possible: this is where the
-        time goes.
-        """
-        last = flat.count(b"\n", 0, max(end - 1, 0)) + (end > 0)
-        known: dict[bytes, bytes] = {}  # spares pieces that differ only in numbers
-        for index, form in enumerate(flat.translate(None, _DIGITS).split(b"\n")):
+    def _pick(self, alike: Sequence[bytes], hits: Sequence[bytes], signs: set[int], end: int) -> Iterator[int]:
+        """The places of those that hold a word, follow the head of a report, bear a sign, or belong to the end."""
+        known: dict[bytes, bytes] = {}
+        for index, form in enumerate(alike):
             word = known.get(form)
             if word is None:
                 word = known[form] = next((word for word in hits if word in form), b"")
@@ -112,7 +110,7 @@ class _Selection:
                 self._context = _CONTEXT_LINES
             elif self._context and not word:
                 self._context -= 1
-            if word or self._context or index >= last or index in signs:
+            if word or self._context or index >= end or index in signs:
                 yield index
 
     def _without_repeats(self, flat: bytes, pieces: Sequence[bytes], picked: Sequence[int]) -> Iterator[int]:
