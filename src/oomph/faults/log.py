@@ -25,8 +25,10 @@ _CONTEXT_LINES = 256
 """So many lines after one that opens a report (traceback, failed node, memory killer) are delivered in any case."""
 _END_BYTES = 1 << 14  # of a log, in which its last lines stand
 
-_ANSI = re.compile(rb"(?:\x1b|\\u001[bB]|\^\[|#033)\[[0-9;?]*[ -/]*[@-~]|\x1b(?:\][^\x07\x1b]{0,500}\x07?|[@-Z\\^_])")
-_ESCAPES = (b"\x1b", b"\\u001", b"^[[", b"#033[")
+_CONTROL = re.compile(rb"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,500}\x07?|[@-Z\\^_])")
+# The same as cat -v, JSON and syslog write it out.
+_WRITTEN_OUT = re.compile(rb"(?:\\u001[bB]|\^\[|#033)\[[0-9;?]*[ -/]*[@-~]")
+_ESCAPES = (b"\\u001", b"^[[", b"#033[")
 # Two processes that write into one file at once glue their records together.
 _GLUED = re.compile(
     r"(?<=\S)(?=(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}: [IWEF] [\w./]+:\d)|(?:[IWEF]\d{4} \d\d:\d\d:\d[\d.]+ +\d+ ))"
@@ -237,8 +239,10 @@ def _cut(line: bytes) -> tuple[bytes, bytes]:
 
 def _plain(data: bytes) -> bytes:
     """Without colours and other control of terminals."""
+    if b"\x1b" in data:
+        data = _CONTROL.sub(b"", data)
     if any(escape in data for escape in _ESCAPES):
-        data = _ANSI.sub(b"", data)
+        data = _WRITTEN_OUT.sub(b"", data)
     return data.replace(b"\b", b"") if b"\b" in data else data  # progress bars back up over themselves
 
 
