@@ -68,9 +68,14 @@ def test_however_hard_oomph_had_to_ask_ctrl_c_is_ctrl_c(ending: Ending, expected
 
 @pytest.mark.parametrize("signum", [1, 2, 15])
 def test_a_signal_between_two_attempts_calls_the_next_one_off(signum: int) -> None:
-    crash = Ending(-11, "crash", steps=5, called_off=signum)
+    crash = Ending(-11, "crash", started=False, called_off=signum)
     assert decide(crash, Ledger()) == Finish(128 + signum)
     assert decide(Ending(0, "x", called_off=signum), Ledger()) == Finish(0)
+
+
+@pytest.mark.parametrize(("signum", "code"), [(1, 129), (2, 130), (15, 75)])
+def test_a_scheduler_that_takes_the_machine_between_two_attempts_of_a_training_may_give_it_back(signum, code) -> None:
+    assert decide(Ending(-11, "crash", steps=5, called_off=signum), Ledger()).exit_code == code
 
 
 def test_the_same_fault_without_progress_is_given_up_after_the_budget() -> None:

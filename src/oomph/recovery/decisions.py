@@ -119,6 +119,8 @@ def why(decision: Decision) -> Iterator[str]:
         yield "a process that was killed is still there: another start would be a second writer"
     elif ending.preempted:
         yield "a scheduler took the machine away; the last checkpoint is kept"
+    elif ending.called_off:
+        yield "a scheduler took the machine away before another start; the last checkpoint is kept"
     elif ending.gave_up:
         yield "the guard in the script gave up, and the script ended by just that error"
     else:

@@ -161,11 +161,18 @@ def decide(
     """
     action = _decide(ending, ledger, conditions or Conditions(), allowed)
     if isinstance(action, Restart):
-        return Finish(128 + ending.called_off) if ending.called_off else action
+        return _called_off(ending) if ending.called_off else action
     harder = isinstance(action, Requeue) or ending.returncode in (-signal.SIGTERM, -signal.SIGKILL)
     if ending.interrupted and harder and not isinstance(action, GiveUp):
         return Finish(128 + signal.SIGINT)
     return action
+
+
+def _called_off(ending: Ending) -> Action:
+    """What a signal means that came when there was no script to pass it on to."""
+    if ending.called_off == signal.SIGTERM and ending.started:
+        return Requeue("preempted by SIGTERM before another start")
+    return Finish(128 + ending.called_off)
 
 
 def _decide(ending: Ending, ledger: Ledger, conditions: Conditions, allowed: Collection[str]) -> Action:
