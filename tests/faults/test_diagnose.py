@@ -377,9 +377,11 @@ def test_diagnose_never_raises(evidence: list[Evidence]) -> None:
     diagnose(evidence)
 
 
-@pytest.mark.parametrize("wrong", ["a log's text", b"bytes", None, 5, ["a line"], KeyError])
+@pytest.mark.parametrize("wrong", ["a log's text", b"bytes", None, 5, ["a line"], KeyError, Evidence("log", "Killed")])
 def test_what_is_no_evidence_is_refused_in_one_sentence(wrong: Any) -> None:
-    with pytest.raises(TypeError, match=r"takes an exception, or facts .* not (str|bytes|NoneType|int|type)"):
+    with pytest.raises(
+        TypeError, match=r"takes an exception, or a list of oomph.Evidence, not (str|bytes|NoneType|int|type|Evidence);"
+    ):
         diagnose(wrong)
 
 

@@ -59,7 +59,7 @@ def diagnose(
 
 
 def _facts(evidence: object) -> Iterator[Evidence]:
-    if isinstance(evidence, str | bytes) or not isinstance(evidence, Iterable):
+    if isinstance(evidence, str | bytes | Evidence) or not isinstance(evidence, Iterable):
         raise _not_evidence(evidence)
     for fact in evidence:
         if not isinstance(fact, Evidence):
@@ -68,7 +68,7 @@ def _facts(evidence: object) -> Iterator[Evidence]:
 
 
 def _not_evidence(given: object) -> TypeError:
-    wanted = "an exception, or facts of the type oomph.Evidence"
+    wanted = "an exception, or a list of oomph.Evidence"
     return TypeError(f"diagnose() takes {wanted}, not {type(given).__name__}; `oomph explain FILE` reads a log")
 
 
