@@ -1,10 +1,10 @@
 """How often `oomph explain` names the right fault: `python benchmarks/naming.py FOLDER [FOLDER ...]`.
 
 A folder holds `logs/` and `labels.json`: for each file name {"label": the fault, "also_ok": [names that an expert would
-accept as well]}. The labels "none" (a sound log) and "unrelated" (the user's own mistake) are there for false alarms. A
-folder without `labels.json` holds texts about anything, of which none should be named, be it "unrelated". The figures
-of "Naming faults" in docs/measurements.md come from here; the folders do not belong to the project, since the texts are
-other people's.
+accept as well]}, with "none" among them where saying nothing is as right. The labels "none" (a sound log) and
+"unrelated" (the user's own mistake) are there for false alarms. A folder without `labels.json` holds texts about
+anything, of which none should be named, be it "unrelated". The figures of "Naming faults" in docs/measurements.md come
+from here; the folders do not belong to the project, since the texts are other people's.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Score:
             self.false_alarms += not right and first != "nothing"
         else:
             self.faults += 1
-            self.first += first in accepted
-            self.within_three += not set(accepted).isdisjoint(named[:3])
+            self.first += right
+            self.within_three += right or not set(accepted).isdisjoint(named[:3])
         if not right:
             self.confused[f"{label} → {first}"] += 1
 

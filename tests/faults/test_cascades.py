@@ -96,7 +96,9 @@ def test_memory_that_only_grows_is_a_leak_and_one_that_levels_off_is_not() -> No
     grows = [f"epoch {n} memory in use: {1000 + 200 * n} MiB" for n in range(8)]
     steady = [f"epoch {n} memory in use: {min(1000 + 200 * n, 1400)} MiB" for n in range(9)]
     back = [f"epoch {n} memory in use: {1000 + 300 * (n % 4)} MiB" for n in range(9)]
-    assert roles(*grows)[0] == ("memory-leak", "cause")
+    held = [f"get_memory_info('GPU:0') -> {{'current': {512110336 * n}, 'peak': 3181100032}}" for n in range(1, 8)]
+    assert roles(*grows)[0] == roles(*held)[0] == ("memory-leak", "cause")
+    assert "grew from 488.39MiB to 3.34GiB" in found(*held)[0].evidence[0].text
     assert roles(*steady) == roles(*back) == []
 
 

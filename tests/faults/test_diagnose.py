@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +236,26 @@ REPORTED = {
     "An MPI communication peer process has unexpectedly disconnected.  This": "worker-lost",
     "I executor.cc:1197] [/device:GPU:2] (DEBUG INFO) Executor start aborting (this does not indicate an error and you "
     "can ignore this message): UNKNOWN: Error invoking NCCL: unhandled cuda error": "nccl-failure",
+    # Wordings of GNU time, dash, Flyte, uv, darkflow, Kubernetes, nvidia-smi, tf.estimator and the driver
+    "Command terminated by signal 9": "killed",
+    "./train.sh:  60: 11880 killed              python3 train.py": "killed",
+    "[f8107735c673549d7acd-n0-0] terminated with exit code (137). Reason [Error]. Message: ": "killed",
+    "tensorflow==2.15.0 has no wheels with a matching Python ABI tag (e.g., `cp313`)": "no-matching-package",
+    "step 1655 - loss        nan - moving ave loss        nan": "nan-loss",
+    "Loss at step 100 : nan": "nan-loss",
+    "  Message:               TFJob job has failed because 1 Worker replica(s) failed.": "worker-lost",
+    "InvalidArgumentError: assertion failed: [Label IDs must < n_classes] [Condition x < y]": "label-out-of-range",
+    "NVRM: installed in this system requires use of the NVIDIA open kernel modules.": "driver-failure",
+    "built with cuda: False  gpu support: False": "cpu-only-build",
+    "A deterministic GPU implementation of fused batch-norm backprop is not currently available.": "device-placement",
+    "downgrade to 'numpy<2' or try to upgrade the affected module.": "binary-incompatibility",
+    "E0712 Thread saver.py:1817] Couldn't match files for checkpoint /w/model.ckpt-25076": "checkpoint-failure",
+    "bfc_allocator.cc:696] Sum Total of in-use chunks: 479.76MiB": "device-oom",
+    "bfc_allocator.cc:646] Bin for 8.49GiB was 256.00MiB, Chunk State: ": "device-oom",
+    "E use_cudnn.cc:30] Invalid argument: Failed to parse the env-var ${TF_CUDNN_USE_AUTOTUNE} into bool: off. Use 1": (
+        "invalid-flag"
+    ),
+    "RESOURCE_EXHAUSTED:  /w/cache.tf-data_0.data-00000-of-00001.tempstate109; No space left on device": "disk-full",
 }
 
 
@@ -444,3 +467,51 @@ def test_an_error_pasted_without_its_traceback_is_a_suspicion_and_an_ordinary_on
 def test_parts_of_tensorflow_that_get_by_are_never_reported(part: str) -> None:
     line = f"2023-01-01 00:00:00.0: E tensorflow/core/{part}: INVALID_ARGUMENT: Size of values 0"
     assert diagnose(of_text(line)) == ()
+
+
+READ_ALL = """
+import io, sys
+from pathlib import Path
+from oomph.faults.catalogue import load
+from oomph.faults.diagnose import diagnose
+from oomph.faults.log import read_log
+GLOO = "terminate called after throwing an instance of 'gloo::IoException'\\nFatal Python error: Aborted"
+logs = [path.read_text() for path in sorted(Path(sys.argv[1]).glob("*.log"))]
+for text in [GLOO, *logs, *(fault.example for fault in load())]:
+    for found in diagnose(read_log(io.BytesIO(text.encode()))):
+        print(found.name, found.role, found.confidence, found.captured, found.evidence)
+"""
+
+
+def test_the_node_of_what_tensorflow_does_without_belongs_to_it() -> None:
+    node = "\t [[{{node PyFunc}}]]"
+    closing = "W generator_dataset_op.cc:107] Error occurred when finalizing GeneratorDataset iterator: Failed: closed"
+    assert names(of_text("Training finished", closing, node)) == []
+    assert names(of_text("UnknownError: StopIteration", node, closing, node)) == ["input-pipeline"]
+
+
+def test_a_cluster_that_became_ready_is_no_hang() -> None:
+    waiting = "INFO:tensorflow:Waiting for the cluster, timeout = inf"
+    assert names(of_text(waiting)) == ["hang"]
+    assert diagnose(of_text(waiting, "INFO:tensorflow:Cluster is ready.")) == ()
+
+
+def test_a_column_of_nvidia_smi_is_read_by_its_head() -> None:
+    head = "timestamp, temperature.gpu, clocks.sm [MHz], clocks_throttle_reasons.hw_thermal_slowdown"
+    rows = [f"2023/07/22 15:0{n}:10.110, 93, 480 MHz, {state}" for n, state in enumerate(("Not Active", "Active"))]
+    assert names(of_text(head, *rows)) == ["thermal-throttle"]
+    assert names(of_text(head, rows[0])) == names(of_text(rows[1])) == []
+
+
+def test_the_order_of_sets_which_is_another_in_every_process_changes_nothing() -> None:
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", READ_ALL, str(LOGS)],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            timeout=120,
+        ).stdout
+        for seed in "1234"
+    }
+    assert [len(answers) > 1000 for answers in said] == [True]

@@ -198,10 +198,11 @@ class _Reading:
         return [first._replace(captured={**first.captured, **added}), *ranked[1:]]
 
 
-def _rank(diagnosis: Diagnosis, ended: bool, places: Mapping[Fault, Place]) -> tuple[bool, bool, bool, float, int]:
+def _rank(diagnosis: Diagnosis, ended: bool, places: Mapping[Fault, Place]) -> tuple[bool, bool, bool, float, int, str]:
     begins = places.get(diagnosis.fault)
     first = 0 if begins is None else begins.position
-    return (diagnosis.role != CAUSE, diagnosis.fault.passes, not ended, -diagnosis.confidence, first)
+    role, fault = diagnosis.role, diagnosis.fault
+    return (role != CAUSE, fault.passes, not ended, -diagnosis.confidence, first, fault.code)
 
 
 def _explains_end(fault: Fault, found: Found, story: int) -> bool:

@@ -28,15 +28,15 @@ _WORDS = (
     *("leak(?:s|ed|ing)?", "oom", "not found", "no such", "unexpected(?:ly)?", "died", "dead", "gone", r"signal:? \d+"),
 )
 _FAILURE = rf"(?i)\b(?:{'|'.join(_WORDS)})\b"
-_NO_FAILURE = r"(?i)\b(?:no|0|without(?: any)?|zero|round-off) (?:error|failure|exception)s?\b"
+_NO_FAILURE = r"(?i)\b(?:(?:no|0|without(?: any)?|zero|round-off) (?:error|failure|exception)s?\b|timeout ?[=:] ?\w)"
 # "#3 0x00007f86 in ncclGroupEnd () from lib.so", "* frame #0: 0x0000", "0  libucs.so.0(ucs_handle_error+0x2dc) [0x7f]"
 _NATIVE_FRAME = (
     r"(?:frame )?#\d{1,3}:? +0x[0-9a-f]{6,16}\b"
     r"|\S{1,200}\.(?:so|dylib|dll)[\w.]{0,20}(?:\([^)\n]{0,400}\) \[0x| +0x[0-9a-f]{6,16} )"
 )
 _OF_TRAINING = (
-    r"tensorflow|[Kk]eras|[Hh]orovod|nccl|NCCL|cudnn|CUDA|\bcuda\b|\bGPUs?\b|\bXid\b|metal_plugin|srun: |slurmstepd"
-    r"|\bMPI\b|\bEpoch \d"
+    r"[Tt]ensor[Ff]low|[Kk]eras|[Hh]orovod|nccl|NCCL|cudnn|CUDA|\bcuda\b|\bGPUs?\b|\bXid\b|metal_plugin"
+    r"|srun: |slurmstepd|\bMPI\b|\bEpoch \d"
 )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 # Parts of TensorFlow that do without what they tried: graphs are then not optimised, kernels not timed exactly.
-_GETS_BY = ("meta_optimizer.cc", "root_dataset.cc", "cuda_timer.cc", "remapper.cc")
+# A generator that is closed when Python has gone already is one of them, and so is the node that is named after it.
+_GETS_BY = ("meta_optimizer.cc", "root_dataset.cc", "cuda_timer.cc", "remapper.cc", "finalizing GeneratorDataset")
 # The executor says so of every graph that it ends early, with the reason. Most reasons are the end of a data set or a
 # placeholder that is not fed while a graph is only looked at; these are given for what went wrong.
 _CALLED_HARMLESS = "(this does not indicate an error"
 _FAILURES = ("UNKNOWN: ", "INTERNAL: ", "RESOURCE_EXHAUSTED: ", "DATA_LOSS: ")
-AT_START = ("Attempting to register factory", "cuInit", "Nvml call failed", "NUMA node")
+AT_START = ("Attempting to register factory", "cuInit", "Nvml call failed", "NUMA node", "ACPI ")
 AT_END = ("OUT_OF_RANGE", "CANCELLED", "ABORTED: Shutdown")
 """Statuses: the end of a data set, a cancelled sibling, a shutdown."""
 SHUTTING_DOWN = "Shutdown"

@@ -37,10 +37,11 @@ class Hits:
     def __init__(self, index: Index) -> None:
         self._index = index
         self._seen: dict[Fault, dict[Signature, Hit]] = {}
+        self._got_by = False
 
     def see(self, fact: Evidence, place: tuple[int, int]) -> None:
         """Keep the signatures that this fact bears; `place` is its story and its position in it."""
-        if fact.source == "log" and gets_by(fact.text):
+        if fact.source == "log" and self._gets_by(fact.text):
             return
         for fault, signature in self._index.candidates(fact.source, fact.text):
             hits = self._seen.setdefault(fault, {})
@@ -48,6 +49,11 @@ class Hits:
                 continue
             if signature in hits or {known.id for known in hits}.issuperset(signature.needs):
                 _collect(hits, signature, fact, place)
+
+    def _gets_by(self, text: str) -> bool:
+        """Whether TensorFlow does without what failed here; the node that it names on the next line belongs to it."""
+        self._got_by = gets_by(text) or (self._got_by and text.lstrip().startswith("[["))
+        return self._got_by
 
     def found(self, went_on: int) -> Found:
         """The hits of each fault that is shown; `went_on` is the position where training was last seen to go on."""

@@ -45,7 +45,7 @@ class Index(NamedTuple):
         filed = self.entries.get(source)
         if not filed:
             return
-        for word in filed.keys() & set(_WORD.findall(text)):
+        for word in sorted(filed.keys() & set(_WORD.findall(text))):  # a set has another order in every process
             for literal, fault, signature in filed[word]:
                 if literal in text:
                     yield fault, signature

@@ -33,6 +33,8 @@ def _leads(cause: Fault, fault: Fault, places: Mapping[Fault, Place]) -> bool:
     before, after = places[cause], places[fault]
     if cause is fault or not linked or before.story != after.story:
         return False
+    if before.position == after.position and cause.name in fault.leads_to and fault.name not in cause.leads_to:
+        return False  # the same words show both, and it is known which of the two leads to the other
     if before.doubt > _SUSPICION and before.doubt > after.doubt and not fault.follows_any:
         return False
     if fault.looks_back and cause.name in fault.leads_to and after.doubt <= _SUSPICION:

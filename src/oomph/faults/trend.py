@@ -12,8 +12,8 @@ WORDS = frozenset({"memory", "Memory", "RAM", "RSS", "rss", "mem", "Mem"})
 
 _FIGURE = re.compile(
     r"(?P<name>(?<![A-Za-z])(?:memory|RAM|RSS|mem|mem_usage|memory_usage|mem_used|memory_used)\b[^\n\d]{0,40}"
-    r"(?:(?<=[a-zA-Z])\d:? [^\n\d]{0,20}|(?<=:)\d:[^\n\d]{0,20})?)"
-    r"(?P<size>\d+(?:\.\d+)? ?(?:[KMGT]i?B?|bytes)\b|\d+\.\d+\b(?! ?%))",
+    r"(?:(?<=[a-zA-Z])\d:? [^\n\d]{0,20}|(?<=:)\d:[^\n\d]{0,20})?|(?<=')current': )"
+    r"(?P<size>\d+(?:\.\d+)? ?(?:[KMGT]i?B?|bytes)\b|\d+\.\d+\b(?! ?%)|\d{7,15}\b(?! ?%))",
     re.IGNORECASE,
 )
 _NO_USE = ("trying to allocate", "available", "free", "total", "limit")
@@ -85,7 +85,7 @@ class Trend:
         found = _FIGURE.search(fact.text[:400])
         if found is None or any(word in found["name"].lower() for word in _NO_USE) or _NO_USE[0] in fact.text:
             return
-        unit = not found["size"][-1].isdigit()
+        unit = not found["size"][-1].isdigit() or found["size"].isdigit()  # millions without a unit are bytes
         amount = float((read_size(found["size"]) or 0) if unit else found["size"])
         if amount and (found["name"] in self._series or len(self._series) < _MOST_SERIES):
             self._series.setdefault(found["name"], _Series(amount, unit)).take(amount, fact)
