@@ -45,13 +45,13 @@ def unknown(target: str) -> UsageError | ExamineError:
 
 
 def _hint(target: str) -> str:
-    import difflib  # for a mistyped word only
-
     status, xid = _status(target), _XID.match(target)
     if status is not None:
         return f"; for a program that ended so, type oomph explain --exit-status={status}"
     if xid is not None:
         return _page_of_xid(int(xid[1]))
+    import difflib  # for a mistyped word only
+
     close = difflib.get_close_matches(target, [fault.name for fault in load()], n=1)
     return f"; did you mean {close[0]}?" if close else ""
 
@@ -60,7 +60,7 @@ def _status(target: str) -> int | None:
     """The exit status that is meant: a number that can be one, or the name of a signal."""
     if _STATUS.match(target) and int(target) < 256:
         return int(target)
-    import signal
+    import signal  # for the name of one only
 
     number = getattr(signal, target.upper(), None) if target.upper().startswith("SIG") else None
     return 128 + number.value if isinstance(number, signal.Signals) else None

@@ -97,7 +97,7 @@ def key(literal: str) -> str:
 
 
 def _is_rare(word: str) -> bool:
-    return len(word) > 3 and word.lower() not in _EVERYWHERE
+    return _is_long(word) and word.lower() not in _EVERYWHERE
 
 
 def _is_long(word: str) -> bool:
