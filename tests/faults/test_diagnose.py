@@ -241,6 +241,17 @@ REPORTED = {
     "./train.sh:  60: 11880 killed              python3 train.py": "killed",
     "[f8107735c673549d7acd-n0-0] terminated with exit code (137). Reason [Error]. Message: ": "killed",
     "tensorflow==2.15.0 has no wheels with a matching Python ABI tag (e.g., `cp313`)": "no-matching-package",
+    "Because all versions of tensorflow have no wheels with a matching Python version tag (e.g., `cp314`)": (
+        "no-matching-package"
+    ),
+    "W gpu_device.cc:1766] Invalid gpu_thread_mode: gpu_privat": "invalid-flag",
+    "[6/6] fit arch=f  Killed": "killed",
+    " 102/3910 [..........] - ETA: 21:11 - loss: 1.2003CPU time limit exceeded (core dumped)": "fatal-signal",
+    "2021-07-14 13:22:10    0    89  198.0W      885  hw_thermal_slowdown            871": "thermal-throttle",
+    "  Warning  Evicted    41s    kubelet  The node was low on resource: ephemeral-storage.": "preempted",
+    "waiting for remainder of ranks for more than 60 seconds.": "hang",
+    "== worker received signal SIGTERM!": "preempted",
+    "User defined signal 2": "preempted",
     "step 1655 - loss        nan - moving ave loss        nan": "nan-loss",
     "Loss at step 100 : nan": "nan-loss",
     "  Message:               TFJob job has failed because 1 Worker replica(s) failed.": "worker-lost",
@@ -488,6 +499,45 @@ def test_the_node_of_what_tensorflow_does_without_belongs_to_it() -> None:
     closing = "W generator_dataset_op.cc:107] Error occurred when finalizing GeneratorDataset iterator: Failed: closed"
     assert names(of_text("Training finished", closing, node)) == []
     assert names(of_text("UnknownError: StopIteration", node, closing, node)) == ["input-pipeline"]
+
+
+@pytest.mark.parametrize(
+    ("said", "fault"),
+    [
+        ("E cuda_driver.cc:328] failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device", "no-gpu-visible"),
+        ("E cuda_driver.cc:314] failed call to cuInit: UNKNOWN ERROR (303)", "driver-missing"),
+        ("I cudart_stub.cc:28] Could not find cuda drivers on your machine, GPU will not be used.", "driver-missing"),
+    ],
+)
+def test_a_training_on_the_cpu_is_a_fault_where_the_program_says_that_a_gpu_was_meant(said: str, fault: str) -> None:
+    goes_on = ("Epoch 1/2", "10/10 - 3s - loss: 0.32", "Epoch 2/2", "10/10 - 3s - loss: 0.31")
+    assert names(of_text(said, *goes_on)) == []
+    assert names(of_text(said, "WARNING no GPU found, expect slow training", *goes_on)) == [fault]
+    assert names(of_text(said, "visible GPUs: 0 - continuing on CPU", *goes_on)) == [fault]
+
+
+def test_a_path_for_nvidias_libraries_shows_that_a_gpu_was_meant() -> None:
+    lacking = "W dso_loader.cc:59] Could not load dynamic library 'libcuda.so.1'; dlerror: libcuda.so.1: cannot open"
+    goes_on = ("Epoch 1/2", "10/10 - 3s - loss: 0.32", "Epoch 2/2", "10/10 - 3s - loss: 0.31")
+    assert names(of_text(lacking, *goes_on)) == []
+    assert names(of_text(f"{lacking}; LD_LIBRARY_PATH: /usr/local/nvidia/lib64", *goes_on)) == ["driver-missing"]
+
+
+def test_who_holds_the_memory_of_a_small_device_is_told_by_nvidia_smi() -> None:
+    created = (
+        "I gpu_device.cc:1929] Created device /job:localhost/replica:0/task:0/device:GPU:0 with 173 MB memory:  -> 0"
+    )
+    oom = "OOM when allocating tensor with shape[25088,3072] and type float on /device:GPU:0 by allocator GPU_0_bfc"
+    table = ("pid, process_name, used_memory [MiB]", "2210034, /opt/vllm/bin/python, 44810 MiB")
+    assert names(of_text(created, oom, *table))[0] == "device-oom-other-process"
+    assert names(of_text(created, oom))[0] == names(of_text(oom, *table))[0] == "device-oom"
+
+
+def test_a_child_of_multiprocessing_that_lost_its_parent_met_no_damaged_file() -> None:
+    lost = "_pickle.UnpicklingError: pickle data was truncated"
+    frame = 'File "lib/multiprocessing/spawn.py", line 126, in _main'
+    assert names(of_text("Traceback (most recent call last):", f"  {frame}", lost)) != ["corrupt-data"]
+    assert names(of_text(lost)) == ["corrupt-data"]
 
 
 def test_a_cluster_that_became_ready_is_no_hang() -> None:

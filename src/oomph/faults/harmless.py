@@ -9,7 +9,11 @@ _GETS_BY = ("meta_optimizer.cc", "root_dataset.cc", "cuda_timer.cc", "remapper.c
 # placeholder that is not fed while a graph is only looked at; these are given for what went wrong.
 _CALLED_HARMLESS = "(this does not indicate an error"
 _FAILURES = ("UNKNOWN: ", "INTERNAL: ", "RESOURCE_EXHAUSTED: ", "DATA_LOSS: ")
-AT_START = ("Attempting to register factory", "cuInit", "Nvml call failed", "NUMA node", "ACPI ")
+AT_START = (
+    *("Attempting to register factory", "cuInit", "Nvml call failed", "NUMA node"),
+    *("ACPI ", "audit: type=", "tainting kernel"),
+)
+"""Of TensorFlow, and of the kernel."""
 AT_END = ("OUT_OF_RANGE", "CANCELLED", "ABORTED: Shutdown")
 """Statuses: the end of a data set, a cancelled sibling, a shutdown."""
 SHUTTING_DOWN = "Shutdown"
