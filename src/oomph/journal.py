@@ -166,7 +166,7 @@ def _unreadable_in(path: Path) -> int:
     except OSError:
         return 1
     lines = [line for line in whole.split(b"\n")[:-1] if line.strip()]
-    return len(lines) - sum(1 for _ in _read_file(path))
+    return max(len(lines) - sum(1 for _ in _read_file(path)), 0)  # a last line without an end may be an event
 
 
 def _read_file(path: Path) -> Iterator[Event]:

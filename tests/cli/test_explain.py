@@ -179,9 +179,9 @@ def test_lines_of_a_journal_that_are_lost_are_counted(capsys: pytest.CaptureFixt
     assert "2 lines of the journal" in capsys.readouterr().err
 
 
-def fails(target: str) -> tuple[type[OomphError], str]:
+def fails(*words: str) -> tuple[type[OomphError], str]:
     with pytest.raises(OomphError) as caught:
-        run(target)
+        run(*words)
     assert "\n" not in str(caught.value)
     return caught.type, str(caught.value)
 
@@ -381,7 +381,22 @@ def test_a_run_that_is_locked_is_still_going_on(capsys: pytest.CaptureFixture[st
         assert document(capsys, str(tmp_path))["run"]["state"] == "going-on"
 
 
-@pytest.mark.parametrize("status", ["finished", "failed", "gave-up", "preempted"])
+def test_a_run_that_was_preempted_is_to_be_gone_on_with(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    make_record(tmp_path, "preempted")
+    run(str(tmp_path))
+    text = capsys.readouterr().out
+    assert "no fault found; the run has not finished: its machine was taken away, or could not go on" in text
+    assert f"Next: oomph run --resume={tmp_path} train.py --epochs 3  (goes on from its last checkpoint)" in text
+    assert document(capsys, str(tmp_path))["run"]["state"] == "preempted"
+
+
+def test_of_a_log_and_a_kernels_log_the_one_that_can_not_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    kind, message = fails(OOM, "--kernel-log", str(tmp_path / "folder"))
+    assert (kind, "folder" in message) == (ExamineError, True)
+
+
+@pytest.mark.parametrize("status", ["finished", "failed", "gave-up"])
 def test_of_a_run_that_is_over_nothing_of_the_kind_is_said(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, status: str
 ) -> None:

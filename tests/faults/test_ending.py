@@ -59,6 +59,11 @@ def test_an_end_in_unknown_words_is_named_after_the_page_that_it_is_like() -> No
     assert all(other.confidence < first.confidence for other in others)
 
 
+def test_an_end_that_the_user_wanted_is_none() -> None:
+    frames = ("Traceback (most recent call last):", '  File "/lib/keras/src/trainer.py", line 377, in fit')
+    assert of(PEER, *frames, "KeyboardInterrupt") == []
+
+
 def test_what_training_has_outlived_is_no_end() -> None:
     assert of(PEER, "Epoch 2/5", " 10/10 - loss: 0.5") == []
 

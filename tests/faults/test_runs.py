@@ -36,3 +36,15 @@ def test_nothing_waits_for_a_fifo_in_place_of_a_file(tmp_path: Path) -> None:
         os.mkfifo(tmp_path / name)
     (tmp_path / "stderr" / "\u00b2.log").write_text("not the number of an attempt")
     assert [fact.source for fact in run.read_run(tmp_path)] == ["exception"]
+
+
+@pytest.mark.parametrize(
+    ("ending", "sources"), [({"preempted": "SIGTERM"}, []), ({"stopped": True}, []), ({}, ["exit"])]
+)
+def test_a_script_that_oomph_had_to_kill_as_its_end_was_wished_for_was_not_killed_by_somebody(
+    tmp_path: Path, ending: dict[str, object], sources: list[str]
+) -> None:
+    journal = Journal(tmp_path, 1, "supervisor")
+    journal.write("attempt-ended", returncode=-9)
+    journal.write("decided", action="requeue", ending=ending)
+    assert [fact.source for fact in run.read_run(tmp_path)] == sources

@@ -6,7 +6,7 @@ import signal
 
 from oomph.journal import Event
 from oomph.recovery.examination import Trail, examine
-from oomph.recovery.policy import Ledger, Requeue, Restart, decide
+from oomph.recovery.policy import Finish, Ledger, Requeue, Restart, decide
 
 SAVED_AND_LEFT = Event("preempted", {"signal": "SIGTERM"})
 
@@ -35,3 +35,12 @@ def test_a_kill_after_a_scheduler_asked_is_a_preemption_and_without_one_a_kill()
     plain = Trail(-signal.SIGKILL, 0, b"", stopped=False, events=[Event("fit-started")], progress=None)
     names, ending = examine(plain)
     assert (names[0].name, ending.preempted) == ("killed", "")
+
+
+def test_a_signal_while_a_training_is_to_go_on_is_a_preemption_and_before_any_training_the_scripts_end() -> None:
+    for signum in (signal.SIGTERM, signal.SIGUSR1):
+        name = signal.Signals(signum).name
+        again = Trail(-signum, 0, b"", stopped=True, events=[], progress=None, asked=name, trained_before=True)
+        assert decide(examine(again)[1], Ledger()) == Requeue(f"preempted by {name}")
+    first = Trail(-signal.SIGTERM, 0, b"", stopped=True, events=[], progress=None, asked="SIGTERM")
+    assert decide(examine(first)[1], Ledger()) == Finish(143)

@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     except Unreadable as problem:
         raise ExamineError(str(problem)) from problem
     except OSError as problem:
-        raise ExamineError(f"can not read {_subject(args)}: {problem.strerror or problem}") from problem
+        raise ExamineError(f"can not read {_file(args, problem)}: {problem.strerror or problem}") from problem
     _print_diagnoses(args, diagnoses)
     return 1 if args.exit_code and diagnoses else 0
 
@@ -155,6 +155,11 @@ def _subject(args: argparse.Namespace) -> str:
     if args.target is None:
         return "kernel log" if args.kernel_log is not None else f"exit status {args.exit_status}"
     return "standard input" if args.target == "-" else str(args.target)
+
+
+def _file(args: argparse.Namespace, problem: OSError) -> str:
+    """What could not be read: of a log and a kernel's log, the one that the error is about."""
+    return str(problem.filename) if isinstance(problem.filename, str | Path) else _subject(args)
 
 
 def _machine(target: str | None, diagnoses: Sequence[Diagnosis]) -> tuple[dict[str, Any], str]:

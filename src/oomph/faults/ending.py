@@ -34,6 +34,7 @@ _NATIVE_FRAME = (
     r"(?:frame )?#\d{1,3}:? +0x[0-9a-f]{6,16}\b"
     r"|\S{1,200}\.(?:so|dylib|dll)[\w.]{0,20}(?:\([^)\n]{0,400}\) \[0x| +0x[0-9a-f]{6,16} )"
 )
+_ON_PURPOSE = ("KeyboardInterrupt", "SystemExit")
 _OF_TRAINING = (
     r"[Tt]ensor[Ff]low|[Kk]eras|[Hh]orovod|nccl|NCCL|cudnn|CUDA|\bcuda\b|\bGPUs?\b|\bXid\b|metal_plugin"
     r"|srun: |slurmstepd|\bMPI\b|\bEpoch \d"
@@ -70,6 +71,8 @@ class LastLines:
         if not went_on and not tells_of_training(fact for fact, _ in self._kept()):
             return ()
         since = [fact for fact, place in self._kept() if place > went_on]
+        if any(fact.text.startswith(_ON_PURPOSE) for fact in since):
+            return ()
         informs = max((number for number, fact in enumerate(since) if _level(fact.text) == "I"), default=-1)
         for number, fact in enumerate(since):
             outlived = number < informs and _level(fact.text)  # TensorFlow has gone on after its own error

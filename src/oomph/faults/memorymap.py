@@ -76,7 +76,8 @@ class MemoryMap:
     def captured(self) -> dict[str, str]:
         """The figures of the dump, as text: limit, in use, peak, free, largest free block."""
         figures = {"free": self.free, "largest_free": self.largest}
-        return {**self.found, **{name: write_size(amount) for name, amount in figures.items() if self.requested}}
+        is_dump = self.requested and (self.free or self.found)  # a request alone says nothing of what was free
+        return {**self.found, **{name: write_size(amount) for name, amount in figures.items() if is_dump}}
 
     def conclusion(self) -> Evidence | None:
         """The fact that there was room enough, but in too small pieces; None when that does not hold."""

@@ -68,13 +68,20 @@ def _memory_maps(directory: Path) -> Iterator[Evidence]:
 
 def _events(events: list[Event], attempt: int) -> Iterator[Evidence]:
     happened = {event.name for event in events}
+    wished = any(_was_wished(event) for event in events)
     for event in events:
         if event.name == "attempt-ended":
             fact = _exit(event.data, attempt)
-            if fact is not None and not _by_oomph(event.data, happened):
+            if fact is not None and not wished and not _by_oomph(event.data, happened):
                 yield fact  # an end that oomph itself has brought about says nothing about the script
         elif event.name in _WORDS:
             yield _WORDS[event.name](event.data, attempt)
+
+
+def _was_wished(event: Event) -> bool:
+    """Whether somebody wanted the attempt to end, however hard oomph had to ask the script for it."""
+    ending = event.data.get("ending") if event.name == "decided" else None
+    return isinstance(ending, Mapping) and bool(ending.get("stopped") or ending.get("preempted"))
 
 
 def _by_oomph(data: Mapping[str, Any], happened: set[str]) -> bool:

@@ -140,6 +140,10 @@ class Chronicle:
         progress = None if self._run_dir is None else read_progress(self._run_dir / "progress")
         return progress if progress is not None and progress.attempt == self.attempt else None
 
+    def has_saved(self) -> bool:
+        """Whether there is a checkpoint to go on from."""
+        return self._run_dir is not None and any((self._run_dir / "checkpoints").glob("[!.]*"))
+
     def events(self) -> Sequence[Event]:
         """Every event of the run; the supervisor's own where there is no directory."""
         return self._own if self._run_dir is None else read_journal(self._run_dir)

@@ -16,7 +16,7 @@ from oomph.recovery.command import Command
 from oomph.recovery.examination import last
 from oomph.recovery.next_command import command_to_go_on
 from oomph.recovery.policy import Finish, GiveUp, Requeue
-from oomph.recovery.rundir import FINISHED, RunDirectory, write_whole
+from oomph.recovery.rundir import FINISHED, PREEMPTED, RunDirectory, write_whole
 from oomph.recovery.settings import Settings
 from oomph.recovery.speech import Voice
 from oomph.recovery.summary import Summary, summarise
@@ -105,7 +105,7 @@ def shown(run: RunDirectory | None) -> str | None:
 def _status(action: Finish | GiveUp | Requeue) -> str:
     match action:
         case Requeue():
-            return "preempted"
+            return PREEMPTED
         case GiveUp():
             return "gave-up"
         case Finish(exit_code):

@@ -39,6 +39,8 @@ class Trail:
     """What others wrote about its end: the kernel's log, Python's stacks at a crash."""
     unkillable: str = ""
     """What keeps it, when it has not ended in spite of SIGKILL."""
+    trained_before: bool = False
+    """Whether an earlier attempt has left a checkpoint, so that a signal while this one starts ends a training."""
     broken_gpu: bool = False
     """Whether the kernel's log calls a GPU of the script broken."""
 
@@ -62,7 +64,7 @@ def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[t
         steps=0 if progress is None else progress.steps,
         saved=0 if progress is None else progress.saved,
         stopped=trail.stopped,
-        preempted=_preempted(trail, returncode, started and not blind),
+        preempted=_preempted(trail, returncode, (started or trail.trained_before) and not blind),
         hung=trail.hung,
         unkillable=trail.unkillable,
         context_lost=died_of_it and bool(names) and names[0].name in _LOSE_THE_CONTEXT,
@@ -84,7 +86,7 @@ def _names(trail: Trail, returncode: int) -> tuple[Named, ...]:
 
 
 def _preempted(trail: Trail, returncode: int, trained: bool) -> str:
-    """The signal by which a scheduler took the machine away while the script trained, or between two trainings."""
+    """The signal by which a scheduler took the machine away while it trained, between two trainings, or to go on."""
     if trail.hung and not trail.asked:
         return ""  # the SIGTERM that woke it up was ours
     event = last(trail.events, "preempted")

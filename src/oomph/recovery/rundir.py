@@ -22,6 +22,7 @@ SCHEMA = 1
 DEFAULT_PARENT = Path(".oomph") / "runs"
 RUNNING = "running"
 FINISHED = "finished"
+PREEMPTED = "preempted"
 _HOLDER_BYTES = 512
 
 

@@ -142,6 +142,7 @@ class Supervisor:
                 hung=ended.hang is not None,
                 unkillable=ended.unkillable,
                 elsewhere="\n".join([stacks, *around.kernel_lines]),
+                trained_before=self._chronicle.has_saved(),
                 broken_gpu=bool(around.broken_gpu),
             )
             blind = not self._settings.guarding.guard or self._run_dir is None

@@ -11,7 +11,7 @@ from typing import Any
 
 from oomph.recovery.next_command import command_to_go_on
 from oomph.recovery.place import Place
-from oomph.recovery.rundir import RUNNING, read_record
+from oomph.recovery.rundir import PREEMPTED, RUNNING, read_record
 
 
 @dataclass(frozen=True)
@@ -22,12 +22,16 @@ class Unfinished:
     """Whether somebody still holds its lock; if not, the supervisor was killed, or the machine went down."""
     command: str
     """Goes on with it."""
+    preempted: bool = False
+    """Whether it has come to an end in order, and is to be started again elsewhere or later."""
 
     @property
     def state(self) -> str:
         """In words, after what was found in it."""
         if self.going_on:
             return "; the run is still going on"
+        if self.preempted:
+            return "; the run has not finished: its machine was taken away, or could not go on"
         return "; the run has not finished: its oomph was ended from outside, as by kill -9 or a power failure"
 
     @property
@@ -38,17 +42,19 @@ class Unfinished:
 
     def as_document(self) -> dict[str, Any]:
         """For `oomph explain RUN --json`."""
-        return {"run": {"state": "going-on" if self.going_on else "unfinished", "next": self.command}}
+        state = "going-on" if self.going_on else PREEMPTED if self.preempted else "unfinished"
+        return {"run": {"state": state, "next": self.command}}
 
 
 def unfinished(run_dir: Path) -> Unfinished | None:
     """What there is to say of a run that is not over; None of one that is, or that has no record."""
     record = read_record(run_dir)
-    if record is None or record.status != RUNNING:
+    if record is None or record.status not in (RUNNING, PREEMPTED):
         return None
     there = Path(record.cwd) == Path.cwd()
     command = command_to_go_on(record.options, record.command, str(run_dir if there else run_dir.resolve()))
-    return Unfinished(_held(run_dir / "lock"), command if there else f"cd {shlex.quote(record.cwd)} && {command}")
+    command = command if there else f"cd {shlex.quote(record.cwd)} && {command}"
+    return Unfinished(_held(run_dir / "lock"), command, record.status == PREEMPTED)
 
 
 def _held(lock: Path) -> bool:
