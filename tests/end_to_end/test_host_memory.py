@@ -46,7 +46,7 @@ def batches(count, rows):
     return tf.data.Dataset.range(count).map(lambda n: (tf.ones((rows, 1 << 18)), tf.ones((rows, 1))))
 
 model = keras.Sequential([keras.Input((1 << 18,)), keras.layers.Dense(1)])
-model.compile("sgd", "mse", jit_compile=False)
+model.compile(keras.optimizers.SGD(1e-9), "mse", jit_compile=False)  # a quarter of a million ones: more diverges
 data = batches(40, 1).concatenate(batches(32, 40)).prefetch(32)  # of 1 MB, then of 40 MB
 model.fit(data, verbose=0, callbacks=[Slow()])
 print("steps", int(model.optimizer.iterations))

@@ -21,7 +21,7 @@ def plain(shared):
 @pytest.fixture(scope="module")
 def short(shared, plain, memory):
     """Two replicas that have less memory than their batches need."""
-    ended = shared.start("mirrored.py", "short.npz", run="short", env=memory(40)).finish(PATIENCE)
+    ended = shared.start("mirrored.py", "short.npz", run="short", env=memory(32)).finish(PATIENCE)
     assert ended.returncode == 0, ended.stderr[-3000:]
     return ended
 
