@@ -93,7 +93,10 @@ def _preempted(trail: Trail, returncode: int, trained: bool) -> str:
     if event is not None:
         return str(event.data.get("signal"))
     died_of_it = -returncode in (signal.SIGTERM, signal.SIGUSR1, signal.SIGKILL)
-    return trail.asked if trained and died_of_it and not trail.hung else ""
+    # Nobody catches SIGUSR1 until the first fit, and so nobody was seen to ask: a script with a use for it outlives it.
+    warned = trail.trained_before and returncode == -signal.SIGUSR1
+    asked = trail.asked or (signal.SIGUSR1.name if warned else "")
+    return asked if trained and died_of_it and not trail.hung else ""
 
 
 def _gets_the_same_data(events: Sequence[Event]) -> bool:
