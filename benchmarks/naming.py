@@ -58,13 +58,14 @@ def names(path: Path) -> list[str]:
 def scored(folder: Path) -> Score:
     """What is named of the logs of a folder, counted."""
     score = Score()
-    for path, entry in _labelled(folder):
+    for path, entry in labelled(folder):
         label = entry["label"]
         score.take(label, (label, *entry.get("also_ok", ())), names(path))
     return score
 
 
-def _labelled(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+def labelled(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """The logs of a folder, each with what is said of it."""
     labels = folder / "labels.json"
     if not labels.exists():
         yield from ((path, {"label": "none"}) for path in sorted(folder.rglob("*")) if path.is_file())

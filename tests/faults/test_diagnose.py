@@ -504,8 +504,7 @@ def test_the_node_of_what_tensorflow_does_without_belongs_to_it() -> None:
 @pytest.mark.parametrize(
     ("said", "fault"),
     [
-        ("E cuda_driver.cc:328] failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device", "no-gpu-visible"),
-        ("E cuda_driver.cc:314] failed call to cuInit: UNKNOWN ERROR (303)", "driver-missing"),
+        ("E0000 cuda_platform.cc:52] failed call to cuInit: INTERNAL: UNKNOWN ERROR (303)", "driver-missing"),
         ("I cudart_stub.cc:28] Could not find cuda drivers on your machine, GPU will not be used.", "driver-missing"),
     ],
 )
@@ -516,11 +515,28 @@ def test_a_training_on_the_cpu_is_a_fault_where_the_program_says_that_a_gpu_was_
     assert names(of_text(said, "visible GPUs: 0 - continuing on CPU", *goes_on)) == [fault]
 
 
-def test_a_path_for_nvidias_libraries_shows_that_a_gpu_was_meant() -> None:
-    lacking = "W dso_loader.cc:59] Could not load dynamic library 'libcuda.so.1'; dlerror: libcuda.so.1: cannot open"
-    goes_on = ("Epoch 1/2", "10/10 - 3s - loss: 0.32", "Epoch 2/2", "10/10 - 3s - loss: 0.31")
-    assert names(of_text(lacking, *goes_on)) == []
-    assert names(of_text(f"{lacking}; LD_LIBRARY_PATH: /usr/local/nvidia/lib64", *goes_on)) == ["driver-missing"]
+@pytest.mark.parametrize(
+    ("said", "fault"),
+    [
+        ("E cuda_driver.cc:328] failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device", "no-gpu-visible"),
+        ("E cuda_driver.cc:314] failed call to cuInit: UNKNOWN ERROR (303)", "driver-missing"),
+        ("W dso_loader.cc:59] Could not load dynamic library 'libcuda.so.1'; dlerror: libcuda.so.1", "driver-missing"),
+    ],
+)
+def test_what_older_versions_call_an_error_is_one_though_the_cpu_trains_on(said: str, fault: str) -> None:
+    assert names(of_text(said, "Epoch 1/2", "10/10 - 3s - loss: 0.32", "Epoch 2/2"))[0] == fault
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "train.py: error: the following arguments are required: --data",
+        "FATAL Flags parsing error: flag --seq_index=: invalid literal for int() with base 10: ''",
+    ],
+)
+def test_a_command_line_that_the_script_refuses_is_no_fault_of_the_machine(said: str) -> None:
+    missing = "W dso_loader.cc:64] Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0"
+    assert names(of_text(missing, said))[0] == "unrelated"
 
 
 def test_who_holds_the_memory_of_a_small_device_is_told_by_nvidia_smi() -> None:

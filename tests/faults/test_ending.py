@@ -47,7 +47,7 @@ def of(*lines: str) -> list[str]:
     return [diagnosis.name for diagnosis in diagnose(read_log(log, words=words()))]
 
 
-PEER = "tensorflow trainer: the connection to worker 2 of the cluster is dead, its peers give up"
+PEER = "E0000 00:00:1795273984.028772   23189 bar.cc:52] the grpc channel to peer task worker 2 is dead: unavailable"
 
 
 def test_an_end_in_unknown_words_is_named_after_the_page_that_it_is_like() -> None:

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 
 from oomph.faults import fallback, memorymap, raised, training, trend
 from oomph.faults.catalogue import load
-from oomph.faults.diagnosis import CAUSE, CONSEQUENCE, SUSPICION, Diagnosis
-from oomph.faults.ending import LastLines, tells_of_training
+from oomph.faults.classifier import Sample
+from oomph.faults.diagnosis import CAUSE, CONSEQUENCE, Diagnosis
+from oomph.faults.ending import LastLines
 from oomph.faults.evidence import Evidence
-from oomph.faults.fallback import GENERAL, UNRECOGNISED, UNRELATED, LastError
+from oomph.faults.fallback import UNRELATED, LastError
 from oomph.faults.fault import Fault
+from oomph.faults.guesses import Guesses
 from oomph.faults.hits import Found, Hit, Hits, confidence, place
 from oomph.faults.index import index
 from oomph.faults.likeness import Likeness, likely_of_check
 from oomph.faults.live import evidence_of
 from oomph.faults.log import Words
 from oomph.faults.memorymap import MemoryMap
-from oomph.faults.resemblance import THIN, resemblance
 from oomph.faults.roles import OF_PEERS, Place, consequences
 from oomph.faults.suspicions import suspicions
 from oomph.faults.trend import Trend
 
-ABORT = "abort"
+ABORT, MEMORY_LEAK = "abort", "memory-leak"
 _EXACT = frozenset({"Xid"})  # the number is what counts: which Xid it is
 _SPEAKS_OF_DEVICE = ("GPU", "gpu", "CUDA", "cuda", "device")
 
@@ -80,6 +80,7 @@ class _Reading:
         self._hits = Hits(index(catalogue))
         self._last = LastError()
         self._end = LastLines()
+        self._sample = Sample()
         self._map = MemoryMap()
         self._trend = Trend()
         self._position = self._went_on = 0
@@ -90,6 +91,7 @@ class _Reading:
         self._last.see(fact, self._position)
         if fact.source in ("log", "exception"):
             self._end.see(fact, self._position)
+            self._sample.see(fact)
         if fact.source == "log":
             self._map.see(fact)
             self._trend.see(fact)
@@ -103,38 +105,32 @@ class _Reading:
             if conclusion is not None:
                 self._hits.see(conclusion, (self._last.story, 0))  # it speaks of what was so before the failure
         found = self._hits.found(self._went_on)
+        ranked, general = self._ranked(found)
+        if not ranked and self._end.is_wished:
+            return ()
+        guesses = Guesses(self._sample.facts if ranked else self._sample.in_force, self._catalogue)
+        if not ranked:
+            ranked = guesses.out_of_silence(bool(self._end.alarming(self._went_on)), self._set_aside(found))
+        elif ranked[0] in general:
+            ranked = guesses.reconsidered(ranked)
+        return (*self._with_place_in_code(ranked), *suspicions(ranked, found, self._catalogue, guesses))
+
+    def _ranked(self, found: Found) -> tuple[list[Diagnosis], list[Diagnosis]]:
+        """What was found and what ended the program, best first; and of these, what only has a general name."""
         places = {fault: place(hits) for fault, hits in found.items()}
         follow = consequences(places)
-        behind = self._behind_peers(found)
-        if behind is not None:
-            follow = frozenset(found)
-        if checked := self._behind_check(found):
+        behind, checked = self._behind_peers(found), self._behind_check(found)
+        if behind is not None or checked:
             follow = frozenset(found)
         named = [self._diagnosis(fault, found[fault], fault in follow) for fault in found]
         general = checked or (self._fallback(found) if behind is None else [behind])
         ended = {diagnosis.name for diagnosis in general}
         ended |= {fault.name for fault in found if _explains_end(fault, found, self._last.story)}
-        ranked = sorted([*named, *general], key=lambda d: _rank(d, d.name in ended, places))
-        ranked = ranked or self._guessed()
-        alike = partial(self._alike, ranked)
-        return (*self._with_place_in_code(ranked), *suspicions(ranked, found, self._catalogue, alike))
+        return sorted([*named, *general], key=lambda d: _rank(d, d.name in ended, places)), general
 
-    def _guessed(self) -> list[Diagnosis]:
-        """The page that the end is most like, when it tells of a failure in words that no page knows."""
-        alarming = self._end.alarming(self._went_on)
-        alike = self._alike_to("\n".join(fact.text for fact in alarming)) if alarming else ()
-        needed = THIN if tells_of_training(alarming) else 2 * THIN  # a script has errors of its own to print
-        if not alike or alike[0].confidence < needed:
-            return []
-        return self._named([Likeness(alike[0].name, SUSPICION)], CAUSE, alarming[:1], {})
-
-    def _alike(self, ranked: Sequence[Diagnosis]) -> Sequence[Likeness]:
-        """The pages that the last lines are most like; of an error that no page knows, those that its message is."""
-        is_unknown = bool(ranked) and ranked[0].name in GENERAL
-        return self._alike_to(self._last.message if is_unknown else self._end.text)
-
-    def _alike_to(self, text: str) -> Sequence[Likeness]:
-        return resemblance(self._catalogue, (UNRECOGNISED,)).of(text)
+    def _set_aside(self, found: Found) -> frozenset[str]:
+        """The faults that signatures know better than the words of the log do."""
+        return self._hits.set_aside(found) | ({MEMORY_LEAK} if self._trend.levels_off else set())
 
     def _diagnosis(self, fault: Fault, hits: Sequence[Hit], follows: bool) -> Diagnosis:
         captured: dict[str, str] = {}

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from oomph.faults.evidence import Evidence
 from oomph.faults.fault import compiled
-from oomph.faults.harmless import AT_END, AT_START, SHUTTING_DOWN, gets_by
+from oomph.faults.harmless import is_harmless
 from oomph.faults.raised import is_of_traceback
 
 LINES = 40
@@ -56,6 +56,11 @@ class LastLines:
         """All of them."""
         return "\n".join(fact.text for fact, _ in self._kept())
 
+    @property
+    def is_wished(self) -> bool:
+        """Whether the program, or who was in front of it, has ended it on purpose."""
+        return any(fact.text.startswith(_ON_PURPOSE) for fact, _ in self._kept())
+
     def _kept(self) -> list[tuple[Evidence, int]]:
         kept: list[tuple[Evidence, int]] = []
         form = ""
@@ -71,7 +76,7 @@ class LastLines:
         if not went_on and not tells_of_training(fact for fact, _ in self._kept()):
             return ()
         since = [fact for fact, place in self._kept() if place > went_on]
-        if any(fact.text.startswith(_ON_PURPOSE) for fact in since):
+        if self.is_wished:
             return ()
         informs = max((number for number, fact in enumerate(since) if _level(fact.text) == "I"), default=-1)
         for number, fact in enumerate(since):
@@ -94,7 +99,7 @@ def _level(text: str) -> str:
 
 def tells_of_failure(text: str) -> bool:
     """Whether a line says, or is marked as saying, that something failed; not where it only warns."""
-    if gets_by(text) or any(words in text for words in (*AT_START, *AT_END, SHUTTING_DOWN)):
+    if is_harmless(text):
         return False
     if level := _level(text):
         return level in "EF"

@@ -44,7 +44,12 @@ _CUT_OUT = re.compile(
 )
 # The same of a plain Python error; who has raised it is not known then.
 _PASTED = re.compile(rf"\s{{0,4}}(?:{'|'.join(f'{_PYTHON} {_SCRIPTS_OWN}'.split(' '))})Error(?:: |\Z)")
-_MISTAKE = re.compile(rf"\s{{0,4}}(?:{'|'.join(_SCRIPTS_OWN.split(' '))})Error\b")
+# What argparse and absl say of a command line before they end the program.
+_USAGE = re.compile(
+    r"[\w./-]{1,80}: error: (?:the following arguments|argument |unrecognized arguments|ambiguous option)"
+    r"|FATAL Flags parsing error: "
+)
+_MISTAKE = re.compile(rf"\s{{0,4}}(?:{'|'.join(_SCRIPTS_OWN.split(' '))})Error\b|{_USAGE.pattern}")
 # "Local rendezvous is aborting with status: INTERNAL: No blas support for stream"; the end of a data set
 # (OUT_OF_RANGE), a cancelled sibling and a shutdown are reported in the same words and are no failures.
 # "Bad StatusOr access: INTERNAL: CUDA error: ..." is a RuntimeError of TensorFlow's own start.
@@ -184,7 +189,7 @@ class LastError:
             self._raise(fact, raised.type_name, raised.library, raised.importing)
         elif raised is None and _CUT_OUT.match(text):
             self._raise(fact, text.partition(":")[0])
-        elif raised is None and self._raised is None and _PASTED.match(text):
+        elif raised is None and self._raised is None and (_PASTED.match(text) or _USAGE.match(text)):
             self._pasted, self._pasted_fact, self._position = _Message(fact.origin, text), fact, self._now
         elif raised is None and (message := self._message or self._pasted) is not None:
             message.see(fact)

@@ -24,3 +24,8 @@ def gets_by(text: str) -> bool:
     if _CALLED_HARMLESS in text:
         return not text.partition(_CALLED_HARMLESS)[2].partition("): ")[2].startswith(_FAILURES)
     return any(part in text for part in _GETS_BY)
+
+
+def is_harmless(text: str) -> bool:
+    """Whether the line is one that machines and trainings write which are well."""
+    return gets_by(text) or any(words in text for words in (*AT_START, *AT_END, SHUTTING_DOWN))

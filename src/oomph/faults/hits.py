@@ -37,6 +37,7 @@ class Hits:
     def __init__(self, index: Index) -> None:
         self._index = index
         self._seen: dict[Fault, dict[Signature, Hit]] = {}
+        self._refused = set[str]()
         self._got_by = False
 
     def see(self, fact: Evidence, place: tuple[int, int]) -> None:
@@ -49,6 +50,16 @@ class Hits:
                 continue
             if signature in hits or {known.id for known in hits}.issuperset(signature.needs):
                 _collect(hits, signature, fact, place)
+            elif signature.alone and fault.name not in self._refused and signature.match(fact.text) is not None:
+                self._refused.add(fault.name)
+
+    def set_aside(self, found: Found) -> frozenset[str]:
+        """The names of faults of which something was seen that is not enough, or that something else speaks against.
+
+        Of a fault that training survives, any of its signatures counts, since they weigh what a sound machine says too.
+        """
+        seen = {fault.name for fault, hits in self._seen.items() if any(x.alone or fault.passes for x in hits)}
+        return frozenset((seen | self._refused) - {fault.name for fault in found})
 
     def _gets_by(self, text: str) -> bool:
         """Whether TensorFlow does without what failed here; the node that it names on the next line belongs to it."""

@@ -51,7 +51,7 @@ _STATUS = re.compile(r"(?:\(0\) |status: |: )?\b(?P<status>[A-Z][A-Za-z_]{5,25}(
 _CLASS = re.compile(
     r"(?:[A-Za-z_]\w*\.)*(?P<name>[A-Za-z]\w*?)(?:Error|_error)?(?: \(see above for traceback\))?(?::|\s|\Z)"
 )
-_OWN = ("assertion failed", "Condition x")  # tf.debugging.Assert: the program has checked something of its own
+_OWN = ("assertion failed", "Condition x")
 _CANONICAL = {name.lower(): name for name in CLASSES}
 
 
@@ -62,9 +62,14 @@ def likely(text: str) -> tuple[Likeness, ...]:
         text: the error as it was printed: "InvalidArgumentError: ...", or a status, "INTERNAL: ...", with its lines.
     """
     kind = kind_of(text)
-    if kind not in CLASSES or any(word in text for word in _OWN):
+    if kind not in CLASSES or is_asserted(text):
         return ()
     return _ranked(_weights(kind, text), _THIN)
+
+
+def is_asserted(text: str) -> bool:
+    """Whether the program has checked something of its own, by tf.debugging: only its author knows what that means."""
+    return any(word in text for word in _OWN)
 
 
 def likely_of_library(text: str, importing: bool = False) -> tuple[Likeness, ...]:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from oomph.faults.diagnosis import CAUSE, Diagnosis
-from oomph.faults.fallback import GENERAL
+from oomph.faults.fallback import GENERAL, UNRELATED
 from oomph.faults.fault import Fault
+from oomph.faults.guesses import Guesses
 from oomph.faults.hits import Found
-from oomph.faults.likeness import MOST, Likeness
+from oomph.faults.likeness import MOST
 from oomph.faults.neighbours import neighbours
-from oomph.faults.resemblance import THIN
 
-_NEARLY_CERTAIN = 0.9
+_NEARLY_CERTAIN = 0.95
 _RIVAL, _NEIGHBOUR = 0.15, 0.1
 
 
 def suspicions(
-    ranked: Sequence[Diagnosis], found: Found, catalogue: Sequence[Fault], alike: Callable[[], Sequence[Likeness]]
+    ranked: Sequence[Diagnosis], found: Found, catalogue: Sequence[Fault], guesses: Guesses
 ) -> Iterator[Diagnosis]:
-    """So many that three faults are named: what prints the same words, then the pages that it is like, then neighbours.
+    """So many that three faults are named: what prints the same words, then what its words speak for, then neighbours.
 
     Rivals of a wording are always told; the others when the first diagnosis is not nearly certain. None for an exit
     status, which says no more than it says, and none where nothing was found.
@@ -27,26 +27,23 @@ def suspicions(
     pages = {fault.name: fault for fault in catalogue} | {fault.code: fault for fault in catalogue}
     room = MOST - len(ranked)
     known = {diagnosis.name for diagnosis in ranked}
-    for word, sure, diagnosis in _candidates(ranked, found, alike):
+    for word, sure, diagnosis in _candidates(ranked, found, guesses):
         if room > 0 and (fault := pages.get(word)) is not None and fault.name not in known:
             known.add(fault.name)
             room -= 1
             yield Diagnosis(fault, CAUSE, sure, diagnosis.evidence[:1])
 
 
-def _candidates(
-    ranked: Sequence[Diagnosis], found: Found, alike: Callable[[], Sequence[Likeness]]
-) -> Iterator[tuple[str, float, Diagnosis]]:
+def _candidates(ranked: Sequence[Diagnosis], found: Found, guesses: Guesses) -> Iterator[tuple[str, float, Diagnosis]]:
     """Names or codes of pages, the likelier first, each with the diagnosis whose evidence it shares."""
     for diagnosis in ranked:
         if diagnosis.role == CAUSE:
             for hit in found.get(diagnosis.fault, ()):
                 shared = Diagnosis(diagnosis.fault, CAUSE, _RIVAL, (hit.fact,))
                 yield from ((name, _RIVAL, shared) for name in hit.signature.rivals)
-    if ranked and _is_doubtful(ranked[0]):
-        near = [name for name, likeness in alike()[: 2 * MOST] if likeness >= THIN and name not in GENERAL]
+    if ranked and _is_doubtful(ranked[0]) and not (ranked[0].name == UNRELATED and guesses.is_scripts_own):
         around = () if ranked[0].name in GENERAL else neighbours(ranked[0].fault)
-        yield from ((word, _NEIGHBOUR, ranked[0]) for word in (*near, *around))
+        yield from ((word, _NEIGHBOUR, ranked[0]) for word in (*guesses.likely, *around))
 
 
 def _is_doubtful(first: Diagnosis) -> bool:

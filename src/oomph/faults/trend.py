@@ -90,6 +90,11 @@ class Trend:
         if amount and (found["name"] in self._series or len(self._series) < _MOST_SERIES):
             self._series.setdefault(found["name"], _Series(amount, unit)).take(amount, fact)
 
+    @property
+    def levels_off(self) -> bool:
+        """Whether memory was printed often enough to say that it grows, and does not."""
+        return any(each.readings >= _FEWEST for each in self._series.values()) and self.conclusion() is None
+
     def conclusion(self) -> Evidence | None:
         """The fact that memory only grew; None when it did not, or was not printed often enough."""
         growing = next((each for each in self._series.values() if each.grows), None)

@@ -1,0 +1,66 @@
+"""When a page is named after the words of a log alone."""
+
+from __future__ import annotations
+
+from oomph.faults.catalogue import load
+from oomph.faults.diagnose import diagnose
+from oomph.faults.diagnosis import CAUSE, Diagnosis
+from oomph.faults.evidence import Evidence
+from oomph.faults.guesses import Guesses
+
+PEER = "the grpc channel to peer task worker 2 is dead: unavailable"
+UNKNOWN = "tensorflow.python.framework.errors_impl.UnavailableError: the grpc channel to peer task worker 2 is shut"
+
+
+def of(*lines: str) -> list[Evidence]:
+    return [Evidence("log", line, number) for number, line in enumerate(lines, 1)]
+
+
+def guesses(*lines: str) -> Guesses:
+    return Guesses(of(*lines), load())
+
+
+def named(found: list[Diagnosis]) -> list[str]:
+    return [diagnosis.name for diagnosis in found]
+
+
+def general(name: str, text: str, confidence: float = 0.5) -> Diagnosis:
+    return Diagnosis(next(f for f in load() if f.name == name), CAUSE, confidence, tuple(of(text)))
+
+
+def test_a_guess_is_the_likeliest_page_with_the_line_that_speaks_for_it() -> None:
+    (first,) = guesses("INFO start of job", PEER).out_of_silence(failed=True, set_aside=())
+    assert (first.name, first.evidence[0].text) == ("worker-lost", PEER)
+    assert first.confidence <= 0.5
+
+
+def test_nothing_is_guessed_from_a_few_words_or_from_those_of_a_sound_training() -> None:
+    assert guesses("worker dead").out_of_silence(failed=True, set_aside=()) == []
+    sound = ("Epoch 1/2", "313/313 [====] - 2s 6ms/step - loss: 0.31 - accuracy: 0.91 - val_loss: 0.29")
+    assert guesses(*sound).out_of_silence(failed=True, set_aside=()) == []
+    assert Guesses([], load()).out_of_silence(failed=True, set_aside=()) == []
+
+
+def test_what_signatures_have_weighed_is_not_guessed() -> None:
+    assert guesses(PEER).out_of_silence(failed=True, set_aside=("worker-lost",)) == []
+
+
+def test_an_error_of_a_general_name_comes_after_the_page_that_the_words_clearly_speak_for() -> None:
+    first, second = guesses(UNKNOWN, PEER).reconsidered([general("unrecognised", UNKNOWN)])
+    assert (first.name, second.name) == ("worker-lost", "unrecognised")
+    assert second.confidence <= 0.5
+
+
+def test_an_error_of_the_script_s_own_stays_first_where_nothing_speaks_of_training() -> None:
+    error = "AttributeError: module 'umap' has no attribute 'UMAP'"
+    assert named(guesses(error).reconsidered([general("unrelated", error, 0.9)])) == ["unrelated"]
+
+
+def test_what_the_program_has_asserted_itself_stays_unrecognised() -> None:
+    error = "assertion failed: [Condition x < y did not hold element-wise:] labels out of range, num classes"
+    assert named(guesses(error, PEER).reconsidered([general("unrecognised", error)])) == ["unrecognised"]
+
+
+def test_memory_that_has_levelled_off_is_no_leak_whatever_its_words() -> None:
+    steady = [f"epoch {n} memory in use: {min(1000 + 200 * n, 1400)} MiB" for n in range(9)]
+    assert diagnose(of(*steady)) == ()
