@@ -7,6 +7,7 @@ import fcntl
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -453,3 +454,41 @@ def test_an_option_that_would_do_nothing_is_refused(tmp_path: Path, option: str,
 def test_what_names_nothing_is_met_with_what_may_be_meant(target: str, kind: type[OomphError], said: str) -> None:
     raised, sentence = fails(target)
     assert (raised, said in sentence) == (kind, True)
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/null", "/dev/random"])
+def test_a_device_is_no_log(device: str) -> None:
+    assert fails(device) == (ExamineError, f"{device} is a device, not a log")
+
+
+@pytest.mark.parametrize(("status", "said"), [("75", "--resume"), ("93", "same fault again")])
+def test_what_oomph_run_itself_ends_with_is_said(capsys: pytest.CaptureFixture[str], status: str, said: str) -> None:
+    assert run("--exit-status", status) == 0
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("status", ["1", "128", "158", "255"])
+def test_a_number_that_a_program_may_choose_is_no_fault(capsys: pytest.CaptureFixture[str], status: str) -> None:
+    assert names(capsys, "--exit-status", status) == []
+
+
+def test_a_run_of_another_oomph_is_said_to_be_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    make_run(tmp_path)
+    for path in (tmp_path / "journal").glob("*.jsonl"):
+        path.write_text(path.read_text().replace('"schema":1', '"schema":7'))
+    (tmp_path / "stderr/1.log").unlink()
+    kind, said = fails(str(tmp_path))
+    assert (kind, "written by another oomph, in format 7" in said) == (ExamineError, True)
+
+
+def test_a_run_without_its_journal_is_explained_by_what_it_printed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    make_record(tmp_path)
+    shutil.rmtree(tmp_path / "journal")
+    (tmp_path / "stderr").mkdir(exist_ok=True)
+    (tmp_path / "stderr/1.log").write_text("CUDA_ERROR_ILLEGAL_ADDRESS\n")
+    assert run(str(tmp_path)) == 0
+    printed = capsys.readouterr()
+    assert "illegal-memory-access" in printed.out
+    assert "its journal is not there" in printed.err

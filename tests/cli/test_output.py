@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from oomph.cli import output
+
 CLOSED = "oomph: standard output is closed: there is nowhere to print to\n"
 FULL = "oomph: standard output can not be written: No space left on device\n"
 
@@ -66,3 +68,9 @@ def test_the_exit_code_of_a_run_stays_that_of_the_script(tmp_path, where):
     assert ended.returncode == 7
     assert "the summary could not be printed: standard output" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_nothing_that_is_printed_steers_the_terminal(capsys):
+    output.write("a\x1b[31m\tname\n")
+    output.tell("b\x07\x9b\n")
+    assert capsys.readouterr() == ("a\\x1b[31m\tname\n", "b\\x07\\x9b\n")

@@ -19,8 +19,8 @@ from oomph.faults.diagnose import diagnose, words
 from oomph.faults.diagnosis import Diagnosis
 from oomph.faults.evidence import Evidence
 from oomph.faults.file import Unreadable, read_file, read_stream
-from oomph.faults.run import is_run, read_run, why_nothing_is_known
-from oomph.journal import read_journal, unreadable_lines
+from oomph.faults.run import is_run, read_run, what_is_missing, why_nothing_is_known
+from oomph.journal import read_journal
 
 if TYPE_CHECKING:
     from oomph.recovery.unfinished import Unfinished
@@ -35,6 +35,12 @@ _EPILOG = """examples:
   oomph explain train.log --exit-status 137 --kernel-log
   oomph explain OOM101                     the page of a fault"""
 _THIS_MACHINE = ""
+_OF_OOMPH = {
+    75: "75 is what oomph run ends with when a start elsewhere or later may help.\n"
+    "Next: oomph run --resume SCRIPT  (goes on from its last checkpoint)",
+    93: "93 is what oomph run ends with when another start would only meet the same fault again.\n"
+    "Next: oomph explain RUN  (says which fault, and what to do)",
+}
 _LAST_SIGNAL, _LAST_EXIT_CODE = 64, 255
 
 
@@ -107,7 +113,7 @@ def _print_diagnoses(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -
     if args.json:
         write_json({**render.as_document(diagnoses), **document, **(left.as_document() if left else {})})
     else:
-        state, following = (left.state, left.following) if left else ("", "")
+        state, following = (left.state, left.following) if left else ("", _OF_OOMPH.get(args.exit_status, ""))
         write(render.as_text(diagnoses, _subject(args), state, following) + section)
 
 
@@ -139,16 +145,25 @@ def _target(target: str, path: Path) -> Iterator[Evidence]:
     if path.is_dir():
         if not is_run(path):
             raise ExamineError(f"{target} is a directory, but not one that oomph run has written")
-        return _read_run(target, path)
-    if stat.S_ISFIFO(path.stat().st_mode):
+        return _read_run(path)
+    mode = path.stat().st_mode
+    if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not _is_terminal(path)):
+        raise ExamineError(f"{target} is a device, not a log")
+    if stat.S_ISFIFO(mode):
         tell(f"oomph: waiting for somebody to write into {target}\n")
     return read_file(path, words())
 
 
-def _read_run(target: str, path: Path) -> Iterator[Evidence]:
+def _is_terminal(path: Path) -> bool:
+    """Whether somebody can type a log into it; /dev/null and such have none, or no end."""
+    with path.open("rb") as device:
+        return device.isatty()
+
+
+def _read_run(path: Path) -> Iterator[Evidence]:
     yield from read_run(path, words())
-    if missing := unreadable_lines(path):
-        tell(f"oomph: {missing} lines of the journal in {target} can not be read; what they said is missing here\n")
+    if missing := what_is_missing(path):
+        tell(f"oomph: {missing}\n")
 
 
 def _subject(args: argparse.Namespace) -> str:

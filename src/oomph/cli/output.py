@@ -8,6 +8,10 @@ from typing import Any
 
 from oomph.errors import OutputError
 
+_STEERING = {
+    number: f"\\x{number:02x}" for number in (*range(0x20), 0x7F, *range(0x80, 0xA0)) if chr(number) not in "\t\n"
+}
+
 
 def check() -> None:
     """Raise OutputError when there is no standard output: better before the work than after it."""
@@ -18,12 +22,12 @@ def check() -> None:
 def write(text: str) -> None:
     """Print on standard output, at once; raises OutputError when that can not be, BrokenPipeError when nobody reads.
 
-    Letters that it can not show (a log may hold any) come as escapes.
+    Letters that it can not show (a log may hold any) come as escapes, and so do those that steer a terminal.
     """
     check()
     encoding = sys.stdout.encoding or "utf-8"
     try:
-        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        sys.stdout.write(_harmless(text).encode(encoding, "backslashreplace").decode(encoding))
         sys.stdout.flush()
     except OSError as error:
         sys.stdout = None  # or the interpreter tries again at exit, and complains
@@ -40,7 +44,12 @@ def write_json(document: dict[str, Any]) -> None:
 def tell(text: str) -> None:
     """Print on standard error; never raises, since nothing could be said about it."""
     try:
-        sys.stderr.write(text)
+        sys.stderr.write(_harmless(text))
         sys.stderr.flush()
     except (AttributeError, OSError):
         sys.stderr = None  # closed or full
+
+
+def _harmless(text: str) -> str:
+    """Without what a terminal would obey: the name of a file may hold anything."""
+    return text.translate(_STEERING)

@@ -60,7 +60,7 @@ _BENIGN_CODES = ("OUT_OF_RANGE", "Out of range", "CANCELLED", "Cancelled", "ABOR
 _MESSAGE_LINES, _MESSAGE_LENGTH = 60, 6000
 _CODE = "      "  # a line of source code under a frame
 _IN_USER_CODE = "in user code"
-_OWN_CODES = 127  # up to here a program chooses: sys.exit(3) alone says nothing of a fault
+_OWN_CODES = 255  # up to here a program chooses, sys.exit(-1) for one; Windows gives crashes numbers beyond
 _EXIT_CODE = re.compile(r"ended with exit code (?P<code>\d+);")
 
 
