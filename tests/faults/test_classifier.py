@@ -73,7 +73,7 @@ def test_every_line_of_the_table_is_a_word_with_weights_of_pages() -> None:
     codes = {fault.code for fault in load()} | {SOUND}
     lines = [line.split(" ") for line in TABLE.read_text(encoding="ascii").splitlines()]
     assert [word for word, *_ in lines] == sorted({word for word, *_ in lines})
-    assert {pair.partition("=")[0] for _, _, *pairs in lines for pair in pairs} == codes
+    assert {pair.partition("=")[0] for _, _, *pairs in lines for pair in pairs} <= codes
     assert all(words([word]) == [word] and int(rarity) > 0 for word, rarity, *_ in lines if word != ALWAYS)
 
 
