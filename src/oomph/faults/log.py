@@ -182,7 +182,7 @@ def _records(text: str, number: int, origin: str) -> Iterator[Evidence]:
     said_by = ", ".join(part for part in (origin, speaker) if part)
     for start in range(0, max(len(text), 1), TEXT_LIMIT - _OVERLAP):
         window = text[start : start + TEXT_LIMIT].rstrip()
-        for record in _GLUED.split(window) if len(window) > 120 else (window,):
+        for record in _GLUED.split(window) if len(window) > 120 and "] " in window else (window,):
             if record.strip():
                 yield Evidence("log", record, number, said_by)
         if start + TEXT_LIMIT >= len(text):
