@@ -91,7 +91,7 @@ def test_a_crash_is_overcome_by_a_restart(work, signum):
     result = work.run("train.py")
     assert (result.returncode, result.stdout) == (0, b"trained\n")
     text = result.stderr.decode()
-    assert "at fit 1, epoch 3, step 12 (412 steps done, 400 saved); starting attempt 2 from the last checkpoint" in text
+    assert "at fit 1, epoch 3, step 13 (412 steps done, 400 saved); starting attempt 2 from the last checkpoint" in text
     assert f"was killed by {signal.Signals(signum).name}" in text
     summary = work.document("summary.json")
     assert (summary["attempts"], summary["restarts"], summary["steps_repeated"]) == (2, 1, 12)
