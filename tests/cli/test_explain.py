@@ -461,10 +461,25 @@ def test_a_device_is_no_log(device: str) -> None:
     assert fails(device) == (ExamineError, f"{device} is a device, not a log")
 
 
-@pytest.mark.parametrize(("status", "said"), [("75", "--resume"), ("93", "same fault again")])
-def test_what_oomph_run_itself_ends_with_is_said(capsys: pytest.CaptureFixture[str], status: str, said: str) -> None:
-    assert run("--exit-status", status) == 0
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ("75", "--resume"),
+        ("93", "same fault again"),
+        ("143", "SIGTERM"),
+        ("-15", "SIGTERM"),
+        ("127", "does not find"),
+        ("1", "explain LOG --exit-status=1"),
+        ("0", "oomph run SCRIPT"),
+    ],
+)
+def test_what_a_number_says_that_is_no_fault(capsys: pytest.CaptureFixture[str], status: str, said: str) -> None:
+    assert run(f"--exit-status={status}") == 0
     assert said in capsys.readouterr().out
+
+
+def test_a_device_is_no_kernel_log_either() -> None:
+    assert fails(OOM, "--kernel-log=/dev/zero") == (ExamineError, "/dev/zero is a device, not a log")
 
 
 @pytest.mark.parametrize("status", ["1", "128", "158", "255"])

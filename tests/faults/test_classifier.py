@@ -41,7 +41,7 @@ def test_words_speak_for_faults_and_against_them() -> None:
 
 
 def test_a_word_counts_once_and_a_long_name_is_the_words_that_it_is_made_of() -> None:
-    assert words(["ResourceExhaustedError: exhausted", "Error 137"]) == ["error", "exhausted", "resource"]
+    assert words(["ResourceExhaustedError: exhausted", "Error 137"]) == ["137", "error", "exhausted", "resource"]
 
 
 def test_the_line_that_speaks_most_for_a_fault_is_told() -> None:

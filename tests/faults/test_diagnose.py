@@ -277,7 +277,7 @@ def test_a_wording_from_elsewhere_is_named(line: str, expected: str) -> None:
 
 def test_a_full_disk_is_no_lack_of_memory() -> None:
     found, why = diagnose(read_log(io.BytesIO((LOGS / "checkpoint/disk.log").read_bytes())))
-    assert (why.name, why.role) == ("disk-full", "consequence")
+    assert (why.name, why.role) == ("disk-full", "cause")
     assert found.captured["path"].endswith(".tempstate16137585150842733677")
 
 

@@ -69,7 +69,8 @@ def test_what_training_has_outlived_is_no_end() -> None:
 
 
 def test_an_error_after_which_tensorflow_goes_on_with_its_start_is_none() -> None:
-    error = f"{START}E tensorflow/stream_executor/cuda/cuda_new.cc:1] something of the driver failed on the GPU"
+    said = "the launch of a kernel on the GPU failed, the stream is gone"
+    error = f"{START}E tensorflow/stream_executor/cuda/cuda_new.cc:1] {said}"
     assert of(error) != []
     assert of(error, f"{START}I tensorflow/core/common_runtime/gpu/gpu_device.cc:1] Created device GPU:0") == []
 

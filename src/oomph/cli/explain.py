@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from oomph.cli.exit_status import meaning
 from oomph.cli.output import tell, write, write_json
 from oomph.cli.target import run_of, unknown
 from oomph.errors import ExamineError, UsageError
@@ -35,13 +36,8 @@ _EPILOG = """examples:
   oomph explain train.log --exit-status 137 --kernel-log
   oomph explain OOM101                     the page of a fault"""
 _THIS_MACHINE = ""
-_OF_OOMPH = {
-    75: "75 is what oomph run ends with when a start elsewhere or later may help.\n"
-    "Next: oomph run --resume SCRIPT  (goes on from its last checkpoint)",
-    93: "93 is what oomph run ends with when another start would only meet the same fault again.\n"
-    "Next: oomph explain RUN  (says which fault, and what to do)",
-}
 _LAST_SIGNAL, _LAST_EXIT_CODE = 64, 255
+_BREAKS = {ord("\n"): "\\n", ord("\t"): "\\t"}  # in the name of a file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -113,8 +109,16 @@ def _print_diagnoses(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -
     if args.json:
         write_json({**render.as_document(diagnoses), **document, **(left.as_document() if left else {})})
     else:
-        state, following = (left.state, left.following) if left else ("", _OF_OOMPH.get(args.exit_status, ""))
+        state, following = (left.state, left.following) if left else ("", _of_status(args, diagnoses))
         write(render.as_text(diagnoses, _subject(args), state, following) + section)
+
+
+def _of_status(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -> str:
+    """What the exit status says when neither it nor the log shows a fault."""
+    if diagnoses or args.exit_status is None:
+        return ""
+    said = meaning(args.exit_status)
+    return said.partition("\n")[0] if args.target is not None else said
 
 
 def _evidence(args: argparse.Namespace) -> Iterator[Evidence]:
@@ -134,6 +138,7 @@ def _kernel(where: str) -> Iterator[Evidence]:
 
     if where == _THIS_MACHINE:
         return read_kernel_log(words())
+    _check_file(where)
     return read_file(Path(where), words(), ORIGIN)
 
 
@@ -146,12 +151,17 @@ def _target(target: str, path: Path) -> Iterator[Evidence]:
         if not is_run(path):
             raise ExamineError(f"{target} is a directory, but not one that oomph run has written")
         return _read_run(path)
-    mode = path.stat().st_mode
-    if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not _is_terminal(path)):
-        raise ExamineError(f"{target} is a device, not a log")
-    if stat.S_ISFIFO(mode):
-        tell(f"oomph: waiting for somebody to write into {target}\n")
+    _check_file(target)
     return read_file(path, words())
+
+
+def _check_file(name: str) -> None:
+    """Refuse what has no end, and say what is waited for."""
+    mode = Path(name).stat().st_mode
+    if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not _is_terminal(Path(name))):
+        raise ExamineError(f"{name} is a device, not a log")
+    if stat.S_ISFIFO(mode):
+        tell(f"oomph: waiting for somebody to write into {name}\n")
 
 
 def _is_terminal(path: Path) -> bool:
@@ -169,7 +179,7 @@ def _read_run(path: Path) -> Iterator[Evidence]:
 def _subject(args: argparse.Namespace) -> str:
     if args.target is None:
         return "kernel log" if args.kernel_log is not None else f"exit status {args.exit_status}"
-    return "standard input" if args.target == "-" else str(args.target)
+    return "standard input" if args.target == "-" else str(args.target).translate(_BREAKS)
 
 
 def _file(args: argparse.Namespace, problem: OSError) -> str:

@@ -29,7 +29,7 @@ SOUND = "sound"
 ALWAYS = "*"
 """In the place of a word: what speaks for each fault before a word is read."""
 _FIRST, _LAST = 200, 400
-_WORD = re.compile(r"[A-Za-z]{2,}")
+_WORD = re.compile(r"[A-Za-z]{2,}|(?<![\w.,:/-])\d{1,3}(?![\w.,:/%-])")  # and short numbers that stand alone: 137, 303
 _RAISED = re.compile(r"Error\b|Exception\b")
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
@@ -80,7 +80,7 @@ class Shares(NamedTuple):
 
 
 def words(texts: Iterable[str]) -> list[str]:
-    """The words in them, each once, in their order by letters; FooBar and foo_bar are two words each."""
+    """The words and numbers in them, each once, in their order; FooBar and foo_bar are two words each."""
     return sorted({word.lower() for text in texts for word in _WORD.findall(_HUMP.sub(" ", text))})
 
 

@@ -113,7 +113,7 @@ class _Reading:
             ranked = guesses.out_of_silence(bool(self._end.alarming(self._went_on)), self._set_aside(found))
         elif ranked[0] in general:
             ranked = guesses.reconsidered(ranked)
-        return (*self._with_place_in_code(ranked), *suspicions(ranked, found, self._catalogue, guesses))
+        return (*self._with_place_in_code(ranked, general), *suspicions(ranked, found, self._catalogue, guesses))
 
     def _ranked(self, found: Found) -> tuple[list[Diagnosis], list[Diagnosis]]:
         """What was found and what ended the program, best first; and of these, what only has a general name."""
@@ -184,14 +184,16 @@ class _Reading:
                 return self._named(likely, CAUSE, (fact,), found)
         return []
 
-    def _with_place_in_code(self, ranked: Sequence[Diagnosis]) -> Sequence[Diagnosis]:
-        """The first diagnosis with the user's own line and the node of the graph, when the last traceback has them."""
+    def _with_place_in_code(self, ranked: Sequence[Diagnosis], general: Sequence[Diagnosis]) -> Sequence[Diagnosis]:
+        """Whatever the last traceback is about, with the user's own line and the node of the graph that it has."""
         where, node = self._last.tracebacks.where, self._last.tracebacks.node
-        if not ranked or not (where or node) or ranked[0].fault.passes:
+        is_live = any(fact.source == "exception" for diagnosis in ranked[:1] for fact in diagnosis.evidence)
+        last = 0 if is_live else next((place for place, each in enumerate(ranked) if each in general), 0)
+        if not ranked or not (where or node) or ranked[last].fault.passes:
             return ranked
-        first = ranked[0]
-        added = {name: text for name, text in (("node", node), ("where", where)) if text and name not in first.captured}
-        return [first._replace(captured={**first.captured, **added}), *ranked[1:]]
+        known = ranked[last].captured
+        added = {name: text for name, text in (("node", node), ("where", where)) if text and name not in known}
+        return [*ranked[:last], ranked[last]._replace(captured={**known, **added}), *ranked[last + 1 :]]
 
 
 def _rank(diagnosis: Diagnosis, ended: bool, places: Mapping[Fault, Place]) -> tuple[bool, bool, bool, float, int, str]:
@@ -215,7 +217,7 @@ def _explains_end(fault: Fault, found: Found, story: int) -> bool:
 
 def _more(captured: Mapping[str, str], dump: MemoryMap) -> dict[str, str]:
     """What follows from the captured values, and what the allocator's dump says."""
-    first, _, rest = captured.get("shape", "").partition(",")
+    first, _, rest = captured.get("shape", "").strip("([ ").partition(",")
     batch = {"first_dimension": first} if first and rest.strip(",") else {}
     return {**dump.captured(), **batch}
 

@@ -12,11 +12,14 @@ from oomph.faults.evidence import Evidence
 from oomph.faults.fallback import GENERAL, UNRELATED
 from oomph.faults.fault import Fault
 from oomph.faults.likeness import SUREST, Likeness, is_asserted
+from oomph.faults.training import goes_on
 
 _FEWEST_WORDS = 6
 _LEAST, _LEAST_IN_PEACE = 0.1, 0.4  # share of a page that is guessed at all: after a failure, and without a sign of one
 _LEAD, _LEAD_IN_PEACE = 0.0, 0.1  # before the shares of there being no fault, or only one of the script's own
 _CLEAR = 0.7  # share that outweighs what an error is only called, or resembles
+_SEEN_IN_TRAINING = ("nan-loss", "no-gradients")
+"""Faults, beside those that a training survives, that show while it goes on without a word of failure."""
 _FAINT = 0.03  # below this, a page is not worth a look
 
 
@@ -40,8 +43,10 @@ class Guesses:
         if not self._pages or self._shares.words < _FEWEST_WORDS or self._pages[0].name in set_aside:
             return []
         least, lead = (_LEAST, _LEAD) if failed else (_LEAST_IN_PEACE, _LEAD_IN_PEACE)
+        best = self._diagnosis(self._pages[0])
+        may_be = failed or best.fault.passes or best.name in _SEEN_IN_TRAINING or not self._trains
         needed = max(least, self._shares.sound + self._shares.of(UNRELATED) + lead)
-        return [self._diagnosis(page) for page in self._pages[:1] if page.confidence >= needed]
+        return [best] if may_be and self._pages[0].confidence >= needed else []
 
     def reconsidered(self, ranked: Sequence[Diagnosis]) -> list[Diagnosis]:
         """The same, whose first is a general name or a resemblance, after the page that the words clearly say."""
@@ -64,6 +69,11 @@ class Guesses:
     def is_scripts_own(self) -> bool:
         """Whether the words speak for an error of the script's own more than for any page."""
         return not self._pages or self._shares.of(UNRELATED) > self._pages[0].confidence
+
+    @property
+    def _trains(self) -> bool:
+        """Whether the last that the log tells of is a training that goes on."""
+        return any(goes_on(fact.text) for fact in self._facts)
 
     @cached_property
     def _shares(self) -> Shares:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 # Parts of TensorFlow that do without what they tried: graphs are then not optimised, kernels not timed exactly.
 # A generator that is closed when Python has gone already is one of them, and so is the node that is named after it.
-_GETS_BY = ("meta_optimizer.cc", "root_dataset.cc", "cuda_timer.cc", "remapper.cc", "finalizing GeneratorDataset")
+_GETS_BY = (
+    "meta_optimizer.cc",
+    "root_dataset.cc",
+    "cuda_timer.cc",
+    "remapper.cc",
+    "finalizing GeneratorDataset",
+    "automatically retried",
+)
 # The executor says so of every graph that it ends early, with the reason. Most reasons are the end of a data set or a
 # placeholder that is not fed while a graph is only looked at; these are given for what went wrong.
 _CALLED_HARMLESS = "(this does not indicate an error"

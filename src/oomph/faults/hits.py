@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from oomph.faults.index import Index
 from oomph.faults.roles import Place
 
 _SUREST = 0.99  # a log can always lie
+_RAISES = re.compile(r"(?:[-> ]{0,12}\d{1,6})?\s{1,60}raise \w")
 
 
 class Hit(NamedTuple):
@@ -89,9 +91,18 @@ def _outlasts(hit: Hit, went_on: int) -> bool:
 def _collect(hits: dict[Signature, Hit], signature: Signature, fact: Evidence, place: tuple[int, int]) -> None:
     """Keep the first fact that bears the signature; of later ones only the place is news."""
     captured = signature.match(fact.text)
-    if captured is not None:
-        known = hits.get(signature) or Hit(signature, fact, captured, place, place)
-        hits[signature] = known._replace(last=place)
+    if captured is None:
+        return
+    known = hits.get(signature)
+    if known is None or (_is_source(known.fact.text) and not _is_source(fact.text)):
+        first = place if known is None else known.first
+        known = Hit(signature, fact, captured, first, place)
+    hits[signature] = known._replace(last=place)
+
+
+def _is_source(text: str) -> bool:
+    """Whether the line is the code that raises the error, as a traceback shows it, and not yet the error."""
+    return _RAISES.match(text) is not None
 
 
 def confidence(hits: Sequence[Hit]) -> float:

@@ -11,10 +11,11 @@ SIGNS = frozenset(
 
 _SIGN = re.compile(
     r"\bepoch\b\W{0,3}\d|\b(?:loss|acc|accuracy|mae|mse)\b\W{0,3}[-+]?\d|\d(?:s|ms|us)/(?:step|epoch|sample)\b"
-    r"|global_step/sec|Waiting for 0/\d+ tasks to connect|\b(?:step|iter|iteration)\b\W{0,3}\d[\d/]*\b.{0,40}\bloss\b",
+    r"|global_step/sec|Waiting for 0/\d+ tasks to connect|finished with exit code 0\b"
+    r"|\b(?:step|iter|iteration)\b\W{0,3}\d[\d/]*\b.{0,40}\b(?:loss|duration)\b",
     re.IGNORECASE,
 )
-_IN_EVERY_SIGN = ("epoch", "loss", "acc", "mae", "mse", "step", "sample", "iter", "tasks to connect")
+_IN_EVERY_SIGN = ("epoch", "loss", "acc", "mae", "mse", "step", "sample", "iter", "tasks to connect", "exit code 0")
 
 
 def goes_on(text: str) -> bool:

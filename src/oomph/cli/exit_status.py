@@ -1,0 +1,29 @@
+"""What an exit status says by itself, for when it shows no fault: who chose the number, and what to give instead."""
+
+from __future__ import annotations
+
+_FIRST_SIGNAL_CODE = 128
+_MEANT = {
+    75: "75 is what oomph run ends with when a start elsewhere or later may help.\n"
+    "Next: oomph run --resume SCRIPT  (goes on from its last checkpoint)",
+    93: "93 is what oomph run ends with when another start would only meet the same fault again.\n"
+    "Next: oomph explain RUN  (says which fault, and what to do)",
+    124: "124 is what the command timeout ends with: the program took longer than it was allowed.",
+    126: "126 is a shell's word for a program that it may not execute.",
+    127: "127 is a shell's word for a program that it does not find.",
+    130: "SIGINT, 130 in a shell: somebody has pressed Ctrl-C.",
+    143: "SIGTERM, 143 in a shell: a scheduler, a container or a person has asked the program to end.",
+}
+_NOT_WHY = "Such a number says that the program failed, and not why.\nNext: oomph explain LOG --exit-status={}"
+
+
+def meaning(status: int) -> str:
+    """In words, with the next command where there is one; empty for success.
+
+    Args:
+        status: an exit code, or −n for death by signal n.
+    """
+    if status == 0:
+        return ""
+    code = _FIRST_SIGNAL_CODE - status if status < 0 else status
+    return _MEANT.get(code) or _NOT_WHY.format(status)
