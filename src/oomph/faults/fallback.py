@@ -189,7 +189,11 @@ class LastError:
             self._raise(fact, raised.type_name, raised.library, raised.importing)
         elif raised is None and _CUT_OUT.match(text):
             self._raise(fact, text.partition(":")[0])
-        elif raised is None and self._raised is None and (_PASTED.match(text) or _USAGE.match(text)):
+        elif (
+            raised is None
+            and self._raised is None
+            and (_PASTED.match(text) or ("error: " in text and _USAGE.match(text)))
+        ):
             self._pasted, self._pasted_fact, self._position = _Message(fact.origin, text), fact, self._now
         elif raised is None and (message := self._message or self._pasted) is not None:
             message.see(fact)

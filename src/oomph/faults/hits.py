@@ -14,6 +14,7 @@ from oomph.faults.index import Index
 from oomph.faults.roles import Place
 
 _SUREST = 0.99  # a log can always lie
+_TRIES = 40
 _RAISES = re.compile(r"(?:[-> ]{0,12}\d{1,6})?\s{1,60}raise \w")
 
 
@@ -40,6 +41,7 @@ class Hits:
         self._index = index
         self._seen: dict[Fault, dict[Signature, Hit]] = {}
         self._refused = set[str]()
+        self._tried: dict[Signature, int] = {}
         self._got_by = False
 
     def see(self, fact: Evidence, place: tuple[int, int]) -> None:
@@ -52,8 +54,14 @@ class Hits:
                 continue
             if signature in hits or {known.id for known in hits}.issuperset(signature.needs):
                 _collect(hits, signature, fact, place)
-            elif signature.alone and fault.name not in self._refused and signature.match(fact.text) is not None:
-                self._refused.add(fault.name)
+            elif signature.alone:
+                self._refuse(fault, signature, fact.text)
+
+    def _refuse(self, fault: Fault, signature: Signature, text: str) -> None:
+        """Remember a fault of which a wording was there, and what it needs was not; the first lines are enough."""
+        tried = self._tried[signature] = self._tried.get(signature, 0) + 1
+        if tried <= _TRIES and fault.name not in self._refused and signature.match(text) is not None:
+            self._refused.add(fault.name)
 
     def set_aside(self, found: Found) -> frozenset[str]:
         """The names of faults of which something was seen that is not enough, or that something else speaks against.
@@ -102,7 +110,7 @@ def _collect(hits: dict[Signature, Hit], signature: Signature, fact: Evidence, p
 
 def _is_source(text: str) -> bool:
     """Whether the line is the code that raises the error, as a traceback shows it, and not yet the error."""
-    return _RAISES.match(text) is not None
+    return "raise " in text and _RAISES.match(text) is not None
 
 
 def confidence(hits: Sequence[Hit]) -> float:
