@@ -55,6 +55,13 @@ def test_plain_bytes_of_older_versions_are_read() -> None:
     assert (found.captured["limit"], found.captured["in_use"]) == ("10.55GiB", "1.24GiB")
 
 
+def test_without_its_chunks_what_was_free_is_what_the_figures_leave() -> None:
+    text = "Stats: \nLimit:                  2787868672\nInUse:                  2590112512\n"
+    found, *_ = diagnose(read_log(io.BytesIO((REQUEST + text + FAILURE).encode())))
+    assert found.captured["free"] == "188.59MiB"
+    assert "largest_free" not in found.captured
+
+
 def test_the_remedy_has_the_figures() -> None:
     (found,) = diagnose(read_log(io.BytesIO((LOGS / "eager_fill.log").read_bytes())))
     assert found.remedies[0].text.startswith("64.00MiB were asked for, 2.00MiB of 512.00MiB were free")

@@ -53,7 +53,7 @@ class MemoryMap:
 
     def __init__(self) -> None:
         self.requested = self.free = self.largest = 0
-        self.found: dict[str, str] = {}
+        self.found: dict[str, int] = {}
         self.line: int | None = None
         self.origin = ""
 
@@ -75,9 +75,15 @@ class MemoryMap:
 
     def captured(self) -> dict[str, str]:
         """The figures of the dump, as text: limit, in use, peak, free, largest free block."""
-        figures = {"free": self.free, "largest_free": self.largest}
         is_dump = self.requested and (self.free or self.found)  # a request alone says nothing of what was free
-        return {**self.found, **{name: write_size(amount) for name, amount in figures.items() if is_dump}}
+        return {name: write_size(size) for name, size in (self.found | (self._free() if is_dump else {})).items()}
+
+    def _free(self) -> dict[str, int]:
+        """What was free, and the largest piece; of a dump without its chunks, what its figures leave."""
+        if self.free:
+            return {"free": self.free, "largest_free": self.largest}
+        limit, used = self.found.get("limit"), self.found.get("in_use")
+        return {} if limit is None or used is None else {"free": max(limit - used, 0)}
 
     def conclusion(self) -> Evidence | None:
         """The fact that there was room enough, but in too small pieces; None when that does not hold."""
@@ -99,4 +105,4 @@ class MemoryMap:
     def _keep(self, name: str, printed: str) -> None:
         size = read_size(printed)
         if size:
-            self.found[name] = write_size(size)
+            self.found[name] = size
