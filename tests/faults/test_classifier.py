@@ -60,7 +60,13 @@ def test_the_shares_of_any_text_add_up_to_one(text: str) -> None:
     assert [page.confidence for page in shares.faults] == sorted((p.confidence for p in shares.faults), reverse=True)
 
 
-def test_a_table_that_is_gone_or_damaged_is_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_line_of_the_table_says_nothing() -> None:
+    learned = Classifier("exhausted 3x OOM101=4\nkilled 200 OOM110\nepoch 100 sound=500\n", load())
+    assert learned.shares(["exhausted, killed"]).words == 0
+    assert learned.shares(["epoch"]).sound == 1
+
+
+def test_a_table_that_is_gone_is_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(classifier, "TABLE", TABLE.with_name("none.txt"))
     trained.cache_clear()
     try:

@@ -126,9 +126,7 @@ class Classifier:
     def _row(self, word: str) -> _Row:
         row = self._rows.get(word)
         if row is None:
-            rarity, *pairs = self._lines.get(word, "0").split(" ")
-            weights = (pair.split("=") for pair in pairs)
-            row = self._rows[word] = _Row(int(rarity) / 100, {code: int(weight) / 100 for code, weight in weights})
+            row = self._rows[word] = _read(self._lines.get(word, "0"))
         return row
 
 
@@ -148,3 +146,13 @@ def _is_of_failure(text: str) -> bool:
 class _Row(NamedTuple):
     rarity: float
     weights: Mapping[str, float]
+
+
+def _read(line: str) -> _Row:
+    """What a line says after its word; nothing, when it is damaged."""
+    rarity, *pairs = line.split(" ")
+    weights = (pair.split("=") for pair in pairs)
+    try:
+        return _Row(int(rarity) / 100, {code: int(weight) / 100 for code, weight in weights})
+    except ValueError:
+        return _Row(0.0, {})

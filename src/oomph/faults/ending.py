@@ -56,10 +56,9 @@ class LastLines:
         """All of them."""
         return "\n".join(fact.text for fact, _ in self._kept())
 
-    @property
-    def is_wished(self) -> bool:
-        """Whether the program, or who was in front of it, has ended it on purpose."""
-        return any(fact.text.startswith(_ON_PURPOSE) for fact, _ in self._kept())
+    def is_wished(self, went_on: int) -> bool:
+        """Whether the program, or who was in front of it, has ended it on purpose, after training last went on."""
+        return any(fact.text.startswith(_ON_PURPOSE) for fact, place in self._kept() if place > went_on)
 
     def _kept(self) -> list[tuple[Evidence, int]]:
         kept: list[tuple[Evidence, int]] = []
@@ -76,7 +75,7 @@ class LastLines:
         if not went_on and not tells_of_training(fact for fact, _ in self._kept()):
             return ()
         since = [fact for fact, place in self._kept() if place > went_on]
-        if self.is_wished:
+        if self.is_wished(went_on):
             return ()
         informs = max((number for number, fact in enumerate(since) if _level(fact.text) == "I"), default=-1)
         for number, fact in enumerate(since):

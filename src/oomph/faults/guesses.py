@@ -72,7 +72,7 @@ class Guesses:
 
     @property
     def _trains(self) -> bool:
-        """Whether the last that the log tells of is a training that goes on."""
+        """Whether a training is seen at work in it."""
         return any(goes_on(fact.text) for fact in self._facts)
 
     @cached_property
