@@ -443,7 +443,7 @@ def test_a_diagnosis_that_is_not_nearly_certain_is_followed_by_what_else_it_may_
 @pytest.mark.parametrize(
     "evidence",
     [
-        of_text("slurmstepd: error: *** JOB 8156 ON n1 CANCELLED AT 2024-03-01T12:00:21 DUE TO TIME LIMIT ***"),
+        of_text("E cuda_driver.cc:1] CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered"),
         of_text(*TRACEBACK, "KeyError: 'x'"),
         of_text("2023-01-01 00:00:00.0: I gpu_device.cc:1] Epoch 1/5"),
         [Evidence.of_exit(-9, 0)],

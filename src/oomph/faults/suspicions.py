@@ -12,7 +12,8 @@ from oomph.faults.hits import Found
 from oomph.faults.likeness import MOST
 from oomph.faults.neighbours import neighbours
 
-_NEARLY_CERTAIN = 0.95
+_NEARLY_CERTAIN = 0.97
+_TOLD = ("log", "exception")  # in words; an exit status or a measured figure says no more than it says
 _RIVAL, _NEIGHBOUR = 0.15, 0.1
 
 
@@ -21,8 +22,8 @@ def suspicions(
 ) -> Iterator[Diagnosis]:
     """So many that three faults are named: what prints the same words, then what its words speak for, then neighbours.
 
-    Rivals of a wording are always told; the others when the first diagnosis is not nearly certain. None for an exit
-    status, which says no more than it says, and none where nothing was found.
+    Rivals of a wording are always told; the others when the first diagnosis is not nearly certain. None beside what
+    was measured and not told in words, and none where nothing was found.
     """
     pages = {fault.name: fault for fault in catalogue} | {fault.code: fault for fault in catalogue}
     room = MOST - len(ranked)
@@ -47,4 +48,4 @@ def _candidates(ranked: Sequence[Diagnosis], found: Found, guesses: Guesses) -> 
 
 
 def _is_doubtful(first: Diagnosis) -> bool:
-    return first.confidence < _NEARLY_CERTAIN and any(fact.source != "exit" for fact in first.evidence)
+    return first.confidence < _NEARLY_CERTAIN and any(fact.source in _TOLD for fact in first.evidence)
