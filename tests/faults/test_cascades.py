@@ -127,6 +127,15 @@ def test_what_the_kernel_tells_of_the_hardware_is_the_cause_of_what_was_printed_
     )[0] == ("hardware-fault", "cause")
 
 
+def test_the_kernels_log_in_front_of_the_program_s_is_about_its_end() -> None:
+    assert roles(
+        "NVRM: Xid (PCI:0000:0a:00): 79, pid=0, GPU has fallen off the bus.",
+        "$ docker logs trainer",
+        "Epoch 17/60",
+        "E cuda_driver.cc:1085] could not synchronize on CUDA context: CUDA_ERROR_LAUNCH_FAILED: unspecified",
+    )[:2] == [("hardware-fault", "cause"), ("kernel-launch-failure", "consequence")]
+
+
 def test_a_driver_that_is_not_there_is_why_no_device_was_found_in_the_line_before() -> None:
     first, second, *_ = roles(
         "E cuda_driver.cc:328] failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected",

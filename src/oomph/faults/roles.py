@@ -31,7 +31,7 @@ def consequences(places: Mapping[Fault, Place]) -> frozenset[Fault]:
 def _leads(cause: Fault, fault: Fault, places: Mapping[Fault, Place]) -> bool:
     linked = fault.name in cause.leads_to or (fault.follows_any and not cause.passes)
     before, after = places[cause], places[fault]
-    if cause is fault or not linked or before.story != after.story:
+    if cause is fault or not linked or (before.story != after.story and not _is_of_machine(cause)):
         return False
     if before.position == after.position and cause.name in fault.leads_to and fault.name not in cause.leads_to:
         return False  # the same words show both, and it is known which of the two leads to the other
@@ -46,3 +46,8 @@ def _leads(cause: Fault, fault: Fault, places: Mapping[Fault, Place]) -> bool:
             return True
         return (before.doubt, cause.code) < (after.doubt, fault.code)  # two names for the same words: the surer one
     return before.position <= after.position or cause.looks_back
+
+
+def _is_of_machine(fault: Fault) -> bool:
+    """Whether it is the machine's, whose own log may stand anywhere beside the program's: no epoch outlives it."""
+    return fault.domain == "hardware" and not fault.passes
