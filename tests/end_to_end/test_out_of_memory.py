@@ -128,9 +128,9 @@ def test_one_sample_that_does_not_fit_is_the_end_and_not_a_restart(work, memory)
 
 @pytest.mark.slow
 def test_memory_in_pieces_is_given_a_new_process_before_oomph_gives_up(work, memory):
-    """60 MB hold the step in micro-batches, but not after the whole batch has cut them into regions."""
+    """45 MB hold the step in micro-batches, but not after the whole batch has cut them into regions."""
     work.script("conv.py")
-    ended = work.oomph("conv.py", env=memory(60))
+    ended = work.oomph("conv.py", env=memory(45))
     assert ended.returncode == 0, ended.stderr[-3000:]
     assert "iterations 6" in ended.stdout
     if ended.events("restart-requested"):  # whether the pieces are too small depends on the cores and the cache

@@ -88,7 +88,12 @@ def test_the_last_lines_are_read_however_long_the_log_is() -> None:
 
 def test_a_progress_bar_counts_as_one_line() -> None:
     last = LastLines()
-    for number in range(10 * LINES):
-        last.see(Evidence("log", f"{number}/400 [====>.....] loss: 0.{number}", 1), number)
-    last.see(Evidence("log", "the end", 2), 10 * LINES)
-    assert last.text == "399/400 [====>.....] loss: 0.399\nthe end"
+    last.see(Evidence("log", "the GPU failed", 1), 0)
+    for number in range(9 * LINES):
+        last.see(Evidence("log", f"{number}/400 [====>.....] loss: 0.{number}", 2), number)
+    last.see(Evidence("log", "the end", 3), 10 * LINES)
+    assert [fact.text for fact in last.alarming(-1)] == [
+        "the GPU failed",
+        "359/400 [====>.....] loss: 0.359",
+        "the end",
+    ]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import io
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from oomph.faults.diagnose import diagnose, words
-from oomph.faults.diagnosis import SUSPICION, Diagnosis
 from oomph.faults.log import read_log
 
 KERAS = "/usr/lib/python3.11/site-packages/keras/src/layers/layer.py"
@@ -78,18 +77,13 @@ ERRORS = [
 ]
 
 
-def shown(found: Sequence[Diagnosis]) -> list[tuple[str, str]]:
-    """What was found; what else it may be comes from the words of the whole log, of which a traceback has more."""
-    return [(each.name, each.role) for each in found if each.confidence > SUSPICION]
-
-
 def named_live(error: BaseException) -> list[tuple[str, str]]:
-    return shown(diagnose(error))
+    return [(each.name, each.role) for each in diagnose(error)]
 
 
 def named_in_its_traceback(error: BaseException) -> list[tuple[str, str]]:
     printed = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    return shown(diagnose(read_log(io.BytesIO(printed.encode()), words=words())))
+    return [(each.name, each.role) for each in diagnose(read_log(io.BytesIO(printed.encode()), words=words()))]
 
 
 @pytest.mark.parametrize(("file", "error"), ERRORS, ids=lambda value: str(value)[:40])

@@ -70,7 +70,7 @@ def test_the_remedy_has_the_figures() -> None:
 def test_a_file_that_tensorflow_wrote_is_read() -> None:
     """Written by TensorFlow 2.21 under a ceiling of 100 MB: five tensors of 16 MiB, and one of 80 MiB that failed."""
     assert looks_like_one(DUMP.read_bytes())
-    found, *_ = diagnose([read_dump(DUMP)])
+    (found,) = diagnose([read_dump(DUMP)])
     assert (found.name, found.captured["in_use"], found.captured["largest_free"]) == (
         "device-oom",
         "80.00MiB",

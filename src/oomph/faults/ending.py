@@ -51,11 +51,6 @@ class LastLines:
         """Take the next line into account; `position` is its place in the evidence."""
         self._seen.append((fact, position))
 
-    @property
-    def text(self) -> str:
-        """All of them."""
-        return "\n".join(fact.text for fact, _ in self._kept())
-
     def is_wished(self, went_on: int) -> bool:
         """Whether the program, or who was in front of it, has ended it on purpose, after training last went on."""
         return any(fact.text.startswith(_ON_PURPOSE) for fact, place in self._kept() if place > went_on)

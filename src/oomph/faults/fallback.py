@@ -159,11 +159,6 @@ class LastError:
         unknown = (Likeness(UNRECOGNISED, 0.3),)
         return None if self._exit is None else Verdict(unknown, (self._exit,), self._position)
 
-    @property
-    def message(self) -> str:
-        """What was printed of the error, without its type; empty when nothing was raised, or nothing said."""
-        return "" if self._message is None else self._message.text.partition(":")[2]
-
     def _of_library(self) -> tuple[Likeness, ...]:
         message = self._message
         if message is None or not message.library:
