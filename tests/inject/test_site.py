@@ -25,7 +25,7 @@ print(json.dumps({"path": sys.path, "argv": sys.argv, "name": __name__, "file": 
 
 def test_the_script_sees_the_path_and_the_main_of_a_plain_start(start):
     ours, plain = (json.loads(start(_LOOK, injected=injected).stdout) for injected in (True, False))
-    assert ours["meta"] == ["TrainerFinder", *plain["meta"]]
+    assert ours["meta"] == ["AwaitingFinder", *plain["meta"]]
     assert [entry for entry in ours["path"] if "inject" in entry] == []
     assert ours["path"] == plain["path"]
     assert (ours["name"], ours["site"]) == (plain["name"], plain["site"])

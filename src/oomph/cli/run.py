@@ -32,6 +32,8 @@ _OF_THE_GUARD = (
     "--skip-poison",
     "--allow-bfloat16",
     "--allow-smaller-batch",
+    "--start-over",
+    "--trust-finished-fits",
 )
 
 
@@ -47,6 +49,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         const="",
         help="go on with the newest unfinished run of the same script and arguments, or with --resume=DIR;"
         " start anew when there is none",
+    )
+    add(
+        "--start-over",
+        action="store_true",
+        help="begin every fit at its beginning, whatever checkpoints there are; they stay until the run has finished",
+    )
+    add(
+        "--trust-finished-fits",
+        action="store_true",
+        help="after a restart, return the result of a fit that had finished also where not all that it had changed could"
+        " be kept, instead of training it again",
     )
     add("--python", metavar="PY", help="the Python to run the script with (default: the one oomph runs in)")
     add("--no-guard", action="store_true", help="supervise and restart, but leave Keras alone")
@@ -137,6 +150,8 @@ def _guarding(args: argparse.Namespace) -> Guarding:
         smaller_batch=args.allow_smaller_batch,
         verify=args.verify,
         recheck=args.recheck,
+        start_over=args.start_over,
+        trust_finished_fits=args.trust_finished_fits,
     )
 
 

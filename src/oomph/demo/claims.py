@@ -156,7 +156,7 @@ def _survives(trial: Trial) -> Iterator[Claim]:
     yield Claim(
         f"{name}: at most {CHECKPOINT_EVERY} of {STEPS} steps done twice",
         f"{run.steps_repeated} of {run.steps}, resumed: {run.exactness}",
-        run.steps == STEPS and run.steps_repeated <= CHECKPOINT_EVERY and run.exactness == "exact",
+        run.steps == STEPS and run.steps_repeated <= CHECKPOINT_EVERY and run.exactness in ("exact", "verified"),
     )
     yield _same_accuracy(trial)
 

@@ -19,9 +19,12 @@ def start() -> None:
     if below_owner():
         hook.watch(_join)
         return
+    from oomph.recovery.entropy import seeding
+
     session = _join()
     if session is not None:
         hook.watch(lambda: session)
+        hook.after_import(seeding(session.handover.entropy))
 
 
 def _join() -> Session | None:

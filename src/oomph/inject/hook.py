@@ -1,7 +1,8 @@
 """The import hook: when the script imports Keras' TensorFlow trainer, the guard is installed right after.
 
 oomph never imports TensorFlow or Keras by itself, so a script that uses neither pays nothing, and one that uses
-them sees the order of imports it wrote. One module is watched; `keras` and `tf.keras` both end up in it.
+them sees the order of imports it wrote. One module of Keras is watched; `keras` and `tf.keras` both end up in it.
+Modules that keep a random state are seeded in the same way.
 """
 
 from __future__ import annotations
@@ -11,36 +12,43 @@ from importlib import import_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
     from oomph.recovery.session import Session
 
     Join = Callable[[], Session | None]
+    Act = Callable[[ModuleType], None]
 
 TRAINER = "keras.src.backend.tensorflow.trainer"
 
 
 def watch(join: Join) -> None:
     """Guard Keras as soon as the script imports it; `join` is called then, and may answer that there is no need."""
-    if TRAINER in sys.modules:
-        _install(sys.modules[TRAINER], join)
-    else:
-        sys.meta_path.insert(0, TrainerFinder(join))
+    after_import({TRAINER: lambda trainer: _install(trainer, join)})
 
 
-class TrainerFinder:
+def after_import(actions: Mapping[str, Act]) -> None:
+    """Do something with each of these modules as soon as it is imported; at once, if it has been."""
+    for name, act in actions.items():
+        if name in sys.modules:
+            act(sys.modules[name])
+        else:
+            sys.meta_path.insert(0, AwaitingFinder(name, act))
+
+
+class AwaitingFinder:
     """A finder on sys.meta_path that answers for one module only, and leaves after that."""
 
-    def __init__(self, join: Join) -> None:
-        self._join = join
+    def __init__(self, name: str, act: Act) -> None:
+        self._name, self._act = name, act
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec that Python would have found itself, with a loader that also installs the guard."""
-        if name != TRAINER:
+        """The spec that Python would have found itself, with a loader that also acts on the module."""
+        if name != self._name:
             return None
         try:
             sys.meta_path.remove(self)
@@ -48,7 +56,7 @@ class TrainerFinder:
             pass  # somebody has rebuilt sys.meta_path and kept us elsewhere
         spec = _find_spec(name, path, target)
         if spec is not None and hasattr(spec.loader, "exec_module"):
-            _wrap_loader(spec.loader, self._join)
+            _wrap_loader(spec.loader, self._act)
         return spec
 
 
@@ -57,21 +65,21 @@ def _find_spec(name: str, path: Sequence[str] | None, target: ModuleType | None)
     for finder in list(sys.meta_path):
         find = getattr(finder, "find_spec", None)
         spec: ModuleSpec | None = (
-            None if find is None or isinstance(finder, TrainerFinder) else find(name, path, target)
+            None if find is None or isinstance(finder, AwaitingFinder) else find(name, path, target)
         )
         if spec is not None:
             return spec
     return None
 
 
-def _wrap_loader(loader: object, join: Join) -> None:
+def _wrap_loader(loader: object, act: Act) -> None:
     """Shadow `exec_module` on this one loader, so that the module keeps its real loader, and its type."""
     execute = loader.exec_module  # type: ignore[attr-defined]
 
     def exec_module(module: ModuleType) -> None:
         vars(loader).pop("exec_module", None)
         execute(module)
-        _install(module, join)
+        act(module)
 
     try:
         loader.exec_module = exec_module  # type: ignore[attr-defined]

@@ -5,21 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from oomph.recovery.diagnosis import signal_name
+from oomph.recovery.labels import MEANING, SMALLER_BATCHES, STOPPED
 from oomph.recovery.ladder import Change
 from oomph.recovery.policy import Ending
 from oomph.recovery.progress import Progress
 from oomph.recovery.summary import UNRELATED, Summary
 
-STOPPED = (75, 129, 130, 143)
-"""Exit codes after a preemption, SIGHUP, Ctrl-C and SIGTERM: the end was wished for, and it may go on later."""
-_MEANING = {
-    "exact": "exact: as if nothing had happened, within rounding",
-    "replayed": "replayed: the same batches again, from a data pipeline that could not be checkpointed itself",
-    "approximate": "approximate: a layer or a loss looks at the whole batch, and saw it in parts",
-    "smaller batches": "smaller batches: a batch that did not fit was trained on in parts, each with its own update",
-    "epoch": "epoch: the interrupted epoch was begun again",
-    "started over": "started over: there was no checkpoint to resume from",
-}
+_MOST_REASONS = 3
 
 
 def account(summary: Summary, run_dir: str | None, again: str = "") -> list[str]:
@@ -93,12 +85,12 @@ def _rows(summary: Summary, run_dir: str | None, again: str) -> Iterator[tuple[s
 def _result(summary: Summary) -> str:
     if "nan-loss" in summary.faults:
         return "not finite: the weights hold NaN or infinity, or held them on the way"
-    return _MEANING.get(summary.exactness, summary.exactness)
+    return "; ".join((MEANING[summary.exactness], *summary.exactness_reasons[:_MOST_REASONS]))
 
 
 def _done(summary: Summary) -> Iterator[str]:
     if summary.recoveries and summary.micro_batch is not None:
-        smaller = summary.exactness == "smaller batches"
+        smaller = SMALLER_BATCHES in summary.exactness_reasons
         size = summary.micro_batch
         yield f"batches of at most {size}" if smaller else f"micro-batches of {size}, the same global batch"
     if summary.restarts:

@@ -192,6 +192,18 @@ def replace(folder: Path, target: Path) -> None:
     _flush_folder(target.parent)
 
 
+def read_manifest(folder: Path) -> tuple[Position, dict[str, Any]]:
+    """Where a checkpoint was taken, and what it says of itself, unverified; raises CheckpointError."""
+    try:
+        manifest = json.loads((folder / _MANIFEST).read_text())
+        meta = manifest["meta"]
+        if not isinstance(meta, dict):
+            raise ValueError("no object")
+        return Position(**manifest["position"]), meta
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CheckpointError(f"{folder.name}: {error}") from error
+
+
 def format_trouble(folder: Path) -> str | None:
     """Why a checkpoint is of no use to this oomph, by its manifest alone, which takes no time; None when it is not so.
 

@@ -10,10 +10,11 @@ from typing import Any
 
 from oomph.journal import Event
 from oomph.recovery import interpreter
-from oomph.recovery.account import STOPPED, account
+from oomph.recovery.account import account
 from oomph.recovery.chronicle import Chronicle
 from oomph.recovery.command import Command
 from oomph.recovery.examination import last
+from oomph.recovery.labels import STOPPED
 from oomph.recovery.next_command import command_to_go_on
 from oomph.recovery.policy import Finish, GiveUp, Requeue
 from oomph.recovery.rundir import FINISHED, PREEMPTED, RunDirectory, write_whole

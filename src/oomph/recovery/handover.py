@@ -39,6 +39,8 @@ class Handover:
     """On which the stacks are to be written."""
     most_samples: int | None = None
     """Take no more samples at once than this; None: no such limit."""
+    entropy: str = ""
+    """What stands for the system's entropy in every attempt of the run (`entropy.py`); empty: the system's own."""
     changes: tuple[tuple[str, str], ...] = ()
     """(name, value) of what is to be different from a plain start: "no-xla", "prefetch", "precision", "skip-batch"."""
 

@@ -14,6 +14,7 @@ from oomph.recovery import place
 from oomph.recovery.closing import Outcome, note
 from oomph.recovery.command import Command, parse_command
 from oomph.recovery.descriptors import fill_standard
+from oomph.recovery.entropy import fresh
 from oomph.recovery.guarding import Guarding
 from oomph.recovery.interpreter import choose_python
 from oomph.recovery.rundir import FINISHED, RunDirectory, RunRecord, newest_unfinished, read_record
@@ -69,7 +70,9 @@ def _open(request: Request, command: Command, python: str) -> RunDirectory | Non
         note(run, Voice(), python=python, host=place.host(), options=request.typed)
         return run
     created = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-    record = RunRecord(command.words, python, os.getcwd(), created, host=place.host(), options=request.typed)
+    record = RunRecord(
+        command.words, python, os.getcwd(), created, host=place.host(), options=request.typed, entropy=fresh()
+    )  # fmt: skip
     explicit = request.run_dir or _anew_in(request)
     if explicit is not None:
         return RunDirectory.create(Path(explicit), record)

@@ -42,6 +42,8 @@ class RunRecord:
     """The machine that has it, or had it last; empty in the records of an older oomph."""
     options: tuple[str, ...] = ()
     """Those of `oomph run` as they were typed last; empty in the records of an older oomph."""
+    entropy: str = ""
+    """What stands for the system's entropy in every attempt; empty in the records of an older oomph."""
 
     def to_json(self) -> str:
         """The document of run.json."""
@@ -63,6 +65,7 @@ class RunRecord:
                 attempts=_number(document["attempts"]),
                 host=str(document.get("host", "")),
                 options=_words(document.get("options", []), "options"),
+                entropy=_hexadecimal(document.get("entropy", "")),
             )
         except KeyError as error:
             raise ValueError(f"run.json is incomplete: {error}") from error
@@ -89,6 +92,12 @@ def _words(value: object, what: str) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise ValueError(f"the {what} of run.json is no list of words")
     return tuple(map(str, value))
+
+
+def _hexadecimal(value: object) -> str:
+    if not isinstance(value, str) or (value and not re.fullmatch("[0-9a-f]{32}", value)):
+        raise ValueError("the entropy of run.json is no number")
+    return value
 
 
 def _number(value: object) -> int:

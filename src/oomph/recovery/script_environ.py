@@ -9,6 +9,7 @@ from pathlib import Path
 import oomph
 from oomph.recovery import effects
 from oomph.recovery.devices import Gpu
+from oomph.recovery.entropy import hash_seed
 from oomph.recovery.handover import Handover
 from oomph.recovery.ladder import Change
 from oomph.recovery.lineage import VARIABLE as OWNER_VARIABLE
@@ -20,19 +21,21 @@ _PACKAGE = Path(oomph.__file__).resolve().parent
 _SITE = _PACKAGE / "inject" / "site"
 
 
-def surrounding(settings: Settings, changes: Sequence[Change], gpus: Sequence[Gpu]) -> dict[str, str]:
+def surrounding(settings: Settings, changes: Sequence[Change], gpus: Sequence[Gpu], entropy: str) -> dict[str, str]:
     """Our environment, with what the doctor repairs and what the decisions so far have changed.
 
     Args:
         settings: those of the run.
         changes: what was decided to be different.
         gpus: all of the machine.
+        entropy: of the run; empty for none.
     """
     environ = dict(os.environ)
     environ.pop(OWNER_VARIABLE, None)  # a run below another run has an owner of its own
     _repair(environ, settings.surroundings.changes)
     if changes:
         environ = effects.environ_after(changes, environ, gpus)
+    environ |= hash_seed(entropy, environ)
     path = environ.get("PYTHONPATH")
     environ["PYTHONPATH"] = f"{_SITE}{os.pathsep}{path}" if path else str(_SITE)
     return environ
@@ -55,6 +58,7 @@ def handover(
         stacks_inode=stacks_inode,
         stacks_signal=STACKS_SIGNAL,
         most_samples=effects.most_samples(changes),
+        entropy="" if run is None else run.record.entropy,
         changes=effects.for_the_script(changes),
     )
 

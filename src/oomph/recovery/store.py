@@ -24,6 +24,7 @@ from oomph.recovery.checkpoint import (
     Position,
     format_trouble,
     read_checkpoint,
+    read_manifest,
     replace,
     seal,
     write_manifest,
@@ -46,6 +47,23 @@ class Saved:
     nbytes: int
     digest: str = ""
     """SHA-256 of its tensors, in hexadecimal: two states with the same one are the same bits."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """What the manifest of a checkpoint says, before a byte of it is verified."""
+
+    path: Path
+    position: Position
+    meta: dict[str, Any]
+    finished: bool
+    """Whether it is the end state of a fit."""
+
+    @property
+    def key(self) -> str | None:
+        """Which fit it is of; None when an older oomph wrote it, which counted them only."""
+        key = self.meta.get("key")
+        return key if isinstance(key, str) else None
 
 
 class CheckpointStore:
@@ -81,13 +99,32 @@ class CheckpointStore:
         """Write the end state of a fit; it is kept for as long as the run may restart. Raises CheckpointError."""
         return Draft(self, f"finished-fit{at.fit}", at).complete(meta, write)
 
-    def latest_step(self) -> Checkpoint | None:
-        """The newest checkpoint that verifies. Those that do not are put aside and reported."""
-        for path in reversed(self._steps()):
+    def records(self) -> list[Record]:
+        """What there is, the newest first, the end states of fits after the rest."""
+        finished = sorted(self._root.glob("finished-fit*"), key=_modified, reverse=True)
+        found = [(path, False) for path in reversed(self._steps())] + [(path, True) for path in finished]
+        records = []
+        for path, is_end in found:
+            try:
+                position, meta = read_manifest(path)
+            except CheckpointError:
+                continue  # it will be refused, and reported, when it is to be used
+            records.append(Record(path, position, meta, is_end))
+        return records
+
+    def latest_step(self, fit: int | None = None) -> Checkpoint | None:
+        """The newest checkpoint, or the newest of a fit, that verifies; the others are put aside and reported."""
+        for path in reversed(self._steps(fit)):
             checkpoint = self._verified(path)
             if checkpoint is not None:
                 return checkpoint
         return None
+
+    def step_before(self, newer: Checkpoint) -> Checkpoint | None:
+        """The checkpoint of the same fit before this one, if there is one that verifies."""
+        older = [path for path in self._steps(newer.position.fit) if path.name < newer.name]
+        found = (self._verified(path) for path in reversed(older))
+        return next((checkpoint for checkpoint in found if checkpoint is not None), None)
 
     def finished(self, fit: int) -> Checkpoint | None:
         """The end state of a fit that an earlier attempt finished, if it is there and verifies."""
@@ -95,11 +132,8 @@ class CheckpointStore:
         return self._verified(path) if path.is_dir() else None
 
     def drop_steps(self, fit: int) -> None:
-        """Remove the checkpoints within a fit, and within those before it: it has its end state."""
-        for path in self._steps():
-            match = _STEP.fullmatch(path.name)
-            if match is not None and int(match[2]) <= fit:
-                shutil.rmtree(path, ignore_errors=True)
+        """Remove the checkpoints within a fit: it has its end state."""
+        self._forget(self._steps(fit))
 
     def set_aside(self, after_steps: int, reason: str) -> None:
         """Refuse the checkpoints within a fit that were taken after so many steps of the run, but not the oldest.
@@ -123,25 +157,36 @@ class CheckpointStore:
     def put(self, folder: Path, name: str) -> None:
         """Give a complete folder its name, and let go of what is not needed any more."""
         replace(folder, self._root / name)
-        self._forget(self._steps()[:-KEEP])
+        match = _STEP.fullmatch(name)
+        if match is not None:
+            self._forget(self._steps(int(match[2]))[:-KEEP])
         self._forget(sorted(self._root.glob("refused-*"), key=_modified)[:-KEEP])
 
     def make_room(self) -> bool:
-        """Remove all checkpoints within a fit but the newest; whether there were any."""
-        older = self._steps()[:-1]
+        """Remove all checkpoints within a fit but its newest; whether there were any."""
+        fits = {int(match[2]) for path in self._steps() if (match := _STEP.fullmatch(path.name))}
+        older = [path for fit in fits for path in self._steps(fit)[:-1]]
         self._forget(older)
         return bool(older)
 
     def _forget(self, folders: list[Path]) -> None:
+        """Remove them, each under another name first: half of one, left by a kill, would pass for a damaged one."""
         for folder in folders:
-            shutil.rmtree(folder, ignore_errors=True)
+            leaving = folder.with_name(f"tmp-leaving-{folder.name}-{os.getpid()}")
+            try:
+                os.rename(folder, leaving)
+            except OSError:
+                leaving = folder
+            shutil.rmtree(leaving, ignore_errors=True)
 
-    def _steps(self) -> list[Path]:
+    def _steps(self, fit: int | None = None) -> list[Path]:
+        """The checkpoints within fits, or within one, the oldest first."""
         try:
             found = [(match, path) for path in self._root.iterdir() if (match := _STEP.fullmatch(path.name))]
         except OSError:
             return []
-        return [path for _, path in sorted(found, key=lambda pair: int(pair[0][1]))]
+        wanted = [(match, path) for match, path in found if fit is None or int(match[2]) == fit]
+        return [path for _, path in sorted(wanted, key=lambda pair: int(pair[0][1]))]
 
     def _verified(self, path: Path) -> Checkpoint | None:
         try:

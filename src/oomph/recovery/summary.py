@@ -9,13 +9,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from oomph.journal import Event
+from oomph.recovery.labels import label_of
 from oomph.recovery.ladder import change_in
 
 SCHEMA = 1
 UNRELATED = "unrelated"
 """The fault name of a plain Python error in the user's code: no matter of oomph's."""
-_EXACTNESS = ("exact", "replayed", "approximate", "epoch", "smaller batches", "started over")
-"""From best to worst; the label of a run is the worst that happened to it."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Summary:
     micro_batch: int | None
     """The micro-batch that the last fit ended with; None when batches were never divided."""
     exactness: str
-    """How the result relates to that of an undisturbed run."""
+    """How the result relates to that of an undisturbed run: one of `labels.ORDER`."""
     exit_code: int | None
     seconds: float
     seconds_recovering: float
@@ -60,6 +59,8 @@ class Summary:
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     changes: tuple[str, ...] = ()
     """What was made different from the first attempt on, in words."""
+    exactness_reasons: tuple[str, ...] = ()
+    """Why the label is not a better one, in words."""
 
     @property
     def eventful(self) -> bool:
@@ -84,6 +85,7 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
     decided = by.get("decided", [])
     stopped = ("give-up", "requeue")
     gave_up = decided[-1].data.get("reason") if decided and decided[-1].data.get("action") in stopped else ""
+    labelled = label_of(events, exit_code)
     return Summary(
         attempts=len(attempts),
         faults=_faults(by),
@@ -92,7 +94,8 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
         steps=max((int(_number(event, "steps")) for event in endings), default=0),
         steps_repeated=steps_repeated(events),
         micro_batch=_micro_batch(events),
-        exactness=_exactness(by, attempts),
+        exactness=labelled.label,
+        exactness_reasons=labelled.reasons,
         exit_code=exit_code,
         seconds=round(seconds, 3),
         seconds_recovering=round(sum(_number(event, "seconds") for event in by.get("recovered", [])), 3),
@@ -164,45 +167,6 @@ def _micro_batch(events: Iterable[Event]) -> int | None:
     values = [event.data.get("micro_batch") for event in events if event.name in ("recovered", "fit-finished")]
     known = [value for value in values if isinstance(value, int)]
     return known[-1] if known else None
-
-
-def _exactness(by: Mapping[str, list[Event]], attempts: set[int]) -> str:
-    labels = {str(event.data.get("kind")) for event in by.get("resumed", [])}
-    guards = {(event.attempt, event.data.get("fit")): event.data.get("guard") for event in by.get("fit-started", [])}
-    probed = by.get("probed", [])
-    guards |= {
-        (event.attempt, event.data.get("fit")): event.data.get("kind") for event in probed if "fit" in event.data
-    }
-    if _contradicted(probed):
-        labels.add("approximate")
-    elsewhere = {event.data.get("during"): event.data.get("kind") for event in probed if "during" in event.data}
-    for event in by.get("recovered", []):
-        if "during" in event.data:
-            labels.add(str(elsewhere.get(event.data["during"], "exact")))
-        else:
-            labels.add(str(guards.get((event.attempt, event.data.get("fit")), "exact")))
-    divided = [event for event in by.get("fit-finished", []) if event.data.get("micro_batch") is not None]
-    labels |= {str(event.data.get("guard")) for event in divided}
-    looped = by.get("loop-seen", [])
-    trained = {event.attempt for event in (*by.get("fit-started", []), *looped)}
-    resumed = {event.attempt for event in by.get("resumed", [])}
-    resumed |= {event.attempt for event in looped if event.data.get("restored")}
-    lost = min((event.attempt for event in by.get("attempt-ended", []) if _number(event, "steps")), default=None)
-    if lost is not None and any(attempt > lost for attempt in trained - resumed):
-        labels.add("started over")
-    return max((label for label in labels if label in _EXACTNESS), key=_EXACTNESS.index, default="exact")
-
-
-def _contradicted(probed: Sequence[Event]) -> bool:
-    """Whether a later probe found a coupling that the first one of the same fit, or loop, had not."""
-    exact: set[Any] = set()
-    for event in probed:
-        step = (event.attempt, event.data.get("fit"), event.data.get("during"))
-        if event.data.get("kind") == "exact":
-            exact.add(step)
-        elif step in exact:
-            return True
-    return False
 
 
 def _checkpoints(by: Mapping[str, list[Event]], seconds: float) -> Checkpoints:

@@ -113,7 +113,8 @@ class Supervisor:
 
     def _start(self, signals: Signals, terminal: Terminal, watch: Watch) -> Attempt:
         changes, number = self._ledger.changes, self._chronicle.attempt
-        environ = surrounding(self._settings, changes, self._machine.all_gpus if changes else ())
+        entropy = "" if self._run is None else self._run.record.entropy
+        environ = surrounding(self._settings, changes, self._machine.all_gpus if changes else (), entropy)
         handover(self._settings, changes, self._run, number, watch).write(environ)
         return Attempt(
             self._command.argv(self._python),

@@ -14,6 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from oomph.tensorflow import commit
 from oomph.tensorflow.written import components
 
 Gradients = Sequence[Any]
@@ -32,7 +33,7 @@ def replaced(thing: Any, name: str, replacement: Any) -> Iterator[None]:
         object.__delattr__(thing, name)
 
 
-def behind_barrier(optimizer: Any, commits: tf.Variable) -> Apply:
+def behind_barrier(optimizer: Any, commits: tf.Variable, compiled_by_xla: bool = False) -> Apply:
     """The optimizer's apply, held back until all gradients exist and `commits` has been incremented.
 
     `commits` moves before the first assignment and after the last gradient: a step that fails with it unmoved has
@@ -49,10 +50,14 @@ def behind_barrier(optimizer: Any, commits: tf.Variable) -> Apply:
             # Outside the barrier: variables may not depend on a step's tensors. Slots are called as Keras calls them.
             with backend.name_scope(optimizer.name, caller=optimizer):
                 optimizer.build(trainable_variables)
+        rest = () if trainable_variables is None else (trainable_variables,)
+        alone = tf.distribute.get_replica_context().num_replicas_in_sync == 1
+        if alone and not compiled_by_xla and not tf.executing_eagerly():
+            return commit.hold_back(lambda: original(grads, *rest), commits)
         started = tf.distribute.get_replica_context().merge_call(_counted, args=(commits, _dense_parts(grads)))
         with tf.control_dependencies([started]):
             held = [None if g is None else tf.nest.map_structure(tf.identity, g, expand_composites=True) for g in grads]
-            return original(held) if trainable_variables is None else original(held, trainable_variables)
+            return original(held, *rest)
 
     return apply
 

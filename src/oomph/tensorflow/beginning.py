@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from oomph.recovery.checkpoint import Checkpoint
+from oomph.recovery.store import Record
 from oomph.tensorflow import provenance
-from oomph.tensorflow.callbacks import plain_attributes
-from oomph.tensorflow.provenance import DATA, SCRIPT, STRUCTURE, Facts
+from oomph.tensorflow.provenance import CALLBACKS, CONFIGURATION, DATA, SCRIPT, STRUCTURE, TURN, Facts
 
 
 class Beginning:
@@ -18,23 +18,24 @@ class Beginning:
         model: the compiled model.
         arguments: those of `fit`.
         callbacks: the user's own.
+        values: fingerprints of the data.
+        turn: what tells this turn of the script's loops from others.
     """
 
-    def __init__(self, model: Any, arguments: Mapping[str, Any], callbacks: list[Any]) -> None:
-        self._model, self._callbacks = model, callbacks
-        self._facts = provenance.facts_of(model, arguments)
-        self._attributes: list[dict[str, Any]] = []
+    def __init__(
+        self,
+        model: Any,
+        arguments: Mapping[str, Any],
+        callbacks: list[Any],
+        values: Mapping[str, Any] | None = None,
+        turn: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._model = model
+        self._facts = provenance.facts_of(model, arguments, callbacks, values, turn)
         self.learning_rate = _learning_rate(model.optimizer)
         """What the script sets before the fit; None for a schedule."""
-
-    def callbacks_began(self) -> None:
-        """The user's callbacks have had their `on_train_begin`: what they change from now on is state."""
-        self._attributes = [plain_attributes(callback) for callback in self._callbacks]
-
-    def moved_callbacks(self) -> list[list[str]]:
-        """For each callback the attributes that are no longer as they were; only of those whose state is not known."""
-        pairs = zip(self._callbacks, self._attributes, strict=False)
-        return [[n for n, v in plain_attributes(c).items() if n not in b or b[n] != v] for c, b in pairs]
+        if self.learning_rate is not None:
+            self._facts[TURN]["learning rate"] = self.learning_rate
 
     def facts(self, epochs: Any) -> Facts:
         """Everything that is known; `epochs`: Keras' iterator over the data, or None as long as there is none."""
@@ -56,11 +57,16 @@ class Beginning:
             return "unstable"
         return "another model" if structure else "edited"
 
-    def changes(self, checkpoint: Checkpoint, *groups: str) -> list[str]:
+    def changes(self, checkpoint: Checkpoint | Record, *groups: str) -> list[str]:
         """What is different from the fit of a checkpoint, in words; in these groups of facts, or in all."""
         return provenance.changes(_made_by(checkpoint), self._facts, *groups)
 
-    def script_was_edited(self, checkpoint: Checkpoint) -> bool:
+    def meant(self, checkpoint: Checkpoint) -> list[str]:
+        """What is different on purpose, and changes the result: by an edit of the script, or of what it reads."""
+        groups = (CONFIGURATION, DATA, *([CALLBACKS] if self.script_was_edited(checkpoint) else []))
+        return [change for change in self.changes(checkpoint, *groups) if not change.startswith("initial_epoch")]
+
+    def script_was_edited(self, checkpoint: Checkpoint | Record) -> bool:
         """Whether the script, or the arguments it was called with, are others."""
         return bool(provenance.changes(_made_by(checkpoint), self._facts, SCRIPT))
 
@@ -73,7 +79,7 @@ class Beginning:
         return f"learning rate: {before:g} → {now:g}"
 
 
-def _made_by(checkpoint: Checkpoint) -> Facts:
+def _made_by(checkpoint: Checkpoint | Record) -> Facts:
     made_by: Facts = checkpoint.meta.get("made_by", {})
     return made_by
 

@@ -1,8 +1,8 @@
-"""The state of callbacks and of History, saved and given back.
+"""The state of Keras' callbacks and of History, saved and given back, and what callbacks say of themselves.
 
 Keras' own callbacks are known by what they count, also where the user's classes inherit from them. A callback of the
-user's own says itself what it keeps, by `get_state()` and `set_state(state)`; without these it begins anew, since
-nobody else can know what of it may outlive a process: a clock, an open file and a counter look alike.
+user's that has `get_state()` and `set_state(state)` says itself what it keeps. What else it holds is looked at by type
+(`objects/`).
 """
 
 from __future__ import annotations
@@ -99,14 +99,6 @@ def captured(callbacks: list[Any], tell: Tell) -> tuple[list[dict[str, Any]], li
     return states, arrays
 
 
-def plain_attributes(callback: Any) -> dict[str, Any]:
-    """The numbers, words and flags that a callback of the user's own keeps; empty where its state is known."""
-    if _is_of_keras(callback) or _tells_its_state(callback):
-        return {}
-    of_keras = {name for kind in type(callback).__mro__ if _is_from_keras(kind) for name in _names_used_by(kind)}
-    return {n: v for n, v in vars(callback).items() if n not in of_keras and isinstance(v, _SCALARS)}
-
-
 # -- resuming ---------------------------------------------------------------------------------------------------------
 
 
@@ -125,23 +117,6 @@ def restore(callbacks: list[Any], saved: list[dict[str, Any]], checkpoint: Check
                 callback.set_state(nested.decode(saved[index]["own"], arrays, f"callback/{index}/"))
             except Exception as error:
                 tell(f"callback {type(callback).__name__}: set_state failed ({type(error).__name__}: {error})")
-
-
-def begun_anew(callbacks: list[Any], moved: list[list[str]]) -> list[str]:
-    """For people: the user's callbacks that had moved by the time of the checkpoint, and what of them.
-
-    Args:
-        moved: of each callback, in the order of the checkpoint, the attributes that were no longer as at the start.
-    """
-    lines = []
-    for callback, names in zip(callbacks, moved, strict=False):
-        if names and not _tells_its_state(callback):
-            kept = ", ".join(names[:4])
-            lines.append(
-                f"callback {type(callback).__name__} begins anew ({kept}); with get_state() and set_state(state) it"
-                " would be resumed"
-            )
-    return list(dict.fromkeys(lines))
 
 
 def history_state(history: Any) -> dict[str, Any]:
@@ -212,9 +187,3 @@ def _is_of_keras(callback: Any) -> bool:
 
 def _is_from_keras(kind: type) -> bool:
     return kind.__module__.startswith("keras.")
-
-
-def _names_used_by(kind: type) -> set[str]:
-    """The attributes that the methods of a class read and write, among other names."""
-    codes = [getattr(method, "__code__", None) for method in vars(kind).values()]
-    return {name for code in codes if code is not None for name in code.co_names}

@@ -17,7 +17,10 @@ from oomph.recovery.hostmemory import available_bytes
 from oomph.recovery.interval import Cost
 from oomph.recovery.phases import Phase
 from oomph.recovery.store import CheckpointStore, Draft, Saved
-from oomph.tensorflow import callbacks, iterators, layer_state, optimizers, state
+from oomph.tensorflow import callbacks, iterators, layer_state, optimizers, state, written_files
+from oomph.tensorflow.fit_objects import as_arrays, as_meta
+from oomph.tensorflow.guarded import GuardedStep
+from oomph.tensorflow.objects.picture import Changes
 from oomph.tensorflow.state import Array, NotFiniteError
 
 if TYPE_CHECKING:
@@ -49,6 +52,7 @@ class FitCheckpoints:
         self._steps_before = self._saved_at_step = fit.fits.steps
         self._saved_at, self._stall, self._write = time.monotonic(), 0.0, 0.0
         self._between_saves = 0.0
+        self._began, self._began_at = time.monotonic(), time.time()
         self._told_interval = self._told_not_finite = False
         self._snapshot: _Snapshot | None = None
         """What is being written in the background."""
@@ -87,8 +91,13 @@ class FitCheckpoints:
         if store is None or self._fits.context_lost:
             return None
         started, named = time.monotonic(), self._named()
-        meta, arrays = self._taken_state(history)
+        changes = self._fit.objects.changed_at_end()
+        meta, arrays = self._taken_state(history, changes)
         meta["iterator_of_dataset"] = False
+        meta["fingerprint_of_state"] = self._fit.proof.last_state
+        meta["fit_seconds"] = round(time.monotonic() - self._began, 1)
+        meta["files"], copies = written_files.noted(self._fit.callbacks, self._began_at)
+        arrays += copies
 
         def write(writer: CheckpointWriter) -> None:
             state.write(writer, chain(state.values_of(named), arrays))
@@ -111,7 +120,7 @@ class FitCheckpoints:
         store = self._fits.store()
         self._between_saves = time.monotonic() - self._saved_at
         self._saved_at, self._saved_at_step = time.monotonic(), self._fits.steps
-        if store is None or self._fits.context_lost or self._fits.awaits_later_fit(self._fit.identity.ordinal):
+        if store is None or self._fits.context_lost or self._is_compiled_anew():
             return
         started, at = time.monotonic(), self._fit.position
         self.settle(wait=True)
@@ -126,7 +135,9 @@ class FitCheckpoints:
 
     def _write_step(self, draft: Draft, at: Position, started: float) -> None:
         named = self._named()
-        meta, own = self._taken_state(self._fit.model.history)
+        meta, own = self._taken_state(self._fit.model.history, self._fit.objects.changed())
+        own += self._taken_moment(meta)
+        self._fit.proof.checkpointed()
         finite = state.finite_only(self._fit.model, named)
         if not self._pays_in_background(named):
             complete = partial(draft.complete, meta, self._writer(lambda: state.values_of(named), own, finite))
@@ -139,6 +150,16 @@ class FitCheckpoints:
         self._stall = time.monotonic() - started
         self._snapshot = _Snapshot(at, self._stall, self._fit.data.not_saved)
         self._fits.background.start(partial(draft.complete, meta, self._writer(lambda: values, own, finite)))
+
+    def _is_compiled_anew(self) -> bool:
+        """Whether a callback has compiled the model: a restarted script would first have to come to that again."""
+        if not self._fit.trained.is_compiled_anew(self._fit.model):
+            return False
+        reason = "the model was compiled anew within the fit"
+        self._fit.note_here("checkpoint-refused", name="", reason=reason)
+        kept = f"the one of step {self._fits.saved} stays" if self._fits.saved else "there is none yet"
+        self._fits.say_once(f"{reason}: no further checkpoint is taken of it; {kept}")
+        return True
 
     def _drafted(self, store: CheckpointStore, at: Position) -> Draft:
         """A checkpoint begun with the position of the data: that alone has to be written before the next step."""
@@ -216,25 +237,42 @@ class FitCheckpoints:
             rule = self._fits.interval.describe(self._cost())
             self._fits.say(f"checkpoint of {saved.nbytes / 1e6:.1f} MB in {self._stall:.2f} s{behind}; next {rule}")
 
-    def _taken_state(self, history: Any) -> tuple[dict[str, Any], list[Array]]:
+    def _taken_moment(self, meta: dict[str, Any]) -> list[Array]:
+        """What the present iterator over the data started from, where its batches may have to be taken anew."""
+        moment = self._fit.data.moment
+        if moment is None:
+            return []
+        objects = None if moment.objects is None else as_meta(moment.objects)
+        meta["moment"] = {"random": moment.random, "objects": objects}
+        return [] if moment.objects is None else as_arrays(moment.objects, "data/")
+
+    def _taken_state(self, history: Any, changes: Changes) -> tuple[dict[str, Any], list[Array]]:
         """Everything but variables, copied: what JSON holds, and arrays."""
         fit = self._fit
         states, arrays = callbacks.captured(fit.callbacks, self._fits.say_once)
+        step = fit.model.train_function
+        draws = step.draws.values() if isinstance(step, GuardedStep) else []
+        arrays += [Array(f"draws/{number}", "int64", value) for number, value in enumerate(draws)]
+        arrays += as_arrays(changes, "object/")
         layers = layer_state.own_arrays(fit.model, self._fits.say_once)
         arrays += [Array(f"layer/{name}", value.dtype.name, value) for name, value in layers.items()]
         meta = {
             "site": fit.identity.site,
+            "key": fit.identity.key,
             "fingerprint": fit.identity.fingerprint,
             "guard": fit.promise.kind,
             "optimizers": optimizers.weights_of_each(fit.model),
             "random": state.random_state(),
             "history": callbacks.history_state(history),
             "callbacks": states,
-            "moved": fit.beginning.moved_callbacks(),
+            "objects": as_meta(changes),
+            "hidden": step.hidden_state() if isinstance(step, GuardedStep) else [],
             "taken": fit.data.taken,
             "iterators_made": fit.data.iterators_made,
+            "iterators_used": fit.data.iterators_used,
             "steps_seen": getattr(fit.epoch_iterator, "_steps_seen", 0),
             "stop_training": bool(fit.model.stop_training),
+            "trained": fit.trained.now(fit.model),
             "made_by": fit.beginning.facts(fit.epoch_iterator),
             "learning_rate": fit.beginning.learning_rate,
             "seconds": round(self._fits.trained_seconds(), 1),
@@ -256,11 +294,6 @@ class FitCheckpoints:
         """The newest checkpoint is one of so many steps of the run."""
         self._fits.saved = self._saved_at_step = steps
         self._saved_at = time.monotonic()
-
-    def start_over(self) -> None:
-        """There is no checkpoint to go on from; forget the steps that one stood for."""
-        self._fits.steps = self._steps_before
-        self.count_from(self._steps_before)
 
     def set_aside_after(self, steps: int) -> None:
         """Trust no checkpoint that was taken after so many steps of the run."""

@@ -30,14 +30,25 @@ _BY_SHAPE = (
 )
 STATEFUL = frozenset(
     (
+        "AllCandidateSampler",
+        "FixedUnigramCandidateSampler",
+        "LearnedUnigramCandidateSampler",
+        "LogUniformCandidateSampler",
+        "ThreadUnsafeUnigramCandidateSampler",
+        "UniformCandidateSampler",
+        "RandomCrop",
         "RandomUniform",
         "RandomUniformInt",
         "RandomStandardNormal",
         "TruncatedNormal",
         "ParameterizedTruncatedNormal",
-        "RandomGammaV2",
+        "RandomGamma",
         "RandomShuffle",
         "Multinomial",
+        "RandomPoisson",
+        "RandomPoissonV2",
+        "SampleDistortedBoundingBox",
+        "SampleDistortedBoundingBoxV2",
     )
 )
 """Operations that draw from a state within TensorFlow's kernels, which nobody can set back."""
@@ -108,6 +119,11 @@ def _goes_with_the_batch(shape: Any) -> bool:
 
 def draws_from_hidden_state(graph: Any) -> bool:
     """Whether a traced graph, or a function that it calls, draws random numbers that can not be drawn again."""
+    return bool(hidden_draws_in(graph))
+
+
+def hidden_draws_in(graph: Any) -> set[str]:
+    """The operations of a traced graph, and of functions that it calls, that draw from a state within their kernels."""
     definition = graph.as_graph_def()
     nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
-    return any(node.op in STATEFUL for node in nodes)
+    return {node.op for node in nodes if node.op in STATEFUL}

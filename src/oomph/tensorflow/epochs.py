@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from oomph.errors import UnsupportedError
-from oomph.tensorflow import iterators
+from oomph.tensorflow import retaking
 from oomph.tensorflow.fit import Fit
 from oomph.tensorflow.fits import Fits
 
@@ -67,8 +67,10 @@ def _replace_beginnings(cls: Any, fits: Fits) -> None:
         first = 0
         if running is not None:
             first = running.skipped_steps
-            iterators.pass_epochs(self, running.skipped_epochs)
-            running.data.iterators_made += iterators.make(self, running.skipped_iterators)
+            running.pass_over_iterators(self)
+            if not running.prepare_data():
+                retaking.pass_epochs(self, running.skipped_epochs)
+            running.data.epoch_begins(self)
             if name == _OLDER_ENUMERATION and not (self.steps_per_epoch and self._current_iterator):
                 running.data.iterators_made += 1
         for item in enumerate_steps(self):

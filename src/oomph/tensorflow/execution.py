@@ -12,9 +12,23 @@ from typing import Any
 
 import tensorflow as tf
 
-from oomph.tensorflow import batches
+from oomph.tensorflow import batches, fingerprints
+from oomph.tensorflow.inlining import inlined
 from oomph.tensorflow.staging import Hold
 from oomph.tensorflow.written import Slot
+
+
+@dataclass(frozen=True)
+class OnlySpec:
+    """Stands for an iterator that has not been made yet, where only its kind matters."""
+
+    _type_spec: tf.data.IteratorSpec
+    """Of an iterator over a `tf.data.Dataset`."""
+
+    @property
+    def element_spec(self) -> Any:
+        """The kind of its batches."""
+        return self._type_spec._element_spec
 
 
 @dataclass(frozen=True)
@@ -23,6 +37,8 @@ class Execution:
 
     steps: int
     completed: tf.Variable
+    witnessed: bool = False
+    """Whether the batches' fingerprints are computed along with the steps."""
 
 
 class Form:
@@ -31,7 +47,8 @@ class Form:
     def __init__(
         self, one: Any, iterator: Any, spec: Any, state: list[Slot], pinned: list[Slot], execution: Execution
     ) -> None:
-        self._one, self.spec, self.state = one, spec, state
+        self._step = one if one._jit_compile else inlined(one.get_concrete_function(spec))
+        self.spec, self.state = spec, state
         self._iterator_spec = iterator._type_spec
         self._execution = execution
         self.proven = not pinned
@@ -52,15 +69,16 @@ class Form:
     def _compiled(self, pinned: list[Slot]) -> tuple[Hold, Callable[[Any], Any]]:
         hold = Hold([leaf.dtype for leaf in batches.tensors_of(self.spec)], self.state, pinned)
 
-        def held_step(batch: Any) -> Any:
+        def held_step(batch: Any) -> tuple[Any, Any]:
             batch = batches.without_optionals(batch)
             held = hold.put(batches.tensors_of(batch))
-            logs = self._one(batches.with_tensors(batch, held))
+            fingerprint = fingerprints.of_tensors(held) if self._execution.witnessed else fingerprints.none()
+            logs = self._step(batches.with_tensors(batch, held))
             # A control edge from the call itself waits for everything the step does, not only for its results.
             with tf.control_dependencies([tensor.op for tensor in tf.nest.flatten(logs)]):
                 released = hold.clear()
             with tf.control_dependencies(released):
-                return tf.nest.map_structure(tf.identity, logs)
+                return tf.nest.map_structure(tf.identity, logs), fingerprint
 
         @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
         def multi_step_on_iterator(iterator: Any) -> Any:  # named as in Keras
@@ -80,27 +98,30 @@ class Form:
         return hold, counted
 
 
-def _several(held_step: Callable[[Any], Any], iterator: Any, execution: Execution) -> Any:
-    """Up to `steps` steps in one call, as Keras takes them; returns an Optional with the logs of the last."""
+def _several(held_step: Callable[[Any], Any], iterator: Any, execution: Execution) -> tuple[Any, Any]:
+    """Up to `steps` steps in one call, as Keras takes them.
+
+    Returns an Optional with the logs of the last, and the fingerprint of all their batches.
+    """
     last = tf.experimental.Optional.empty(None)
 
-    def goes_on(step: Any, logs: Any, batch: Any) -> Any:
+    def goes_on(step: Any, logs: Any, batch: Any, seen: Any) -> Any:
         return tf.logical_and(step < execution.steps, batch.has_value())
 
-    def body(step: Any, logs: Any, batch: Any) -> Any:
-        logs = held_step(batch.get_value())
+    def body(step: Any, logs: Any, batch: Any, seen: Any) -> Any:
+        logs, fingerprint = held_step(batch.get_value())
         with tf.control_dependencies(tf.nest.flatten(logs)):
             execution.completed.assign_add(1, read_value=False)
         packed = tf.experimental.Optional.from_value(logs)
         last._element_spec = packed.element_spec
         with tf.control_dependencies(tf.nest.flatten(logs)):  # a step that fails has not taken the next batch
             more = tf.cond(step + 1 < execution.steps, iterator.get_next_as_optional, lambda: batch)
-        return step + 1, packed, more
+        return step + 1, packed, more, fingerprints.joined(seen, fingerprint) if execution.witnessed else seen
 
     first = iterator.get_next_as_optional()
-    _, logs, _ = tf.while_loop(goes_on, body, [tf.constant(0), last, first])
+    _, logs, _, seen = tf.while_loop(goes_on, body, [tf.constant(0), last, first, fingerprints.none()])
     logs._element_spec = last.element_spec  # known since the body was traced
-    return logs
+    return logs, seen
 
 
 def unpacked(outcome: Any) -> Any:

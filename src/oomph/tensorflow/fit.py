@@ -6,21 +6,22 @@ import time
 from dataclasses import asdict
 from typing import Any, NoReturn
 
-from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint import Checkpoint, Position
 from oomph.recovery.phases import Phase
-from oomph.tensorflow import callbacks, event_files, exactness, iterators
+from oomph.tensorflow import callbacks, event_files, exactness, iterators, trained
 from oomph.tensorflow.beginning import Beginning
 from oomph.tensorflow.checkpoints import FitCheckpoints
 from oomph.tensorflow.data_position import DataPosition
+from oomph.tensorflow.fit_objects import FitObjects
 from oomph.tensorflow.fits import Fits
 from oomph.tensorflow.guarded import GuardedStep
 from oomph.tensorflow.identity import FitIdentity
 from oomph.tensorflow.memory import DeviceMemory
 from oomph.tensorflow.part import essence
 from oomph.tensorflow.probe import Finding
+from oomph.tensorflow.proof import Proof
 from oomph.tensorflow.recheck import Inconsistent, Recheck
-from oomph.tensorflow.resumption import Resumption
+from oomph.tensorflow.resumption import CannotResumeError, Resumption
 from oomph.tensorflow.step import Failure, Recovery, Step
 
 
@@ -33,30 +34,44 @@ class Fit:
         identity: which fit this is.
         promise: how it is guarded, as far as it is known before tracing.
         arguments: the bound arguments of `fit`, to be passed on.
+        turn: what tells this turn of the script's loops from others.
     """
 
     def __init__(
-        self, fits: Fits, model: Any, identity: FitIdentity, promise: exactness.Promise, arguments: dict[str, Any]
+        self,
+        fits: Fits,
+        model: Any,
+        identity: FitIdentity,
+        promise: exactness.Promise,
+        arguments: dict[str, Any],
+        turn: dict[str, Any] | None = None,
     ) -> None:
         self.fits, self.model, self.identity, self.promise = fits, model, identity, promise
         self.arguments = arguments
         self.callbacks = callbacks.listed(arguments.get("callbacks"))
         """The user's own, without the one that oomph adds."""
-        self.beginning = Beginning(model, arguments, self.callbacks)
+        self.objects = FitObjects(model, arguments, self.callbacks)
+        self.beginning = Beginning(model, arguments, self.callbacks, self.objects.fingerprints(), turn)
         self.epoch = int(arguments.get("initial_epoch") or 0)
         self.step = 0
         self.epoch_iterator: Any = None
         """Keras' iterator over the training data, known as soon as Keras has made it."""
-        self.data = DataPosition(fits)
+        self.data = DataPosition(fits, self.objects)
         self.checkpoints = FitCheckpoints(self)
         self.resumption = Resumption(self)
+        self.proof = Proof(self, fits.witnesses)
+        self.trained = trained.Trained(model)
         self._started = time.monotonic()
         self._first_step = fits.steps
         self._announced = False
         self._in_epoch = False
         """False while Keras, under a strategy, looks at the data to build the model: nothing is skipped for that."""
         self._resumed = False
+        self.returns = False
+        """Whether an earlier attempt has finished it, so that its end state may be returned."""
         self._initial_epoch: Any = None
+        self._failed: Checkpoint | None = None
+        """The checkpoint that is being put back."""
         self._clean_at = 0
         """Steps of the run at the last comparison of gradients that found no difference."""
         self._stepped = False
@@ -74,15 +89,13 @@ class Fit:
         self.checkpoints.count_from(checkpoint.position.steps)
         callbacks.continue_logs(self.callbacks, checkpoint.position.epoch)
 
-    def start_over(self) -> None:
-        """The checkpoint turned out not to be of this model: begin at the beginning, said aloud."""
-        self.model._initial_epoch = self._initial_epoch
-        self._in_epoch, self._resumed = False, False
+    def older_checkpoint(self) -> Checkpoint | None:
+        """The checkpoint before the one that could not be put back; None where the data could not be begun again."""
+        failed, self._failed = self._failed, None
         self.forget_input()
-        self.resumption.checkpoint = None
-        self.checkpoints.start_over()
-        self._first_step = self.fits.steps
-        self.fits.say(f"fit at {self.identity.site} starts from its beginning")
+        self._in_epoch = False
+        one_pass = iterators.is_one_pass(self.arguments.get("x"))
+        return None if failed is None or one_pass else self.fits.checkpoint_before(failed)
 
     def forget_input(self) -> None:
         """Keras will make its iterator over the training data anew."""
@@ -98,17 +111,28 @@ class Fit:
         """Epochs that an earlier attempt has done, before the one that begins now."""
         return self.resumption.skipped_epochs() if self._in_epoch else 0
 
-    @property
-    def skipped_iterators(self) -> int:
-        """Iterators over the data to be made and dropped before that of the epoch that begins now."""
-        return self.resumption.skipped_iterators() if self._in_epoch else 0
+    def pass_over_iterators(self, epochs: Any) -> None:
+        """Move the data of a resumed fit on by the iterators that an earlier attempt has made of them."""
+        if self._in_epoch:
+            self.resumption.pass_over_iterators(epochs)
+
+    def prepare_data(self) -> bool:
+        """Before the data of an epoch are gone through: what they depend on, as an earlier attempt had it.
+
+        Returns whether that is known, so that nothing else need be done for it.
+        """
+        return self._in_epoch and self.resumption.prepare_data()
 
     def begin_training(self) -> None:
         """Called after the user's own `on_train_begin` callbacks: the epoch to start with is settled here."""
         self._initial_epoch = self.model._initial_epoch
-        self.beginning.callbacks_began()
+        self.objects.begin(to_be_resumed=self._resumed)
+        self.trained = trained.Trained(self.model)
         if self._resumed:
             self.model._initial_epoch = self.epoch
+            self.resumption.restore_early()
+        else:
+            self.proof.compare_from(self.epoch, 0)
         self._drop_repeated_events()
 
     def begin_epoch(self, epoch: int) -> None:
@@ -128,9 +152,15 @@ class Fit:
         if self._resumed:
             self.model._initial_epoch = self._initial_epoch
 
+    def end_epoch(self) -> None:
+        """The last of the epoch's callbacks: what they have done is part of the state."""
+        if self._stepped:
+            self.proof.epoch_end(self.epoch, self.step)
+
     def finish(self, history: Any) -> None:
         """The fit has returned: keep its end state, so that a restarted script need not train it again."""
         seconds = time.monotonic() - self._started
+        self.proof.end(self.epoch, self.step)
         self._tell_verification(at_the_end=True)
         self._tell_recheck()
         saved = self.checkpoints.save_end(history) if self._announced else None
@@ -138,6 +168,7 @@ class Fit:
         self.fits.note(
             "fit-finished",
             fit=self.identity.ordinal,
+            key=self.identity.key,
             steps=self.fits.steps - self._first_step,
             micro_batch=step.micro_batch if isinstance(step, GuardedStep) else None,
             guard=self.promise.kind,
@@ -160,6 +191,7 @@ class Fit:
             if not self._announced:
                 self._announce(step)
             if self.resumption.pending:
+                self._failed = self.resumption.checkpoint
                 with self.fits.session.pulse.during(Phase.RESUMING, after=Phase.FIRST_STEP):
                     self.resumption.restore(step, iterator)
                     self.checkpoints.count_from(self.fits.saved)
@@ -169,8 +201,8 @@ class Fit:
                 self._leave_preempted()
             if self._poison:
                 self._skip_poison(iterator)
-        except CheckpointError:
-            raise  # intercept.py begins the fit anew
+        except CannotResumeError:
+            raise  # intercept.py takes the checkpoint before it, or ends the run
         except Exception as error:  # ours: the training matters more
             self.note_here("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])
             self.fits.say_once(f"{type(error).__name__}: {error}; training goes on")
@@ -178,6 +210,7 @@ class Fit:
     def after_step(self) -> None:
         """One more execution is committed: one step, or `steps_per_execution` of them."""
         count = self.model.steps_per_execution
+        self._leave_witness()
         self.step += count
         self.fits.steps += count
         self.data.taken += count
@@ -185,6 +218,13 @@ class Fit:
         self.fits.beat(Phase.STEP)
         self.write_board()
         self._tell_verification(at_the_end=False)
+
+    def _leave_witness(self) -> None:
+        try:
+            self.proof.step(self.epoch, self.step, self.model.train_function.taken)
+        except Exception as error:  # ours: the training matters more
+            self.proof = Proof(self, None)
+            self.note_here("guard-failed", reason=f"no witnesses: {type(error).__name__}: {error}"[:2000])
 
     def failed(self, failure: Failure) -> None:
         """A step ran out of memory."""
@@ -334,6 +374,7 @@ class Fit:
         self.fits.note(
             "fit-started",
             fit=self.identity.ordinal,
+            key=self.identity.key,
             site=self.identity.site,
             guard=self.promise.kind,
             reason=self.promise.reason,

@@ -8,6 +8,8 @@ import shutil
 import sys
 import threading
 import time
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,13 +24,14 @@ from oomph.recovery.policy import GAVE_UP_EXIT_CODE
 from oomph.recovery.preemption import EXIT_CODE as RESTART_EXIT_CODE
 from oomph.recovery.preemption import Preemption
 from oomph.recovery.session import Session
-from oomph.recovery.store import CheckpointStore, Saved
+from oomph.recovery.store import CheckpointStore, Record, Saved
+from oomph.recovery.witness import WitnessBoard
 from oomph.tensorflow.errors import lost_context
 from oomph.tensorflow.exactness import SMALLER, Promise
-from oomph.tensorflow.identity import FitIdentity
+from oomph.tensorflow.call_place import Place, place_of_call
+from oomph.tensorflow.identity import FitIdentity, fingerprint
 from oomph.tensorflow.part import essence
 from oomph.tensorflow.probe import Finding
-from oomph.tensorflow.provenance import listed
 
 
 class Fits:
@@ -49,7 +52,14 @@ class Fits:
         self._began = time.monotonic()
         self._seconds_before = 0.0
         self._store: CheckpointStore | None = None
-        self._latest: Checkpoint | None = None
+        self._records: list[Record] = []
+        """What earlier attempts have left, the newest first, the end states of fits after the rest."""
+        self._numbers: set[int] = set()
+        """Those that fits of this process have."""
+        self._visits: Counter[str] = Counter()
+        """How often each place in the script has called fit."""
+        self.came_another_way = False
+        """Whether a fit was not the one that was expected at its place: nothing after it need be, either."""
         self._refusals: list[refused.Refusal] = []
         """Checkpoints that could not be read, and of which nothing has been said yet."""
         self._end_states = EndStates()
@@ -58,6 +68,8 @@ class Fits:
         """Nothing is to be written any more."""
         self._said: set[str] = set()
         self.preemption = Preemption(session.pulse)
+        self.witnesses = _witness_board(session)
+        """Where the steps of this process leave witnesses; None in workers, and without a run directory."""
         self.context_lost = ""
         """The fault after which the GPU context of this process is of no use; nothing is saved from it any more."""
 
@@ -76,11 +88,32 @@ class Fits:
             self.running = fit
             return True
 
-    def next_ordinal(self) -> int:
-        """The number of the fit that starts now."""
+    def identify(self, model: Any) -> tuple[FitIdentity, Place]:
+        """Which fit starts now, by its place, and that place."""
+        place = place_of_call()
+        occurrence = self._visits[place.key]
+        self._visits[place.key] += 1
         ordinal = self._ordinal
         self._ordinal += 1
-        return ordinal
+        return FitIdentity(ordinal, place.site, fingerprint(model), place.key, occurrence), place
+
+    def known_state(self, identity: FitIdentity) -> Record | None:
+        """The newest state that an earlier attempt has left of the fit at this place; its end state first."""
+        self.store()
+        mine = [r for r in self._records if r.key == identity.key]
+        if not mine:  # an older oomph only counted fits
+            mine = [r for r in self._records if r.key is None and r.position.fit == identity.ordinal]
+        return next((r for r in mine if r.finished), mine[0] if mine else None)
+
+    def number(self, identity: FitIdentity, known: Record | None) -> FitIdentity:
+        """The fit with its number in the run: that of the state that it goes on from, or one that nobody has."""
+        taken = self._numbers | {record.position.fit for record in self._records}
+        if known is not None:
+            number = known.position.fit
+        else:
+            number = identity.ordinal if identity.ordinal not in taken else max(taken) + 1
+        self._numbers.add(number)
+        return replace(identity, ordinal=number)
 
     def release(self) -> None:
         """No fit runs any more."""
@@ -94,38 +127,38 @@ class Fits:
             store = CheckpointStore(session.run_dir / "checkpoints", self._refused)
             try:
                 store.open()
-                self._store, self._latest = store, store.latest_step()
-                self._tell_refused(
-                    refused.of_steps(self._refusals, None if self._latest is None else self._latest.name)
-                )
-                if self._latest is not None:
-                    self._seconds_before = float(self._latest.meta.get("seconds", 0.0))
+                self._store, self._records = store, store.records()
+                seconds = [r.meta.get("seconds") for r in self._records]
+                self._seconds_before = max((float(s) for s in seconds if isinstance(s, (int, float))), default=0.0)
             except CheckpointError as error:
                 session.journal.write("checkpoint-failed", reason=str(error))
                 session.say(f"no checkpoints: {error}")
         return self._store if session.is_owner_now() and not self._closed else None
 
-    def finished(self, ordinal: int) -> Checkpoint | None:
+    def finished(self, number: int) -> Checkpoint | None:
         """The end state of a fit that an earlier attempt finished, if it is there and can be read."""
         store = self.store()
-        found = None if store is None else store.finished(ordinal)
+        found = None if store is None else store.finished(number)
         self._tell_refused(refused.of_end_states(self._refusals))
         return found
+
+    def checkpoint_of(self, number: int) -> Checkpoint | None:
+        """The newest intact checkpoint within a fit."""
+        store = self.store()
+        found = None if store is None else store.latest_step(number)
+        self._tell_refused(refused.of_steps(self._refusals, None if found is None else found.name))
+        return found
+
+    def checkpoint_before(self, newer: Checkpoint) -> Checkpoint | None:
+        """The intact checkpoint of the same fit before this one."""
+        store = self.store()
+        return None if store is None else store.step_before(newer)
 
     def note_end_state(self, saved: Saved) -> None:
         """The end state of one more fit is kept."""
         line = self._end_states.add(saved.nbytes)
         if line:
             self.say(line)
-
-    def checkpoint_of(self, ordinal: int) -> Checkpoint | None:
-        """The newest intact checkpoint, when it lies within the fit of this ordinal."""
-        self.store()
-        return self._latest if self._latest is not None and self._latest.position.fit == ordinal else None
-
-    def awaits_later_fit(self, ordinal: int) -> bool:
-        """Whether the checkpoint found at the start is of a later fit: one that runs again must not displace it."""
-        return self._latest is not None and self._latest.position.fit > ordinal
 
     def trained_seconds(self) -> float:
         """How long the run has trained, over all attempts that a checkpoint knows of."""
@@ -220,18 +253,24 @@ class Fits:
             self.background.take(wait=True)  # it is of a border before the step that failed
             self.leave_process()
 
-    def refuse_edited(self, fit: Any, checkpoint: Checkpoint) -> NoReturn:
-        """End the script: it was edited, and the model of the checkpoint is not its model any more.
+    def refuse(self, site: str, reason: str, remedy: str) -> NoReturn:
+        """End the script with its checkpoints intact: what it trains now is not what they are of.
 
-        To begin anew would displace the checkpoint. SystemExit, since the words of oomph are all there is to say.
+        To begin anew would lose what was trained. SystemExit, since the words of oomph are all there is to say.
         """
-        found = fit.beginning.changes(checkpoint)
-        reason = f"the model is not that of checkpoint {checkpoint.name}: {listed(found)}"
         self.note("gave-up", fault="checkpoint-failure", reason=reason)
-        self.say(f"fit at {fit.identity.site} can not be resumed: {reason}")
-        self.say("the checkpoint is kept; undo the change to go on with it, or start anew without --resume")
+        self.say(f"fit at {site} can not be resumed: {reason}")
+        self.say(f"the checkpoint is kept; {remedy}")
         self._store, self._closed = None, True
         raise SystemExit(GAVE_UP_EXIT_CODE)
+
+    def leave_for_later(self, site: str, reason: str) -> NoReturn:
+        """End the process with its checkpoints intact: they are right, and could not be used now."""
+        self.note("resume-postponed", reason=reason)
+        self.say(f"fit at {site} can not be resumed now: {reason}")
+        self.say("the checkpoint is kept; start the run again with --resume to go on with it")
+        self._store, self._closed = None, True
+        self.leave_process()
 
     def leave_if_lost(self, error: BaseException) -> None:
         """After an error that took the GPU context with it, only a new process can go on; returns for any other."""
@@ -263,6 +302,15 @@ class Fits:
         self._refusals.clear()
         for line in lines:
             self.session.say(line)
+
+
+def _witness_board(session: Session) -> WitnessBoard | None:
+    if not session.is_owner_now() or session.run_dir is None:
+        return None
+    try:
+        return WitnessBoard(session.run_dir / "witness", session.handover.attempt)
+    except OSError:
+        return None  # a full disk must not end the training
 
 
 def _shown(finding: Finding) -> str:

@@ -17,17 +17,18 @@ from typing import Any, NoReturn
 
 import tensorflow as tf
 
-from oomph.tensorflow import batches, verdict
+from oomph.tensorflow import batches, fingerprints, verdict
 from oomph.tensorflow.divided import DividedStep
 from oomph.tensorflow.errors import handled
 from oomph.tensorflow.exactness import EXACT, REFUSED, SMALLER, TO_BE_PROBED, Promise
+from oomph.tensorflow.kept_draws import KeptDraws
 from oomph.tensorflow.memory import DeviceMemory
 from oomph.tensorflow.part import PartStep
 from oomph.tensorflow.recheck import Recheck
 from oomph.tensorflow.replicas import Replicas
 from oomph.tensorflow.search import SizeSearch
 from oomph.tensorflow.smaller import SmallerBatches
-from oomph.tensorflow.step import Failure, Recovery, StepWatch, run_plain
+from oomph.tensorflow.step import Failure, Recovery, StepWatch, Taken, run_plain
 from oomph.tensorflow.verification import Verification
 from oomph.tensorflow.whole import END_OF_DATA, Failed, WholeStep, attempt
 from oomph.tensorflow.written import Slot, SmallState
@@ -50,6 +51,7 @@ class GuardedStep:
         trains: whether the step has weights to update.
         combine: how numbers that the step returns add up over parts, "mean" or "sum"; None: found by the probe.
         can_go_back: whether there are checkpoints of what the step trains.
+        witnessed: whether its batches are fingerprinted.
     """
 
     def __init__(
@@ -63,11 +65,16 @@ class GuardedStep:
         trains: bool = True,
         combine: str | None = None,
         can_go_back: bool = True,
+        witnessed: bool = False,
     ) -> None:
         self._model, self._plain, self._watch = model, plain, watch
+        self._witnessed = witnessed
+        self._fingerprint: Any = None
+        """Of the batches of the execution that runs."""
+        self.taken: Taken | None = None
         self._trains = trains
         self._replicas = Replicas(model.distribute_strategy)
-        self._whole = WholeStep(model, step, trains, can_go_back)
+        self._whole = WholeStep(model, step, trains, can_go_back, witnessed)
         self._divided = DividedStep(model, PartStep(model, step, self._trains), self._whole.commits)
         self._divided.combine = combine
         self._promise, self._choice = promise, choice
@@ -89,9 +96,11 @@ class GuardedStep:
         if self._broken:
             logs = run_plain(self._plain, iterator, watch)
         else:
+            self._fingerprint = None
             with handled():
                 logs = self._guarded_until_the_end(iterator, watch)
             self._whole.count_commits()
+        self.taken = Taken(logs, self._fingerprint)
         watch.after_step()
         return logs
 
@@ -106,6 +115,15 @@ class GuardedStep:
     def extra_state(self) -> list[Slot]:
         """Variables that the step writes; those that neither the model nor its optimizer lists are among them."""
         return self._whole.small_state()
+
+    @property
+    def draws(self) -> KeptDraws:
+        """The random numbers of the step that can be restored."""
+        return self._whole.draws
+
+    def hidden_state(self) -> list[str]:
+        """What of the step's state TensorFlow keeps out of sight, in words."""
+        return self._whole.hidden_state()
 
     def _can_trace(self, batch: Any) -> bool:
         """Trace the step for a batch that Python holds; a guard that can not be built steps aside for good."""
@@ -152,7 +170,9 @@ class GuardedStep:
         if isinstance(iterator, tf.data.Iterator) and self._is_whole and not in_python:
             outcome = self._whole.run(iterator)
             if not isinstance(outcome, Failed):
+                self._fingerprint = self._whole.fingerprint
                 return outcome
+            self._see(outcome.batch)
             logs = self._recovered(outcome, started, watch)
             return self._one_by_one(iterator, steps - outcome.done - 1, logs, watch)
         logs = self._one(iterator, watch, rechecking)
@@ -179,6 +199,7 @@ class GuardedStep:
         else:
             batch = next(iterator)
             batch = batch if self._whole.eagerly else batches.as_tensors(batch)
+        self._see(batch)
         if not self._can_trace(batch):
             return self._plain(iter([batch]))
         size = self._replicas.size(batch)
@@ -192,6 +213,17 @@ class GuardedStep:
             slots = [*self._whole.trained_slots(), *self._whole.state_of(batch).slots]
             return self.verification.step(batch, slots, lambda: self._on_batch(batch, size, started, watch))
         return self._on_batch(batch, size, started, watch)
+
+    def _see(self, batch: Any) -> None:
+        """One more batch of this execution, held in Python."""
+        if not self._witnessed or batch is None:
+            return
+        parts = [part for own in self._replicas.local(batch) for part in batches.tensors_of(own)]
+        if int(self._model.steps_per_execution) == 1:
+            self._fingerprint = fingerprints.of_tensors(parts)
+        else:
+            before = fingerprints.none() if self._fingerprint is None else self._fingerprint
+            self._fingerprint = fingerprints.joined(before, fingerprints.of_tensors(parts))
 
     def _on_batch(self, batch: Any, size: int, started: float, watch: StepWatch) -> Any:
         if size and not self._is_whole and self._may_divide(batch, size, watch):

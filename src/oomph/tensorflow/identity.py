@@ -1,43 +1,42 @@
-"""Which fit this is: its call site, its ordinal, and a fingerprint of model and optimizer."""
+"""Which fit this is: its place in the script, which time it is there, and a fingerprint of model and optimizer."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import sys
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any
 
-_INTERNAL = (
-    os.path.join("keras", "src"),
-    os.path.join("tensorflow", "python"),
-    os.path.join("tensorflow", "dtensor"),
-    os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
-)
+from oomph.tensorflow.call_place import call_site
+
+__all__ = ["FitIdentity", "call_site", "fingerprint"]
 
 
 @dataclass(frozen=True)
 class FitIdentity:
-    """One fit of the owner process, the same in every attempt of a run."""
+    """One fit of the owner process."""
 
     ordinal: int
-    """How many fits the process started before this one."""
+    """Its number in the run. A fit that turns out to be the one of a checkpoint takes the number of that."""
     site: str
     """Where the script calls it: "train.py:42"."""
     fingerprint: str
     """Of what must be the same for a saved state to belong to it."""
+    place: str = ""
+    """A digest of the place in the source, wherever its lines have moved."""
+    occurrence: int = 0
+    """How many fits of this process were at that place before."""
 
+    @property
+    def key(self) -> str:
+        """The same in every attempt in which the script comes to this fit by the same way."""
+        return f"{self.place}-{self.occurrence}"
 
-def call_site() -> str:
-    """The file and line of the script's own code that is calling Keras."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and any(part in frame.f_code.co_filename for part in _INTERNAL):
-        frame = frame.f_back
-    if frame is None:
-        return "?"
-    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+    @property
+    def witness_key(self) -> int:
+        """The same in 64 bits, for this number of it."""
+        digest = hashlib.blake2b(f"{self.key} {self.ordinal}".encode(), digest_size=8)
+        return int.from_bytes(digest.digest(), "little")
 
 
 def fingerprint(model: Any) -> str:

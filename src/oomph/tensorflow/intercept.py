@@ -11,21 +11,24 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from oomph.errors import CheckpointError, UnsupportedError
+from oomph.errors import UnsupportedError
 from oomph.recovery.phases import Phase
 from oomph.recovery.session import Session
+from oomph.recovery.store import Record
 from oomph.tensorflow import adjustments, elsewhere, epochs, exactness, rehearsed, replay
 from oomph.tensorflow.fit import Fit
 from oomph.tensorflow.fits import Fits
 from oomph.tensorflow.guarded import GuardedStep
-from oomph.tensorflow.identity import FitIdentity, call_site, fingerprint
 from oomph.tensorflow.predict import GuardedPredict
+from oomph.tensorflow.recognition import Known, Recognised, Verdict, recognise
 from oomph.tensorflow.replicas import Replicas
+from oomph.tensorflow.resumption import CannotResumeError
 from oomph.tensorflow.step import PlainStep, Step, StepWatch
 from oomph.tensorflow.verdict import choice_of
 from oomph.tensorflow.watched import TrainingOutsideFit, Watched
 
 _FIT_ARGUMENTS = {"self", "x", "callbacks", "initial_epoch", "epochs"}
+_START_OVER = "undo the change to go on with it, start anew without --resume, or begin this fit anew with --start-over"
 
 
 def install(trainer: Any, session: Session) -> None:
@@ -81,11 +84,7 @@ def _replace_fit(trainer: Any, fits: Fits) -> None:
             finished = replay.finished_history(fits, running)
             if finished is not None:
                 return finished
-            try:
-                history = inner(self, **running.arguments)
-            except CheckpointError:
-                running.start_over()
-                history = inner(self, **running.arguments)
+            history = _trained(fits, running, lambda: inner(self, **running.arguments))
             _fail_open(fits, lambda: running.finish(history))
             running.leave_if_preempted()
         except Exception as error:
@@ -100,6 +99,24 @@ def _replace_fit(trainer: Any, fits: Fits) -> None:
     cls.fit = trainer.traceback_utils.filter_traceback(fit) if public is not inner else fit
 
 
+def _trained(fits: Fits, fit: Fit, train: Callable[[], Any]) -> Any:
+    """What the training returns. A checkpoint that cannot be put back gives way to the one before it, or ends the run.
+
+    None is displaced: the process ends with all of them intact, so that somebody can see to what is wrong.
+    """
+    while True:
+        try:
+            return train()
+        except CannotResumeError as error:
+            if error.passing:
+                fits.leave_for_later(fit.identity.site, str(error))
+            older = fit.older_checkpoint()
+            if older is None:
+                fits.refuse(fit.identity.site, str(error), _START_OVER)
+            fits.say(f"using the checkpoint before it, {older.name}")
+            fit.resume_from(older)
+
+
 def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwargs: Any) -> Fit | None:
     """The guarded fit that starts now; None when it is to run as plain Keras: nested, wrongly called, or unknown."""
     try:
@@ -112,15 +129,15 @@ def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwar
     arguments = dict(bound.arguments)
     del arguments["self"]
     try:
-        identity = FitIdentity(fits.next_ordinal(), call_site(), fingerprint(model))
+        identity, place = fits.identify(model)
         promise = exactness.promise_before_tracing(model, fits.trainer)
-        running = Fit(fits, model, identity, promise, arguments)
+        running = Fit(fits, model, identity, promise, arguments, place.turn)
         arguments["callbacks"] = _with_ours(arguments["callbacks"], running)
         fits.running = running
         if fits.own_session().is_owner_now():
             fits.preemption.arm()
-        fits.beat(Phase.FIRST_STEP, identity.ordinal)
         _look_for_checkpoint(fits, running)
+        fits.beat(Phase.FIRST_STEP, running.identity.ordinal)
         return running
     except Exception as error:
         _end(fits, arguments["callbacks"])
@@ -143,18 +160,45 @@ def _end(fits: Fits, callbacks: Any) -> None:
 
 
 def _look_for_checkpoint(fits: Fits, fit: Fit) -> None:
-    checkpoint = fits.checkpoint_of(fit.identity.ordinal)
-    if checkpoint is None:
+    """Settle what becomes of the fit, and its number in the run."""
+    record = None if fits.session.handover.guarding.start_over else fits.known_state(fit.identity)
+    known = None if record is None else _known(fit, record)
+    found = recognise(known, fits.came_another_way)
+    fits.came_another_way = fits.came_another_way or found.another_way
+    fit.identity = fits.number(fit.identity, record if found.verdict in (Verdict.RESUME, Verdict.RETURN) else None)
+    match found.verdict:
+        case Verdict.REFUSE:
+            fits.refuse(fit.identity.site, f"the checkpoint is of another fit: {found.reason}", _START_OVER)
+        case Verdict.RETURN:
+            fit.returns = True
+        case Verdict.RESUME:
+            checkpoint = fits.checkpoint_of(fit.identity.ordinal)
+            if checkpoint is not None:
+                fit.resume_from(checkpoint)
+        case Verdict.TRAIN:
+            _tell_difference(fits, fit, found)
+
+
+def _known(fit: Fit, record: Record) -> Known:
+    return Known(
+        finished=record.finished,
+        edited=fit.beginning.script_was_edited(record),
+        same_fingerprint=record.meta.get("fingerprint") == fit.identity.fingerprint,
+        differences=lambda *groups: fit.beginning.changes(record, *groups),
+    )
+
+
+def _tell_difference(fits: Fits, fit: Fit, found: Recognised) -> None:
+    if not found.reason:
         return
-    match fit.beginning.compared(checkpoint, fit.identity.fingerprint):
-        case "same" | "edited":
-            fit.resume_from(checkpoint)
-        case "another model":
-            fits.refuse_edited(fit, checkpoint)
-        case "unstable":
-            reason = "model or optimizer differ from those of the checkpoint, although the script is the same"
-            fits.note("checkpoint-refused", name=checkpoint.name, reason=reason)
-            fits.say(f"fit at {fit.identity.site} starts from its beginning: {reason}")
+    site = fit.identity.site
+    if found.another_way:
+        reason = f"the script came to fit at {site} another way than before ({found.reason})"
+        fits.note("another-way", key=fit.identity.key, fit=fit.identity.ordinal, reason=reason)
+        fits.say(f"{reason}: it trains")
+    else:
+        fits.note("trains-again", key=fit.identity.key, fit=fit.identity.ordinal, reason=found.reason)
+        fits.say(f"fit at {site} trains again, since it is not what was trained: {found.reason}")
 
 
 def _with_ours(callbacks: Any, fit: Fit) -> Any:
@@ -167,10 +211,13 @@ def _with_ours(callbacks: Any, fit: Fit) -> Any:
 
         def on_train_begin(self, logs: Any = None) -> None:
             _watch_the_steps_of_others(fit.fits, fit.model, "train_function")
-            fit.begin_training()
+            _fail_open(fit.fits, fit.begin_training)
 
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
             fit.begin_epoch(epoch)
+
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            _fail_open(fit.fits, fit.end_epoch)
 
         def on_test_begin(self, logs: Any = None) -> None:
             _watch_the_steps_of_others(fit.fits, fit.model, "test_function")
@@ -240,7 +287,8 @@ def _guarded(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
     promise = exactness.promise_before_tracing(model, fits.trainer)
     if promise.kind == exactness.RESTART_ONLY:
         return PlainStep(model, plain, watch)
-    return GuardedStep(model, model.train_step, plain, watch, promise, choice_of(fits.session.handover.guarding))
+    choice = choice_of(fits.session.handover.guarding)
+    return GuardedStep(model, model.train_step, plain, watch, promise, choice, witnessed=fits.witnesses is not None)
 
 
 def _guarded_test(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:

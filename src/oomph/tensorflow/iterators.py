@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import errno
 import os
-import time
-from collections.abc import Callable
+import re
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
+from oomph.tensorflow import pipelines
+
 _PREFIX = "iterator"
 _OF_A_LIVE_SHUFFLE = b"end_of_input_sequence"
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.ESTALE)
-_TELL_SECONDS = 2.0
+_NOISE = re.compile(r"\{\{[^}]*\}\} | \[Op:\w+\]| name: $|\.(?= \[Op:)")
+"""Of TensorFlow's own words about where in its code it was."""
 _REFUSALS = (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError, tf.errors.InvalidArgumentError)
 
 
@@ -35,7 +37,7 @@ def save(iterator: Any, folder: Path) -> str:
     except _REFUSALS as error:
         for leftover in folder.glob(f"{_PREFIX}*"):
             leftover.unlink()
-        return str(error.message).splitlines()[0][:200]
+        return _NOISE.sub("", str(error.message).splitlines()[0])[:200]
     except tf.errors.OpError as error:
         raise _of_the_disk(error) or error from error
     return ""
@@ -48,22 +50,11 @@ def drop_drained(iterator: Any, folder: Path) -> str:
     epoch, saves nothing (`ShuffleDatasetOpBase` in tensorflow/core/kernels/data/shuffle_dataset_op.cc): restored, the
     rest of the epoch is right, and the next is shuffled as if it were an earlier one. Skipping has no such fault.
     """
-    if not _shuffles(iterator) or _holds(folder, _OF_A_LIVE_SHUFFLE):
+    if not pipelines.shuffles(getattr(iterator, "_dataset", None)) or _holds(folder, _OF_A_LIVE_SHUFFLE):
         return ""
     for file in folder.glob(f"{_PREFIX}*"):
         file.unlink()
     return "the shuffle of this epoch is over"
-
-
-def _shuffles(iterator: Any) -> bool:
-    """Whether a shuffle is among the datasets that the iterator's is made of."""
-    waiting: list[Any] = [getattr(iterator, "_dataset", None)]
-    while waiting:
-        dataset = waiting.pop()
-        if "Shuffle" in type(dataset).__name__:
-            return True
-        waiting += dataset._inputs() if hasattr(dataset, "_inputs") else []
-    return False
 
 
 def _holds(folder: Path, key: bytes) -> bool:
@@ -96,46 +87,16 @@ def restore(iterator: Any, folder: Path) -> None:
     tf.train.Checkpoint(iterator=iterator).read(str(folder / _PREFIX)).assert_consumed()
 
 
-def make(epochs: Any, count: int) -> int:
-    """Make that many iterators over the data of a Keras epoch iterator and drop them; returns their number.
+def is_one_pass(data: Any) -> bool:
+    """Whether data can be gone through only once, as a generator can."""
+    return hasattr(type(data), "__next__")
 
-    A dataset's shuffle draws new seeds for every iterator made of it, so a process that skips epochs has to make those
-    of the skipped ones too. No data is taken.
+
+def depends_on_python(epochs: Any) -> bool:
+    """Whether the batches of a Keras epoch iterator are made by Python, or depend on variables.
+
+    So it is with a generator, a PyDataset, and a `tf.data` pipeline that calls Python or reads a variable.
     """
-    for _ in range(count):
-        iter(epochs._distributed_dataset)
-    return count
-
-
-def pass_epochs(epochs: Any, count: int) -> None:
-    """Let a PyDataset know of epochs that an earlier attempt has done: many bring their samples into another order."""
-    dataset: Any = getattr(epochs.data_adapter, "py_dataset", None)
-    for _ in range(0 if dataset is None else count):
-        if hasattr(dataset, "on_epoch_begin"):  # not yet in Keras 3.5
-            dataset.on_epoch_begin()
-        dataset.on_epoch_end()
-
-
-def skip(iterator: Any, batches: int, tell: Callable[[str], None] = lambda text: None) -> int:
-    """Take up to that many batches and drop them; returns how many there were. Long ones say how far they are."""
-    started = told = time.monotonic()
-    for taken in range(batches):
-        try:
-            next(iterator)
-        except (StopIteration, tf.errors.OutOfRangeError):
-            return taken
-        now = time.monotonic()
-        if now - told >= _TELL_SECONDS:
-            told = now
-            tell(f"taking the batches of the epoch anew: {taken + 1} of {batches}, {now - started:.0f} s")
-    return batches
-
-
-def is_reproducible(iterator: Any) -> bool:
-    """Whether the same script takes the same batches in a new process: it has set a seed, and demands an order."""
-    from tensorflow.python.eager import context
-
-    if context.global_seed() is None:
-        return False
-    dataset = getattr(iterator, "_dataset", None)
-    return dataset is not None and dataset.options().deterministic is not False
+    if type(epochs.data_adapter).__name__ in ("GeneratorDataAdapter", "PyDatasetAdapter"):
+        return True
+    return pipelines.depends_on_python(epochs._distributed_dataset)

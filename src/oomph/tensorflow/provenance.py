@@ -9,33 +9,52 @@ from __future__ import annotations
 import json
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 import oomph
 from oomph.recovery.sources import script_files
+from oomph.tensorflow.call_place import plain
+from oomph.tensorflow.objects.kinds import dict_of
 
 Facts = dict[str, dict[str, Any]]
 SCRIPT, STRUCTURE, DATA = "script", "structure", "data"
-_CONFIGURATION, _SURROUNDINGS = "configuration", "surroundings"
+CONFIGURATION, CALLBACKS, TURN = "configuration", "callbacks", "turn"
+_SURROUNDINGS = "surroundings"
 _WEIGHTS = "weights of"
 _NUMBERED = ("name", "shared_object_id")
 _MOST_CHANGES = 6
 _LONGEST_VALUE = 60
-_ARGUMENTS = ("epochs", "initial_epoch", "validation_split", "validation_freq")
+_ARGUMENTS = ("epochs", "initial_epoch", "validation_split", "validation_freq", "validation_steps")
+_LARGEST_SETTING = 1 << 31
+"""Above it a number is a clock's."""
 _DATA_ARGUMENTS = ("batch_size", "steps_per_epoch", "shuffle")
 
 
-def facts_of(model: Any, arguments: Mapping[str, Any]) -> Facts:
-    """What is known when a fit begins; `data_facts` are added to it once Keras has made its iterator."""
+def facts_of(
+    model: Any,
+    arguments: Mapping[str, Any],
+    callbacks: Sequence[Any] = (),
+    values: Mapping[str, Any] | None = None,
+    turn: Mapping[str, Any] | None = None,
+) -> Facts:
+    """What is known when a fit begins; `data_facts` are added to it once Keras has made its iterator.
+
+    Args:
+        callbacks: the user's own.
+        values: fingerprints of the data.
+        turn: what tells this turn of the script's loops from others.
+    """
     return {
         SCRIPT: _script(),
         STRUCTURE: _structure(model),
-        _CONFIGURATION: _configuration(model) | {name: _plain(arguments.get(name)) for name in _ARGUMENTS},
+        CONFIGURATION: _configuration(model) | {name: _plain(arguments.get(name)) for name in _ARGUMENTS},
+        CALLBACKS: _settings(callbacks),
+        TURN: dict(turn or {}),
         _SURROUNDINGS: _surroundings(),
-        DATA: {name: _plain(arguments.get(name)) for name in _DATA_ARGUMENTS},
+        DATA: {name: _plain(arguments.get(name)) for name in _DATA_ARGUMENTS} | dict(values or {}),
     }
 
 
@@ -51,7 +70,7 @@ def changes(before: Facts, now: Facts, *groups: str) -> list[str]:
     found: list[str] = []
     if not before:  # by a version that kept no account of it
         return found
-    for group in groups or (SCRIPT, STRUCTURE, _CONFIGURATION, DATA, _SURROUNDINGS):
+    for group in groups or (SCRIPT, STRUCTURE, CONFIGURATION, CALLBACKS, DATA, _SURROUNDINGS):
         old, new = before.get(group, {}), now.get(group, {})
         both = group != STRUCTURE  # a layer more or less is a change; its weights are not known before they are built
         names = [name for name in {**old, **new} if (name in old and name in new) or not (both or _WEIGHTS in name)]
@@ -96,6 +115,17 @@ def _configuration(model: Any) -> dict[str, Any]:
     facts |= _configured("optimizer", model.optimizer, ("learning_rate", "name"))
     for number, layer in enumerate(model._flatten_layers(include_self=False)):
         facts |= _configured(f"layer {number + 1} ({type(layer).__name__})", layer, ("name", "layers", "build_config"))
+    return facts
+
+
+def _settings(callbacks: Sequence[Any]) -> dict[str, Any]:
+    """Which callbacks there are, and the words and whole numbers that they were made with."""
+    facts: dict[str, Any] = {"callbacks": ", ".join(type(callback).__name__ for callback in callbacks)}
+    for number, callback in enumerate(callbacks):
+        for name, value in dict_of(callback).items():
+            is_setting = type(value) in (bool, str) or (type(value) is int and abs(value) < _LARGEST_SETTING)
+            if is_setting and not name.startswith("_"):
+                facts[f"{type(callback).__name__} {number}: {name}"] = plain(value)
     return facts
 
 

@@ -1,4 +1,4 @@
-"""A fit that an earlier attempt has finished: its weights, History and random state come back at once."""
+"""A fit that an earlier attempt has finished: everything that it had changed comes back at once, or it trains again."""
 
 from __future__ import annotations
 
@@ -9,33 +9,49 @@ import tensorflow as tf
 
 from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint import Checkpoint
-from oomph.tensorflow import callbacks, iterators, layer_state, optimizers, state
+from oomph.tensorflow import callbacks, iterators, layer_state, optimizers, state, written_files
+from oomph.tensorflow.data_position import used_in
 from oomph.tensorflow.fit import Fit
+from oomph.tensorflow.fit_objects import from_meta
 from oomph.tensorflow.fits import Fits
-from oomph.tensorflow.provenance import listed
 
 
 def finished_history(fits: Fits, fit: Fit) -> Any:
-    """The History of this fit if an earlier attempt finished it, its state restored; None when it has to run."""
-    checkpoint = fits.finished(fit.identity.ordinal)
+    """The History of this fit if an earlier attempt finished it, its effects restored; None when it has to run."""
+    checkpoint = fits.finished(fit.identity.ordinal) if fit.returns else None
     if checkpoint is None:
         return None
-    compared = fit.beginning.compared(checkpoint, fit.identity.fingerprint)
-    if compared == "another model":
-        fits.refuse_edited(fit, checkpoint)
-    if compared == "unstable":
-        reason = "model or optimizer differ from those that were trained"
-        fits.note("checkpoint-refused", name=checkpoint.name, reason=reason)
-        fits.say(f"fit at {fit.identity.site} runs again: {reason}")
+    lost = _not_restorable(fit, checkpoint)
+    if lost and not fits.session.handover.guarding.trust_finished_fits:
+        _trains_again(fits, fit, checkpoint, ", ".join(lost[:4]))
         return None
+    if lost:
+        fits.note("trusted", key=fit.identity.key, reason=f"fit at {fit.identity.site}: not restored: {', '.join(lost)}")
     try:
         return _restore(fits, fit, checkpoint)
     except Exception as error:  # of the checkpoint, or one that Keras will raise itself when the fit runs
         reason = str(error) if isinstance(error, CheckpointError) else repr(error)
         fits.note("checkpoint-refused", name=checkpoint.name, reason=reason)
-        fits.say(f"fit at {fit.identity.site} runs again: {reason}")
+        _trains_again(fits, fit, checkpoint, reason)
         fit.forget_input()
         return None
+
+
+def _not_restorable(fit: Fit, checkpoint: Checkpoint) -> list[str]:
+    """Which of its effects could not be kept, or are not what they were, in words."""
+    kept = checkpoint.meta.get("objects")
+    lost = list(kept.get("lost", ())) if isinstance(kept, dict) else []
+    return [*lost, *written_files.changed_since(checkpoint, fit.callbacks)]
+
+
+def _trains_again(fits: Fits, fit: Fit, checkpoint: Checkpoint, reason: str) -> None:
+    seconds = checkpoint.meta.get("fit_seconds")
+    cost = f", which took {seconds:.0f} s before" if isinstance(seconds, (int, float)) else ""
+    fits.note("trains-again", key=fit.identity.key, fit=fit.identity.ordinal, reason=reason)
+    fits.say(
+        f"fit at {fit.identity.site} was finished and trains again{cost}: what it had changed cannot be given back"
+        f" ({reason}); --trust-finished-fits returns its result all the same"
+    )
 
 
 def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
@@ -47,27 +63,38 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
     model.train_function.prepare(iterator)
     optimizers.build_as_before(model, checkpoint.meta.get("optimizers", []))
     extra = model.train_function.extra_state()
-    with state.restored(checkpoint, state.named_slots(model, extra)):
+    with state.restored(checkpoint, state.named_slots(model, extra, as_traced="objects" not in checkpoint.meta)):
         if checkpoint.meta["iterator_of_dataset"] and isinstance(iterator, tf.data.Iterator):
             iterators.restore(iterator, checkpoint.path)
         elif isinstance(iterator, tf.data.Iterator):
-            iterators.make(epochs, int(checkpoint.meta["iterators_made"]) - 1)
+            fit.data.pass_over(epochs, int(checkpoint.meta["iterators_made"]), used_in(checkpoint), iterator)
         layer_state.give_back(model, state.read_arrays(checkpoint, "layer/"))
-        state.restore_random_state(checkpoint.meta["random"])
+        lost = [*fit.data.lost, *_restore_python(fits, fit, checkpoint)]
         history = _history(fit, epochs, checkpoint)
         model.stop_training = checkpoint.meta["stop_training"]
+    if lost and not fits.session.handover.guarding.trust_finished_fits:
+        raise CheckpointError(", ".join(lost))
     at = checkpoint.position
-    fits.steps = fits.saved = at.steps
+    fits.steps = fits.saved = max(fits.steps, at.steps)
     seconds = time.monotonic() - started
     fits.note(
-        "resumed", name=checkpoint.name, fit=at.fit, epoch=at.epoch, step=at.step, steps=at.steps, kind="finished",
-        seconds=round(seconds, 3),
+        "resumed", name=checkpoint.name, key=fit.identity.key, fit=at.fit, epoch=at.epoch, step=at.step,
+        steps=at.steps, kind="finished", seconds=round(seconds, 3), lost=lost,
     )  # fmt: skip
     fits.say(f"fit at {fit.identity.site} was finished by an earlier attempt: its result is back ({seconds:.1f} s)")
-    found = fit.beginning.changes(checkpoint)
-    if found:
-        fits.say(f"since then, without effect on that result: {listed(found)}")
     return history
+
+
+def _restore_python(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> list[str]:
+    """The states of callbacks and other objects, and the random numbers; returns what could not be put back."""
+    lost: list[str] = []
+    if "objects" in checkpoint.meta:
+        changes = from_meta(checkpoint.meta["objects"], state.read_arrays(checkpoint, "object/"))
+        lost = fit.objects.restore_end(changes)
+    callbacks.restore(fit.callbacks, checkpoint.meta["callbacks"], checkpoint, fits.say_once)
+    state.restore_random_state(checkpoint.meta["random"])
+    written_files.put_back(checkpoint, fit.callbacks)
+    return lost
 
 
 def _epoch_iterator(fits: Fits, fit: Fit) -> Any:
@@ -78,12 +105,15 @@ def _epoch_iterator(fits: Fits, fit: Fit) -> Any:
 
 
 def _history(fit: Fit, epochs: Any, checkpoint: Checkpoint) -> Any:
+    """The History as `fit` leaves it, and the callbacks with model and parameters, as `fit` would have set them."""
     import keras
 
-    history = keras.callbacks.History()
+    own = [callback for callback in fit.callbacks if isinstance(callback, keras.callbacks.History)]
+    history = own[0] if own else keras.callbacks.History()
     params = {name: fit.arguments[name] for name in ("verbose", "epochs")}
-    history.set_params({**params, "steps": epochs.num_batches})
-    history.set_model(fit.model)
+    for callback in dict.fromkeys((history, *fit.callbacks)):
+        callback.set_params({**params, "steps": epochs.num_batches})
+        callback.set_model(fit.model)
     callbacks.restore_history(history, checkpoint.meta["history"])
     fit.model.history = history
     return history

@@ -5,14 +5,35 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+import tensorflow as tf
+
 from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint import Checkpoint
-from oomph.tensorflow import callbacks, iterators, layer_state, optimizers, provenance, state
+from oomph.recovery.witness import STEP
+from oomph.tensorflow import callbacks, iterators, layer_state, optimizers, provenance, state, trained
+from oomph.tensorflow.data_position import Moment, used_in
+from oomph.tensorflow.fit_objects import from_meta
+from oomph.tensorflow.objects.picture import Changes
+from oomph.tensorflow.execution import OnlySpec
 from oomph.tensorflow.part import essence
 from oomph.tensorflow.step import Step
 
 if TYPE_CHECKING:
     from oomph.tensorflow.fit import Fit
+
+_TRIES = 3
+_PAUSE_SECONDS = 1.0
+_MAY_PASS = (OSError, MemoryError, tf.errors.ResourceExhaustedError, tf.errors.UnavailableError)
+"""Errors that say nothing about the checkpoint: no memory for a moment, a file system that fails."""
+_HIDDEN_DRAWS = "random numbers that TensorFlow's kernels count themselves"
+
+
+class CannotResumeError(CheckpointError):
+    """No checkpoint of the fit could be put back, and all of them are intact; `passing` when it may work later."""
+
+    def __init__(self, reason: str, passing: bool) -> None:
+        super().__init__(reason)
+        self.passing = passing
 
 
 class Resumption:
@@ -22,6 +43,10 @@ class Resumption:
         self._fit, self._fits = fit, fit.fits
         self.checkpoint: Checkpoint | None = None
         """The one that is still to be put back."""
+        self.lost: list[str] = []
+        """What is known not to have been put back, in words."""
+        self._data_kind = ""
+        """How the position in the data was found again, once it was: what was skipped over is not skipped again."""
 
     @property
     def pending(self) -> bool:
@@ -43,67 +68,167 @@ class Resumption:
             return 0
         return self.checkpoint.position.epoch - int(self._fit.arguments.get("initial_epoch") or 0)
 
-    def skipped_iterators(self) -> int:
-        """How many iterators an earlier attempt had made before the one to continue, when that one was not saved."""
-        if self.checkpoint is None or iterators.is_saved(self.checkpoint.path):
-            return 0
-        return max(0, int(self.checkpoint.meta["iterators_made"]) - self._fit.data.iterators_made - 1)
+    def pass_over_iterators(self, epochs: Any) -> None:
+        """Move the data on by the iterators made before the one to continue, unless that one was saved."""
+        checkpoint, data = self.checkpoint, self._fit.data
+        if checkpoint is not None and not data.is_saved_whole(checkpoint, epochs._distributed_dataset):
+            count = int(checkpoint.meta["iterators_made"]) - data.iterators_made - 1
+            data.pass_over(epochs, max(0, count), used_in(checkpoint))
+
+    def restore_early(self) -> None:
+        """Before the first `on_epoch_begin`: callbacks find what they had; all of it is put back again at the step."""
+        checkpoint = self.checkpoint
+        if checkpoint is None or "objects" not in checkpoint.meta:
+            return
+        kept = checkpoint.meta.get("trained")
+        if not trained.is_made_anew(kept):
+            self._trace_as_at_the_beginning()
+        trained.restore(self._fit.model, kept)
+        changes = from_meta(checkpoint.meta["objects"], state.read_arrays(checkpoint, "object/"))
+        self._fit.objects.restore_early(changes)
+        callbacks.restore_history(self._fit.model.history, checkpoint.meta["history"])
+        callbacks.restore(self._fit.callbacks, checkpoint.meta["callbacks"], checkpoint, self._fits.say_once)
+
+    def _trace_as_at_the_beginning(self) -> None:
+        """Trace the step now: the one of the earlier attempt was traced before anything had changed."""
+        dataset = getattr(self._fit.epoch_iterator, "_distributed_dataset", None)
+        if isinstance(dataset, tf.data.Dataset):
+            self._fit.model.train_function.prepare(OnlySpec(tf.data.IteratorSpec(dataset.element_spec)))
+
+    def prepare_data(self) -> bool:
+        """Before the iterator to resume is made: what it depends on as it was then; False when nobody kept that."""
+        if self.checkpoint is None or self._other_data(self.checkpoint):
+            return False
+        kept = self.checkpoint.meta.get("moment")
+        if not isinstance(kept, dict):
+            return False
+        arrays = state.read_arrays(self.checkpoint, "data/")
+        objects = None if kept["objects"] is None else from_meta(kept["objects"], arrays)
+        self.lost += self._fit.data.go_back_to(Moment(kept["random"], objects))
+        if objects is not None:
+            self.lost += objects.lost
+        return objects is not None
 
     def restore(self, step: Step, iterator: Any) -> None:
-        """Put the state back; raises CheckpointError, with the model untouched, when it is not of this fit."""
+        """Put the state back; raises CannotResumeError, with the model untouched, when no checkpoint can be."""
         checkpoint = self.checkpoint
         assert checkpoint is not None
         other_data, self.checkpoint = self._other_data(checkpoint), None
         started = time.monotonic()
-        try:
-            kind = self._restore_state(step, checkpoint, iterator, other_data)
-        except CheckpointError as error:
-            self._refuse(checkpoint, error)
-            raise
-        except Exception as error:  # to go on from the middle in the state of the beginning would be wrong
-            refusal = CheckpointError(essence(error))
-            self._refuse(checkpoint, refusal)
-            raise refusal from error
-        self._fit.step = 0 if other_data else checkpoint.position.step
+        kind = self._restored(step, checkpoint, iterator, other_data)
+        fit = self._fit
+        fit.step = 0 if other_data else checkpoint.position.step
         taken = 0 if other_data else int(checkpoint.meta["taken"])
-        self._fit.data.go_on(iterator, int(checkpoint.meta["iterators_made"]), taken)
+        fit.data.go_on(iterator, checkpoint, taken)
+        fit.proof.compare_from(fit.epoch, fit.step)
         self._tell(checkpoint, kind, time.monotonic() - started)
-        self._fit.write_board()
+        fit.write_board()
+
+    def _restored(self, step: Step, checkpoint: Checkpoint, iterator: Any, other_data: bool) -> str:
+        """How the position in the data was found again; tries more than once where it may help."""
+        for tried in range(1, _TRIES + 1):
+            try:
+                return self._restore_state(step, checkpoint, iterator, other_data)
+            except Exception as error:
+                passing = _may_pass(error)
+                self._fit.note_here("checkpoint-refused", name=checkpoint.name, reason=essence(error))
+                if not passing or tried == _TRIES:
+                    raise CannotResumeError(f"checkpoint {checkpoint.name}: {essence(error)}", passing) from error
+                self._fits.say(f"checkpoint {checkpoint.name} could not be put back: {essence(error)}; trying again")
+                time.sleep(_PAUSE_SECONDS * tried)
+        raise AssertionError("unreachable")
 
     def _restore_state(self, step: Step, checkpoint: Checkpoint, iterator: Any, other_data: bool) -> str:
         fit, kind = self._fit, "epoch"
         step.prepare(iterator)
         optimizers.build_as_before(fit.model, checkpoint.meta.get("optimizers", []))
-        with state.restored(checkpoint, state.slots_of(fit.model, step)):
+        as_traced = "objects" not in checkpoint.meta  # by an oomph that did not look at them
+        with state.restored(checkpoint, state.slots_of(fit.model, step, as_traced)):
             layer_state.give_back(fit.model, state.read_arrays(checkpoint, "layer/"))
+            self._restore_draws(step, checkpoint)
             if not other_data:
-                kind = fit.data.restore(checkpoint, iterator, fit.epoch_iterator)
-            state.restore_random_state(checkpoint.meta["random"])
+                kind = self._data_kind = self._data_kind or fit.data.restore(
+                    checkpoint, iterator, fit.epoch_iterator, self._batches_before(checkpoint)
+                )
+                self.lost += fit.data.lost
+            drawn = fit.data.drawn_by_pipeline
+            state.restore_random_state(
+                {name: value for name, value in checkpoint.meta["random"].items() if name not in drawn}
+            )
             callbacks.restore_history(fit.model.history, checkpoint.meta["history"])
             callbacks.restore(fit.callbacks, checkpoint.meta["callbacks"], checkpoint, self._fits.say_once)
+            self._restore_objects(checkpoint, drawn)
         return kind
 
-    def _refuse(self, checkpoint: Checkpoint, error: CheckpointError) -> None:
-        self._fit.note_here("checkpoint-refused", name=checkpoint.name, reason=str(error))
-        self._fits.say(f"checkpoint {checkpoint.name} does not fit: {error}")
-        if self._fit.beginning.script_was_edited(checkpoint):
-            self._fits.refuse_edited(self._fit, checkpoint)
+    def _restore_draws(self, step: Step, checkpoint: Checkpoint) -> None:
+        draws = getattr(step, "draws", None)
+        kept = state.read_arrays(checkpoint, "draws/")
+        if draws is not None and kept:
+            draws.restore([kept[str(number)] for number in range(len(kept))])
+        elif draws is not None and draws.variables:
+            self.lost.append(_HIDDEN_DRAWS)
+
+    def _restore_objects(self, checkpoint: Checkpoint, drawn: frozenset[str]) -> None:
+        if "objects" not in checkpoint.meta:
+            return
+        arrays = state.read_arrays(checkpoint, "object/")
+        changes: Changes = from_meta(checkpoint.meta["objects"], arrays)
+        self.lost += [*changes.lost, *self._fit.objects.restore(changes, drawn)]
+        self.lost += checkpoint.meta.get("hidden", [])
+
+    def _batches_before(self, checkpoint: Checkpoint) -> list[int]:
+        """The fingerprints of the batches before a checkpoint, as far as witnesses have them."""
+        fit, at = self._fit, checkpoint.position
+        if fit.fits.witnesses is None or int(fit.model.steps_per_execution) > 1:
+            return []
+        mine = [w for w in fit.fits.witnesses.before if w.key == fit.identity.witness_key and w.kind == STEP]
+        found = {(w.epoch, w.step): w.batch for w in mine if (w.epoch, w.step) < (at.epoch, at.step)}
+        return [found[place] for place in sorted(found)]
 
     def _tell(self, checkpoint: Checkpoint, kind: str, seconds: float) -> None:
         at, fit = checkpoint.position, self._fit
         rate = fit.beginning.keep_edited_learning_rate(checkpoint)
         found = fit.beginning.changes(checkpoint) + ([rate] if rate else [])
+        self.lost = list(dict.fromkeys(self.lost))
         fit.note_here(
-            "resumed", name=checkpoint.name, steps=at.steps, kind=kind, seconds=round(seconds, 3), changes=found
+            "resumed",
+            key=fit.identity.key,
+            name=checkpoint.name,
+            steps=at.steps,
+            kind=kind,
+            seconds=round(seconds, 3),
+            changes=found,
+            lost=self.lost,
+            meant=fit.beginning.meant(checkpoint) + ([rate] if rate else []),
         )
         site = fit.identity.site
         self._fits.say(f"resumed fit at {site} at epoch {at.epoch + 1}, step {fit.step + 1} ({kind}), {seconds:.1f} s")
         if found:
             self._fits.say(f"since the checkpoint: {provenance.listed(found)}")
-        for line in callbacks.begun_anew(fit.callbacks, checkpoint.meta.get("moved", [])):
-            self._fits.say_once(line)
+        for lost in self.lost:
+            self._fits.say_once(f"not restored: {lost}")
+        self._tell_other_batches()
+
+    def _tell_other_batches(self) -> None:
+        expected, fit = self._fit.data.expected, self._fit
+        if expected.differs_at is not None:
+            cause = f"the batches that were taken anew are others, from the {expected.differs_at + 1}. on"
+            fit.note_here(
+                "compared", key=fit.identity.key, steps=0, epochs=0, batches=expected.compared, equal=False, cause=cause
+            )
+            self._fits.say(f"not equal to what was done before: {cause}")
 
     def _other_data(self, checkpoint: Checkpoint) -> bool:
         """Whether the data are not those of the checkpoint: then its position in them means nothing."""
         self._fit.beginning.facts(self._fit.epoch_iterator)
         return bool(self._fit.beginning.changes(checkpoint, provenance.DATA))
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Whether an error, or one that it was raised from, may not come again."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, _MAY_PASS):
+            return True
+        seen = seen.__cause__
+    return False

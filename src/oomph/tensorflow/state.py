@@ -18,7 +18,7 @@ from oomph.tensorflow.optimizers import optimizers_of
 from oomph.tensorflow.written import Slot, handles_of, tensorflow_variable
 
 Named = list[tuple[str, Slot]]
-_NO_VARIABLES = ("callback", "layer/")
+_NO_VARIABLES = ("callback", "layer/", "object/", "data/", "draws/", "file/")
 """How the names of tensors begin that are not the values of variables."""
 
 
@@ -40,8 +40,14 @@ class Array:
         return int(self.value.nbytes)
 
 
-def named_slots(model: Any, extra: Iterable[Slot] = ()) -> Named:
-    """Every variable that a resumed fit needs, once, under a name that is the same in every attempt."""
+def named_slots(model: Any, extra: Iterable[Slot] = (), as_traced: bool = False) -> Named:
+    """Every variable that a resumed fit needs, once, under a name that is the same in every attempt.
+
+    Args:
+        extra: those that a traced step writes.
+        as_traced: name these before the ones that layers hold as attributes, as an older oomph did. A step that is
+            traced anew, with a layer left out, may write others, in another order.
+    """
     groups = {
         "model": model.variables,
         "optimizer": _optimizer_variables(model),
@@ -53,7 +59,8 @@ def named_slots(model: Any, extra: Iterable[Slot] = ()) -> Named:
         for variable in variables:
             _add(named, seen, group, Slot.of(variable))
             seen |= handles_of([variable])
-    for slot in [*extra, *(Slot.of(variable) for variable in hidden_variables(model))]:
+    hidden = [Slot.of(variable) for variable in hidden_variables(model)]
+    for slot in [*extra, *hidden] if as_traced else [*hidden, *extra]:
         _add(named, seen, "extra", slot)
     return named
 
@@ -62,9 +69,21 @@ def _optimizer_variables(model: Any) -> list[Any]:
     return [variable for optimizer in optimizers_of(model) for variable in optimizer.variables]
 
 
-def slots_of(model: Any, step: Any) -> Named:
+def trained_slots(model: Any) -> list[Slot]:
+    """What a training is about: the variables of the model and of its optimizers."""
+    seen: set[int] = set()
+    slots = []
+    for variable in [*model.variables, *_optimizer_variables(model)]:
+        slot = Slot.of(variable)
+        if id(slot.handle) not in seen:
+            seen.add(id(slot.handle))
+            slots.append(slot)
+    return slots
+
+
+def slots_of(model: Any, step: Any, as_traced: bool = False) -> Named:
     """The same, with what the step that is guarded writes besides."""
-    return named_slots(model, step.extra_state() if hasattr(step, "extra_state") else [])
+    return named_slots(model, step.extra_state() if hasattr(step, "extra_state") else [], as_traced)
 
 
 def _add(named: Named, seen: set[int], group: str, slot: Slot) -> None:
@@ -185,7 +204,8 @@ def random_state() -> dict[str, Any]:
 
 def restore_random_state(state: dict[str, Any]) -> None:
     """Put the generators back; those that the script has not created this time are left out."""
-    random.setstate(_tupled(state["python"]))
+    if "python" in state:
+        random.setstate(_tupled(state["python"]))
     if "numpy" in state:
         saved = state["numpy"]
         key = np.array(saved["state"]["key"], dtype=np.uint32)

@@ -37,6 +37,15 @@ class Recovery:
     seconds: float
 
 
+@dataclass(frozen=True)
+class Taken:
+    """What an execution that is complete leaves to be compared with: nothing of it has been read yet."""
+
+    logs: Any
+    fingerprint: Any = None
+    """Of its batches (`fingerprints.py`); None where nobody has seen them."""
+
+
 class StepWatch(Protocol):
     """Who is told about the steps of a model: the fit that runs it, or nobody in particular."""
 
@@ -76,6 +85,11 @@ class Step(Protocol):
         """Variables that the step writes and that neither the model nor its optimizer lists."""
         ...
 
+    @property
+    def taken(self) -> Taken | None:
+        """The last execution."""
+        ...
+
 
 def run_plain(plain: Callable[[Any], Any], iterator: Any, watch: StepWatch) -> Any:
     """Run Keras' own function; an out-of-memory error is told, and stays the script's."""
@@ -95,11 +109,13 @@ class PlainStep:
 
     def __init__(self, model: Any, plain: Callable[[Any], Any], watch: Callable[[], StepWatch]) -> None:
         self._model, self._plain, self._watch = model, plain, watch
+        self.taken: Taken | None = None
 
     def __call__(self, iterator: Any) -> Any:
         watch = self._watch()
         watch.before_step(self, iterator)
         logs = run_plain(self._plain, iterator, watch)
+        self.taken = Taken(logs)
         watch.after_step()
         return logs
 

@@ -21,11 +21,13 @@ import tensorflow as tf
 from oomph.tensorflow import batches
 from oomph.tensorflow.barrier import behind_barrier, replaced
 from oomph.tensorflow.errors import OutOfMemory, as_out_of_memory, handled
+from oomph.tensorflow.draws import hidden_draws_in
 from oomph.tensorflow.execution import Execution, Form, unpacked
+from oomph.tensorflow.kept_draws import KeptDraws
 from oomph.tensorflow.memory import DeviceMemory
 from oomph.tensorflow.optimizers import optimizers_of
 from oomph.tensorflow.replicas import Replicas
-from oomph.tensorflow.written import Slot, SmallState, written_slots
+from oomph.tensorflow.written import Slot, SmallState, handles_of, written_slots
 
 END_OF_DATA = (StopIteration, tf.errors.OutOfRangeError)
 
@@ -51,14 +53,26 @@ class WholeStep:
         step: its `train_step`, or its `test_step`, which commits nothing.
         trains: whether it is the former.
         can_go_back: whether there are checkpoints; without, steps compiled by XLA always hold their variables.
+        witnessed: whether the batches' fingerprints are computed along with the steps.
     """
 
-    def __init__(self, model: Any, step: Callable[[Any], Any], trains: bool = True, can_go_back: bool = True) -> None:
-        self._model, self._step = model, step
+    def __init__(
+        self,
+        model: Any,
+        step: Callable[[Any], Any],
+        trains: bool = True,
+        can_go_back: bool = True,
+        witnessed: bool = False,
+    ) -> None:
+        self._model, self._step, self._trains = model, step, trains
         self.eagerly = bool(model.run_eagerly)
         self.pins = bool(model.jit_compile) and trains and not self.eagerly
         """Whether XLA compiles the step, so that its first run has to hold weights and slots."""
-        self.can_go_back = can_go_back
+        self.can_go_back, self._witnessed = can_go_back, witnessed
+        self.draws = KeptDraws()
+        """Random numbers of the step that are drawn from variables; under XLA, and eagerly, there are none."""
+        self.fingerprint: Any = None
+        """Of the batch of the last step that `run` took, or of the batches of its last execution."""
         self.commits = tf.Variable(0, dtype=tf.int64, trainable=False)
         """Counts calls of `optimizer.apply`; it moves before the first assignment of each."""
         self.completed = tf.Variable(0, dtype=tf.int64, trainable=False)
@@ -72,6 +86,8 @@ class WholeStep:
         """For each kind of distributed iterator the spec of its batches, and what the step writes on them. Their
         batches are taken in Python: nothing holds what a strategy has put on several devices."""
         self._states: dict[str, SmallState] = {}
+        self._traced: list[Any] = []
+        self._hidden: list[str] | None = None
         self._proven: set[str] = set()
         self._one = self._compiled_step()
 
@@ -108,12 +124,13 @@ class WholeStep:
             form.hold.clear()
             raise
         if isinstance(outcome, Failed):
-            outcome = self._taken_back(form, outcome)
-        elif not form.proven:
+            return self._taken_back(form, outcome)
+        if not form.proven:
             form.proven, form.hold, form.run = True, *form.without_pins()
-        if self._model.steps_per_execution > 1 and not isinstance(outcome, Failed):
+        if self._model.steps_per_execution > 1:
             self._steps = int(self.completed.numpy()) - form.completed
-        return unpacked(outcome)
+        logs, self.fingerprint = outcome
+        return unpacked(logs)
 
     def run_held(self, batch: Any, pinned: bool = True) -> Any:
         """Train on a batch that Python holds; returns Keras' logs, or Failed.
@@ -160,7 +177,15 @@ class WholeStep:
     def small_state(self) -> list[Slot]:
         """What the step writes besides weights and slots, for every kind of iterator traced so far."""
         written = [*(form.state for form in self._forms.values()), *(state for _, state in self._distributed.values())]
-        return [slot for state in written for slot in state]
+        draws = handles_of(self.draws.variables)
+        return [slot for state in written for slot in state if id(slot.handle) not in draws]
+
+    def hidden_state(self) -> list[str]:
+        """The random operations of the step that count in their kernels what they have drawn, in words."""
+        if self._hidden is None:
+            graphs = [traced.graph for traced in self._traced]
+            self._hidden = sorted({kind for graph in graphs for kind in hidden_draws_in(graph)})
+        return [f"random numbers of {kind} in the train step" for kind in self._hidden]
 
     def _listed_state(self) -> list[Slot]:
         """What the model lists: without a graph, nothing tells what the step writes."""
@@ -200,7 +225,9 @@ class WholeStep:
         def one_step_on_data(data: Any) -> Any:
             with ExitStack() as undo:
                 for optimizer in optimizers_of(model):
-                    undo.enter_context(replaced(optimizer, "apply", behind_barrier(optimizer, commits)))
+                    undo.enter_context(replaced(optimizer, "apply", behind_barrier(optimizer, commits, bool(model.jit_compile))))
+                if self._trains and not self.eagerly and not model.jit_compile:
+                    undo.enter_context(self.draws.replaced())
                 return replicas.reduced(model.distribute_strategy.run(step, args=(data,)))
 
         if self.eagerly:
@@ -208,13 +235,16 @@ class WholeStep:
         return tf.function(one_step_on_data, reduce_retracing=reduce_retracing, jit_compile=model.jit_compile)
 
     def _small_state(self, concrete: Any) -> list[Slot]:
+        self._traced.append(concrete)
+        self.draws.take(concrete)
+        self._hidden = None
         return written_slots(concrete, self._committed_variables())
 
     def _form_of(self, iterator: Any) -> Form:
         spec = batches.without_optionals(iterator.element_spec)
         state = self._small_state(self._one.get_concrete_function(spec))
         pinned = self.committed_slots() if self.pins else []
-        execution = Execution(self._model.steps_per_execution, self.completed)
+        execution = Execution(self._model.steps_per_execution, self.completed, self._witnessed)
         return Form(self._one, iterator, spec, state, pinned, execution)
 
     def _taken_back(self, form: Form, outcome: Failed) -> Failed:

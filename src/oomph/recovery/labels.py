@@ -1,0 +1,187 @@
+"""Labels: what may be said of the result of a run, and why it is not better. Pure.
+
+What was restored decides what is tried; what was compared decides what is said. A label is given to each fit of each
+attempt, from the events alone, and the label of the run is the worst of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from oomph.journal import Event
+
+EXACT = "exact"
+VERIFIED = "verified"
+UNVERIFIED = "unverified"
+REPLAYED = "replayed"
+APPROXIMATE = "approximate"
+NOT_EQUAL = "not-equal"
+STARTED_OVER = "started-over"
+UNGUARDED = "unguarded"
+FAILED = "failed"
+ORDER = (EXACT, VERIFIED, UNVERIFIED, REPLAYED, APPROXIMATE, NOT_EQUAL, STARTED_OVER, UNGUARDED, FAILED)
+"""From best to worst."""
+STOPPED = (75, 129, 130, 143)
+"""Exit codes after a preemption, SIGHUP, Ctrl-C and SIGTERM: the end was asked for, and the run may go on later."""
+MEANING = {
+    EXACT: "exact: as if nothing had happened, within rounding",
+    VERIFIED: "verified: the steps that were repeated came out as before; as if nothing had happened",
+    UNVERIFIED: "unverified: everything known was restored, but no step was repeated that could be compared",
+    REPLAYED: "replayed: the batches of the epoch were taken anew, and were the same; the steps repeated came out as before",
+    APPROXIMATE: "approximate: a layer or a loss looks at the whole batch, and saw it in parts",
+    NOT_EQUAL: "not equal to an undisturbed training",
+    STARTED_OVER: "started over: there was no checkpoint to resume from",
+    UNGUARDED: "unguarded: no fit was guarded, so nothing was checkpointed or resumed",
+    FAILED: "failed: the training did not come to its end",
+}
+_GUARDS = {"approximate": APPROXIMATE, "smaller batches": NOT_EQUAL}
+"""What recovering from an out-of-memory error is worth under a guard of this kind; exact under all others."""
+SMALLER_BATCHES = "a batch that did not fit was trained on in parts, each with its own update"
+
+
+class Labelled(NamedTuple):
+    """A label, and the reasons for it, the first cause first."""
+
+    label: str = EXACT
+    reasons: tuple[str, ...] = ()
+
+
+def worst(labelled: Iterable[Labelled]) -> Labelled:
+    """The worst of several, with the reasons of all that are as bad or that tell of inequality."""
+    known = list(labelled)
+    label = max((each.label for each in known), key=ORDER.index, default=EXACT)
+    reasons = [reason for each in known if each.label in (label, NOT_EQUAL) for reason in each.reasons]
+    return Labelled(label, tuple(dict.fromkeys(reasons)))
+
+
+def label_of(events: Sequence[Event], exit_code: int | None) -> Labelled:
+    """The label of a run.
+
+    Args:
+        events: of all its attempts, in their order.
+        exit_code: how it ended; None while it runs, or when nobody saw its end.
+    """
+    if exit_code not in (None, 0, *STOPPED):
+        return Labelled(FAILED)
+    if not any(event.name == "fit-started" or event.data.get("guarded") for event in events):
+        return Labelled(UNGUARDED)
+    return worst([*_recoveries(events), *_resumes(events), *_loops(events)])
+
+
+def _recoveries(events: Sequence[Event]) -> Iterator[Labelled]:
+    """What micro-batches were worth, wherever a batch was divided."""
+    guards = _guards(events)
+    probed = [event for event in events if event.name == "probed"]
+    if _contradicted(probed):
+        yield Labelled(APPROXIMATE, ("a later probe found a coupling that the first one had not",))
+    elsewhere = {event.data["during"]: event.data.get("kind") for event in probed if "during" in event.data}
+    for event in events:
+        if event.name == "recovered" and "during" in event.data:
+            yield _of_guard(elsewhere.get(event.data["during"]))
+        elif event.name == "recovered":
+            yield _of_guard(guards.get((event.attempt, event.data.get("fit"))))
+        elif event.name == "fit-finished" and event.data.get("micro_batch") is not None:
+            yield _of_guard(event.data.get("guard"))
+
+
+def _guards(events: Sequence[Event]) -> dict[Any, Any]:
+    found = {(e.attempt, e.data.get("fit")): e.data.get("guard") for e in events if e.name == "fit-started"}
+    probed = (e for e in events if e.name == "probed" and "fit" in e.data)
+    return found | {(e.attempt, e.data.get("fit")): e.data.get("kind") for e in probed}
+
+
+def _of_guard(kind: Any) -> Labelled:
+    label = _GUARDS.get(str(kind), EXACT)
+    return Labelled(label, (SMALLER_BATCHES,) if label == NOT_EQUAL else ())
+
+
+def _contradicted(probed: Sequence[Event]) -> bool:
+    """Whether a later probe found a coupling that the first one of the same fit, or loop, had not."""
+    exact: set[Any] = set()
+    for event in probed:
+        step = (event.attempt, event.data.get("fit"), event.data.get("during"))
+        if event.data.get("kind") == "exact":
+            exact.add(step)
+        elif step in exact:
+            return True
+    return False
+
+
+# -- restarts ---------------------------------------------------------------------------------------------------------
+
+
+def _resumes(events: Sequence[Event]) -> Iterator[Labelled]:
+    """What each attempt after the first made of the fits that an earlier one had begun."""
+    begun: set[Any] = set()
+    for attempt in _attempts(events):
+        by = _by_name(attempt)
+        for fit in by.get("fit-started", ()):
+            if _key(fit) in begun:
+                yield _begun_again(fit, by)
+            begun.add(_key(fit))
+        for name, label in (("trusted", NOT_EQUAL), ("another-way", NOT_EQUAL)):
+            for event in by.get(name, ()):
+                yield Labelled(label, (str(event.data.get("reason")),))
+
+
+def _begun_again(fit: Event, by: Mapping[str, list[Event]]) -> Labelled:
+    """A fit that an earlier attempt had begun: resumed, or begun anew after everything before it was restored."""
+    compared = _last_of(by.get("compared", ()), fit)
+    if compared is not None and not compared.data.get("equal"):
+        return Labelled(NOT_EQUAL, (str(compared.data.get("cause")),))
+    resumed = next((e for e in by.get("resumed", ()) if _key(e) == _key(fit) and e.data.get("kind") != "finished"), None)
+    if resumed is not None:
+        return _resumed(resumed, compared)
+    restored = any(event.data.get("kind") == "finished" for event in by.get("resumed", ()))
+    if not (restored or _key(fit) in {_key(event) for event in by.get("trains-again", ())}):
+        return Labelled(STARTED_OVER)
+    return Labelled(UNVERIFIED if compared is None else VERIFIED)
+
+
+def _resumed(resumed: Event, compared: Event | None) -> Labelled:
+    kind = resumed.data.get("kind")
+    reasons = [str(reason) for reason in (*resumed.data.get("lost", ()), *resumed.data.get("meant", ()))]
+    if kind == "epoch":
+        reasons.append("the interrupted epoch was begun again")
+    if reasons:
+        return Labelled(NOT_EQUAL, tuple(reasons))
+    if compared is None:
+        return Labelled(UNVERIFIED)
+    return Labelled(REPLAYED if kind == "replayed" else VERIFIED)
+
+
+def _loops(events: Sequence[Event]) -> Iterator[Labelled]:
+    """Loops of the script's own: what no oomph has saved is begun again."""
+    looped = [event for event in events if event.name == "loop-seen"]
+    trained = {event.attempt for event in looped}
+    resumed = {event.attempt for event in looped if event.data.get("restored")}
+    ended = [event for event in events if event.name == "attempt-ended" and event.data.get("steps")]
+    lost = min((event.attempt for event in ended), default=None)
+    if lost is not None and any(attempt > lost for attempt in trained - resumed):
+        yield Labelled(STARTED_OVER)
+    elif lost is not None and any(attempt > lost for attempt in trained):
+        yield Labelled(UNVERIFIED)
+
+
+def _key(event: Event) -> Any:
+    """Which fit an event is about: its identity, or its number in journals of an older oomph."""
+    return event.role.startswith("worker"), event.data.get("key", event.data.get("fit"))
+
+
+def _last_of(events: Iterable[Event], fit: Event) -> Event | None:
+    return next((event for event in reversed(list(events)) if _key(event) == _key(fit)), None)
+
+
+def _attempts(events: Iterable[Event]) -> list[list[Event]]:
+    attempts: dict[int, list[Event]] = {}
+    for event in events:
+        attempts.setdefault(event.attempt, []).append(event)
+    return [attempts[number] for number in sorted(attempts)]
+
+
+def _by_name(events: Iterable[Event]) -> dict[str, list[Event]]:
+    by: dict[str, list[Event]] = {}
+    for event in events:
+        by.setdefault(event.name, []).append(event)
+    return by

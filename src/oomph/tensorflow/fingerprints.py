@@ -1,0 +1,125 @@
+"""Fingerprints: 64 bits that stand for a batch, for what a step reports, or for a state.
+
+TensorFlow's own `Fingerprint` operation hashes tensors where they are, at the speed of the memory (FarmHash;
+tensorflow/core/kernels/fingerprint_op.cc). It runs on the host; what lives on a GPU is summed up there first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from oomph.tensorflow.compiled import compiled
+from oomph.tensorflow.written import Slot
+
+_HOST = "/CPU:0"
+_METHOD = "farmhash64"
+_WHOLE_BYTES = 1 << 16
+"""Up to this size an array is hashed byte by byte."""
+_SAMPLED_BYTES = 64 << 20
+"""Above this size it is hashed in samples: to read gigabytes at each checkpoint would hold up the training."""
+_PIECES, _PIECE = 4096, 512
+_ROW = 512
+"""Words that a larger array is summed up by, along both sides: as fast as memory, and every order tells."""
+
+
+def of_tensors(tensors: Sequence[Any]) -> Any:
+    """The fingerprint of tensors, one after the other: int64 [1], on the host; also while tracing."""
+    with tf.device(_HOST):
+        each = [_of_tensor(tensor) for tensor in tensors if _can_be_hashed(tensor)]
+        together = each[0] if len(each) == 1 else _of_tensor(tf.concat(each, axis=0)) if each else tf.zeros([1, 8], "uint8")
+        return tf.bitcast(together, tf.int64)
+
+
+def none() -> Any:
+    """The fingerprint of nothing."""
+    return tf.zeros([1], tf.int64)
+
+
+def joined(first: Any, second: Any) -> Any:
+    """The fingerprint of two fingerprints."""
+    with tf.device(_HOST):
+        return tf.bitcast(_of_tensor(tf.concat([first, second], axis=0)), tf.int64)
+
+
+def as_number(fingerprint: Any) -> int:
+    """A fingerprint that was computed, as a number below 2**64."""
+    return 0 if fingerprint is None else int(np.asarray(fingerprint).view(np.uint64)[0])
+
+
+def of_logs(logs: Any) -> int:
+    """The fingerprint of what a step returned; reading it waits for the device."""
+    digest = hashlib.blake2b(digest_size=8)
+    for leaf in tf.nest.flatten(logs):
+        digest.update(np.ascontiguousarray(leaf).tobytes())
+    return int.from_bytes(digest.digest(), "little")
+
+
+def of_array(array: Any) -> str:
+    """The fingerprint of a NumPy array's values, dtype and shape, in hexadecimal; of a very large one, of samples."""
+    digest = hashlib.blake2b(f"{array.dtype.str}{array.shape}".encode(), digest_size=8)
+    if array.dtype.hasobject:
+        known = (str, bytes, bool, int, float, type(None))
+        items = (each if type(each) in known else type(each).__name__ for each in array.reshape(-1).tolist())
+        digest.update(repr(list(items)).encode())
+        return digest.hexdigest()
+    array = _sampled(array) if array.nbytes > _SAMPLED_BYTES else np.ascontiguousarray(array)
+    flat = array.reshape(-1).view(np.uint8)
+    if flat.nbytes > _WHOLE_BYTES:
+        rows = flat.nbytes // (8 * _ROW)
+        table = flat[: rows * 8 * _ROW].view(np.uint64).reshape(rows, _ROW)
+        digest.update(table.sum(axis=0, dtype=np.uint64).tobytes())
+        digest.update(table.sum(axis=1, dtype=np.uint64).tobytes())
+        flat = flat[rows * 8 * _ROW :]
+    digest.update(flat.tobytes())
+    return digest.hexdigest()
+
+
+def _sampled(array: Any) -> Any:
+    """Some thousand pieces from all over an array, in their order."""
+    flat = array.reshape(-1)  # a copy where the array is not contiguous: that is the price of being sure
+    starts = np.linspace(0, flat.size - _PIECE, _PIECES, dtype=np.int64)
+    return np.concatenate([flat[start : start + _PIECE] for start in starts])
+
+
+class StateFingerprint:
+    """The fingerprint of many variables, computed where they are.
+
+    Args:
+        slots: the variables, in an order that stays.
+    """
+
+    def __init__(self, slots: Iterable[Slot]) -> None:
+        self.slots = list(slots)
+        self._compute = compiled(self._of_all)
+
+    def compute(self) -> int:
+        """The fingerprint of the present values; 0 without any variable."""
+        return as_number(self._compute()) if self.slots else 0
+
+    def _of_all(self) -> Any:
+        return of_tensors([_summed_up(slot) for slot in self.slots])
+
+
+def _of_tensor(tensor: Any) -> Any:
+    return tf.raw_ops.Fingerprint(data=tf.reshape(tensor, [1, -1]), method=_METHOD)
+
+
+def _can_be_hashed(tensor: Any) -> bool:
+    return tensor.dtype not in (tf.resource, tf.variant)
+
+
+def _summed_up(slot: Slot) -> Any:
+    """The value of a variable, or on a GPU two sums over its bits: to copy all of it to the host would take long."""
+    value = slot.read()
+    if "GPU" not in slot.device or value.dtype.size not in (2, 4, 8) or not value.dtype.is_floating:
+        return value
+    with tf.device(slot.device):
+        words = {2: tf.int16, 4: tf.int32, 8: tf.int64}[value.dtype.size]
+        bits = tf.cast(tf.bitcast(tf.reshape(value, [-1]), words), tf.int64)
+        places = tf.range(tf.size(bits, tf.int64), dtype=tf.int64) * 2 + 1
+        return tf.stack([tf.reduce_sum(bits), tf.reduce_sum(bits * places)])

@@ -1,0 +1,139 @@
+"""Random numbers that TensorFlow draws from a state within its kernels, drawn from a variable instead.
+
+`tf.random.normal` in a train step counts what it has drawn in the kernel, where nobody can read it, and begins anew in
+a new process. The stateless operations compute the same numbers from a key and a counter. While a step is traced, each
+stateful operation becomes the stateless one with its seeds as key and its count in a variable: the same bits, and the
+count is saved and restored like any variable.
+
+Source: `GuardedPhiloxRandom::Init` in tensorflow/core/util/guarded_philox_random.cc (the seeds are the key, and the
+upper half of the counter), `ReserveRandomOutputs` there (256 counts to an output), `PhiloxRandomOp` in
+tensorflow/core/kernels/random_op.cc, `RandomShuffle` in random_shuffle_op.cc beside it (a count for four indices).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.framework import ops
+from tensorflow.python.framework.func_graph import FuncGraph
+from tensorflow.python.ops import gen_random_ops, resource_variable_ops
+from tensorflow.python.ops import gen_stateless_random_ops_v2 as stateless
+
+_PHILOX = 1
+_COUNTS_PER_OUTPUT = 256
+_OF_CONTROL_FLOW = ("CondBranchFuncGraph", "WhileBodyFuncGraph", "WhileCondFuncGraph")
+
+
+class KeptDraws:
+    """The counts of the random operations of one step, in the order in which they were traced."""
+
+    def __init__(self) -> None:
+        self.variables: list[Any] = []
+        """int64 [3] each: key, count, upper half of the counter."""
+        self._made: list[Any] = []
+        """Those of traces that nobody has taken yet: TensorFlow traces a function twice whose first trace makes variables."""
+        self._to_come: list[Any] = []
+        """What those that are still to be traced had come to in an earlier attempt."""
+
+    def take(self, concrete: Any) -> None:
+        """Keep the counts of a traced function that will be run."""
+        captured = {id(tensor) for tensor in concrete.captured_inputs}
+        taken = [variable for variable in self._made if id(variable.handle) in captured]
+        for variable, value in zip(taken, self._to_come, strict=False):
+            variable.assign(value)
+        self.variables += taken
+        self._made, self._to_come = [], self._to_come[len(taken) :]
+
+    def values(self) -> list[Any]:
+        """What each has come to: int64 [3] NumPy arrays."""
+        return [variable.numpy() for variable in self.variables]
+
+    def restore(self, values: list[Any]) -> None:
+        """Go on from there; a step may have been traced for fewer kinds of batches by now than it was then."""
+        for variable, value in zip(self.variables, values, strict=False):
+            variable.assign(value)
+        self._to_come = values[len(self.variables) :]
+
+    @contextmanager
+    def replaced(self) -> Iterator[None]:
+        """Within the block, operations that are added to the graph being traced draw from variables."""
+        graph = ops.get_default_graph()
+        with ExitStack() as undo:
+            for name, draw in _DRAWS.items():
+                original = getattr(gen_random_ops, name)
+                setattr(gen_random_ops, name, self._instead(original, draw, graph))
+                undo.callback(setattr, gen_random_ops, name, original)
+            yield
+
+    def _instead(self, original: Callable[..., Any], draw: Callable[..., Any], graph: Any) -> Callable[..., Any]:
+        def drawn(*args: Any, seed: int = 0, seed2: int = 0, name: Any = None) -> Any:
+            if not _is_traced_into(graph):
+                return original(*args, seed=seed, seed2=seed2, name=name)
+            variable = self._counter(seed, seed2)
+            state = variable.read_value()
+            words = tf.bitcast(state, tf.uint64)
+            values, counts = draw(words[:1], words[1:], *args)
+            variable.assign(state + tf.stack([tf.constant(0, tf.int64), counts, tf.constant(0, tf.int64)]))
+            return values
+
+        return drawn
+
+
+    def _counter(self, seed: int, seed2: int) -> Any:
+        """The variable of one operation. Without any seed a kernel takes one from the system, and so does this."""
+        if (seed, seed2) == (0, 0):
+            seed, seed2 = secrets.randbits(63), secrets.randbits(63)
+        with tf.init_scope():  # not by a strategy's ways: each replica draws for itself
+            variable = resource_variable_ops.ResourceVariable([seed, 0, seed2], dtype=tf.int64, trainable=False)
+        self._made.append(variable)
+        return variable
+
+
+def _is_traced_into(graph: Any) -> bool:
+    """Whether operations are being added to this graph, or to a branch or a loop in it, and not to another function.
+
+    A function that is called twice has two kernels, each with a count of its own.
+    """
+    current = ops.get_default_graph()
+    while current is not graph and isinstance(current, FuncGraph) and type(current).__name__ in _OF_CONTROL_FLOW:
+        current = current.outer_graph
+    return current is graph
+
+
+def _outputs(values: Any) -> tuple[Any, Any]:
+    return values, tf.size(values, tf.int64) * _COUNTS_PER_OUTPUT
+
+
+def _normal(key: Any, counter: Any, shape: Any, dtype: Any) -> tuple[Any, Any]:
+    return _outputs(stateless.stateless_random_normal_v2(shape, key, counter, _PHILOX, dtype))
+
+
+def _truncated(key: Any, counter: Any, shape: Any, dtype: Any) -> tuple[Any, Any]:
+    return _outputs(stateless.stateless_truncated_normal_v2(shape, key, counter, _PHILOX, dtype))
+
+
+def _uniform(key: Any, counter: Any, shape: Any, dtype: Any) -> tuple[Any, Any]:
+    return _outputs(stateless.stateless_random_uniform_v2(shape, key, counter, _PHILOX, dtype))
+
+
+def _uniform_int(key: Any, counter: Any, shape: Any, minval: Any, maxval: Any) -> tuple[Any, Any]:
+    return _outputs(stateless.stateless_random_uniform_int_v2(shape, key, counter, _PHILOX, minval, maxval))
+
+
+def _shuffle(key: Any, counter: Any, value: Any) -> tuple[Any, Any]:
+    rows = tf.shape(value, tf.int64)[0]
+    drawn = tf.where(rows > 1, (rows + 2) // 4, tf.zeros_like(rows))
+    return stateless.stateless_shuffle(value, key, counter, _PHILOX), drawn
+
+
+_DRAWS: dict[str, Callable[..., Any]] = {
+    "random_standard_normal": _normal,
+    "truncated_normal": _truncated,
+    "random_uniform": _uniform,
+    "random_uniform_int": _uniform_int,
+    "random_shuffle": _shuffle,
+}

@@ -1,0 +1,92 @@
+"""What code says of itself: whose it is, which names it uses, and which attributes it sets."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple
+
+_LIBRARIES = ("keras.", "tensorflow.")
+_INSTALLED = ("site-packages", "dist-packages")
+_OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+@functools.lru_cache(maxsize=4096)
+def is_users(module: str) -> bool:
+    """Whether a module is the user's own: the script, or a file beside it, and not an installed library."""
+    if module == "__main__":
+        return True
+    path = getattr(sys.modules.get(module), "__file__", None)
+    if not isinstance(path, str):
+        return False
+    folders = (_OURS, sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
+    return not any(path.startswith(folder + os.sep) for folder in folders) and not any(
+        part in path.split(os.sep) for part in _INSTALLED
+    )
+
+
+def is_of_library(kind: type) -> bool:
+    """Whether a class is one of Keras' or TensorFlow's own."""
+    return kind.__module__.startswith(_LIBRARIES)
+
+
+class Names(NamedTuple):
+    """What a piece of code refers to."""
+
+    globals: frozenset[str]
+    attributes: frozenset[str]
+
+
+@functools.lru_cache(maxsize=4096)
+def names_in(code: CodeType) -> Names:
+    """The global names and the attributes that a piece of code, and what is defined in it, refers to."""
+    used: dict[str, set[str]] = {"GLOBAL": set(), "NAME": set(), "ATTR": set(), "METHOD": set()}
+    for step in dis.get_instructions(code):
+        _, _, what = step.opname.rpartition("_")
+        if what in used and isinstance(step.argval, str):
+            used[what].add(step.argval)
+    found = Names(frozenset(used["GLOBAL"] | used["NAME"]), frozenset(used["ATTR"] | used["METHOD"]))
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            inner = names_in(constant)
+            found = Names(found.globals | inner.globals, found.attributes | inner.attributes)
+    return found
+
+
+@functools.lru_cache(maxsize=1024)
+def set_by_libraries(kind: type) -> frozenset[str]:
+    """The attributes that the methods a class inherits from Keras or TensorFlow set: not the user's own."""
+    found: set[str] = set()
+    for base in kind.__mro__:
+        if is_of_library(base):
+            for member in vars(base).values():
+                for function in functions_in(member):
+                    found |= _stored(function.__code__)
+    return frozenset(found)
+
+
+def functions_in(member: Any) -> Iterator[FunctionType]:
+    """The Python functions in a member of a class: a method, a static or class method, a property."""
+    if type(member) is property:
+        candidates = [member.fget, member.fset, member.fdel]
+    else:
+        candidates = [member.__func__ if type(member) in (staticmethod, classmethod) else member]
+    for candidate in candidates:
+        seen = 0
+        while type(candidate) is FunctionType and seen < 8:
+            yield candidate
+            candidate, seen = vars(candidate).get("__wrapped__"), seen + 1
+
+
+@functools.lru_cache(maxsize=8192)
+def _stored(code: CodeType) -> frozenset[str]:
+    found = {step.argval for step in dis.get_instructions(code) if step.opname == "STORE_ATTR"}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found |= _stored(constant)
+    return frozenset(found)

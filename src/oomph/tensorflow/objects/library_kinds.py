@@ -1,0 +1,250 @@
+"""The objects of Keras and TensorFlow: which of their parts are state, or lead to what is the user's own."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from oomph.tensorflow.objects import code
+from oomph.tensorflow.objects.kinds import (
+    Array,
+    CannotGiveBackError,
+    Decode,
+    Encode,
+    Instance,
+    Kind,
+    Part,
+    Variable,
+    dict_of,
+)
+from oomph.tensorflow.objects.values import Value
+
+_FUNCTIONS = (FunctionType, MethodType, functools.partial)
+_FILES = ("iterator.index", "iterator.data-00000-of-00001")
+
+
+class LibraryObject(Instance):
+    """A layer, model, optimizer, metric, loss, callback or data set, of Keras' own class or of one that inherits from it.
+
+    What Keras' code sets is Keras' own affair: of that only variables, what it consists of, and functions and objects
+    of the user's are walked to.
+    """
+
+    tag = "library object"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        yield from super().parts(thing)
+        theirs, held = code.set_by_libraries(type(thing)), dict_of(thing)
+        for name in sorted(theirs & held.keys()):
+            if _leads_on(held[name]):
+                yield f".{name}", held[name]
+        yield from self._consists_of(thing, held)
+
+    def _consists_of(self, thing: Any, held: dict[str, Any]) -> Iterator[Part]:
+        if "_layers" in held:
+            layers = thing._flatten_layers(include_self=False)
+            yield from ((f".layers[{n}]", each) for n, each in enumerate(layers) if is_of_interest(each))
+            variables = thing.variables
+        else:
+            variables = [each for each in held.values() if _is_variable(type(each))]
+            variables += held.get("_variables") or ()
+        yield from ((f".variables[{number}]", each) for number, each in enumerate(variables))
+
+    def shell(self, content: Value) -> Any:
+        raise CannotGiveBackError(str(content[0]))
+
+
+class Optimizer(LibraryObject):
+    """An optimizer that is not the model's own, of a model that a callback trains, say: its variables come late."""
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        yield from super().parts(thing)
+        trained = dict_of(thing).get("_trainable_variables") or ()
+        yield from ((f" trains [{number}]", each) for number, each in enumerate(trained))
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        trained = tuple(map(encode, dict_of(thing).get("_trainable_variables") or ()))
+        return (super().content(thing, encode), trained, tuple(map(encode, thing.variables)))
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        attributes, trained, variables = content
+        super().give_back(thing, attributes, decode)
+        if trained and not thing.built:
+            thing.build([decode(each) for each in trained])
+        if len(variables) != len(thing.variables):
+            raise CannotGiveBackError("an optimizer with other variables")
+        for variable, each in zip(thing.variables, variables, strict=True):
+            found = decode(each)
+            if found is not variable:
+                variable.assign(found)
+
+
+class History(Kind):
+    """A History of Keras': the epochs and values of a fit."""
+
+    tag = "history"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        yield from ((".epoch", thing.epoch), (".history", thing.history)) if "epoch" in dict_of(thing) else ()
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        return (encode(thing.epoch), encode(thing.history)) if "epoch" in dict_of(thing) else ()
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        if content:
+            thing.epoch, thing.history = map(decode, content)
+
+    def shell(self, content: Value) -> Any:
+        from keras.callbacks import History as KerasHistory
+
+        return KerasHistory()
+
+
+class OwnAttributes(LibraryObject):
+    """The same, of one whose variables and layers somebody else saves. The History of its fit is saved apart."""
+
+    def attributes(self, thing: Any) -> dict[str, Any]:
+        found = super().attributes(thing)
+        if "_layers" in dict_of(thing):
+            found.pop("history", None)
+        return found
+
+    def _consists_of(self, thing: Any, held: dict[str, Any]) -> Iterator[Part]:
+        return iter(())
+
+
+class Dataset(Kind):
+    """A `tf.data.Dataset`: what it was made of, and the functions that it maps."""
+
+    tag = "dataset"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        for name, value in sorted(dict_of(thing).items()):
+            for number, each in enumerate(value if isinstance(value, (list, tuple)) else [value]):
+                if isinstance(each, (tf.data.Dataset, tf.Tensor)) and _has_a_value(each):
+                    yield f".{name}[{number}]", each
+                elif type(each).__name__ == "StructuredFunctionWrapper":
+                    yield from ((f".{name}", found) for found in _given_by_user(dict_of(each).get("_func"), set()))
+
+
+class RandomGenerator(Kind):
+    """A `tf.random.Generator`."""
+
+    tag = "tensorflow random"
+    arrays = True
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        return Variable().content(thing.state, encode)
+
+    def array(self, thing: Any) -> Any:
+        """Its state, copied."""
+        return np.array(thing.state.numpy())
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        Variable().give_back(thing.state, content, decode)
+
+    def build(self, content: Value, decode: Decode) -> Any:
+        state = decode(content)
+        return tf.random.Generator(state=state, alg="philox")
+
+
+class TensorFlowFunction(Kind):
+    """A `tf.function`: the Python function in it."""
+
+    tag = "tf.function"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        yield "", dict_of(thing).get("_python_function")
+
+
+class DatasetIterator(Kind):
+    """An iterator over a `tf.data.Dataset`, saved as TensorFlow saves it."""
+
+    tag = "dataset iterator"
+    arrays = True
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        return Array().content(self.array(thing), encode)
+
+    def array(self, thing: Any) -> Any:
+        """The bytes of its checkpoint; none where TensorFlow cannot save it."""
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                tf.train.Checkpoint(iterator=thing).write(f"{folder}/iterator")
+                parts = [(Path(folder) / name).read_bytes() for name in _FILES]
+            except (tf.errors.OpError, OSError):
+                return np.zeros(0, np.uint8)
+        lengths = np.array([len(part) for part in parts], np.int64).tobytes()
+        return np.frombuffer(lengths + b"".join(parts), np.uint8)
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        data = decode(content).tobytes()
+        if not data:
+            raise CannotGiveBackError("an iterator that TensorFlow cannot save")
+        first, second = np.frombuffer(data[:16], np.int64)
+        with tempfile.TemporaryDirectory() as folder:
+            for name, part in zip(_FILES, (data[16 : 16 + first], data[16 + first : 16 + first + second]), strict=True):
+                (Path(folder) / name).write_bytes(part)
+            tf.train.Checkpoint(iterator=thing).read(f"{folder}/iterator").assert_consumed()
+
+
+def is_of_interest(layer: Any) -> bool:
+    """Whether a layer may hold more than its variables: it is of a class of the user's, or calls the user's function."""
+    return code.is_users(type(layer).__module__) or any(map(_leads_on, dict_of(layer).values()))
+
+
+def _leads_on(value: Any) -> bool:
+    """Whether an attribute that Keras has set holds something of the user's, or something with a state of its own."""
+    return type(value) in _FUNCTIONS or _is_leading_class(type(value))
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_variable(kind: type) -> bool:
+    return any(base.__name__ in ("Variable", "KerasVariable") and code.is_of_library(base) for base in kind.__mro__)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_leading_class(kind: type) -> bool:
+    if code.is_users(kind.__module__):
+        return True
+    names = {base.__name__ for base in kind.__mro__ if code.is_of_library(base)}
+    return bool(names & {"SeedGenerator", "LearningRateSchedule", "Dataset", "BaseOptimizer"})
+
+
+def _given_by_user(function: Any, seen: set[int]) -> Iterator[Any]:
+    """What a function that a dataset maps is, or, where TensorFlow has wrapped the user's in its own, leads to.
+
+    `Dataset.from_generator` keeps what it was given in a `_GeneratorState`, which three of its functions close over.
+    """
+    if type(function) is not FunctionType or code.is_users(function.__globals__.get("__name__", "")):
+        yield function
+        return
+    if id(function) in seen:
+        return
+    seen.add(id(function))
+    for content in _closed_over(function):
+        if type(content).__name__ == "_GeneratorState":
+            if id(content) not in seen:
+                seen.add(id(content))
+                yield dict_of(content).get("_generator")
+        elif type(content) in _FUNCTIONS:
+            yield from _given_by_user(content, seen)
+
+
+def _closed_over(function: FunctionType) -> Iterator[Any]:
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:
+            pass  # not assigned yet
+
+
+def _has_a_value(thing: Any) -> bool:
+    return not isinstance(thing, tf.Tensor) or (hasattr(thing, "numpy") and thing.dtype not in (tf.variant, tf.resource))

@@ -1,0 +1,185 @@
+"""Pictures: what the objects around a training were like at one moment, and what has changed since."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from oomph.tensorflow.objects import values
+from oomph.tensorflow.objects.kinds import Kind, is_data
+from oomph.tensorflow.objects.library_kinds import LibraryObject
+from oomph.tensorflow.objects.table import is_outside
+from oomph.tensorflow.objects.values import CannotEncodeError, Value
+from oomph.tensorflow.objects.walk import Graph, Node, walk
+
+_UNKNOWN = ("unknown",)
+"""The content of an object in which something can be neither referred to nor written down."""
+LOST, OUTSIDE = "lost", "outside"
+"""How a new object is made that cannot be made; and one that need not be, since it is no state of the training."""
+
+
+@dataclass
+class Picture:
+    """Everything that was reached, and what was in it.
+
+    Of arrays only the fingerprint is kept.
+    """
+
+    graph: Graph
+    contents: dict[str, Value]
+    troubles: dict[str, str]
+    """Objects in which something cannot be written down → what that is."""
+
+    @classmethod
+    def of(
+        cls,
+        roots: Iterable[tuple[str, Any]],
+        before: Picture | None = None,
+        saved_elsewhere: frozenset[int] = frozenset(),
+        seconds: float = 1.0,
+    ) -> Picture:
+        """Look at everything that can be reached from the roots.
+
+        Args:
+            before: an earlier picture, whose names for objects are kept.
+            saved_elsewhere: the `id`s of variables and layers that somebody else saves.
+            seconds: to stop after; what was not reached by then is told in `unseen`.
+        """
+        graph = walk(roots, None if before is None else before.graph, saved_elsewhere, seconds)
+        contents: dict[str, Value] = {}
+        troubles: dict[str, str] = {}
+        for key, node in graph.nodes.items():
+            if before is not None and not node.kind.in_place and key in before.contents and before.graph.nodes[key] is node:
+                contents[key] = before.contents[key]  # what never changes need not be looked at again
+                continue
+            try:
+                contents[key] = node.content(graph.encode)
+            except CannotEncodeError as error:
+                contents[key], troubles[key] = _UNKNOWN, str(error)
+            except Exception as error:  # an object that refuses to be looked at
+                contents[key], troubles[key] = _UNKNOWN, f"{type(error).__name__}: {error}"[:200]
+        return cls(graph, contents, troubles)
+
+    @property
+    def unseen(self) -> list[str]:
+        """What there was no time to look at."""
+        return self.graph.unseen
+
+    def fingerprint(self, under: str = "") -> str:
+        """Of everything whose name begins so: the same in every process in which it is the same."""
+        digest = hashlib.blake2b(digest_size=8)
+        for key in sorted(self.contents):
+            if key.startswith(under):
+                digest.update(f"{key} {self.contents[key]!r}".encode())
+        return digest.hexdigest()
+
+
+@dataclass
+class Changes:
+    """What is no longer as in an earlier picture.
+
+    `changed` are objects that were there then; `new` are those that were not, with the kind that can build them.
+    """
+
+    changed: dict[str, Value] = field(default_factory=dict)
+    new: dict[str, tuple[str, Value]] = field(default_factory=dict)
+    arrays: dict[str, Any] = field(default_factory=dict)
+    """The bytes of large contents, uint8 [N], by the name of the object."""
+    lost: list[str] = field(default_factory=list)
+    """What has changed and cannot be put back, in words."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything but the arrays."""
+        return {
+            "changed": {key: values.to_json(content) for key, content in self.changed.items()},
+            "new": {key: [tag, values.to_json(content)] for key, (tag, content) in self.new.items()},
+            "lost": self.lost,
+        }
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any], arrays: dict[str, Any]) -> Changes:
+        """The changes that were written down; raises ValueError when they are none."""
+        try:
+            changed = {str(key): values.from_json(each) for key, each in document["changed"].items()}
+            new = {str(k): (str(tag), values.from_json(each)) for k, (tag, each) in document["new"].items()}
+            return cls(changed, new, arrays, [str(each) for each in document["lost"]])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"not the state of any objects: {error}") from error
+
+
+def changes_between(before: Picture, now: Picture) -> Changes:
+    """What is different now, with the arrays that hold it."""
+    found = Changes()
+    for key, content in now.contents.items():
+        node = now.graph.nodes[key]
+        if key not in before.contents:
+            found.new[key] = (OUTSIDE, "") if key in now.graph.elsewhere else _how_made(node, content)
+        elif content == before.contents[key]:
+            continue
+        elif content == _UNKNOWN:
+            found.lost.append(f"{key} ({now.troubles[key]})")
+            continue
+        else:
+            found.changed[key] = content
+        if is_large(content):
+            found.arrays[key] = bytes_of(node)
+    _leave_out_what_nobody_needs(found)
+    found.lost += [f"{key}: there was no time to look at it" for key in now.unseen if key not in before.unseen]
+    found.lost += [f"{key} ({kind})" for key, (tag, kind) in found.new.items() if tag == LOST]
+    found.lost = list(dict.fromkeys(found.lost))
+    return found
+
+
+def is_large(content: Value) -> bool:
+    """Whether a content is only a fingerprint, and its values are kept beside it."""
+    return type(content) is tuple and content[:1] == ("large",)
+
+
+def bytes_of(node: Node) -> Any:
+    """The values of a large content: uint8 [N], a copy."""
+    array = np.ascontiguousarray(node.kind.array(node.thing))  # type: ignore[attr-defined]
+    return array.reshape(-1).view(np.uint8)
+
+
+def _how_made(node: Node, content: Value) -> tuple[str, Value]:
+    """What an object that was not there before can be made of: its content, a name, or nothing."""
+    if content != _UNKNOWN and _is_buildable(node):
+        return node.kind.tag, content
+    try:
+        return "named", values.named(node.thing)
+    except CannotEncodeError:
+        name = type(node.thing).__name__
+        return (OUTSIDE if is_outside(type(node.thing)) else LOST), name
+
+
+def _is_buildable(node: Node) -> bool:
+    kind, thing = type(node.kind), node.thing
+    if kind.__name__ == "Instance":
+        return is_data(type(thing))
+    return (kind.build is not Kind.build or kind.shell is not Kind.shell) and not isinstance(node.kind, LibraryObject)
+
+
+def _leave_out_what_nobody_needs(found: Changes) -> None:
+    """Keep of the new objects those that something refers to which has changed, directly or through others."""
+    needed: set[str] = set()
+    waiting = list(found.changed.values())
+    while waiting:
+        for key in references_in(waiting.pop()):
+            if key in found.new and key not in needed:
+                needed.add(key)
+                waiting.append(found.new[key][1])
+    found.new = {key: made for key, made in found.new.items() if key in needed}
+    found.arrays = {key: array for key, array in found.arrays.items() if key in found.changed or key in needed}
+
+
+def references_in(content: Value) -> Iterator[str]:
+    """The keys of the objects that a content refers to."""
+    if type(content) is tuple:
+        if len(content) > 1 and content[0] in ("ref", "made"):
+            yield str(content[1])
+        for each in content:
+            yield from references_in(each)

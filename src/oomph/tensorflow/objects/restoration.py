@@ -1,0 +1,140 @@
+"""Restoration: changes put back into the objects that a restarted script has made anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oomph.tensorflow.objects import values
+from oomph.tensorflow.objects.forward import run_forward
+from oomph.tensorflow.objects.kinds import CannotGiveBackError, OutsideError
+from oomph.tensorflow.objects.picture import LOST, OUTSIDE, Changes, Picture
+from oomph.tensorflow.objects.table import kind_of_tag
+from oomph.tensorflow.objects.values import Value
+
+_ERRORS = (CannotGiveBackError, ValueError, TypeError, KeyError, AttributeError, IndexError, RuntimeError, OverflowError)
+
+
+class Restoration:
+    """Gives objects back what they held.
+
+    Args:
+        live: what the objects of this process were like when those that the changes speak of were photographed.
+        changes: what had changed since then.
+        now: what they are like now: variables may have come since that somebody else saves.
+    """
+
+    def __init__(self, live: Picture, changes: Changes, now: Picture | None = None) -> None:
+        self._live, self._changes, self._now = live, changes, now
+        self._made: dict[str, Any] = {}
+        self._unfilled: list[tuple[str, Any, Any]] = []
+        self.lost: list[str] = []
+        """What could not be put back, in words."""
+
+    def apply_early(self) -> None:
+        """Put back what can be put back more than once: a generator only runs forward."""
+        self.apply(frozenset(key for key in self._changes.changed if self._rank(key) == 0))
+
+    def apply(self, except_for: frozenset[str] = frozenset()) -> None:
+        """Put everything back but these; what cannot be is told in `lost`."""
+        changed = {key: content for key, content in self._changes.changed.items() if key not in except_for}
+        for key in sorted(changed, key=self._rank):
+            self._give_back(key, changed[key])
+
+    def _rank(self, key: str) -> int:
+        """Generators first: while they are run forward they may change what else is put back."""
+        node = self._live.graph.nodes.get(key)
+        return 0 if node is not None and node.kind.tag == "generator" else 1
+
+    def _give_back(self, key: str, content: Value) -> None:
+        node = self._live.graph.nodes.get(key)
+        if node is None:
+            self.lost.append(f"{key} (not there any more)")
+            return
+        if not node.kind.in_place:
+            return  # those that hold it are given a new one
+        try:
+            if node.kind.tag == "generator":
+                run_forward(node, content, self._live.graph)
+            else:
+                node.kind.give_back(node.thing, content, lambda value: self._decode(value, key))
+                self._fill()
+        except OutsideError:
+            pass  # it holds a lock, or the like: what the new process has there is right
+        except _ERRORS as error:
+            self.lost.append(f"{key} ({type(error).__name__}: {error})"[:200])
+
+    def _decode(self, value: Value, holder: str) -> Any:
+        if type(value) is not tuple:
+            return value
+        match value[0]:
+            case "ref":
+                return self._referred(value[1])
+            case "made":
+                return self._remade(*value[1:])
+            case "large":
+                return self._array(holder, *value[2:])
+            case "tuple":
+                return tuple(self._decode(each, holder) for each in value[1:])
+            case "named tuple":
+                return self._named_tuple(value, holder)
+            case "frozenset":
+                return frozenset(self._decode(each, holder) for each in value[1:])
+            case "list":
+                return [self._decode(each, holder) for each in value[1:]]
+        return values.decode(value)
+
+    def _named_tuple(self, value: Value, holder: str) -> Any:
+        kind = values.looked_up(value[1])
+        if not (isinstance(kind, type) and issubclass(kind, tuple)):
+            raise CannotGiveBackError(str(value[1]))
+        return tuple.__new__(kind, [self._decode(each, holder) for each in value[2:]])
+
+    def _array(self, key: str, dtype: str, shape: tuple[int, ...]) -> Any:
+        if key not in self._changes.arrays:
+            raise CannotGiveBackError("its values are not there")
+        return np.frombuffer(self._changes.arrays[key], values.dtype_of(dtype)).reshape(shape).copy()
+
+    def _referred(self, key: str) -> Any:
+        """The object of that name: one that is there, one that was made already, or a new one."""
+        if key in self._live.graph.nodes:
+            return self._live.graph.nodes[key].thing
+        if key in self._made:
+            return self._made[key]
+        if key not in self._changes.new:
+            raise CannotGiveBackError(f"{key} is not there")
+        tag, content = self._changes.new[key]
+        if tag == OUTSIDE and self._now is not None and key in self._now.graph.elsewhere:
+            return self._now.graph.nodes[key].thing
+        if tag == OUTSIDE:
+            raise OutsideError(key)
+        if tag == LOST:
+            raise CannotGiveBackError(str(content))
+        if tag == "named":
+            return values.decode(content)
+        return self._new(key, tag, content)
+
+    def _new(self, key: str, tag: str, content: Value) -> Any:
+        kind = kind_of_tag(tag)
+        try:
+            made = self._made[key] = kind.shell(content)
+        except CannotGiveBackError:
+            made = self._made[key] = kind.build(content, lambda value: self._decode(value, key))
+        else:
+            self._unfilled.append((key, kind, content))
+        return made
+
+    def _fill(self) -> None:
+        """Fill the new objects, which may refer to one another."""
+        while self._unfilled:
+            key, kind, content = self._unfilled.pop()
+            kind.give_back(self._made[key], content, lambda value, key=key: self._decode(value, key))
+
+    def _remade(self, key: str, tag: str, content: Value) -> Any:
+        """One that can only be built: the one that is there if it is the same, else a new one, once."""
+        if key and self._live.contents.get(key) == content and key not in self._changes.changed:
+            return self._live.graph.nodes[key].thing
+        if key not in self._made or not key:
+            self._made[key] = kind_of_tag(tag).build(content, lambda value: self._decode(value, key))
+        return self._made[key]

@@ -1,0 +1,127 @@
+"""Which kind an object is of, by its class."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import itertools
+import random
+from types import CellType, FunctionType, GeneratorType, MethodType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from oomph.tensorflow.objects import code, kinds, library_kinds
+from oomph.tensorflow.objects.kinds import Kind
+
+OPAQUE = Kind()
+GLOBALS = kinds.Globals()
+_INSTANCE, _CLASS = kinds.Instance(), kinds.Class()
+_BUILTIN_ITERATORS = (
+    *(type(iter(each)) for each in ([], (), range(0), {}, set(), "", b"")),
+    type(reversed([])),
+    enumerate, zip, itertools.count, itertools.cycle, itertools.repeat, itertools.islice, itertools.chain,
+)  # fmt: skip
+_ITERATOR, _METHOD, _RANDOM = kinds.BuiltinIterator(), kinds.Method(), kinds.NumpyRandom()
+_BY_CLASS: dict[type, Kind] = {
+    dict: kinds.Mapping(),
+    list: kinds.Sequence(list, kinds.fill_list),
+    set: kinds.Sequence(set, kinds.fill_set),
+    collections.deque: kinds.Sequence(collections.deque, kinds.fill_deque),
+    bytearray: kinds.Bytes(),
+    np.random.Generator: _RANDOM,
+    np.random.RandomState: _RANDOM,
+    np.random.BitGenerator: _RANDOM,
+    random.Random: kinds.PythonRandom(),
+    random.SystemRandom: OPAQUE,
+    tf.Variable: kinds.Variable(),
+    tf.random.Generator: library_kinds.RandomGenerator(),
+    tf.data.Dataset: library_kinds.Dataset(),
+    tf.data.Iterator: library_kinds.DatasetIterator(),
+    FunctionType: kinds.Function(),
+    MethodType: _METHOD,
+    functools.partial: _METHOD,
+    CellType: kinds.Cell(),
+    GeneratorType: kinds.Generator(),
+    SimpleNamespace: _INSTANCE,
+    **dict.fromkeys(_BUILTIN_ITERATORS, _ITERATOR),
+}
+"""Classes that are known, for those that inherit from them too."""
+_BY_NAME: dict[str, Kind] = {
+    "keras.src.backend.common.variables.Variable": _BY_CLASS[tf.Variable],
+    "keras.src.callbacks.history.History": library_kinds.History(),
+    "keras.src.callbacks.callback.Callback": library_kinds.LibraryObject(),
+    "keras.src.optimizers.base_optimizer.BaseOptimizer": library_kinds.Optimizer(),
+    "tensorflow.python.eager.polymorphic_function.polymorphic_function.Function": library_kinds.TensorFlowFunction(),
+    "tensorflow.python.ops.lookup_ops.MutableHashTable": kinds.Table(),
+    "tensorflow.python.ops.lookup_ops.DenseHashTable": kinds.Table(),
+}
+_LIBRARY_OBJECT = _BY_NAME["keras.src.callbacks.callback.Callback"]
+_ATTRIBUTES = library_kinds.OwnAttributes()
+_HOLDERS = frozenset(
+    ("Layer", "Optimizer", "BaseOptimizer", "Metric", "Loss", "Callback", "SeedGenerator", "LearningRateSchedule")
+    + ("PyDataset", "Module", "Constraint", "Regularizer", "Initializer", "Operation")
+)
+"""Classes of Keras and TensorFlow that users inherit from."""
+_INERT = frozenset(
+    "absl asyncio concurrent contextlib ctypes grpc h5py IPython ipykernel jax joblib logging matplotlib mlflow "
+    "multiprocessing optuna PIL psutil pynvml rich socket sqlalchemy sqlite3 ssl subprocess tempfile tensorboard "
+    "threading torch tqdm typing unittest urllib wandb weakref zipfile oomph _thread _io io abc types builtins".split()
+)
+"""Libraries whose objects are the outside world to a training: locks, files, loggers, connections."""
+
+
+def kind_of(thing: Any) -> Kind:
+    """The kind of an object; opaque where nothing is known of its class."""
+    if isinstance(thing, type):
+        return _CLASS if code.is_users(thing.__module__) else OPAQUE
+    if type(thing) is FunctionType and not code.is_users(thing.__globals__.get("__name__", "")):
+        return OPAQUE
+    return _kind_of_class(type(thing), _dtype_kind(thing))
+
+
+def _dtype_kind(thing: Any) -> str:
+    """Of an array: whether it holds numbers ("n"), Python objects ("O"), or neither."""
+    if not isinstance(thing, np.ndarray):
+        return ""
+    return "O" if thing.dtype.kind == "O" else "n"
+
+
+def kind_when_saved_elsewhere(thing: Any) -> Kind:
+    """Of a layer, or the like, whose variables somebody else saves, what is left: attributes of the user's own."""
+    return _ATTRIBUTES if isinstance(kind_of(thing), library_kinds.LibraryObject) else OPAQUE
+
+
+def kind_of_tag(tag: str) -> Kind:
+    """The kind that calls itself so; raises ValueError when there is none."""
+    known: dict[str, Kind] = {kind.tag: kind for kind in (*_BY_CLASS.values(), _INSTANCE)}
+    known |= {kind.tag: kind for kind in _BY_NAME.values() if not isinstance(kind, library_kinds.LibraryObject)}
+    known |= {"array": kinds.Array(), "object array": kinds.ObjectArray(), "tensor": kinds.Tensor()}
+    if tag not in known:
+        raise ValueError(f"no kind of objects is called {tag}")
+    return known[tag]
+
+
+def is_outside(cls: type) -> bool:
+    """Whether objects of this class belong to the outside world: locks, files, loggers, connections."""
+    return cls.__module__.partition(".")[0] in _INERT
+
+
+@functools.lru_cache(maxsize=4096)
+def _kind_of_class(cls: type, dtype: str) -> Kind:
+    if dtype:
+        return kinds.ObjectArray() if dtype == "O" else kinds.Array()
+    bases = cls.__mro__
+    known = [_BY_CLASS.get(base) or _BY_NAME.get(f"{base.__module__}.{base.__qualname__}") for base in bases]
+    found = next((kind for kind in known if kind is not None), None)
+    if found is not None:
+        return found
+    for base in bases:
+        if code.is_of_library(base) and base.__name__ in _HOLDERS:
+            return _LIBRARY_OBJECT
+        if base.__name__ == "EagerTensor" and code.is_of_library(base):
+            return kinds.Tensor()
+    if is_outside(cls) or code.is_of_library(cls):
+        return OPAQUE
+    return _INSTANCE

@@ -1,0 +1,198 @@
+"""Values without an identity, as comparable Python tuples and as JSON: numbers, words, dates, names of things.
+
+A value is an atom as it is, or a tuple whose first item tells its kind. Objects that can change have an identity and
+are not values: they are referred to by `("ref", key)`. What is named ("named", "module:name") is looked up again, and
+taken only if it is what was meant.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import decimal
+import enum
+import fractions
+import math
+import pathlib
+import sys
+import uuid
+from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+Value = Any
+"""An atom, or a tuple that begins with the name of its kind."""
+PLAIN = frozenset((bool, int, float, str, type(None)))
+_LARGE_INT = 1 << 1024
+_DATES = (datetime.datetime, datetime.date, datetime.time)
+_BY_TEXT: tuple[type, ...] = (decimal.Decimal, fractions.Fraction, uuid.UUID)
+_PATHS = tuple(kind for kind in vars(pathlib).values() if isinstance(kind, type) and issubclass(kind, pathlib.PurePath))
+
+
+class CannotEncodeError(TypeError):
+    """A value that neither JSON nor arrays can hold; the message names its type."""
+
+
+def is_value(thing: Any) -> bool:
+    """Whether a thing has no identity that matters: it never changes, and holds nothing that does."""
+    kind = type(thing)
+    if kind in PLAIN or kind in _VALUES:
+        return True
+    return issubclass(kind, (np.generic, np.dtype, enum.Enum, tf.DType)) and kind is not np.void
+
+
+def encode(thing: Any) -> Value:
+    """A value; raises CannotEncodeError for what is none."""
+    kind = type(thing)
+    if kind in PLAIN:
+        return thing
+    encoder = _VALUES.get(kind)
+    if encoder is not None:
+        return encoder(thing)
+    if issubclass(kind, np.generic):
+        return ("scalar", text_of(thing.dtype), thing.tobytes())
+    if issubclass(kind, enum.Enum):
+        return ("member", _path_of(kind), thing.name)
+    if issubclass(kind, tf.DType):
+        return ("dtype", "tf", thing.name)
+    if issubclass(kind, np.dtype):
+        return ("dtype", "numpy", text_of(thing))
+    raise CannotEncodeError(kind.__name__)
+
+
+def text_of(dtype: Any) -> str:
+    """A NumPy dtype in a word, also one that only TensorFlow knows, such as bfloat16."""
+    return str(dtype.name if dtype.kind == "V" else dtype.str)
+
+
+def dtype_of(text: str) -> Any:
+    """The NumPy dtype of that word; raises TypeError when there is none."""
+    try:
+        return np.dtype(text)
+    except TypeError:
+        return np.dtype(tf.as_dtype(text).as_numpy_dtype)
+
+
+def named(thing: Any) -> Value:
+    """A function, class or module by where it is found; raises CannotEncodeError when it is not found there."""
+    if type(thing) is ModuleType:
+        path = f"{thing.__name__}:"
+    else:
+        path = f"{getattr(thing, '__module__', None)}:{getattr(thing, '__qualname__', None)}"
+    if looked_up(path) is not thing:
+        raise CannotEncodeError(f"{type(thing).__name__} that has no name of its own")
+    return ("named", path)
+
+
+def looked_up(path: str) -> Any:
+    """What "module:name" names, in modules that are imported already; None when there is no such thing."""
+    module, _, name = path.partition(":")
+    found: Any = sys.modules.get(module)
+    for part in name.split(".") if name else ():
+        if not isinstance(found, (ModuleType, type)):
+            return None
+        found = vars(found).get(part)
+    return found
+
+
+def to_json(value: Value) -> Any:
+    """A value, or a tuple of values, fit for JSON: lists are tuples, and what JSON does not know is tagged."""
+    kind = type(value)
+    if kind is float and not math.isfinite(value):
+        return ["float", repr(value)]
+    if kind is int and abs(value) >= _LARGE_INT:
+        return ["int", hex(value)]
+    if kind is bytes:
+        return ["bytes", base64.b64encode(value).decode()]
+    if kind is tuple:
+        return ["tuple", *map(to_json, value)]
+    return value
+
+
+def from_json(document: Any) -> Value:
+    """The value that was made fit for JSON; raises ValueError for what is none."""
+    if not isinstance(document, list):
+        return document
+    tag, *rest = document
+    if tag == "tuple":
+        return tuple(map(from_json, rest))
+    decoders: dict[str, Callable[[str], Any]] = {
+        "float": float, "int": lambda text: int(text, 16), "bytes": lambda text: base64.b64decode(text)
+    }  # fmt: skip
+    if tag not in decoders or len(rest) != 1:
+        raise ValueError(f"not a value: {tag}")
+    return decoders[tag](rest[0])
+
+
+def decode(value: Value) -> Any:
+    """What was encoded; raises ValueError when it is not to be had here."""
+    if type(value) is not tuple:
+        return value
+    tag, *rest = value
+    decoder = _DECODERS.get(tag)
+    if decoder is None:
+        raise ValueError(f"not a value: {tag}")
+    return decoder(*rest)
+
+
+def _decode_named(path: str) -> Any:
+    found = looked_up(path)
+    if found is None:
+        raise ValueError(f"{path} is not there")
+    return found
+
+
+def _decode_member(path: str, name: str) -> Any:
+    kind = looked_up(path)
+    if not (isinstance(kind, type) and issubclass(kind, enum.Enum) and name in kind.__members__):
+        raise ValueError(f"{path}.{name} is not there")
+    return kind[name]
+
+
+def _decode_text(kind: str, text: str) -> Any:
+    known = {each.__name__: each for each in (*_BY_TEXT, *_PATHS)}
+    return known[kind](text)
+
+
+def _decode_date(kind: str, text: str) -> Any:
+    return {each.__name__: each for each in _DATES}[kind].fromisoformat(text)  # type: ignore[attr-defined]
+
+
+def _path_of(kind: type) -> str:
+    path = f"{kind.__module__}:{kind.__qualname__}"
+    if looked_up(path) is not kind:
+        raise CannotEncodeError(kind.__name__)
+    return path
+
+
+_VALUES: dict[type, Callable[[Any], Value]] = {
+    bytes: lambda thing: thing,
+    complex: lambda thing: ("complex", thing.real, thing.imag),
+    range: lambda thing: ("range", thing.start, thing.stop, thing.step),
+    slice: lambda thing: ("slice", thing.start, thing.stop, thing.step),
+    type(...): lambda thing: ("...",),
+    type(NotImplemented): lambda thing: ("NotImplemented",),
+    datetime.timedelta: lambda thing: ("timedelta", thing.days, thing.seconds, thing.microseconds),
+    tf.TensorShape: lambda thing: ("shape", *(thing.as_list() if thing.rank is not None else ["?"])),
+    **{kind: lambda thing: ("date", type(thing).__name__, thing.isoformat()) for kind in _DATES},
+    **{kind: lambda thing: ("text", type(thing).__name__, str(thing)) for kind in (*_BY_TEXT, *_PATHS)},
+}
+_DECODERS: dict[str, Callable[..., Any]] = {
+    "complex": complex,
+    "range": range,
+    "slice": slice,
+    "...": lambda: ...,
+    "NotImplemented": lambda: NotImplemented,
+    "timedelta": lambda days, seconds, micro: datetime.timedelta(days, seconds, micro),
+    "shape": lambda *sizes: tf.TensorShape(None if sizes == ("?",) else list(sizes)),
+    "date": _decode_date,
+    "text": _decode_text,
+    "scalar": lambda dtype, data: np.frombuffer(data, dtype_of(dtype))[0],
+    "member": _decode_member,
+    "dtype": lambda of, name: tf.as_dtype(name) if of == "tf" else dtype_of(name),
+    "named": _decode_named,
+}
+NAMED_TYPES = (FunctionType, BuiltinFunctionType, type, ModuleType)

@@ -1,0 +1,200 @@
+"""The walk: every object that can be reached from some roots, each once, under a key that is the same in every attempt.
+
+It goes breadth first, so that an object is named by its shortest way. It stops at what belongs to libraries, at what
+cannot be looked at, and when its time is over.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import FunctionType, GeneratorType, ModuleType
+from typing import Any
+
+from oomph.tensorflow.objects import code, values
+from oomph.tensorflow.objects.kinds import BuiltinIterator, GlobalNames, Kind, Part
+from oomph.tensorflow.objects.table import GLOBALS, kind_of, kind_when_saved_elsewhere
+from oomph.tensorflow.objects.values import CannotEncodeError, Value
+
+_MOST_NODES = 20_000
+_MOST_TRIES = 3
+_MOST_DEPTH = 40
+"""Tuples within tuples."""
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One object that was reached."""
+
+    key: str
+    """The way to it; also its name for people."""
+    thing: Any
+    kind: Kind
+
+    def content(self, encode: Any) -> Value:
+        """What is in it; raises CannotEncodeError when something in it can be neither referred to nor written down."""
+        for tried in range(1, _MOST_TRIES + 1):
+            try:
+                return self.kind.content(self.thing, encode)
+            except RuntimeError:  # another thread has changed it meanwhile
+                if tried == _MOST_TRIES:
+                    raise CannotEncodeError("an object that other threads change") from None
+        return None
+
+
+@dataclass
+class Graph:
+    """What was reached."""
+
+    nodes: dict[str, Node] = field(default_factory=dict)
+    by_id: dict[int, Node] = field(default_factory=dict)
+    unseen: list[str] = field(default_factory=list)
+    """What there was no time to look at."""
+    elsewhere: set[str] = field(default_factory=set)
+    """What somebody else saves."""
+
+    def encode(self, thing: Any) -> Value:
+        """A reference to an object of the graph, or a value; raises CannotEncodeError for what is neither."""
+        return self._encode(thing, 0)
+
+    def _encode(self, thing: Any, depth: int) -> Value:
+        node = self.by_id.get(id(thing))
+        if node is not None:
+            return ("ref", node.key) if node.kind.in_place else ("made", node.key, node.kind.tag, node.content(self.encode))
+        if values.is_value(thing):
+            return values.encode(thing)
+        if depth < _MOST_DEPTH and issubclass(type(thing), (tuple, frozenset)):
+            return self._encode_fixed(thing, depth)
+        return _encode_passing(thing, self.encode)
+
+    def _encode_fixed(self, thing: Any, depth: int) -> Value:
+        if isinstance(thing, frozenset):
+            return ("frozenset", *sorted((self._encode(each, depth + 1) for each in thing), key=repr))
+        items = (self._encode(each, depth + 1) for each in tuple.__iter__(thing))
+        kind = type(thing)
+        return ("tuple", *items) if kind is tuple else ("named tuple", values.named(kind)[1], *items)
+
+
+def _encode_passing(thing: Any, encode: Any) -> Value:
+    """What an iterator holds in itself, and gives out as another object each time."""
+    if type(thing) is list:
+        return ("list", *map(encode, thing))
+    kind = kind_of(thing)
+    if isinstance(kind, BuiltinIterator):
+        return ("made", "", kind.tag, kind.content(thing, encode))
+    return values.named(thing)
+
+
+def walk(
+    roots: Iterable[tuple[str, Any]],
+    before: Graph | None = None,
+    saved_elsewhere: frozenset[int] = frozenset(),
+    seconds: float = 1.0,
+) -> Graph:
+    """Everything that can be reached.
+
+    Args:
+        roots: the name of each root, for people, and the root.
+        before: an earlier walk; what it has met keeps its key.
+        saved_elsewhere: the `id`s of variables, and of the layers that hold them, that somebody else saves.
+        seconds: to stop after.
+    """
+    return _Walk(before, saved_elsewhere, time.monotonic() + seconds).run(roots)
+
+
+class _Walk:
+    def __init__(self, before: Graph | None, saved_elsewhere: frozenset[int], until: float) -> None:
+        self._graph, self._before, self._until = Graph(), before, until
+        self._saved_elsewhere = saved_elsewhere
+        self._waiting: deque[tuple[str, Any]] = deque()
+        self._globals: dict[int, Node] = {}
+
+    def run(self, roots: Iterable[tuple[str, Any]]) -> Graph:
+        self._waiting.extend(roots)
+        while self._waiting:
+            key, thing = self._waiting.popleft()
+            if len(self._graph.nodes) >= _MOST_NODES or time.monotonic() > self._until:
+                self._graph.unseen.append(key)
+                break
+            self._meet(key, thing)
+        return self._graph
+
+    def _meet(self, key: str, thing: Any) -> None:
+        if values.is_value(thing) or id(thing) in self._graph.by_id:
+            return
+        if issubclass(type(thing), (tuple, frozenset)):
+            self._waiting.extend(_within(key, thing))
+            return
+        kind = kind_when_saved_elsewhere(thing) if id(thing) in self._saved_elsewhere else kind_of(thing)
+        node = self._known(thing) or Node(self._free(key), thing, kind)
+        self._graph.nodes[node.key] = self._graph.by_id[id(thing)] = node
+        if id(thing) in self._saved_elsewhere:
+            self._graph.elsewhere.add(node.key)
+        self._waiting.extend((f"{node.key}{way}", part) for way, part in _parts_of(node))
+        for names, module in _code_in(thing):
+            self._add_globals(module, *names)
+        own_class = type(thing)
+        if code.is_users(own_class.__module__) and own_class is not type:
+            self._waiting.append((f"class {own_class.__qualname__}", own_class))
+
+    def _known(self, thing: Any) -> Node | None:
+        node = None if self._before is None else self._before.by_id.get(id(thing))
+        return node if node is not None and node.thing is thing else None
+
+    def _free(self, key: str) -> str:
+        """The key, with a number behind it when it is taken: by an object that was there before this one."""
+        taken: list[Mapping[str, Node]] = [self._graph.nodes]
+        taken += [] if self._before is None else [self._before.nodes]
+        free, number = key, 2
+        while any(free in nodes for nodes in taken):
+            free, number = f"{key} ({number})", number + 1
+        return free
+
+    def _add_globals(self, module: dict[str, Any], names: frozenset[str], attributes: frozenset[str]) -> None:
+        """The globals that code refers to; of a module of the user's that it names, those that it may mean."""
+        known = self._globals.get(id(module))
+        if known is None:
+            name = str(module.get("__name__"))
+            known = Node(f"global of {name}: ", GlobalNames(module=module, names=set()), GLOBALS)
+            self._globals[id(module)] = self._graph.nodes[known.key] = known
+            self._graph.by_id[id(known.thing)] = known
+        new = {name for name in names if not name.startswith("__")} - known.thing.names
+        known.thing.names |= new
+        for name in sorted(new):
+            value = module.get(name)
+            if type(value) is ModuleType and code.is_users(value.__name__):
+                self._add_globals(vars(value), attributes, attributes)
+            elif name in module:
+                self._waiting.append((f"{known.key}{name}", value))
+
+
+def _parts_of(node: Node) -> list[Part]:
+    for _ in range(_MOST_TRIES):
+        try:
+            return list(node.kind.parts(node.thing))
+        except RuntimeError:  # another thread has changed it meanwhile
+            continue
+        except CannotEncodeError:
+            break
+    return []
+
+
+def _within(key: str, thing: Any) -> Iterator[Part]:
+    items = frozenset.__iter__(thing) if isinstance(thing, frozenset) else tuple.__iter__(thing)
+    yield from ((f"{key}[{number}]", item) for number, item in enumerate(items))
+
+
+def _code_in(thing: Any) -> Iterator[tuple[code.Names, dict[str, Any]]]:
+    """The names that a function or a generator of the user's refers to, and the globals that they are looked up in."""
+    kind = type(thing)
+    if kind is FunctionType:
+        pieces = [(thing.__code__, thing.__globals__)]
+    elif kind is GeneratorType and thing.gi_frame is not None:
+        pieces = [(thing.gi_code, thing.gi_frame.f_globals)]
+    else:
+        pieces = []
+    for piece, module in pieces:
+        if code.is_users(str(module.get("__name__", ""))):
+            yield code.names_in(piece), module

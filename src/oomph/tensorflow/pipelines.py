@@ -1,0 +1,114 @@
+"""What a `tf.data` pipeline is made of: its datasets, the operations of their functions, and what these depend on."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.tensorflow.draws import STATEFUL
+
+_OF_PYTHON_OR_VARIABLES = ("PyFunc", "VariableOp", "RngReadAndSkip", "LookupTable")
+"""Parts of the names of operations."""
+
+
+class KernelDraws(enum.Enum):
+    """How a pipeline draws random numbers from a state within TensorFlow's kernels, which no checkpoint holds."""
+
+    NONE = "none"
+    SEEDED = "seeded"
+    """A new iterator draws the same ones again."""
+    UNSEEDED = "unseeded"
+    """Nobody can draw them again."""
+
+
+def datasets_in(dataset: Any) -> Iterator[Any]:
+    """A dataset and all those that it is made from."""
+    waiting = [dataset]
+    while waiting:
+        each = waiting.pop()
+        if hasattr(each, "_functions"):
+            yield each
+            waiting += _inputs_of(each)
+        else:  # one that a strategy has distributed
+            waiting += [inner for inner in (getattr(each, "_original_dataset", None),) if inner is not None]
+
+
+def shuffles(dataset: Any) -> bool:
+    """Whether a shuffle is among the datasets that this one is made from."""
+    return any("Shuffle" in type(each).__name__ for each in datasets_in(dataset))
+
+
+def is_begun_by_making(dataset: Any) -> bool:
+    """Whether to make an iterator, and to drop it, moves the dataset on as much as to go through it would.
+
+    Each shuffle draws a seed for every iterator over it. Most are made with the one that the user sees. An iterator
+    below a shuffle or within a repetition is made when the first element is wanted, and a cache keeps the order in
+    which it was filled.
+    """
+    for each in datasets_in(dataset):
+        kind, inputs = type(each).__name__, [below for one in _inputs_of(each) for below in datasets_in(one)]
+        if "Cache" in kind:
+            return False
+        if any(word in kind for word in ("Shuffle", "Repeat", "Concatenate")) and any(map(_reshuffles, inputs)):
+            return False
+    return True
+
+
+def _inputs_of(dataset: Any) -> list[Any]:
+    return list(dataset._inputs())
+
+
+def _reshuffles(dataset: Any) -> bool:
+    return "Shuffle" in type(dataset).__name__ and bool(getattr(dataset, "_reshuffle_each_iteration", True))
+
+
+def is_reproducible(dataset: Any) -> bool:
+    """Whether the same script takes the same batches in a new process: it has set a seed, and demands an order."""
+    from tensorflow.python.eager import context
+
+    if dataset is None or context.global_seed() is None:
+        return False
+    return dataset.options().deterministic is not False
+
+
+def depends_on_python(dataset: Any) -> bool:
+    """Whether the elements are made by Python, or depend on variables."""
+    return any(
+        word in node.op for each in datasets_in(dataset) for node in _nodes_of(each) for word in _OF_PYTHON_OR_VARIABLES
+    )
+
+
+def kernel_draws(dataset: Any) -> KernelDraws:
+    """Whether elements that are still to come depend on random numbers that kernels count themselves.
+
+    A map over a single element has drawn before the first element is there. So Keras shuffles arrays.
+    """
+    found = KernelDraws.NONE
+    for each in datasets_in(dataset):
+        drawn = [node for node in _nodes_of(each) if node.op in STATEFUL]
+        if not drawn or _maps_one_element(each):
+            continue
+        if any(node.attr["seed"].i == 0 and node.attr["seed2"].i == 0 for node in drawn):
+            return KernelDraws.UNSEEDED
+        found = KernelDraws.SEEDED
+    return found
+
+
+def _maps_one_element(dataset: Any) -> bool:
+    return type(dataset).__name__.endswith("MapDataset") and "Flat" not in type(dataset).__name__ and all(
+        int(tf.data.experimental.cardinality(each)) == 1 for each in _inputs_of(dataset)
+    )
+
+
+def _nodes_of(dataset: Any) -> Iterator[Any]:
+    """The operations of the functions of one dataset, and of all that these call, as nodes of a graph's definition."""
+    for wrapper in dataset._functions():
+        graph = getattr(getattr(wrapper, "function", None), "graph", None)
+        if graph is not None:
+            definition = graph.as_graph_def()
+            yield from definition.node
+            for function in definition.library.function:
+                yield from function.node_def
