@@ -23,6 +23,7 @@ _PUBLIC = {
     "isolate": "oomph.recovery.isolation",
     "map_batches": "oomph.tensorflow.map_batches",
     "read_journal": "oomph.journal",
+    "steps": "oomph.tensorflow.steps",
 }
 
 __all__ = sorted([*_PUBLIC, "__version__"])

@@ -98,7 +98,7 @@ def test_when_all_are_damaged_it_starts_over(work, plain, same_bits):
     at = ours.said.index(f"oomph: none of the 2 checkpoints can be read: {newest} ({broken}), {older} ({broken})")
     assert ours.said[at + 1] == "oomph: the interrupted fit starts from its beginning"
     assert not any("using the one before" in line for line in ours.said)
-    assert ours.summary["exactness"] == "started over"
+    assert ours.summary["exactness"] == "started-over"
 
 
 def test_a_file_that_may_not_grow_costs_a_line_and_no_training(work, plain, same_bits):

@@ -84,15 +84,28 @@ def test_what_changed_is_said_and_a_new_learning_rate_is_meant(work, stopped, lo
 
 
 @pytest.mark.slow
-def test_with_other_batches_the_interrupted_epoch_begins_again(work, stopped):
-    edit(work, ("batch_size=16", "batch_size=24"))
+def test_with_other_data_the_interrupted_epoch_begins_again(work, stopped):
+    edit(work, ("size=(240, 8)", "size=(160, 8)"))
     ours = resume(work, stopped)
     assert ours.returncode == 0, ours.stderr[-3000:]
     (resumed,) = ours.events("resumed")
     assert resumed.data["kind"] == "epoch"
-    assert any("batch_size: 16 → 24" in line for line in ours.said)
+    assert any("batches in an epoch: 15 → 10" in line for line in ours.said)
     # The epoch that was interrupted and the two after it, ten batches each, beside what the checkpoint had.
     assert ours.summary["steps"] == resumed.data["steps"] + 10 * (4 - resumed.data["epoch"])
+    assert ours.summary["exactness"] == "not-equal"
+    assert "the interrupted epoch was begun again" in ours.summary["exactness_reasons"]
+
+
+@pytest.mark.slow
+def test_an_edit_of_the_call_itself_makes_another_fit_of_it_and_is_said(work, stopped):
+    edit(work, ("batch_size=16", "batch_size=24"))
+    ours = resume(work, stopped)
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    assert ours.events("resumed") == []
+    assert any("trains from its beginning: the checkpoints are of another one" in line for line in ours.said)
+    assert ours.summary["exactness"] == "not-equal"
+    assert ours.summary["exactness_reasons"] == ["fit 1 was begun by an earlier attempt, and not reached again"]
 
 
 @pytest.mark.slow

@@ -44,7 +44,7 @@ def test_twice_in_a_row_and_then_in_the_second_of_three_fits(killed, plain, same
     assert_nothing_was_lost(killed, kills=3)
     same_bits(plain.parent / "ours.npz", plain)
     assert killed.summary["steps_repeated"] <= 3 * EVERY
-    assert killed.summary["exactness"] == "exact"
+    assert killed.summary["exactness"] == "verified"
     assert killed.summary["faults"] == {"killed": 3}
 
 
@@ -72,7 +72,7 @@ def test_before_the_first_checkpoint_it_starts_over_and_says_so(work, plain, sam
     assert_nothing_was_lost(ours, kills=1)
     same_bits(work.folder / "ours.npz", plain)
     assert seen.saved == 0
-    assert ours.summary["exactness"] == "started over"
+    assert ours.summary["exactness"] == "started-over"
     assert ours.summary["steps_repeated"] >= 3
     assert any("from the beginning" in line for line in ours.said)
 

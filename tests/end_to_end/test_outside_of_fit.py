@@ -77,13 +77,13 @@ for i in range(int(optimizer.iterations.numpy()), 12):
 """
 
 
-@pytest.mark.parametrize(("options", "repeated", "label"), [([], 5, "started over"), (["--keeps"], 0, "exact")])
-def test_a_loop_is_counted_from_where_its_script_begins_it_again(work, options, repeated, label):
+@pytest.mark.parametrize(("options", "repeated"), [([], 5), (["--keeps"], 0)])
+def test_a_loop_is_counted_from_where_its_script_begins_it_again(work, options, repeated):
     work.write(ABORTED_LOOP)
     ours = work.oomph("train.py", *options)
     assert ours.returncode == 0, ours.stderr[-3000:]
     told = ours.summary
-    assert (told["steps"], told["steps_repeated"], told["exactness"], told["restarts"]) == (12, repeated, label, 1)
+    assert (told["steps"], told["steps_repeated"], told["exactness"], told["restarts"]) == (12, repeated, "unguarded", 1)
     assert any("in a training loop (5 steps done, 0 saved)" in line for line in ours.said)
 
 

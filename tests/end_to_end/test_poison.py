@@ -49,3 +49,5 @@ def test_with_skip_poison_the_batch_is_left_out_and_the_rest_is_trained(work):
     assert ours.summary["steps"] == 9  # of ten batches
     assert len(ours.events("batch-skipped")) == 1
     assert "leaving out the batch at fit 1, epoch 1, step 7" in ours.summary["changes"]
+    assert ours.summary["exactness"] == "not-equal"
+    assert "leaving out the batch at fit 1, epoch 1, step 7" in ours.summary["exactness_reasons"]

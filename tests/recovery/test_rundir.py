@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,25 @@ def test_a_directory_with_other_things_in_it_is_left_alone(tmp_path: Path) -> No
 def test_a_damaged_record_is_no_record(tmp_path: Path, text: str) -> None:
     (tmp_path / "run.json").write_text(text)
     assert read_record(tmp_path) is None
+
+
+@pytest.mark.parametrize("entropy", [3, None, "abc", "0" * 33, "x" * 32, "0" * 32 + "\n"])
+def test_an_entropy_that_is_no_number_is_that_of_no_record(tmp_path: Path, entropy: object) -> None:
+    RunDirectory.create(tmp_path / "run", replace(RECORD, entropy="0" * 32)).close()
+    found = read_record(tmp_path / "run")
+    assert found is not None
+    assert found.entropy == "0" * 32
+    document = json.loads((tmp_path / "run" / "run.json").read_text())
+    (tmp_path / "run" / "run.json").write_text(json.dumps({**document, "entropy": entropy}))
+    assert read_record(tmp_path / "run") is None
+
+
+def test_a_record_of_an_older_oomph_has_no_entropy(tmp_path: Path) -> None:
+    RunDirectory.create(tmp_path / "run", replace(RECORD, entropy="0" * 32)).close()
+    document = json.loads((tmp_path / "run" / "run.json").read_text())
+    del document["entropy"]
+    (tmp_path / "run" / "run.json").write_text(json.dumps(document))
+    assert read_record(tmp_path / "run") == RECORD
 
 
 def test_a_directory_that_can_not_be_made_is_one_sentence(tmp_path: Path) -> None:

@@ -107,6 +107,72 @@ def test_end_states_stay_when_the_steps_of_their_fit_go(store, tmp_path):
     assert store.finished(1) is None
 
 
+def test_each_fit_keeps_its_last_two_whatever_others_save(store, tmp_path):
+    for step in range(1, 5):
+        save(store, step, fit=0)
+    for step in range(1, 5):
+        save(store, step, fit=1)
+    kept = [name.partition("-fit")[2] for name in names(tmp_path)]
+    assert kept == ["0-epoch0-step3", "0-epoch0-step4", "1-epoch0-step3", "1-epoch0-step4"]
+    assert store.latest_step().position.fit == 1
+    assert store.latest_step(0).position == Position(0, 0, 4, 4)
+    assert store.latest_step(2) is None
+    store.drop_steps(1)
+    assert [name.partition("-fit")[2] for name in names(tmp_path)] == kept[:2], "those of another fit stay"
+
+
+def test_the_one_before_is_of_the_same_fit_and_skips_what_is_damaged(store, refused, tmp_path):
+    before = save(store, 1, fit=0)
+    save(store, 2, fit=1)
+    newest = save(store, 3, fit=0)
+    assert store.step_before(store.latest_step(0)).name == before.name
+    assert store.step_before(store.step_before(store.latest_step(0))) is None
+    (tmp_path / "checkpoints" / before.name / "tensors.bin").write_bytes(b"")
+    assert store.step_before(store.latest_step(0)) is None
+    assert [name for name, _ in refused] == [before.name]
+    assert store.latest_step(0).name == newest.name
+
+
+def test_the_one_before_the_millionth_is_the_one_with_the_number_before(store):
+    store._number = 999_998
+    older, newer = save(store, 1), save(store, 2)
+    assert (older.name[:11], newer.name[:12]) == ("step-999999", "step-1000000")
+    assert store.step_before(store.latest_step()).name == older.name
+    assert store.step_before(store.step_before(store.latest_step())) is None
+
+
+def test_what_there_is_can_be_told_without_reading_it(store, tmp_path):
+    save(store, 1, fit=0)
+    store.save_finished(Position(0, 2, 0, 30), {"key": "place-0"}, write)
+    os.utime(tmp_path / "checkpoints" / "finished-fit0", (1, 1))
+    save(store, 31, fit=1)
+    store.save_finished(Position(2, 1, 0, 40), {"key": 5}, write)
+    (tmp_path / "checkpoints" / names(tmp_path)[2] / "tensors.bin").write_bytes(b"")
+    found = store.records()
+    assert [(r.position.fit, r.finished, r.key) for r in found] == [
+        (1, False, None), (0, False, None), (2, True, None), (0, True, "place-0")
+    ]  # fmt: skip
+    (tmp_path / "checkpoints" / "finished-fit2" / "manifest.json").write_text("[]")
+    assert len(store.records()) == 3, "it is refused when it is to be used"
+
+
+def test_half_of_what_is_let_go_never_passes_for_a_damaged_one(store, refused, tmp_path, monkeypatch):
+    first = save(store, 1)
+    monkeypatch.setattr(
+        store_module.shutil, "rmtree", lambda path, ignore_errors: (path / "tensors.bin").unlink(missing_ok=True)
+    )
+    save(store, 2)
+    save(store, 3)
+    assert first.name not in names(tmp_path)
+    assert store.latest_step().position.step == 3
+    monkeypatch.undo()
+    again = CheckpointStore(tmp_path / "checkpoints", lambda name, reason: refused.append((name, reason)))
+    again.open()
+    assert not [name for name in names(tmp_path) if name.startswith("tmp")]
+    assert again.latest_step().position.step == 3
+    assert refused == []
+
+
 def test_an_end_state_can_be_replaced(store):
     for steps in (10, 20):
         store.save_finished(Position(0, 0, 0, steps), {}, write)

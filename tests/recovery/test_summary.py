@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from oomph.journal import Event
 from oomph.recovery.account import account
+from oomph.recovery.labels import ORDER
 from oomph.recovery.summary import Summary, steps_repeated, summarise
 
 
@@ -64,7 +68,7 @@ def test_steps_repeated_are_those_between_the_checkpoint_and_the_death() -> None
 
 def test_without_a_checkpoint_all_steps_are_repeated() -> None:
     summary = summarise(killed_once(kind=None), 0)
-    assert (summary.steps_repeated, summary.exactness) == (412, "started over")
+    assert (summary.steps_repeated, summary.exactness) == (412, "started-over")
 
 
 def test_a_death_before_the_resumed_fit_is_not_counted_twice() -> None:
@@ -75,14 +79,30 @@ def test_a_death_before_the_resumed_fit_is_not_counted_twice() -> None:
     assert (summary.steps_repeated, summary.restarts) == (12, 2)
 
 
-def test_the_label_is_that_of_the_worst_that_happened() -> None:
-    assert summarise(killed_once("exact"), 0).exactness == "exact"
-    assert summarise(killed_once("replayed"), 0).exactness == "replayed"
-    assert summarise(killed_once("epoch"), 0).exactness == "epoch"
-    # a guard that would divide batches inexactly has not done so here
-    assert summarise(killed_once("exact", guard="approximate"), 0).exactness == "exact"
-    recovered = happened(1, "recovered", fit=0, micro_batch=8, seconds=11.0)
-    assert summarise([*killed_once("exact", guard="approximate"), recovered], 0).exactness == "approximate"
+def test_the_label_is_told_with_its_reasons_in_words_and_in_the_document() -> None:
+    lost = happened(2, "resumed", fit=0, steps=400, kind="exact", lost=["attribute best of callback Own"])
+    summary = summarise([*killed_once(kind=None)[:-1], lost], 0)
+    assert (summary.exactness, summary.exactness_reasons) == ("not-equal", ("attribute best of callback Own",))
+    assert json.loads(summary.to_json())["exactness_reasons"] == ["attribute best of callback Own"]
+    ended = summarise([*killed_once(kind=None), lost], 0)
+    rows = account(ended, "runs/x")
+    assert "the result     not equal to an undisturbed training; attribute best of callback Own" in rows
+
+
+def test_the_first_reasons_are_told_and_the_document_has_all() -> None:
+    lost = happened(2, "resumed", fit=0, steps=400, kind="exact", lost=["a", "b", "c", "d"])
+    summary = summarise([*killed_once(kind=None), lost], 0)
+    (row,) = [row for row in account(summary, None) if row.startswith("the result")]
+    assert row.endswith("; a; b; c")
+    assert summary.exactness_reasons == ("a", "b", "c", "d")
+
+
+@pytest.mark.parametrize("label", sorted(set(ORDER) - {"failed"}))
+def test_only_what_never_left_its_process_or_was_repeated_is_called_as_if_nothing_had_happened(label: str) -> None:
+    summary = replace(summarise(killed_once(), 0), exactness=label)
+    (row,) = [row for row in account(summary, None) if row.startswith("the result")]
+    assert ("as if nothing had happened" in row) is (label in ("exact", "verified"))
+    assert row.removeprefix("the result     ").startswith(label.replace("-", " "))
 
 
 def test_what_was_overcome_is_told() -> None:
@@ -101,10 +121,18 @@ def test_a_run_that_did_not_finish_is_not_praised() -> None:
     for code in (1, 75, 93, 130):
         text = "\n".join(account(summarise(killed_once("exact"), code), "runs/x"))
         assert "the result" not in text
-        assert "exact" not in text
+        assert not any(word in text for word in ("exact", "verified"))
     own = [*killed_once("exact"), happened(2, "diagnosed", fault="unrelated")]
     rows = account(summarise(own, 1), "runs/x")
     assert any(row.startswith("the end        the script failed with an error of its own, exit code 1") for row in rows)
+
+
+def test_batches_that_were_trained_on_in_parts_are_not_called_micro_batches_however_the_run_ended() -> None:
+    divided = happened(1, "recovered", fit=0, micro_batch=8, seconds=11.0)
+    for code in (0, 1, 93):
+        text = "\n".join(account(summarise([*killed_once(guard="smaller batches"), divided], code), "runs/x"))
+        assert "batches of at most 8" in text
+        assert "the same global batch" not in text
 
 
 def test_a_run_that_was_stopped_says_how_to_go_on() -> None:
@@ -174,9 +202,9 @@ def loop_killed_once(restored: int) -> list[Event]:
 
 def test_a_loop_that_began_anew_has_repeated_its_steps_and_one_that_goes_on_by_itself_has_not() -> None:
     anew = summarise(loop_killed_once(restored=0), 0)
-    assert (anew.steps, anew.steps_repeated, anew.exactness) == (30, 11, "started over")
+    assert (anew.steps, anew.steps_repeated, anew.exactness) == (30, 11, "unguarded")
     gone_on = summarise(loop_killed_once(restored=10), 0)
-    assert (gone_on.steps, gone_on.steps_repeated, gone_on.exactness) == (30, 1, "exact")
+    assert (gone_on.steps, gone_on.steps_repeated, gone_on.exactness) == (30, 1, "unguarded")
 
 
 def test_checkpoints_that_could_not_be_written_are_told_in_the_one_line() -> None:

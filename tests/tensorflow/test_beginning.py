@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import keras
-import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -14,7 +13,7 @@ from oomph.recovery.checkpoint import Checkpoint, Position
 from oomph.tensorflow import provenance
 from oomph.tensorflow.beginning import Beginning
 from oomph.tensorflow.identity import fingerprint
-from oomph.tensorflow.provenance import DATA, SCRIPT, STRUCTURE
+from oomph.tensorflow.provenance import CALLBACKS, DATA, SCRIPT, STRUCTURE, TURN
 
 ARGUMENTS = {"epochs": 3, "batch_size": 16, "steps_per_epoch": None, "shuffle": True, "initial_epoch": 0}
 
@@ -128,19 +127,38 @@ def test_a_schedule_has_no_rate_of_its_own(begin):
     assert begin(optimizer=keras.optimizers.SGD(schedule)).learning_rate is None
 
 
-def test_what_a_callback_has_changed_since_it_began_is_named():
-    class Mine(keras.callbacks.Callback):
-        def __init__(self):
-            super().__init__()
-            self.name, self.best = "mine", None
+def test_an_edit_that_changes_the_result_is_meant_and_the_place_to_begin_is_none(begin):
+    checkpoint = saved(begin())
+    now = begin(edited="since", arguments={"epochs": 5, "initial_epoch": 1, "batch_size": 8})
+    assert now.meant(checkpoint) == ["epochs: 3 → 5", "batch_size: 16 → 8"]
+    assert begin(edited="since").meant(checkpoint) == [], "a comment, say"
 
-    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-    model.compile("sgd", "mse")
-    mine = Mine()
-    beginning = Beginning(model, ARGUMENTS, [mine])
-    beginning.callbacks_began()
-    mine.best, mine.late, mine.weights = 0.5, 3, np.zeros(2)
-    assert beginning.moved_callbacks() == [["best", "late"]]
+
+def test_another_setting_of_a_callback_is_meant_if_the_script_was_edited(begin):
+    def with_patience(number, edited=""):
+        beginning = begin(edited=edited)
+        stopping = keras.callbacks.EarlyStopping(patience=number)
+        again = Beginning(beginning._model, ARGUMENTS, [stopping])
+        again._facts[SCRIPT] = beginning._facts[SCRIPT]
+        return again
+
+    checkpoint = saved(with_patience(3))
+    (change,) = with_patience(5, edited="since").meant(checkpoint)
+    assert "patience" in change
+    assert "3 → 5" in change.replace("'", "")
+    assert with_patience(5).meant(checkpoint) == []
+    assert len(with_patience(5).changes(checkpoint, CALLBACKS)) == 1
+
+
+def test_a_turn_of_a_loop_and_the_rate_that_it_has_set_are_told_apart(begin):
+    def turn(fold, rate):
+        model = begin(optimizer=keras.optimizers.SGD(rate))._model
+        return Beginning(model, ARGUMENTS, [], turn={"fold": str(fold)})
+
+    checkpoint = saved(turn(0, 0.5))
+    assert turn(0, 0.5).changes(checkpoint, TURN) == []
+    assert turn(1, 0.25).changes(checkpoint, TURN) == ["fold: 0 → 1", "learning rate: 0.5 → 0.25"]
+    assert turn(1, 0.25).changes(checkpoint) == [], "what is of this turn alone is no change of the fit"
 
 
 def test_the_data_are_known_by_their_elements_and_their_length():

@@ -137,26 +137,6 @@ def test_what_a_users_class_inherits_from_keras_is_kept(saved):
     np.testing.assert_array_equal(new.best_weights[0], np.ones(2))
 
 
-def test_a_callback_that_begins_anew_is_named_with_what_it_had_kept():
-    class Mine(keras.callbacks.Callback):
-        def __init__(self):
-            super().__init__()
-            self.count, self.name = 3, "mine"
-
-    lines = callbacks.begun_anew([Mine(), Counting(), Mine()], [["count"], ["seen"], []])
-    assert len(lines) == 1
-    assert "callback Mine begins anew (count)" in lines[0]
-    assert set(callbacks.plain_attributes(Mine())) >= {"count", "name"}
-    assert callbacks.plain_attributes(keras.callbacks.EarlyStopping()) == {}
-
-    class Patient(keras.callbacks.EarlyStopping):
-        mine = 1
-
-    patient = Patient()
-    patient.mine = 2
-    assert callbacks.plain_attributes(patient) == {"mine": 2}
-
-
 def test_a_history_goes_on():
     old, new = keras.callbacks.History(), keras.callbacks.History()
     old.epoch, old.history = [0, 1], {"loss": [np.float32(0.5), 0.25], "lr": [np.asarray(1.0)[()], 2]}

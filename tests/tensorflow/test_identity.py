@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from oomph.tensorflow.identity import call_site, fingerprint
+from oomph.tensorflow.identity import FitIdentity, fingerprint
 
 
 def test_two_models_made_alike_have_one_fingerprint(small_model):
@@ -57,7 +57,29 @@ def test_an_optimizer_without_a_configuration_is_known_by_its_class(small_model)
     assert fingerprint(small_model(optimizer=Odd())) != fingerprint(small_model(optimizer="sgd"))
 
 
-def test_the_call_site_is_a_line_of_the_script():
-    name, line = call_site().split(":")
-    assert name == "test_identity.py"
-    assert int(line) > 0
+def identity(**facts):
+    return FitIdentity(
+        **{"ordinal": 0, "site": "train.py:5", "fingerprint": "f", "place": "p", "occurrence": 0, **facts}
+    )
+
+
+@pytest.mark.parametrize(
+    ("facts", "same"),
+    [
+        ({"ordinal": 3}, True),
+        ({"site": "train.py:9"}, True),
+        ({"fingerprint": "g"}, True),
+        ({"place": "q"}, False),
+        ({"occurrence": 1}, False),
+    ],
+)
+def test_a_fit_is_known_by_its_place_and_its_turn_there(facts, same):
+    assert (identity(**facts).key == identity().key) is same
+
+
+def test_witnesses_are_of_one_number_of_a_fit_alone():
+    """What has been trained anew under another number is not what the witnesses of the first one are of."""
+    found = {identity().witness_key, identity(ordinal=1).witness_key, identity(occurrence=1).witness_key}
+    assert len(found) == 3
+    assert all(0 <= key < 1 << 64 for key in found)
+    assert identity(site="train.py:9", fingerprint="g").witness_key == identity().witness_key

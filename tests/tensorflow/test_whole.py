@@ -131,21 +131,39 @@ def test_a_failure_within_an_execution_loses_no_batch_that_was_not_begun(memory,
     np.testing.assert_array_equal(next(iterator)[0], X[4 * failing : 4 * failing + 4])
 
 
-def test_a_failure_within_the_commit_is_said_to_be_one(memory):
-    made = model()
+def failing_update(memory, before):
+    """An optimizer whose update of a variable fails, before it has written the variable or after."""
 
     class Fails(keras.optimizers.SGD):
         def update_step(self, gradient, variable, rate):
-            taken = tf.numpy_function(memory.take, [tf.size(variable)], tf.int32)
+            if not before:
+                super().update_step(gradient, variable, rate)
+            taken = tf.numpy_function(lambda value: memory.take(value.size), [variable], tf.int32)
             with tf.control_dependencies([taken]):
                 super().update_step(gradient, variable, rate)
 
+    made = model()
     made.compile(Fails(0.1), "mse", jit_compile=False)
     whole, iterator = step_of(made)
     whole.run(iterator)
     whole.count_commits()
     memory.fail_at = len(memory.seen) + 3
+    return made, whole, iterator
+
+
+def test_what_an_update_needs_is_computed_before_the_first_variable_is_written(memory):
+    made, whole, iterator = failing_update(memory, before=True)
+    before = values(made)
+    assert whole.run(iterator).phase == "compute"
+    for one, other in zip(values(made), before, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_failure_within_the_commit_is_said_to_be_one(memory):
+    made, whole, iterator = failing_update(memory, before=False)
+    before = values(made)
     assert whole.run(iterator).phase == "commit"
+    assert any((one != other).any() for one, other in zip(values(made), before, strict=True))
 
 
 def test_other_errors_go_through_and_leave_nothing_held(needs):

@@ -15,6 +15,8 @@ from oomph.faults.log import Words, read_log
 from oomph.journal import Event, foreign_format, read_journal, unreadable_lines
 from oomph.regular_file import open_regular
 
+_NOT_RESTARTABLE = "not-restartable"
+
 
 def is_run(directory: Path) -> bool:
     """Whether this directory was written by `oomph run`."""
@@ -88,6 +90,8 @@ def _events(events: list[Event], attempt: int) -> Iterator[Evidence]:
             fact = _exit(event.data, attempt)
             if fact is not None and not wished and not _by_oomph(event.data, happened):
                 yield fact  # an end that oomph itself has brought about says nothing about the script
+        elif event.name == "decided":
+            yield from _refused(event.data, attempt)
         elif event.name in _WORDS:
             yield _WORDS[event.name](event.data, attempt)
 
@@ -111,6 +115,13 @@ def _exit(data: Mapping[str, Any], attempt: int) -> Evidence | None:
     if not isinstance(returncode, int):
         return None
     return Evidence.of_exit(returncode, kills if isinstance(kills, int) else None, f"attempt {attempt}")
+
+
+def _refused(data: Mapping[str, Any], attempt: int) -> Iterator[Evidence]:
+    """Of the decisions one is a finding too: that the script cannot be started a second time."""
+    ending = data.get("ending")
+    if isinstance(ending, Mapping) and ending.get("fault") == _NOT_RESTARTABLE:
+        yield Evidence("log", str(data.get("reason", "")), origin=f"attempt {attempt}")
 
 
 def _oom(data: Mapping[str, Any], attempt: int) -> Evidence:

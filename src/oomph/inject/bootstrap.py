@@ -17,23 +17,31 @@ if TYPE_CHECKING:
 def start() -> None:
     """Take part in the run that OOMPH_HANDOVER names, and guard Keras when the script imports it."""
     if below_owner():
-        hook.watch(_join)
+        hook.watch(_join_to_guard)
         return
-    from oomph.recovery.entropy import seeding
-
     session = _join()
-    if session is not None:
+    if session is None:
+        return
+    if session.handover.guarding.guard:
+        from oomph.recovery.entropy import seeding
+
         hook.watch(lambda: session)
         hook.after_import(seeding(session.handover.entropy))
+    from oomph.recovery.second_start import begin
+
+    begin(session)
+
+
+def _join_to_guard() -> Session | None:
+    """The session of this process, or None when there is nothing to guard."""
+    session = _join()
+    return session if session is not None and session.handover.guarding.guard else None
 
 
 def _join() -> Session | None:
-    """The session of this process, or None when there is nothing to guard."""
+    """The session of this process, or None outside of a run."""
     from oomph.recovery.handover import Handover
     from oomph.recovery.session import join
 
     handover = Handover.read()
-    if handover is None:
-        return None
-    session = join(handover)
-    return session if handover.guarding.guard else None
+    return None if handover is None else join(handover)

@@ -144,6 +144,11 @@ class Chronicle:
         """Whether there is a checkpoint to go on from."""
         return self._run_dir is not None and any((self._run_dir / "checkpoints").glob("[!.]*"))
 
+    def went_further(self) -> bool:
+        """Whether an attempt before this one had come to a training."""
+        before = [event for event in self.events() if event.attempt < self.attempt]
+        return any(event.name in ("fit-started", "loop-seen") or event.data.get("steps") for event in before)
+
     def events(self) -> Sequence[Event]:
         """Every event of the run; the supervisor's own where there is no directory."""
         return self._own if self._run_dir is None else read_journal(self._run_dir)
@@ -160,7 +165,7 @@ class Chronicle:
 
     def loops(self) -> list[tuple[str, int, int]]:
         """The lines of the training loops that the script has told of."""
-        seen = [event.data.get("loops", ()) for event in self.of_the_script() if event.name == "loop-seen"]
+        seen = [event.data.get("loops", ()) for event in self.of_the_script() if "loops" in event.data]
         return [(str(file), int(first), int(final)) for loops in seen for file, first, final in loops]
 
     def guarded(self) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from oomph.journal import Event
+from oomph.recovery import not_restartable
 from oomph.recovery.diagnosis import Named, name_fault, named, signal_name
 from oomph.recovery.policy import Ending, is_crash
 from oomph.recovery.progress import Progress
@@ -43,6 +44,10 @@ class Trail:
     """Whether an earlier attempt has left a checkpoint, so that a signal while this one starts ends a training."""
     broken_gpu: bool = False
     """Whether the kernel's log calls a GPU of the script broken."""
+    again: bool = False
+    """Whether the script had been started before, in this run or in this rehearsal."""
+    went_further: bool = False
+    """Whether an earlier start had come to a training."""
 
 
 def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[tuple[Named, ...], Ending]:
@@ -57,6 +62,9 @@ def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[t
     requested, gave_up = last(events, "restart-requested"), last(events, "gave-up")
     died_of_it = returncode != 0 and last(events, "uncaught-exception") is not None
     started = blind or progress is not None or last(events, "fit-started") is not None
+    refused = _why_not_restartable(trail, returncode, started)
+    if refused:
+        names = (named(not_restartable.NAME),)
     ending = Ending(
         returncode=returncode,
         fault=names[0].name if names else signal_name(returncode),
@@ -69,7 +77,7 @@ def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[t
         unkillable=trail.unkillable,
         context_lost=died_of_it and bool(names) and names[0].name in _LOSE_THE_CONTEXT,
         restart_requested="" if requested is None else _reason(requested),
-        gave_up=_reason(gave_up) if gave_up is not None and died_of_it else "",
+        gave_up=_reason(gave_up) if gave_up is not None and died_of_it else refused,
         place=None if progress is None else (progress.fit, progress.epoch, progress.step),
         same_data=progress is not None and _gets_the_same_data(events),
     )
@@ -83,6 +91,22 @@ def _names(trail: Trail, returncode: int) -> tuple[Named, ...]:
     if trail.broken_gpu:
         return (named(HARDWARE_FAULT), *(other for other in names if other.name != HARDWARE_FAULT))
     return names
+
+
+def _why_not_restartable(trail: Trail, returncode: int, started: bool) -> str:
+    """Why a script that was started again cannot be, in words; empty when that is not how it has ended."""
+    by_itself = returncode > 0 and not (trail.stopped or trail.hung or trail.asked)
+    if not (trail.again and by_itself) or last(trail.events, "restart-requested") is not None:
+        return ""
+    stopped = last(trail.events, "stopped-at")
+    data = {} if stopped is None else stopped.data
+    went_further = trail.went_further and not started
+    return not_restartable.why_not_restartable(data, _last_words(trail.stderr), went_further)
+
+
+def _last_words(stderr: bytes) -> str:
+    lines = (line.strip() for line in reversed(stderr.decode(errors="replace").splitlines()))
+    return next((line for line in lines if line and not line.startswith("oomph: ")), "")
 
 
 def _preempted(trail: Trail, returncode: int, trained: bool) -> str:

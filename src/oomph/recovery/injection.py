@@ -22,6 +22,8 @@ class Injection:
     """It comes when this many steps are committed."""
     stop: int | None = None
     """The rehearsal is over at this many steps; None: when the script is."""
+    earlier: tuple[str, ...] = ()
+    """The directories of the runs before: what the script has created there stands where it creates it again."""
 
     def to_environment(self) -> dict[str, str]:
         """The variable that says it."""
@@ -32,8 +34,11 @@ class Injection:
         """What this process is to inject; None outside of a rehearsal."""
         text = (os.environ if environ is None else environ).get(VARIABLE)
         try:
-            return cls(**json.loads(text)) if text else None
-        except (ValueError, TypeError):
+            if not text:
+                return None
+            document = json.loads(text)
+            return cls(**{**document, "earlier": tuple(document.get("earlier", ()))})
+        except (ValueError, TypeError, AttributeError):
             return None
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from oomph.journal import Event
+from oomph.recovery.ladder import OPT_IN, change_in
 
 EXACT = "exact"
 VERIFIED = "verified"
@@ -62,11 +63,12 @@ def label_of(events: Sequence[Event], exit_code: int | None) -> Labelled:
         events: of all its attempts, in their order.
         exit_code: how it ended; None while it runs, or when nobody saw its end.
     """
+    found = worst([*_recoveries(events), *_changes(events), *_resumes(events), *_abandoned(events, exit_code), *_loops(events)])
     if exit_code not in (None, 0, *STOPPED):
-        return Labelled(FAILED)
+        return Labelled(FAILED, found.reasons)
     if not any(event.name == "fit-started" or event.data.get("guarded") for event in events):
-        return Labelled(UNGUARDED)
-    return worst([*_recoveries(events), *_resumes(events), *_loops(events)])
+        return Labelled(UNGUARDED, found.reasons)
+    return found
 
 
 def _recoveries(events: Sequence[Event]) -> Iterator[Labelled]:
@@ -83,6 +85,14 @@ def _recoveries(events: Sequence[Event]) -> Iterator[Labelled]:
             yield _of_guard(guards.get((event.attempt, event.data.get("fit"))))
         elif event.name == "fit-finished" and event.data.get("micro_batch") is not None:
             yield _of_guard(event.data.get("guard"))
+
+
+def _changes(events: Iterable[Event]) -> Iterator[Labelled]:
+    """What the user has allowed to be done although it alters the mathematics."""
+    for event in events:
+        change = change_in(event.data) if event.name == "decided" else None
+        if change is not None and change.name in OPT_IN:
+            yield Labelled(NOT_EQUAL, (str(change),))
 
 
 def _guards(events: Sequence[Event]) -> dict[Any, Any]:
@@ -114,39 +124,72 @@ def _contradicted(probed: Sequence[Event]) -> bool:
 def _resumes(events: Sequence[Event]) -> Iterator[Labelled]:
     """What each attempt after the first made of the fits that an earlier one had begun."""
     begun: set[Any] = set()
+    finished: dict[Any, Event] = {}
     for attempt in _attempts(events):
         by = _by_name(attempt)
-        for fit in by.get("fit-started", ()):
-            if _key(fit) in begun:
-                yield _begun_again(fit, by)
-            begun.add(_key(fit))
+        yield from _not_reached(attempt, finished)
+        finished |= {_key(event): event for event in by.get("fit-finished", ()) if "key" in event.data}
+        fits = by.get("fit-started", [])
+        again = [_begun_again(fit, by) for fit in fits if begun & {_key(fit), _number(fit)}]
+        yield from again
+        if begun and not again and (fits or by.get("resumed")):
+            yield Labelled(UNVERIFIED)  # it left its process between two fits: nothing was there to be repeated
+        begun |= {_key(fit) for fit in fits}
         for name, label in (("trusted", NOT_EQUAL), ("another-way", NOT_EQUAL)):
             for event in by.get(name, ()):
                 yield Labelled(label, (str(event.data.get("reason")),))
 
 
+def _not_reached(attempt: Iterable[Event], finished: Mapping[Any, Event]) -> Iterator[Labelled]:
+    """Fits that an earlier attempt had finished, and that the script passed by: what they had changed is not there."""
+    events, missing = list(attempt), dict(finished)
+    resumed = {_key(event) for event in events if event.name == "resumed"}
+    for event in events:
+        if event.name == "fit-started" and _key(event) not in {*resumed, *missing}:
+            for passed_by in missing.values():
+                if passed_by.role == event.role:
+                    reason = f"fit {passed_by.data.get('fit', 0) + 1} was finished by an earlier attempt, and not reached again"
+                    yield Labelled(NOT_EQUAL, (reason,))
+        if event.name in ("fit-started", "resumed"):
+            missing.pop(_key(event), None)
+
+
+def _abandoned(events: Sequence[Event], exit_code: int | None) -> Iterator[Labelled]:
+    """Fits that an earlier attempt was in the midst of, and that the one which came to the end has not reached."""
+    fits = [event for event in events if event.name == "fit-started" and "key" in event.data]
+    over = {_key(event) for event in events if event.name == "fit-finished"}
+    last = max((event.attempt for event in events), default=0)
+    over |= {_key(event) for event in events if event.attempt == last and event.name in ("fit-started", "resumed")}
+    for fit in fits if exit_code == 0 else ():
+        if _key(fit) not in over and not fit.role.startswith("worker"):
+            reason = f"fit {fit.data.get('fit', 0) + 1} was begun by an earlier attempt, and not reached again"
+            yield Labelled(NOT_EQUAL, (reason,))
+
+
 def _begun_again(fit: Event, by: Mapping[str, list[Event]]) -> Labelled:
     """A fit that an earlier attempt had begun: resumed, or begun anew after everything before it was restored."""
-    compared = _last_of(by.get("compared", ()), fit)
-    if compared is not None and not compared.data.get("equal"):
-        return Labelled(NOT_EQUAL, (str(compared.data.get("cause")),))
+    compared = [event for event in by.get("compared", ()) if _key(event) == _key(fit)]
+    unequal = [str(event.data.get("cause")) for event in compared if not event.data.get("equal")]
     resumed = next((e for e in by.get("resumed", ()) if _key(e) == _key(fit) and e.data.get("kind") != "finished"), None)
+    if unequal:
+        known = () if resumed is None else _resumed(resumed, bool(compared)).reasons
+        return Labelled(NOT_EQUAL, (*known, *unequal))
     if resumed is not None:
-        return _resumed(resumed, compared)
+        return _resumed(resumed, bool(compared))
     restored = any(event.data.get("kind") == "finished" for event in by.get("resumed", ()))
     if not (restored or _key(fit) in {_key(event) for event in by.get("trains-again", ())}):
         return Labelled(STARTED_OVER)
-    return Labelled(UNVERIFIED if compared is None else VERIFIED)
+    return Labelled(VERIFIED if compared else UNVERIFIED)
 
 
-def _resumed(resumed: Event, compared: Event | None) -> Labelled:
+def _resumed(resumed: Event, compared: bool) -> Labelled:
     kind = resumed.data.get("kind")
     reasons = [str(reason) for reason in (*resumed.data.get("lost", ()), *resumed.data.get("meant", ()))]
     if kind == "epoch":
         reasons.append("the interrupted epoch was begun again")
     if reasons:
         return Labelled(NOT_EQUAL, tuple(reasons))
-    if compared is None:
+    if not compared:
         return Labelled(UNVERIFIED)
     return Labelled(REPLAYED if kind == "replayed" else VERIFIED)
 
@@ -169,8 +212,9 @@ def _key(event: Event) -> Any:
     return event.role.startswith("worker"), event.data.get("key", event.data.get("fit"))
 
 
-def _last_of(events: Iterable[Event], fit: Event) -> Event | None:
-    return next((event for event in reversed(list(events)) if _key(event) == _key(fit)), None)
+def _number(event: Event) -> Any:
+    """The fit as an older oomph, which only counted fits, calls it."""
+    return event.role.startswith("worker"), event.data.get("fit")
 
 
 def _attempts(events: Iterable[Event]) -> list[list[Event]]:

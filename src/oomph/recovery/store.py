@@ -122,7 +122,7 @@ class CheckpointStore:
 
     def step_before(self, newer: Checkpoint) -> Checkpoint | None:
         """The checkpoint of the same fit before this one, if there is one that verifies."""
-        older = [path for path in self._steps(newer.position.fit) if path.name < newer.name]
+        older = [path for path in self._steps(newer.position.fit) if _number(path.name) < _number(newer.name)]
         found = (self._verified(path) for path in reversed(older))
         return next((checkpoint for checkpoint in found if checkpoint is not None), None)
 
@@ -134,6 +134,10 @@ class CheckpointStore:
     def drop_steps(self, fit: int) -> None:
         """Remove the checkpoints within a fit: it has its end state."""
         self._forget(self._steps(fit))
+
+    def keep_newest_step(self, fit: int) -> None:
+        """Remove the checkpoints within a fit but the newest: it will not go further back."""
+        self._forget(self._steps(fit)[:-1])
 
     def set_aside(self, after_steps: int, reason: str) -> None:
         """Refuse the checkpoints within a fit that were taken after so many steps of the run, but not the oldest.
@@ -294,6 +298,12 @@ def foreign_format(root: Path) -> str | None:
         except CheckpointError:
             continue  # damaged: the script's process will say so, and use the one before it
     return None
+
+
+def _number(name: str) -> int:
+    """The number of a checkpoint within a fit, by its name."""
+    match = _STEP.fullmatch(name)
+    return 0 if match is None else int(match[1])
 
 
 def _modified(path: Path) -> float:

@@ -17,6 +17,7 @@ from oomph.recovery.command import Command
 from oomph.recovery.diagnosis import Named, signal_name
 from oomph.recovery.examination import Trail, examine
 from oomph.recovery.hang import Hang, Timings, floor_seconds
+from oomph.recovery.injection import Injection
 from oomph.recovery.ladder import Conditions
 from oomph.recovery.policy import Action, Ending, Finish, Ledger, Restart, decide, record
 from oomph.recovery.process import Attempt, Ended
@@ -44,6 +45,8 @@ class Supervisor:
         self._machine = Machine(os.environ)
         self._timings, self._floor = Timings(), floor_seconds()
         self._voice, self._stdin = Voice(), StandardInput()
+        injection = Injection.read()
+        self._rehearsed_before = injection is not None and bool(injection.earlier)
 
     def supervise(self) -> Outcome:
         """Run the script until it is over."""
@@ -145,6 +148,8 @@ class Supervisor:
                 elsewhere="\n".join([stacks, *around.kernel_lines]),
                 trained_before=self._chronicle.has_saved(),
                 broken_gpu=bool(around.broken_gpu),
+                again=self._chronicle.attempt > 1 or self._rehearsed_before,
+                went_further=self._rehearsed_before or self._chronicle.went_further(),
             )
             blind = not self._settings.guarding.guard or self._run_dir is None
             return examine(trail, wrapped=self._command.form == "command", blind=blind)

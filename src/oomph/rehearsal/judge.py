@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from oomph.journal import Event
+from oomph.recovery.not_restartable import NAME as NOT_RESTARTABLE
 from oomph.rehearsal.faults import Rehearsable
 
 SURVIVED, LOST, NOT_TRIED = "yes", "no", "not tried"
@@ -39,6 +40,12 @@ class Rehearsed:
         """Steps in the last checkpoint that was taken within a fit."""
         names = (e.data for e in self.events if e.name == "checkpoint" and str(e.data.get("name")).startswith("step"))
         return max((int(data["steps"]) for data in names), default=0)
+
+    @property
+    def refused(self) -> str:
+        """Why the script could not be started a second time; empty when it could."""
+        gave_up = str(self.summary.get("gave_up") or "")
+        return gave_up if NOT_RESTARTABLE in (self.summary.get("faults") or ()) else ""
 
     @property
     def end(self) -> dict[str, Any]:
@@ -84,6 +91,8 @@ def judge(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> Verdict
 
 
 def _survived(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> tuple[str, str]:
+    if run.refused:
+        return LOST, run.refused
     if not run.fired:
         return NOT_TRIED, "the script gave no occasion for it"
     if run.exit_code is None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from oomph.errors import ExamineError, UsageError
 from oomph.journal import read_journal
 from oomph.recovery import child
+from oomph.recovery.creations import Earlier
 from oomph.recovery.injection import Injection, has_fired
 from oomph.recovery.workfolder import work_folder
 from oomph.rehearsal.faults import FAULTS, Rehearsable
@@ -25,6 +26,7 @@ _EXTRA_SECONDS = 180.0
 _CHECKPOINTS = 8
 """So many are taken in a rehearsal, unless the user says otherwise."""
 _LINES_OF_A_FAILURE = 5
+_UNDISTURBED = "undisturbed"
 _OURS = "oomph: "
 
 Say = Callable[[str], None]
@@ -55,6 +57,10 @@ class Report:
     undisturbed: Rehearsed
     at: int
     verdicts: tuple[Verdict, ...]
+    refused: str = ""
+    """Why the script cannot be started a second time; empty when it can."""
+    left: tuple[str, ...] = ()
+    """What the script has created here and could not create again, were it started by itself now."""
 
     @property
     def survives(self) -> bool:
@@ -71,23 +77,44 @@ def rehearse(plan: Plan, keep: str | None, say: Say) -> Report:
     with work_folder(keep, "oomph-rehearsal-") as folder:
         faults = "1 fault, in one run" if len(chosen) == 1 else f"{len(chosen)} faults, one run each"
         say(f"rehearsal: {faults}; first undisturbed")
-        undisturbed = _run(plan, folder, "undisturbed", Injection("", 0, plan.steps), plan.limit_seconds)
+        undisturbed = _run(plan, folder, Injection("", 0, plan.steps), plan.limit_seconds)
         _check(undisturbed, folder, plan.limit_seconds)
         at = plan.at if plan.at is not None else max(1, undisturbed.steps // 2)
         if at >= undisturbed.steps:
             raise UsageError(f"--at {at}: the rehearsal takes {undisturbed.steps} steps only")
         say(f"rehearsal: undisturbed, {undisturbed.steps} steps in {undisturbed.seconds:.0f} s")
-        verdicts = []
+        verdicts, earlier, refused = [], [_UNDISTURBED], ""
         for fault in chosen:
+            if refused:
+                verdicts.append(Verdict(fault.name, NOT_TRIED, "the script cannot be started a second time"))
+                continue
             limit = plan.limit_seconds or 5 * undisturbed.seconds + _EXTRA_SECONDS
-            run = _run(plan, folder, fault.name, Injection(fault.name, at, plan.steps), limit)
+            before = tuple(str((folder / name).absolute()) for name in earlier)
+            run = _run(plan, folder, Injection(fault.name, at, plan.steps, before), limit)
             verdicts.append(judge(fault, undisturbed, run))
             say(f"rehearsal: {fault.name}: {_briefly(verdicts[-1])} ({run.seconds:.0f} s)")
-        return Report(undisturbed, at, tuple(verdicts))
+            refused = _refused(undisturbed, run)
+            earlier.append(fault.name)
+        return Report(undisturbed, at, tuple(verdicts), refused, _left(folder))
 
 
-def _run(plan: Plan, folder: Path, name: str, injection: Injection, limit: float | None) -> Rehearsed:
+def _refused(undisturbed: Rehearsed, run: Rehearsed) -> str:
+    """Why the script cannot be started a second time, and what that was tried on; empty when it can."""
+    came_to_its_end = not undisturbed.last("rehearsal-ended")
+    where = " (tried after the script had come to its own end: --steps with fewer tries it in mid-training)"
+    return run.refused and run.refused + where * came_to_its_end
+
+
+def _left(folder: Path) -> tuple[str, ...]:
+    """The outermost of what the undisturbed run has created and left here."""
+    there = sorted(path for path in Earlier.read(folder / _UNDISTURBED).paths if os.path.lexists(path))
+    outermost = [path for path in there if not any(path.startswith(other + os.sep) for other in there)]
+    return tuple(os.path.relpath(path) for path in outermost)
+
+
+def _run(plan: Plan, folder: Path, injection: Injection, limit: float | None) -> Rehearsed:
     """One run under `oomph run`; what it prints goes into a file."""
+    name = injection.fault or _UNDISTURBED
     run_dir, started = folder / name, time.monotonic()
     every = plan.checkpoint_every or str(max(1, (plan.steps or _CHECKPOINTS**2) // _CHECKPOINTS))
     options = [f"--run-dir={run_dir}", f"--checkpoint-every={every}", *plan.options]

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from oomph.recovery.not_restartable import NAME as NOT_RESTARTABLE
 from oomph.rehearsal.faults import FAULTS
 from oomph.rehearsal.judge import LOST, SURVIVED, Verdict
 from oomph.rehearsal.rehearse import Report
 
 SCHEMA = 1
+_MOST_LEFT = 5
 _HEAD = ("fault", "survives", "restarts", "steps repeated", "time lost", "result")
 
 
@@ -24,6 +26,8 @@ def as_document(report: Report) -> dict[str, Any]:
         "steps": undisturbed.steps,
         "seconds": round(undisturbed.seconds, 1),
         "faults": [asdict(verdict) for verdict in report.verdicts],
+        "not_restartable": report.refused or None,
+        "left": list(report.left),
     }
 
 
@@ -42,10 +46,13 @@ def as_text(report: Report) -> Iterator[str]:
     yield ""
     what = {fault.name: fault.what for fault in FAULTS}
     for verdict in report.verdicts:
-        if verdict.survived != SURVIVED:
+        if verdict.survived != SURVIVED and not report.refused:
             yield f"{verdict.fault} ({what[verdict.fault]}): {verdict.reason}"
         elif verdict.at_risk:
             yield f"{verdict.fault}: a kill after it costs {verdict.at_risk} steps more than before"
+    if report.left:
+        what_is_left = ", ".join(report.left[:_MOST_LEFT]) + (", ..." if len(report.left) > _MOST_LEFT else "")
+        yield f"left here, where the script would create it again: {what_is_left}; remove it before the real run"
     yield _conclusion(report)
 
 
@@ -55,6 +62,8 @@ def _row(verdict: Verdict, steps: int) -> tuple[str, ...]:
 
 
 def _conclusion(report: Report) -> str:
+    if report.refused:
+        return f"would not survive any restart: {NOT_RESTARTABLE}: {report.refused}"
     lost = [verdict.fault for verdict in report.verdicts if verdict.survived == LOST]
     tried = [verdict for verdict in report.verdicts if verdict.survived in (SURVIVED, LOST)]
     if lost:

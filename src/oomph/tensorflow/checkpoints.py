@@ -54,6 +54,7 @@ class FitCheckpoints:
         self._between_saves = 0.0
         self._began, self._began_at = time.monotonic(), time.time()
         self._told_interval = self._told_not_finite = False
+        self._files = written_files.Kept()
         self._snapshot: _Snapshot | None = None
         """What is being written in the background."""
 
@@ -96,7 +97,7 @@ class FitCheckpoints:
         meta["iterator_of_dataset"] = False
         meta["fingerprint_of_state"] = self._fit.proof.last_state
         meta["fit_seconds"] = round(time.monotonic() - self._began, 1)
-        meta["files"], copies = written_files.noted(self._fit.callbacks, self._began_at)
+        meta["files"], copies = written_files.noted(self._fit.callbacks, self._fits.files.written, self._began_at)
         arrays += copies
 
         def write(writer: CheckpointWriter) -> None:
@@ -137,6 +138,7 @@ class FitCheckpoints:
         named = self._named()
         meta, own = self._taken_state(self._fit.model.history, self._fit.objects.changed())
         own += self._taken_moment(meta)
+        own += self._taken_files(meta)
         self._fit.proof.checkpointed()
         finite = state.finite_only(self._fit.model, named)
         if not self._pays_in_background(named):
@@ -246,6 +248,12 @@ class FitCheckpoints:
         meta["moment"] = {"random": moment.random, "objects": objects}
         return [] if moment.objects is None else as_arrays(moment.objects, "data/")
 
+    def _taken_files(self, meta: dict[str, Any]) -> list[Array]:
+        """What is in the files that this fit writes; after the objects, which flush those that they hold open."""
+        states = self._files.states(self._fit.callbacks, self._fits.files.written)
+        meta["opened"] = written_files.as_meta(states)
+        return written_files.as_arrays(states)
+
     def _taken_state(self, history: Any, changes: Changes) -> tuple[dict[str, Any], list[Array]]:
         """Everything but variables, copied: what JSON holds, and arrays."""
         fit = self._fit
@@ -270,6 +278,7 @@ class FitCheckpoints:
             "taken": fit.data.taken,
             "iterators_made": fit.data.iterators_made,
             "iterators_used": fit.data.iterators_used,
+            "validated_after": fit.validation.made,
             "steps_seen": getattr(fit.epoch_iterator, "_steps_seen", 0),
             "stop_training": bool(fit.model.stop_training),
             "trained": fit.trained.now(fit.model),

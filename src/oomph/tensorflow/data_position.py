@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -89,19 +89,27 @@ class DataPosition:
         first = self.iterators_made == 0
         self.moment = Moment(state.random_state(), None if first else self._objects.data_changed())
 
-    def pass_over(self, epochs: Any, count: int, used: Sequence[int], first: Any = None) -> None:
+    def pass_over(
+        self,
+        epochs: Any,
+        count: int,
+        used: Sequence[int],
+        first: Any = None,
+        between: Callable[[int, Watched], None] = lambda number, watched: None,
+    ) -> None:
         """Before the iterator of a resumed epoch is made: move the data on by those of the epochs before.
 
         Args:
             count: of the iterators made before.
             used: those of them that batches were taken from, counted from 1.
             first: the first of them, if it has been made already.
+            between: moves the validation data on to where they were after so many iterators.
         """
-        if not count:
-            return
+        watched = Watched(self._fits.say, _MOST_SECONDS_ANEW)
         try:
             numbers = range(self.iterators_made + 1, self.iterators_made + count + 1)
-            retaking.pass_over(epochs, numbers, used, Watched(self._fits.say, _MOST_SECONDS_ANEW), first)
+            retaking.pass_over(epochs, numbers, used, watched, first, lambda number: between(number, watched))
+            between(self.iterators_made + count, watched)
         except TookTooLongError:
             self.lost.append("the order of the data: to go through those of the epochs before takes too long")
         self.iterators_made += count
@@ -109,7 +117,7 @@ class DataPosition:
     def go_back_to(self, moment: Moment) -> list[str]:
         """Let the next iterator start from what an earlier one did; returns what could not be put back, in words."""
         self.moment = moment
-        lost = [] if moment.objects is None else self._objects.restore_data(moment.objects)
+        lost = self._objects.restore_data(moment.objects or Changes())
         state.restore_random_state(moment.random)
         return lost
 

@@ -23,6 +23,7 @@ import tensorflow as tf
 from oomph.recovery.enclosing import enclosing_loops
 from oomph.recovery.phases import Phase
 from oomph.recovery.session import Session
+from oomph.tensorflow import loops
 from oomph.tensorflow.errors import as_out_of_memory, being_handled
 from oomph.tensorflow.identity import call_site
 from oomph.tensorflow.loop import steps_before
@@ -66,7 +67,9 @@ class _Seen:
         self._say(f"out of memory at {site}, outside of a guarded step: left to the script")
 
     def step_of_a_loop(self, optimizer: Any, applied: bool) -> None:
-        """A custom loop applies gradients, or has `applied` them."""
+        """A custom loop applies gradients, or has `applied` them. One over `oomph.steps` counts its steps itself."""
+        if loops.running() is not None:
+            return
         session = self._session.in_this_process()
         first = "loop" not in self._said
         restored = steps_before([optimizer], applied) if first else 0
@@ -77,8 +80,8 @@ class _Seen:
             site = call_site()
             session.journal.write("loop-seen", site=site, loops=enclosing_loops(sys._getframe(1)), restored=restored)
             session.say(
-                f"watching the training loop at {site} (restart only: a custom loop; @oomph.guard on its step divides"
-                " batches that do not fit)"
+                f"watching the training loop at {site} (restart only: a custom loop; over oomph.steps it would be"
+                " resumed, @oomph.guard on its step divides batches that do not fit)"
             )
         if session.pulse.phase in (Phase.OWN_CODE, Phase.LOOP):
             session.pulse.beat(Phase.LOOP)
@@ -120,7 +123,7 @@ def _watch_loops(seen: _Seen) -> None:
 
     apply, call = BaseOptimizer.apply, Function.__call__
     running = threading.local()
-    loops: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+    appliers: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
     """The functions that apply gradients, each with a reference to the optimizer."""
 
     @functools.wraps(apply)
@@ -130,7 +133,7 @@ def _watch_loops(seen: _Seen) -> None:
             if tf.executing_eagerly():
                 seen.step_of_a_loop(self, applied=False)
             elif outermost is not None:
-                loops[outermost] = weakref.ref(self)
+                appliers[outermost] = weakref.ref(self)
         return apply(self, *args, **kwargs)
 
     @functools.wraps(call)
@@ -138,12 +141,15 @@ def _watch_loops(seen: _Seen) -> None:
         if getattr(running, "function", None) is not None:
             return call(self, *args, **kwargs)
         running.function = self
+        loop = loops.running()
+        if loop is not None and not being_handled():
+            loop.functions.add(self)
         try:
             result = call(self, *args, **kwargs)
         finally:
             running.function = None
-        if self in loops and not being_handled():
-            seen.step_of_a_loop(loops[self](), applied=True)
+        if self in appliers and not being_handled():
+            seen.step_of_a_loop(appliers[self](), applied=True)
         return result
 
     BaseOptimizer.apply, Function.__call__ = watched_apply, watched_call

@@ -12,6 +12,7 @@ from oomph.errors import UnsupportedError
 from oomph.tensorflow import retaking
 from oomph.tensorflow.fit import Fit
 from oomph.tensorflow.fits import Fits
+from oomph.tensorflow.validation_data import ValidationData
 
 _ENUMERATION, _OLDER_ENUMERATION = "_enumerate_iterator", "enumerate_epoch"
 
@@ -71,17 +72,18 @@ def _replace_beginnings(cls: Any, fits: Fits) -> None:
             if not running.prepare_data():
                 retaking.pass_epochs(self, running.skipped_epochs)
             running.data.epoch_begins(self)
-            if name == _OLDER_ENUMERATION and not (self.steps_per_epoch and self._current_iterator):
-                running.data.iterators_made += 1
+        if name == _OLDER_ENUMERATION and not (self.steps_per_epoch and self._current_iterator):
+            _note_iterator(fits, self)
+        validation = _validation_of(fits, self)
         for item in enumerate_steps(self):
+            if validation is not None:
+                validation.note_used()
             if item[0] >= first:
                 yield item  # Keras takes the data later, in the train function: passing over an item takes none
 
     @functools.wraps(get_iterator)
     def _get_iterator(self: Any) -> Any:
-        running = _fit_of(fits, self)
-        if running is not None:
-            running.data.iterators_made += 1
+        _note_iterator(fits, self)
         return get_iterator(self)
 
     cls._get_iterator = _get_iterator
@@ -102,6 +104,21 @@ def _replace_ends(cls: Any, fits: Fits) -> None:
             running.end_epoch_steps()
 
     cls.catch_stop_iteration = catch_stop_iteration
+
+
+def _note_iterator(fits: Fits, epochs: Any) -> None:
+    """Keras makes an iterator: over the training data of a fit, over its validation data, or for something else."""
+    running, validation = _fit_of(fits, epochs), _validation_of(fits, epochs)
+    if running is not None:
+        running.data.iterators_made += 1
+    elif validation is not None:
+        validation.note_made(fits.running.data.iterators_made)
+
+
+def _validation_of(fits: Fits, epochs: Any) -> ValidationData | None:
+    running = fits.running
+    is_its = isinstance(running, Fit) and getattr(running.model, "_eval_epoch_iterator", None) is epochs
+    return running.validation if is_its else None
 
 
 def _fit_of(fits: Fits, epochs: Any) -> Fit | None:

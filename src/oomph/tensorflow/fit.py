@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from oomph.recovery.checkpoint import Checkpoint, Position
 from oomph.recovery.phases import Phase
-from oomph.tensorflow import callbacks, event_files, exactness, iterators, trained
+from oomph.tensorflow import callbacks, event_files, exactness, iterators, retaking, trained
 from oomph.tensorflow.beginning import Beginning
 from oomph.tensorflow.checkpoints import FitCheckpoints
 from oomph.tensorflow.data_position import DataPosition
@@ -23,6 +23,7 @@ from oomph.tensorflow.proof import Proof
 from oomph.tensorflow.recheck import Inconsistent, Recheck
 from oomph.tensorflow.resumption import CannotResumeError, Resumption
 from oomph.tensorflow.step import Failure, Recovery, Step
+from oomph.tensorflow.validation_data import ValidationData
 
 
 class Fit:
@@ -57,10 +58,12 @@ class Fit:
         self.epoch_iterator: Any = None
         """Keras' iterator over the training data, known as soon as Keras has made it."""
         self.data = DataPosition(fits, self.objects)
+        self.validation = ValidationData(arguments, model)
         self.checkpoints = FitCheckpoints(self)
         self.resumption = Resumption(self)
         self.proof = Proof(self, fits.witnesses)
         self.trained = trained.Trained(model)
+        fits.files.begin()
         self._started = time.monotonic()
         self._first_step = fits.steps
         self._announced = False
@@ -100,6 +103,7 @@ class Fit:
     def forget_input(self) -> None:
         """Keras will make its iterator over the training data anew."""
         self.epoch_iterator, self.data.iterators_made = None, 0
+        self.validation.forget()
 
     @property
     def skipped_steps(self) -> int:
@@ -149,6 +153,7 @@ class Fit:
     def leave(self) -> None:
         """Called when Keras' fit is left, however: the next fit of this model begins where it says itself."""
         self.checkpoints.settle(wait=True)
+        self.fits.files.end()
         if self._resumed:
             self.model._initial_epoch = self._initial_epoch
 
@@ -361,7 +366,7 @@ class Fit:
         here = f"fit {self.identity.ordinal + 1}, epoch {self.epoch + 1}, step {self.step + 1}"
         while here in self._poison:
             self._poison.remove(here)
-            self.data.taken += iterators.skip(iterator, 1)
+            self.data.taken += retaking.skip(iterator, 1, retaking.Watched(self.fits.say), retaking.Expected())
             self.note_here("batch-skipped")
             self.fits.say(f"the batch at {here} is left out")
 

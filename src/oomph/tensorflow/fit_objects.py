@@ -43,7 +43,11 @@ class FitObjects:
         self._others: Roots = [
             *((f"callback {type(callback).__name__}", callback) for callback in callbacks),
             ("model", model),
-            *((f"layer {layer.name}", layer) for layer in model._flatten_layers() if is_of_interest(layer)),
+            *(
+                (f"layer {number} {type(layer).__name__}", layer)  # Keras numbers names by what the process has made
+                for number, layer in enumerate(model._flatten_layers())
+                if is_of_interest(layer)
+            ),
             ("optimizer", model.optimizer),
             ("loss", model.loss),
             *((f"metric {type(metric).__name__}", metric) for metric in _metrics_of(model)),
@@ -109,14 +113,21 @@ class FitObjects:
         Returns what could not be put back, in words.
         """
         now = self._picture(self._at_begin)
-        undo = Changes(arrays=self._kept)
-        for key, content in self._at_begin.contents.items():
-            if key not in changes.changed and now.contents.get(key, content) != content:
-                undo.changed[key] = content
+        undo = self._undoing(now, changes)
         undone, restored = Restoration(self._at_begin, undo, now), Restoration(self._at_begin, changes, now)
         undone.apply(except_for)
         restored.apply(except_for)
         return [*restored.lost, *undone.lost]
+
+    def _undoing(self, now: Picture, changes: Changes) -> Changes:
+        """What has changed since the training began, other than by these changes, as it was then."""
+        at_begin = self._at_begin.contents.items()
+        undo = {
+            key: content
+            for key, content in at_begin
+            if key not in changes.changed and now.contents.get(key, content) != content
+        }
+        return Changes(undo, arrays=self._kept)
 
     def restore_early(self, changes: Changes) -> None:
         """Put back most of it before the callbacks' first `on_epoch_begin`, which may look at it and change it."""
@@ -124,9 +135,11 @@ class FitObjects:
 
     def restore_data(self, changes: Changes) -> list[str]:
         """Put back what the data are made from, before the iterator over them is made."""
+        undone = Restoration(self._at_begin, self._undoing(self.data_now(), changes))
         restored = Restoration(self._at_begin, changes)
+        undone.apply()
         restored.apply()
-        return restored.lost
+        return [*restored.lost, *undone.lost]
 
     def restore_end(self, changes: Changes) -> list[str]:
         """Put back what a fit had changed when it ended, without running it."""

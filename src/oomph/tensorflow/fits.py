@@ -19,6 +19,7 @@ from oomph.recovery.background import Background
 from oomph.recovery.checkpoint import Checkpoint
 from oomph.recovery.endstates import EndStates
 from oomph.recovery.interval import Interval, seconds_between_faults
+from oomph.recovery.opened_files import OpenedFiles
 from oomph.recovery.phases import Phase
 from oomph.recovery.policy import GAVE_UP_EXIT_CODE
 from oomph.recovery.preemption import EXIT_CODE as RESTART_EXIT_CODE
@@ -70,6 +71,8 @@ class Fits:
         self.preemption = Preemption(session.pulse)
         self.witnesses = _witness_board(session)
         """Where the steps of this process leave witnesses; None in workers, and without a run directory."""
+        self.files = OpenedFiles(session.run_dir)
+        """What the script opens while it trains."""
         self.context_lost = ""
         """The fault after which the GPU context of this process is of no use; nothing is saved from it any more."""
 
@@ -91,11 +94,15 @@ class Fits:
     def identify(self, model: Any) -> tuple[FitIdentity, Place]:
         """Which fit starts now, by its place, and that place."""
         place = place_of_call()
+        return self.identify_at(place, fingerprint(model)), place
+
+    def identify_at(self, place: Place, fingerprint: str) -> FitIdentity:
+        """Which fit, or loop, starts at a place."""
         occurrence = self._visits[place.key]
         self._visits[place.key] += 1
         ordinal = self._ordinal
         self._ordinal += 1
-        return FitIdentity(ordinal, place.site, fingerprint(model), place.key, occurrence), place
+        return FitIdentity(ordinal, place.site, fingerprint, place.key, occurrence)
 
     def known_state(self, identity: FitIdentity) -> Record | None:
         """The newest state that an earlier attempt has left of the fit at this place; its end state first."""
@@ -104,6 +111,10 @@ class Fits:
         if not mine:  # an older oomph only counted fits
             mine = [r for r in self._records if r.key is None and r.position.fit == identity.ordinal]
         return next((r for r in mine if r.finished), mine[0] if mine else None)
+
+    def interrupted_sites(self) -> list[str]:
+        """Where the fits are that earlier attempts have left in their midst."""
+        return sorted({str(record.meta.get("site", "?")) for record in self._records if not record.finished})
 
     def number(self, identity: FitIdentity, known: Record | None) -> FitIdentity:
         """The fit with its number in the run: that of the state that it goes on from, or one that nobody has."""
@@ -253,21 +264,21 @@ class Fits:
             self.background.take(wait=True)  # it is of a border before the step that failed
             self.leave_process()
 
-    def refuse(self, site: str, reason: str, remedy: str) -> NoReturn:
+    def refuse(self, site: str, reason: str, remedy: str, what: str = "fit") -> NoReturn:
         """End the script with its checkpoints intact: what it trains now is not what they are of.
 
         To begin anew would lose what was trained. SystemExit, since the words of oomph are all there is to say.
         """
         self.note("gave-up", fault="checkpoint-failure", reason=reason)
-        self.say(f"fit at {site} can not be resumed: {reason}")
+        self.say(f"{what} at {site} can not be resumed: {reason}")
         self.say(f"the checkpoint is kept; {remedy}")
         self._store, self._closed = None, True
         raise SystemExit(GAVE_UP_EXIT_CODE)
 
-    def leave_for_later(self, site: str, reason: str) -> NoReturn:
+    def leave_for_later(self, site: str, reason: str, what: str = "fit") -> NoReturn:
         """End the process with its checkpoints intact: they are right, and could not be used now."""
         self.note("resume-postponed", reason=reason)
-        self.say(f"fit at {site} can not be resumed now: {reason}")
+        self.say(f"{what} at {site} can not be resumed now: {reason}")
         self.say("the checkpoint is kept; start the run again with --resume to go on with it")
         self._store, self._closed = None, True
         self.leave_process()

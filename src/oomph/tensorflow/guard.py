@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from oomph.recovery import session
 from oomph.recovery.enclosing import enclosing_loops
 from oomph.recovery.phases import Phase
-from oomph.tensorflow import verdict
+from oomph.tensorflow import loops, verdict
 from oomph.tensorflow.exactness import TO_BE_PROBED, Promise
 from oomph.tensorflow.guarded import GuardedStep
 from oomph.tensorflow.identity import call_site
@@ -155,19 +155,21 @@ class LoopWatch:
         self._told = False
 
     def before_step(self, step: Step, iterator: Any) -> None:
-        pass
+        loop = loops.running()
+        if loop is not None:
+            loop.saw_guarded(step)
 
     def after_step(self) -> None:
         joined = session.current()
-        if joined is None:
+        if joined is None or loops.running() is not None:  # which counts its steps itself
             return
         restored = 0 if self._told else steps_before(self._optimizers, applied=True)
         if joined.board is not None:
             joined.board.count_step(restored)
         if not self._told:
             self._told = True
-            loops = enclosing_loops(sys._getframe(1))
-            joined.journal.write("loop-seen", site=call_site(), loops=loops, restored=restored)
+            lines = enclosing_loops(sys._getframe(1))
+            joined.journal.write("loop-seen", site=call_site(), loops=lines, restored=restored)
         joined.pulse.beat(Phase.LOOP)
 
     def failed(self, failure: Failure) -> None:
@@ -184,6 +186,9 @@ class LoopWatch:
             "recovered", during=self._name, batch=recovery.batch, micro_batch=recovery.micro_batch,
             ooms=recovery.ooms, seconds=round(recovery.seconds, 3),
         )  # fmt: skip
+        loop = loops.running()
+        if loop is not None:
+            loop.fits.remember_micro_batch(loop.identity, recovery.micro_batch)
         session.say(
             f"recovered in {recovery.seconds:.1f} s: {self._name} takes its batch of {recovery.batch} as"
             f" micro-batches of {recovery.micro_batch}"
@@ -194,6 +199,9 @@ class LoopWatch:
         session.say(f"micro-batches of {self._name}: {promise}")
 
     def not_recoverable(self, error: BaseException, phase: str, reason: str, micro_batch: int | None) -> NoReturn:
+        loop = loops.running()
+        if loop is not None:
+            loop.go_back(error, phase, reason, micro_batch)
         _note("gave-up", fault="device-oom", reason=reason)
         raise error
 

@@ -15,7 +15,7 @@ from oomph.errors import UnsupportedError
 from oomph.recovery.phases import Phase
 from oomph.recovery.session import Session
 from oomph.recovery.store import Record
-from oomph.tensorflow import adjustments, elsewhere, epochs, exactness, rehearsed, replay
+from oomph.tensorflow import adjustments, elsewhere, epochs, exactness, loops, rehearsed, replay
 from oomph.tensorflow.fit import Fit
 from oomph.tensorflow.fits import Fits
 from oomph.tensorflow.guarded import GuardedStep
@@ -49,6 +49,7 @@ def install(trainer: Any, session: Session) -> None:
     adjustments.make(session)
     elsewhere.watch(session)
     rehearsed.install(fits)
+    loops.install(fits)
     session.journal.write("guard-installed", keras=_version())
 
 
@@ -189,9 +190,12 @@ def _known(fit: Fit, record: Record) -> Known:
 
 
 def _tell_difference(fits: Fits, fit: Fit, found: Recognised) -> None:
-    if not found.reason:
-        return
     site = fit.identity.site
+    if not found.reason:
+        others = fits.interrupted_sites()
+        if others:
+            fits.say(f"fit at {site} trains from its beginning: the checkpoints are of another one, at {', '.join(others)}")
+        return
     if found.another_way:
         reason = f"the script came to fit at {site} another way than before ({found.reason})"
         fits.note("another-way", key=fit.identity.key, fit=fit.identity.ordinal, reason=reason)

@@ -70,10 +70,10 @@ class KeptDraws:
             yield
 
     def _instead(self, original: Callable[..., Any], draw: Callable[..., Any], graph: Any) -> Callable[..., Any]:
-        def drawn(*args: Any, seed: int = 0, seed2: int = 0, name: Any = None) -> Any:
+        def drawn(*args: Any, seed: int | None = 0, seed2: int | None = 0, name: Any = None) -> Any:
             if not _is_traced_into(graph):
                 return original(*args, seed=seed, seed2=seed2, name=name)
-            variable = self._counter(seed, seed2)
+            variable = self._counter(seed or 0, seed2 or 0)
             state = variable.read_value()
             words = tf.bitcast(state, tf.uint64)
             values, counts = draw(words[:1], words[1:], *args)

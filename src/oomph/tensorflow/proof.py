@@ -77,7 +77,7 @@ class Proof:
             witness = witness._replace(result=fingerprints.of_logs(taken.logs), loss=_loss(taken.logs))
         if detailed:
             self._detailed -= 1
-            witness = witness._replace(rate=self._rate(), random=_random_state())
+            witness = witness._replace(rate=self._rate(), random=random_state())
         self._leave(witness)
 
     def epoch_end(self, epoch: int, step: int) -> None:
@@ -182,7 +182,7 @@ def _loss(logs: Any) -> float:
     return value if math.isfinite(value) else 0.0
 
 
-def _random_state() -> int:
+def random_state() -> int:
     """The states of the generators that a script shares with everybody, in 64 bits."""
     digest = hashlib.blake2b(repr(random.getstate()).encode(), digest_size=8)
     found: Any = np.random.get_state(legacy=False)

@@ -58,6 +58,11 @@ def facts_of(
     }
 
 
+def facts_around() -> Facts:
+    """What is known without any fit: the script, and what it runs on."""
+    return {SCRIPT: _script(), _SURROUNDINGS: _surroundings()}
+
+
 def data_facts(epochs: Any) -> dict[str, Any]:
     """What is known of the data from Keras' iterator over it."""
     spec = getattr(getattr(epochs, "_distributed_dataset", None), "element_spec", None)

@@ -14,6 +14,7 @@ from oomph.tensorflow.data_position import used_in
 from oomph.tensorflow.fit import Fit
 from oomph.tensorflow.fit_objects import from_meta
 from oomph.tensorflow.fits import Fits
+from oomph.tensorflow.retaking import Watched
 
 
 def finished_history(fits: Fits, fit: Fit) -> Any:
@@ -41,7 +42,7 @@ def _not_restorable(fit: Fit, checkpoint: Checkpoint) -> list[str]:
     """Which of its effects could not be kept, or are not what they were, in words."""
     kept = checkpoint.meta.get("objects")
     lost = list(kept.get("lost", ())) if isinstance(kept, dict) else []
-    return [*lost, *written_files.changed_since(checkpoint, fit.callbacks)]
+    return [*lost, *written_files.changed_since(checkpoint)]
 
 
 def _trains_again(fits: Fits, fit: Fit, checkpoint: Checkpoint, reason: str) -> None:
@@ -60,14 +61,15 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
     epochs = _epoch_iterator(fits, fit)
     iterator = iter(epochs._distributed_dataset)
     model.make_train_function()
+    kept = checkpoint.meta.get("optimizers", [])
+    if model.built:
+        optimizers.build_as_before(model, kept)  # a strategy's variables cannot be made while a step is traced
     model.train_function.prepare(iterator)
-    optimizers.build_as_before(model, checkpoint.meta.get("optimizers", []))
+    optimizers.build_as_before(model, kept)
     extra = model.train_function.extra_state()
     with state.restored(checkpoint, state.named_slots(model, extra, as_traced="objects" not in checkpoint.meta)):
-        if checkpoint.meta["iterator_of_dataset"] and isinstance(iterator, tf.data.Iterator):
-            iterators.restore(iterator, checkpoint.path)
-        elif isinstance(iterator, tf.data.Iterator):
-            fit.data.pass_over(epochs, int(checkpoint.meta["iterators_made"]), used_in(checkpoint), iterator)
+        if isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)):
+            _move_on(fit, checkpoint, epochs, iterator)
         layer_state.give_back(model, state.read_arrays(checkpoint, "layer/"))
         lost = [*fit.data.lost, *_restore_python(fits, fit, checkpoint)]
         history = _history(fit, epochs, checkpoint)
@@ -85,6 +87,18 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
     return history
 
 
+def _move_on(fit: Fit, checkpoint: Checkpoint, epochs: Any, iterator: Any) -> None:
+    """Bring data sets to where the fit has left them, for those that come after it."""
+    is_saved, made = checkpoint.meta["iterator_of_dataset"], int(checkpoint.meta["iterators_made"])
+
+    def validate(number: int, watched: Watched) -> None:
+        fit.validation.catch_up(checkpoint, made if is_saved else number, watched)
+
+    fit.data.pass_over(epochs, 0 if is_saved else made, used_in(checkpoint), iterator, between=validate)
+    if is_saved:
+        iterators.restore(iterator, checkpoint.path)
+
+
 def _restore_python(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> list[str]:
     """The states of callbacks and other objects, and the random numbers; returns what could not be put back."""
     lost: list[str] = []
@@ -93,7 +107,8 @@ def _restore_python(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> list[str]:
         lost = fit.objects.restore_end(changes)
     callbacks.restore(fit.callbacks, checkpoint.meta["callbacks"], checkpoint, fits.say_once)
     state.restore_random_state(checkpoint.meta["random"])
-    written_files.put_back(checkpoint, fit.callbacks)
+    others = written_files.put_back(checkpoint, fit.callbacks)
+    fits.files.put_back_when_opened(others, lambda path: None)  # there is a copy of each
     return lost
 
 

@@ -10,12 +10,13 @@ import tensorflow as tf
 from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint import Checkpoint
 from oomph.recovery.witness import STEP
-from oomph.tensorflow import callbacks, iterators, layer_state, optimizers, provenance, state, trained
+from oomph.tensorflow import callbacks, iterators, layer_state, optimizers, provenance, state, trained, written_files
 from oomph.tensorflow.data_position import Moment, used_in
 from oomph.tensorflow.fit_objects import from_meta
 from oomph.tensorflow.objects.picture import Changes
 from oomph.tensorflow.execution import OnlySpec
 from oomph.tensorflow.part import essence
+from oomph.tensorflow.retaking import Watched
 from oomph.tensorflow.step import Step
 
 if TYPE_CHECKING:
@@ -71,9 +72,16 @@ class Resumption:
     def pass_over_iterators(self, epochs: Any) -> None:
         """Move the data on by the iterators made before the one to continue, unless that one was saved."""
         checkpoint, data = self.checkpoint, self._fit.data
-        if checkpoint is not None and not data.is_saved_whole(checkpoint, epochs._distributed_dataset):
-            count = int(checkpoint.meta["iterators_made"]) - data.iterators_made - 1
-            data.pass_over(epochs, max(0, count), used_in(checkpoint))
+        if checkpoint is None:
+            return
+        made = int(checkpoint.meta["iterators_made"])
+
+        def validate(number: int, watched: Watched) -> None:
+            self._fit.validation.catch_up(checkpoint, made if is_saved else number, watched)
+
+        is_saved = data.is_saved_whole(checkpoint, epochs._distributed_dataset)
+        count = 0 if is_saved else max(0, made - data.iterators_made - 1)
+        data.pass_over(epochs, count, used_in(checkpoint), between=validate)
 
     def restore_early(self) -> None:
         """Before the first `on_epoch_begin`: callbacks find what they had; all of it is put back again at the step."""
@@ -88,6 +96,7 @@ class Resumption:
         self._fit.objects.restore_early(changes)
         callbacks.restore_history(self._fit.model.history, checkpoint.meta["history"])
         callbacks.restore(self._fit.callbacks, checkpoint.meta["callbacks"], checkpoint, self._fits.say_once)
+        self._restore_files(checkpoint)
 
     def _trace_as_at_the_beginning(self) -> None:
         """Trace the step now: the one of the earlier attempt was traced before anything had changed."""
@@ -130,7 +139,7 @@ class Resumption:
             try:
                 return self._restore_state(step, checkpoint, iterator, other_data)
             except Exception as error:
-                passing = _may_pass(error)
+                passing = may_pass(error)
                 self._fit.note_here("checkpoint-refused", name=checkpoint.name, reason=essence(error))
                 if not passing or tried == _TRIES:
                     raise CannotResumeError(f"checkpoint {checkpoint.name}: {essence(error)}", passing) from error
@@ -158,6 +167,7 @@ class Resumption:
             callbacks.restore_history(fit.model.history, checkpoint.meta["history"])
             callbacks.restore(fit.callbacks, checkpoint.meta["callbacks"], checkpoint, self._fits.say_once)
             self._restore_objects(checkpoint, drawn)
+            self._restore_files(checkpoint)
         return kind
 
     def _restore_draws(self, step: Step, checkpoint: Checkpoint) -> None:
@@ -175,6 +185,18 @@ class Resumption:
         changes: Changes = from_meta(checkpoint.meta["objects"], arrays)
         self.lost += [*changes.lost, *self._fit.objects.restore(changes, drawn)]
         self.lost += checkpoint.meta.get("hidden", [])
+
+    def _restore_files(self, checkpoint: Checkpoint) -> None:
+        """What the fit had written is put back where the script opens it: what it reads is what it read before."""
+        states = written_files.from_meta(checkpoint.meta.get("opened", []), state.read_arrays(checkpoint, "file/"))
+        self._fits.files.put_back_when_opened(states, self._lost_file)
+
+    def _lost_file(self, path: str) -> None:
+        cause = f"the file {path} is read, and is not what it was at the checkpoint"
+        self._fit.note_here(
+            "compared", key=self._fit.identity.key, steps=0, epochs=0, batches=0, equal=False, cause=cause
+        )
+        self._fits.say_once(f"not equal to what was done before: {cause}")
 
     def _batches_before(self, checkpoint: Checkpoint) -> list[int]:
         """The fingerprints of the batches before a checkpoint, as far as witnesses have them."""
@@ -224,7 +246,7 @@ class Resumption:
         return bool(self._fit.beginning.changes(checkpoint, provenance.DATA))
 
 
-def _may_pass(error: BaseException) -> bool:
+def may_pass(error: BaseException) -> bool:
     """Whether an error, or one that it was raised from, may not come again."""
     seen: BaseException | None = error
     while seen is not None:

@@ -36,13 +36,22 @@ class Expected:
     def see(self, number: int, batch: Any) -> None:
         """One more batch was taken."""
         at = number - (self._count - len(self._known))
-        if at < 0 or not self._known[at] or self.differs_at is not None:
+        if not 0 <= at < len(self._known) or not self._known[at] or self.differs_at is not None:
             return
-        leaves = batches.tensors_of(batches.without_optionals(batch))
-        if fingerprints.as_number(fingerprints.of_tensors(leaves)) == self._known[at]:
+        parts = [part for own in _of_each_replica(batches.without_optionals(batch)) for part in batches.tensors_of(own)]
+        if fingerprints.as_number(fingerprints.of_tensors(parts)) == self._known[at]:
             self.compared += 1
         else:
             self.differs_at = number
+
+
+def _of_each_replica(batch: Any) -> list[Any]:
+    """The batch of each replica, of one that a strategy has distributed; otherwise the batch itself."""
+    leaves = tf.nest.flatten(batch)
+    values = [leaf.values if isinstance(leaf, tf.distribute.DistributedValues) else (leaf,) for leaf in leaves]
+    count = max((len(each) for each in values), default=1)
+    columns = [each if len(each) == count else each * count for each in values]
+    return [tf.nest.pack_sequence_as(batch, [column[number] for column in columns]) for number in range(count)]
 
 
 class Watched:
@@ -86,7 +95,14 @@ def skip(iterator: Any, count: int, watched: Watched, expected: Expected) -> int
     return taken + 1
 
 
-def pass_over(epochs: Any, numbers: range, used: Container[int], watched: Watched, first: Any = None) -> None:
+def pass_over(
+    epochs: Any,
+    numbers: range,
+    used: Container[int],
+    watched: Watched,
+    first: Any = None,
+    before_each: Callable[[int], None] = lambda number: None,
+) -> None:
     """Move the data of a Keras epoch iterator on by some iterators.
 
     A dataset's shuffle draws new seeds for every iterator made of it, so a process that skips epochs has to make those
@@ -96,10 +112,12 @@ def pass_over(epochs: Any, numbers: range, used: Container[int], watched: Watche
         numbers: of the iterators, counted from 1.
         used: those that batches were taken from; Keras makes some for nothing.
         first: the first of them, if it has been made already.
+        before_each: called with how many have been made by then.
     """
     dataset = epochs._distributed_dataset
-    whole = isinstance(dataset, tf.data.Dataset) and not pipelines.is_begun_by_making(dataset)
+    whole = not pipelines.is_begun_by_making(dataset)
     for number in numbers:
+        before_each(number - 1)
         iterator = iter(dataset) if first is None or number > numbers[0] else first
         if whole and number in used:
             for _ in watched.take(iterator, None, "going through the data of the epochs before again"):

@@ -15,10 +15,10 @@ from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint import Checkpoint, CheckpointWriter
 from oomph.tensorflow.layer_state import hidden_variables
 from oomph.tensorflow.optimizers import optimizers_of
-from oomph.tensorflow.written import Slot, handles_of, tensorflow_variable
+from oomph.tensorflow.written import Slot, differs_by_replica, handles_of, tensorflow_variable
 
 Named = list[tuple[str, Slot]]
-_NO_VARIABLES = ("callback", "layer/", "object/", "data/", "draws/", "file/")
+_NO_VARIABLES = ("callback", "layer/", "object/", "data/", "draws/", "file/", "own/")
 """How the names of tensors begin that are not the values of variables."""
 
 
@@ -57,7 +57,8 @@ def named_slots(model: Any, extra: Iterable[Slot] = (), as_traced: bool = False)
     seen: set[int] = set()
     for group, variables in groups.items():
         for variable in variables:
-            _add(named, seen, group, Slot.of(variable))
+            for slot in [Slot.of(variable)] if as_traced or not differs_by_replica(variable) else Slot.each_of([variable]):
+                _add(named, seen, group, slot)
             seen |= handles_of([variable])
     hidden = [Slot.of(variable) for variable in hidden_variables(model)]
     for slot in [*extra, *hidden] if as_traced else [*hidden, *extra]:

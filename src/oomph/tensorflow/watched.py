@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from oomph.recovery.phases import Phase
+from oomph.tensorflow import loops
 from oomph.tensorflow.exactness import Promise
 from oomph.tensorflow.fits import Fits
 from oomph.tensorflow.probe import Finding
@@ -66,7 +67,10 @@ class TrainingOutsideFit(Watched):
         super().__init__(fits, "train_on_batch")
 
     def before_step(self, step: Step, iterator: Any) -> None:
-        self._fits.say_once("guarding steps outside of a fit that is resumed: recovered in process, not checkpointed")
+        if loops.running() is None:
+            self._fits.say_once(
+                "guarding steps outside of a fit that is resumed: recovered in process, not checkpointed"
+            )
         size = self._fits.session.handover.guarding.micro_batch
         if size is not None:
             step.begin_with(size)

@@ -24,6 +24,15 @@ def components(variable: Any) -> list[Any]:
     return list(value.values) if isinstance(value, tf.distribute.DistributedValues) else [value]
 
 
+def differs_by_replica(variable: Any) -> bool:
+    """Whether each replica keeps a value of its own, as of a metric's sums and of moving averages.
+
+    Their mean or sum is what TensorFlow shows (`SyncOnReadVariable` in tensorflow/python/distribute/values.py).
+    """
+    value = tensorflow_variable(variable)
+    return any(kind.__name__ == "SyncOnReadVariable" for kind in type(value).__mro__)
+
+
 def handles_of(variables: Iterable[Any]) -> set[int]:
     """The identities of the resource handles of variables, those of every replica."""
     return {id(component.handle) for variable in variables for component in components(variable)}

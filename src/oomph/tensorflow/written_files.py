@@ -1,7 +1,8 @@
-"""The files that a fit's callbacks have written: part of what the fit has brought about, as its weights are.
+"""The files that are written in a fit: part of what the fit has brought about, as its weights are.
 
 Their content is noted when the fit ends, and copied where it is small. A fit is not skipped while a file of it is
-another one, or gone. What is put back is written only where a callback of this process names that very file: a
+another one, or gone. Within a fit it is noted at each checkpoint, since callbacks may read back what they have written.
+What is put back is written only where a callback of this process names that very file, or when the script opens it: a
 checkpoint is data, and names no file to write.
 """
 
@@ -11,17 +12,23 @@ import glob
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from oomph.recovery.checkpoint import Checkpoint
+from oomph.recovery.opened_files import FileState, stamp_of
 from oomph.tensorflow.objects.kinds import dict_of
 from oomph.tensorflow.state import Array, read_arrays
 
 _MOST_COPIED = 64 << 20
+_MOST_COPIED_WITHIN, _MOST_OF_ONE = 4 << 20, 1 << 20
+"""At a checkpoint within a fit."""
+_SETTLED_NS = 50_000_000
+"""A file that was changed longer ago has a time of change of its own: the clock of file systems ticks in milliseconds."""
 _MOST_READ = 1 << 30
 _PLACEHOLDER = re.compile(r"\\\{.*?\\\}")
 _GLOB = re.compile(r"\{.*?\}")
@@ -29,10 +36,14 @@ _APPENDED = ("TensorBoard",)
 """Callbacks whose files are logs that nobody reads back."""
 
 
-def noted(callbacks: list[Any], since: float) -> tuple[list[dict[str, Any]], list[Array]]:
-    """The files that these callbacks name and that were written since then, and copies of the small ones."""
+def noted(
+    callbacks: list[Any], opened: Iterable[str], since: float
+) -> tuple[list[dict[str, Any]], list[Array]]:
+    """The files that these callbacks name or that were opened, written since then, and copies of the small ones."""
     found, copies, room = [], [], _MOST_COPIED
-    for path in _named_by(callbacks):
+    named = _named_by(callbacks)
+    there = {os.path.abspath(path) for path in named}
+    for path in [*named, *(Path(each) for each in opened if each not in there)]:
         entry = _entry(path)
         if entry is None or path.stat().st_mtime < since - 1:
             continue
@@ -44,27 +55,98 @@ def noted(callbacks: list[Any], since: float) -> tuple[list[dict[str, Any]], lis
     return found, copies
 
 
-def changed_since(checkpoint: Checkpoint, callbacks: list[Any]) -> list[str]:
+class Kept:
+    """The files of a fit as they are at its checkpoints: what is unchanged since the last one is not read again."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, FileState] = {}
+
+    def states(self, callbacks: list[Any], opened: Iterable[str]) -> list[FileState]:
+        """The files that the callbacks name, and those that were opened for writing, as they are now."""
+        paths = dict.fromkeys([*map(os.path.abspath, map(str, _named_by(callbacks))), *opened])
+        found, room = [], _MOST_COPIED_WITHIN
+        for path in paths:
+            state = self._state(path, min(room, _MOST_OF_ONE))
+            if state is not None:
+                room -= len(state.content or b"")
+                found.append(state)
+        self._read = {state.path: state for state in found}
+        return found
+
+    def _state(self, path: str, most: int) -> FileState | None:
+        stamp, known = stamp_of(path), self._read.get(path)
+        if stamp is None:
+            return None
+        settled = time.time_ns() - stamp[1] > _SETTLED_NS
+        if settled and known is not None and known.stamp == stamp and len(known.content or b"") <= most:
+            return known
+        try:
+            return FileState(path, stamp, Path(path).read_bytes() if stamp[0] <= most else None)
+        except OSError:
+            return None
+
+
+def as_meta(states: list[FileState]) -> list[dict[str, Any]]:
+    """What JSON holds of them; `as_arrays` holds the rest."""
+    return [{"path": s.path, "stamp": list(s.stamp), "copied": s.content is not None} for s in states]
+
+
+def as_arrays(states: list[FileState]) -> list[Array]:
+    """The contents that were copied, each under the number of its file."""
+    return [
+        Array(f"file/{number}", "uint8", np.frombuffer(state.content, np.uint8))
+        for number, state in enumerate(states)
+        if state.content is not None
+    ]
+
+
+def from_meta(document: Any, arrays: Mapping[str, Any]) -> dict[str, FileState]:
+    """The files in a checkpoint, by path; raises ValueError when they are none."""
+    try:
+        return {
+            str(each["path"]): FileState(
+                str(each["path"]),
+                (int(each["stamp"][0]), int(each["stamp"][1])),
+                arrays[str(number)].tobytes() if each["copied"] else None,
+            )
+            for number, each in enumerate(document)
+        }
+    except (KeyError, TypeError, IndexError) as error:
+        raise ValueError(f"not the state of any files: {error}") from error
+
+
+def changed_since(checkpoint: Checkpoint) -> list[str]:
     """The files that are not what they were, and cannot be put back, in words."""
     return [
         f"the file {entry['path']}, which it wrote, is {'another one' if os.path.exists(entry['path']) else 'gone'}"
         for entry in _entries(checkpoint)
-        if not _is_as_it_was(entry) and not (isinstance(entry.get("copy"), int) and _is_named(entry["path"], callbacks))
+        if not _is_as_it_was(entry) and not isinstance(entry.get("copy"), int)
     ]
 
 
-def put_back(checkpoint: Checkpoint, callbacks: list[Any]) -> None:
-    """Write the files that are not what they were, of those that a callback of this process names."""
-    copies: dict[str, Any] | None = None
+def put_back(checkpoint: Checkpoint, callbacks: list[Any]) -> dict[str, FileState]:
+    """Write the files that are not what they were, of those that a callback of this process names.
+
+    Returns the others, which are to be put back when the script opens them.
+    """
+    others, copies = {}, read_arrays(checkpoint, "file/")
     for entry in _entries(checkpoint):
-        if _is_as_it_was(entry) or not isinstance(entry.get("copy"), int) or not _is_named(entry["path"], callbacks):
+        path = os.path.abspath(entry["path"])
+        if not isinstance(entry.get("copy"), int):
             continue
-        copies = read_arrays(checkpoint, "file/") if copies is None else copies
-        path = Path(entry["path"])
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f"{path.name}.oomph")
-        temporary.write_bytes(copies[str(entry["copy"])].tobytes())
-        os.replace(temporary, path)
+        content = copies[str(entry["copy"])].tobytes()
+        if not _is_named(entry["path"], callbacks):
+            others[path] = FileState(path, (len(content), 0), content)
+        elif not _is_as_it_was(entry):
+            _write(Path(path), content)
+    return others
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.oomph")
+    temporary.write_bytes(content)
+    os.replace(temporary, path)
 
 
 def _entries(checkpoint: Checkpoint) -> Iterator[dict[str, Any]]:

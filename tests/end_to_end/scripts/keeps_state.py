@@ -73,7 +73,7 @@ class Patient(keras.callbacks.EarlyStopping):
     pass
 
 
-counting, mean = Counting(), Mean()
+counting, mean, silent = Counting(), Mean(), Silent()
 model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(args.width, "relu"), counting, keras.layers.Dense(1)])
 model.compile("adam", "mse")
 stopping = Patient("val_loss", patience=3, restore_best_weights=True, min_delta=0.01)
@@ -87,7 +87,7 @@ history = model.fit(
     validation_data=(x[:32], y[:32]),
     callbacks=[
         mean,
-        Silent(),
+        silent,
         stopping,
         best,
         keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * 0.9),
@@ -96,5 +96,6 @@ history = model.fit(
 )
 out = {str(i): np.asarray(v) for i, v in enumerate([*model.variables, *model.optimizer.variables])}
 kept = {"calls": counting.calls.numpy(), "log": counting.log, "losses": mean.losses, "total": mean.total}
+kept["epochs"] = silent.epochs
 counters = {"best": float(stopping.best), "wait": stopping.wait, "saved": float(best.best)}
 np.savez(args.out, **history.history, **out, **kept, **counters)

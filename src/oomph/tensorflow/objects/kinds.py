@@ -11,7 +11,7 @@ from __future__ import annotations
 import collections
 import itertools
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FunctionType, MethodType, SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -79,7 +79,7 @@ class Mapping(Kind):
         if type(thing) is collections.defaultdict:
             yield " factory", thing.default_factory
         if not _all_plain(dict.keys(thing)) or not _all_plain(dict.values(thing)):
-            for number, (key, value) in enumerate(list(dict.items(thing))):
+            for number, (key, value) in enumerate(self._items_of(thing)):
                 at = f"[{key!r}]" if type(key) in PLAIN else f"[item {number}]"
                 if type(key) not in PLAIN:
                     yield f"[key {number}]", key
@@ -88,13 +88,14 @@ class Mapping(Kind):
     def content(self, thing: Any, encode: Encode) -> Value:
         base = self._base(type(thing))
         factory = encode(thing.default_factory) if base is collections.defaultdict else None
+        flat = itertools.chain.from_iterable(self._items_of(thing))
         if _all_plain(dict.keys(thing)) and _all_plain(dict.values(thing)):
-            return (base.__name__, factory, *itertools.chain.from_iterable(dict.items(thing)))
-        return (base.__name__, factory, *(encode(each) for item in list(dict.items(thing)) for each in item))
+            return (base.__name__, factory, *flat)
+        return (base.__name__, factory, *map(encode, flat))
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         base = self._base(type(thing))
-        items = self._items(content, decode)
+        items = self._items(content, decode, thing)
         if base is collections.defaultdict:
             thing.default_factory = decode(content[1])
         base.clear(thing)
@@ -107,9 +108,20 @@ class Mapping(Kind):
             raise CannotGiveBackError(str(content[0]))
         return base()
 
-    def _items(self, content: Value, decode: Decode) -> list[tuple[Any, Any]]:
-        flat = [decode(each) for each in content[2:]]
-        return list(zip(flat[::2], flat[1::2], strict=True))
+    def _items_of(self, thing: Any) -> list[tuple[Any, Any]]:
+        """Its items in their order, which an OrderedDict keeps apart."""
+        return list(collections.OrderedDict.items(thing) if isinstance(thing, collections.OrderedDict) else dict.items(thing))
+
+    def _items(self, content: Value, decode: Decode, thing: Any) -> list[tuple[Any, Any]]:
+        items = []
+        for encoded, value in _pairs(content[2:]):
+            key = decode(encoded)
+            try:
+                items.append((key, decode(value)))
+            except OutsideError:
+                if dict.__contains__(thing, key):
+                    items.append((key, dict.__getitem__(thing, key)))
+        return items
 
     def _base(self, kind: type) -> Any:
         return next(base for base in self._bases if issubclass(kind, base))
@@ -417,11 +429,8 @@ class Instance(Kind):
         for name in self.attributes(thing):
             if name not in wanted:
                 self._remove(thing, name)
-        for name, value in wanted.items():
-            try:
-                self._set(thing, name, decode(value))
-            except OutsideError:
-                pass  # what the new process has in its place is right there
+        for name, value in _decoded(wanted.items(), decode):
+            self._set(thing, name, value)
 
     def shell(self, content: Value) -> Any:
         kind = values.looked_up(content[0])
@@ -462,8 +471,8 @@ class Class(Kind):
         return tuple(each for name, member in state.items() for each in (name, encode(member)))
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
-        for name, value in _pairs(content):
-            type.__setattr__(thing, name, decode(value))
+        for name, value in _decoded(_pairs(content), decode):
+            type.__setattr__(thing, name, value)
 
     def _is_state(self, name: str, member: Any) -> bool:
         kind = type(member)
@@ -494,7 +503,7 @@ class Function(Kind):
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         if thing.__defaults__:
             thing.__defaults__ = tuple(map(decode, content[0]))
-        vars(thing).update({name: decode(value) for name, value in _pairs(content[1:])})
+        vars(thing).update(_decoded(_pairs(content[1:]), decode))
 
 
 class Cell(Kind):
@@ -515,8 +524,8 @@ class Cell(Kind):
             return ("empty",)
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
-        if content[0] == "cell":
-            thing.cell_contents = decode(content[1])
+        for _, value in _decoded([content] if content[0] == "cell" else [], decode):
+            thing.cell_contents = value
 
 
 class Method(Kind):
@@ -543,8 +552,8 @@ class Globals(Kind):
         return tuple(each for name, value in found for each in (name, encode(value)))
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
-        for name, value in _pairs(content):
-            thing.module[name] = decode(value)
+        for name, value in _decoded(_pairs(content), decode):
+            thing.module[name] = value
 
 
 class GlobalNames(SimpleNamespace):
@@ -565,6 +574,15 @@ _MAKERS: dict[str, Callable[..., Any]] = {
 
 def _pairs(flat: Value) -> Iterator[tuple[Any, Any]]:
     return zip(flat[::2], flat[1::2], strict=True)
+
+
+def _decoded(pairs: Iterable[tuple[Any, Any]], decode: Decode) -> Iterator[tuple[Any, Any]]:
+    """Names and their values, but for what is outside: what the new process has in its place is right there."""
+    for name, value in pairs:
+        try:
+            yield name, decode(value)
+        except OutsideError:
+            continue
 
 
 def _all_plain(items: Any) -> bool:

@@ -16,7 +16,7 @@ from oomph.tensorflow.objects.table import is_outside
 from oomph.tensorflow.objects.values import CannotEncodeError, Value
 from oomph.tensorflow.objects.walk import Graph, Node, walk
 
-_UNKNOWN = ("unknown",)
+_UNKNOWN = (values.UNKNOWN,)
 """The content of an object in which something can be neither referred to nor written down."""
 LOST, OUTSIDE = "lost", "outside"
 """How a new object is made that cannot be made; and one that need not be, since it is no state of the training."""
@@ -125,6 +125,8 @@ def changes_between(before: Picture, now: Picture) -> Changes:
             continue
         else:
             found.changed[key] = content
+            unknown = set(values.unknown_in(content)) - set(values.unknown_in(before.contents[key]))
+            found.lost += [f"{key} ({name})" for name in sorted(unknown)]
         if is_large(content):
             found.arrays[key] = bytes_of(node)
     _leave_out_what_nobody_needs(found)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from oomph.tensorflow.objects import values
-from oomph.tensorflow.objects.forward import run_forward
+from oomph.tensorflow.objects.forward import bring_to
 from oomph.tensorflow.objects.kinds import CannotGiveBackError, OutsideError
-from oomph.tensorflow.objects.picture import LOST, OUTSIDE, Changes, Picture
+from oomph.tensorflow.objects.picture import LOST, OUTSIDE, Changes, Picture, references_in
 from oomph.tensorflow.objects.table import kind_of_tag
 from oomph.tensorflow.objects.values import Value
 
@@ -43,9 +45,14 @@ class Restoration:
             self._give_back(key, changed[key])
 
     def _rank(self, key: str) -> int:
-        """Generators first: while they are run forward they may change what else is put back."""
+        """Generators first: while they are run forward they may change what else is put back.
+
+        Iterators last: one over a list that is still to be filled would be at its end.
+        """
         node = self._live.graph.nodes.get(key)
-        return 0 if node is not None and node.kind.tag == "generator" else 1
+        if node is not None and node.kind.tag == "generator":
+            return 0
+        return 2 if _holds_an_iterator(self._changes.changed[key]) else 1
 
     def _give_back(self, key: str, content: Value) -> None:
         node = self._live.graph.nodes.get(key)
@@ -54,14 +61,17 @@ class Restoration:
             return
         if not node.kind.in_place:
             return  # those that hold it are given a new one
+        if node.kind.tag == "generator":
+            self._attempt(key, lambda: bring_to(node, content, self._live.graph, lambda value: self._decode(value, key)))
+        else:
+            self._attempt(key, lambda: node.kind.give_back(node.thing, content, lambda value: self._decode(value, key)))
+            self._fill()
+
+    def _attempt(self, key: str, give_back: Callable[[], None]) -> None:
         try:
-            if node.kind.tag == "generator":
-                run_forward(node, content, self._live.graph)
-            else:
-                node.kind.give_back(node.thing, content, lambda value: self._decode(value, key))
-                self._fill()
-        except OutsideError:
-            pass  # it holds a lock, or the like: what the new process has there is right
+            give_back()
+        except OutsideError as error:
+            self.lost.append(f"{key} (holds {error})"[:200])
         except _ERRORS as error:
             self.lost.append(f"{key} ({type(error).__name__}: {error})"[:200])
 
@@ -69,6 +79,8 @@ class Restoration:
         if type(value) is not tuple:
             return value
         match value[0]:
+            case values.UNKNOWN:
+                raise OutsideError(str(value[1]))
             case "ref":
                 return self._referred(value[1])
             case "made":
@@ -108,7 +120,7 @@ class Restoration:
         if tag == OUTSIDE and self._now is not None and key in self._now.graph.elsewhere:
             return self._now.graph.nodes[key].thing
         if tag == OUTSIDE:
-            raise OutsideError(key)
+            raise OutsideError(f"a {content or key}")
         if tag == LOST:
             raise CannotGiveBackError(str(content))
         if tag == "named":
@@ -129,12 +141,29 @@ class Restoration:
         """Fill the new objects, which may refer to one another."""
         while self._unfilled:
             key, kind, content = self._unfilled.pop()
-            kind.give_back(self._made[key], content, lambda value, key=key: self._decode(value, key))
+            decode = partial(self._decode, holder=key)
+            self._attempt(key, partial(kind.give_back, self._made[key], content, decode))
 
     def _remade(self, key: str, tag: str, content: Value) -> Any:
         """One that can only be built: the one that is there if it is the same, else a new one, once."""
         if key and self._live.contents.get(key) == content and key not in self._changes.changed:
             return self._live.graph.nodes[key].thing
         if key not in self._made or not key:
+            if tag == "iterator":
+                self._fill_parts(content)
             self._made[key] = kind_of_tag(tag).build(content, lambda value: self._decode(value, key))
         return self._made[key]
+
+    def _fill_parts(self, content: Value) -> None:
+        """Make and fill what an iterator goes through before the iterator itself is made."""
+        for reference in references_in(content):
+            if reference in self._changes.new and reference not in self._made:
+                self._referred(reference)
+        self._fill()
+
+
+def _holds_an_iterator(content: Value) -> bool:
+    """Whether one of Python's iterators is to be made for this."""
+    if type(content) is not tuple:
+        return False
+    return (content[:1] == ("made",) and content[2:3] == ("iterator",)) or any(map(_holds_an_iterator, content))

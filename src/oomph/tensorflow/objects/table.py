@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from oomph.tensorflow.objects import code, kinds, library_kinds
+from oomph.tensorflow.objects import code, kinds, library_kinds, open_file
 from oomph.tensorflow.objects.kinds import Kind
 
 OPAQUE = Kind()
@@ -46,6 +46,7 @@ _BY_CLASS: dict[type, Kind] = {
     GeneratorType: kinds.Generator(),
     SimpleNamespace: _INSTANCE,
     **dict.fromkeys(_BUILTIN_ITERATORS, _ITERATOR),
+    **dict.fromkeys(open_file.CLASSES, open_file.OpenFile()),
 }
 """Classes that are known, for those that inherit from them too."""
 _BY_NAME: dict[str, Kind] = {
@@ -74,7 +75,7 @@ _INERT = frozenset(
 
 def kind_of(thing: Any) -> Kind:
     """The kind of an object; opaque where nothing is known of its class."""
-    if isinstance(thing, type):
+    if issubclass(type(thing), type):  # `isinstance` would ask the object, which may refuse, or lie
         return _CLASS if code.is_users(thing.__module__) else OPAQUE
     if type(thing) is FunctionType and not code.is_users(thing.__globals__.get("__name__", "")):
         return OPAQUE
@@ -83,7 +84,7 @@ def kind_of(thing: Any) -> Kind:
 
 def _dtype_kind(thing: Any) -> str:
     """Of an array: whether it holds numbers ("n"), Python objects ("O"), or neither."""
-    if not isinstance(thing, np.ndarray):
+    if not issubclass(type(thing), np.ndarray):
         return ""
     return "O" if thing.dtype.kind == "O" else "n"
 

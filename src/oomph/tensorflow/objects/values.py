@@ -16,7 +16,7 @@ import math
 import pathlib
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
@@ -25,6 +25,8 @@ import tensorflow as tf
 
 Value = Any
 """An atom, or a tuple that begins with the name of its kind."""
+UNKNOWN = "unknown"
+"""Begins what stands for a thing that can be neither referred to nor written down; the name of its type follows."""
 PLAIN = frozenset((bool, int, float, str, type(None)))
 _LARGE_INT = 1 << 1024
 _DATES = (datetime.datetime, datetime.date, datetime.time)
@@ -74,6 +76,17 @@ def dtype_of(text: str) -> Any:
         return np.dtype(text)
     except TypeError:
         return np.dtype(tf.as_dtype(text).as_numpy_dtype)
+    except SyntaxError as error:  # NumPy reads a list of them as Python would
+        raise TypeError(f"no dtype: {text}") from error
+
+
+def unknown_in(value: Value) -> Iterator[str]:
+    """What in it can be neither referred to nor written down, by the names of the types."""
+    if type(value) is tuple:
+        if len(value) == 2 and value[0] == UNKNOWN:
+            yield str(value[1])
+        for each in value:
+            yield from unknown_in(each)
 
 
 def named(thing: Any) -> Value:
@@ -120,7 +133,7 @@ def from_json(document: Any) -> Value:
     if tag == "tuple":
         return tuple(map(from_json, rest))
     decoders: dict[str, Callable[[str], Any]] = {
-        "float": float, "int": lambda text: int(text, 16), "bytes": lambda text: base64.b64decode(text)
+        "float": float, "int": lambda text: int(text, 16), "bytes": lambda text: base64.b64decode(text, validate=True)
     }  # fmt: skip
     if tag not in decoders or len(rest) != 1:
         raise ValueError(f"not a value: {tag}")

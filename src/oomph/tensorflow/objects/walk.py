@@ -6,6 +6,7 @@ cannot be looked at, and when its time is over.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,13 +16,15 @@ from typing import Any
 
 from oomph.tensorflow.objects import code, values
 from oomph.tensorflow.objects.kinds import BuiltinIterator, GlobalNames, Kind, Part
-from oomph.tensorflow.objects.table import GLOBALS, kind_of, kind_when_saved_elsewhere
-from oomph.tensorflow.objects.values import CannotEncodeError, Value
+from oomph.tensorflow.objects.table import GLOBALS, OPAQUE, kind_of, kind_when_saved_elsewhere
+from oomph.tensorflow.objects.values import UNKNOWN, CannotEncodeError, Value
 
 _MOST_NODES = 20_000
 _MOST_TRIES = 3
 _MOST_DEPTH = 40
 """Tuples within tuples."""
+_LONGEST_KEY = 400
+_PATIENCE = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +59,12 @@ class Graph:
     """What somebody else saves."""
 
     def encode(self, thing: Any) -> Value:
-        """A reference to an object of the graph, or a value; raises CannotEncodeError for what is neither."""
-        return self._encode(thing, 0)
+        """A reference to an object of the graph, or a value; for what is neither, what it is called."""
+        try:
+            return self._encode(thing, 0)
+        except Exception as error:  # also of an object that refuses to be looked at
+            name = str(error) if isinstance(error, CannotEncodeError) else type(thing).__name__
+            return (UNKNOWN, name)
 
     def _encode(self, thing: Any, depth: int) -> Value:
         node = self.by_id.get(id(thing))
@@ -67,10 +74,12 @@ class Graph:
             return values.encode(thing)
         if depth < _MOST_DEPTH and issubclass(type(thing), (tuple, frozenset)):
             return self._encode_fixed(thing, depth)
+        if self.unseen:
+            return (UNKNOWN, type(thing).__name__)  # there was no time for it
         return _encode_passing(thing, self.encode)
 
     def _encode_fixed(self, thing: Any, depth: int) -> Value:
-        if isinstance(thing, frozenset):
+        if issubclass(type(thing), frozenset):
             return ("frozenset", *sorted((self._encode(each, depth + 1) for each in thing), key=repr))
         items = (self._encode(each, depth + 1) for each in tuple.__iter__(thing))
         kind = type(thing)
@@ -99,9 +108,10 @@ def walk(
         roots: the name of each root, for people, and the root.
         before: an earlier walk; what it has met keeps its key.
         saved_elsewhere: the `id`s of variables, and of the layers that hold them, that somebody else saves.
-        seconds: to stop after.
+        seconds: to stop after; a later walk has more.
     """
-    return _Walk(before, saved_elsewhere, time.monotonic() + seconds).run(roots)
+    patience = 1 if before is None else _PATIENCE  # what was seen then is to be seen now
+    return _Walk(before, saved_elsewhere, time.monotonic() + seconds * patience).run(roots)
 
 
 class _Walk:
@@ -118,8 +128,14 @@ class _Walk:
             if len(self._graph.nodes) >= _MOST_NODES or time.monotonic() > self._until:
                 self._graph.unseen.append(key)
                 break
-            self._meet(key, thing)
+            if self._is_to_be_met(thing):
+                self._meet(key, thing)
+        self._graph.unseen += [] if self._before is None else self._before.unseen
         return self._graph
+
+    def _is_to_be_met(self, thing: Any) -> bool:
+        """After a walk that was cut short nobody can tell what is new from what it had not come to."""
+        return self._before is None or not self._before.unseen or id(thing) in self._before.by_id or _is_passing(thing)
 
     def _meet(self, key: str, thing: Any) -> None:
         if values.is_value(thing) or id(thing) in self._graph.by_id:
@@ -127,8 +143,7 @@ class _Walk:
         if issubclass(type(thing), (tuple, frozenset)):
             self._waiting.extend(_within(key, thing))
             return
-        kind = kind_when_saved_elsewhere(thing) if id(thing) in self._saved_elsewhere else kind_of(thing)
-        node = self._known(thing) or Node(self._free(key), thing, kind)
+        node = self._known(thing) or Node(self._free(key), thing, self._kind_of(thing))
         self._graph.nodes[node.key] = self._graph.by_id[id(thing)] = node
         if id(thing) in self._saved_elsewhere:
             self._graph.elsewhere.add(node.key)
@@ -136,8 +151,14 @@ class _Walk:
         for names, module in _code_in(thing):
             self._add_globals(module, *names)
         own_class = type(thing)
-        if code.is_users(own_class.__module__) and own_class is not type:
+        if node.kind is not OPAQUE and code.is_users(own_class.__module__) and own_class is not type:
             self._waiting.append((f"class {own_class.__qualname__}", own_class))
+
+    def _kind_of(self, thing: Any) -> Kind:
+        try:
+            return kind_when_saved_elsewhere(thing) if id(thing) in self._saved_elsewhere else kind_of(thing)
+        except Exception:  # of a class that refuses to be looked at
+            return OPAQUE
 
     def _known(self, thing: Any) -> Node | None:
         node = None if self._before is None else self._before.by_id.get(id(thing))
@@ -147,6 +168,9 @@ class _Walk:
         """The key, with a number behind it when it is taken: by an object that was there before this one."""
         taken: list[Mapping[str, Node]] = [self._graph.nodes]
         taken += [] if self._before is None else [self._before.nodes]
+        if len(key) > _LONGEST_KEY:  # the way through a long chain
+            digest = hashlib.blake2b(key.encode(errors="backslashreplace"), digest_size=8).hexdigest()
+            key = f"{key[:120]}…{digest}…{key[-60:]}"
         free, number = key, 2
         while any(free in nodes for nodes in taken):
             free, number = f"{key} ({number})", number + 1
@@ -176,13 +200,18 @@ def _parts_of(node: Node) -> list[Part]:
             return list(node.kind.parts(node.thing))
         except RuntimeError:  # another thread has changed it meanwhile
             continue
-        except CannotEncodeError:
+        except Exception:  # an object that refuses to be looked at
             break
     return []
 
 
+def _is_passing(thing: Any) -> bool:
+    """Whether a thing is no object of its own: a tuple, or an iterator that gives out its parts as new ones."""
+    return issubclass(type(thing), (tuple, frozenset))
+
+
 def _within(key: str, thing: Any) -> Iterator[Part]:
-    items = frozenset.__iter__(thing) if isinstance(thing, frozenset) else tuple.__iter__(thing)
+    items = frozenset.__iter__(thing) if issubclass(type(thing), frozenset) else tuple.__iter__(thing)
     yield from ((f"{key}[{number}]", item) for number, item in enumerate(items))
 
 

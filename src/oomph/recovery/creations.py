@@ -1,0 +1,146 @@
+"""What a script has created, as notes in the run directory, so that a restart can tell it from what was there before.
+
+One file for each attempt, `created-<attempt>.jsonl`. A line is written before something is created, since nobody can
+write one after `kill -9`, and another when it is seen to be there, with its inode. Standard library only.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from oomph.regular_file import read_regular
+
+SCHEMA = 1
+DIRECTORY, FILE, LINK = "directory", "file", "link"
+_MOST_NOTES = 10_000
+"""For one attempt: a script that lays out a million files is not to pay for a file of notes as long as that."""
+
+
+class Creation(NamedTuple):
+    """One thing that was created: the same value in every attempt that does the same."""
+
+    kind: str
+    path: str
+    """Absolute and normal."""
+    place: str
+    """The line of the script, as `ScriptLine.place` has it."""
+    number: int
+    """How often this path was created at that line by then: 1 for the first time."""
+
+
+class Notes:
+    """The writing end of the notes of one attempt. Falls silent when they cannot be written: fail open."""
+
+    def __init__(self, run_dir: Path, attempt: int) -> None:
+        self._path = f"{run_dir}{os.sep}created-{attempt}.jsonl"
+        self._pid, self._numbers = os.getpid(), itertools.count(1)
+
+    def about_to(self, creation: Creation) -> str:
+        """It is not there yet, and will be; returns by what name to tell how that went, empty where none is kept."""
+        number = next(self._numbers)
+        if number > _MOST_NOTES:
+            return ""
+        name = f"{self._pid}-{number}"
+        self._write({"id": name, **creation._asdict()})
+        return name
+
+    def ended(self, name: str, inode: int | None) -> None:
+        """It is there now; None: it is not, so creating it has failed."""
+        self._write({"id": name, "inode": inode})
+
+    def renamed(self, path: str, inode: int) -> None:
+        """Something else is being given the name of what was created."""
+        if next(self._numbers) <= _MOST_NOTES:
+            self._write({"path": path, "inode": inode})
+
+    def _write(self, document: dict[str, Any]) -> None:
+        """Opened each time: a script may close every descriptor that it finds, and have its own under that number."""
+        line = json.dumps({"schema": SCHEMA, **document}, separators=(",", ":")).encode() + b"\n"
+        try:
+            fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError:
+            return
+        try:
+            os.write(fd, line)
+        except OSError:
+            pass  # a full disk must not end the training
+        finally:
+            os.close(fd)
+
+
+class Earlier:
+    """What earlier attempts have created."""
+
+    def __init__(self) -> None:
+        self.paths: set[str] = set()
+        """Where something was created."""
+        self._known: set[Creation] = set()
+        self._inodes: dict[str, set[int]] = {}
+        self._unsure: set[str] = set()
+        """Paths that were about to be created when the process ended: nobody saw whether they came to be."""
+
+    @classmethod
+    def read(cls, run_dir: Path, before: int | None = None, others: Iterable[str] = ()) -> Earlier:
+        """The notes of the attempts before this one (None: of all), and all notes of other run directories."""
+        earlier = cls()
+        for path in (*_files(run_dir, before), *(path for other in others for path in _files(Path(other)))):
+            earlier._add(path)
+        earlier.paths.update(creation.path for creation in earlier._known)
+        return earlier
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of what was created."""
+        return frozenset(creation.kind for creation in self._known)
+
+    def has(self, creation: Creation) -> bool:
+        """Whether just this was created: the same thing at the same line as often."""
+        return creation in self._known
+
+    def is_still(self, path: str, inode: int) -> bool:
+        """Whether what is at a path now is what the script has put there, and not what somebody else has since."""
+        return inode in self._inodes.get(path, ()) or path in self._unsure
+
+    def renamed(self, path: str, inode: int) -> None:
+        """The script is giving something else the name of what was created."""
+        self._inodes.setdefault(path, set()).add(inode)
+
+    def _add(self, path: Path) -> None:
+        begun: dict[str, Creation] = {}
+        for line in _lines(path):
+            try:
+                self._add_line(json.loads(line), begun)
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+                continue  # the half line of a killed process, or one of another schema
+        self._known.update(begun.values())
+        self._unsure.update(creation.path for creation in begun.values())
+
+    def _add_line(self, document: dict[str, Any], begun: dict[str, Creation]) -> None:
+        if document["schema"] != SCHEMA:
+            return
+        if "kind" in document:
+            begun[document["id"]] = Creation(**{name: document[name] for name in Creation._fields})
+            return
+        inode = document["inode"]
+        created = begun.pop(document["id"]) if "id" in document else None
+        if inode is not None:
+            self._inodes.setdefault(created.path if created else document["path"], set()).add(inode)
+            self._known.update(() if created is None else (created,))
+
+
+def _files(folder: Path, before: int | None = None) -> list[Path]:
+    """The notes of the attempts before this one; None: of all."""
+    numbered = [(path.stem.rpartition("-")[2], path) for path in sorted(folder.glob("created-*.jsonl"))]
+    return [path for number, path in numbered if number.isdecimal() and (before is None or int(number) < before)]
+
+
+def _lines(path: Path) -> list[bytes]:
+    try:
+        return read_regular(path).splitlines()
+    except OSError:
+        return []

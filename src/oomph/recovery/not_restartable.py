@@ -1,0 +1,77 @@
+"""Whether a script cannot be started a second time, at which of its lines, and how to mend that. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+NAME = "not-restartable"
+_THERE = re.compile(
+    r"already exists?\b|\bfile exists\b|\bexists already\b|\balready (?:present|been created)\b"
+    r"|\bnot empty\b|\bnon-empty\b|\bexists[.!,;:]|\bexists$|\boverwrit|EOF when reading a line|\bEEXIST\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""How programs say that something is there; and what `input()` says when nobody answers its question."""
+_LOOKS = r"(?:exists|isdir|isfile|is_dir|is_file|listdir|iterdir|scandir|glob)\s*\("
+_TEST = re.compile(
+    rf"^\s*(?:if|elif|while)\b(?![^\n]*\bnot\b)[^\n]*{_LOOKS}|^\s*assert\s+not\b[^\n]*{_LOOKS}", re.MULTILINE
+)
+"""A line that goes another way when something is there."""
+_REFUSES = re.compile(r"^(?:if\b[^\n]*:\s*)?(?:raise (?!FileNotFoundError)|assert\b)|\bexit\s*\(|\.error\s*\(")
+"""A line that ends the script of its own will: what else fails after such a test fails for another reason."""
+_MENDS = (
+    (re.compile(r"(?<!\.)\bmkdir\s*\(|\bos\.mkdir\s*\("), "write os.makedirs(..., exist_ok=True)"),
+    (re.compile(r"\bmakedirs\s*\(|\.mkdir\s*\("), "give it exist_ok=True"),
+    (re.compile(r"\bcopytree\s*\("), "give it dirs_exist_ok=True"),
+    (re.compile(r"\b(?:symlink|symlink_to|link|hardlink_to)\s*\("), "remove the old link first"),
+    (re.compile(r"""\bopen\s*\([^\n]*["']\w*x\w*["']"""), 'open it with "w" in the place of "x"'),
+    (re.compile(r"\binput\s*\("), "take the answer from an option, not from input()"),
+    (re.compile(r"\b(?:rename|move)\s*\("), "remove what is in its place first"),
+)
+_TABLE = re.compile(r"\btable\b[^\n]*already exists", re.IGNORECASE)
+_ELSE = "let it take what an earlier start has left, or give it a new name, such as one with the time"
+_MOST_CHARACTERS = 200
+
+
+def why_not_restartable(stopped: Mapping[str, Any] | None, last_words: str, went_further: bool) -> str:
+    """One sentence about a script that has ended by an error at a second or later start; empty when that is not why.
+
+    Args:
+        stopped: the data of the event `stopped-at`; None when the script's process could not tell.
+        last_words: the last line that the script wrote to stderr.
+        went_further: whether an earlier start of the same script came past the place where this one has ended.
+    """
+    facts = stopped or {}
+    kind, message, source = (str(facts.get(name) or "") for name in ("type", "message", "source"))
+    created = str(facts.get("created") or "")
+    if created == "now" or not (created == "before" or went_further):
+        return ""  # the script is in its own way, also when nothing disturbs it
+    by_exit = kind in ("", "SystemExit")
+    words = f"{message}\n{last_words}" if by_exit else f"{kind}: {message}"
+    if not (kind == "FileExistsError" or _THERE.search(words) or facts.get("refuses")):
+        return ""
+    said = (last_words if by_exit and (not message or message.isdecimal()) else message).strip().partition("\n")[0]
+    return _sentence(str(facts.get("site") or ""), source, "" if by_exit else kind, said)
+
+
+def refuses(source: str, before: str) -> bool:
+    """Whether a line ends the script of its own will because something is there, given the lines in front of it."""
+    return bool(_REFUSES.search(source) and _TEST.search(f"{before}{source}"))
+
+
+def _sentence(site: str, source: str, kind: str, said: str) -> str:
+    place = f"{site}, `{_short(source)}`" if site and source else site or "it"
+    error = ": ".join(part for part in (kind, _short(said)) if part)
+    mend = _mend(source, said)
+    return f"the script cannot be started a second time: {place} ends with {error or 'an exit'}; {mend}, then --resume"
+
+
+def _mend(source: str, said: str) -> str:
+    if _TABLE.search(said):
+        return "write CREATE TABLE IF NOT EXISTS"
+    return next((mend for pattern, mend in _MENDS if pattern.search(source)), _ELSE)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 3]}..."

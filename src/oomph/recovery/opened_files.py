@@ -1,0 +1,161 @@
+"""The files that a script opens for writing while it trains, and those that are put back before it opens them again.
+
+Callbacks write logs and read them back. A restarted script finds them as the process that died has left them, with
+lines of steps that come again. So what they held at the checkpoint is put back, at the moment when the script opens
+such a file itself: a checkpoint is data, and names no file to write. Standard library only.
+
+Python tells of the files that it opens (audit event `open`, PEP 578). HDF5 opens its own, so `h5py.File` is asked too.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_MOST_FILES = 1000
+_NOT_FILES = ("/dev/", "/proc/", "/sys/")
+_FLAGS = {"r": os.O_RDONLY, "r+": os.O_RDWR, "a": os.O_RDWR}
+"""Of the modes of h5py; the others empty the file."""
+
+Stamp = tuple[int, int]
+"""Size, and nanoseconds of the last change."""
+
+
+@dataclass(frozen=True)
+class FileState:
+    """What a file held at a checkpoint; `content` is None where it was too large to be copied."""
+
+    path: str
+    stamp: Stamp
+    content: bytes | None = None
+
+    def holds_now(self) -> bool:
+        """Whether the file is as it was."""
+        found = stamp_of(self.path)
+        if found == self.stamp:
+            return True
+        if found is None or self.content is None or found[0] != self.stamp[0]:
+            return False
+        return Path(self.path).read_bytes() == self.content
+
+
+def stamp_of(path: str) -> Stamp | None:
+    """Size and last change of a regular file; None when it is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return (found.st_size, found.st_mtime_ns) if os.path.isfile(path) else None
+
+
+class OpenedFiles:
+    """Watches what this process opens, for as long as there is something to watch for.
+
+    Args:
+        except_under: a folder whose files are none of the script's.
+    """
+
+    def __init__(self, except_under: Path | None = None) -> None:
+        self.written: dict[str, None] = {}
+        """The paths that were opened for writing while a fit ran."""
+        self._except = () if except_under is None else (f"{except_under.absolute()}{os.sep}",)
+        self._noting = False
+        self._due: dict[str, tuple[FileState, Stamp | None]] = {}
+        """By path, what is to be put back, and the stamp of the file when that was settled."""
+        self._on_lost: Callable[[str], None] = lambda path: None
+        self._busy = threading.local()
+        self._hooked = False
+
+    def begin(self) -> None:
+        """Note from now on which files are opened for writing."""
+        self._hook()
+        self.written.clear()
+        self._noting = True
+
+    def end(self) -> None:
+        """Note no more."""
+        self._noting = False
+
+    def put_back_when_opened(self, states: Mapping[str, FileState], on_lost: Callable[[str], None]) -> None:
+        """Put these back when the script opens them next, unless it empties them or has written them by then.
+
+        Args:
+            states: by path; those that are as they were are left alone.
+            on_lost: called with the path of one that the script reads, and of which there is no copy.
+        """
+        for path, state in states.items():
+            self._due.pop(path, None)  # what was due before is older
+            if not state.holds_now():
+                self._due[path] = state, stamp_of(path)
+        self._on_lost = on_lost
+        if self._due:
+            self._hook()
+            _ask_h5py(self.opened)
+
+    def opened(self, path: Any, flags: int) -> None:
+        """A file is about to be opened."""
+        if getattr(self._busy, "now", False) or isinstance(path, int):
+            return
+        full = os.path.abspath(os.fsdecode(path))
+        if self._noting and flags & (os.O_WRONLY | os.O_RDWR) and self._is_the_scripts(full):
+            self.written[full] = None
+        if full in self._due:
+            state, stamp = self._due.pop(full)
+            if not flags & os.O_TRUNC and stamp_of(full) == stamp:
+                self._put_back(state)
+
+    def _is_the_scripts(self, path: str) -> bool:
+        return len(self.written) < _MOST_FILES and not path.startswith((*_NOT_FILES, *self._except))
+
+    def _put_back(self, state: FileState) -> None:
+        if state.content is None:
+            self._on_lost(state.path)
+            return
+        path = Path(state.path)
+        self._busy.now = True
+        try:
+            temporary = path.with_name(f"{path.name}.oomph")
+            temporary.write_bytes(state.content)
+            os.replace(temporary, path)
+        except OSError:
+            self._on_lost(state.path)
+        finally:
+            self._busy.now = False
+
+    def _hook(self) -> None:
+        if not self._hooked:
+            self._hooked = True
+            sys.addaudithook(self._on_event)  # there is no way to take it back
+
+    def _on_event(self, event: str, arguments: Any) -> None:
+        if event == "open" and (self._noting or self._due):
+            try:
+                self.opened(arguments[0], arguments[2])
+            except Exception:
+                pass  # the script's own call says what is wrong with the path
+
+
+def _ask_h5py(opened: Callable[[Any, int], None]) -> None:
+    """Let `h5py.File` tell of the files that it opens, if the script has imported it."""
+    kind = getattr(sys.modules.get("h5py"), "File", None)
+    original = getattr(kind, "__init__", None)
+    if original is None or getattr(original, "tells_oomph", False):
+        return
+
+    @functools.wraps(original)
+    def init(self: Any, name: Any, mode: str = "r", *args: Any, **kwargs: Any) -> None:
+        try:
+            if isinstance(name, (str, bytes, os.PathLike)):
+                opened(name, _FLAGS.get(mode, os.O_RDWR | os.O_TRUNC))
+        except Exception:
+            pass  # h5py says what is wrong with the name
+        original(self, name, mode, *args, **kwargs)
+
+    init.tells_oomph = True  # type: ignore[attr-defined]
+    kind.__init__ = init

@@ -1,0 +1,100 @@
+"""The line of the script's own code that something comes from: told to people, and known again in a later attempt.
+
+A line number alone would not do: a script is edited between two attempts. What is compared is the file's name, the
+function and the text of the line. Standard library only; used in the script's process.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from types import FrameType, TracebackType
+from typing import NamedTuple
+
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_STANDARD = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+_INSTALLED = ("site-packages", "dist-packages")
+_MOST_FRAMES = 200
+_LINES_BEFORE = 3
+
+Spot = tuple[FrameType, int]
+"""A frame, and the line in it."""
+
+
+class ScriptLine(NamedTuple):
+    """A line of the script, or where that is not known of a library that it uses."""
+
+    file: str
+    line: int
+    function: str
+    source: str
+    """Its text, without the white space around it."""
+    before: str = ""
+    """The few lines in front of it, within the same function."""
+
+    @property
+    def site(self) -> str:
+        """For people: "train.py:42"."""
+        return f"{self.file}:{self.line}"
+
+    @property
+    def place(self) -> str:
+        """The same in every attempt, wherever the lines have moved."""
+        return f"{self.file} {self.function} {self.source}"
+
+
+def calling() -> ScriptLine | None:
+    """The line of the script that is running; None when no code of the script's is."""
+    return _line_of(_outwards(sys._getframe(1)))
+
+
+def raising(error: BaseException) -> ScriptLine | None:
+    """The line of the script that an exception came out of; None when it never was in the script."""
+    return _line_of(reversed(list(_inwards(error.__traceback__))))
+
+
+def caller() -> FrameType | None:
+    """The innermost frame that is not oomph's: it may be one of Python's own modules."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame = frame.f_back
+    return frame
+
+
+def _line_of(spots: Iterable[Spot]) -> ScriptLine | None:
+    """The innermost line of the user's own code; failing that, of a package that is installed."""
+    installed = None
+    for frame, line in spots:
+        path = frame.f_code.co_filename
+        if any(folder in path for folder in _INSTALLED):
+            installed = installed or (frame, line)
+        elif not path.startswith(("<frozen ", _STANDARD, _OURS)):
+            return _told(frame, line)
+    return None if installed is None else _told(*installed)
+
+
+def _told(frame: FrameType, line: int) -> ScriptLine:
+    import linecache  # late: most scripts never come here
+
+    code = frame.f_code
+    numbers = range(max(code.co_firstlineno, line - _LINES_BEFORE, 1), line + 1)
+    text = [linecache.getline(code.co_filename, number, frame.f_globals) for number in numbers]
+    function = str(getattr(code, "co_qualname", code.co_name))
+    return ScriptLine(os.path.basename(code.co_filename), line, function, text[-1].strip(), "".join(text[:-1]))
+
+
+def _outwards(frame: FrameType | None) -> Iterator[Spot]:
+    for _ in range(_MOST_FRAMES):
+        if frame is None:
+            return
+        yield frame, frame.f_lineno
+        frame = frame.f_back
+
+
+def _inwards(traceback: TracebackType | None) -> Iterator[Spot]:
+    for _ in range(_MOST_FRAMES):
+        if traceback is None:
+            return
+        yield traceback.tb_frame, traceback.tb_lineno
+        traceback = traceback.tb_next

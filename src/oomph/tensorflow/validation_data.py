@@ -1,0 +1,67 @@
+"""ValidationData: the iterators that Keras makes over a fit's validation data, made again in a resumed fit.
+
+A shuffle draws a seed for each of them. It also draws one for each iterator over the training data where both are parts
+of one shuffled dataset, as after `take` and `skip`. So the order in which they were made is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.recovery.checkpoint import Checkpoint
+from oomph.tensorflow import pipelines
+from oomph.tensorflow.retaking import Watched
+
+
+class ValidationData:
+    """The validation data of one fit.
+
+    Args:
+        arguments: those of `fit`.
+        model: the compiled model.
+    """
+
+    def __init__(self, arguments: Mapping[str, Any], model: Any) -> None:
+        given = arguments.get("validation_data")
+        data = given[0] if isinstance(given, (tuple, list)) and given else given
+        shuffled = isinstance(data, tf.data.Dataset) and pipelines.shuffles(data)
+        self._dataset = data if shuffled else None
+        self._steps, self._model = arguments.get("validation_steps"), model
+        self.made: list[list[int]] = []
+        """For each iterator over them, how many had been made over the training data, and whether it was used."""
+
+    def note_made(self, after: int) -> None:
+        """Keras makes an iterator over them."""
+        if self._dataset is not None:
+            self.made.append([after, 0])
+
+    def note_used(self) -> None:
+        """Batches are taken from the last one; Keras makes some for nothing."""
+        if self.made:
+            self.made[-1][1] = 1
+
+    def forget(self) -> None:
+        """The fit begins again."""
+        self.made.clear()
+
+    def catch_up(self, checkpoint: Checkpoint, trained_on: int, watched: Watched) -> None:
+        """Make the iterators that an earlier attempt had made when so many had been made over the training data.
+
+        Raises TookTooLongError.
+        """
+        wanted = checkpoint.meta.get("validated_after", [])
+        while self._dataset is not None and len(self.made) < len(wanted):
+            after, used = map(int, wanted[len(self.made)])
+            if after > trained_on:
+                return
+            self.made.append([after, used])
+            iterator = iter(self._distributed())
+            if used and not pipelines.is_begun_by_making(self._dataset):
+                for _ in watched.take(iterator, self._steps, "going through the validation data of the epochs before"):
+                    pass
+
+    def _distributed(self) -> Any:
+        return self._model.distribute_strategy.experimental_distribute_dataset(self._dataset)

@@ -1,0 +1,42 @@
+"""What a rehearsal makes of a script that refuses its second start."""
+
+from __future__ import annotations
+
+from oomph.journal import Event
+from oomph.recovery.injection import VARIABLE, Injection
+from oomph.rehearsal.faults import FAULTS
+from oomph.rehearsal.judge import LOST, NOT_TRIED, Rehearsed, Verdict, judge
+from oomph.rehearsal.rehearse import Report, _refused
+from oomph.rehearsal.report import as_document, as_text
+
+WHY = "the script cannot be started a second time: train.py:9, `os.mkdir(out)` ends with ..."
+ENDED = Rehearsed(0, 9.0, {"steps": 40}, [Event("rehearsal-ended", {"state": "a", "loss": 0.5})])
+REFUSED = Rehearsed(93, 1.0, {"steps": 0, "faults": {"not-restartable": 1}, "gave_up": WHY}, [])
+
+
+def test_it_is_lost_though_its_fault_never_came():
+    verdict = judge(FAULTS[1], ENDED, REFUSED)
+    assert (verdict.survived, verdict.reason, verdict.named) == (LOST, WHY, ("not-restartable",))
+
+
+def test_the_conclusion_names_the_line_and_what_is_left():
+    verdicts = (judge(FAULTS[1], ENDED, REFUSED), Verdict("abort", NOT_TRIED, "no second start"))
+    report = Report(ENDED, 20, verdicts, WHY, ("out", "log"))
+    lines = list(as_text(report))
+    assert lines[-1] == f"would not survive any restart: not-restartable: {WHY}"
+    assert lines[-2] == "left here, where the script would create it again: out, log; remove it before the real run"
+    assert (as_document(report)["not_restartable"], as_document(report)["left"]) == (WHY, ["out", "log"])
+    assert not report.survives
+
+
+def test_a_first_run_to_the_scripts_own_end_is_told_from_one_in_mid_training():
+    assert _refused(ENDED, REFUSED) == WHY
+    assert "come to its own end" in _refused(Rehearsed(0, 9.0, {}, []), REFUSED)
+    assert _refused(ENDED, ENDED) == ""
+
+
+def test_the_runs_before_are_handed_over():
+    injection = Injection("kill", 20, 40, ("/a", "/b"))
+    assert Injection.read(injection.to_environment()) == injection
+    assert Injection.read({VARIABLE: '{"fault": "kill", "step": 1}'}) == Injection("kill", 1)
+    assert Injection.read({VARIABLE: "[]"}) is None

@@ -1,0 +1,37 @@
+"""An object that changes in one process, is written down, and is given back in another."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+class Resumed:
+    """Objects of an attempt that was killed, those of the one after it, and what was lost between them."""
+
+    def __init__(self, make, change, roots=None):
+        from oomph.tensorflow.objects.picture import Changes, Picture, changes_between
+        from oomph.tensorflow.objects.restoration import Restoration
+
+        def named(thing):
+            return roots(thing) if roots else [("root", thing)]
+
+        self.killed = make()
+        before = Picture.of(named(self.killed))
+        unchanged = changes_between(before, Picture.of(named(self.killed), before))
+        assert (unchanged.changed, unchanged.lost) == ({}, []), "to look at it changes nothing"
+        change(self.killed)
+        self.changes = changes_between(before, Picture.of(named(self.killed), before))
+        self.document = json.dumps(self.changes.to_json(), allow_nan=False)
+        self.resumed = make()
+        self.begin = Picture.of(named(self.resumed))
+        self.same_beginning = before.fingerprint() == self.begin.fingerprint()
+        restoration = Restoration(self.begin, Changes.from_json(json.loads(self.document), self.changes.arrays))
+        restoration.apply()
+        self.lost = [*self.changes.lost, *restoration.lost]
+
+
+@pytest.fixture(scope="session")
+def resume():
+    return Resumed

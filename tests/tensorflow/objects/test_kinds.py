@@ -1,0 +1,527 @@
+"""Every kind of object: what changed in it comes back in a new process, in the objects that are there."""
+
+from __future__ import annotations
+
+import collections
+import copy
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import functools
+import itertools
+import math
+import pathlib
+import random
+import types
+import uuid
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+Point = collections.namedtuple("Point", "a b")
+
+
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+@dataclasses.dataclass
+class Entry:
+    n: int
+    items: list
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    n: int
+
+
+class Slotted:
+    __slots__ = ("a", "b")
+
+    def __init__(self):
+        self.a = 1
+
+
+class MyDict(dict):
+    pass
+
+
+class MyList(list):
+    pass
+
+
+class Holder:
+    """Has one value, under two names."""
+
+    def __init__(self, value):
+        self.value = self.alias = value
+
+
+def shown(thing):
+    """What a thing holds, in a form that can be compared."""
+    if isinstance(thing, (tf.Variable, tf.Tensor, keras.Variable)):
+        return (str(thing.dtype), np.asarray(thing).tolist())
+    if isinstance(thing, np.ndarray):
+        return (str(thing.dtype), thing.shape, thing.tolist())
+    if isinstance(thing, (np.random.Generator, np.random.RandomState)):
+        return [float(copy.deepcopy(thing).random()) for _ in range(2)]
+    if isinstance(thing, random.Random):
+        return thing.getstate()
+    if isinstance(thing, (Entry, Holder)):
+        return {name: shown(value) for name, value in vars(thing).items()}
+    if isinstance(thing, Slotted):
+        return {name: shown(getattr(thing, name)) for name in Slotted.__slots__ if hasattr(thing, name)}
+    if isinstance(thing, dict):
+        return (type(thing).__name__, [(shown(k), shown(v)) for k, v in thing.items()])
+    if isinstance(thing, (list, tuple, collections.deque)):
+        return (type(thing).__name__, [shown(each) for each in thing])
+    if isinstance(thing, float) and math.isnan(thing):
+        return "nan"
+    return (type(thing).__name__, thing)
+
+
+def put(value):
+    return lambda holder: setattr(holder, "value", value)
+
+
+def do(action):
+    return lambda holder: action(holder.value)
+
+
+IN_PLACE = {
+    "a list grows": (lambda: [1], do(lambda v: v.append("x"))),
+    "a list shrinks": (lambda: [1, 2, 3], do(lambda v: v.clear())),
+    "a list of a class of the user's": (lambda: MyList([1]), do(lambda v: v.append(2))),
+    "a dict": (lambda: {"a": 1}, do(lambda v: v.update(b=[2], a=None))),
+    "a dict loses a key": (lambda: {"a": 1, "b": 2}, do(lambda v: v.pop("a"))),
+    "a dict with keys of any kind": (lambda: {(1, 2): "x"}, do(lambda v: v.update({(3, Colour.RED): 4, 2.5: 1}))),
+    "a dict of a class of the user's": (lambda: MyDict(a=1), do(lambda v: v.update(b=2))),
+    "a defaultdict": (lambda: collections.defaultdict(list), do(lambda v: v["k"].append(1))),
+    "an OrderedDict": (lambda: collections.OrderedDict(a=1, b=2), do(lambda v: v.move_to_end("a"))),
+    "a Counter": (lambda: collections.Counter("ab"), do(lambda v: v.update("aac"))),
+    "a deque": (lambda: collections.deque([1], maxlen=3), do(lambda v: v.extend([1, 2, 3, 4]))),
+    "a set": (lambda: {1}, do(lambda v: v.update({"q", 2}))),
+    "a bytearray": (lambda: bytearray(b"ab"), do(lambda v: v.extend(b"c"))),
+    "a small array": (lambda: np.zeros(5), do(lambda v: v.__setitem__(2, 7))),
+    "a large array": (lambda: np.zeros((300, 400), "float32"), do(lambda v: v.__setitem__((299, 399), 7))),
+    "an array of two dimensions": (lambda: np.asfortranarray(np.zeros((2, 3))), do(lambda v: v.__setitem__((1, 0), 7))),
+    "an array without elements": (lambda: [np.zeros((0, 3))], do(lambda v: v.append(1))),
+    "an array of bfloat16": (lambda: np.zeros(3, tf.bfloat16.as_numpy_dtype), do(lambda v: v.__setitem__(1, 2))),
+    "an array of booleans": (lambda: np.zeros(3, bool), do(lambda v: v.__setitem__(1, True))),
+    "an array of complex numbers": (lambda: np.zeros(3, complex), do(lambda v: v.__setitem__(1, 2j))),
+    "an array of words": (lambda: np.array(["ab", "cd"]), do(lambda v: v.__setitem__(1, "x"))),
+    "an array of objects": (lambda: np.array([1, "a", None], object), do(lambda v: v.__setitem__(1, [5]))),
+    "a Generator": (lambda: np.random.default_rng(1), do(lambda v: v.normal(size=3))),
+    "a Generator that has kept half a draw": (
+        lambda: np.random.default_rng(1),
+        do(lambda v: v.integers(0, 9, dtype="uint32")),
+    ),
+    "a Generator of another kind": (
+        lambda: np.random.Generator(np.random.MT19937(1)),
+        do(lambda v: v.random(700, dtype="float32")),
+    ),
+    "a RandomState": (lambda: np.random.RandomState(2), do(lambda v: v.randn())),
+    "a random.Random": (lambda: random.Random(3), do(lambda v: v.gauss(0, 1))),
+    "a tf.Variable": (lambda: tf.Variable([1.0, 2.0]), do(lambda v: v.assign([3.0, 4.0]))),
+    "a variable of words": (lambda: [tf.Variable(1, dtype="int64")], do(lambda v: v[0].assign(5))),
+    "a keras.Variable": (lambda: keras.Variable([1.0]), do(lambda v: v.assign([3.0]))),
+    "an object of slots": (Slotted, do(lambda v: (setattr(v, "b", [1]), delattr(v, "a")))),
+    "a dataclass": (lambda: Entry(1, [1]), do(lambda v: (setattr(v, "n", 2), v.items.append(3)))),
+    "a SimpleNamespace": (lambda: types.SimpleNamespace(n=1), do(lambda v: (setattr(v, "n", 2), setattr(v, "m", 3)))),
+}
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_what_changes_in_place_is_given_back_in_place(resume, name):
+    make, change = IN_PLACE[name]
+    found = resume(lambda: Holder(make()), change)
+    assert found.lost == []
+    assert found.changes.changed, "the change was seen"
+    assert shown(found.resumed.value) == shown(found.killed.value)
+    assert found.resumed.alias is found.resumed.value, "whoever has it sees the change"
+    assert found.same_beginning
+
+
+VALUES = {
+    "a number": (1, 2),
+    "a large number": (1, 1 << 2000),
+    "a negative one": (1, -(1 << 1025)),
+    "a float": (0.5, 0.1),
+    "infinity": (0.0, -math.inf),
+    "not a number": (0.0, math.nan),
+    "none": (None, False),
+    "a word": ("a", "ü\x00\ud800"),
+    "bytes": (b"", b"\x00\xff"),
+    "a complex number": (1j, 2 - 3j),
+    "a range": (range(3), range(0, 9, 2)),
+    "a slice": (slice(1), slice(None, 2, 3)),
+    "an ellipsis": (1, ...),
+    "a NumPy scalar": (np.float32(0.5), np.float32(0.1)),
+    "a scalar of another dtype": (np.int8(1), np.int64(1)),
+    "a NumPy date": (0, np.datetime64("2021-01-02T03:04")),
+    "a bfloat16": (0, tf.bfloat16.as_numpy_dtype(1.5)),
+    "a dtype": (np.dtype("f4"), np.dtype("<i8")),
+    "a dtype of TensorFlow's": (tf.float32, tf.bfloat16),
+    "a shape": (tf.TensorShape([1]), tf.TensorShape([None, 2])),
+    "an unknown shape": (tf.TensorShape([1]), tf.TensorShape(None)),
+    "a member of an enum": (Colour.RED, Colour.BLUE),
+    "a date": (datetime.date(2020, 1, 1), datetime.date(2021, 1, 2)),
+    "a time": (0, datetime.datetime(2021, 1, 2, 3, 4, 5, 6, datetime.timezone.utc)),
+    "a duration": (0, datetime.timedelta(1, 2, 3)),
+    "a Decimal": (0, decimal.Decimal("0.10")),
+    "a Fraction": (0, fractions.Fraction(1, 3)),
+    "a UUID": (0, uuid.UUID(int=5)),
+    "a path": (0, pathlib.Path("/a/b")),
+    "a tuple": ((1, 2), (1, (2, (3,)))),
+    "an empty tuple": ((1,), ()),
+    "a tuple of lists": ((1, [2]), (2, [3, [4]])),
+    "a named tuple": (Point(1, 2), Point(3, [4])),
+    "a frozenset": (frozenset({1}), frozenset({2, "x"})),
+    "a list": (None, [1, {"x": [2]}]),
+    "a dict": (None, {"a": {"b": (1, {"c"})}}),
+    "an array": (None, np.arange(3)),
+    "an array of another shape": (np.zeros(2), np.zeros((300, 300), "float16")),
+    "an array that was turned": (np.zeros((2, 3)), np.arange(6.0).reshape(3, 2).T),
+    "an object of data": (None, Entry(5, [Entry(6, [])])),
+    "one that is frozen": (Frozen(1), Frozen(2)),
+    "a function by its name": (math.sin, math.cos),
+    "a function of the user's": (None, shown),
+    "a class": (Entry, Slotted),
+    "a module": (math, random),
+    "a method of a library's": (np.sum, np.mean),
+    "a tensor": (tf.constant([1, 2]), tf.constant([[5.5]])),
+    "a tensor of words": (None, tf.constant(["a", b"\xff"])),
+    "a tensor of another shape": (tf.zeros(2), tf.zeros((50, 50))),
+    "a variable": (None, tf.Variable([1.0, 2.0])),
+    "a Generator": (None, np.random.Generator(np.random.PCG64DXSM(4))),
+    "a RandomState": (None, np.random.RandomState(5)),
+    "a random.Random": (None, random.Random(5)),
+    "a deque": (None, collections.deque([1], 2)),
+    "a defaultdict": (None, collections.defaultdict(int, a=1)),
+    "a bytearray": (None, bytearray(b"x")),
+    "an array of objects": (None, np.array([1, [2], "x"], object)),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_what_is_put_in_place_of_another_value_comes_back(resume, name):
+    before, after = VALUES[name]
+    found = resume(lambda: Holder(before if before is math else copy.deepcopy(before)), put(after))
+    assert found.lost == []
+    assert shown(found.resumed.value) == shown(after)
+    assert type(found.resumed.value) is type(after)
+
+
+ITERATORS = {
+    "count": lambda: itertools.count(5),
+    "count by steps": lambda: itertools.count(0.5, 0.25),
+    "cycle": lambda: itertools.cycle([1, 2, 3]),
+    "over a list": lambda: iter([1, 2, 3, 4, 5, 6]),
+    "over a tuple": lambda: iter((1, 2, 3, 4, 5, 6)),
+    "over a range": lambda: iter(range(6)),
+    "enumerate": lambda: enumerate("abcdef"),
+    "zip": lambda: zip(range(6), itertools.cycle("ab")),
+    "repeat": lambda: itertools.repeat(3, 9),
+    "islice": lambda: itertools.islice(itertools.count(), 2, 20, 3),
+    "chain": lambda: itertools.chain([1, 2], [3, 4, 5], [6]),
+    "reversed": lambda: reversed([1, 2, 3, 4, 5, 6]),
+}
+
+
+@pytest.mark.parametrize("name", ITERATORS)
+def test_an_iterator_goes_on_where_it_was(resume, name):
+    def take_four(holder):
+        for _ in range(4):
+            next(holder.value)
+
+    found = resume(lambda: Holder(ITERATORS[name]()), take_four)
+    assert found.lost == []
+    assert [next(found.resumed.value) for _ in range(2)] == [next(found.killed.value) for _ in range(2)]
+
+
+def test_an_iterator_over_a_list_that_is_new_or_grows_goes_on_where_it_was(resume):
+    def change(holder):
+        holder.over_new, holder.over_old = iter([[1], 2, 3]), iter(holder.value)
+        holder.value.extend([1, 2, 3])
+        for iterator in (holder.over_new, holder.over_old, holder.over_old):
+            next(iterator)
+
+    found = resume(lambda: Holder([0]), change)
+    assert found.lost == []
+    assert (list(found.resumed.over_new), list(found.resumed.over_old)) == ([2, 3], [2, 3])
+
+
+def test_an_iterator_that_has_ended_has_ended(resume):
+    found = resume(lambda: Holder(iter([1])), lambda holder: list(holder.value))
+    assert list(found.resumed.value) == []
+
+
+# -- objects that refer to one another --------------------------------------------------------------------------------
+
+
+def test_what_refers_to_itself_comes_back_as_such(resume):
+    def change(holder):
+        holder.value.append(holder.value)
+        holder.me, holder.ring = holder, {"a": []}
+        holder.ring["a"].append(holder.ring)
+
+    found = resume(lambda: Holder([1]), change).resumed
+    assert found.value[1] is found.value
+    assert found.me is found
+    assert found.ring["a"][0] is found.ring
+
+
+def test_two_that_share_a_third_still_share_it(resume):
+    def change(holder):
+        shared = [1]
+        holder.one, holder.other, holder.late = {"s": shared}, (shared,), holder.value
+
+    found = resume(lambda: Holder([5]), change).resumed
+    assert found.one["s"] is found.other[0]
+    assert found.late is found.value
+
+
+def test_an_attribute_that_was_deleted_is_gone_and_one_that_was_not_there_comes(resume):
+    def change(holder):
+        del holder.alias
+        holder.late = 1
+
+    found = resume(lambda: Holder(1), change)
+    assert vars(found.resumed) == vars(found.killed) == {"value": 1, "late": 1}
+
+
+def test_what_both_hold_in_a_swap_is_swapped(resume):
+    def make():
+        holder = Holder([1])
+        holder.alias = [2]
+        return holder
+
+    def swap(holder):
+        holder.value, holder.alias = holder.alias, holder.value
+
+    found = resume(make, swap).resumed
+    assert (found.value, found.alias) == ([2], [1])
+
+
+# -- code -------------------------------------------------------------------------------------------------------------
+
+COUNT = 0
+STATE = {"n": 0}
+
+
+class Counts:
+    seen = 0
+    history = []  # noqa: RUF012
+
+    @classmethod
+    def reset(cls):
+        cls.seen, cls.history = 0, []
+
+    def step(self):
+        global COUNT
+        COUNT += 1
+        STATE["n"] += 1
+        type(self).seen += 1
+        self.history.append(COUNT)
+        remembers(COUNT)
+
+
+def remembers(x, memo={}):  # noqa: B006  (what is tested)
+    memo[x] = x
+    remembers.calls = getattr(remembers, "calls", 0) + 1
+    return memo
+
+
+def test_globals_class_attributes_defaults_and_attributes_of_functions_come_back(resume):
+    def make():
+        global COUNT
+        COUNT, STATE["n"] = 0, 0
+        Counts.reset()
+        remembers.__defaults__ = ({},)
+        vars(remembers).clear()
+        return Holder(Counts())
+
+    def state():
+        return (
+            COUNT,
+            dict(STATE),
+            Counts.seen,
+            list(Counts.history),
+            dict(remembers.__defaults__[0]),
+            vars(remembers).copy(),
+        )
+
+    seen = []
+
+    def change(holder):
+        holder.value.step()
+        holder.value.step()
+        seen.append(state())
+
+    assert resume(make, change).lost == []
+    assert state() == seen[0] == (2, {"n": 2}, 2, [1, 2], {1: 1, 2: 2}, {"calls": 2})
+
+
+def closure():
+    n, steps = 0, []
+
+    def count(epoch=0, logs=None):
+        nonlocal n
+        n += 1
+        steps.append(n)
+        return n
+
+    return count
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        lambda f: f,
+        lambda f: functools.partial(f, 3),
+        lambda f: functools.partial(functools.partial(f), logs=None),
+        lambda f: keras.callbacks.LambdaCallback(on_epoch_end=f),
+        lambda f: keras.callbacks.LearningRateScheduler(f),
+        lambda f: [{"deep": (f,)}],
+    ],
+)
+def test_a_closure_goes_on_wherever_it_is(resume, wrapped):
+    def make():
+        function = closure()
+        return Holder([function, wrapped(function)])
+
+    found = resume(make, lambda holder: [holder.value[0]() for _ in range(3)])
+    assert found.lost == []
+    assert found.resumed.value[0]() == 4
+    assert found.resumed.value[0].__closure__[1].cell_contents == [1, 2, 3, 4]
+
+
+def test_the_object_of_a_bound_method_comes_back(resume):
+    def make():
+        entry = Entry(0, [])
+        return Holder(entry.items.append)
+
+    found = resume(make, lambda holder: holder.value(5))
+    assert found.lost == [] or "builtin" in found.lost[0]
+
+
+class Scheduler:
+    def __init__(self):
+        self.n = 0
+
+    def __call__(self, epoch, rate):
+        self.n += 1
+        return rate * 0.9**self.n
+
+
+def test_an_object_that_is_called_and_the_method_of_one_come_back(resume):
+    def make():
+        scheduler = Scheduler()
+        return Holder([keras.callbacks.LearningRateScheduler(scheduler), scheduler.__call__])
+
+    found = resume(make, lambda holder: [holder.value[1](0, 1.0) for _ in range(2)])
+    assert found.lost == []
+    assert found.resumed.value[0].schedule.n == 2
+
+
+# -- generators -------------------------------------------------------------------------------------------------------
+
+
+def decaying(start):
+    rate = start
+    while True:
+        yield rate
+        rate *= 0.9
+
+
+def ending(values):
+    yield from values
+
+
+@pytest.mark.parametrize("steps", [0, 1, 7])
+def test_a_generator_goes_on_where_it_was(resume, steps):
+    found = resume(lambda: Holder(decaying(1.0)), lambda holder: [next(holder.value) for _ in range(steps)])
+    assert found.lost == []
+    assert next(found.resumed.value) == next(found.killed.value)
+
+
+def test_a_generator_that_has_ended_has_ended(resume):
+    found = resume(lambda: Holder(x for x in [1, 2]), lambda holder: list(holder.value))
+    assert found.lost == []
+    assert list(found.resumed.value) == []
+
+
+def test_a_generator_that_ended_before_the_training_is_no_trouble(resume):
+    def make():
+        holder = Holder(ending([1]))
+        list(holder.value)
+        return holder
+
+    assert resume(make, lambda holder: setattr(holder, "late", 1)).resumed.late == 1
+
+
+def wandering():
+    while True:
+        yield random.SystemRandom().random()
+
+
+def test_a_generator_that_cannot_be_brought_there_is_named_in_bounded_time(resume):
+    def draws():
+        while True:
+            number = random.SystemRandom().random()
+            yield number
+            yield -number
+
+    found = resume(lambda: Holder(draws()), lambda holder: [next(holder.value) for _ in range(3)])
+    moved = next(found.resumed.value) == next(found.killed.value)
+    assert moved or any("root.value" in reason for reason in found.lost)
+
+
+# -- anything at all --------------------------------------------------------------------------------------------------
+
+PLAIN = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=4), st.binary(max_size=4)
+)
+HASHABLE = st.recursive(PLAIN, lambda inner: st.tuples(inner, inner) | st.frozensets(inner, max_size=3), max_leaves=4)
+ANYTHING = st.recursive(
+    HASHABLE,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(HASHABLE, inner, max_size=3),
+        st.sets(HASHABLE, max_size=3),
+        st.tuples(inner, inner),
+        st.builds(lambda items: collections.deque(items, 5), st.lists(inner, max_size=3)),
+        st.builds(Point, inner, inner),
+        st.builds(lambda n, items: Holder(items), st.integers(), inner),
+    ),
+    max_leaves=12,
+)
+
+
+def bare(thing):
+    """The same as plain tuples, whose equality tells 1 from True and 1.0."""
+    if isinstance(thing, Holder):
+        return ("Holder", bare(vars(thing).get("value")))
+    if isinstance(thing, dict):
+        return ("dict", [(bare(key), bare(value)) for key, value in thing.items()])
+    if isinstance(thing, (set, frozenset)):
+        return (type(thing).__name__, sorted(map(repr, map(bare, thing))))
+    if isinstance(thing, (list, tuple, collections.deque)):
+        return (type(thing).__name__, [bare(each) for each in thing])
+    return (type(thing).__name__, repr(thing))
+
+
+@settings(max_examples=80, deadline=None)
+@given(ANYTHING, ANYTHING)
+def test_any_nest_of_values_comes_back(resume, before, after):
+    found = resume(lambda: Holder(copy.deepcopy(before)), put(after))
+    assert found.lost == []
+    assert bare(found.resumed.value) == bare(after)

@@ -1,0 +1,101 @@
+"""Values as tuples and as JSON, and back; what is named is only taken if it is what was meant."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oomph.tensorflow.objects import values
+from oomph.tensorflow.objects.values import CannotEncodeError
+
+ATOMS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary(), st.complex_numbers())
+
+
+@given(st.recursive(ATOMS, lambda inner: st.lists(inner, max_size=4).map(tuple), max_leaves=20))
+def test_any_value_survives_json(value):
+    def encoded(thing):
+        return tuple(map(encoded, thing)) if type(thing) is tuple else values.encode(thing)
+
+    before = encoded(value)
+    text = json.dumps(values.to_json(before), allow_nan=False)
+    assert repr(values.from_json(json.loads(text))) == repr(before)
+
+
+@pytest.mark.parametrize("number", [1 << 1024, -(1 << 4000), (1 << 1024) - 1, 10**300])
+def test_a_number_of_any_size_is_exact(number):
+    assert values.from_json(json.loads(json.dumps(values.to_json(number)))) == number
+
+
+@pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan, -0.0, 5e-324])
+def test_a_float_of_any_kind_is_exact(number):
+    assert repr(values.from_json(json.loads(json.dumps(values.to_json(number), allow_nan=False)))) == repr(number)
+
+
+@pytest.mark.parametrize(
+    "document", [["what"], ["bytes"], ["bytes", "a", "b"], ["bytes", "!"], ["int", "x"], ["float", "x"], []]
+)
+def test_what_is_no_value_is_told(document):
+    with pytest.raises(ValueError, match=r".+"):
+        values.from_json(document)
+
+
+@pytest.mark.parametrize("thing", [object(), lambda: None, types.SimpleNamespace(), [1], {}])
+def test_what_has_an_identity_or_no_form_is_no_value(thing):
+    assert not values.is_value(thing)
+    with pytest.raises(CannotEncodeError):
+        values.encode(thing)
+
+
+def test_a_name_is_one_only_if_it_leads_back():
+    assert values.named(os.path.join) == ("named", "posixpath:join")
+    assert values.decode(values.named(np)) is np
+
+    def local():
+        pass
+
+    for thing in (local, lambda: 0, type("Copy", (), {})):
+        with pytest.raises(CannotEncodeError):
+            values.named(thing)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["", ":", "os", "nowhere:x", "os:", "os:environ.get", "os:path.join.x", "builtins:__import__ os", "os:..path"],
+)
+def test_a_name_leads_through_modules_and_classes_alone_and_imports_nothing(path):
+    found = values.looked_up(path)
+    assert found is None or isinstance(found, types.ModuleType)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [("what",), (), ("named", "os:nothing"), ("member", "os:path", "x"), ("date", "x", "y"), ("dtype", "numpy", "x,")],
+)
+def test_a_value_that_is_not_to_be_had_is_told(value):
+    with pytest.raises((ValueError, TypeError, KeyError), match=r".*"):
+        values.decode(value) if value else values.decode(("",))
+
+
+def test_unknown_things_are_found_at_any_depth():
+    value = ("a:B", "x", (values.UNKNOWN, "Thing"), ("tuple", 1, ("tuple", (values.UNKNOWN, "Other"))))
+    assert list(values.unknown_in(value)) == ["Thing", "Other"]
+    assert list(values.unknown_in(("tuple", "unknown", "Thing"))) == []
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float32", "bfloat16", "int64", "bool", "complex64", "<U3", "S5", "float8_e4m3fn", "M8[ns]"]
+)
+def test_a_dtype_is_named_by_a_word(dtype):
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        found = np.dtype(tf.as_dtype(dtype).as_numpy_dtype)
+    assert values.dtype_of(values.text_of(found)) == found

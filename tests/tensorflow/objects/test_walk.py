@@ -1,0 +1,144 @@
+"""What is reached from the roots, under names that are the same in every attempt, and where the walk stops."""
+
+from __future__ import annotations
+
+import logging
+import random
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from oomph.tensorflow.objects import code
+from oomph.tensorflow.objects.picture import Picture
+from oomph.tensorflow.objects.table import OPAQUE, kind_of, kind_of_tag
+from oomph.tensorflow.objects.walk import walk
+
+SETTINGS = {"rate": [0.5]}
+UNUSED = [1]
+
+
+def uses_settings():
+    return SETTINGS["rate"]
+
+
+class Base:
+    registry = []  # noqa: RUF012
+
+
+class Thing(Base):
+    def __init__(self, *parts):
+        self.parts = list(parts)
+
+    def use(self):
+        return uses_settings()
+
+
+def keys(*roots):
+    return set(walk(roots).nodes)
+
+
+def test_an_object_has_the_name_of_its_shortest_way():
+    shared = [1]
+    found = keys(("one", Thing(Thing(Thing(shared)))), ("other", [shared]))
+    assert "other[0]" in found
+    assert not any(key.startswith("one.parts[0].parts[0].parts[0]") for key in found)
+
+
+def test_the_names_are_the_same_in_every_attempt():
+    def make():
+        return [("callback Thing", Thing({"b": [1], "a": (2, [3])}, random.Random(1), np.zeros(3)))]
+
+    assert list(walk(make()).nodes) == list(walk(make()).nodes)
+    assert Picture.of(make()).fingerprint() == Picture.of(make()).fingerprint()
+
+
+def test_globals_that_code_refers_to_are_reached_and_others_are_not():
+    found = keys(("callback Thing", Thing()))
+    assert f"global of {__name__}: SETTINGS[rate]".replace("[rate]", "['rate']") in found
+    assert not any("UNUSED" in key for key in found)
+    assert "class Base.registry" in found or any("registry" in key for key in found)
+
+
+def test_what_belongs_to_libraries_is_not_looked_into():
+    things = [np, tf, keras.layers.Dense, logging.getLogger("x"), print, tf.constant, object(), type, int]
+    graph = walk([("root", things)])
+    assert all(node.kind is OPAQUE for key, node in graph.nodes.items() if key != "root")
+
+
+def test_what_somebody_else_saves_is_known_and_not_looked_into():
+    variable = tf.Variable(1.0)
+    graph = walk([("root", [variable])], saved_elsewhere=frozenset([id(variable)]))
+    assert graph.elsewhere == {"root[0]"}
+    assert graph.nodes["root[0]"].kind is OPAQUE
+
+
+def test_a_later_walk_keeps_the_names_and_gives_new_objects_others():
+    things = [[1], [2]]
+    before = walk([("root", things)])
+    first = things.pop(0)
+    things += [[3], first]
+    after = walk([("root", things)], before)
+    assert after.by_id[id(first)].key == "root[0]"
+    assert after.by_id[id(things[0])].key == "root[1]"
+    assert after.by_id[id(things[1])].key == "root[1] (2)"
+
+
+def test_ids_that_are_used_again_are_not_taken_for_the_same_object():
+    holder = [[n] for n in range(50)]
+    before = walk([("root", holder)])
+    holder[:] = [[n] for n in range(50)]
+    after = walk([("root", holder)], before)
+    assert not set(before.nodes) & set(after.nodes) - {"root"}
+
+
+def test_long_names_are_shortened_and_still_tell_objects_apart():
+    things = {"x" * 5000 + end: [end] for end in "ab"}
+    found = [key for key in walk([("root", things)]).nodes if key != "root"]
+    assert len(set(found)) == 2
+    assert all(len(key) < 400 for key in found)
+
+
+@pytest.mark.parametrize(
+    "thing", [[], {}, set(), np.zeros(1), np.zeros(1, object), random.Random(), tf.Variable(1.0), Thing()]
+)
+def test_every_kind_is_found_by_its_tag(thing):
+    kind = kind_of(thing)
+    assert type(kind_of_tag(kind.tag)) is type(kind)
+
+
+def test_a_tag_that_nobody_has_is_told():
+    for tag in ("", "nothing", "library object"):
+        with pytest.raises(ValueError, match="no kind of objects"):
+            kind_of_tag(tag)
+
+
+def test_code_knows_the_names_that_it_and_the_code_in_it_use():
+    def function():
+        def inner():
+            return SETTINGS.keys()
+
+        return [UNUSED for _ in inner()]
+
+    found = code.names_in(function.__code__)
+    assert {"SETTINGS", "UNUSED"} <= found.globals
+    assert "keys" in found.attributes
+
+
+def test_modules_of_the_user_are_told_from_installed_ones():
+    assert code.is_users(__name__)
+    assert code.is_users("__main__")
+    for module in ("keras", "numpy", "random", "oomph.journal", "pytest", "nowhere", "builtins"):
+        assert not code.is_users(module)
+
+
+def test_what_keras_sets_on_a_callback_is_not_the_users():
+    class Own(keras.callbacks.EarlyStopping):
+        def __init__(self):
+            super().__init__()
+            self.mine = 1
+
+    theirs = code.set_by_libraries(Own)
+    assert {"model", "_model", "params", "wait", "best"} & theirs
+    assert "mine" not in theirs
