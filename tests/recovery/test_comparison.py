@@ -24,9 +24,14 @@ BEFORE = [*(step(n) for n in range(4)), end_of(0), *(step(n, 1) for n in range(4
 
 
 def seen(*now: Witness, before=BEFORE, at=(0, 0), noise=0.0) -> Comparison:
-    comparison = Comparison(before, KEY, *at, noise=lambda: noise)
+    """The comparison after these witnesses; the noise is measured one step after it is asked for."""
+    comparison = Comparison(before, KEY, *at)
     for each in now:
+        if comparison.is_in_doubt:
+            comparison.settle(noise)
         comparison.see(each)
+    if comparison.is_in_doubt:
+        comparison.settle(noise)
     return comparison
 
 
@@ -110,7 +115,8 @@ def test_after_the_first_difference_nothing_more_is_compared():
 
 def test_a_digest_that_only_one_side_has_is_not_compared():
     assert seen(step(0, batch=0)).steps == 1
-    assert seen(step(0, result=0)).difference is None
+    without = seen(step(0, result=0))
+    assert (without.steps, without.difference) == (0, None), "the batch alone says nothing of the state"
 
 
 # -- noise ------------------------------------------------------------------------------------------------------------
@@ -133,21 +139,23 @@ def test_a_training_without_noise_is_allowed_none():
 
 
 def test_a_loss_that_is_far_off_is_never_noise():
-    measured = []
-    comparison = Comparison(BEFORE, KEY, 0, 0, noise=lambda: measured.append(1) or 1.0)
+    comparison = Comparison(BEFORE, KEY, 0, 0)
     comparison.see(step(0, result=1, loss=1.02))
     assert comparison.difference is not None
-    assert measured == [], "and is not worth measuring"
+    assert not comparison.is_in_doubt, "and is not worth measuring"
 
 
 def test_noise_is_measured_once_and_only_when_something_differs():
-    measured = []
-    comparison = Comparison(BEFORE, KEY, 0, 0, noise=lambda: measured.append(1) or 1e-6)
+    comparison = Comparison(BEFORE, KEY, 0, 0)
     comparison.see(step(0))
-    assert measured == []
+    assert not comparison.is_in_doubt
     comparison.see(step(1, result=1, loss=1 + 1e-7))
-    comparison.see(step(2, result=1, loss=1 + 1e-7))
-    assert measured == [1]
+    comparison.see(step(2))
+    assert (comparison.is_in_doubt, comparison.pending, comparison.steps) == (True, True, 1)
+    comparison.settle(1e-6)
+    assert (comparison.is_in_doubt, comparison.steps) == (False, 3), "what came meanwhile has waited"
+    comparison.see(step(3, result=1, loss=1 + 1e-7))
+    assert (comparison.is_in_doubt, comparison.steps) == (False, 4)
 
 
 def test_where_steps_are_noisy_the_bits_of_a_state_are_not_compared():

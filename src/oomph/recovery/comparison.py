@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from oomph.recovery.witness import EPOCH, STEP, Witness
 
+_MOST_NOISE = 0.01
+"""A loss that differs by more, relatively, is another one, however noisy the training is."""
 _WITHIN = 10.0
 """Times the noise of one step that the loss may differ by: it adds up over the steps that are repeated."""
 
@@ -35,15 +38,14 @@ class Comparison:
         key: of the fit.
         epoch: where the fit goes on, counted from 0.
         step: likewise.
-        noise: measures by how much two computations of the same loss differ, relatively; 0.0 where they do not.
     """
 
-    def __init__(
-        self, before: Iterable[Witness], key: int, epoch: int, step: int, noise: Callable[[], float] = lambda: 0.0
-    ) -> None:
+    def __init__(self, before: Iterable[Witness], key: int, epoch: int, step: int) -> None:
         mine = [witness for witness in before if witness.key == key]
         self._left = {(w.kind, w.epoch, w.step): w for w in mine if (w.epoch, w.step) >= (epoch, step)}
-        self._measure, self._noise = noise, -1.0
+        self._noise = -1.0
+        self._undecided: deque[tuple[Witness, Witness]] = deque()
+        """Pairs of witnesses that wait until it is known how noisy this training is."""
         self.steps = self.epochs = 0
         """Those that were repeated and came out as before."""
         self.difference: Difference | None = None
@@ -51,7 +53,12 @@ class Comparison:
     @property
     def pending(self) -> bool:
         """Whether anything is left that may still be compared."""
-        return bool(self._left) and self.difference is None
+        return bool(self._left or self._undecided) and self.difference is None
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether a small difference was seen that may be noise: `settle` decides."""
+        return bool(self._undecided)
 
     @property
     def noise(self) -> float:
@@ -67,14 +74,41 @@ class Comparison:
         then = self._left.pop((now.kind, now.epoch, now.step), None)
         if then is None or self.difference is not None:
             return False
+        self._undecided.append((then, now))
+        if len(self._undecided) == 1:
+            self._decide()
+        return True
+
+    def settle(self, noise: float) -> None:
+        """Decide what was in doubt.
+
+        Args:
+            noise: by how much two computations of one step differ, relatively; 0.0 where they do not.
+        """
+        self._noise = noise
+        self._decide()
+
+    def _decide(self) -> None:
+        """Compare what waits, up to the first pair that is in doubt."""
+        while self._undecided and self.difference is None:
+            then, now = self._undecided[0]
+            if self._noise < 0 and _may_be_noise(then, now):
+                return
+            self._undecided.popleft()
+            self._compare(then, now)
+        if self.difference is not None:
+            self._undecided.clear()
+
+    def _compare(self, then: Witness, now: Witness) -> None:
         what = self._differs(then, now)
         if what:
             self.difference = Difference(what, now.epoch, now.step, now.kind)
-        elif now.kind == STEP and (then.result or then.batch):
+        elif not (then.result and now.result):
+            return  # the batch alone says nothing of the state
+        elif now.kind == STEP:
             self.steps += 1
-        elif now.kind != STEP:
+        elif then.result == now.result:
             self.epochs += 1
-        return True
 
     def _differs(self, then: Witness, now: Witness) -> str:
         """What differs, in words; empty when nothing does."""
@@ -99,9 +133,14 @@ class Comparison:
 
     def _is_noise(self, then: Witness, now: Witness) -> bool:
         """Whether two computations of one step differ as much, in this training on this machine."""
-        if not then.loss or abs(now.loss - then.loss) > 0.01 * abs(then.loss):
-            return False
-        if self._noise < 0:
-            self._noise = self._measure()
         allowed = _WITHIN * (self.steps + 1) * self._noise * abs(then.loss)
-        return self._noise > 0 and abs(now.loss - then.loss) <= allowed
+        return self._noise > 0 and _may_be_noise(then, now) and abs(now.loss - then.loss) <= allowed
+
+
+def _may_be_noise(then: Witness, now: Witness) -> bool:
+    """Whether the same batch has given almost the same loss."""
+    if now.kind != STEP or not (then.result and now.result) or then.result == now.result:
+        return False
+    pairs = ((then.batch, now.batch), (then.rate, now.rate), (then.random, now.random))
+    same = all(before == after for before, after in pairs if before and after)
+    return same and bool(then.loss) and abs(now.loss - then.loss) <= _MOST_NOISE * abs(then.loss)

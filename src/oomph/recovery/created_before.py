@@ -19,12 +19,15 @@ from typing import Any
 
 from oomph.recovery.creating import Creating, is_left_alone
 from oomph.recovery.creations import DIRECTORY, FILE, LINK, Creation, Earlier
-from oomph.recovery.script_line import ScriptLine, calling
+from oomph.recovery.enclosing import catches
+from oomph.recovery.script_line import ScriptLine, calling, calling_frames
 
 Tell = Callable[[str, str, str], None]
 """What to do about a creation that counts as done: its kind, its path and the line of the script."""
 
 _EXCLUSIVE = os.O_CREAT | os.O_EXCL
+_CATCHING = frozenset(("FileExistsError", "OSError", "IOError", "EnvironmentError", "Exception", "BaseException"))
+_BY_NAME = frozenset(("FileExistsError",))
 _IS_OF_KIND: Mapping[str, Callable[[int], bool]] = {
     DIRECTORY: stat.S_ISDIR,
     FILE: stat.S_ISREG,
@@ -75,8 +78,8 @@ class Before:
         if isinstance(path, int) or not self._creating.is_owner_now() or is_left_alone():
             return None
         line = calling()
-        if line is None:
-            return None
+        if line is None or _is_expected():
+            return None  # a script that expects the error has its own use for it
         creation = self._creating.next(kind, os.path.abspath(os.fsdecode(path)), line.place)
         status = os.lstat(creation.path)
         there = _IS_OF_KIND[kind](status.st_mode) and self._earlier.is_still(creation.path, status.st_ino)
@@ -84,6 +87,16 @@ class Before:
 
 
 FAILS = object()
+
+
+def _is_expected() -> bool:
+    """Whether the script catches the error: in the function that creates, by any name; further out, by its own."""
+    names = _CATCHING
+    for frame in calling_frames():
+        if catches(frame, names):
+            return True
+        names = _BY_NAME
+    return False
 
 
 class _Replacement:

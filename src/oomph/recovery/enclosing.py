@@ -1,7 +1,8 @@
-"""Which lines belong to the training loop that a call was made from, found in the script's source.
+"""What is around the line that a call was made from, found in the script's source.
 
 A loop of the script's own has no end that could be seen from outside. When it falls silent, its lines tell whether the
-script still stands in it, or has come to something else that may take its time.
+script still stands in it, or has come to something else that may take its time. And a call within `try` may be one
+whose error the script expects.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import ast
 from types import FrameType
 
 _MOST_BYTES = 5_000_000
+_BARE = frozenset(("BaseException",))
+"""What an `except` without a name catches."""
 Lines = tuple[str, int, int]
 """(file, first line, last line)."""
 
@@ -26,14 +29,44 @@ def enclosing_loops(frame: FrameType | None) -> list[Lines]:
     return found
 
 
+def catches(frame: FrameType, names: frozenset[str]) -> bool:
+    """Whether the line of a frame lies in a `try` with a clause for one of these exceptions.
+
+    A `with contextlib.suppress(...)` counts too.
+    """
+    tree = _tree_of(frame.f_code.co_filename)
+    return tree is not None and any(_catches(node, frame, names) for node in ast.walk(tree))
+
+
+def _catches(node: ast.AST, frame: FrameType, names: frozenset[str]) -> bool:
+    """Whether a statement around a frame's line, within the frame's function, catches one of these."""
+    if isinstance(node, ast.Try):
+        body, kinds = node.body, [handler.type for handler in node.handlers]
+    elif isinstance(node, ast.With):
+        body, kinds = node.body, [item.context_expr for item in node.items if _suppresses(item.context_expr)]
+    else:
+        return False
+    if not body[0].lineno <= frame.f_lineno <= (body[-1].end_lineno or 0) or node.lineno < frame.f_code.co_firstlineno:
+        return False
+    return any(not names.isdisjoint(_names_in(kind) if kind is not None else _BARE) for kind in kinds)
+
+
+def _suppresses(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and "suppress" in _names_in(node.func)
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    return {
+        each.id if isinstance(each, ast.Name) else each.attr
+        for each in ast.walk(node)
+        if isinstance(each, (ast.Name, ast.Attribute))
+    }
+
+
 def _outermost(file: str, line: int, first_line: int) -> tuple[int, int] | None:
     """The widest loop around `line` that begins inside the function that begins at `first_line`."""
-    if "site-packages" in file or "dist-packages" in file:
-        return None
-    try:
-        with open(file, "rb") as source:
-            tree = ast.parse(source.read(_MOST_BYTES))
-    except (OSError, SyntaxError, ValueError):
+    tree = _tree_of(file)
+    if tree is None:
         return None
     loops = [
         (node.lineno, node.end_lineno or node.lineno)
@@ -42,3 +75,14 @@ def _outermost(file: str, line: int, first_line: int) -> tuple[int, int] | None:
     ]
     around = [loop for loop in loops if loop[0] <= line <= loop[1] and loop[0] >= first_line]
     return max(around, key=lambda loop: loop[1] - loop[0], default=None)
+
+
+def _tree_of(file: str) -> ast.Module | None:
+    """The source of a file that is the user's own; None for what is installed, or cannot be read."""
+    if "site-packages" in file or "dist-packages" in file:
+        return None
+    try:
+        with open(file, "rb") as source:
+            return ast.parse(source.read(_MOST_BYTES))
+    except (OSError, SyntaxError, ValueError):
+        return None

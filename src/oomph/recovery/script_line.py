@@ -54,6 +54,14 @@ def raising(error: BaseException) -> ScriptLine | None:
     return _line_of(reversed(list(_inwards(error.__traceback__))))
 
 
+def calling_frames() -> Iterator[FrameType]:
+    """The frames of the user's own code that are running, the innermost first."""
+    for frame, _ in _outwards(sys._getframe(1)):
+        path = frame.f_code.co_filename
+        if not path.startswith(("<", _STANDARD, _OURS)) and not any(folder in path for folder in _INSTALLED):
+            yield frame
+
+
 def caller() -> FrameType | None:
     """The innermost frame that is not oomph's: it may be one of Python's own modules."""
     frame: FrameType | None = sys._getframe(1)

@@ -5,6 +5,7 @@ Standard library only.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import sys
@@ -37,10 +38,14 @@ def _file_of(module: ModuleType | None) -> str | None:
     return os.path.abspath(path) if isinstance(path, str) and path.endswith(".py") else None
 
 
-def _is_installed(path: str) -> bool:
+@functools.cache
+def _folders_of_others() -> tuple[str, ...]:
     ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    folders = [ours, sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")]
-    return any(path.startswith(folder + os.sep) for folder in folders) or any(
+    return tuple(folder + os.sep for folder in (ours, sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")))
+
+
+def _is_installed(path: str) -> bool:
+    return path.startswith(_folders_of_others()) or any(
         part in path.split(os.sep) for part in _OF_OTHERS
     )
 

@@ -65,6 +65,12 @@ class Record:
         key = self.meta.get("key")
         return key if isinstance(key, str) else None
 
+    @property
+    def outline(self) -> str | None:
+        """Its place in the script without the numbers and words there; None when an older oomph wrote it."""
+        outline = self.meta.get("outline")
+        return outline if isinstance(outline, str) else None
+
 
 class CheckpointStore:
     """The checkpoints of one run. One writer: the owner process of the attempt that holds the run's lock.

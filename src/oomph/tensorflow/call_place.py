@@ -8,6 +8,7 @@ statement itself. Beside it stand the values that the loops and functions on the
 from __future__ import annotations
 
 import ast
+import copy
 import functools
 import hashlib
 import linecache
@@ -47,6 +48,8 @@ class Place:
     """For people: "train.py:42"."""
     key: str
     """A digest of the chain of calls: the same in every attempt, wherever the lines have moved."""
+    outline: str = ""
+    """The same without the numbers and words in the statements: it stays when one of those is edited."""
     turn: dict[str, Any] = field(default_factory=dict, compare=False)
     """The variables of the loops and the arguments of the functions on the way that have plain values."""
 
@@ -56,12 +59,18 @@ def place_of_call() -> Place:
     frames = list(_frames_of_the_script())
     if not frames:
         return Place("?", "?")
-    chain = [(_file_name(f), _function_name(f), _statement(f.f_code.co_filename, f.f_lineno)) for f in frames]
-    digest = hashlib.blake2b(repr(chain).encode(), digest_size=8).hexdigest()
+    key, outline = (_digest(frames, with_constants) for with_constants in (True, False))
     turn: dict[str, Any] = {}
     for frame in reversed(frames):
         turn |= {name: seen for name in _names_of_the_turn(frame) if (seen := plain(frame.f_locals.get(name)))}
-    return Place(call_site(), digest, turn)
+    return Place(call_site(), key, outline, turn)
+
+
+def _digest(frames: list[FrameType], with_constants: bool) -> str:
+    chain = [
+        (_file_name(f), _function_name(f), _statement(f.f_code.co_filename, f.f_lineno, with_constants)) for f in frames
+    ]
+    return hashlib.blake2b(repr(chain).encode(), digest_size=8).hexdigest()
 
 
 def call_site() -> str:
@@ -122,10 +131,20 @@ def _function_name(frame: FrameType) -> str:
 
 
 @functools.lru_cache(maxsize=1024)
-def _statement(path: str, line: int) -> str:
+def _statement(path: str, line: int, with_constants: bool = True) -> str:
     """The statement on a line, however it is written; the line itself where it is the head of a block."""
     node = _innermost(_tree_of(path), line)
-    return linecache.getline(path, line).strip() if node is None or hasattr(node, "body") else ast.unparse(node)
+    if node is None or hasattr(node, "body"):
+        return linecache.getline(path, line).strip()
+    return ast.unparse(node if with_constants else _WithoutConstants().visit(copy.deepcopy(node)))
+
+
+class _WithoutConstants(ast.NodeTransformer):
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        return ast.copy_location(ast.Constant(...), node)
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        return ast.copy_location(ast.Constant(...), node)
 
 
 def _names_of_the_turn(frame: FrameType) -> list[str]:

@@ -9,6 +9,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import tensorflow as tf
 
 from oomph.errors import CheckpointError
@@ -22,6 +23,7 @@ from oomph.tensorflow.fit_objects import as_arrays, as_meta
 from oomph.tensorflow.guarded import GuardedStep
 from oomph.tensorflow.objects.picture import Changes
 from oomph.tensorflow.state import Array, NotFiniteError
+from oomph.tensorflow.step import Taken
 
 if TYPE_CHECKING:
     from oomph.tensorflow.fit import Fit
@@ -267,6 +269,7 @@ class FitCheckpoints:
         meta = {
             "site": fit.identity.site,
             "key": fit.identity.key,
+            "outline": fit.identity.outline,
             "fingerprint": fit.identity.fingerprint,
             "guard": fit.promise.kind,
             "optimizers": optimizers.weights_of_each(fit.model),
@@ -279,6 +282,7 @@ class FitCheckpoints:
             "iterators_made": fit.data.iterators_made,
             "iterators_used": fit.data.iterators_used,
             "validated_after": fit.validation.made,
+            "logs": _numbers(getattr(step, "taken", None)),
             "steps_seen": getattr(fit.epoch_iterator, "_steps_seen", 0),
             "stop_training": bool(fit.model.stop_training),
             "trained": fit.trained.now(fit.model),
@@ -310,3 +314,17 @@ class FitCheckpoints:
         store = self._fits.store()
         if store is not None:
             store.set_aside(steps, "the device has computed wrongly since the last comparison that was clean")
+
+
+def _numbers(taken: Taken | None) -> dict[str, float]:
+    """What the last step has returned, where that is numbers."""
+    logs = None if taken is None else taken.logs
+    if not isinstance(logs, dict):
+        return {}
+    found = {}
+    for name, value in logs.items():
+        try:
+            found[str(name)] = float(np.asarray(value))
+        except (TypeError, ValueError):
+            return {}
+    return found

@@ -100,6 +100,11 @@ class Fit:
         one_pass = iterators.is_one_pass(self.arguments.get("x"))
         return None if failed is None or one_pass else self.fits.checkpoint_before(failed)
 
+    @property
+    def logs_before(self) -> dict[str, float]:
+        """What the last step of an earlier attempt returned, as long as this one has taken none."""
+        return {} if self._stepped else self.resumption.logs
+
     def forget_input(self) -> None:
         """Keras will make its iterator over the training data anew."""
         self.epoch_iterator, self.data.iterators_made = None, 0

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -102,12 +103,19 @@ class Fits:
         self._visits[place.key] += 1
         ordinal = self._ordinal
         self._ordinal += 1
-        return FitIdentity(ordinal, place.site, fingerprint, place.key, occurrence)
+        return FitIdentity(ordinal, place.site, fingerprint, place.key, occurrence, place.outline)
 
-    def known_state(self, identity: FitIdentity) -> Record | None:
-        """The newest state that an earlier attempt has left of the fit at this place; its end state first."""
+    def known_state(self, identity: FitIdentity, was_edited: Callable[[Record], bool]) -> Record | None:
+        """The newest state that an earlier attempt has left of the fit at this place; its end state first.
+
+        Args:
+            was_edited: whether the script is another one since. Then the call itself may have been edited.
+        """
         self.store()
         mine = [r for r in self._records if r.key == identity.key]
+        if not mine:
+            same = [r for r in self._records if r.outline == identity.outline and r.position.fit == identity.ordinal]
+            mine = [r for r in same if was_edited(r)]
         if not mine:  # an older oomph only counted fits
             mine = [r for r in self._records if r.key is None and r.position.fit == identity.ordinal]
         return next((r for r in mine if r.finished), mine[0] if mine else None)

@@ -25,6 +25,7 @@ from oomph.tensorflow.kept_draws import KeptDraws
 from oomph.tensorflow.memory import DeviceMemory
 from oomph.tensorflow.part import PartStep
 from oomph.tensorflow.recheck import Recheck
+from oomph.tensorflow.recomputation import Recomputation
 from oomph.tensorflow.replicas import Replicas
 from oomph.tensorflow.search import SizeSearch
 from oomph.tensorflow.smaller import SmallerBatches
@@ -86,6 +87,11 @@ class GuardedStep:
         self._search = SizeSearch()
         self.verification: Verification | None = None
         self.recheck: Recheck | None = None
+        self._on_noise: Callable[[float], None] | None = None
+
+    def measure_noise(self, tell: Callable[[float], None]) -> None:
+        """Tell, before the next step, by how much its gradients differ when they are computed more than once."""
+        self._on_noise = tell
 
     def __call__(self, iterator: Any) -> Any:
         self.prepare(iterator)
@@ -166,7 +172,7 @@ class GuardedStep:
         started, steps = time.monotonic(), int(self._model.steps_per_execution)
         verifying = self.verification is not None and self.verification.pending
         rechecking = self.recheck is not None and self.recheck.is_due(steps)
-        in_python = verifying or rechecking or self._whole.eagerly
+        in_python = verifying or rechecking or self._on_noise is not None or self._whole.eagerly
         if isinstance(iterator, tf.data.Iterator) and self._is_whole and not in_python:
             outcome = self._whole.run(iterator)
             if not isinstance(outcome, Failed):
@@ -209,10 +215,23 @@ class GuardedStep:
         self._search.grow(size)
         if rechecking and self.recheck is not None:
             self.recheck.check(batch, min(size, self.micro_batch or size), self._whole.state_of(batch))
+        if self._on_noise is not None:
+            self._tell_noise(batch, size)
         if self.verification is not None and self.verification.pending:
             slots = [*self._whole.trained_slots(), *self._whole.state_of(batch).slots]
             return self.verification.step(batch, slots, lambda: self._on_batch(batch, size, started, watch))
         return self._on_batch(batch, size, started, watch)
+
+    def _tell_noise(self, batch: Any, size: int) -> None:
+        tell, self._on_noise = self._on_noise, None
+        assert tell is not None
+        try:
+            noise = Recomputation(self._model, self._step).noise(
+                batch, min(size, self.micro_batch or size), self._whole.state_of(batch)
+            )
+        except Exception:  # it cannot be computed twice, or not by itself
+            noise = 0.0
+        tell(noise)
 
     def _see(self, batch: Any) -> None:
         """One more batch of this execution, held in Python."""

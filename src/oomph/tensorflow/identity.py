@@ -26,6 +26,8 @@ class FitIdentity:
     """A digest of the place in the source, wherever its lines have moved."""
     occurrence: int = 0
     """How many fits of this process were at that place before."""
+    outline: str = ""
+    """The place without the numbers and words in its statements, which an edit may have changed."""
 
     @property
     def key(self) -> str:

@@ -46,6 +46,7 @@ def install(trainer: Any, session: Session) -> None:
     _replace_make_test_function(trainer, fits)
     _replace_make_predict_function(trainer, fits)
     epochs.replace_epochs(trainer, fits)
+    _replace_logs(trainer, fits)
     adjustments.make(session)
     elsewhere.watch(session)
     rehearsed.install(fits)
@@ -162,7 +163,8 @@ def _end(fits: Fits, callbacks: Any) -> None:
 
 def _look_for_checkpoint(fits: Fits, fit: Fit) -> None:
     """Settle what becomes of the fit, and its number in the run."""
-    record = None if fits.session.handover.guarding.start_over else fits.known_state(fit.identity)
+    starts_over = fits.session.handover.guarding.start_over
+    record = None if starts_over else fits.known_state(fit.identity, fit.beginning.script_was_edited)
     known = None if record is None else _known(fit, record)
     found = recognise(known, fits.came_another_way)
     fits.came_another_way = fits.came_another_way or found.another_way
@@ -236,6 +238,23 @@ def _with_ours(callbacks: Any, fit: Fit) -> Any:
     if callbacks is None:
         return [FitCallback()]
     return [*callbacks, FitCallback()] if isinstance(callbacks, (list, tuple)) else [callbacks, FitCallback()]
+
+
+def _replace_logs(trainer: Any, fits: Fits) -> None:
+    """Let an epoch that is resumed behind its last batch end with the logs of that batch: Keras only knows its own."""
+    cls = trainer.TensorFlowTrainer
+    original = getattr(cls, "_get_metrics_result_or_logs", None)
+    if original is None:
+        return  # a Keras that asks the metrics alone
+
+    @functools.wraps(original)
+    def result_or_logs(self: Any, logs: Any) -> Any:
+        running = fits.running
+        if isinstance(running, Fit) and running.model is self and not logs:
+            logs = running.logs_before or logs
+        return original(self, logs)
+
+    cls._get_metrics_result_or_logs = result_or_logs
 
 
 def _replace_make_train_function(trainer: Any, fits: Fits) -> None:

@@ -18,6 +18,7 @@ import tensorflow as tf
 from oomph.recovery.comparison import Comparison
 from oomph.recovery.witness import END, EPOCH, STEP, Witness, WitnessBoard
 from oomph.tensorflow import fingerprints, state
+from oomph.tensorflow.guarded import GuardedStep
 from oomph.tensorflow.step import Taken
 
 if TYPE_CHECKING:
@@ -96,8 +97,18 @@ class Proof:
         assert self._board is not None
         if self._comparison is not None and self._comparison.pending:
             self._comparison.see(witness)
+            if self._comparison.is_in_doubt:
+                self._measure_noise(self._comparison)
             self.tell(at_the_end=False)
         self._board.write(witness)
+
+    def _measure_noise(self, comparison: Comparison) -> None:
+        """Before the next step, where it is a guarded one: two computations of it may differ themselves."""
+        step = self._fit.model.train_function
+        if isinstance(step, GuardedStep):
+            step.measure_noise(comparison.settle)
+        else:
+            comparison.settle(0.0)
 
     @property
     def _key(self) -> int:
@@ -108,6 +119,8 @@ class Proof:
     def tell(self, at_the_end: bool) -> None:
         """Write down how the comparison stands: at its first step, at the first difference, and at its end."""
         found = self._comparison
+        if found is not None and found.is_in_doubt and at_the_end:
+            found.settle(0.0)  # there was no further step to measure it with
         if found is None or (found.steps == 0 and found.epochs == 0 and found.difference is None):
             return
         over, different = at_the_end or not found.pending, found.difference

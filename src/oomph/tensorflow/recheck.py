@@ -16,10 +16,8 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.errors import UnsupportedError
-from oomph.tensorflow import batches
-from oomph.tensorflow.frame import Frame
-from oomph.tensorflow.part import PartStep
-from oomph.tensorflow.whole import Failed, attempt
+from oomph.tensorflow.recomputation import Recomputation
+from oomph.tensorflow.whole import Failed
 from oomph.tensorflow.written import SmallState, components
 
 _TOLERANCES = {
@@ -67,7 +65,8 @@ class Recheck:
         clean: Callable[[], None],
     ) -> None:
         self._model, self._every, self._found, self._clean = model, every, found, clean
-        self._part = PartStep(model, step)
+        self._recomputation = Recomputation(model, step)
+        self._part = self._recomputation.part
         self._steps = 0
         self.done = 0
         """Comparisons made."""
@@ -88,27 +87,18 @@ class Recheck:
             samples: so many fit into memory at once.
             small: what the step writes besides weights.
         """
-        started, before = time.monotonic(), small.snapshot()
-        replicas = self._part.replicas
-        parts = [batches.part_of(own, 0, samples) for own in replicas.local(batch)]
+        started = time.monotonic()
 
-        def computed() -> Any:
-            small.restore(before)
-            return attempt(lambda: self._gradients(parts))
+        def compare(computed: Callable[[], Any]) -> None:
+            first, second = computed(), computed()
+            if not (isinstance(first, Failed) or isinstance(second, Failed)):
+                self._compare(first, second, computed)  # else out of memory: no time for it, and it comes again
 
         try:
-            self._part.trace(replicas.together(parts))
-            if self._part.draws_from_hidden_state:
-                self.impossible = "the step draws random numbers from a state that can not be set back"
-                return
-            first, second = computed(), computed()
-            if isinstance(first, Failed) or isinstance(second, Failed):
-                return  # out of memory: no time for a comparison, and none is missed in the next one
-            self._compare(first, second, computed)
+            self._recomputation.with_gradients(batch, samples, small, compare)
         except UnsupportedError as error:
             self.impossible = str(error)
         finally:
-            small.restore(before)
             self.seconds += time.monotonic() - started
 
     def _compare(self, first: list[Any], second: list[Any], computed: Callable[[], Any]) -> None:
@@ -125,14 +115,6 @@ class Recheck:
         name = names[number] if number < len(names) else f"gradient {number}"
         told = words.get((agrees[0], agrees[1]), "neither")
         self._found(Inconsistent(_device_of(self._model, replica), name, difference, told))
-
-    def _gradients(self, parts: list[Any]) -> list[Any]:
-        """The gradients of every variable, those of one replica after those of the other."""
-        summed = [0.0] * len(self._part.losses.terms)
-        sizes = [batches.size_of(part) or 0 for part in parts]
-        pairs = zip(sizes, self._part.divisors_of(parts), strict=True)
-        outputs = self._part(parts, [Frame.of(0, size, size, divisors, summed) for size, divisors in pairs])
-        return [_array(gradient) for own in outputs for call in own.gradients for gradient in call]
 
     def _worst(self, first: list[Any], second: list[Any]) -> tuple[int | None, float]:
         """The gradient that differs most beyond rounding, and by how much of its norm; None when there is none.
@@ -156,14 +138,6 @@ class Recheck:
     def _names(self) -> list[str]:
         applied = self._part.applied
         return [] if applied is None else [str(v.path) for call in applied.variables for v in call]
-
-
-def _array(gradient: Any) -> Any:
-    """A gradient on the host; of a sparse one its values, and indices after them."""
-    if gradient is None:
-        return np.zeros(0)
-    leaves = [np.asarray(leaf).reshape(-1) for leaf in tf.nest.flatten(gradient, expand_composites=True)]
-    return leaves[0] if len(leaves) == 1 else np.concatenate([leaf.astype(np.float64) for leaf in leaves])
 
 
 def _norm(array: Any) -> float:

@@ -17,7 +17,7 @@ from oomph.tensorflow.fits import Fits
 from oomph.tensorflow.identity import FitIdentity
 from oomph.tensorflow.loop_checkpoints import LoopCheckpoints
 from oomph.tensorflow.loop_data import LoopData
-from oomph.tensorflow.loop_facts import facts_of, recognised
+from oomph.tensorflow.loop_facts import facts_of, recognised, was_edited
 from oomph.tensorflow.loop_names import CarriedNames
 from oomph.tensorflow.loop_objects import LoopObjects
 from oomph.tensorflow.loop_proof import LoopProof
@@ -86,7 +86,8 @@ class ResumableLoop:
     def _settle(self) -> None:
         """Whether an earlier attempt has begun this loop, and its number in the run."""
         fits = self.fits
-        record = None if fits.session.handover.guarding.start_over else fits.known_state(self.identity)
+        starts_over = fits.session.handover.guarding.start_over
+        record = None if starts_over else fits.known_state(self.identity, lambda one: was_edited(one, self.facts))
         found = recognised(record, self.facts, fits.came_another_way)
         fits.came_another_way = fits.came_another_way or found.another_way
         self.identity = fits.number(self.identity, record if found.verdict is Verdict.RESUME else None)
@@ -216,6 +217,7 @@ class ResumableLoop:
         meta = {
             "site": self.identity.site,
             "key": self.identity.key,
+            "outline": self.identity.outline,
             "fingerprint": self.identity.fingerprint,
             "guard": "loop",
             "random": state.random_state(),

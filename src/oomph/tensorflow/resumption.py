@@ -46,6 +46,8 @@ class Resumption:
         """The one that is still to be put back."""
         self.lost: list[str] = []
         """What is known not to have been put back, in words."""
+        self.logs: dict[str, float] = {}
+        """What the last step before the checkpoint returned."""
         self._data_kind = ""
         """How the position in the data was found again, once it was: what was skipped over is not skipped again."""
 
@@ -127,6 +129,7 @@ class Resumption:
         kind = self._restored(step, checkpoint, iterator, other_data)
         fit = self._fit
         fit.step = 0 if other_data else checkpoint.position.step
+        self.logs = checkpoint.meta.get("logs", {}) if fit.step else {}
         taken = 0 if other_data else int(checkpoint.meta["taken"])
         fit.data.go_on(iterator, checkpoint, taken)
         fit.proof.compare_from(fit.epoch, fit.step)
