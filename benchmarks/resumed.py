@@ -1,9 +1,9 @@
-"""Trainings killed at random moments and resumed: does each end in the bits of the undisturbed one, or say that it may not?
+"""Trainings killed at random moments and resumed: does each end as the undisturbed one, or say that it may not?
 
     python benchmarks/resumed.py [NAME ...] [--scripts FOLDER ...] [--kills 5] [--only seeded] [--out build/resumed]
 
-Every script of `benchmarks/resumed` (and of other folders, for scripts that are not ours to keep) leaves what its training came to
-in `result.npz`. It is run plainly, twice; under oomph without a fault; and then killed (SIGKILL) once per run, after a
+Every script of `benchmarks/resumed` (and of other folders, for scripts that are not ours to keep) leaves what its training
+came to in `result.npz`. It is run plainly, twice; under oomph without a fault; and then killed (SIGKILL) once per run, after a
 step drawn from the name of the run. Seeded, and unseeded: then `resumed/entropy.c` stands for the system's random
 bytes. The plain run and the first attempt get the same ones, each later attempt gets others, as in real life.
 
@@ -269,8 +269,13 @@ def totals(measured: list[tuple[Place, dict, list[Result]]]) -> tuple[list[str],
         same = sum(result.outcome == "same" for result in fair)
         wrong = sum(result.is_wrong for result in fair)
         share = same / len(fair)
-        said = {label: sum(r.label == label for r in fair if r.outcome == "same") for label in sorted({r.label for r in fair})}
-        lines.append(f"{variant}: {same} of {len(fair)} in the same bits ({share:.1%}), {wrong} wrongly claimed; labels of these: {said}")
+        said = {
+            label: sum(r.label == label for r in fair if r.outcome == "same")
+            for label in sorted({r.label for r in fair})
+        }
+        lines.append(
+            f"{variant}: {same} of {len(fair)} in the same bits ({share:.1%}), {wrong} wrongly claimed; labels: {said}"
+        )
         lines.append(f"  median seconds of a run: {statistics.median(result.seconds for result in fair):.0f}")
         holds = holds and not wrong and (variant == "unseeded" or share >= GOAL)
     return lines, holds

@@ -83,7 +83,8 @@ def test_a_loop_is_counted_from_where_its_script_begins_it_again(work, options, 
     ours = work.oomph("train.py", *options)
     assert ours.returncode == 0, ours.stderr[-3000:]
     told = ours.summary
-    assert (told["steps"], told["steps_repeated"], told["exactness"], told["restarts"]) == (12, repeated, "unguarded", 1)
+    assert (told["steps"], told["steps_repeated"], told["restarts"]) == (12, repeated, 1)
+    assert told["exactness"] == "unguarded"
     assert any("in a training loop (5 steps done, 0 saved)" in line for line in ours.said)
 
 

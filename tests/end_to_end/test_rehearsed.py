@@ -39,6 +39,7 @@ def test_a_kill_is_rehearsed_and_costs_what_the_report_says(work):
         "the same bits",
     )
     assert 0 < kill["steps_repeated"] <= 10
+    assert report["label"] == {"after": "kill", "label": "verified", "reasons": [], "remedies": []}
     assert "rehearsal: kill: survived" in done.stderr
     assert not (work.folder / "out.npz").exists(), "the rehearsal ended before the script did"
 
@@ -103,3 +104,78 @@ def test_what_is_guarded_by_restart_only_does_not_survive_running_out_of_memory(
     assert done.returncode == 1
     assert (verdicts["oom"]["survived"], verdicts["kill"]["survived"]) == ("no", "yes"), done.stderr
     assert "exit code 1" in verdicts["oom"]["reason"]
+
+
+_TRAINING = """
+import numpy as np
+import keras
+import tensorflow as tf
+
+keras.utils.set_random_seed(1)
+x = np.random.normal(size=(240, 8)).astype("float32")
+model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(16, "relu"), keras.layers.Dense(1)])
+"""
+_FIT = """
+def averaging():
+    total = 0.0
+    for count in range(1, 10**9):
+        total += yield total / count
+
+
+class Own(keras.callbacks.Callback):
+    def __init__(self):
+        super().__init__()
+        self.mean = averaging()
+        next(self.mean)
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.mean.send(logs["loss"])
+
+
+def samples():
+    for number in range(15):
+        yield x[16 * number :][:16], x[16 * number :][:16, :1]
+
+
+model.compile("adam", "mse")
+model.fit({data}, epochs=4, verbose=0, callbacks={callbacks})
+"""
+_LOOP = """
+optimizer = keras.optimizers.Adam()
+for epoch in range(4):
+    for batch in tf.data.Dataset.from_tensor_slices(x).batch(16):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(batch) - batch[:, :1]) ** 2)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+"""
+
+
+def label_of(work, text: str) -> tuple[dict, str]:
+    work.write(_TRAINING + text)
+    done, report = rehearse(work, "--faults", "kill", "train.py")
+    assert report["label"], done.stderr
+    return report["label"], report["faults"][0]["result"]
+
+
+def test_what_a_killed_run_loses_is_known_before_the_training_with_the_change_that_mends_it(work):
+    label, _ = label_of(work, _FIT.format(data="x, x[:, :1], batch_size=16", callbacks="[Own()]"))
+    assert (label["after"], label["label"]) == ("kill", "not-equal")
+    (remedy,) = label["remedies"]
+    assert remedy["reason"].startswith("callback Own.mean")
+    assert "a generator that values are sent to" in remedy["reason"]
+    assert "write the generator as a class" in remedy["text"]
+
+
+def test_data_of_a_generator_come_anew_and_what_would_be_exact_is_told(work):
+    label, result = label_of(work, _FIT.format(data="samples(), steps_per_epoch=10", callbacks="None"))
+    assert label["label"] == "replayed"
+    assert "tf.data.Dataset of TensorFlow's own operations" in label["remedies"][0]["text"]
+    assert "the position in the data cannot be saved: " in label["reasons"][0]
+    assert result == "the same bits"
+
+
+def test_a_loop_of_its_own_is_told_how_to_be_resumed(work):
+    label, _ = label_of(work, _LOOP)
+    assert label["label"] == "unguarded"
+    assert "`for batch in oomph.steps(dataset, epochs=..., state=[model, optimizer]):`" in label["remedies"][0]["text"]

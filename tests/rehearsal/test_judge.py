@@ -115,3 +115,47 @@ def test_one_fault_is_not_called_faults():
     verdict = judge(BY_NAME["kill"], UNDISTURBED, run("kill"))
     last = list(as_text(Report(UNDISTURBED, 20, (verdict,))))[-1]
     assert last == "survives the one fault after step 20 of 40"
+
+
+# -- the label after a kill -------------------------------------------------------------------------------------------
+
+
+def labelled(name, label, *reasons, **changes):
+    summary = run(name).summary | {"exactness": label, "exactness_reasons": list(reasons)}
+    return judge(BY_NAME[name], UNDISTURBED, run(name, summary=summary, **changes))
+
+
+def report_of(*verdicts):
+    report = Report(UNDISTURBED, 20, verdicts)
+    return list(as_text(report)), as_document(report)["label"]
+
+
+def test_the_best_label_is_told_without_a_remedy():
+    text, label = report_of(labelled("kill", "verified"))
+    assert "label after a kill: verified: the steps that were repeated came out as before" in "\n".join(text)
+    assert label == {"after": "kill", "label": "verified", "reasons": [], "remedies": []}
+    assert not any("to better it" in line for line in text)
+
+
+def test_a_worse_label_comes_with_each_reason_and_what_would_better_it():
+    lost = ("callback Own.step (generator)", "random numbers of RandomGamma in the train step")
+    text, label = report_of(labelled("kill", "not-equal", *lost))
+    at = text.index("label after a kill: not equal to an undisturbed training")
+    assert [text[at + 1].strip(), text[at + 3].strip()] == list(lost)
+    assert "to better it: write the generator as a class" in text[at + 2]
+    assert "keras.random.SeedGenerator" in text[at + 4]
+    assert [each["reason"] for each in label["remedies"]] == label["reasons"] == list(lost)
+
+
+def test_the_label_is_that_of_a_kill_before_other_ends_and_of_none_that_did_not_start_again():
+    kill, abort, oom = labelled("kill", "verified"), labelled("abort", "replayed"), labelled("oom", "exact")
+    assert report_of(abort, kill)[1]["after"] == "kill"
+    assert report_of(oom, abort)[1]["after"] == "abort"
+    assert report_of(oom)[1] is None
+    assert report_of(labelled("kill", "verified", fired=False))[1] is None
+
+
+def test_what_the_label_does_not_say_itself_is_found_in_what_happened():
+    loop = events(loop_seen={"site": "train.py:9"}, rehearsal_ended=END)
+    _, label = report_of(labelled("kill", "unguarded", events=loop))
+    assert "the loop at train.py:9 resumable: `for batch in oomph.steps(" in label["remedies"][0]["text"]

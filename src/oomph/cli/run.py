@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--trust-finished-fits",
         action="store_true",
-        help="after a restart, return the result of a fit that had finished also where not all that it had changed could"
+        help="after a restart, return the result of a finished fit also where not all that it had changed could"
         " be kept, instead of training it again",
     )
     add("--python", metavar="PY", help="the Python to run the script with (default: the one oomph runs in)")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from oomph.recovery.diagnosis import signal_name
-from oomph.recovery.labels import MEANING, SMALLER_BATCHES, STOPPED
+from oomph.recovery.labels import MEANING, NOT_EQUAL, SMALLER_BATCHES, STARTED_OVER, STOPPED, UNGUARDED
 from oomph.recovery.ladder import Change
 from oomph.recovery.policy import Ending
 from oomph.recovery.progress import Progress
+from oomph.recovery.remedies import remedies
 from oomph.recovery.summary import UNRELATED, Summary
 
 _MOST_REASONS = 3
@@ -75,6 +76,8 @@ def _rows(summary: Summary, run_dir: str | None, again: str) -> Iterator[tuple[s
         yield "what it cost", ", ".join(cost)
     if summary.steps and summary.exit_code == 0:
         yield "the result", _result(summary)
+        if summary.exactness in (NOT_EQUAL, STARTED_OVER, UNGUARDED):
+            yield "to better it", remedies(summary.exactness, summary.exactness_reasons)[0].text
     yield "the end", ", ".join([_ended(summary), *_facts(summary)])
     if summary.gave_up:
         yield "stopped" if summary.exit_code in STOPPED else "gave up", summary.gave_up

@@ -50,5 +50,5 @@ def _seed_numpy(entropy: str, module: ModuleType) -> None:
     draws = random.Random(f"{entropy} numpy")
     module.seed([draws.getrandbits(32) for _ in range(16)])
     bits = getattr(module, "bit_generator", None)
-    if hasattr(bits, "randbits"):
+    if bits is not None and hasattr(bits, "randbits"):
         bits.randbits = draws.getrandbits  # what `SeedSequence()` asks the system for

@@ -29,7 +29,7 @@ MEANING = {
     EXACT: "exact: as if nothing had happened, within rounding",
     VERIFIED: "verified: the steps that were repeated came out as before; as if nothing had happened",
     UNVERIFIED: "unverified: everything known was restored, but no step was repeated that could be compared",
-    REPLAYED: "replayed: the batches of the epoch were taken anew, and were the same; the steps repeated came out as before",
+    REPLAYED: "replayed: the batches of the epoch were taken anew; they and the steps repeated came out as before",
     APPROXIMATE: "approximate: a layer or a loss looks at the whole batch, and saw it in parts",
     NOT_EQUAL: "not equal to an undisturbed training",
     STARTED_OVER: "started over: there was no checkpoint to resume from",
@@ -63,7 +63,9 @@ def label_of(events: Sequence[Event], exit_code: int | None) -> Labelled:
         events: of all its attempts, in their order.
         exit_code: how it ended; None while it runs, or when nobody saw its end.
     """
-    found = worst([*_recoveries(events), *_changes(events), *_resumes(events), *_abandoned(events, exit_code), *_loops(events)])
+    found = worst(
+        [*_recoveries(events), *_changes(events), *_resumes(events), *_abandoned(events, exit_code), *_loops(events)]
+    )
     if exit_code not in (None, 0, *STOPPED):
         return Labelled(FAILED, found.reasons)
     if not any(event.name == "fit-started" or event.data.get("guarded") for event in events):
@@ -148,7 +150,8 @@ def _not_reached(attempt: Iterable[Event], finished: Mapping[Any, Event]) -> Ite
         if event.name == "fit-started" and _key(event) not in {*resumed, *missing}:
             for passed_by in missing.values():
                 if passed_by.role == event.role:
-                    reason = f"fit {passed_by.data.get('fit', 0) + 1} was finished by an earlier attempt, and not reached again"
+                    number = passed_by.data.get("fit", 0) + 1
+                    reason = f"fit {number} was finished by an earlier attempt, and not reached again"
                     yield Labelled(NOT_EQUAL, (reason,))
         if event.name in ("fit-started", "resumed"):
             missing.pop(_key(event), None)
@@ -170,16 +173,25 @@ def _begun_again(fit: Event, by: Mapping[str, list[Event]]) -> Labelled:
     """A fit that an earlier attempt had begun: resumed, or begun anew after everything before it was restored."""
     compared = [event for event in by.get("compared", ()) if _key(event) == _key(fit)]
     unequal = [str(event.data.get("cause")) for event in compared if not event.data.get("equal")]
-    resumed = next((e for e in by.get("resumed", ()) if _key(e) == _key(fit) and e.data.get("kind") != "finished"), None)
+    resumed = next(
+        (e for e in by.get("resumed", ()) if _key(e) == _key(fit) and e.data.get("kind") != "finished"), None
+    )
     if unequal:
         known = () if resumed is None else _resumed(resumed, bool(compared)).reasons
         return Labelled(NOT_EQUAL, (*known, *unequal))
     if resumed is not None:
-        return _resumed(resumed, bool(compared))
+        return _within_noise(_resumed(resumed, bool(compared)), compared)
     restored = any(event.data.get("kind") == "finished" for event in by.get("resumed", ()))
     if not (restored or _key(fit) in {_key(event) for event in by.get("trains-again", ())}):
         return Labelled(STARTED_OVER)
-    return Labelled(VERIFIED if compared else UNVERIFIED)
+    return _within_noise(Labelled(VERIFIED if compared else UNVERIFIED), compared)
+
+
+def _within_noise(label: Labelled, compared: Iterable[Event]) -> Labelled:
+    """The label, with the noise of this training where not every bit was the same."""
+    noise = max((float(event.data.get("noise") or 0) for event in compared), default=0.0)
+    told = (f"not in every bit: within this training's own noise of {noise:.1g}",) if noise else ()
+    return Labelled(label.label, (*label.reasons, *told))
 
 
 def _resumed(resumed: Event, compared: bool) -> Labelled:

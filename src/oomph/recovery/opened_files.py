@@ -145,17 +145,20 @@ def _ask_h5py(opened: Callable[[Any, int], None]) -> None:
     """Let `h5py.File` tell of the files that it opens, if the script has imported it."""
     kind = getattr(sys.modules.get("h5py"), "File", None)
     original = getattr(kind, "__init__", None)
-    if original is None or getattr(original, "tells_oomph", False):
+    if original is None:
+        return
+    if hasattr(original, "tell_opened"):
+        original.tell_opened = opened
         return
 
     @functools.wraps(original)
     def init(self: Any, name: Any, mode: str = "r", *args: Any, **kwargs: Any) -> None:
         try:
             if isinstance(name, (str, bytes, os.PathLike)):
-                opened(name, _FLAGS.get(mode, os.O_RDWR | os.O_TRUNC))
+                vars(init)["tell_opened"](name, _FLAGS.get(mode, os.O_RDWR | os.O_TRUNC))
         except Exception:
             pass  # h5py says what is wrong with the name
         original(self, name, mode, *args, **kwargs)
 
-    init.tells_oomph = True  # type: ignore[attr-defined]
-    kind.__init__ = init
+    vars(init)["tell_opened"] = opened
+    setattr(kind, "__init__", init)  # noqa: B010  (of the class)

@@ -45,9 +45,7 @@ def _folders_of_others() -> tuple[str, ...]:
 
 
 def _is_installed(path: str) -> bool:
-    return path.startswith(_folders_of_others()) or any(
-        part in path.split(os.sep) for part in _OF_OTHERS
-    )
+    return path.startswith(_folders_of_others()) or any(part in path.split(os.sep) for part in _OF_OTHERS)
 
 
 def _hash_of(path: str) -> str | None:

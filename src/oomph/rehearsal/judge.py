@@ -9,9 +9,12 @@ from typing import Any
 
 from oomph.journal import Event
 from oomph.recovery.not_restartable import NAME as NOT_RESTARTABLE
+from oomph.recovery.remedies import causes
 from oomph.rehearsal.faults import Rehearsable
 
 SURVIVED, LOST, NOT_TRIED = "yes", "no", "not tried"
+_LIKE_A_KILL = ("kill", "abort", "hang", "corrupt-checkpoint", "lost-gpu")
+"""Faults that end the process, those first that change nothing else."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +75,17 @@ class Verdict:
     """What the state it ended with is, against that of the undisturbed run."""
     at_risk: int = 0
     """Steps that a kill at the end would have cost, beyond what it would have cost the undisturbed run."""
+    label: str = ""
+    """What the run may say of its result (`labels.py`); empty where nothing is known of that."""
+    label_reasons: tuple[str, ...] = ()
+    """Why it is not a better one."""
 
 
 def judge(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> Verdict:
     """Whether the run has come to its end, in a useful state, with the fault having come and been met."""
     survived, reason = _survived(fault, undisturbed, run)
+    label = "" if survived == NOT_TRIED or run.refused else str(run.summary.get("exactness") or "")
+    reasons = (*map(str, run.summary.get("exactness_reasons") or ()), *causes(label, run.events))
     return Verdict(
         fault=fault.name,
         survived=survived,
@@ -87,7 +96,15 @@ def judge(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> Verdict
         seconds_lost=round(max(0.0, run.seconds - undisturbed.seconds), 1),
         result=_result(undisturbed, run) if survived != NOT_TRIED else "",
         at_risk=max(0, undisturbed.saved - run.saved) if fault.name in ("disk-full", "nan") else 0,
+        label=label,
+        label_reasons=reasons,
     )
+
+
+def after_a_kill(verdicts: Sequence[Verdict]) -> Verdict | None:
+    """The verdict whose label a killed run of the script gets; None when no run was started again."""
+    labelled = [verdict for verdict in verdicts if verdict.fault in _LIKE_A_KILL and verdict.restarts and verdict.label]
+    return min(labelled, key=lambda verdict: _LIKE_A_KILL.index(verdict.fault), default=None)
 
 
 def _survived(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> tuple[str, str]:

@@ -6,13 +6,16 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from oomph.recovery.labels import MEANING
 from oomph.recovery.not_restartable import NAME as NOT_RESTARTABLE
+from oomph.recovery.remedies import remedies
 from oomph.rehearsal.faults import FAULTS
-from oomph.rehearsal.judge import LOST, SURVIVED, Verdict
+from oomph.rehearsal.judge import LOST, SURVIVED, Verdict, after_a_kill
 from oomph.rehearsal.rehearse import Report
 
 SCHEMA = 1
 _MOST_LEFT = 5
+_MOST_REMEDIES = 5
 _HEAD = ("fault", "survives", "restarts", "steps repeated", "time lost", "result")
 
 
@@ -26,6 +29,7 @@ def as_document(report: Report) -> dict[str, Any]:
         "steps": undisturbed.steps,
         "seconds": round(undisturbed.seconds, 1),
         "faults": [asdict(verdict) for verdict in report.verdicts],
+        "label": _label(after_a_kill(report.verdicts)),
         "not_restartable": report.refused or None,
         "left": list(report.left),
     }
@@ -50,6 +54,7 @@ def as_text(report: Report) -> Iterator[str]:
             yield f"{verdict.fault} ({what[verdict.fault]}): {verdict.reason}"
         elif verdict.at_risk:
             yield f"{verdict.fault}: a kill after it costs {verdict.at_risk} steps more than before"
+    yield from _label_lines(after_a_kill(report.verdicts))
     if report.left:
         what_is_left = ", ".join(report.left[:_MOST_LEFT]) + (", ..." if len(report.left) > _MOST_LEFT else "")
         yield f"left here, where the script would create it again: {what_is_left}; remove it before the real run"
@@ -59,6 +64,25 @@ def as_text(report: Report) -> Iterator[str]:
 def _row(verdict: Verdict, steps: int) -> tuple[str, ...]:
     repeated, lost = f"{verdict.steps_repeated} of {steps}", f"{verdict.seconds_lost:.0f} s"
     return (verdict.fault, verdict.survived, str(verdict.restarts), repeated, lost, verdict.result)
+
+
+def _label(verdict: Verdict | None) -> dict[str, Any] | None:
+    """What a killed run of the script may say of its result, and what would better that."""
+    if verdict is None:
+        return None
+    mends = [each._asdict() for each in remedies(verdict.label, verdict.label_reasons)]
+    return {"after": verdict.fault, "label": verdict.label, "reasons": list(verdict.label_reasons), "remedies": mends}
+
+
+def _label_lines(verdict: Verdict | None) -> Iterator[str]:
+    if verdict is None:
+        return
+    fault = "a kill" if verdict.fault == "kill" else verdict.fault
+    yield f"label after {fault}: {MEANING.get(verdict.label, verdict.label)}"
+    for remedy in remedies(verdict.label, verdict.label_reasons)[:_MOST_REMEDIES]:
+        if remedy.reason:
+            yield f"  {remedy.reason}"
+        yield f"  to better it: {remedy.text}"
 
 
 def _conclusion(report: Report) -> str:

@@ -50,7 +50,9 @@ def length_is_known(spec: Any) -> bool:
 
 def is_dataset_iterator(iterator: Any) -> bool:
     """Whether TensorFlow makes the batches: the iterator of a dataset, or of one that a strategy has distributed."""
-    return isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)) or hasattr(iterator, "_type_spec")
+    return isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)) or hasattr(
+        iterator, "_type_spec"
+    )
 
 
 def general_spec(spec: Any, batch: Any) -> Any:

@@ -184,7 +184,9 @@ def _loops_around(tree: ast.Module | None, line: int, since: int) -> list[Any]:
     return [
         node
         for node in _statements(tree)
-        if isinstance(node, _LOOPS) and max(since, node.lineno) <= line <= (node.end_lineno or 0) and node.lineno >= since
+        if isinstance(node, _LOOPS)
+        and max(since, node.lineno) <= line <= (node.end_lineno or 0)
+        and node.lineno >= since
     ]
 
 

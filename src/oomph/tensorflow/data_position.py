@@ -57,7 +57,7 @@ class DataPosition:
         self.moment: Moment | None = None
         """Of the present iterator, where its batches would have to be made anew by Python."""
         self.drawn_by_pipeline: frozenset[str] = frozenset()
-        """The objects and shared generators that have moved while batches were taken anew: they are right as they are."""
+        """The objects and shared generators that moved while batches were taken anew: they are right as they are."""
         self.expected = Expected()
         """How the batches that were taken anew compare with those from before."""
         self.lost: list[str] = []

@@ -31,7 +31,9 @@ def of_tensors(tensors: Sequence[Any]) -> Any:
     """The fingerprint of tensors, one after the other: int64 [1], on the host; also while tracing."""
     with tf.device(_HOST):
         each = [_of_tensor(tensor) for tensor in tensors if _can_be_hashed(tensor)]
-        together = each[0] if len(each) == 1 else _of_tensor(tf.concat(each, axis=0)) if each else tf.zeros([1, 8], "uint8")
+        together = (
+            each[0] if len(each) == 1 else _of_tensor(tf.concat(each, axis=0)) if each else tf.zeros([1, 8], "uint8")
+        )
         return tf.bitcast(together, tf.int64)
 
 

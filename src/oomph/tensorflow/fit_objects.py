@@ -165,8 +165,7 @@ def _metrics_of(model: Any) -> list[Any]:
 def as_arrays(changes: Changes, under: str) -> list[Array]:
     """The arrays of some changes on their way into a checkpoint, in the order of their names."""
     return [
-        Array(f"{under}{number}", "uint8", changes.arrays[key])
-        for number, key in enumerate(sorted(changes.arrays))
+        Array(f"{under}{number}", "uint8", changes.arrays[key]) for number, key in enumerate(sorted(changes.arrays))
     ]
 
 

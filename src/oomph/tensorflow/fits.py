@@ -28,9 +28,9 @@ from oomph.recovery.preemption import Preemption
 from oomph.recovery.session import Session
 from oomph.recovery.store import CheckpointStore, Record, Saved
 from oomph.recovery.witness import WitnessBoard
+from oomph.tensorflow.call_place import Place, place_of_call
 from oomph.tensorflow.errors import lost_context
 from oomph.tensorflow.exactness import SMALLER, Promise
-from oomph.tensorflow.call_place import Place, place_of_call
 from oomph.tensorflow.identity import FitIdentity, fingerprint
 from oomph.tensorflow.part import essence
 from oomph.tensorflow.probe import Finding

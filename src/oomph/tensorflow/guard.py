@@ -169,7 +169,7 @@ class LoopWatch:
         if not self._told:
             self._told = True
             lines = enclosing_loops(sys._getframe(1))
-            joined.journal.write("loop-seen", site=call_site(), loops=lines, restored=restored)
+            joined.journal.write("loop-seen", site=call_site(), loops=lines, restored=restored, guarded=True)
         joined.pulse.beat(Phase.LOOP)
 
     def failed(self, failure: Failure) -> None:

@@ -196,7 +196,9 @@ def _tell_difference(fits: Fits, fit: Fit, found: Recognised) -> None:
     if not found.reason:
         others = fits.interrupted_sites()
         if others:
-            fits.say(f"fit at {site} trains from its beginning: the checkpoints are of another one, at {', '.join(others)}")
+            fits.say(
+                f"fit at {site} trains from its beginning: the checkpoints are of another one, at {', '.join(others)}"
+            )
         return
     if found.another_way:
         reason = f"the script came to fit at {site} another way than before ({found.reason})"

@@ -35,7 +35,7 @@ class KeptDraws:
         self.variables: list[Any] = []
         """int64 [3] each: key, count, upper half of the counter."""
         self._made: list[Any] = []
-        """Those of traces that nobody has taken yet: TensorFlow traces a function twice whose first trace makes variables."""
+        """Of traces that nobody has taken yet: TensorFlow traces a function twice whose first trace makes variables."""
         self._to_come: list[Any] = []
         """What those that are still to be traced had come to in an earlier attempt."""
 
@@ -81,7 +81,6 @@ class KeptDraws:
             return values
 
         return drawn
-
 
     def _counter(self, seed: int, seed2: int) -> Any:
         """The variable of one operation. Without any seed a kernel takes one from the system, and so does this."""

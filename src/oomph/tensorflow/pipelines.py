@@ -98,8 +98,10 @@ def kernel_draws(dataset: Any) -> KernelDraws:
 
 
 def _maps_one_element(dataset: Any) -> bool:
-    return type(dataset).__name__.endswith("MapDataset") and "Flat" not in type(dataset).__name__ and all(
-        int(tf.data.experimental.cardinality(each)) == 1 for each in _inputs_of(dataset)
+    return (
+        type(dataset).__name__.endswith("MapDataset")
+        and "Flat" not in type(dataset).__name__
+        and all(int(tf.data.experimental.cardinality(each)) == 1 for each in _inputs_of(dataset))
     )
 
 

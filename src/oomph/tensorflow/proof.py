@@ -176,7 +176,7 @@ class Proof:
     def _rate(self) -> float:
         optimizer = getattr(self._fit.model.optimizer, "inner_optimizer", self._fit.model.optimizer)
         rate = getattr(optimizer, "_learning_rate", None)
-        return float(rate.numpy()) if hasattr(rate, "numpy") else 0.0
+        return float(rate.numpy()) if rate is not None and hasattr(rate, "numpy") else 0.0
 
 
 def _verified(found: Comparison) -> str:

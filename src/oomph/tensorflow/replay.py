@@ -27,7 +27,9 @@ def finished_history(fits: Fits, fit: Fit) -> Any:
         _trains_again(fits, fit, checkpoint, ", ".join(lost[:4]))
         return None
     if lost:
-        fits.note("trusted", key=fit.identity.key, reason=f"fit at {fit.identity.site}: not restored: {', '.join(lost)}")
+        fits.note(
+            "trusted", key=fit.identity.key, reason=f"fit at {fit.identity.site}: not restored: {', '.join(lost)}"
+        )
     try:
         return _restore(fits, fit, checkpoint)
     except Exception as error:  # of the checkpoint, or one that Keras will raise itself when the fit runs

@@ -10,11 +10,11 @@ import tensorflow as tf
 from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint import Checkpoint
 from oomph.recovery.witness import STEP
-from oomph.tensorflow import callbacks, iterators, layer_state, optimizers, provenance, state, trained, written_files
+from oomph.tensorflow import callbacks, layer_state, optimizers, provenance, state, trained, written_files
 from oomph.tensorflow.data_position import Moment, used_in
+from oomph.tensorflow.execution import OnlySpec
 from oomph.tensorflow.fit_objects import from_meta
 from oomph.tensorflow.objects.picture import Changes
-from oomph.tensorflow.execution import OnlySpec
 from oomph.tensorflow.part import essence
 from oomph.tensorflow.retaking import Watched
 from oomph.tensorflow.step import Step

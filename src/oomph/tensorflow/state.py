@@ -57,7 +57,9 @@ def named_slots(model: Any, extra: Iterable[Slot] = (), as_traced: bool = False)
     seen: set[int] = set()
     for group, variables in groups.items():
         for variable in variables:
-            for slot in [Slot.of(variable)] if as_traced or not differs_by_replica(variable) else Slot.each_of([variable]):
+            for slot in (
+                [Slot.of(variable)] if as_traced or not differs_by_replica(variable) else Slot.each_of([variable])
+            ):
                 _add(named, seen, group, slot)
             seen |= handles_of([variable])
     hidden = [Slot.of(variable) for variable in hidden_variables(model)]

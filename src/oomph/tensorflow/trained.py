@@ -37,7 +37,9 @@ def restore(model: Any, kept: Any) -> None:
         return
     layers = model._flatten_layers()
     wanted = kept.get("layers", [])
-    if len(wanted) != len(layers) or all(bool(layer.trainable) == one for layer, one in zip(layers, wanted, strict=True)):
+    if len(wanted) != len(layers) or all(
+        bool(layer.trainable) == one for layer, one in zip(layers, wanted, strict=True)
+    ):
         return
     for layer, one in zip(layers, wanted, strict=True):  # a layer comes before those in it
         layer.trainable = bool(one)

@@ -20,8 +20,8 @@ import tensorflow as tf
 
 from oomph.tensorflow import batches
 from oomph.tensorflow.barrier import behind_barrier, replaced
-from oomph.tensorflow.errors import OutOfMemory, as_out_of_memory, handled
 from oomph.tensorflow.draws import hidden_draws_in
+from oomph.tensorflow.errors import OutOfMemory, as_out_of_memory, handled
 from oomph.tensorflow.execution import Execution, Form, unpacked
 from oomph.tensorflow.kept_draws import KeptDraws
 from oomph.tensorflow.memory import DeviceMemory
@@ -225,7 +225,9 @@ class WholeStep:
         def one_step_on_data(data: Any) -> Any:
             with ExitStack() as undo:
                 for optimizer in optimizers_of(model):
-                    undo.enter_context(replaced(optimizer, "apply", behind_barrier(optimizer, commits, bool(model.jit_compile))))
+                    undo.enter_context(
+                        replaced(optimizer, "apply", behind_barrier(optimizer, commits, bool(model.jit_compile)))
+                    )
                 if self._trains and not self.eagerly and not model.jit_compile:
                     undo.enter_context(self.draws.replaced())
                 return replicas.reduced(model.distribute_strategy.run(step, args=(data,)))

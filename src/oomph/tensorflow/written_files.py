@@ -28,7 +28,7 @@ _MOST_COPIED = 64 << 20
 _MOST_COPIED_WITHIN, _MOST_OF_ONE = 4 << 20, 1 << 20
 """At a checkpoint within a fit."""
 _SETTLED_NS = 50_000_000
-"""A file that was changed longer ago has a time of change of its own: the clock of file systems ticks in milliseconds."""
+"""A file changed longer ago has a time of change of its own: the clock of file systems ticks in milliseconds."""
 _MOST_READ = 1 << 30
 _PLACEHOLDER = re.compile(r"\\\{.*?\\\}")
 _GLOB = re.compile(r"\{.*?\}")
@@ -36,11 +36,11 @@ _APPENDED = ("TensorBoard",)
 """Callbacks whose files are logs that nobody reads back."""
 
 
-def noted(
-    callbacks: list[Any], opened: Iterable[str], since: float
-) -> tuple[list[dict[str, Any]], list[Array]]:
+def noted(callbacks: list[Any], opened: Iterable[str], since: float) -> tuple[list[dict[str, Any]], list[Array]]:
     """The files that these callbacks name or that were opened, written since then, and copies of the small ones."""
-    found, copies, room = [], [], _MOST_COPIED
+    found: list[dict[str, Any]] = []
+    copies: list[Array] = []
+    room = _MOST_COPIED
     named = _named_by(callbacks)
     there = {os.path.abspath(path) for path in named}
     for path in [*named, *(Path(each) for each in opened if each not in there)]:

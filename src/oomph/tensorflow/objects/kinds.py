@@ -110,7 +110,9 @@ class Mapping(Kind):
 
     def _items_of(self, thing: Any) -> list[tuple[Any, Any]]:
         """Its items in their order, which an OrderedDict keeps apart."""
-        return list(collections.OrderedDict.items(thing) if isinstance(thing, collections.OrderedDict) else dict.items(thing))
+        return list(
+            collections.OrderedDict.items(thing) if isinstance(thing, collections.OrderedDict) else dict.items(thing)
+        )
 
     def _items(self, content: Value, decode: Decode, thing: Any) -> list[tuple[Any, Any]]:
         items = []
@@ -409,7 +411,7 @@ class Instance(Kind):
 
     def attributes(self, thing: Any) -> dict[str, Any]:
         """The attributes that are the user's own, by their names."""
-        kind = type(thing)
+        kind: Any = type(thing)
         theirs = code.set_by_libraries(kind)
         found = {name: value for name, value in dict_of(thing).items() if name not in theirs}
         for slot in _slots_of(kind):
@@ -610,7 +612,10 @@ def _slots_of(kind: type) -> list[str]:
 def is_data(kind: type) -> bool:
     """Whether an object of this class is nothing but its attributes."""
     bases = [base for base in kind.__mro__ if base is not object]
-    return kind.__new__ is object.__new__ and all(code.is_users(base.__module__) or base.__module__ in ("typing", "abc", "types") for base in bases)
+    made_by: Any = kind.__new__
+    return made_by is object.__new__ and all(
+        code.is_users(base.__module__) or base.__module__ in ("typing", "abc", "types") for base in bases
+    )
 
 
 def _bit_generator(thing: Any) -> Any:
@@ -662,4 +667,3 @@ def _reduced(thing: Any) -> tuple[Any, ...]:
     if made_by.__name__ not in _MAKERS:
         raise CannotEncodeError(type(thing).__name__)
     return made_by.__name__, arguments, *state
-

@@ -31,7 +31,7 @@ _FILES = ("iterator.index", "iterator.data-00000-of-00001")
 
 
 class LibraryObject(Instance):
-    """A layer, model, optimizer, metric, loss, callback or data set, of Keras' own class or of one that inherits from it.
+    """A layer, model, optimizer, metric, loss, callback or data set, of Keras' own class or one below it.
 
     What Keras' code sets is Keras' own affair: of that only variables, what it consists of, and functions and objects
     of the user's are walked to.
@@ -41,7 +41,8 @@ class LibraryObject(Instance):
 
     def parts(self, thing: Any) -> Iterator[Part]:
         yield from super().parts(thing)
-        theirs, held = code.set_by_libraries(type(thing)), dict_of(thing)
+        kind: Any = type(thing)
+        theirs, held = code.set_by_libraries(kind), dict_of(thing)
         for name in sorted(theirs & held.keys()):
             if _leads_on(held[name]):
                 yield f".{name}", held[name]
@@ -53,7 +54,7 @@ class LibraryObject(Instance):
             yield from ((f".layers[{n}]", each) for n, each in enumerate(layers) if is_of_interest(each))
             variables = thing.variables
         else:
-            variables = [each for each in held.values() if _is_variable(type(each))]
+            variables = [each for each in held.values() if _is_variable(_class_of(each))]
             variables += held.get("_variables") or ()
         yield from ((f".variables[{number}]", each) for number, each in enumerate(variables))
 
@@ -196,13 +197,13 @@ class DatasetIterator(Kind):
 
 
 def is_of_interest(layer: Any) -> bool:
-    """Whether a layer may hold more than its variables: it is of a class of the user's, or calls the user's function."""
+    """Whether a layer may hold more than its variables: it is of the user's class, or calls a function."""
     return code.is_users(type(layer).__module__) or any(map(_leads_on, dict_of(layer).values()))
 
 
 def _leads_on(value: Any) -> bool:
     """Whether an attribute that Keras has set holds something of the user's, or something with a state of its own."""
-    return type(value) in _FUNCTIONS or _is_leading_class(type(value))
+    return type(value) in _FUNCTIONS or _is_leading_class(_class_of(value))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -247,4 +248,10 @@ def _closed_over(function: FunctionType) -> Iterator[Any]:
 
 
 def _has_a_value(thing: Any) -> bool:
-    return not isinstance(thing, tf.Tensor) or (hasattr(thing, "numpy") and thing.dtype not in (tf.variant, tf.resource))
+    return not isinstance(thing, tf.Tensor) or (
+        hasattr(thing, "numpy") and thing.dtype not in (tf.variant, tf.resource)
+    )
+
+
+def _class_of(thing: Any) -> Any:
+    return type(thing)

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from oomph.tensorflow.objects.kinds import CannotGiveBackError, Decode, Encode, Kind, Large
 from oomph.tensorflow import fingerprints
+from oomph.tensorflow.objects.kinds import CannotGiveBackError, Decode, Encode, Kind, Large
 from oomph.tensorflow.objects.values import Value
 
 CLASSES = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom, io.BufferedReader, io.FileIO)

@@ -18,6 +18,8 @@ from oomph.tensorflow.objects.walk import Graph, Node, walk
 
 _UNKNOWN = (values.UNKNOWN,)
 """The content of an object in which something can be neither referred to nor written down."""
+_MOST_BYTES = 2 << 30
+"""Of arrays in one checkpoint, beside the variables of model and optimizers."""
 LOST, OUTSIDE = "lost", "outside"
 """How a new object is made that cannot be made; and one that need not be, since it is no state of the training."""
 
@@ -53,7 +55,12 @@ class Picture:
         contents: dict[str, Value] = {}
         troubles: dict[str, str] = {}
         for key, node in graph.nodes.items():
-            if before is not None and not node.kind.in_place and key in before.contents and before.graph.nodes[key] is node:
+            if (
+                before is not None
+                and not node.kind.in_place
+                and key in before.contents
+                and before.graph.nodes[key] is node
+            ):
                 contents[key] = before.contents[key]  # what never changes need not be looked at again
                 continue
             try:
@@ -127,13 +134,37 @@ def changes_between(before: Picture, now: Picture) -> Changes:
             found.changed[key] = content
             unknown = set(values.unknown_in(content)) - set(values.unknown_in(before.contents[key]))
             found.lost += [f"{key} ({name})" for name in sorted(unknown)]
-        if is_large(content):
-            found.arrays[key] = bytes_of(node)
     _leave_out_what_nobody_needs(found)
+    _copy_arrays(found, now)
     found.lost += [f"{key}: there was no time to look at it" for key in now.unseen if key not in before.unseen]
     found.lost += [f"{key} ({kind})" for key, (tag, kind) in found.new.items() if tag == LOST]
     found.lost = list(dict.fromkeys(found.lost))
     return found
+
+
+def _copy_arrays(found: Changes, now: Picture) -> None:
+    """Copy the arrays that have changed, up to what a checkpoint can bear; the others are lost."""
+    room = _MOST_BYTES
+    for key in [*found.changed, *found.new]:
+        content = now.contents[key]
+        if not is_large(content):
+            continue
+        try:
+            size = size_of(content)
+        except TypeError:
+            found.lost.append(f"{key} (an array of {content[2]})")
+            continue
+        if size > room:
+            found.lost.append(f"{key} ({size / 1e9:.1f} GB, too large to be kept)")
+            continue
+        room -= size
+        found.arrays[key] = bytes_of(now.graph.nodes[key])
+
+
+def size_of(content: Value) -> int:
+    """The bytes of a large content; raises TypeError for records, whose dtype has no name."""
+    _, _, dtype, shape = content
+    return int(values.dtype_of(dtype).itemsize * np.prod(shape, dtype=np.int64))
 
 
 def is_large(content: Value) -> bool:
@@ -175,7 +206,6 @@ def _leave_out_what_nobody_needs(found: Changes) -> None:
                 needed.add(key)
                 waiting.append(found.new[key][1])
     found.new = {key: made for key, made in found.new.items() if key in needed}
-    found.arrays = {key: array for key, array in found.arrays.items() if key in found.changed or key in needed}
 
 
 def references_in(content: Value) -> Iterator[str]:

@@ -15,7 +15,16 @@ from oomph.tensorflow.objects.picture import LOST, OUTSIDE, Changes, Picture, re
 from oomph.tensorflow.objects.table import kind_of_tag
 from oomph.tensorflow.objects.values import Value
 
-_ERRORS = (CannotGiveBackError, ValueError, TypeError, KeyError, AttributeError, IndexError, RuntimeError, OverflowError)
+_ERRORS = (
+    CannotGiveBackError,
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    IndexError,
+    RuntimeError,
+    OverflowError,
+)
 
 
 class Restoration:
@@ -62,7 +71,9 @@ class Restoration:
         if not node.kind.in_place:
             return  # those that hold it are given a new one
         if node.kind.tag == "generator":
-            self._attempt(key, lambda: bring_to(node, content, self._live.graph, lambda value: self._decode(value, key)))
+            self._attempt(
+                key, lambda: bring_to(node, content, self._live.graph, lambda value: self._decode(value, key))
+            )
         else:
             self._attempt(key, lambda: node.kind.give_back(node.thing, content, lambda value: self._decode(value, key)))
             self._fill()

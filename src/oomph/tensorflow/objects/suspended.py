@@ -11,12 +11,24 @@ import dis
 import functools
 import sys
 from collections.abc import Mapping
+from itertools import pairwise
 from types import CodeType, FrameType, GeneratorType
 from typing import Any, NamedTuple
 
 from oomph.tensorflow.objects.kinds import CannotGiveBackError
 
-_HARMLESS = ("LOAD_", "BUILD_", "BINARY_OP", "UNARY_", "COMPARE_OP", "NOP", "CACHE", "EXTENDED_ARG", "PRECALL", "RESUME")
+_HARMLESS = (
+    "LOAD_",
+    "BUILD_",
+    "BINARY_OP",
+    "UNARY_",
+    "COMPARE_OP",
+    "NOP",
+    "CACHE",
+    "EXTENDED_ARG",
+    "PRECALL",
+    "RESUME",
+)
 _AFTER_IT = ("RESUME", "CACHE", "NOP", "EXTENDED_ARG")
 _WRITES_LOCALS_THROUGH = sys.version_info >= (3, 13)  # PEP 667
 
@@ -44,8 +56,8 @@ def yields_of(code: CodeType) -> Mapping[int, Yield]:
     for number, step in enumerate(steps):
         if step.opname == "YIELD_VALUE" and step.offset in depths:
             after = next((s for s in steps[number + 1 :] if s.opname not in _AFTER_IT), None)
-            dropped = after is None or after.opname == "POP_TOP"
-            stored = dropped or after.opname.startswith(("STORE_FAST", "STORE_DEREF"))
+            name = "POP_TOP" if after is None else after.opname
+            dropped, stored = name == "POP_TOP", name.startswith(("POP_TOP", "STORE_FAST", "STORE_DEREF"))
             line = lines[step.offset]
             before = [s for s in steps[:number] if lines[s.offset] == line]
             others = sum(s.opname == "YIELD_VALUE" for s in steps if lines[s.offset] == line)
@@ -80,7 +92,8 @@ def put_at(generator: GeneratorType[Any, Any, Any], offset: int, local: Mapping[
         generator: for which `can_be_put_at`.
         local: all its locals, by name.
     """
-    if generator.gi_frame.f_lasti != offset:
+    frame = generator.gi_frame
+    if frame is None or frame.f_lasti != offset:
         _move(generator, yields_of(generator.gi_code)[offset].line, local)
     frame = generator.gi_frame
     if frame is None or frame.f_lasti != offset:
@@ -90,12 +103,13 @@ def put_at(generator: GeneratorType[Any, Any, Any], offset: int, local: Mapping[
 
 def _move(generator: GeneratorType[Any, Any, Any], line: int, local: Mapping[str, Any]) -> None:
     """Resume it, and go on from another line before the first one is run."""
-    code, moved = generator.gi_code, []
+    code = generator.gi_code
+    moved: list[bool] = []
 
     def on_line(frame: FrameType, event: str, _: Any) -> Any:
         if event == "line" and not moved:
             moved.append(True)
-            frame.f_lineno = line
+            frame.f_lineno = line  # type: ignore[misc]  # a trace function may
             _write(frame, local)
         return on_line
 
@@ -139,7 +153,7 @@ def _steps(code: CodeType) -> tuple[dis.Instruction, ...]:
 
 def _depths(steps: list[dis.Instruction]) -> dict[int, int]:
     """How much lies on the stack before each instruction that can be reached without an exception."""
-    following = {one.offset: other for one, other in zip(steps, steps[1:], strict=False)}
+    following = {one.offset: other for one, other in pairwise(steps)}
     by_offset = {step.offset: step for step in steps}
     depths: dict[int, int] = {}
     waiting = [(step.offset, 0) for step in steps if step.opname in _STARTS][:1]

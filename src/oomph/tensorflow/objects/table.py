@@ -18,8 +18,9 @@ from oomph.tensorflow.objects.kinds import Kind
 OPAQUE = Kind()
 GLOBALS = kinds.Globals()
 _INSTANCE, _CLASS = kinds.Instance(), kinds.Class()
-_BUILTIN_ITERATORS = (
-    *(type(iter(each)) for each in ([], (), range(0), {}, set(), "", b"")),
+_ITERATED: tuple[Any, ...] = ([], (), range(0), {}, set(), "", b"")
+_BUILTIN_ITERATORS: tuple[type, ...] = (
+    *(type(iter(each)) for each in _ITERATED),
     type(reversed([])),
     enumerate, zip, itertools.count, itertools.cycle, itertools.repeat, itertools.islice, itertools.chain,
 )  # fmt: skip
@@ -61,14 +62,58 @@ _BY_NAME: dict[str, Kind] = {
 _LIBRARY_OBJECT = _BY_NAME["keras.src.callbacks.callback.Callback"]
 _ATTRIBUTES = library_kinds.OwnAttributes()
 _HOLDERS = frozenset(
-    ("Layer", "Optimizer", "BaseOptimizer", "Metric", "Loss", "Callback", "SeedGenerator", "LearningRateSchedule")
-    + ("PyDataset", "Module", "Constraint", "Regularizer", "Initializer", "Operation")
+    {
+        *("Layer", "Optimizer", "BaseOptimizer", "Metric", "Loss", "Callback", "SeedGenerator"),
+        *("LearningRateSchedule", "PyDataset", "Module", "Constraint", "Regularizer", "Initializer", "Operation"),
+    }
 )
 """Classes of Keras and TensorFlow that users inherit from."""
 _INERT = frozenset(
-    "absl asyncio concurrent contextlib ctypes grpc h5py IPython ipykernel jax joblib logging matplotlib mlflow "
-    "multiprocessing optuna PIL psutil pynvml rich socket sqlalchemy sqlite3 ssl subprocess tempfile tensorboard "
-    "threading torch tqdm typing unittest urllib wandb weakref zipfile oomph _thread _io io abc types builtins".split()
+    [
+        "absl",
+        "asyncio",
+        "concurrent",
+        "contextlib",
+        "ctypes",
+        "grpc",
+        "h5py",
+        "IPython",
+        "ipykernel",
+        "jax",
+        "joblib",
+        "logging",
+        "matplotlib",
+        "mlflow",
+        "multiprocessing",
+        "optuna",
+        "PIL",
+        "psutil",
+        "pynvml",
+        "rich",
+        "socket",
+        "sqlalchemy",
+        "sqlite3",
+        "ssl",
+        "subprocess",
+        "tempfile",
+        "tensorboard",
+        "threading",
+        "torch",
+        "tqdm",
+        "typing",
+        "unittest",
+        "urllib",
+        "wandb",
+        "weakref",
+        "zipfile",
+        "oomph",
+        "_thread",
+        "_io",
+        "io",
+        "abc",
+        "types",
+        "builtins",
+    ]
 )
 """Libraries whose objects are the outside world to a training: locks, files, loggers, connections."""
 
@@ -79,7 +124,8 @@ def kind_of(thing: Any) -> Kind:
         return _CLASS if code.is_users(thing.__module__) else OPAQUE
     if type(thing) is FunctionType and not code.is_users(thing.__globals__.get("__name__", "")):
         return OPAQUE
-    return _kind_of_class(type(thing), _dtype_kind(thing))
+    kind: Any = type(thing)
+    return _kind_of_class(kind, _dtype_kind(thing))
 
 
 def _dtype_kind(thing: Any) -> str:

@@ -171,7 +171,7 @@ def _decode_text(kind: str, text: str) -> Any:
 
 
 def _decode_date(kind: str, text: str) -> Any:
-    return {each.__name__: each for each in _DATES}[kind].fromisoformat(text)  # type: ignore[attr-defined]
+    return {each.__name__: each for each in _DATES}[kind].fromisoformat(text)
 
 
 def _path_of(kind: type) -> str:

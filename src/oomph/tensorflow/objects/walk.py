@@ -69,7 +69,11 @@ class Graph:
     def _encode(self, thing: Any, depth: int) -> Value:
         node = self.by_id.get(id(thing))
         if node is not None:
-            return ("ref", node.key) if node.kind.in_place else ("made", node.key, node.kind.tag, node.content(self.encode))
+            return (
+                ("ref", node.key)
+                if node.kind.in_place
+                else ("made", node.key, node.kind.tag, node.content(self.encode))
+            )
         if values.is_value(thing):
             return values.encode(thing)
         if depth < _MOST_DEPTH and issubclass(type(thing), (tuple, frozenset)):

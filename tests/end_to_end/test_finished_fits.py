@@ -1,0 +1,65 @@
+"""What a script reads of a fit that is over is there after a restart, too; or the fit trains again, and says why."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def run_plain(place, script):
+    place.script(script)
+    ended = place.plain(script, f"plain-{script}.npz")
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    return place.folder / f"plain-{script}.npz"
+
+
+@pytest.fixture(scope="module")
+def plain(shared):
+    return run_plain(shared, "finished.py")
+
+
+@pytest.fixture(scope="module")
+def wiped(shared):
+    return run_plain(shared, "wiped.py")
+
+
+def killed_in(running, fit: int, steps: int) -> None:
+    running.wait_for(lambda: any(event.data["fit"] == fit for event in running.journal("fit-started")))
+    running.kill_at_step(running.progress().steps + steps)
+
+
+def test_callbacks_and_history_of_finished_fits_can_be_read_as_if_they_had_just_ended(work, plain, load, same_bits):
+    """A learning-rate finder, an EarlyStopping that tells for how long to train, one ModelCheckpoint for three fits."""
+    work.script("finished.py")
+    running = work.start("--checkpoint-every=6", "finished.py", "ours.npz")
+    killed_in(running, fit=3, steps=9)
+    ours = running.finish()
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    assert load(work.folder / "ours.npz")["stopped"].tolist() == load(plain)["stopped"].tolist()
+    same_bits(work.folder / "ours.npz", plain)
+    assert [event.data["kind"] for event in ours.events("resumed")] == ["finished"] * 3 + ["exact"]
+    assert ours.summary["exactness"] == "verified"
+
+
+def test_a_fit_whose_files_are_gone_trains_again_and_says_why(work, wiped, same_bits):
+    work.script("wiped.py")
+    running = work.start("--checkpoint-every=6", "wiped.py", "ours.npz")
+    killed_in(running, fit=2, steps=20)
+    ours = running.finish()
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    same_bits(work.folder / "ours.npz", wiped)
+    assert [event.data["fit"] for event in ours.events("trains-again")] == [0, 1]
+    assert sum("trains again" in line and "weights.h5" in line for line in ours.said) == 2
+    assert ours.summary["exactness"] == "verified"
+
+
+@pytest.mark.slow
+def test_one_that_is_trusted_is_returned_and_the_run_is_not_called_equal(work, wiped):
+    work.script("wiped.py")
+    running = work.start("--checkpoint-every=6", "--trust-finished-fits", "wiped.py", "ours.npz", "--forgiving")
+    killed_in(running, fit=2, steps=20)
+    ours = running.finish()
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    assert not ours.events("trains-again")
+    assert [event.data["kind"] for event in ours.events("resumed")] == ["finished", "finished", "exact"]
+    assert ours.summary["exactness"] == "not-equal"
+    assert any("weights.h5" in reason for reason in ours.summary["exactness_reasons"])

@@ -1,0 +1,40 @@
+"""A script that finds what it has made comes another way: no fit is taken for the one before it."""
+
+from __future__ import annotations
+
+import pytest
+
+FIRST = 30  # steps of the pretraining; the training proper has 75
+
+
+@pytest.fixture(scope="module")
+def plain(shared):
+    shared.script("pretrained.py")
+    ended = shared.plain("pretrained.py", "plain.npz")
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    return shared.folder / "plain.npz"
+
+
+def test_the_training_proper_is_never_replaced_by_its_pretraining(work, plain, same_bits):
+    work.script("pretrained.py")
+    running = work.start("--checkpoint-every=7", "pretrained.py", "ours.npz")
+    running.kill_at_step(FIRST + 40)
+    ours = running.finish()
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    same_bits(work.folder / "ours.npz", plain)
+    (resumed,) = ours.events("resumed")
+    assert (resumed.data["kind"], resumed.data["steps"] > FIRST) == ("exact", True)
+    assert (ours.summary["exactness"], ours.summary["restarts"]) == ("verified", 1)
+    assert not any("its result is back" in line for line in ours.said)
+
+
+@pytest.mark.slow
+def test_it_trains_from_its_beginning_where_it_has_no_checkpoint_and_does_not_claim_to_be_equal(work, plain, load):
+    work.script("pretrained.py")
+    running = work.start("--checkpoint-every=1000", "pretrained.py", "ours.npz")
+    running.kill_at_step(FIRST + 40)
+    ours = running.finish()
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    assert len(load(work.folder / "ours.npz")["losses"]) == len(load(plain)["losses"]), "trained, and not returned"
+    assert ours.summary["exactness"] == "not-equal"
+    assert any("fit 1 was finished by an earlier attempt" in reason for reason in ours.summary["exactness_reasons"])
