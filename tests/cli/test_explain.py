@@ -160,7 +160,7 @@ def test_a_killed_attempt_without_a_hang_is_still_told(capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize(
-    ("written", "says"), [(b"", "is empty"), (b"\x00\xff junk\n{}\n", "can not be read"), (None, "is empty")]
+    ("written", "says"), [(b"", "is empty"), (b"\x00\xff junk\n{}\n", "cannot be read"), (None, "is empty")]
 )
 def test_a_run_without_a_journal_that_can_be_read_is_not_called_sound(
     tmp_path: Path, written: bytes | None, says: str

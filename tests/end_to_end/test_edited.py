@@ -48,7 +48,7 @@ def test_another_model_is_refused_and_what_was_saved_stays(work, stopped):
     assert ours.returncode == 93
     assert ours.stdout == ""
     assert ours.own == "", "no traceback of ours"
-    (refusal,) = [line for line in ours.said if "can not be resumed" in line]
+    (refusal,) = [line for line in ours.said if "cannot be resumed" in line]
     assert "one_fit.py was edited" in refusal
     assert re.search(r"weights of layer \d: float32\[8, 64\], float32\[64\] → float32\[8, 65\]", refusal)
     assert sorted(path.name for path in stopped.folder.glob("checkpoints/*")) == before

@@ -273,7 +273,7 @@ def test_an_edited_script_goes_on_with_its_new_learning_rate_and_another_model_i
     work.write(EDITED.replace("Dense(1)", "Dense(2)"))
     refused = work.oomph("--resume=run", script)
     assert refused.returncode == 93
-    assert any("loop at train.py:" in line and "can not be resumed" in line for line in refused.said)
+    assert any("loop at train.py:" in line and "cannot be resumed" in line for line in refused.said)
     work.write(EDITED)
     assert work.oomph("--resume=run", script).returncode == 0
 

@@ -192,7 +192,7 @@ def test_a_run_that_can_not_be_noted_down_is_gone_on_with(work) -> None:
     (work.folder / "here" / "run.json.partial").mkdir()  # nobody can write a file of this name, root neither
     again = work.run("--resume=here", "train.py")
     assert (again.returncode, again.stdout) == (0, b"end\n")
-    assert b"oomph: run.json can not be written: Is a directory" in again.stderr
+    assert b"oomph: run.json cannot be written: Is a directory" in again.stderr
     assert b"Traceback" not in again.stderr
 
 

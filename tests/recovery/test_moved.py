@@ -158,7 +158,7 @@ def test_a_journal_of_another_format_is_refused_in_one_sentence(work) -> None:
     result = work.run("--resume=there", "train.py")
     assert result.returncode == 2
     assert said(result.stderr) == [
-        "oomph: there can not be gone on with: its journal was written by another oomph, in format 2;"
+        "oomph: there cannot be gone on with: its journal was written by another oomph, in format 2;"
         " this one reads format 1"
     ]
 

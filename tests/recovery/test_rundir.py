@@ -115,9 +115,9 @@ def test_a_record_of_an_older_oomph_has_no_entropy(tmp_path: Path) -> None:
 
 def test_a_directory_that_can_not_be_made_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(RunDirectoryError, match="can not be written: Not a directory"):
+    with pytest.raises(RunDirectoryError, match="cannot be written: Not a directory"):
         RunDirectory.create(tmp_path / "file" / "run", RECORD)
-    with pytest.raises(RunDirectoryError, match="can not be written"):
+    with pytest.raises(RunDirectoryError, match="cannot be written"):
         RunDirectory.create(tmp_path / "file", RECORD)
 
 

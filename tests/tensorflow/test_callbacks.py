@@ -114,7 +114,7 @@ def test_a_state_that_would_need_unpickling_is_refused_in_words(saved, told, kep
     callbacks.restore([new], *saved([Counting(kept)]))
     assert new.seen == "as it began"
     assert len(told) == 1
-    assert "callback Counting: its state can not be saved" in told[0]
+    assert "callback Counting: its state cannot be saved" in told[0]
 
 
 def test_a_set_state_that_fails_is_told_and_ends_nothing(saved, told):

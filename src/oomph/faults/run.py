@@ -52,19 +52,19 @@ def why_nothing_is_known(directory: Path) -> str:
     """One sentence about a run without an event that can be read."""
     if foreign := foreign_format(directory):
         return f"nothing is known of the run in {directory}: {foreign}"
-    state = "can not be read" if unreadable_lines(directory) else "is empty"
+    state = "cannot be read" if unreadable_lines(directory) else "is empty"
     return f"the journal in {directory} {state}, so nothing is known of that run"
 
 
 def what_is_missing(directory: Path) -> str:
-    """One sentence about what can not be read of a run; empty when all can."""
+    """One sentence about what cannot be read of a run; empty when all can."""
     if foreign := foreign_format(directory):
         return f"only what the run in {directory} has printed is explained: {foreign}"
     if not any((directory / "journal").glob("*.jsonl")):
         return f"only what the run in {directory} has printed is explained: its journal is not there"
     missing = unreadable_lines(directory)
     return (
-        f"{missing} lines of the journal in {directory} can not be read; what they said is missing" if missing else ""
+        f"{missing} lines of the journal in {directory} cannot be read; what they said is missing" if missing else ""
     )
 
 

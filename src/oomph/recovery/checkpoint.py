@@ -207,7 +207,7 @@ def read_manifest(folder: Path) -> tuple[Position, dict[str, Any]]:
 def format_trouble(folder: Path) -> str | None:
     """Why a checkpoint is of no use to this oomph, by its manifest alone, which takes no time; None when it is not so.
 
-    Raises CheckpointError when the manifest can not be read.
+    Raises CheckpointError when the manifest cannot be read.
     """
     try:
         manifest = json.loads((folder / _MANIFEST).read_text())

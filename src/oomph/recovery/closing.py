@@ -90,7 +90,7 @@ def note(run: RunDirectory | None, voice: Voice, **changes: Any) -> None:
         try:
             run.update(**changes)
         except OSError as error:
-            voice.say(f"run.json can not be written: {error.strerror}")
+            voice.say(f"run.json cannot be written: {error.strerror}")
 
 
 def shown(run: RunDirectory | None) -> str | None:

@@ -43,7 +43,7 @@ class Request:
 
 
 def launch(request: Request) -> Outcome:
-    """Run the script under supervision until it has finished; raises OomphError when it can not be started."""
+    """Run the script under supervision until it has finished; raises OomphError when it cannot be started."""
     fill_standard()
     _check_working_directory()
     command = parse_command(request.words)
@@ -64,7 +64,7 @@ def launch(request: Request) -> Outcome:
 
 
 def _open(request: Request, command: Command, python: str) -> RunDirectory | None:
-    """The run directory; None when the default one can not be written, which is no reason not to train."""
+    """The run directory; None when the default one cannot be written, which is no reason not to train."""
     run = None if request.resume is None else _resume(request, command)
     if run is not None:
         note(run, Voice(), python=python, host=place.host(), options=request.typed)
@@ -124,7 +124,7 @@ def _resume(request: Request, command: Command) -> RunDirectory | None:
     trouble = foreign_journal(path) or foreign_checkpoints(path / "checkpoints")
     if trouble is not None:
         run.close()
-        raise RunDirectoryError(f"{path} can not be gone on with: {trouble}")
+        raise RunDirectoryError(f"{path} cannot be gone on with: {trouble}")
     if run.record.host not in ("", place.host()):
         say(f"this run comes from another machine, {run.record.host}; it goes on here, on {place.host()}")
     return run

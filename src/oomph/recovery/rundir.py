@@ -114,21 +114,21 @@ class RunDirectory:
 
     @classmethod
     def create(cls, path: Path, record: RunRecord) -> RunDirectory:
-        """Make a new run in `path`; raises RunDirectoryError when it can not be written or holds a run already."""
+        """Make a new run in `path`; raises RunDirectoryError when it cannot be written or holds a run already."""
         try:
             path.mkdir(parents=True, exist_ok=True)
             path = path.resolve()
             _check_not_foreign(path)
             lock_fd = _lock(path)
         except OSError as error:
-            raise RunDirectoryError(f"the run directory {path} can not be written: {error.strerror}") from error
+            raise RunDirectoryError(f"the run directory {path} cannot be written: {error.strerror}") from error
         try:
             _check_no_run(path)
             run = cls(path, record, lock_fd)
             run.update()
         except OSError as error:
             os.close(lock_fd)
-            raise RunDirectoryError(f"the run directory {path} can not be written: {error.strerror}") from error
+            raise RunDirectoryError(f"the run directory {path} cannot be written: {error.strerror}") from error
         except RunDirectoryError:
             os.close(lock_fd)
             raise
@@ -146,9 +146,9 @@ class RunDirectory:
             except FileExistsError:
                 if path.is_dir():
                     continue  # another run began in this very second
-                raise RunDirectoryError(f"the run directory {path} can not be written") from None
+                raise RunDirectoryError(f"the run directory {path} cannot be written") from None
             except OSError as error:
-                raise RunDirectoryError(f"the run directory {path} can not be written: {error.strerror}") from error
+                raise RunDirectoryError(f"the run directory {path} cannot be written: {error.strerror}") from error
             return cls.create(path, record)
         raise RunDirectoryError(f"no free name for a run directory like {stem}")
 
@@ -162,7 +162,7 @@ class RunDirectory:
         try:
             lock_fd = _lock(path)
         except OSError as error:
-            raise RunDirectoryError(f"the run directory {path} can not be written: {error.strerror}") from error
+            raise RunDirectoryError(f"the run directory {path} cannot be written: {error.strerror}") from error
         run = cls(path, read_record(path) or record, lock_fd)
         return run
 
@@ -194,7 +194,7 @@ def _why_not_a_run(path: Path) -> str:
     except (OSError, ValueError, KeyError):
         return f"{path} is not a run of oomph: it has no readable run.json"
     if schema == SCHEMA or not isinstance(schema, int):
-        return f"{path} can not be gone on with: its run.json is incomplete or damaged"
+        return f"{path} cannot be gone on with: its run.json is incomplete or damaged"
     return f"{path} was written by another oomph, in format {schema}; this one, {__version__}, reads format {SCHEMA}"
 
 

@@ -296,7 +296,7 @@ def _failed(error: OSError, name: str) -> CheckpointError:
 
 
 def foreign_format(root: Path) -> str | None:
-    """Why this oomph can not read the newest checkpoint below `root`; None when it can, or when there is none."""
+    """Why this oomph cannot read the newest checkpoint below `root`; None when it can, or when there is none."""
     for path in sorted([*root.glob("step-*"), *root.glob("finished-*")], key=_modified, reverse=True):
         try:
             trouble = format_trouble(path)

@@ -102,7 +102,7 @@ class Supervisor:
         held = self._clear_away(attempt, ending, action)
         if held:
             self._chronicle.write("unkillable", reason=held)
-            self._voice.say(f"the script can not be ended: {held}")
+            self._voice.say(f"the script cannot be ended: {held}")
             ending = replace(ending, unkillable=held)
             action = self._decided(ending, there)
         if isinstance(action, Restart):
@@ -171,7 +171,7 @@ class Supervisor:
     def _clear_away(self, attempt: Attempt, ending: Ending, action: Action) -> str:
         """What the script has left running goes on after its own end, and must go before another start.
 
-        Returns what keeps the process that saves, when that can not be ended.
+        Returns what keeps the process that saves, when that cannot be ended.
         """
         if ending.unkillable:
             return ending.unkillable

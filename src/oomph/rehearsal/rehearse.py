@@ -71,7 +71,7 @@ class Report:
 def rehearse(plan: Plan, keep: str | None, say: Say) -> Report:
     """Run everything; raises ExamineError when the script does not get far enough undisturbed.
 
-    Raises UsageError for what `oomph run` itself can not be asked for.
+    Raises UsageError for what `oomph run` itself cannot be asked for.
     """
     chosen = _chosen(plan.faults)
     with work_folder(keep, "oomph-rehearsal-") as folder:

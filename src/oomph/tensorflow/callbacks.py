@@ -79,7 +79,7 @@ def captured(callbacks: list[Any], tell: Tell) -> tuple[list[dict[str, Any]], li
     """What each callback remembers, fit for JSON, and the arrays that belong to it: copies, as they are now.
 
     Args:
-        tell: told about a callback whose state can not be had.
+        tell: told about a callback whose state cannot be had.
     """
     states, arrays = [], []
     for index, callback in enumerate(callbacks):
@@ -93,7 +93,7 @@ def captured(callbacks: list[Any], tell: Tell) -> tuple[list[dict[str, Any]], li
                 arrays += [_copied(name, value) for name, value in own.items()]
             except Exception as error:
                 tell(
-                    f"callback {type(callback).__name__}: its state can not be saved ({type(error).__name__}: {error})"
+                    f"callback {type(callback).__name__}: its state cannot be saved ({type(error).__name__}: {error})"
                 )
         states.append(entry)
     return states, arrays

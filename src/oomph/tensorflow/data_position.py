@@ -53,7 +53,7 @@ class DataPosition:
         self.iterators_used: list[int] = []
         """Those of them that batches were taken from, counted from 1."""
         self.obstacle = ""
-        """Why the iterator can not be saved, once that is known."""
+        """Why the iterator cannot be saved, once that is known."""
         self.moment: Moment | None = None
         """Of the present iterator, where its batches would have to be made anew by Python."""
         self.drawn_by_pipeline: frozenset[str] = frozenset()

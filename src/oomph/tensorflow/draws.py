@@ -118,7 +118,7 @@ def _goes_with_the_batch(shape: Any) -> bool:
 
 
 def draws_from_hidden_state(graph: Any) -> bool:
-    """Whether a traced graph, or a function that it calls, draws random numbers that can not be drawn again."""
+    """Whether a traced graph, or a function that it calls, draws random numbers that cannot be drawn again."""
     return bool(hidden_draws_in(graph))
 
 

@@ -284,7 +284,7 @@ class Fit:
         self.fits.go_back_or_give_up(error, reason, can_restart)
 
     def guard_broken(self, error: BaseException) -> None:
-        """The guard can not be built for this model: the fit goes on as plain Keras."""
+        """The guard cannot be built for this model: the fit goes on as plain Keras."""
         self.promise = exactness.Promise(exactness.RESTART_ONLY, f"the guard failed ({type(error).__name__})")
         self.note_here("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])
         self.fits.say_once(f"fit at {self.identity.site} goes on as plain Keras: {essence(error)}")
@@ -415,7 +415,7 @@ class Fit:
         if self.promise.kind != exactness.RESTART_ONLY:
             self.promise = exactness.Promise(exactness.RESTART_ONLY, "a train function that is not Keras' own")
         if self.fits.session.handover.guarding.recheck:
-            self.fits.say_once("--recheck: the gradients of this fit can not be had, nothing is compared")
+            self.fits.say_once("--recheck: the gradients of this fit cannot be had, nothing is compared")
 
 
 def _last_loss(history: Any) -> float | None:

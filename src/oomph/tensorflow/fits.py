@@ -139,7 +139,7 @@ class Fits:
         self.running = None
 
     def store(self) -> CheckpointStore | None:
-        """Where this process checkpoints; None in workers, without a run directory, and when it can not be opened."""
+        """Where this process checkpoints; None in workers, without a run directory, and when it cannot be opened."""
         session = self.own_session()
         if not self._opened and session.is_owner_now() and session.run_dir is not None:
             self._opened = True
@@ -252,7 +252,7 @@ class Fits:
         run_dir = self.session.run_dir
         return None if run_dir is None else run_dir / "micro_batch.json"
 
-    # -- when a step can not be repaired here ---------------------------------------------------------------------
+    # -- when a step cannot be repaired here ---------------------------------------------------------------------
 
     def go_back_or_give_up(self, error: BaseException, reason: str, can_restart: bool) -> NoReturn:
         """End the process so that the supervisor restarts it from the checkpoint; else the user's own error goes on."""
@@ -278,7 +278,7 @@ class Fits:
         To begin anew would lose what was trained. SystemExit, since the words of oomph are all there is to say.
         """
         self.note("gave-up", fault="checkpoint-failure", reason=reason)
-        self.say(f"{what} at {site} can not be resumed: {reason}")
+        self.say(f"{what} at {site} cannot be resumed: {reason}")
         self.say(f"the checkpoint is kept; {remedy}")
         self._store, self._closed = None, True
         raise SystemExit(GAVE_UP_EXIT_CODE)
@@ -286,7 +286,7 @@ class Fits:
     def leave_for_later(self, site: str, reason: str, what: str = "fit") -> NoReturn:
         """End the process with its checkpoints intact: they are right, and could not be used now."""
         self.note("resume-postponed", reason=reason)
-        self.say(f"{what} at {site} can not be resumed now: {reason}")
+        self.say(f"{what} at {site} cannot be resumed now: {reason}")
         self.say("the checkpoint is kept; start the run again with --resume to go on with it")
         self._store, self._closed = None, True
         self.leave_process()

@@ -15,7 +15,7 @@ from oomph.errors import UnsupportedError
 from oomph.recovery.phases import Phase
 from oomph.recovery.session import Session
 from oomph.recovery.store import Record
-from oomph.tensorflow import adjustments, elsewhere, epochs, exactness, loops, rehearsed, replay
+from oomph.tensorflow import adjustments, elsewhere, epochs, exactness, loops, rehearsed, replay, unfinished_caches
 from oomph.tensorflow.fit import Fit
 from oomph.tensorflow.fits import Fits
 from oomph.tensorflow.guarded import GuardedStep
@@ -48,6 +48,7 @@ def install(trainer: Any, session: Session) -> None:
     epochs.replace_epochs(trainer, fits)
     _replace_logs(trainer, fits)
     adjustments.make(session)
+    unfinished_caches.watch(session)
     elsewhere.watch(session)
     rehearsed.install(fits)
     loops.install(fits)

@@ -26,17 +26,16 @@ _REFUSALS = (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError, tf
 
 
 def save(iterator: Any, folder: Path) -> str:
-    """Write the iterator's state into `folder`; returns "" or, when it can not be saved, the reason.
+    """Write the iterator's state into `folder`; returns "" or, when it cannot be saved, the reason.
 
-    Raises OSError when the folder can not be written, as TensorFlow's error would be in Python.
+    Raises OSError when the folder cannot be written, as TensorFlow's error would be in Python.
     """
     if not isinstance(iterator, tf.data.Iterator):
         return "not a tf.data iterator"
     try:
         tf.train.Checkpoint(iterator=iterator).write(str(folder / _PREFIX))
     except _REFUSALS as error:
-        for leftover in folder.glob(f"{_PREFIX}*"):
-            leftover.unlink()
+        _remove(folder)
         return _NOISE.sub("", str(error.message).splitlines()[0])[:200]
     except tf.errors.OpError as error:
         raise _of_the_disk(error) or error from error
@@ -49,12 +48,21 @@ def drop_drained(iterator: Any, folder: Path) -> str:
     A shuffle that has given out its last element, which prefetching makes it do some batches before the end of the
     epoch, saves nothing (`ShuffleDatasetOpBase` in tensorflow/core/kernels/data/shuffle_dataset_op.cc): restored, the
     rest of the epoch is right, and the next is shuffled as if it were an earlier one. Skipping has no such fault.
+
+    Nor is one whole that goes on writing the file of a cache, which a new process begins anew.
     """
+    if pipelines.writes_cache_file(getattr(iterator, "_dataset", None)):
+        _remove(folder)
+        return "the file of a cache is being written"
     if not pipelines.shuffles(getattr(iterator, "_dataset", None)) or _holds(folder, _OF_A_LIVE_SHUFFLE):
         return ""
+    _remove(folder)
+    return "the shuffle of this epoch is over"
+
+
+def _remove(folder: Path) -> None:
     for file in folder.glob(f"{_PREFIX}*"):
         file.unlink()
-    return "the shuffle of this epoch is over"
 
 
 def _holds(folder: Path, key: bytes) -> bool:

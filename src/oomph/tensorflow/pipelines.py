@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -39,6 +40,13 @@ def datasets_in(dataset: Any) -> Iterator[Any]:
 def shuffles(dataset: Any) -> bool:
     """Whether a shuffle is among the datasets that this one is made from."""
     return any("Shuffle" in type(each).__name__ for each in datasets_in(dataset))
+
+
+def writes_cache_file(dataset: Any) -> bool:
+    """Whether a cache of it is to be in a file that is not complete yet."""
+    names = (getattr(each, "_filename", None) for each in datasets_in(dataset) if "Cache" in type(each).__name__)
+    paths = (tf.get_static_value(name) for name in names if name is not None)
+    return any(path and not os.path.exists(os.fsdecode(path) + ".index") for path in paths)
 
 
 def is_begun_by_making(dataset: Any) -> bool:

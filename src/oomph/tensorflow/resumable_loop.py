@@ -292,7 +292,7 @@ class ResumableLoop:
             step.begin_with(size)
 
     def go_back(self, error: BaseException, phase: str, reason: str, micro_batch: int | None) -> NoReturn:
-        """A guarded step can not be completed: back to the checkpoint where that can help, else the script's error."""
+        """A guarded step cannot be completed: back to the checkpoint where that can help, else the script's error."""
         if micro_batch is not None:
             self.fits.remember_micro_batch(self.identity, micro_batch)
         self.fits.go_back_or_give_up(error, reason, phase in ("commit", "input") or micro_batch is not None)

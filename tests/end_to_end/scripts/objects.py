@@ -147,8 +147,8 @@ callbacks = [
 ]
 losses = model.fit(x, y, batch_size=16, epochs=EPOCHS, verbose=0, callbacks=callbacks).history["loss"]
 log.close()
-kept = {"seen": draws.seen, "rates": cycle.rates, "last": last, "mean": mean.send(0.0), "taken": Counting.taken}
-kept |= {"calls": model.layers[1].calls} if EAGER else {}
+kept = {"seen": draws.seen, "rates": cycle.rates, "last": last, "mean": mean.send(0.0)}
+kept |= {"calls": model.layers[1].calls, "taken": Counting.taken} if EAGER else {}
 for name in ("log.txt", "table.csv"):
     kept[name] = np.frombuffer(open(name, "rb").read(), "uint8")
 weights = {f"v{i}": np.asarray(v) for i, v in enumerate([*model.variables, *model.optimizer.variables])}

@@ -1,0 +1,61 @@
+"""Random numbers and the order of the data go on as they would have, wherever they come from."""
+
+from __future__ import annotations
+
+import pytest
+
+OFTEN = ("draws", "mapped", "split")
+SELDOM = ("batch", "numbered", "workers", "validated", "unknown")
+
+
+def killed_in_each(work, kinds, every=5):
+    """A script that fits once for each kind, killed in the second epoch of each."""
+    work.script("order.py")
+    running = work.start(f"--checkpoint-every={every}", "order.py", "ours.npz", *kinds)
+    for number in range(len(kinds)):
+        running.wait_for(lambda number=number: any(e.data["fit"] == number for e in running.journal("fit-started")))
+        running.kill_at_step(48 * number + 20, attempt=number + 1)
+    return running.finish()
+
+
+@pytest.fixture(scope="module")
+def plain(shared):
+    shared.script("order.py")
+    ended = shared.plain("order.py", "plain.npz", *OFTEN, *SELDOM)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    return shared.folder / "plain.npz"
+
+
+@pytest.mark.parametrize(
+    "kinds", [pytest.param(OFTEN, id="often"), pytest.param(SELDOM, id="seldom", marks=pytest.mark.slow)]
+)
+def test_each_goes_on_to_the_same_bits(work, plain, kinds, same_bits, load):
+    ours = killed_in_each(work, kinds)
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    differ = []
+    for kind in kinds:
+        try:
+            same_bits(work.folder / "ours.npz", plain, only=f"{kind}/")
+        except AssertionError:
+            differ.append(kind)
+    assert differ == []
+    assert [event.data["lost"] for event in ours.events("resumed") if event.data["kind"] != "finished"] == [[]] * len(kinds)
+    assert ours.summary["exactness"] in ("verified", "replayed"), ours.summary["exactness_reasons"]
+    assert ours.summary["restarts"] == len(kinds)
+
+
+@pytest.mark.slow
+def test_an_epoch_of_unknown_length_goes_on_behind_its_last_batch(work, plain, same_bits):
+    """The only checkpoint is of the border behind the last of twelve batches, which Keras does not know for the last."""
+    ours = killed_in_each(work, ("unknown",), every=12)
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    assert [event.data["steps"] for event in ours.events("resumed")] == [12]
+    same_bits(work.folder / "ours.npz", plain, only="unknown/")
+    assert ours.summary["exactness"] in ("verified", "replayed")
+
+
+def test_augmentation_without_a_seed_is_not_called_equal(work):
+    ours = killed_in_each(work, ("unseeded",))
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    assert ours.summary["exactness"] == "not-equal"
+    assert any("random numbers of the data pipeline" in reason for reason in ours.summary["exactness_reasons"])
