@@ -32,6 +32,7 @@ from keras.src.optimizers.base_optimizer import BaseOptimizer
 from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
 
 from oomph.journal import Journal
+from oomph.recovery.guarding import Guarding
 from oomph.recovery.handover import Handover
 from oomph.recovery.progress import ProgressBoard
 from oomph.recovery.session import Session
@@ -109,12 +110,13 @@ class Switch:
 
     def __init__(self, run_dir: Path) -> None:
         cls, epochs = trainer.TensorFlowTrainer, trainer.TFEpochIterator
-        methods = ("fit", "make_train_function", "make_test_function", "make_predict_function")
-        self._places = [(cls, name) for name in methods]
-        self._places += [(epochs, name) for name in ("__init__", "_enumerate_iterator", "_get_iterator")]
+        makers = ("make_train_function", "make_test_function", "make_predict_function")
+        self._places = [(cls, name) for name in ("fit", *makers, "_get_metrics_result_or_logs")]
+        iterating = ("__init__", "_enumerate_iterator", "_get_iterator", "catch_stop_iteration")
+        self._places += [(epochs, name) for name in iterating]
         self._places += [(BaseOptimizer, "apply"), (Function, "__call__")]
         self._plain = [getattr(owner, name) for owner, name in self._places]
-        handover = Handover(package="", run_dir=str(run_dir), checkpoint_seconds=1e9)
+        handover = Handover(package="", run_dir=str(run_dir), guarding=Guarding(checkpoint_seconds=1e9))
         board = ProgressBoard(run_dir / "progress", 1)
         session = Session(handover, Journal(run_dir, 1, "script"), True, "script", os.getpid(), board, run_dir)
         object.__setattr__(session, "say", lambda text: None)

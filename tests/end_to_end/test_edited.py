@@ -98,8 +98,8 @@ def test_with_other_data_the_interrupted_epoch_begins_again(work, stopped):
 
 
 @pytest.mark.slow
-def test_an_edit_of_the_call_itself_makes_another_fit_of_it_and_is_said(work, stopped):
-    edit(work, ("batch_size=16", "batch_size=24"))
+def test_a_call_that_is_rewritten_makes_another_fit_of_it_and_is_said(work, stopped):
+    edit(work, ("batch_size=16", "batch_size=8 * 3"))
     ours = resume(work, stopped)
     assert ours.returncode == 0, ours.stderr[-3000:]
     assert ours.events("resumed") == []

@@ -22,7 +22,8 @@ _EPILOG = f"""example: oomph rehearse --steps 60 train.py --epochs 1
          oomph rehearse --faults kill,oom train.py
 
 The script runs under `oomph run` once undisturbed and once for each fault. It runs in this folder, with its own
-arguments: what it writes here it writes each time.
+arguments: what it writes here it writes each time. The report says which label a run of it gets that was killed and
+resumed, such as verified or not-equal, and what in the script would better it.
 
 {chr(10).join(f"  {fault.name:<20}{fault.what}" for fault in FAULTS)}
 

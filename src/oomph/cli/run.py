@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import time
 from collections.abc import Sequence
 
 from oomph.cli.output import tell, write
@@ -150,7 +151,7 @@ def _guarding(args: argparse.Namespace) -> Guarding:
         smaller_batch=args.allow_smaller_batch,
         verify=args.verify,
         recheck=args.recheck,
-        start_over=args.start_over,
+        ignore_before=time.time() if args.start_over else None,
         trust_finished_fits=args.trust_finished_fits,
     )
 

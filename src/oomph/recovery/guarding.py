@@ -23,8 +23,9 @@ class Guarding:
     """Train on parts of a batch that does not fit and may not be divided, each with an update of its own."""
     verify: int | None = None
     """Take the first steps of every fit beside plain Keras, this many."""
-    start_over: bool = False
-    """Begin every fit at its beginning, whatever checkpoints there are; those stay until the run has finished."""
+    ignore_before: float | None = None
+    """Use no checkpoint taken before this moment, in seconds since 1970; None: any. They stay until the run has
+    finished."""
     trust_finished_fits: bool = False
     """Return the end state of a fit that has finished, also where not all of its effects could be kept."""
     recheck: int | None = None

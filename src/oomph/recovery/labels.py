@@ -32,7 +32,7 @@ MEANING = {
     REPLAYED: "replayed: the batches of the epoch were taken anew; they and the steps repeated came out as before",
     APPROXIMATE: "approximate: a layer or a loss looks at the whole batch, and saw it in parts",
     NOT_EQUAL: "not equal to an undisturbed training",
-    STARTED_OVER: "started over: there was no checkpoint to resume from",
+    STARTED_OVER: "started over: a training that had begun was begun again, not resumed",
     UNGUARDED: "unguarded: no fit was guarded, so nothing was checkpointed or resumed",
     FAILED: "failed: the training did not come to its end",
 }

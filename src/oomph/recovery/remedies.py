@@ -199,6 +199,19 @@ _OF_CHECKPOINTS = (
         r"^no checkpoint had been taken",
         "let the first checkpoint come earlier: --checkpoint-every 1m, or a number of steps",
     ),
+    _Row(
+        r"^the position in the data cannot be saved: (?P<kind>\w*(?:Random|Normal|Multinomial|Sample)\w*) is stateful",
+        "draw with tf.random.stateless_normal and its like in the place of {kind}, with the seed (1, number) of "
+        "dataset.enumerate()",
+    ),
+    _Row(
+        r"^the position in the data cannot be saved: not a tf\.data iterator",
+        "in a loop of your own, go through a tf.data.Dataset; under a strategy there is nothing to mend",
+    ),
+    _Row(
+        r"^the position in the data cannot be saved: a batch of it was taken ahead",
+        "tell the length of the data: dataset.apply(tf.data.experimental.assert_cardinality(number))",
+    ),
     _Row(r"^the position in the data cannot be saved", _TF_DATA),
 )
 _ROWS = tuple(
@@ -214,7 +227,7 @@ _OF_LABELS = {
     REPLAYED: _TF_DATA,
     APPROXIMATE: "take LayerNormalization or GroupNormalization for BatchNormalization, or a batch size that fits",
     NOT_EQUAL: _GENERAL,
-    STARTED_OVER: "let the first checkpoint come earlier: --checkpoint-every 1m, or a number of steps",
+    STARTED_OVER: "leave --start-over out, or let the first checkpoint come earlier: --checkpoint-every 1m",
     UNGUARDED: f"train with model.fit; a loop of your own: {_STEPS}",
     FAILED: "mend what ended the script: oomph explain names it",
 }

@@ -92,9 +92,7 @@ def captured(callbacks: list[Any], tell: Tell) -> tuple[list[dict[str, Any]], li
                 entry["own"], own = nested.encode(callback.get_state(), f"callback/{index}/state/")
                 arrays += [_copied(name, value) for name, value in own.items()]
             except Exception as error:
-                tell(
-                    f"callback {type(callback).__name__}: its state cannot be saved ({type(error).__name__}: {error})"
-                )
+                tell(f"callback {type(callback).__name__}: its state cannot be saved ({type(error).__name__}: {error})")
         states.append(entry)
     return states, arrays
 

@@ -259,7 +259,10 @@ class FitCheckpoints:
     def _taken_state(self, history: Any, changes: Changes) -> tuple[dict[str, Any], list[Array]]:
         """Everything but variables, copied: what JSON holds, and arrays."""
         fit = self._fit
-        states, arrays = callbacks.captured(fit.callbacks, self._fits.say_once)
+        untold: list[str] = []
+        states, arrays = callbacks.captured(fit.callbacks, untold.append)
+        for line in untold:
+            self._fits.say_once(line)
         step = fit.model.train_function
         draws = step.draws.values() if isinstance(step, GuardedStep) else []
         arrays += [Array(f"draws/{number}", "int64", value) for number, value in enumerate(draws)]
@@ -277,7 +280,7 @@ class FitCheckpoints:
             "history": callbacks.history_state(history),
             "callbacks": states,
             "objects": as_meta(changes),
-            "hidden": step.hidden_state() if isinstance(step, GuardedStep) else [],
+            "hidden": untold + (step.hidden_state() if isinstance(step, GuardedStep) else []),
             "taken": fit.data.taken,
             "iterators_made": fit.data.iterators_made,
             "iterators_used": fit.data.iterators_used,

@@ -112,12 +112,14 @@ class Fits:
             was_edited: whether the script is another one since. Then the call itself may have been edited.
         """
         self.store()
-        mine = [r for r in self._records if r.key == identity.key]
+        since = self.session.handover.guarding.ignore_before
+        records = [r for r in self._records if since is None or r.meta.get("taken_at", 0.0) >= since]
+        mine = [r for r in records if r.key == identity.key]
         if not mine:
-            same = [r for r in self._records if r.outline == identity.outline and r.position.fit == identity.ordinal]
+            same = [r for r in records if r.outline == identity.outline and r.position.fit == identity.ordinal]
             mine = [r for r in same if was_edited(r)]
         if not mine:  # an older oomph only counted fits
-            mine = [r for r in self._records if r.key is None and r.position.fit == identity.ordinal]
+            mine = [r for r in records if r.key is None and r.position.fit == identity.ordinal]
         return next((r for r in mine if r.finished), mine[0] if mine else None)
 
     def interrupted_sites(self) -> list[str]:
@@ -126,6 +128,7 @@ class Fits:
 
     def number(self, identity: FitIdentity, known: Record | None) -> FitIdentity:
         """The fit with its number in the run: that of the state that it goes on from, or one that nobody has."""
+        self.store()  # what is there keeps its numbers, also when nothing is to be resumed
         taken = self._numbers | {record.position.fit for record in self._records}
         if known is not None:
             number = known.position.fit

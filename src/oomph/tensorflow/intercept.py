@@ -164,8 +164,7 @@ def _end(fits: Fits, callbacks: Any) -> None:
 
 def _look_for_checkpoint(fits: Fits, fit: Fit) -> None:
     """Settle what becomes of the fit, and its number in the run."""
-    starts_over = fits.session.handover.guarding.start_over
-    record = None if starts_over else fits.known_state(fit.identity, fit.beginning.script_was_edited)
+    record = fits.known_state(fit.identity, fit.beginning.script_was_edited)
     known = None if record is None else _known(fit, record)
     found = recognise(known, fits.came_another_way)
     fits.came_another_way = fits.came_another_way or found.another_way

@@ -7,10 +7,28 @@ methods are used here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+
+
+@contextmanager
+def calls_not_counted(model: Any) -> Iterator[None]:
+    """Plain values in the attributes of layers are the same behind the block: in it, layers are called for nothing."""
+    before = [
+        (vars(layer), {name: value for name, value in vars(layer).items() if type(value) in _PLAIN})
+        for layer in model._flatten_layers()
+        if layer.built  # another one sets some as it is built
+    ]
+    try:
+        yield
+    finally:
+        for attributes, values in before:
+            attributes.update(values)
 
 
 def hidden_variables(model: Any) -> Iterator[tf.Variable]:

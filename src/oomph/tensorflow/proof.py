@@ -133,13 +133,14 @@ class Proof:
             steps=found.steps,
             epochs=found.epochs,
             equal=different is None,
-            cause="" if different is None else self._cause(str(different)),
+            cause="" if different is None else str(different),
             noise=found.noise,
         )
         if different is not None:
             self._fit.fits.say(f"not equal to what was done before: {self._cause(str(different))}")
         elif over:
-            self._fit.fits.say(_verified(found))
+            lost = self._fit.resumption.lost
+            self._fit.fits.say(_verified(found) + (", although not all was restored" if lost else ""))
         if over:
             self._comparison = None
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint import Checkpoint
-from oomph.tensorflow import callbacks, iterators, layer_state, optimizers, state, written_files
+from oomph.tensorflow import batches, callbacks, iterators, layer_state, optimizers, state, written_files
 from oomph.tensorflow.data_position import used_in
 from oomph.tensorflow.fit import Fit
 from oomph.tensorflow.fit_objects import from_meta
@@ -44,6 +44,7 @@ def _not_restorable(fit: Fit, checkpoint: Checkpoint) -> list[str]:
     """Which of its effects could not be kept, or are not what they were, in words."""
     kept = checkpoint.meta.get("objects")
     lost = list(kept.get("lost", ())) if isinstance(kept, dict) else []
+    lost += checkpoint.meta.get("hidden", [])
     return [*lost, *written_files.changed_since(checkpoint)]
 
 
@@ -62,6 +63,7 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
     model = fit.model
     epochs = _epoch_iterator(fits, fit)
     iterator = iter(epochs._distributed_dataset)
+    _build_as_keras_does(model, iterator)
     model.make_train_function()
     kept = checkpoint.meta.get("optimizers", [])
     if model.built:
@@ -89,6 +91,19 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
     return history
 
 
+def _build_as_keras_does(model: Any, iterator: Any) -> None:
+    """Under a strategy, variables of metrics and layers cannot be made while a step is traced: Keras' fit begins so."""
+    if getattr(model, "_distribute_strategy", None) is None:
+        return
+    spec = batches.without_optionals(iterator.element_spec)
+    with model.distribute_strategy.scope():
+        model._symbolic_build(data_batch=tf.nest.map_structure(_on_one_replica, spec))
+
+
+def _on_one_replica(spec: Any) -> Any:
+    return getattr(spec, "_value_specs", (spec,))[0]
+
+
 def _move_on(fit: Fit, checkpoint: Checkpoint, epochs: Any, iterator: Any) -> None:
     """Bring data sets to where the fit has left them, for those that come after it."""
     is_saved, made = checkpoint.meta["iterator_of_dataset"], int(checkpoint.meta["iterators_made"])
@@ -107,7 +122,7 @@ def _restore_python(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> list[str]:
     if "objects" in checkpoint.meta:
         changes = from_meta(checkpoint.meta["objects"], state.read_arrays(checkpoint, "object/"))
         lost = fit.objects.restore_end(changes)
-    callbacks.restore(fit.callbacks, checkpoint.meta["callbacks"], checkpoint, fits.say_once)
+    callbacks.restore(fit.callbacks, checkpoint.meta["callbacks"], checkpoint, lost.append)
     state.restore_random_state(checkpoint.meta["random"])
     others = written_files.put_back(checkpoint, fit.callbacks)
     fits.files.put_back_when_opened(others, lambda path: None)  # there is a copy of each

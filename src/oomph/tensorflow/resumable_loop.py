@@ -86,8 +86,7 @@ class ResumableLoop:
     def _settle(self) -> None:
         """Whether an earlier attempt has begun this loop, and its number in the run."""
         fits = self.fits
-        starts_over = fits.session.handover.guarding.start_over
-        record = None if starts_over else fits.known_state(self.identity, lambda one: was_edited(one, self.facts))
+        record = fits.known_state(self.identity, lambda one: was_edited(one, self.facts))
         found = recognised(record, self.facts, fits.came_another_way)
         fits.came_another_way = fits.came_another_way or found.another_way
         self.identity = fits.number(self.identity, record if found.verdict is Verdict.RESUME else None)

@@ -97,7 +97,7 @@ class Resumption:
         changes = from_meta(checkpoint.meta["objects"], state.read_arrays(checkpoint, "object/"))
         self._fit.objects.restore_early(changes)
         callbacks.restore_history(self._fit.model.history, checkpoint.meta["history"])
-        callbacks.restore(self._fit.callbacks, checkpoint.meta["callbacks"], checkpoint, self._fits.say_once)
+        callbacks.restore(self._fit.callbacks, checkpoint.meta["callbacks"], checkpoint, lambda lost: None)
         self._restore_files(checkpoint)
 
     def _trace_as_at_the_beginning(self) -> None:
@@ -168,7 +168,7 @@ class Resumption:
                 {name: value for name, value in checkpoint.meta["random"].items() if name not in drawn}
             )
             callbacks.restore_history(fit.model.history, checkpoint.meta["history"])
-            callbacks.restore(fit.callbacks, checkpoint.meta["callbacks"], checkpoint, self._fits.say_once)
+            callbacks.restore(fit.callbacks, checkpoint.meta["callbacks"], checkpoint, self.lost.append)
             self._restore_objects(checkpoint, drawn)
             self._restore_files(checkpoint)
         return kind

@@ -56,10 +56,9 @@ def named_slots(model: Any, extra: Iterable[Slot] = (), as_traced: bool = False)
     named: Named = []
     seen: set[int] = set()
     for group, variables in groups.items():
+        as_one = as_traced or group == "optimizer"  # which assigns the same on each replica
         for variable in variables:
-            for slot in (
-                [Slot.of(variable)] if as_traced or not differs_by_replica(variable) else Slot.each_of([variable])
-            ):
+            for slot in [Slot.of(variable)] if as_one or not differs_by_replica(variable) else Slot.each_of([variable]):
                 _add(named, seen, group, slot)
             seen |= handles_of([variable])
     hidden = [Slot.of(variable) for variable in hidden_variables(model)]

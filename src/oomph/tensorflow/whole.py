@@ -24,6 +24,7 @@ from oomph.tensorflow.draws import hidden_draws_in
 from oomph.tensorflow.errors import OutOfMemory, as_out_of_memory, handled
 from oomph.tensorflow.execution import Execution, Form, unpacked
 from oomph.tensorflow.kept_draws import KeptDraws
+from oomph.tensorflow.layer_state import calls_not_counted
 from oomph.tensorflow.memory import DeviceMemory
 from oomph.tensorflow.optimizers import optimizers_of
 from oomph.tensorflow.replicas import Replicas
@@ -94,7 +95,8 @@ class WholeStep:
     def prepare(self, iterator: Any) -> None:
         """Trace the step for this kind of iterator, once: afterwards every variable exists. Takes no data."""
         if self.eagerly:
-            self._model._symbolic_build(data_batch=batches.without_optionals(iterator.element_spec))
+            with calls_not_counted(self._model):
+                self._model._symbolic_build(data_batch=batches.without_optionals(iterator.element_spec))
             return
         key = str(iterator.element_spec)
         if isinstance(iterator, tf.distribute.DistributedIterator):

@@ -27,10 +27,14 @@ def components(variable: Any) -> list[Any]:
 def differs_by_replica(variable: Any) -> bool:
     """Whether each replica keeps a value of its own, as of a metric's sums and of moving averages.
 
-    Their mean or sum is what TensorFlow shows (`SyncOnReadVariable` in tensorflow/python/distribute/values.py).
+    Their mean or sum is what TensorFlow shows of some (`SyncOnReadVariable` in tensorflow/python/distribute/values.py).
+    Of others it shows the first: a layer's of Keras 3 that are not trained, and that each replica assigns alone.
     """
     value = tensorflow_variable(variable)
-    return any(kind.__name__ == "SyncOnReadVariable" for kind in type(value).__mro__)
+    if any(kind.__name__ == "SyncOnReadVariable" for kind in type(value).__mro__):
+        return True
+    alone = getattr(value, "aggregation", None) == tf.VariableAggregation.NONE
+    return isinstance(value, tf.distribute.DistributedValues) and alone and not getattr(variable, "trainable", True)
 
 
 def handles_of(variables: Iterable[Any]) -> set[int]:

@@ -16,7 +16,6 @@ from oomph.tensorflow.objects.table import kind_of_tag
 from oomph.tensorflow.objects.values import Value
 
 _ERRORS = (
-    CannotGiveBackError,
     ValueError,
     TypeError,
     KeyError,
@@ -83,6 +82,8 @@ class Restoration:
             give_back()
         except OutsideError as error:
             self.lost.append(f"{key} (holds {error})"[:200])
+        except CannotGiveBackError as error:
+            self.lost.append(f"{key} ({error})"[:200])
         except _ERRORS as error:
             self.lost.append(f"{key} ({type(error).__name__}: {error})"[:200])
 
