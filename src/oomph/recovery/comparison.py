@@ -138,9 +138,11 @@ class Comparison:
 
 
 def _may_be_noise(then: Witness, now: Witness) -> bool:
-    """Whether the same batch has given almost the same loss."""
-    if now.kind != STEP or not (then.result and now.result) or then.result == now.result:
+    """Whether the same batch has given almost the same loss, or the same batches another state."""
+    if not (then.result and now.result) or then.result == now.result:
         return False
+    if now.kind != STEP:
+        return True
     pairs = ((then.batch, now.batch), (then.rate, now.rate), (then.random, now.random))
     same = all(before == after for before, after in pairs if before and after)
     return same and bool(then.loss) and abs(now.loss - then.loss) <= _MOST_NOISE * abs(then.loss)

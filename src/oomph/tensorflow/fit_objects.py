@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from oomph.tensorflow.call_place import plain
 from oomph.tensorflow.objects.library_kinds import is_of_interest
-from oomph.tensorflow.objects.picture import Changes, Picture, bytes_of, changes_between, is_large
+from oomph.tensorflow.objects.picture import Changes, Picture, bytes_of, changes_between, is_large, size_of
 from oomph.tensorflow.objects.restoration import Restoration
 from oomph.tensorflow.optimizers import optimizers_of
 from oomph.tensorflow.state import Array
@@ -149,10 +149,17 @@ class FitObjects:
 
     def _arrays_of(self, picture: Picture) -> Iterator[tuple[str, Any]]:
         for key, node in picture.graph.nodes.items():
-            if is_large(picture.contents[key]) and node.kind.in_place:
-                values = bytes_of(node)
-                if values.nbytes <= _KEPT_BYTES:
-                    yield key, values
+            content = picture.contents[key]
+            if is_large(content) and node.kind.in_place and _is_kept(content):
+                yield key, bytes_of(node)
+
+
+def _is_kept(content: Any) -> bool:
+    """Whether an array is small enough for a copy; asked before there is one."""
+    try:
+        return size_of(content) <= _KEPT_BYTES
+    except TypeError:
+        return False  # records, which nothing puts back
 
 
 def _metrics_of(model: Any) -> list[Any]:

@@ -7,57 +7,74 @@ the same order. One to which values are sent does not, and is never run: it woul
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
-from oomph.tensorflow.objects import suspended, values
-from oomph.tensorflow.objects.kinds import CannotGiveBackError
-from oomph.tensorflow.objects.values import CannotEncodeError, Value
+from oomph.tensorflow.objects import suspended
+from oomph.tensorflow.objects.kinds import CannotGiveBackError, Decode
+from oomph.tensorflow.objects.table import kind_of
+from oomph.tensorflow.objects.values import Value, unknown_in
 
-_MOST_SECONDS = 2.0
+_MOST_SECONDS = 30.0
+_ENDED = ("ended",)
 
 
-def bring_to(node: Any, content: Value, graph: Any, decode: Callable[[Value], Any]) -> None:
+def bring_to(node: Any, content: Value, graph: Any, new: Mapping[str, tuple[str, Value]], decode: Decode) -> None:
     """Let the generator hold `content`; raises CannotGiveBackError when it cannot be made to.
 
     Args:
         node: the generator in the graph.
         content: the offset of the `yield` at which it stood, and its locals.
         graph: encodes what its frame holds now.
+        new: what it referred to that is not there yet: how that was made, and what was in it.
         decode: gives back an object of this process for a reference.
     """
-    for name in values.unknown_in(content):
-        raise CannotGiveBackError(f"a generator that holds a {name}")
-    if _content(node, graph) == content:
-        return
     generator = node.thing
-    if content == ("ended",) and suspended.receives(generator):
+    if _holds(generator, content, graph, new):
+        return
+    if content == _ENDED and suspended.receives(generator):
         generator.close()
-    elif content != ("ended",) and suspended.can_be_put_at(generator, content[0]):
+    elif content != _ENDED and suspended.can_be_put_at(generator, content[0]):
         names, held = content[1::2], content[2::2]
         suspended.put_at(generator, content[0], dict(zip(names, map(decode, held), strict=True)))
     elif suspended.receives(generator):
         raise CannotGiveBackError("a generator that values are sent to")
     else:
-        _run_forward(node, content, graph)
+        _run_forward(generator, content, graph, new)
 
 
-def _run_forward(node: Any, content: Value, graph: Any) -> None:
+def _run_forward(generator: Any, content: Value, graph: Any, new: Mapping[str, tuple[str, Value]]) -> None:
     until = time.monotonic() + _MOST_SECONDS
     while time.monotonic() < until:
-        if _content(node, graph) == content:
-            return
         try:
-            next(node.thing)
+            next(generator)
         except StopIteration:
-            if content == ("ended",):
+            if content == _ENDED:
                 return
             break
+        if _holds(generator, content, graph, new):
+            return
     raise CannotGiveBackError("a generator that cannot be run to where it was")
 
 
-def _content(node: Any, graph: Any) -> Value:
-    try:
-        return node.content(graph.encode)
-    except CannotEncodeError as error:
-        raise CannotGiveBackError(f"a generator that holds a {error}") from error
+def _holds(generator: Any, content: Value, graph: Any, new: Mapping[str, tuple[str, Value]]) -> bool:
+    """Whether it stands where the content says, and its names have what they had."""
+    frame = generator.gi_frame
+    if frame is None or content == _ENDED:
+        return frame is None and content == _ENDED
+    local, names = dict(frame.f_locals), content[1::2]
+    if frame.f_lasti != content[0] or list(local) != list(names):
+        return False
+    return all(_is(local[name], held, graph, new) for name, held in zip(names, content[2::2], strict=True))
+
+
+def _is(thing: Any, encoded: Value, graph: Any, new: Mapping[str, tuple[str, Value]]) -> bool:
+    """Whether a thing is what was encoded; one that was made meanwhile is known by what is in it."""
+    now = graph.encode(thing)
+    if type(encoded) is not tuple or encoded[:1] not in (("ref",), ("made",)):
+        return bool(now == encoded) and not list(unknown_in(now))
+    if now == encoded:
+        return True
+    tag, held = encoded[2:4] if encoded[0] == "made" else new.get(encoded[1], ("", None))
+    kind = kind_of(thing)
+    return kind.tag == tag and bool(kind.content(thing, graph.encode) == held)

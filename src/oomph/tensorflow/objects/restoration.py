@@ -70,9 +70,8 @@ class Restoration:
         if not node.kind.in_place:
             return  # those that hold it are given a new one
         if node.kind.tag == "generator":
-            self._attempt(
-                key, lambda: bring_to(node, content, self._live.graph, lambda value: self._decode(value, key))
-            )
+            new, graph = self._changes.new, self._live.graph
+            self._attempt(key, lambda: bring_to(node, content, graph, new, lambda value: self._decode(value, key)))
         else:
             self._attempt(key, lambda: node.kind.give_back(node.thing, content, lambda value: self._decode(value, key)))
             self._fill()

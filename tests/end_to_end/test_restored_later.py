@@ -1,0 +1,126 @@
+"""A checkpoint that could not be put back stays: tried again, then the one before it, then the end with all intact."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import pytest
+
+from oomph.recovery.checkpoint import read_checkpoint
+
+
+@pytest.fixture(scope="module")
+def plain(shared):
+    shared.script("configured.py")
+    configure(shared, 8)
+    ended = shared.plain("configured.py", "plain.npz")
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    return shared.folder / "plain.npz"
+
+
+def configure(work, units: int) -> None:
+    (work.folder / "configuration.json").write_text(json.dumps({"units": units}))
+
+
+@pytest.fixture
+def stopped(work):
+    """A run that has ended in its third epoch, preempted, with two checkpoints or more."""
+    work.script("configured.py")
+    configure(work, 8)
+    running = work.start("--checkpoint-every=5", "configured.py", "ours.npz")
+    running.wait_for_step(23)
+    os.kill(running.process.pid, signal.SIGTERM)
+    ended = running.finish()
+    assert ended.returncode == 75, ended.stderr[-3000:]
+    return ended
+
+
+def resume(work, mishap: str = "", *options: str):
+    return work.oomph("--resume=run", *options, "configured.py", "ours.npz", env={"MISHAP": mishap})
+
+
+def checkpoints(ended) -> list[str]:
+    """The names of those that are there and whole."""
+    return sorted(path.parent.name for path in ended.folder.glob("checkpoints/**/manifest.json"))
+
+
+def assert_resumed_to_the_same_bits(work, plain, same_bits) -> None:
+    ours = resume(work)
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    same_bits(work.folder / "ours.npz", plain)
+    assert any(event.data["steps"] >= 20 for event in ours.events("resumed"))
+    assert ours.summary["exactness"] in ("verified", "unverified"), ours.summary["exactness_reasons"]
+
+
+def test_too_little_memory_for_a_moment_costs_a_moment(work, stopped, plain, same_bits):
+    ours = resume(work, "once")
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    assert any("could not be put back" in line and "trying again" in line for line in ours.said)
+    same_bits(work.folder / "ours.npz", plain)
+    (resumed,) = ours.events("resumed")
+    assert (resumed.data["kind"], resumed.data["steps"] >= 20) == ("exact", True)
+
+
+@pytest.mark.slow
+def test_too_little_memory_for_good_ends_with_75_and_everything_as_it_was(work, stopped, plain, same_bits):
+    before = checkpoints(stopped)
+    ours = resume(work, "always")
+    assert ours.returncode == 75, ours.stderr[-3000:]
+    assert ours.own == "", "no traceback of ours"
+    assert any("cannot be resumed now" in line for line in ours.said)
+    assert checkpoints(ours) == before
+    assert_resumed_to_the_same_bits(work, plain, same_bits)
+
+
+@pytest.mark.slow
+def test_a_checkpoint_that_does_not_fit_gives_way_to_the_one_before_it(work, stopped, plain, same_bits):
+    ours = resume(work, "broken")
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    assert any("using the checkpoint before it" in line for line in ours.said)
+    same_bits(work.folder / "ours.npz", plain)
+    assert ours.summary["exactness"] == "verified"
+
+
+@pytest.mark.slow
+def test_when_none_fits_the_run_ends_with_93_and_all_of_them(work, stopped, plain, same_bits):
+    before = checkpoints(stopped)
+    ours = resume(work, "all broken")
+    assert ours.returncode == 93, ours.stderr[-3000:]
+    assert any("cannot be resumed: checkpoint" in line for line in ours.said)
+    assert checkpoints(ours) == before
+    assert_resumed_to_the_same_bits(work, plain, same_bits)
+
+
+def test_an_edited_configuration_is_refused_until_it_is_undone_or_the_flag_starts_over(work, stopped, plain, same_bits):
+    before = checkpoints(stopped)
+    configure(work, 9)
+    refused = resume(work)
+    assert refused.returncode == 93, refused.stderr[-3000:]
+    assert refused.own == ""
+    (refusal,) = [line for line in refused.said if "cannot be resumed" in line]
+    assert "[6, 8]" in refusal
+    assert "[6, 9]" in refusal
+    assert checkpoints(refused) == before
+    configure(work, 8)
+    assert_resumed_to_the_same_bits(work, plain, same_bits)
+
+
+@pytest.mark.slow
+def test_starting_over_needs_a_flag_and_leaves_the_old_checkpoints_until_the_end(work, stopped):
+    old = set(checkpoints(stopped))
+    configure(work, 9)
+    running = work.start("--resume=run", "--start-over", "--checkpoint-every=5", "configured.py", "ours.npz")
+    running.wait_for_step(23, attempt=2)
+    os.kill(running.process.pid, signal.SIGTERM)
+    again = running.finish()
+    assert again.returncode == 75, again.stderr[-3000:]
+    assert not again.events("resumed")
+    now = set(checkpoints(again))
+    assert old < now, "in a folder of their own"
+    for path in again.folder.glob("checkpoints/**/manifest.json"):
+        assert list(read_checkpoint(path.parent).read())
+    last = resume(work)
+    assert last.returncode == 0, last.stderr[-3000:]
+    assert [event.data["steps"] >= 20 for event in last.events("resumed")] == [True]
