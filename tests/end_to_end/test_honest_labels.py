@@ -29,7 +29,6 @@ def test_a_script_without_any_fit_is_unguarded(work):
     ours = work.oomph("train.py")
     assert (ours.returncode, ours.stdout) == (0, "done\n"), ours.stderr[-3000:]
     assert (ours.summary["exactness"], ours.summary["restarts"]) == ("unguarded", 1)
-    assert any("the result     unguarded" in line for line in ours.said)
 
 
 def test_a_fit_without_a_checkpoint_is_started_over(work):

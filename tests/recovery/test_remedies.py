@@ -43,8 +43,8 @@ REASONS = [
         "tensorflow/objects/forward.py", "a generator that cannot be run to where it was", "with __iter__ and __next__",
     ),
     (
-        "callback Own.step (a generator that holds a Strange)", "tensorflow/objects/forward.py",
-        "a generator that holds a", "with __iter__ and __next__",
+        "callback Own.step (a generator that values are sent to)", "tensorflow/objects/forward.py",
+        "a generator that values are sent to", "with __iter__ and __next__",
     ),
     (
         "callback Own.step (a generator that cannot be moved to where it was)",
@@ -142,6 +142,10 @@ REASONS = [
     (
         "the file log.csv is read, and is not what it was at the checkpoint", "tensorflow/resumption.py",
         "is read, and is not what it was at the checkpoint", "read back from log.csv in an attribute",
+    ),
+    (
+        "train.py:45 appends to results.csv a second time", "recovery/labels.py",
+        " a second time", "write results.csv as a whole",
     ),
     (
         "the file a/best.h5, which it wrote, is gone", "tensorflow/written_files.py", "which it wrote, is",

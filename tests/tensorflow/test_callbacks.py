@@ -156,7 +156,7 @@ def test_a_resumed_csv_logger_appends_and_writes_no_second_header(tmp_path, save
     left = saved([old])
     old.csv_file.close()
     new = logger()
-    callbacks.continue_logs([new], 99)
+    callbacks.continue_logs([new], 99, {})
     new.on_train_begin()
     callbacks.restore([new], *left)
     new.on_epoch_end(1, {"loss": 0.5})
@@ -169,7 +169,7 @@ def test_a_resumed_csv_logger_appends_and_writes_no_second_header(tmp_path, save
 def test_lines_of_epochs_that_come_again_are_dropped_from_the_log(tmp_path):
     log = tmp_path / "log.csv"
     log.write_text("epoch,loss\n0,1.0\n1,0.5\n2,0.4\n")
-    callbacks.continue_logs([keras.callbacks.CSVLogger(str(log))], 1)
+    callbacks.continue_logs([keras.callbacks.CSVLogger(str(log))], 1, {})
     assert log.read_text() == "epoch,loss\n0,1.0\n"
     assert [path.name for path in tmp_path.iterdir()] == ["log.csv"]
 
@@ -179,5 +179,5 @@ def test_a_users_csv_logger_is_not_touched():
         append = False
 
     theirs = CSVLogger()
-    callbacks.continue_logs([theirs], 99)
+    callbacks.continue_logs([theirs], 99, {})
     assert theirs.append is False

@@ -132,14 +132,25 @@ def _resumes(events: Sequence[Event]) -> Iterator[Labelled]:
         yield from _not_reached(attempt, finished)
         finished |= {_key(event): event for event in by.get("fit-finished", ()) if "key" in event.data}
         fits = by.get("fit-started", [])
-        again = [_begun_again(fit, by) for fit in fits if begun & {_key(fit), _number(fit)}]
+        resumed = {_key(event) for event in by.get("resumed", ())}  # also by a call that has been edited
+        again = [_begun_again(fit, by) for fit in fits if begun & {_key(fit), _number(fit)} or _key(fit) in resumed]
+        if attempt[0].attempt != events[-1].attempt and not _has_left(by):
+            again = [label for label in again if label.label != STARTED_OVER]  # what it began is gone
         yield from again
         if begun and not again and (fits or by.get("resumed")):
             yield Labelled(UNVERIFIED)  # it left its process between two fits: nothing was there to be repeated
         begun |= {_key(fit) for fit in fits}
+        for event in by.get("appended-again", ()):
+            told = f"{event.data.get('site')} appends to {event.data.get('path')} a second time"
+            yield Labelled(NOT_EQUAL, (told,))
         for name, label in (("trusted", NOT_EQUAL), ("another-way", NOT_EQUAL)):
             for event in by.get(name, ()):
                 yield Labelled(label, (str(event.data.get("reason")),))
+
+
+def _has_left(by: Mapping[str, list[Event]]) -> bool:
+    """Whether later attempts find anything of this one."""
+    return bool(by.get("checkpoint") or by.get("fit-finished"))
 
 
 def _not_reached(attempt: Iterable[Event], finished: Mapping[Any, Event]) -> Iterator[Labelled]:
@@ -155,6 +166,8 @@ def _not_reached(attempt: Iterable[Event], finished: Mapping[Any, Event]) -> Ite
                     yield Labelled(NOT_EQUAL, (reason,))
         if event.name in ("fit-started", "resumed"):
             missing.pop(_key(event), None)
+        if event.name == "resumed":  # also by a call that has been edited
+            missing = {key: other for key, other in missing.items() if _number(other) != _number(event)}
 
 
 def _abandoned(events: Sequence[Event], exit_code: int | None) -> Iterator[Labelled]:
@@ -163,8 +176,9 @@ def _abandoned(events: Sequence[Event], exit_code: int | None) -> Iterator[Label
     over = {_key(event) for event in events if event.name == "fit-finished"}
     last = max((event.attempt for event in events), default=0)
     over |= {_key(event) for event in events if event.attempt == last and event.name in ("fit-started", "resumed")}
+    resumed = {_number(event) for event in events if event.attempt == last and event.name == "resumed"}
     for fit in fits if exit_code == 0 else ():
-        if _key(fit) not in over and not fit.role.startswith("worker"):
+        if _key(fit) not in over and _number(fit) not in resumed and not fit.role.startswith("worker"):
             reason = f"fit {fit.data.get('fit', 0) + 1} was begun by an earlier attempt, and not reached again"
             yield Labelled(NOT_EQUAL, (reason,))
 

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from oomph.recovery.appended import Appends
+
 _MOST_FILES = 1000
 _NOT_FILES = ("/dev/", "/proc/", "/sys/")
 _FLAGS = {"r": os.O_RDONLY, "r+": os.O_RDWR, "a": os.O_RDWR}
@@ -59,9 +61,10 @@ class OpenedFiles:
 
     Args:
         except_under: a folder whose files are none of the script's.
+        appends: told of what is opened while no fit runs.
     """
 
-    def __init__(self, except_under: Path | None = None) -> None:
+    def __init__(self, except_under: Path | None = None, appends: Appends | None = None) -> None:
         self.written: dict[str, None] = {}
         """The paths that were opened for writing while a fit ran."""
         self._except = () if except_under is None else (f"{except_under.absolute()}{os.sep}",)
@@ -71,6 +74,9 @@ class OpenedFiles:
         self._on_lost: Callable[[str], None] = lambda path: None
         self._busy = threading.local()
         self._hooked = False
+        self._appends = appends
+        if appends is not None:
+            self._hook()
 
     def begin(self) -> None:
         """Note from now on which files are opened for writing."""
@@ -105,6 +111,8 @@ class OpenedFiles:
         full = os.path.abspath(os.fsdecode(path))
         if self._noting and flags & (os.O_WRONLY | os.O_RDWR) and self._is_the_scripts(full):
             self.written[full] = None
+        if self._appends is not None and not self._noting and self._is_the_scripts(full):
+            self._within(self._appends.opened, full, flags)
         if full in self._due:
             state, stamp = self._due.pop(full)
             if not flags & os.O_TRUNC and stamp_of(full) == stamp:
@@ -113,20 +121,22 @@ class OpenedFiles:
     def _is_the_scripts(self, path: str) -> bool:
         return len(self.written) < _MOST_FILES and not path.startswith((*_NOT_FILES, *self._except))
 
+    def _within(self, action: Callable[..., None], *arguments: Any) -> None:
+        """Do something that opens files itself."""
+        self._busy.now = True
+        try:
+            action(*arguments)
+        finally:
+            self._busy.now = False
+
     def _put_back(self, state: FileState) -> None:
         if state.content is None:
             self._on_lost(state.path)
             return
-        path = Path(state.path)
-        self._busy.now = True
         try:
-            temporary = path.with_name(f"{path.name}.oomph")
-            temporary.write_bytes(state.content)
-            os.replace(temporary, path)
+            self._within(replace_file, Path(state.path), state.content)
         except OSError:
             self._on_lost(state.path)
-        finally:
-            self._busy.now = False
 
     def _hook(self) -> None:
         if not self._hooked:
@@ -134,11 +144,19 @@ class OpenedFiles:
             sys.addaudithook(self._on_event)  # there is no way to take it back
 
     def _on_event(self, event: str, arguments: Any) -> None:
-        if event == "open" and (self._noting or self._due):
+        if event == "open" and (self._noting or self._due or self._appends is not None):
             try:
                 self.opened(arguments[0], arguments[2])
             except Exception:
                 pass  # the script's own call says what is wrong with the path
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Let a file hold this, all at once."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.oomph")
+    temporary.write_bytes(content)
+    os.replace(temporary, path)
 
 
 def _ask_h5py(opened: Callable[[Any, int], None]) -> None:

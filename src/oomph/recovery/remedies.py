@@ -161,6 +161,10 @@ _OF_COMPARISONS = (
         r"^the file (?P<path>.+) is read, and is not what it was at the checkpoint",
         "keep what is read back from {path} in an attribute of the callback too, and read that",
     ),
+    _Row(
+        r"^\S+ appends to (?P<path>.+) a second time",
+        "collect the rows in the script, and write {path} as a whole at its end",
+    ),
     _Row(r"^not in every bit: ", "for equal bits, call tf.config.experimental.enable_op_determinism() at the top"),
     _Row(r"^the interrupted epoch was begun again", "let every start of the script make the same data"),
 )

@@ -8,13 +8,14 @@ user's that has `get_state()` and `set_state(state)` says itself what it keeps. 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from oomph.recovery.checkpoint import Checkpoint
+from oomph.recovery.opened_files import FileState, replace_file
 from oomph.tensorflow import event_files, nested
 from oomph.tensorflow.state import Array, read_arrays
 
@@ -48,13 +49,22 @@ def listed(callbacks: Any) -> list[Any]:
     return list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
 
 
-def continue_logs(callbacks: list[Any], epoch: int) -> None:
-    """A resumed CSVLogger appends to its file instead of emptying it; lines from `epoch` on will come again."""
+def continue_logs(callbacks: list[Any], epoch: int, kept: Mapping[str, FileState]) -> None:
+    """A resumed CSVLogger appends to its file instead of emptying it; lines from `epoch` on will come again.
+
+    Args:
+        kept: by path, what files held at the checkpoint.
+    """
     for callback in callbacks:
         if type(callback).__name__ == "CSVLogger" and _is_of_keras(callback):
             callback.append = True
+            path = Path(os.path.abspath(callback.filename))
+            state = kept.get(str(path))
             try:
-                _drop_lines_from(Path(callback.filename), callback.sep, epoch)
+                if state is not None and state.content is not None:
+                    replace_file(path, state.content)
+                else:
+                    _drop_lines_from(path, callback.sep, epoch)
             except OSError:
                 pass  # Keras says itself what is wrong with the file
 

@@ -90,7 +90,7 @@ class Fit:
         self._first_step = checkpoint.position.steps
         self.resumption.checkpoint = checkpoint
         self.checkpoints.count_from(checkpoint.position.steps)
-        callbacks.continue_logs(self.callbacks, checkpoint.position.epoch)
+        callbacks.continue_logs(self.callbacks, checkpoint.position.epoch, self.resumption.files_of(checkpoint))
 
     def older_checkpoint(self) -> Checkpoint | None:
         """The checkpoint before the one that could not be put back; None where the data could not be begun again."""

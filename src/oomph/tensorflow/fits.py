@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from oomph.errors import CheckpointError
 from oomph.recovery import refused
+from oomph.recovery.appended import Appends
 from oomph.recovery.background import Background
 from oomph.recovery.checkpoint import Checkpoint
 from oomph.recovery.endstates import EndStates
@@ -72,10 +73,21 @@ class Fits:
         self.preemption = Preemption(session.pulse)
         self.witnesses = _witness_board(session)
         """Where the steps of this process leave witnesses; None in workers, and without a run directory."""
-        self.files = OpenedFiles(session.run_dir)
+        self.files = OpenedFiles(session.run_dir, self._appends())
         """What the script opens while it trains."""
         self.context_lost = ""
         """The fault after which the GPU context of this process is of no use; nothing is saved from it any more."""
+
+    def _appends(self) -> Appends | None:
+        run_dir = self.session.run_dir
+        if run_dir is None or not self.session.owner:
+            return None
+        return Appends(run_dir, self.session.handover.attempt, self._tell_append)
+
+    def _tell_append(self, path: str, site: str) -> None:
+        name = os.path.relpath(path)
+        self.note("appended-again", path=name, site=site)
+        self.say(f"{site} appends to {name} a second time: an earlier attempt has done so too")
 
     def own_session(self) -> Session:
         """The session of this very process: a fork of the owner becomes a worker with a journal of its own."""
@@ -124,7 +136,8 @@ class Fits:
 
     def interrupted_sites(self) -> list[str]:
         """Where the fits are that earlier attempts have left in their midst."""
-        return sorted({str(record.meta.get("site", "?")) for record in self._records if not record.finished})
+        left = [r for r in self._records if not r.finished and r.position.fit not in self._numbers]
+        return sorted({str(record.meta.get("site", "?")) for record in left})
 
     def number(self, identity: FitIdentity, known: Record | None) -> FitIdentity:
         """The fit with its number in the run: that of the state that it goes on from, or one that nobody has."""

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint import Checkpoint
+from oomph.recovery.opened_files import FileState
 from oomph.recovery.witness import STEP
 from oomph.tensorflow import callbacks, layer_state, optimizers, provenance, state, trained, written_files
 from oomph.tensorflow.data_position import Moment, used_in
@@ -191,8 +192,11 @@ class Resumption:
 
     def _restore_files(self, checkpoint: Checkpoint) -> None:
         """What the fit had written is put back where the script opens it: what it reads is what it read before."""
-        states = written_files.from_meta(checkpoint.meta.get("opened", []), state.read_arrays(checkpoint, "file/"))
-        self._fits.files.put_back_when_opened(states, self._lost_file)
+        self._fits.files.put_back_when_opened(self.files_of(checkpoint), self._lost_file)
+
+    def files_of(self, checkpoint: Checkpoint) -> dict[str, FileState]:
+        """What the files that the fit writes held at a checkpoint, by path."""
+        return written_files.from_meta(checkpoint.meta.get("opened", []), state.read_arrays(checkpoint, "file/"))
 
     def _lost_file(self, path: str) -> None:
         cause = f"the file {path} is read, and is not what it was at the checkpoint"

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from oomph.recovery.checkpoint import Checkpoint
-from oomph.recovery.opened_files import FileState, stamp_of
+from oomph.recovery.opened_files import FileState, replace_file, stamp_of
 from oomph.tensorflow.objects.kinds import dict_of
 from oomph.tensorflow.state import Array, read_arrays
 
@@ -138,15 +138,8 @@ def put_back(checkpoint: Checkpoint, callbacks: list[Any]) -> dict[str, FileStat
         if not _is_named(entry["path"], callbacks):
             others[path] = FileState(path, (len(content), 0), content)
         elif not _is_as_it_was(entry):
-            _write(Path(path), content)
+            replace_file(Path(path), content)
     return others
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.oomph")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)
 
 
 def _entries(checkpoint: Checkpoint) -> Iterator[dict[str, Any]]:

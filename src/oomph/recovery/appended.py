@@ -1,0 +1,84 @@
+"""What a script appends to its files between its fits, noted so that a restart can tell that it appends it once more.
+
+A restarted script comes to the same line again, and nobody can say whether what it wrote there before is to stay: the
+file may belong to other runs as well. So nothing is taken away; it is told. A script that has looked into the file
+before may know what it does. Standard library only; used in the script's process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from oomph.recovery.script_line import caller, calling
+from oomph.regular_file import read_regular
+
+_MOST_NOTES = 10_000
+_KEY_BYTES = 16
+_LOGS = ("logging", "absl.logging")
+"""Modules that append to what nobody takes for a result."""
+
+Tell = Callable[[str, str], None]
+"""What to do about a file that is appended to a second time: its path, and the line of the script."""
+
+
+class Appends:
+    """The appends of one attempt, and those of the attempts before it.
+
+    Args:
+        run_dir: of the run.
+        attempt: the present one.
+        tell: called once for each line that repeats itself.
+    """
+
+    def __init__(self, run_dir: Path, attempt: int, tell: Tell) -> None:
+        self._path, self._tell = run_dir / f"appended-{attempt}", tell
+        self._counts: Counter[str] = Counter()
+        self._read: set[str] = set()
+        self._told: set[str] = set()
+        self._earlier = {key for number in range(1, attempt) for key in _keys(run_dir / f"appended-{number}")}
+
+    def opened(self, path: str, flags: int) -> None:
+        """A file of the script's is about to be opened, with these flags, and no fit is running."""
+        if not flags & (os.O_WRONLY | os.O_RDWR):
+            if self._earlier:
+                self._read.add(path)
+        elif flags & os.O_APPEND:
+            self._append(path)
+
+    def _append(self, path: str) -> None:
+        line, frame = calling(), caller()
+        if line is None or (frame is not None and str(frame.f_globals.get("__name__")).startswith(_LOGS)):
+            return
+        place = f"{path} {line.place}"
+        self._counts[place] += 1
+        key = hashlib.blake2b(f"{place} {self._counts[place]}".encode(), digest_size=_KEY_BYTES).digest()
+        if key in self._earlier and path not in self._read and line.site not in self._told:
+            self._told.add(line.site)
+            self._tell(path, line.site)
+        if self._counts.total() <= _MOST_NOTES:
+            _note(self._path, key)
+
+
+def _note(path: Path, key: bytes) -> None:
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError:
+        return  # a full disk must not end the training
+    try:
+        os.write(fd, key)
+    except OSError:
+        pass
+    finally:
+        os.close(fd)
+
+
+def _keys(path: Path) -> set[bytes]:
+    try:
+        content = read_regular(path)
+    except OSError:
+        return set()
+    return {content[start : start + _KEY_BYTES] for start in range(0, len(content), _KEY_BYTES)}

@@ -1,0 +1,56 @@
+"""One of three fits is edited between two attempts: the others are what they were, and the edit is told."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+
+@pytest.fixture
+def stopped(work):
+    """Preempted in the second of the three."""
+    work.script("edits.py")
+    running = work.start("--checkpoint-every=5", "edits.py", "ours.npz")
+    running.wait_for_step(35)
+    os.kill(running.process.pid, signal.SIGTERM)
+    ended = running.finish()
+    assert ended.returncode == 75, ended.stderr[-3000:]
+    return ended
+
+
+def edited(work, old: str, new: str):
+    text = (work.folder / "edits.py").read_text()
+    assert text.count(old) == 1
+    work.write(text.replace(old, new), "edits.py")
+    expected = work.plain("edits.py", "plain.npz")
+    assert expected.returncode == 0, expected.stderr[-3000:]
+    ours = work.oomph("--resume=run", "edits.py", "ours.npz")
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    return ours
+
+
+def test_the_one_that_was_interrupted_goes_on_with_the_edit(work, stopped, same_bits):
+    """Its number of epochs is another one: the same bits as with that from the beginning, since nothing else changed."""
+    ours = edited(work, "epochs=4", "epochs=5")
+    assert [event.data["kind"] for event in ours.events("resumed")] == ["finished", "exact"]
+    assert any("edits.py was edited" in line and "epochs: 4 → 5" in line for line in ours.said)
+    same_bits(work.folder / "ours.npz", work.folder / "plain.npz")
+    assert ours.summary["exactness"] == "not-equal", "to what the script was before"
+    assert "epochs: 4 → 5" in ours.summary["exactness_reasons"]
+
+
+@pytest.mark.slow
+def test_a_finished_one_trains_again(work, stopped):
+    ours = edited(work, "x[:, :1], batch_size=16, epochs=2", "x[:, :1], batch_size=16, epochs=3")
+    assert any("trains again, since it is not what was trained" in line and "epochs: 2 → 3" in line for line in ours.said)
+    assert [event.data["kind"] for event in ours.events("resumed")] == ["exact"]
+    assert ours.summary["exactness"] in ("verified", "unverified", "not-equal")
+
+
+@pytest.mark.slow
+def test_one_that_was_not_begun_is_what_it_is_now(work, stopped, same_bits):
+    ours = edited(work, "x[:, 2:3], batch_size=16, epochs=2", "x[:, 2:3], batch_size=8, epochs=2")
+    assert [event.data["kind"] for event in ours.events("resumed")] == ["finished", "exact"]
+    same_bits(work.folder / "ours.npz", work.folder / "plain.npz")
