@@ -31,8 +31,9 @@ def edited(work, old: str, new: str):
     return ours
 
 
+@pytest.mark.slow
 def test_the_one_that_was_interrupted_goes_on_with_the_edit(work, stopped, same_bits):
-    """Its number of epochs is another one: the same bits as with that from the beginning, since nothing else changed."""
+    """Its number of epochs is another one: the same bits as with that one from the beginning."""
     ours = edited(work, "epochs=4", "epochs=5")
     assert [event.data["kind"] for event in ours.events("resumed")] == ["finished", "exact"]
     assert any("edits.py was edited" in line and "epochs: 4 → 5" in line for line in ours.said)
@@ -44,7 +45,9 @@ def test_the_one_that_was_interrupted_goes_on_with_the_edit(work, stopped, same_
 @pytest.mark.slow
 def test_a_finished_one_trains_again(work, stopped):
     ours = edited(work, "x[:, :1], batch_size=16, epochs=2", "x[:, :1], batch_size=16, epochs=3")
-    assert any("trains again, since it is not what was trained" in line and "epochs: 2 → 3" in line for line in ours.said)
+    assert any(
+        "trains again, since it is not what was trained" in line and "epochs: 2 → 3" in line for line in ours.said
+    )
     assert [event.data["kind"] for event in ours.events("resumed")] == ["exact"]
     assert ours.summary["exactness"] in ("verified", "unverified", "not-equal")
 

@@ -40,6 +40,7 @@ def test_callbacks_and_history_of_finished_fits_can_be_read_as_if_they_had_just_
     assert ours.summary["exactness"] == "verified"
 
 
+@pytest.mark.slow
 def test_files_that_a_finished_fit_had_written_are_put_back_after_the_script_has_wiped_them(work, plain, same_bits):
     work.script("wiped.py")
     running = work.start("--checkpoint-every=6", "wiped.py", "ours.npz")
@@ -60,7 +61,10 @@ def test_a_fit_whose_files_are_gone_for_good_trains_again_and_says_why(work, pla
     assert ours.returncode == 0, ours.stderr[-3000:]
     same_bits(work.folder / "ours.npz", plain("wiped.py", "--large"))
     assert [event.data["fit"] for event in ours.events("trains-again")] == [0, 1]
-    assert sum("was finished and trains again" in line and ".npy, which it wrote, is gone" in line for line in ours.said) == 2
+    assert (
+        sum("was finished and trains again" in line and ".npy, which it wrote, is gone" in line for line in ours.said)
+        == 2
+    )
     assert ours.summary["exactness"] == "verified"
 
 

@@ -1,4 +1,4 @@
-"""Labels where nothing was restored: a script without any fit, and a fit that was killed before its first checkpoint."""
+"""Labels where nothing was restored: a script without any fit, and a fit killed before its first checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two computations of one step that differ by themselves: within that noise a resume is verified, beyond it it is not."""
+"""Two computations of one step that differ by themselves: a resume is verified within that noise, and not beyond."""
 
 from __future__ import annotations
 

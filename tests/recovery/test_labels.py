@@ -296,3 +296,27 @@ def test_the_worst_does_not_depend_on_the_order(found, shuffled):
     shuffled.shuffle(found)
     assert worst(map(Labelled, found)).label == before
     assert before == max(found, key=ORDER.index, default="exact")
+
+
+# -- attempts that leave nothing, and calls that were edited ----------------------------------------------------------
+
+
+def test_an_attempt_that_could_not_resume_and_has_left_nothing_does_not_make_the_next_one_started_over():
+    refused = [happened(2, "fit-started", guard="exact"), happened(2, "resume-postponed")]
+    last = [*resumed(attempt=3), happened(3, "compared", equal=True, steps=3)]
+    assert labels(killed(), refused, last).label == "verified"
+    assert labels(killed(), refused).label == "started-over", "nothing came after it"
+    saved = [happened(2, "fit-started", guard="exact"), happened(2, "checkpoint")]
+    assert labels(killed(), saved, last).label == "started-over"
+
+
+def test_a_fit_whose_call_was_edited_is_known_by_its_number():
+    begun = [happened(1, "fit-started", "a-0"), happened(1, "attempt-ended", steps=412, saved=400)]
+    begun[0].data["fit"] = 1
+    again = [happened(2, "fit-started", "b-0"), happened(2, "resumed", "b-0", kind="exact", meant=["epochs: 4 → 5"])]
+    for event in again:
+        event.data["fit"] = 1
+    assert labels(begun, again) == ("not-equal", ("epochs: 4 → 5",))
+    for event in again:
+        event.data["fit"] = 2
+    assert "not reached again" in labels(begun, again).reasons[-1]

@@ -144,6 +144,14 @@ REASONS = [
         "is read, and is not what it was at the checkpoint", "read back from log.csv in an attribute",
     ),
     (
+        "the order of the validation data, which are read ahead while they repeat", "tensorflow/validation_data.py",
+        "the order of the validation data", "leave repeat() out",
+    ),
+    (
+        "the data had been moved on before it turned out that the fit has to train again", "tensorflow/replay.py",
+        "the data had been moved on before", "a dataset of its own",
+    ),
+    (
         "train.py:45 appends to results.csv a second time", "recovery/labels.py",
         " a second time", "write results.csv as a whole",
     ),

@@ -75,3 +75,21 @@ def test_layers_of_keras_have_nothing_more(small_model):
     model = small_model(keras.layers.BatchNormalization(), keras.layers.Dropout(0.1))
     assert layer_state.own_arrays(model, pytest.fail) == {}
     assert list(layer_state.hidden_variables(model)) == []
+
+
+class Counting(keras.layers.Layer):
+    calls, last = 0, None
+
+    def call(self, x):
+        self.calls, self.last = self.calls + 1, "called"
+        return x
+
+
+def test_a_call_for_nothing_is_not_counted_by_a_layer_that_is_built():
+    model = keras.Sequential([keras.Input((2,)), Counting()])
+    before, last = model.layers[0].calls, model.layers[0].last
+    with layer_state.calls_not_counted(model):
+        model(np.zeros((1, 2)))
+    assert (model.layers[0].calls, model.layers[0].last) == (before, last)
+    model(np.zeros((1, 2)))
+    assert model.layers[0].calls == before + 1

@@ -134,9 +134,8 @@ def _resumes(events: Sequence[Event]) -> Iterator[Labelled]:
         fits = by.get("fit-started", [])
         resumed = {_key(event) for event in by.get("resumed", ())}  # also by a call that has been edited
         again = [_begun_again(fit, by) for fit in fits if begun & {_key(fit), _number(fit)} or _key(fit) in resumed]
-        if attempt[0].attempt != events[-1].attempt and not _has_left(by):
-            again = [label for label in again if label.label != STARTED_OVER]  # what it began is gone
-        yield from again
+        is_gone = attempt[0].attempt != events[-1].attempt and not _has_left(by)
+        yield from (each for each in again if not (is_gone and each.label == STARTED_OVER))
         if begun and not again and (fits or by.get("resumed")):
             yield Labelled(UNVERIFIED)  # it left its process between two fits: nothing was there to be repeated
         begun |= {_key(fit) for fit in fits}
@@ -166,7 +165,7 @@ def _not_reached(attempt: Iterable[Event], finished: Mapping[Any, Event]) -> Ite
                     yield Labelled(NOT_EQUAL, (reason,))
         if event.name in ("fit-started", "resumed"):
             missing.pop(_key(event), None)
-        if event.name == "resumed":  # also by a call that has been edited
+        if event.name == "resumed" and "fit" in event.data:  # also by a call that has been edited
             missing = {key: other for key, other in missing.items() if _number(other) != _number(event)}
 
 
@@ -176,7 +175,8 @@ def _abandoned(events: Sequence[Event], exit_code: int | None) -> Iterator[Label
     over = {_key(event) for event in events if event.name == "fit-finished"}
     last = max((event.attempt for event in events), default=0)
     over |= {_key(event) for event in events if event.attempt == last and event.name in ("fit-started", "resumed")}
-    resumed = {_number(event) for event in events if event.attempt == last and event.name == "resumed"}
+    here = (event for event in events if event.attempt == last and event.name == "resumed" and "fit" in event.data)
+    resumed = {_number(event) for event in here}  # also by a call that has been edited
     for fit in fits if exit_code == 0 else ():
         if _key(fit) not in over and _number(fit) not in resumed and not fit.role.startswith("worker"):
             reason = f"fit {fit.data.get('fit', 0) + 1} was begun by an earlier attempt, and not reached again"

@@ -162,6 +162,14 @@ _OF_COMPARISONS = (
         "keep what is read back from {path} in an attribute of the callback too, and read that",
     ),
     _Row(
+        r"^the order of the validation data",
+        "let the validation data end: leave repeat() out, or their shuffle",
+    ),
+    _Row(
+        r"^the data had been moved on before",
+        "give each fit a dataset of its own",
+    ),
+    _Row(
         r"^\S+ appends to (?P<path>.+) a second time",
         "collect the rows in the script, and write {path} as a whole at its end",
     ),

@@ -114,6 +114,13 @@ class DataPosition:
             self.lost.append("the order of the data: to go through those of the epochs before takes too long")
         self.iterators_made += count
 
+    def pass_over_validation(self, catch_up: Callable[[Watched], None]) -> None:
+        """Move the validation data on; what takes too long is lost."""
+        try:
+            catch_up(Watched(self._fits.say, _MOST_SECONDS_ANEW))
+        except TookTooLongError:
+            self.lost.append("the order of the validation data: to go through them again takes too long")
+
     def go_back_to(self, moment: Moment) -> list[str]:
         """Let the next iterator start from what an earlier one did; returns what could not be put back, in words."""
         self.moment = moment

@@ -65,6 +65,15 @@ def is_begun_by_making(dataset: Any) -> bool:
     return True
 
 
+def repeats_shuffled(dataset: Any) -> bool:
+    """Whether a shuffle within a repetition draws a seed whenever the data begin again, also when read ahead."""
+    return any(
+        "Repeat" in type(each).__name__ and any(map(_reshuffles, datasets_in(one)))
+        for each in datasets_in(dataset)
+        for one in _inputs_of(each)
+    )
+
+
 def _inputs_of(dataset: Any) -> list[Any]:
     return list(dataset._inputs())
 

@@ -15,6 +15,7 @@ from oomph.tensorflow.fit import Fit
 from oomph.tensorflow.fit_objects import from_meta
 from oomph.tensorflow.fits import Fits
 from oomph.tensorflow.retaking import Watched
+from oomph.tensorflow.validation_data import READ_AHEAD
 
 
 def finished_history(fits: Fits, fit: Fit) -> Any:
@@ -36,8 +37,18 @@ def finished_history(fits: Fits, fit: Fit) -> Any:
         reason = str(error) if isinstance(error, CheckpointError) else repr(error)
         fits.note("checkpoint-refused", name=checkpoint.name, reason=reason)
         _trains_again(fits, fit, checkpoint, reason)
+        _tell_moved_data(fits, fit)
         fit.forget_input()
         return None
+
+
+def _tell_moved_data(fits: Fits, fit: Fit) -> None:
+    """What has been gone through of the data for nothing: the order in which they come now is another one."""
+    if fit.data.iterators_made or fit.validation.made:
+        fits.note(
+            "compared", key=fit.identity.key, fit=fit.identity.ordinal, steps=0, epochs=0, equal=False,
+            cause="the data had been moved on before it turned out that the fit has to train again",
+        )  # fmt: skip
 
 
 def _not_restorable(fit: Fit, checkpoint: Checkpoint) -> list[str]:
@@ -45,6 +56,7 @@ def _not_restorable(fit: Fit, checkpoint: Checkpoint) -> list[str]:
     kept = checkpoint.meta.get("objects")
     lost = list(kept.get("lost", ())) if isinstance(kept, dict) else []
     lost += checkpoint.meta.get("hidden", [])
+    lost += [READ_AHEAD] if fit.validation.is_guessed(checkpoint) else []
     return [*lost, *written_files.changed_since(checkpoint)]
 
 

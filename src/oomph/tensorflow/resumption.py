@@ -19,6 +19,7 @@ from oomph.tensorflow.objects.picture import Changes
 from oomph.tensorflow.part import essence
 from oomph.tensorflow.retaking import Watched
 from oomph.tensorflow.step import Step
+from oomph.tensorflow.validation_data import READ_AHEAD
 
 if TYPE_CHECKING:
     from oomph.tensorflow.fit import Fit
@@ -85,6 +86,13 @@ class Resumption:
         is_saved = data.is_saved_whole(checkpoint, epochs._distributed_dataset)
         count = 0 if is_saved else max(0, made - data.iterators_made - 1)
         data.pass_over(epochs, count, used_in(checkpoint), between=validate)
+
+    def _catch_up(self, checkpoint: Checkpoint, watched: Watched) -> None:
+        """Now that the iterator to continue is made: those over the validation data that came after it."""
+        validation = self._fit.validation
+        validation.catch_up(checkpoint, int(checkpoint.meta["iterators_made"]), watched)
+        if validation.is_guessed(checkpoint):
+            self.lost.append(READ_AHEAD)
 
     def restore_early(self) -> None:
         """Before the first `on_epoch_begin`: callbacks find what they had; all of it is put back again at the step."""
@@ -163,6 +171,7 @@ class Resumption:
                 kind = self._data_kind = self._data_kind or fit.data.restore(
                     checkpoint, iterator, fit.epoch_iterator, self._batches_before(checkpoint)
                 )
+                fit.data.pass_over_validation(lambda watched: self._catch_up(checkpoint, watched))
                 self.lost += fit.data.lost
             drawn = fit.data.drawn_by_pipeline
             state.restore_random_state(

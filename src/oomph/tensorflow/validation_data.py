@@ -15,6 +15,8 @@ from oomph.recovery.checkpoint import Checkpoint
 from oomph.tensorflow import pipelines
 from oomph.tensorflow.retaking import Watched
 
+READ_AHEAD = "the order of the validation data, which are read ahead while they repeat"
+
 
 class ValidationData:
     """The validation data of one fit.
@@ -62,6 +64,11 @@ class ValidationData:
             if used and not pipelines.is_begun_by_making(self._dataset):
                 for _ in watched.take(iterator, self._steps, "going through the validation data of the epochs before"):
                     pass
+
+    def is_guessed(self, checkpoint: Checkpoint) -> bool:
+        """Whether the order of those to come depends on how far TensorFlow had read ahead, which nobody knows."""
+        used = any(entry[1] for entry in checkpoint.meta.get("validated_after", []))
+        return used and bool(self._steps) and self._dataset is not None and pipelines.repeats_shuffled(self._dataset)
 
     def _distributed(self) -> Any:
         return self._model.distribute_strategy.experimental_distribute_dataset(self._dataset)

@@ -1,6 +1,7 @@
-"""A model whose size is read from configuration.json; MISHAP makes putting back a checkpoint fail: `configured.py OUT.npz`.
+"""A model whose size is read from configuration.json: `configured.py OUT.npz`.
 
-`once` and `always`: too little memory for a moment, or for good; `broken`: an error that trying again does not mend.
+With MISHAP in the environment, putting back a checkpoint fails. `once` and `always`: too little memory for a moment, or
+for good; `broken`: an error that trying again does not mend.
 """
 
 import json
@@ -22,9 +23,9 @@ if MISHAP:
 
     def restore_variables(checkpoint, named):
         tries.append(checkpoint.name)
-        if MISHAP == "broken" and len(set(tries)) == 1 or MISHAP == "all broken":
+        if (MISHAP == "broken" and len(set(tries)) == 1) or MISHAP == "all broken":
             raise CheckpointError("its variables are upside down")
-        if MISHAP == "always" or MISHAP == "once" and len(tries) == 1:
+        if MISHAP == "always" or (MISHAP == "once" and len(tries) == 1):
             raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor with shape[6,8]")
         restored(checkpoint, named)
 

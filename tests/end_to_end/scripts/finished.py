@@ -47,7 +47,13 @@ rate = finder.best()
 # How long to train is found with a part of the data held back.
 stopping = keras.callbacks.EarlyStopping(patience=2, restore_best_weights=True)
 history = new_model(0.01).fit(
-    x[:112], y[:112], validation_data=(x[112:], y[112:]), batch_size=16, epochs=15, verbose=0, callbacks=[Pace(), stopping]
+    x[:112],
+    y[:112],
+    validation_data=(x[112:], y[112:]),
+    batch_size=16,
+    epochs=15,
+    verbose=0,
+    callbacks=[Pace(), stopping],
 )
 epochs = stopping.stopped_epoch + 1 - stopping.patience
 out["stopped"] = [stopping.stopped_epoch, stopping.best_epoch, epochs, len(history.history["val_loss"])]

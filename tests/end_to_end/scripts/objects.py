@@ -73,7 +73,7 @@ class ReadsBack(keras.callbacks.Callback):
         self.path, self.file = path, None
 
     def on_train_begin(self, logs=None):
-        self.file = open(self.path, "w", buffering=1, newline="")
+        self.file = open(self.path, "w", buffering=1, newline="")  # noqa: SIM115
         self.table = csv.writer(self.file)
 
     def on_train_batch_end(self, batch, logs=None):
@@ -129,8 +129,10 @@ class Counting(keras.Sequential):
 
 
 model = Counting([keras.Input((6,)), keras.layers.Dense(8, "tanh"), Scales(), keras.layers.Dense(1)])
-model.compile(keras.optimizers.SGD(0.01, momentum=0.9), "mse", **({"run_eagerly": True} if EAGER else {"jit_compile": False}))
-log = open("log.txt", "w", buffering=1)
+model.compile(
+    keras.optimizers.SGD(0.01, momentum=0.9), "mse", **({"run_eagerly": True} if EAGER else {"jit_compile": False})
+)
+log = open("log.txt", "w", buffering=1)  # noqa: SIM115
 factor, last = decaying()
 mean = running_mean()
 next(mean)
@@ -142,7 +144,9 @@ callbacks = [
     ReadsBack("table.csv"),
     keras.callbacks.LambdaCallback(
         on_epoch_end=factor,
-        on_train_batch_end=lambda batch, logs: nudge(model, mean.send(logs["loss"]) + log.write(f"{logs['loss']!r}\n") / 100),
+        on_train_batch_end=lambda batch, logs: nudge(
+            model, mean.send(logs["loss"]) + log.write(f"{logs['loss']!r}\n") / 100
+        ),
     ),
 ]
 losses = model.fit(x, y, batch_size=16, epochs=EPOCHS, verbose=0, callbacks=callbacks).history["loss"]
@@ -150,6 +154,6 @@ log.close()
 kept = {"seen": draws.seen, "rates": cycle.rates, "last": last, "mean": mean.send(0.0)}
 kept |= {"calls": model.layers[1].calls, "taken": Counting.taken} if EAGER else {}
 for name in ("log.txt", "table.csv"):
-    kept[name] = np.frombuffer(open(name, "rb").read(), "uint8")
+    kept[name] = np.fromfile(name, "uint8")
 weights = {f"v{i}": np.asarray(v) for i, v in enumerate([*model.variables, *model.optimizer.variables])}
 np.savez(sys.argv[1], losses=losses, **weights, **kept)
