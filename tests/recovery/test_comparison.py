@@ -161,7 +161,10 @@ def test_noise_is_measured_once_and_only_when_something_differs():
 def test_where_steps_are_noisy_the_bits_of_a_state_are_not_compared():
     found = seen(step(0, result=1, loss=1 + 1e-7), end_of(0, result=1), noise=1e-6)
     assert found.difference is None
-    assert seen(end_of(0, result=1), noise=1e-6).difference is not None, "no step was noisy"
+    assert found.epochs == 0
+    unseen = seen(end_of(0, result=1), noise=1e-6)
+    assert (unseen.difference, unseen.epochs) == (None, 0), "noise need not show in a loss"
+    assert seen(end_of(0, result=1), noise=0.0).difference is not None
 
 
 def test_other_data_are_never_noise():

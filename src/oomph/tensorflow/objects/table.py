@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import array
 import collections
 import functools
+import io
 import itertools
 import random
 from types import CellType, FunctionType, GeneratorType, MethodType, SimpleNamespace
@@ -12,7 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from oomph.tensorflow.objects import code, kinds, library_kinds, open_file
+from oomph.tensorflow.objects import code, kinds, library_kinds, open_file, standard_kinds
 from oomph.tensorflow.objects.kinds import Kind
 
 OPAQUE = Kind()
@@ -48,6 +50,8 @@ _BY_CLASS: dict[type, Kind] = {
     SimpleNamespace: _INSTANCE,
     **dict.fromkeys(_BUILTIN_ITERATORS, _ITERATOR),
     **dict.fromkeys(open_file.CLASSES, open_file.OpenFile()),
+    **dict.fromkeys((io.StringIO, io.BytesIO), standard_kinds.Buffer()),
+    array.array: standard_kinds.Numbers(),
 }
 """Classes that are known, for those that inherit from them too."""
 _BY_NAME: dict[str, Kind] = {
@@ -56,6 +60,8 @@ _BY_NAME: dict[str, Kind] = {
     "keras.src.callbacks.callback.Callback": library_kinds.LibraryObject(),
     "keras.src.optimizers.base_optimizer.BaseOptimizer": library_kinds.Optimizer(),
     "tensorflow.python.eager.polymorphic_function.polymorphic_function.Function": library_kinds.TensorFlowFunction(),
+    **dict.fromkeys(standard_kinds.DIGESTS, standard_kinds.Digest()),
+    **dict.fromkeys(standard_kinds.DATABASES, standard_kinds.Database()),
     "tensorflow.python.ops.lookup_ops.MutableHashTable": kinds.Table(),
     "tensorflow.python.ops.lookup_ops.DenseHashTable": kinds.Table(),
 }

@@ -1,0 +1,75 @@
+"""Objects of Python's standard library that are written in C, and keep what they hold to themselves."""
+
+from __future__ import annotations
+
+import array
+import io
+from typing import Any
+
+from oomph.tensorflow.objects.kinds import CannotGiveBackError, Decode, Encode, Kind
+from oomph.tensorflow.objects.values import Value
+
+
+class Buffer(Kind):
+    """A `StringIO` or `BytesIO`: what is in it, and the position."""
+
+    tag = "buffer"
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        return ("closed",) if thing.closed else (type(thing).__name__, thing.getvalue(), thing.tell())
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        if content == ("closed",):
+            thing.close()
+            return
+        _, value, position = content
+        thing.seek(0)
+        thing.truncate(0)
+        thing.write(value)
+        thing.seek(position)
+
+    def shell(self, content: Value) -> Any:
+        return {"StringIO": io.StringIO, "BytesIO": io.BytesIO}[content[0]]()
+
+
+class Numbers(Kind):
+    """An `array.array`."""
+
+    tag = "numbers"
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        return (thing.typecode, thing.tobytes())
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        if thing.typecode != content[0]:
+            raise CannotGiveBackError("an array of another type")
+        del thing[:]
+        thing.frombytes(content[1])
+
+    def shell(self, content: Value) -> Any:
+        return array.array(content[0])
+
+
+class Digest(Kind):
+    """A hash of `hashlib`: what went into it can be seen to be another, and not be given back."""
+
+    tag = "digest"
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        return (thing.name, thing.copy().hexdigest(*([16] if thing.name.startswith("shake") else [])))
+
+
+class Database(Kind):
+    """A connection of `sqlite3`, or a cursor of one: a database in memory is gone with its process."""
+
+    tag = "database"
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        connection = getattr(thing, "connection", thing)  # of a cursor
+        files = [row[2] for row in connection.execute("pragma database_list")]
+        return None if all(files) else ("in memory", connection.total_changes)
+
+
+DIGESTS = ("_hashlib.HASH", "_hashlib.HASHXOF", "_blake2.blake2b", "_blake2.blake2s", "_md5.md5", "_sha1.sha1")
+DATABASES = ("sqlite3.Connection", "sqlite3.Cursor")
+"""By name: not every Python is built with them."""
