@@ -285,6 +285,7 @@ class FitCheckpoints:
             "iterators_made": fit.data.iterators_made,
             "iterators_used": fit.data.iterators_used,
             "validated_after": fit.validation.made,
+            "validated": fit.validation.is_begun,
             "logs": _numbers(getattr(step, "taken", None)),
             "steps_seen": getattr(fit.epoch_iterator, "_steps_seen", 0),
             "stop_training": bool(fit.model.stop_training),

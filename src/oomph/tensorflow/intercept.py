@@ -228,6 +228,7 @@ def _with_ours(callbacks: Any, fit: Fit) -> Any:
             _fail_open(fit.fits, fit.end_epoch)
 
         def on_test_begin(self, logs: Any = None) -> None:
+            fit.validation.is_begun = True
             _watch_the_steps_of_others(fit.fits, fit.model, "test_function")
             fit.fits.beat(Phase.VALIDATION_START)
 

@@ -15,6 +15,7 @@ from oomph.tensorflow import callbacks, layer_state, optimizers, provenance, sta
 from oomph.tensorflow.data_position import Moment, used_in
 from oomph.tensorflow.execution import OnlySpec
 from oomph.tensorflow.fit_objects import from_meta
+from oomph.tensorflow.guarded import GuardedStep
 from oomph.tensorflow.objects.picture import Changes
 from oomph.tensorflow.part import essence
 from oomph.tensorflow.retaking import Watched
@@ -114,6 +115,17 @@ class Resumption:
         dataset = getattr(self._fit.epoch_iterator, "_distributed_dataset", None)
         if isinstance(dataset, tf.data.Dataset):
             self._fit.model.train_function.prepare(OnlySpec(tf.data.IteratorSpec(dataset.element_spec)))
+            if self.checkpoint is not None and self.checkpoint.meta.get("validated"):
+                self._trace_validation()
+
+    def _trace_validation(self) -> None:
+        """So with the step of the validation, which Keras traces at the first one."""
+        model = self._fit.model
+        spec = self._fit.validation.spec(self._fit.epoch_iterator)
+        if spec is not None:
+            model.make_test_function()
+            if isinstance(model.test_function, GuardedStep):
+                model.test_function.prepare(OnlySpec(tf.data.IteratorSpec(spec)))
 
     def prepare_data(self) -> bool:
         """Before the iterator to resume is made: what it depends on as it was then; False when nobody kept that."""

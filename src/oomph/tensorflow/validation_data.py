@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from oomph.recovery.checkpoint import Checkpoint
@@ -32,8 +33,32 @@ class ValidationData:
         shuffled = isinstance(data, tf.data.Dataset) and pipelines.shuffles(data)
         self._dataset = data if shuffled else None
         self._steps, self._model = arguments.get("validation_steps"), model
+        self._data, self._arguments = data if shuffled else given, arguments
+        self.is_begun = False
+        """Whether there was a validation: then its step is traced."""
         self.made: list[list[int]] = []
         """For each iterator over them, how many had been made over the training data, and whether it was used."""
+
+    def spec(self, epochs: Any) -> Any:
+        """The kind of its batches; None where that cannot be known without taking one.
+
+        Args:
+            epochs: Keras' iterator over the training data, which those of `validation_split` are like.
+        """
+        if isinstance(self._data, tf.data.Dataset):
+            return self._data.element_spec
+        plain = self._arguments.get("sample_weight") is None and self._arguments.get("class_weight") is None
+        if self._data is None:
+            split = self._arguments.get("validation_split")
+            return epochs._distributed_dataset.element_spec if split and plain else None
+        arrays = self._data if isinstance(self._data, tuple) else (self._data,)
+        if not all(isinstance(each, (np.ndarray, tf.Tensor)) for each in arrays):
+            return None
+        return type(epochs)(
+            distribute_strategy=self._model.distribute_strategy, x=arrays[0], y=arrays[1] if arrays[1:] else None,
+            sample_weight=arrays[2] if arrays[2:] else None, shuffle=False,
+            batch_size=self._arguments.get("validation_batch_size") or self._arguments.get("batch_size"),
+        )._distributed_dataset.element_spec  # fmt: skip
 
     def note_made(self, after: int) -> None:
         """Keras makes an iterator over them."""
