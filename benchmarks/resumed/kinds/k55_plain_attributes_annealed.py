@@ -1,4 +1,4 @@
-# Autoencoder whose KL weight, dropout rate and noise level are plain Python attributes changed by a callback every epoch (as often seen; what the compiled train function makes of it is up to Keras), loss weights likewise.
+# Autoencoder whose KL weight, dropout rate and noise level are plain Python attributes changed by a callback every epoch (as often seen; what the compiled train function makes of it is up to Keras).
 import os
 
 import numpy as np

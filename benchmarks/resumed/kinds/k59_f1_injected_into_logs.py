@@ -1,4 +1,4 @@
-# A callback works out F1 and a confusion matrix by predict() and puts val_f1 into the logs, which ModelCheckpoint, EarlyStopping and ReduceLROnPlateau then monitor; it also tunes the decision threshold and oversampling list.
+# A callback works out F1 and a confusion matrix by predict() and puts val_f1 into the logs, which ModelCheckpoint, EarlyStopping and ReduceLROnPlateau then monitor; it also tunes the decision threshold.
 import os
 import random
 

@@ -11,8 +11,8 @@ if os.environ.get("UNSEEDED") != "1":
 
 n = 900
 y = np.random.randint(0, 3, n)
-view1 = (np.eye(3)[y] @ np.random.randn(3, 8) * 1.2 + np.random.randn(n, 8)).astype("float32")
-view2 = (np.tanh(np.eye(3)[y] @ np.random.randn(3, 14) * 1.5 + np.random.randn(n, 14))).astype("float32")
+view1 = (np.eye(3)[y] @ np.random.randn(3, 8) * 0.6 + np.random.randn(n, 8)).astype("float32")
+view2 = (np.tanh(np.eye(3)[y] @ np.random.randn(3, 14) * 0.6 + np.random.randn(n, 14))).astype("float32")
 views = [view1, view2]
 test = np.arange(750, 900)
 val = np.arange(660, 750)
