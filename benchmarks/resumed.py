@@ -2,10 +2,11 @@
 
     python benchmarks/resumed.py [NAME ...] [--scripts FOLDER ...] [--kills 5] [--only seeded] [--out build/resumed]
 
-Every script of `benchmarks/resumed` (and of other folders, for scripts that are not ours to keep) leaves what its training
-came to in `result.npz`. It is run plainly, twice; under oomph without a fault; and then killed (SIGKILL) once per run, after a
-step drawn from the name of the run. Seeded, and unseeded: then `resumed/entropy.c` stands for the system's random
-bytes. The plain run and the first attempt get the same ones, each later attempt gets others, as in real life.
+Every script of `benchmarks/resumed` (and of other folders, for scripts that are not ours to keep) leaves what its
+training came to in `result.npz`. It is run plainly, twice; under oomph without a fault; and then killed (SIGKILL) once
+per run, after a step drawn from the name of the run. Seeded, and unseeded: then `resumed/entropy.c` stands for the
+system's random bytes. The plain run and the first attempt get the same ones, each later attempt gets others, as in real
+life.
 
 Results are written as they come, and runs that are there are not run again. Ends with 1 when a run ended otherwise
 than undisturbed under a label that does not say so, or when less than 95 % of the seeded ones ended in the same bits.
