@@ -63,9 +63,7 @@ def what_is_missing(directory: Path) -> str:
     if not any((directory / "journal").glob("*.jsonl")):
         return f"only what the run in {directory} has printed is explained: its journal is not there"
     missing = unreadable_lines(directory)
-    return (
-        f"{missing} lines of the journal in {directory} cannot be read; what they said is missing" if missing else ""
-    )
+    return f"{missing} lines of the journal in {directory} cannot be read; what they said is missing" if missing else ""
 
 
 def _stderr(path: Path, attempt: int, words: Words | None) -> Iterator[Evidence]:
