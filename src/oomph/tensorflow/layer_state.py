@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from oomph.tensorflow.objects.code import is_users, set_by_libraries
+
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
@@ -20,15 +22,21 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 def calls_not_counted(model: Any) -> Iterator[None]:
     """Plain values in the attributes of layers are the same behind the block: in it, layers are called for nothing."""
     before = [
-        (vars(layer), {name: value for name, value in vars(layer).items() if type(value) in _PLAIN})
+        (vars(layer), _plain_attributes(layer))
         for layer in model._flatten_layers()
-        if layer.built  # another one sets some as it is built
+        if layer.built or not is_users(type(layer).build.__module__)  # another one sets some as it is built
     ]
     try:
         yield
     finally:
         for attributes, values in before:
             attributes.update(values)
+
+
+def _plain_attributes(layer: Any) -> dict[str, Any]:
+    kind: Any = type(layer)
+    theirs = set_by_libraries(kind) if not layer.built else frozenset()
+    return {name: value for name, value in vars(layer).items() if type(value) in _PLAIN and name not in theirs}
 
 
 def hidden_variables(model: Any) -> Iterator[tf.Variable]:

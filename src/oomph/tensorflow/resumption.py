@@ -11,7 +11,7 @@ from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint import Checkpoint
 from oomph.recovery.opened_files import FileState
 from oomph.recovery.witness import STEP
-from oomph.tensorflow import callbacks, layer_state, optimizers, provenance, state, trained, written_files
+from oomph.tensorflow import batches, callbacks, layer_state, optimizers, provenance, state, trained, written_files
 from oomph.tensorflow.data_position import Moment, used_in
 from oomph.tensorflow.execution import OnlySpec
 from oomph.tensorflow.fit_objects import from_meta
@@ -174,6 +174,8 @@ class Resumption:
     def _restore_state(self, step: Step, checkpoint: Checkpoint, iterator: Any, other_data: bool) -> str:
         fit, kind = self._fit, "epoch"
         step.prepare(iterator)
+        if not fit.model.built:
+            _build_by_a_call(fit.model, iterator)
         optimizers.build_as_before(fit.model, checkpoint.meta.get("optimizers", []))
         as_traced = "objects" not in checkpoint.meta  # by an oomph that did not look at them
         with state.restored(checkpoint, state.slots_of(fit.model, step, as_traced)):
@@ -272,6 +274,16 @@ class Resumption:
         """Whether the data are not those of the checkpoint: then its position in them means nothing."""
         self._fit.beginning.facts(self._fit.epoch_iterator)
         return bool(self._fit.beginning.changes(checkpoint, provenance.DATA))
+
+
+def _build_by_a_call(model: Any, iterator: Any) -> None:
+    """Build a model that reads numbers as it is called, and so cannot be traced: by one call on zeros.
+
+    What the call does to Python objects and random numbers is undone by what is restored after it.
+    """
+    spec = batches.without_optionals(iterator.element_spec)
+    zeros = tf.nest.map_structure(lambda one: tf.zeros([size or 1 for size in one.shape], one.dtype), spec)
+    model(zeros[0] if isinstance(zeros, tuple) else zeros)
 
 
 def may_pass(error: BaseException) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, NoReturn, Protocol
 from oomph.tensorflow.batches import without_optionals
 from oomph.tensorflow.errors import OutOfMemory, as_out_of_memory, handled
 from oomph.tensorflow.exactness import Promise
+from oomph.tensorflow.layer_state import calls_not_counted
 from oomph.tensorflow.probe import Finding
 from oomph.tensorflow.written import Slot
 
@@ -124,7 +125,8 @@ class PlainStep:
         spec = without_optionals(getattr(iterator, "element_spec", None))
         built = self._model.built
         try:
-            self._model._symbolic_build(data_batch=spec)
+            with calls_not_counted(self._model):
+                self._model._symbolic_build(data_batch=spec)
         except Exception:  # a model that has no `call`, or needs the data for it
             self._model.built = built  # Keras has noted it down as built before it failed
 
