@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 
 import pytest
 
-from oomph.recovery.opened_files import FileState, OpenedFiles, stamp_of
+from oomph.recovery.opened_files import FileState, OpenedFiles, log_files, stamp_of
 
 
 @pytest.fixture
@@ -141,3 +142,22 @@ def test_a_path_that_is_none_is_the_scripts_own_affair(files):
     with pytest.raises(TypeError):
         open(1.5, "w")  # type: ignore[call-overload]  # noqa: SIM115
     sys.audit("open", None, None, None)
+
+
+def test_a_log_goes_on_and_is_told_when_the_script_reads_it(files, tmp_path):
+    log = logging.FileHandler(tmp_path / "training.log")
+    other = logging.FileHandler(tmp_path / "emptied.log", mode="w")
+    try:
+        assert log_files() == [str(tmp_path / "training.log")]
+        lost = []
+        files.put_back_when_opened({}, lost.append)
+        files.tell_when_read(log_files())
+        with open(tmp_path / "training.log", "a"):
+            pass
+        assert lost == []
+        (tmp_path / "training.log").read_text()
+        (tmp_path / "training.log").read_text()
+        assert lost == [str(tmp_path / "training.log")]
+    finally:
+        log.close()
+        other.close()

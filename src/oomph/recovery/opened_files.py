@@ -10,10 +10,11 @@ Python tells of the files that it opens (audit event `open`, PEP 578). HDF5 open
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,7 @@ class OpenedFiles:
         self._noting = False
         self._due: dict[str, tuple[FileState, Stamp | None]] = {}
         """By path, what is to be put back, and the stamp of the file when that was settled."""
+        self._suspect: set[str] = set()
         self._on_lost: Callable[[str], None] = lambda path: None
         self._busy = threading.local()
         self._hooked = False
@@ -104,6 +106,11 @@ class OpenedFiles:
             self._hook()
             _ask_h5py(self.opened)
 
+    def tell_when_read(self, paths: Iterable[str]) -> None:
+        """Logs and the like, which are left as they are, and not as they would be: told when the script reads one."""
+        self._suspect.update(paths)
+        self._hook()
+
     def opened(self, path: Any, flags: int) -> None:
         """A file is about to be opened."""
         if getattr(self._busy, "now", False) or isinstance(path, int):
@@ -113,6 +120,9 @@ class OpenedFiles:
             self.written[full] = None
         if self._appends is not None and not self._noting and self._is_the_scripts(full):
             self._within(self._appends.opened, full, flags)
+        if full in self._suspect and not flags & (os.O_WRONLY | os.O_RDWR):
+            self._suspect.discard(full)
+            self._on_lost(full)
         if full in self._due:
             state, stamp = self._due.pop(full)
             if not flags & os.O_TRUNC and stamp_of(full) == stamp:
@@ -144,11 +154,17 @@ class OpenedFiles:
             sys.addaudithook(self._on_event)  # there is no way to take it back
 
     def _on_event(self, event: str, arguments: Any) -> None:
-        if event == "open" and (self._noting or self._due or self._appends is not None):
+        if event == "open" and (self._noting or self._due or self._suspect or self._appends is not None):
             try:
                 self.opened(arguments[0], arguments[2])
             except Exception:
                 pass  # the script's own call says what is wrong with the path
+
+
+def log_files() -> list[str]:
+    """The files that handlers of `logging` append to."""
+    handlers = [reference() for reference in getattr(logging, "_handlerList", [])]
+    return [str(h.baseFilename) for h in handlers if isinstance(h, logging.FileHandler) and "a" in h.mode]
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -162,9 +178,9 @@ def replace_file(path: Path, content: bytes) -> None:
 def _ask_h5py(opened: Callable[[Any, int], None]) -> None:
     """Let `h5py.File` tell of the files that it opens, if the script has imported it."""
     kind = getattr(sys.modules.get("h5py"), "File", None)
-    original = getattr(kind, "__init__", None)
-    if original is None:
+    if kind is None:
         return
+    original = kind.__init__
     if hasattr(original, "tell_opened"):
         original.tell_opened = opened
         return

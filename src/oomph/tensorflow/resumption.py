@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint import Checkpoint
-from oomph.recovery.opened_files import FileState
+from oomph.recovery.opened_files import FileState, log_files
 from oomph.recovery.witness import STEP
 from oomph.tensorflow import batches, callbacks, layer_state, optimizers, provenance, state, trained, written_files
 from oomph.tensorflow.data_position import Moment, used_in
@@ -216,6 +216,7 @@ class Resumption:
     def _restore_files(self, checkpoint: Checkpoint) -> None:
         """What the fit had written is put back where the script opens it: what it reads is what it read before."""
         self._fits.files.put_back_when_opened(self.files_of(checkpoint), self._lost_file)
+        self._fits.files.tell_when_read(log_files())  # they hold lines of steps that come again
 
     def files_of(self, checkpoint: Checkpoint) -> dict[str, FileState]:
         """What the files that the fit writes held at a checkpoint, by path."""
