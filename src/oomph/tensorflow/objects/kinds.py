@@ -609,12 +609,16 @@ def _slots_of(kind: type) -> list[str]:
     return [name for name in found if name not in ("__dict__", "__weakref__")]
 
 
+_DATA_OF_LIBRARIES = ("typing", "abc", "types", "optuna.", "keras_tuner.")
+"""Modules of libraries whose plain classes hold what tuners know of their trials. Others may do more than hold data."""
+
+
 def is_data(kind: type) -> bool:
     """Whether an object of this class is nothing but its attributes."""
     bases = [base for base in kind.__mro__ if base is not object]
     made_by: Any = kind.__new__
     return made_by is object.__new__ and all(
-        code.is_users(base.__module__) or base.__module__ in ("typing", "abc", "types") for base in bases
+        code.is_users(base.__module__) or base.__module__.startswith(_DATA_OF_LIBRARIES) for base in bases
     )
 
 

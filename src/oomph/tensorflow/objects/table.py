@@ -74,53 +74,12 @@ _HOLDERS = frozenset(
     }
 )
 """Classes of Keras and TensorFlow that users inherit from."""
-_INERT = frozenset(
-    [
-        "absl",
-        "asyncio",
-        "concurrent",
-        "contextlib",
-        "ctypes",
-        "grpc",
-        "h5py",
-        "IPython",
-        "ipykernel",
-        "jax",
-        "joblib",
-        "logging",
-        "matplotlib",
-        "mlflow",
-        "multiprocessing",
-        "optuna",
-        "PIL",
-        "psutil",
-        "pynvml",
-        "rich",
-        "socket",
-        "sqlalchemy",
-        "sqlite3",
-        "ssl",
-        "subprocess",
-        "tempfile",
-        "tensorboard",
-        "threading",
-        "torch",
-        "tqdm",
-        "typing",
-        "unittest",
-        "urllib",
-        "wandb",
-        "weakref",
-        "zipfile",
-        "oomph",
-        "_thread",
-        "_io",
-        "io",
-        "abc",
-        "types",
-        "builtins",
-    ]
-)
+_INERT = frozenset((
+    "absl", "asyncio", "concurrent", "contextlib", "ctypes", "grpc", "h5py", "IPython", "ipykernel", "jax", "joblib",
+    "logging", "matplotlib", "mlflow", "multiprocessing", "PIL", "psutil", "pynvml", "rich", "socket", "sqlalchemy",
+    "sqlite3", "ssl", "subprocess", "tempfile", "tensorboard", "threading", "torch", "tqdm", "typing", "unittest",
+    "urllib", "wandb", "weakref", "zipfile", "oomph", "_thread", "_io", "io", "abc", "types", "builtins",
+))  # fmt: skip
 """Libraries whose objects are the outside world to a training: locks, files, loggers, connections."""
 
 
