@@ -27,3 +27,29 @@ def test_a_difference_beyond_the_noise_is_no_noise(work):
     ours = killed(work, "--other")
     assert ours.summary["exactness"] == "not-equal"
     assert any("the same batch gives another result" in reason for reason in ours.summary["exactness_reasons"])
+
+
+DENSE = """
+import sys, time, keras, numpy as np
+keras.utils.set_random_seed(1)
+x = np.random.default_rng(0).normal(size=(960, 30)).astype("float32")
+hidden = [keras.layers.Dense(60, "tanh") for _ in range(3)]
+model = keras.Sequential([keras.Input((30,)), *hidden, keras.layers.Dense(1)])
+model.compile(keras.optimizers.Adam(0.001), "mse", jit_compile=False)
+pace = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: time.sleep(0.02))
+model.fit(x, x[:, :1], batch_size=96, epochs=4, verbose=0, callbacks=[pace])
+"""
+
+
+def test_batches_divided_otherwise_than_before_are_the_same_within_what_the_probe_has_found(work):
+    """What an out-of-memory error does between two attempts: sums are taken in another order."""
+    work.write(DENSE)
+    running = work.start("--checkpoint-every=8", "train.py")
+    running.wait_for_step(14)
+    running.kill(running.process.pid)
+    running.kill(running.script_pid(1))
+    running.finish()
+    ours = work.oomph("--resume=run", "--micro-batch=37", "train.py")
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    assert ours.summary["exactness"] == "verified", ours.summary["exactness_reasons"]
+    assert any(0 < event.data["noise"] < 1e-5 for event in ours.events("compared"))

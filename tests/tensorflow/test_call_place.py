@@ -121,7 +121,7 @@ def test_the_call_site_is_a_line_of_the_script():
 
 
 def test_a_place_is_a_value():
-    assert Place("a:1", "k", {"x": "1"}) == Place("a:1", "k", {})
+    assert Place("a:1", "k", "o", {"x": "1"}) == Place("a:1", "k", "o", {})
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,8 @@ class Fit:
         self._resumed = False
         self.returns = False
         """Whether an earlier attempt has finished it, so that its end state may be returned."""
-        self._initial_epoch: Any = None
+        self._start_of_next: tuple[Any] | None = None
+        """Keras' own record of the epoch to begin with, once it has been replaced for this fit."""
         self._failed: Checkpoint | None = None
         """The checkpoint that is being put back."""
         self._clean_at = 0
@@ -134,15 +135,19 @@ class Fit:
 
     def begin_training(self) -> None:
         """Called after the user's own `on_train_begin` callbacks: the epoch to start with is settled here."""
-        self._initial_epoch = self.model._initial_epoch
         self.objects.begin(to_be_resumed=self._resumed)
         self.trained = trained.Trained(self.model)
         if self._resumed:
-            self.model._initial_epoch = self.epoch
+            self._start_at(self.epoch)
             self.resumption.restore_early()
         else:
             self.proof.compare_from(self.epoch, 0)
         self._drop_repeated_events()
+
+    def _start_at(self, epoch: int) -> None:
+        if self._start_of_next is None:  # it begins again when a checkpoint gives way to the one before it
+            self._start_of_next = (self.model._initial_epoch,)
+        self.model._initial_epoch = epoch
 
     def begin_epoch(self, epoch: int) -> None:
         """Called at the start of every epoch."""
@@ -159,8 +164,8 @@ class Fit:
         """Called when Keras' fit is left, however: the next fit of this model begins where it says itself."""
         self.checkpoints.settle(wait=True)
         self.fits.files.end()
-        if self._resumed:
-            self.model._initial_epoch = self._initial_epoch
+        if self._start_of_next is not None:
+            (self.model._initial_epoch,) = self._start_of_next
 
     def end_epoch(self) -> None:
         """The last of the epoch's callbacks: what they have done is part of the state."""

@@ -88,9 +88,14 @@ class GuardedStep:
         self.verification: Verification | None = None
         self.recheck: Recheck | None = None
         self._on_noise: Callable[[float], None] | None = None
+        self._rounding = 0.0
+        """What the probe has found of the difference between a whole batch and its parts, relatively."""
 
     def measure_noise(self, tell: Callable[[float], None]) -> None:
-        """Tell, before the next step, by how much its gradients differ when they are computed more than once."""
+        """Tell, before the next step, by how much its gradients differ when they are computed more than once.
+
+        Where batches are divided, the process before may have divided them otherwise: what that changes counts too.
+        """
         self._on_noise = tell
 
     def __call__(self, iterator: Any) -> Any:
@@ -231,7 +236,7 @@ class GuardedStep:
             )
         except Exception:  # it cannot be computed twice, or not by itself
             noise = 0.0
-        tell(noise)
+        tell(noise if self._is_whole else max(noise, self._rounding))
 
     def _see(self, batch: Any) -> None:
         """One more batch of this execution, held in Python."""
@@ -271,6 +276,7 @@ class GuardedStep:
             if found.no_memory and judged.kind in (REFUSED, SMALLER) and not self._began_divided:
                 return Promise(REFUSED, _NO_MEMORY_TO_PROBE)  # not for good: in a new process there is
             before, self._verdict = self._verdict, judged
+            self._rounding = found.difference if judged.kind == EXACT else 0.0
             if before is not None and self._verdict.kind != EXACT:
                 reason = f"{self._verdict.reason}; found after {self._divided_steps} divided steps"
                 self._verdict = replace(self._verdict, reason=reason)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from oomph.recovery.witness import STEP, Witness, WitnessBoard
 from oomph.tensorflow import fingerprints
 from oomph.tensorflow.loop_data import Digests
-from oomph.tensorflow.proof import Proof, random_state
+from oomph.tensorflow.proof import Proof, loss_of, random_state
 
 if TYPE_CHECKING:
     from oomph.tensorflow.resumable_loop import ResumableLoop
@@ -63,7 +63,8 @@ class LoopProof(Proof):
         detailed = self._detailed > 0
         cheap = 0 <= self._state_cost <= _CHEAP_SECONDS
         if self._is_first or compared or (detailed and cheap) or self._is_affordable():
-            witness = Witness(self._key, STEP, epoch, step, self._batch, self._state_now(), random=random_state())
+            state = self._state_now()
+            witness = Witness(self._key, STEP, epoch, step, self._batch, state, self._loss(), random=random_state())
             self._states += compared
         else:
             witness = Witness(self._key, STEP, epoch, step, self._batch)
@@ -83,6 +84,14 @@ class LoopProof(Proof):
         if self._state is None or len(self._state.slots) != len(named):
             self._state = fingerprints.StateFingerprint([slot for _, slot in named])
         return self._state
+
+    def _loss(self) -> float:
+        """What the last guarded step returned; the body of a loop keeps its loss to itself."""
+        step = self._step_to_measure()
+        return 0.0 if step is None or step.taken is None else loss_of(step.taken.logs)
+
+    def _step_to_measure(self) -> Any:
+        return self._loop.last_guarded
 
     def _rate(self) -> float:
         return 0.0

@@ -49,6 +49,11 @@ class Finding:
     no_memory: bool = False
     """Whether there was no memory even for a few samples."""
 
+    @property
+    def difference(self) -> float:
+        """The largest of them; 0.0 where the probe has shown nothing."""
+        return max(self.gradients, self.state, self.returned) if self.conclusive else 0.0
+
     def facts(self) -> dict[str, Any]:
         """For the journal."""
         return {name: getattr(self, name) for name in ("samples", "gradients", "state", "worst", "tolerance")}

@@ -75,7 +75,7 @@ class Proof:
         witness = Witness(self._key, STEP, epoch, step, batch)
         detailed = self._detailed > 0
         if detailed or self._on_host:
-            witness = witness._replace(result=fingerprints.of_logs(taken.logs), loss=_loss(taken.logs))
+            witness = witness._replace(result=fingerprints.of_logs(taken.logs), loss=loss_of(taken.logs))
         if detailed:
             self._detailed -= 1
             witness = witness._replace(rate=self._rate(), random=random_state())
@@ -104,11 +104,14 @@ class Proof:
 
     def _measure_noise(self, comparison: Comparison) -> None:
         """Before the next step, where it is a guarded one: two computations of it may differ themselves."""
-        step = self._fit.model.train_function
+        step = self._step_to_measure()
         if isinstance(step, GuardedStep):
             step.measure_noise(comparison.settle)
         else:
             comparison.settle(0.0)
+
+    def _step_to_measure(self) -> Any:
+        return self._fit.model.train_function
 
     @property
     def _key(self) -> int:
@@ -186,8 +189,8 @@ def _verified(found: Comparison) -> str:
     return f"verified: {steps} done again since the checkpoint came out as before{within}"
 
 
-def _loss(logs: Any) -> float:
-    """The loss among what a step returned; 0.0 where there is none."""
+def loss_of(logs: Any) -> float:
+    """The loss among what a step returned, or the one number that it returned; 0.0 where there is none."""
     loss = logs.get("loss") if isinstance(logs, dict) else logs
     try:
         value = float(np.asarray(loss))

@@ -61,6 +61,8 @@ class ResumableLoop:
         """The functions of TensorFlow's that the body has called."""
         self._guarded: list[Any] = []
         """The guarded steps that the body has taken, in their order."""
+        self.last_guarded: Any = None
+        """The guarded step that the body has taken last."""
         self._draws_to_come: list[list[Any]] = []
         self._lines = enclosing_loops(frame)
         self._names = CarriedNames(frame, {*self.variables.seen(), *self.objects.at_entry.graph.by_id})
@@ -281,6 +283,7 @@ class ResumableLoop:
 
     def saw_guarded(self, step: Any) -> None:
         """The body takes a step that `oomph.guard` guards."""
+        self.last_guarded = step
         if any(step is known for known in self._guarded):
             return
         self._guarded.append(step)

@@ -280,11 +280,15 @@ class Resumption:
 def _build_by_a_call(model: Any, iterator: Any) -> None:
     """Build a model that reads numbers as it is called, and so cannot be traced: by one call on zeros.
 
-    What the call does to Python objects and random numbers is undone by what is restored after it.
+    What the call does to Python objects and random numbers is undone by what is restored after it. A model that cannot
+    be called, as one that is all `train_step`, is left as it is: where variables are missing, restoring says so.
     """
-    spec = batches.without_optionals(iterator.element_spec)
-    zeros = tf.nest.map_structure(lambda one: tf.zeros([size or 1 for size in one.shape], one.dtype), spec)
-    model(zeros[0] if isinstance(zeros, tuple) else zeros)
+    try:
+        spec = batches.without_optionals(iterator.element_spec)
+        zeros = tf.nest.map_structure(lambda one: tf.zeros([size or 1 for size in one.shape], one.dtype), spec)
+        model(zeros[0] if isinstance(zeros, tuple) else zeros)
+    except Exception:
+        model.built = False
 
 
 def may_pass(error: BaseException) -> bool:
