@@ -66,7 +66,10 @@ def test_the_errors_were_real_and_the_journal_tells_of_them(short):
     assert recoveries[0].data["fit"] == 0
     assert len({event.data["fit"] for event in recoveries}) == len(recoveries), "one search for a size per fit"
     for event in ooms:
-        assert re.match(r"OOM when allocating tensor with shape\[[\d,]+\] and type double", event.data["message"])
+        # Of float32 are one-hot labels. Which tensor it hits depends on the order in which the cores take operations.
+        assert re.match(
+            r"OOM when allocating tensor with shape\[[\d,]+\] and type (double|float)\b", event.data["message"]
+        )
         assert event.data["requested_bytes"] > 0
     assert ooms[0].data["batch"] == 2048
     for event in recoveries:

@@ -176,8 +176,9 @@ def test_workers_that_a_crash_left_behind_are_gone_before_the_restart(work, aliv
 
 
 def test_ctrl_c_once_is_the_scripts_to_answer(work):
+    # The file is closed by a call: Python drops a KeyboardInterrupt that comes while it closes one that nobody holds.
     work.script(
-        "import time\ntry:\n    open('ready', 'w').write('x\\n'); time.sleep(50)\n"
+        "import time\ntry:\n    f = open('ready', 'w'); f.write('x\\n'); f.close(); time.sleep(50)\n"
         "except KeyboardInterrupt:\n    time.sleep(0.3); print('saved'); raise SystemExit(5)"
     )
     process = work.start("train.py")
@@ -188,7 +189,7 @@ def test_ctrl_c_once_is_the_scripts_to_answer(work):
 
 
 def test_ctrl_c_unanswered_ends_as_under_plain_python(work):
-    work.script("import time; open('ready', 'w').write('x\\n'); time.sleep(50)")
+    work.script("import time; f = open('ready', 'w'); f.write('x\\n'); f.close(); time.sleep(50)")
     process = work.start("train.py")
     work.wait_for("ready")
     process.send_signal(signal.SIGINT)
@@ -201,7 +202,8 @@ def test_ctrl_c_unanswered_ends_as_under_plain_python(work):
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 128 + signal.SIGKILL)])
 def test_a_second_signal_ends_a_script_that_does_not_listen_at_once(work, signum, code):
     work.script(
-        f"import signal, time\nsignal.signal({signum:d}, signal.SIG_IGN)\nopen('ready', 'w').write('x\\n')\n"
+        f"import signal, time\nsignal.signal({signum:d}, signal.SIG_IGN)\n"
+        "f = open('ready', 'w'); f.write('x\\n'); f.close()\n"
         "time.sleep(50)"
     )
     process = work.start("train.py")
@@ -217,7 +219,7 @@ def test_a_second_signal_ends_a_script_that_does_not_listen_at_once(work, signum
 def test_a_third_ctrl_c_kills(work):
     work.script(
         "import signal, time\nfor s in (signal.SIGINT, signal.SIGTERM): signal.signal(s, signal.SIG_IGN)\n"
-        "open('ready', 'w').write('x\\n')\ntime.sleep(50)"
+        "f = open('ready', 'w'); f.write('x\\n'); f.close()\ntime.sleep(50)"
     )
     process = work.start("train.py")
     work.wait_for("ready")
@@ -232,7 +234,7 @@ def test_a_third_ctrl_c_kills(work):
 
 
 def test_sigterm_is_passed_on_and_ends_the_run(work):
-    work.script("import time; open('ready', 'w').write('x\\n'); time.sleep(50)")
+    work.script("import time; f = open('ready', 'w'); f.write('x\\n'); f.close(); time.sleep(50)")
     process = work.start("train.py")
     work.wait_for("ready")
     process.send_signal(signal.SIGTERM)
@@ -244,7 +246,7 @@ def test_sigterm_is_passed_on_and_ends_the_run(work):
 def test_a_script_that_answers_sigterm_keeps_its_exit_code(work):
     work.script(
         "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *a: sys.exit(9))\n"
-        "open('ready', 'w').write('x\\n')\ntime.sleep(50)"
+        "f = open('ready', 'w'); f.write('x\\n'); f.close()\ntime.sleep(50)"
     )
     process = work.start("train.py")
     work.wait_for("ready")
@@ -257,7 +259,7 @@ def test_a_script_that_answers_sigterm_keeps_its_exit_code(work):
 def test_other_signals_reach_the_script(work, signum):
     work.script(
         f"import signal, sys, time\nsignal.signal({signum:d}, lambda *a: sys.exit(9))\n"
-        "open('ready', 'w').write('x\\n')\ntime.sleep(50)"
+        "f = open('ready', 'w'); f.write('x\\n'); f.close()\ntime.sleep(50)"
     )
     before = signal.signal(signum, signal.SIG_DFL)  # below nohup SIGHUP is ignored, by everybody
     try:
@@ -294,7 +296,7 @@ def test_a_killed_supervisor_leaves_no_process_and_no_lock(work, wait_until, ali
 
 
 def test_a_second_run_in_the_same_directory_is_refused(work):
-    work.script("import time; open('ready', 'w').write('x\\n'); time.sleep(50)")
+    work.script("import time; f = open('ready', 'w'); f.write('x\\n'); f.close(); time.sleep(50)")
     process = work.start("--run-dir", "here", "train.py")
     work.wait_for("ready")
     for words in (["--run-dir", "here"], ["--resume=here"]):

@@ -31,7 +31,9 @@ def places(steps):
 TWO_EPOCHS = [("a", 0, 0, 0, False), ("b", 0, 1, 1, True), ("a", 1, 0, 2, False), ("b", 1, 1, 3, True)]
 
 
-@pytest.mark.parametrize("dataset", ["ab", ("a", "b"), lambda: iter("ab"), lambda: ["a", "b"]], ids=str)
+@pytest.mark.parametrize(
+    "dataset", ["ab", ("a", "b"), lambda: iter("ab"), lambda: ["a", "b"]], ids=["text", "tuple", "iterators", "lists"]
+)
 def test_it_is_the_plain_loop_and_knows_where_it_is(dataset):
     dataset = list(dataset) if isinstance(dataset, str) else dataset
     assert places(oomph.steps(dataset, 2, state=[[]])) == TWO_EPOCHS
@@ -139,7 +141,7 @@ def test_arguments_that_make_no_sense_are_refused_at_once(error, match, argument
         ([iter([1])], r"state\[0\] \(list_iterator\) cannot be saved"),
         (7, r"state \(int\) never changes itself"),
     ],
-    ids=str,
+    ids=["None", "list", "dict", "float", "tensor", "module", "iterator", "int"],
 )
 def test_state_that_cannot_be_saved_is_refused_by_name(state, match):
     with pytest.raises((TypeError, ValueError), match=match):

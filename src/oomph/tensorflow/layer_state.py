@@ -6,6 +6,7 @@ methods are used here.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,7 +16,7 @@ import tensorflow as tf
 
 from oomph.tensorflow.objects.code import is_users, set_by_libraries
 
-_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None)))
 
 
 @contextmanager
@@ -43,11 +44,15 @@ def hidden_variables(model: Any) -> Iterator[tf.Variable]:
     """TensorFlow's variables and random generators that are attributes of layers, or lie in a list or dict of them."""
     for layer in model._flatten_layers():
         for value in vars(layer).values():
-            for thing in _items_of(value):
-                if isinstance(thing, tf.random.Generator):
-                    yield thing.state
-                elif isinstance(thing, tf.Variable):
-                    yield thing
+            for thing in _items_of(value) if type(value) not in _PLAIN else ():
+                kind: Any = type(thing)
+                if _has_state(kind):
+                    yield thing.state if isinstance(thing, tf.random.Generator) else thing
+
+
+@functools.lru_cache(maxsize=4096)
+def _has_state(kind: type) -> bool:
+    return issubclass(kind, (tf.random.Generator, tf.Variable))
 
 
 def own_arrays(model: Any, failed: Callable[[str], None]) -> dict[str, Any]:

@@ -30,9 +30,9 @@ def is_users(module: str) -> bool:
     )
 
 
-def is_of_library(kind: type) -> bool:
-    """Whether a class is one of Keras' or TensorFlow's own."""
-    return kind.__module__.startswith(_LIBRARIES)
+def is_of_library(thing: Any) -> bool:
+    """Whether a class or function is one of Keras' or TensorFlow's own."""
+    return str(thing.__module__).startswith(_LIBRARIES)
 
 
 class Names(NamedTuple):

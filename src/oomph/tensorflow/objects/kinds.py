@@ -9,6 +9,7 @@ noted, and lost after a restart.
 from __future__ import annotations
 
 import collections
+import functools
 import itertools
 import random
 from collections.abc import Callable, Iterable, Iterator
@@ -441,13 +442,15 @@ class Instance(Kind):
         return object.__new__(kind)
 
     def _set(self, thing: Any, name: str, value: Any) -> None:
-        if name in _slots_of(type(thing)):
+        kind: Any = type(thing)
+        if name in _slots_of(kind):
             object.__setattr__(thing, name, value)
         else:
             dict_of(thing)[name] = value
 
     def _remove(self, thing: Any, name: str) -> None:
-        if name in _slots_of(type(thing)):
+        kind: Any = type(thing)
+        if name in _slots_of(kind):
             object.__delattr__(thing, name)
         else:
             dict_of(thing).pop(name, None)
@@ -600,6 +603,7 @@ def dict_of(thing: Any) -> dict[str, Any]:
     return found if type(found) is dict else {}
 
 
+@functools.lru_cache(maxsize=4096)
 def _slots_of(kind: type) -> list[str]:
     found: list[str] = []
     for base in kind.__mro__:

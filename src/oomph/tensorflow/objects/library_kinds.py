@@ -26,6 +26,8 @@ from oomph.tensorflow.objects.kinds import (
 )
 from oomph.tensorflow.objects.values import Value
 
+_WRAPPED = ("build", "quantize")
+"""Methods that Keras wraps anew in each layer."""
 _FUNCTIONS = (FunctionType, MethodType, functools.partial)
 _FILES = ("iterator.index", "iterator.data-00000-of-00001")
 
@@ -43,9 +45,8 @@ class LibraryObject(Instance):
         yield from super().parts(thing)
         kind: Any = type(thing)
         theirs, held = code.set_by_libraries(kind), dict_of(thing)
-        for name in sorted(theirs & held.keys()):
-            if _leads_on(held[name]):
-                yield f".{name}", held[name]
+        leading = [name for name, value in held.items() if name in theirs and _leads_on(name, value)]
+        yield from ((f".{name}", held[name]) for name in sorted(leading))
         yield from self._consists_of(thing, held)
 
     def _consists_of(self, thing: Any, held: dict[str, Any]) -> Iterator[Part]:
@@ -54,7 +55,8 @@ class LibraryObject(Instance):
             yield from ((f".layers[{n}]", each) for n, each in enumerate(layers) if is_of_interest(each))
             variables = thing.variables
         else:
-            variables = [each for each in held.values() if _is_variable(_class_of(each))]
+            classes: Any = map(type, held.values())
+            variables = [each for each, kind in zip(held.values(), classes, strict=True) if _is_variable(kind)]
             variables += held.get("_variables") or ()
         yield from ((f".variables[{number}]", each) for number, each in enumerate(variables))
 
@@ -198,12 +200,15 @@ class DatasetIterator(Kind):
 
 def is_of_interest(layer: Any) -> bool:
     """Whether a layer may hold more than its variables: it is of the user's class, or calls a function."""
-    return code.is_users(type(layer).__module__) or any(map(_leads_on, dict_of(layer).values()))
+    return code.is_users(type(layer).__module__) or any(_leads_on(*each) for each in dict_of(layer).items())
 
 
-def _leads_on(value: Any) -> bool:
+def _leads_on(name: str, value: Any) -> bool:
     """Whether an attribute that Keras has set holds something of the user's, or something with a state of its own."""
-    return type(value) in _FUNCTIONS or _is_leading_class(_class_of(value))
+    kind: Any = type(value)
+    if kind is FunctionType and (value.__closure__ is None or name in _WRAPPED) and code.is_of_library(value):
+        return False  # as `keras.activations.relu`
+    return bool(_is_leading_class(kind))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -213,7 +218,7 @@ def _is_variable(kind: type) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _is_leading_class(kind: type) -> bool:
-    if code.is_users(kind.__module__):
+    if kind in _FUNCTIONS or code.is_users(kind.__module__):
         return True
     names = {base.__name__ for base in kind.__mro__ if code.is_of_library(base)}
     return bool(names & {"SeedGenerator", "LearningRateSchedule", "Dataset", "BaseOptimizer"})
@@ -251,7 +256,3 @@ def _has_a_value(thing: Any) -> bool:
     return not isinstance(thing, tf.Tensor) or (
         hasattr(thing, "numpy") and thing.dtype not in (tf.variant, tf.resource)
     )
-
-
-def _class_of(thing: Any) -> Any:
-    return type(thing)
