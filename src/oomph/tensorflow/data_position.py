@@ -14,10 +14,11 @@ from oomph.recovery.checkpoint import Checkpoint
 from oomph.recovery.pipeline import PipelineCosts, has_room, worth_saving
 from oomph.recovery.store import Draft
 from oomph.tensorflow import iterators, pipelines, retaking, state
-from oomph.tensorflow.fit_objects import FitObjects
+from oomph.tensorflow.fit_objects import FitObjects, as_arrays, as_meta
 from oomph.tensorflow.objects.picture import Changes
 from oomph.tensorflow.pipelines import KernelDraws
 from oomph.tensorflow.retaking import Expected, TookTooLongError, Watched
+from oomph.tensorflow.state import Array
 
 if TYPE_CHECKING:
     from oomph.tensorflow.fits import Fits
@@ -137,6 +138,15 @@ class DataPosition:
     def not_saved(self) -> str:
         """Why the last checkpoint does not hold the iterator; empty when it does."""
         return self.obstacle or self._drained
+
+    def taken_moment(self, meta: dict[str, Any]) -> list[Array]:
+        """What the present iterator started from, where its batches may have to be taken anew: for a checkpoint."""
+        moment = self.moment
+        if moment is None:
+            return []
+        objects = None if moment.objects is None else as_meta(moment.objects)
+        meta["moment"] = {"random": moment.random, "objects": objects}
+        return [] if moment.objects is None else as_arrays(moment.objects, "data/")
 
     def save(self, draft: Draft, between_saves: float) -> None:
         """Save the iterator with a checkpoint that has been begun, if it can be and is worth it."""

@@ -8,7 +8,8 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.tensorflow.objects import values
-from oomph.tensorflow.objects.kinds import Kind, dict_of
+from oomph.tensorflow.objects.instances import dict_of
+from oomph.tensorflow.objects.kind import Kind
 from oomph.tensorflow.objects.table import OPAQUE, kind_of
 
 _PAIRS = (("get_state", "set_state"), ("state_dict", "load_state_dict"))

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from oomph.errors import CheckpointError
 from oomph.tensorflow import state
-from oomph.tensorflow.objects.kinds import Variable
+from oomph.tensorflow.objects.arrays import Variable
 from oomph.tensorflow.objects.library_kinds import Optimizer
 from oomph.tensorflow.objects.walk import Node, walk
 from oomph.tensorflow.written import Slot, tensorflow_variable

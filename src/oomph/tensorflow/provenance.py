@@ -17,7 +17,7 @@ import tensorflow as tf
 import oomph
 from oomph.recovery.sources import script_files
 from oomph.tensorflow.call_place import plain
-from oomph.tensorflow.objects.kinds import dict_of
+from oomph.tensorflow.objects.instances import dict_of
 
 Facts = dict[str, dict[str, Any]]
 SCRIPT, STRUCTURE, DATA = "script", "structure", "data"

@@ -236,7 +236,7 @@ class ResumableLoop:
             "seconds": round(self.fits.trained_seconds(), 1),
             "taken_at": time.time(),
         }
-        return meta, arrays + self._taken_moment(meta)
+        return meta, arrays + self.data.taken_moment(meta)
 
     def _carried(self) -> list[str]:
         """The variables of the script that the loop has changed and that nobody saves, in words; said once."""
@@ -248,15 +248,6 @@ class ResumableLoop:
                 " before the loop"
             )
         return [f"{name}, which the loop carries on and state= does not hold" for name in names]
-
-    def _taken_moment(self, meta: dict[str, Any]) -> list[Array]:
-        """What the present iterator over the data started from, where its batches may have to be taken anew."""
-        moment = self.data.moment
-        if moment is None:
-            return []
-        objects = None if moment.objects is None else as_meta(moment.objects)
-        meta["moment"] = {"random": moment.random, "objects": objects}
-        return [] if moment.objects is None else as_arrays(moment.objects, "data/")
 
     def take_held(self) -> None:
         """The batches that an earlier attempt had taken ahead come next."""

@@ -21,7 +21,7 @@ import numpy as np
 
 from oomph.recovery.checkpoint import Checkpoint
 from oomph.recovery.opened_files import FileState, replace_file, stamp_of
-from oomph.tensorflow.objects.kinds import dict_of
+from oomph.tensorflow.objects.instances import dict_of
 from oomph.tensorflow.state import Array, read_arrays
 
 _MOST_COPIED = 64 << 20

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from oomph.tensorflow.objects import suspended
-from oomph.tensorflow.objects.kinds import CannotGiveBackError
+from oomph.tensorflow.objects.kind import CannotGiveBackError
 from oomph.tensorflow.objects.picture import Picture, changes_between
 from oomph.tensorflow.objects.restoration import Restoration
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from oomph.tensorflow.objects import suspended
-from oomph.tensorflow.objects.kinds import CannotGiveBackError, Decode
+from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode
 from oomph.tensorflow.objects.table import kind_of
 from oomph.tensorflow.objects.values import Value, unknown_in
 

@@ -13,17 +13,9 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.tensorflow.objects import code
-from oomph.tensorflow.objects.kinds import (
-    Array,
-    CannotGiveBackError,
-    Decode,
-    Encode,
-    Instance,
-    Kind,
-    Part,
-    Variable,
-    dict_of,
-)
+from oomph.tensorflow.objects.arrays import Array, Variable
+from oomph.tensorflow.objects.instances import Instance, dict_of
+from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part
 from oomph.tensorflow.objects.values import Value
 
 _WRAPPED = ("build", "quantize")

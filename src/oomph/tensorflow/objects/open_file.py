@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from oomph.tensorflow import fingerprints
-from oomph.tensorflow.objects.kinds import CannotGiveBackError, Decode, Encode, Kind, Large
+from oomph.tensorflow.objects.arrays import Large
+from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode, Encode, Kind
 from oomph.tensorflow.objects.values import Value
 
 CLASSES = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom, io.BufferedReader, io.FileIO)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from oomph.tensorflow.objects import values
-from oomph.tensorflow.objects.kinds import Kind, is_data
+from oomph.tensorflow.objects.instances import is_data
+from oomph.tensorflow.objects.kind import Kind
 from oomph.tensorflow.objects.library_kinds import LibraryObject
 from oomph.tensorflow.objects.table import is_outside
 from oomph.tensorflow.objects.values import CannotEncodeError, Value

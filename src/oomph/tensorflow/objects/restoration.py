@@ -10,7 +10,7 @@ import numpy as np
 
 from oomph.tensorflow.objects import values
 from oomph.tensorflow.objects.forward import bring_to
-from oomph.tensorflow.objects.kinds import CannotGiveBackError, OutsideError
+from oomph.tensorflow.objects.kind import CannotGiveBackError, OutsideError
 from oomph.tensorflow.objects.picture import LOST, OUTSIDE, Changes, Picture, references_in
 from oomph.tensorflow.objects.table import kind_of_tag
 from oomph.tensorflow.objects.values import Value

@@ -6,7 +6,7 @@ import array
 import io
 from typing import Any
 
-from oomph.tensorflow.objects.kinds import CannotGiveBackError, Decode, Encode, Kind
+from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode, Encode, Kind
 from oomph.tensorflow.objects.values import Value
 
 

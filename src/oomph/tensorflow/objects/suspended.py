@@ -15,7 +15,7 @@ from itertools import pairwise
 from types import CodeType, FrameType, GeneratorType
 from typing import Any, NamedTuple
 
-from oomph.tensorflow.objects.kinds import CannotGiveBackError
+from oomph.tensorflow.objects.kind import CannotGiveBackError
 
 _HARMLESS = (
     "LOAD_",

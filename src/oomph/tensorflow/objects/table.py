@@ -14,39 +14,49 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from oomph.tensorflow.objects import code, kinds, library_kinds, open_file, standard_kinds
-from oomph.tensorflow.objects.kinds import Kind
+from oomph.tensorflow.objects import (
+    arrays,
+    code,
+    containers,
+    instances,
+    iteration,
+    library_kinds,
+    open_file,
+    random_kinds,
+    standard_kinds,
+)
+from oomph.tensorflow.objects.kind import Kind
 
 OPAQUE = Kind()
-GLOBALS = kinds.Globals()
-_INSTANCE, _CLASS = kinds.Instance(), kinds.Class()
+GLOBALS = instances.Globals()
+_INSTANCE, _CLASS = instances.Instance(), instances.Class()
 _ITERATED: tuple[Any, ...] = ([], (), range(0), {}, set(), "", b"")
 _BUILTIN_ITERATORS: tuple[type, ...] = (
     *(type(iter(each)) for each in _ITERATED),
     type(reversed([])),
     enumerate, zip, itertools.count, itertools.cycle, itertools.repeat, itertools.islice, itertools.chain,
 )  # fmt: skip
-_ITERATOR, _METHOD, _RANDOM = kinds.BuiltinIterator(), kinds.Method(), kinds.NumpyRandom()
+_ITERATOR, _METHOD, _RANDOM = iteration.BuiltinIterator(), instances.Method(), random_kinds.NumpyRandom()
 _BY_CLASS: dict[type, Kind] = {
-    dict: kinds.Mapping(),
-    list: kinds.Sequence(list, kinds.fill_list),
-    set: kinds.Sequence(set, kinds.fill_set),
-    collections.deque: kinds.Sequence(collections.deque, kinds.fill_deque),
-    bytearray: kinds.Bytes(),
+    dict: containers.Mapping(),
+    list: containers.Sequence(list, containers.fill_list),
+    set: containers.Sequence(set, containers.fill_set),
+    collections.deque: containers.Sequence(collections.deque, containers.fill_deque),
+    bytearray: containers.Bytes(),
     np.random.Generator: _RANDOM,
     np.random.RandomState: _RANDOM,
     np.random.BitGenerator: _RANDOM,
-    random.Random: kinds.PythonRandom(),
+    random.Random: random_kinds.PythonRandom(),
     random.SystemRandom: OPAQUE,
-    tf.Variable: kinds.Variable(),
+    tf.Variable: arrays.Variable(),
     tf.random.Generator: library_kinds.RandomGenerator(),
     tf.data.Dataset: library_kinds.Dataset(),
     tf.data.Iterator: library_kinds.DatasetIterator(),
-    FunctionType: kinds.Function(),
+    FunctionType: instances.Function(),
     MethodType: _METHOD,
     functools.partial: _METHOD,
-    CellType: kinds.Cell(),
-    GeneratorType: kinds.Generator(),
+    CellType: instances.Cell(),
+    GeneratorType: iteration.Generator(),
     SimpleNamespace: _INSTANCE,
     **dict.fromkeys(_BUILTIN_ITERATORS, _ITERATOR),
     **dict.fromkeys(open_file.CLASSES, open_file.OpenFile()),
@@ -62,8 +72,8 @@ _BY_NAME: dict[str, Kind] = {
     "tensorflow.python.eager.polymorphic_function.polymorphic_function.Function": library_kinds.TensorFlowFunction(),
     **dict.fromkeys(standard_kinds.DIGESTS, standard_kinds.Digest()),
     **dict.fromkeys(standard_kinds.DATABASES, standard_kinds.Database()),
-    "tensorflow.python.ops.lookup_ops.MutableHashTable": kinds.Table(),
-    "tensorflow.python.ops.lookup_ops.DenseHashTable": kinds.Table(),
+    "tensorflow.python.ops.lookup_ops.MutableHashTable": arrays.Table(),
+    "tensorflow.python.ops.lookup_ops.DenseHashTable": arrays.Table(),
 }
 _LIBRARY_OBJECT = _BY_NAME["keras.src.callbacks.callback.Callback"]
 _ATTRIBUTES = library_kinds.OwnAttributes()
@@ -109,7 +119,7 @@ def kind_of_tag(tag: str) -> Kind:
     """The kind that calls itself so; raises ValueError when there is none."""
     known: dict[str, Kind] = {kind.tag: kind for kind in (*_BY_CLASS.values(), _INSTANCE)}
     known |= {kind.tag: kind for kind in _BY_NAME.values() if not isinstance(kind, library_kinds.LibraryObject)}
-    known |= {"array": kinds.Array(), "object array": kinds.ObjectArray(), "tensor": kinds.Tensor()}
+    known |= {"array": arrays.Array(), "object array": arrays.ObjectArray(), "tensor": arrays.Tensor()}
     if tag not in known:
         raise ValueError(f"no kind of objects is called {tag}")
     return known[tag]
@@ -123,7 +133,7 @@ def is_outside(cls: type) -> bool:
 @functools.lru_cache(maxsize=4096)
 def _kind_of_class(cls: type, dtype: str) -> Kind:
     if dtype:
-        return kinds.ObjectArray() if dtype == "O" else kinds.Array()
+        return arrays.ObjectArray() if dtype == "O" else arrays.Array()
     bases = cls.__mro__
     known = [_BY_CLASS.get(base) or _BY_NAME.get(f"{base.__module__}.{base.__qualname__}") for base in bases]
     found = next((kind for kind in known if kind is not None), None)
@@ -133,7 +143,7 @@ def _kind_of_class(cls: type, dtype: str) -> Kind:
         if code.is_of_library(base) and base.__name__ in _HOLDERS:
             return _LIBRARY_OBJECT
         if base.__name__ == "EagerTensor" and code.is_of_library(base):
-            return kinds.Tensor()
+            return arrays.Tensor()
     if is_outside(cls) or code.is_of_library(cls):
         return OPAQUE
     return _INSTANCE

@@ -15,7 +15,9 @@ from types import FunctionType, GeneratorType, ModuleType
 from typing import Any
 
 from oomph.tensorflow.objects import code, values
-from oomph.tensorflow.objects.kinds import BuiltinIterator, GlobalNames, Kind, Part
+from oomph.tensorflow.objects.instances import GlobalNames
+from oomph.tensorflow.objects.iteration import BuiltinIterator
+from oomph.tensorflow.objects.kind import Kind, Part
 from oomph.tensorflow.objects.table import GLOBALS, OPAQUE, kind_of, kind_when_saved_elsewhere
 from oomph.tensorflow.objects.values import UNKNOWN, CannotEncodeError, Value
 

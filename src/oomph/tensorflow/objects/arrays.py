@@ -1,0 +1,147 @@
+"""Arrays of NumPy, variables, tensors and tables of TensorFlow: large contents are known by a fingerprint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from oomph.tensorflow import fingerprints
+from oomph.tensorflow.objects import values
+from oomph.tensorflow.objects.containers import all_plain
+from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part
+from oomph.tensorflow.objects.values import Value
+
+
+class Large(NamedTuple):
+    """Stands for an array in a content: two with the same fingerprint are the same."""
+
+    fingerprint: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class Array(Kind):
+    """A NumPy array of numbers."""
+
+    tag = "array"
+    arrays = True
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        return ("large", *Large(fingerprints.of_array(thing), values.text_of(thing.dtype), tuple(thing.shape)))
+
+    def array(self, thing: Any) -> Any:
+        """Its values, copied."""
+        return np.array(thing)
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        array = decode(content)
+        if thing.shape != array.shape or thing.dtype != array.dtype or not thing.flags.writeable:
+            raise CannotGiveBackError("an array of another shape")
+        np.copyto(thing, array)
+
+    def build(self, content: Value, decode: Decode) -> Any:
+        return decode(content)
+
+
+class ObjectArray(Kind):
+    """A NumPy array of Python objects."""
+
+    tag = "object array"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        items = thing.reshape(-1).tolist()
+        if not all_plain(items):
+            yield from ((f"[{number}]", item) for number, item in enumerate(items))
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        items = thing.reshape(-1).tolist()
+        return (tuple(thing.shape), *(items if all_plain(items) else map(encode, items)))
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        if tuple(content[0]) != thing.shape:
+            raise CannotGiveBackError("an array of another shape")
+        thing.reshape(-1)[:] = [decode(each) for each in content[1:]]
+
+    def shell(self, content: Value) -> Any:
+        return np.empty(tuple(content[0]), dtype=object)
+
+
+class Variable(Kind):
+    """A `tf.Variable`, or Keras' variable around one."""
+
+    tag = "variable"
+    arrays = True
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        return Array().content(self.array(thing), encode)
+
+    def array(self, thing: Any) -> Any:
+        """Its value, copied."""
+        return np.array(_tensorflow_variable(thing).numpy())
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        array = decode(content)
+        variable = _tensorflow_variable(thing)
+        if not variable.shape.is_compatible_with(array.shape):
+            raise CannotGiveBackError("a variable of another shape")
+        variable.assign(tf.constant(array, variable.dtype))
+
+    def build(self, content: Value, decode: Decode) -> Any:
+        return tf.Variable(decode(content))
+
+
+class Tensor(Kind):
+    """An eager tensor: it never changes."""
+
+    tag = "tensor"
+    in_place = False
+    arrays = True
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        array = thing.numpy()
+        if thing.dtype == tf.string:
+            return array_as_value(np.asarray(array, dtype=object))
+        return Array().content(np.asarray(array), encode)
+
+    def array(self, thing: Any) -> Any:
+        """Its value, copied."""
+        return np.array(thing.numpy())
+
+    def build(self, content: Value, decode: Decode) -> Any:
+        return tf.constant(decode(content) if content[0] == "large" else value_as_array(content))
+
+
+class Table(Kind):
+    """A mutable hash table of TensorFlow's."""
+
+    tag = "table"
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        keys, found = thing.export()
+        return tuple(array_as_value(tensor.numpy()) for tensor in (keys, found))
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        keys, found = (tf.constant(value_as_array(each)) for each in content)
+        thing.remove(thing.export()[0])
+        thing.insert(keys, found)
+
+
+def array_as_value(array: Any) -> Value:
+    if array.dtype.kind == "O":
+        return ("objects", tuple(array.shape), *array.reshape(-1).tolist())
+    return ("numbers", values.text_of(array.dtype), tuple(array.shape), array.tobytes())
+
+
+def value_as_array(value: Value) -> Any:
+    if value[0] == "objects":
+        made = np.empty(value[1], dtype=object)
+        made.reshape(-1)[:] = value[2:]
+        return made
+    return np.frombuffer(value[3], values.dtype_of(value[1])).reshape(value[2]).copy()
+
+
+def _tensorflow_variable(thing: Any) -> Any:
+    return thing if isinstance(thing, tf.Variable) else thing.value

@@ -1,0 +1,136 @@
+"""Dicts, lists, sets, deques and bytearrays."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode, Encode, Kind, OutsideError, Part, pairs
+from oomph.tensorflow.objects.values import PLAIN, Value
+
+
+class Mapping(Kind):
+    """A dict, or one of its relatives in `collections`."""
+
+    tag = "mapping"
+    _bases = (collections.OrderedDict, collections.defaultdict, collections.Counter, dict)
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        if type(thing) is collections.defaultdict:
+            yield " factory", thing.default_factory
+        if not all_plain(dict.keys(thing)) or not all_plain(dict.values(thing)):
+            for number, (key, value) in enumerate(self._items_of(thing)):
+                at = f"[{key!r}]" if type(key) in PLAIN else f"[item {number}]"
+                if type(key) not in PLAIN:
+                    yield f"[key {number}]", key
+                yield at, value
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        base = self._base(type(thing))
+        factory = encode(thing.default_factory) if base is collections.defaultdict else None
+        flat = itertools.chain.from_iterable(self._items_of(thing))
+        if all_plain(dict.keys(thing)) and all_plain(dict.values(thing)):
+            return (base.__name__, factory, *flat)
+        return (base.__name__, factory, *map(encode, flat))
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        base = self._base(type(thing))
+        items = self._items(content, decode, thing)
+        if base is collections.defaultdict:
+            thing.default_factory = decode(content[1])
+        base.clear(thing)
+        for key, value in items:
+            base.__setitem__(thing, key, value)
+
+    def shell(self, content: Value) -> Any:
+        base = next((base for base in self._bases if base.__name__ == content[0]), None)
+        if base is None:
+            raise CannotGiveBackError(str(content[0]))
+        return base()
+
+    def _items_of(self, thing: Any) -> list[tuple[Any, Any]]:
+        """Its items in their order, which an OrderedDict keeps apart."""
+        return list(
+            collections.OrderedDict.items(thing) if isinstance(thing, collections.OrderedDict) else dict.items(thing)
+        )
+
+    def _items(self, content: Value, decode: Decode, thing: Any) -> list[tuple[Any, Any]]:
+        items = []
+        for encoded, value in pairs(content[2:]):
+            key = decode(encoded)
+            try:
+                items.append((key, decode(value)))
+            except OutsideError:
+                if dict.__contains__(thing, key):
+                    items.append((key, dict.__getitem__(thing, key)))
+        return items
+
+    def _base(self, kind: type) -> Any:
+        return next(base for base in self._bases if issubclass(kind, base))
+
+
+class Sequence(Kind):
+    """A list, a deque, or a set: what holds its items alone."""
+
+    tag = "sequence"
+
+    def __init__(self, base: Any, empty_and_fill: Callable[[Any, list[Any]], None]) -> None:
+        self._base, self._fill = base, empty_and_fill
+        self.tag = base.__name__
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        items = self._items(thing)
+        if not all_plain(items):
+            yield from ((f"[{number}]", item) for number, item in enumerate(items))
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        items = self._items(thing)
+        limit = thing.maxlen if self._base is collections.deque else None
+        return (limit, *(items if all_plain(items) else map(encode, items)))
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        self._fill(thing, [decode(each) for each in content[1:]])
+
+    def shell(self, content: Value) -> Any:
+        return collections.deque(maxlen=content[0]) if self._base is collections.deque else self._base()
+
+    def _items(self, thing: Any) -> list[Any]:
+        items = list(self._base.__iter__(thing))
+        if self._base is set and all_plain(items):
+            items.sort(key=repr)  # the order of a set is no part of it
+        return items
+
+
+def fill_list(thing: Any, items: list[Any]) -> None:
+    list.__setitem__(thing, slice(None), items)
+
+
+def fill_deque(thing: Any, items: list[Any]) -> None:
+    collections.deque.clear(thing)
+    collections.deque.extend(thing, items)
+
+
+def fill_set(thing: Any, items: list[Any]) -> None:
+    set.clear(thing)
+    set.update(thing, items)
+
+
+class Bytes(Kind):
+    """A bytearray."""
+
+    tag = "bytearray"
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        return bytes(thing)
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        thing[:] = content
+
+    def shell(self, content: Value) -> Any:
+        return bytearray()
+
+
+def all_plain(items: Any) -> bool:
+    return PLAIN.issuperset(map(type, items))

@@ -1,0 +1,210 @@
+"""Objects with attributes, classes, and what functions hold: their globals, cells and bound objects."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from types import FunctionType, MethodType, SimpleNamespace
+from typing import Any
+
+from oomph.tensorflow.objects import code, values
+from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part, decoded, pairs
+from oomph.tensorflow.objects.values import Value
+
+_METHODS = (FunctionType, staticmethod, classmethod, property)
+_DATA_OF_LIBRARIES = ("typing", "abc", "types", "optuna.", "keras_tuner.")
+"""Modules of libraries whose plain classes hold what tuners know of their trials. Others may do more than hold data."""
+
+
+class Instance(Kind):
+    """An object with attributes: those in its `__dict__`, and in its slots."""
+
+    tag = "instance"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        yield from ((f".{name}", value) for name, value in self.attributes(thing).items())
+
+    def attributes(self, thing: Any) -> dict[str, Any]:
+        """The attributes that are the user's own, by their names."""
+        kind: Any = type(thing)
+        theirs = code.set_by_libraries(kind)
+        found = {name: value for name, value in dict_of(thing).items() if name not in theirs}
+        for slot in _slots_of(kind):
+            try:
+                found[slot] = object.__getattribute__(thing, slot)
+            except AttributeError:
+                pass  # not set
+        return found
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        found = self.attributes(thing)
+        kind = type(thing)
+        return (f"{kind.__module__}:{kind.__qualname__}", *(e for n, v in found.items() for e in (n, encode(v))))
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        wanted = dict(pairs(content[1:]))
+        for name in self.attributes(thing):
+            if name not in wanted:
+                self._remove(thing, name)
+        for name, value in decoded(wanted.items(), decode):
+            self._set(thing, name, value)
+
+    def shell(self, content: Value) -> Any:
+        kind = values.looked_up(content[0])
+        if not isinstance(kind, type) or not is_data(kind):
+            raise CannotGiveBackError(str(content[0]))
+        return object.__new__(kind)
+
+    def _set(self, thing: Any, name: str, value: Any) -> None:
+        kind: Any = type(thing)
+        if name in _slots_of(kind):
+            object.__setattr__(thing, name, value)
+        else:
+            dict_of(thing)[name] = value
+
+    def _remove(self, thing: Any, name: str) -> None:
+        kind: Any = type(thing)
+        if name in _slots_of(kind):
+            object.__delattr__(thing, name)
+        else:
+            dict_of(thing).pop(name, None)
+
+
+class Class(Kind):
+    """A class of the user's: what it holds besides methods, and the methods for what they refer to."""
+
+    tag = "class"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        for name, member in list(vars(thing).items()):
+            if self._is_state(name, member):
+                yield f".{name}", member
+            else:
+                yield from ((f".{name}", function) for function in code.functions_in(member))
+        for number, base in enumerate(thing.__mro__[1:]):
+            if code.is_users(base.__module__):
+                yield f" base {number}", base
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        state = {name: member for name, member in list(vars(thing).items()) if self._is_state(name, member)}
+        return tuple(each for name, member in state.items() for each in (name, encode(member)))
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        for name, value in decoded(pairs(content), decode):
+            type.__setattr__(thing, name, value)
+
+    def _is_state(self, name: str, member: Any) -> bool:
+        kind = type(member)
+        if name.startswith("__") and name.endswith("__"):
+            return False
+        return kind not in _METHODS and not any("__get__" in vars(base) for base in kind.__mro__)
+
+
+class Function(Kind):
+    """A function of the user's: its closure, its defaults, its attributes; the walk adds the globals that it names."""
+
+    tag = "function"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        for name, cell in zip(thing.__code__.co_freevars, thing.__closure__ or (), strict=False):
+            yield f" with {name}", cell
+        yield from ((f" default {n}", each) for n, each in enumerate(thing.__defaults__ or ()))
+        yield from ((f" default {n}", each) for n, each in (thing.__kwdefaults__ or {}).items())
+        yield from ((f".{name}", value) for name, value in list(vars(thing).items()))
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        defaults, attributes = thing.__defaults__, dict(vars(thing))
+        return (
+            tuple(map(encode, defaults or ())),
+            *(each for name, value in attributes.items() for each in (name, encode(value))),
+        )
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        if thing.__defaults__:
+            thing.__defaults__ = tuple(map(decode, content[0]))
+        vars(thing).update(decoded(pairs(content[1:]), decode))
+
+
+class Cell(Kind):
+    """A variable of a closure."""
+
+    tag = "cell"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        try:
+            yield "", thing.cell_contents
+        except ValueError:
+            pass  # not assigned yet
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        try:
+            return ("cell", encode(thing.cell_contents))
+        except ValueError:
+            return ("empty",)
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        for _, value in decoded([content] if content[0] == "cell" else [], decode):
+            thing.cell_contents = value
+
+
+class Method(Kind):
+    """A method that is bound to an object, or a `partial`."""
+
+    tag = "method"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        if type(thing) is MethodType:
+            yield from ((".__self__", thing.__self__), ("", thing.__func__))
+        else:
+            yield "", thing.func
+            yield from ((f" argument {n}", each) for n, each in enumerate(thing.args))
+            yield from ((f" argument {n}", each) for n, each in thing.keywords.items())
+
+
+class Globals(Kind):
+    """Of a module of the user's, those globals that functions reached by the walk refer to."""
+
+    tag = "globals"
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        found = [(name, thing.module[name]) for name in sorted(thing.names) if name in thing.module]
+        return tuple(each for name, value in found for each in (name, encode(value)))
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        for name, value in decoded(pairs(content), decode):
+            thing.module[name] = value
+
+
+class GlobalNames(SimpleNamespace):
+    """A module's dict, and the names in it that matter."""
+
+    module: dict[str, Any]
+    names: set[str]
+
+
+def dict_of(thing: Any) -> dict[str, Any]:
+    """The attributes of an object, whatever its class makes of looking at it."""
+    try:
+        found = object.__getattribute__(thing, "__dict__")
+    except (AttributeError, TypeError):
+        return {}
+    return found if type(found) is dict else {}
+
+
+@functools.lru_cache(maxsize=4096)
+def _slots_of(kind: type) -> list[str]:
+    found: list[str] = []
+    for base in kind.__mro__:
+        slots = vars(base).get("__slots__", ())
+        if not code.is_of_library(base) and base.__module__ != "builtins":
+            found += [slots] if type(slots) is str else [name for name in slots if type(name) is str]
+    return [name for name in found if name not in ("__dict__", "__weakref__")]
+
+
+def is_data(kind: type) -> bool:
+    """Whether an object of this class is nothing but its attributes."""
+    bases = [base for base in kind.__mro__ if base is not object]
+    made_by: Any = kind.__new__
+    return made_by is object.__new__ and all(
+        code.is_users(base.__module__) or base.__module__.startswith(_DATA_OF_LIBRARIES) for base in bases
+    )
