@@ -1,11 +1,11 @@
-"""What oomph itself can not do. The user's own exceptions are never wrapped in these.
+"""What oomph itself cannot do. The user's own exceptions are never wrapped in these.
 
 OomphError
  ├── UsageError            the command line asks for something impossible            exit 2
- ├── ExamineError          the thing to examine can not be read or examined          exit 3
+ ├── ExamineError          the thing to examine cannot be read or examined          exit 3
  ├── OutputError           there is nowhere to print to                            exit 2
  ├── RunDirectoryError     the run directory is not writable, in use, or not a run   exit 2
- ├── CheckpointError       a checkpoint can not be written or does not verify
+ ├── CheckpointError       a checkpoint cannot be written or does not verify
  ├── UnsupportedError      the Keras or TensorFlow found lacks what the guard needs
  └── IsolatedError         a function in a process of its own did not return
 """
@@ -30,13 +30,13 @@ class UsageError(OomphError):
 
 
 class ExamineError(OomphError):
-    """The thing to examine (a log, a run) can not be read."""
+    """The thing to examine (a log, a run) cannot be read."""
 
     exit_code = 3
 
 
 class OutputError(OomphError):
-    """Standard output is closed, or can not be written."""
+    """Standard output is closed, or cannot be written."""
 
     exit_code = 2
 
@@ -48,7 +48,7 @@ class RunDirectoryError(OomphError):
 
 
 class CheckpointError(OomphError):
-    """A checkpoint can not be written, or the one on disk does not verify."""
+    """A checkpoint cannot be written, or the one on disk does not verify."""
 
 
 class UnsupportedError(OomphError):

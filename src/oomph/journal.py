@@ -72,7 +72,7 @@ def _without_nan(value: Any) -> Any:
 
 
 class Journal:
-    """The writing end of one journal file. A journal that can not be written falls silent: fail open."""
+    """The writing end of one journal file. A journal that cannot be written falls silent: fail open."""
 
     def __init__(self, run_dir: Path | None, attempt: int, role: str, rank: int = 0) -> None:
         self.attempt, self.role, self.rank = attempt, role, rank
@@ -128,7 +128,7 @@ def read_journal(run_dir: Path, attempt: int | None = None) -> list[Event]:
 
 
 def foreign_format(run_dir: Path) -> str | None:
-    """Why this oomph can not read the journal of a run; None when it can, or when there is none.
+    """Why this oomph cannot read the journal of a run; None when it can, or when there is none.
 
     The first whole line of each file tells: a process writes in one format.
     """

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """The file, open for reading. Raises OSError for whatever can not be read, and for all that is no file."""
+    """The file, open for reading. Raises OSError for whatever cannot be read, and for all that is no file."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # without waiting for the writer of a FIFO
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)

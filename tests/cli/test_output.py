@@ -11,7 +11,7 @@ import pytest
 from oomph.cli import output
 
 CLOSED = "oomph: standard output is closed: there is nowhere to print to\n"
-FULL = "oomph: standard output can not be written: No space left on device\n"
+FULL = "oomph: standard output cannot be written: No space left on device\n"
 
 
 def shell(words: str) -> subprocess.CompletedProcess[str]:

@@ -16,13 +16,13 @@ from oomph.rehearsal.faults import NAMES
         (["missing.py"], "no such script: missing.py"),
         ([], "name the script to rehearse: oomph rehearse train.py"),
         (["--python", "/nope", "train.py"], "no such Python: /nope"),
-        (["--python", "./no-python", "--faults", "kill", "train.py"], "no-python can not be started"),
+        (["--python", "./no-python", "--faults", "kill", "train.py"], "no-python cannot be started"),
         (["--checkpoint-every=0", "train.py"], "--checkpoint-every takes steps (100) or a time"),
         (["--faults", "meteor", "train.py"], "no fault meteor to rehearse: there are oom, kill"),
         (["--steps", "1", "train.py"], "--steps takes a number of at least 2, or all, not 1"),
         (["--steps", "many", "train.py"], "--steps takes a number"),
         (["--keep", "full", "train.py"], "full is not empty"),
-        (["--keep", "train.py/x", "train.py"], "can not be written"),
+        (["--keep", "train.py/x", "train.py"], "cannot be written"),
     ],
 )
 def test_what_can_not_be_done_is_one_sentence(tmp_path, monkeypatch, capsys, words, said):

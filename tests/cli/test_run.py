@@ -22,7 +22,7 @@ from oomph.recovery.launch import Request
 from oomph.recovery.summary import summarise
 
 LIMIT = 60
-_FROM_STDIN = "oomph: a script from standard input can not be started a second time: save it to a file\n"
+_FROM_STDIN = "oomph: a script from standard input cannot be started a second time: save it to a file\n"
 
 
 @pytest.fixture

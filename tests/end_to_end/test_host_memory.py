@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-GROUPS = Path("/sys/fs/cgroup/memory")  # version 1; in version 2 a group with processes in it can not be divided
+GROUPS = Path("/sys/fs/cgroup/memory")  # version 1; in version 2 a group with processes in it cannot be divided
 
 
 def own_group() -> Path:

@@ -1,4 +1,4 @@
-"""A batch that can not be divided and does not fit: the end, or smaller batches where the user allows them."""
+"""A batch that cannot be divided and does not fit: the end, or smaller batches where the user allows them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_where_it_is_allowed_it_is_trained_on_in_parts(work, memory):
     work.script("contrastive.py")
     ended = work.oomph("--allow-smaller-batch", "contrastive.py", env=memory(SIZE))
     assert ended.returncode == 0, ended.stderr[-3000:]
-    assert "oomph: smaller batches: the step can not be traced for parts of a batch" in ended.stderr
+    assert "oomph: smaller batches: the step cannot be traced for parts of a batch" in ended.stderr
     size = ended.summary["micro_batch"]
     assert 1 < size < 1024
     assert f"batch 1024 goes on as parts of {size} (smaller batches)" in ended.stderr
@@ -30,5 +30,5 @@ def test_where_it_is_not_the_end_names_the_flag(work, memory):
     work.script("contrastive.py")
     ended = work.oomph("contrastive.py", env=memory(SIZE))
     assert ended.returncode == 93
-    assert "micro-batches are refused: the step can not be traced for parts of a batch" in ended.stderr
+    assert "micro-batches are refused: the step cannot be traced for parts of a batch" in ended.stderr
     assert "--allow-smaller-batch trains on parts of it, each with its own update" in ended.stderr

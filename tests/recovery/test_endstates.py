@@ -1,4 +1,4 @@
-"""End states of finished fits, and checkpoints that can not be read: what is said of them, and when."""
+"""End states of finished fits, and checkpoints that cannot be read: what is said of them, and when."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def test_what_is_used_in_place_of_a_damaged_checkpoint_is_named():
 
 def test_when_none_is_left_it_is_said_that_the_fit_starts_from_its_beginning():
     one, begins = of_steps([("step-1", BROKEN)], None)
-    assert one == f"the only checkpoint can not be read: step-1 ({BROKEN})"
+    assert one == f"the only checkpoint cannot be read: step-1 ({BROKEN})"
     both, again = of_steps([("step-2", BROKEN), ("step-1", BROKEN)], None)
     assert both == f"none of the 2 checkpoints can be read: step-2 ({BROKEN}), step-1 ({BROKEN})"
     assert begins == again == "the interrupted fit starts from its beginning"
     (again,) = of_end_states([("finished-fit3", BROKEN)])
-    assert again == f"end state finished-fit3 can not be read ({BROKEN}): that fit is trained again"
+    assert again == f"end state finished-fit3 cannot be read ({BROKEN}): that fit is trained again"
 
 
 TWENTY_FITS = """

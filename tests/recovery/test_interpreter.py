@@ -68,7 +68,7 @@ def test_what_can_not_be_run_is_said_in_one_sentence(words: list[str], message: 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
 def test_a_script_that_can_not_be_read(tmp_path: Path) -> None:
     (tmp_path / "train.py").chmod(0)
-    with pytest.raises(UsageError, match="can not be read"):
+    with pytest.raises(UsageError, match="cannot be read"):
         parse_command(["train.py"])
 
 
@@ -142,5 +142,5 @@ def test_a_command_that_names_what_python_runs_is_taken_as_it_is(line):
     "line", ["python3", "python3 -", "python3 -u", "python3 -i -W error", "env A=1 python3 -X dev -"]
 )
 def test_a_python_that_reads_its_script_from_standard_input_is_refused(line):
-    with pytest.raises(UsageError, match="a script from standard input can not be started a second time"):
+    with pytest.raises(UsageError, match="a script from standard input cannot be started a second time"):
         parse_command(["--", *shlex.split(line)])

@@ -267,7 +267,7 @@ def test_from_a_thread_of_a_service():
 
 
 def test_arguments_that_can_not_be_carried_over_are_refused_at_once():
-    with pytest.raises(UsageError, match="add and its arguments can not be carried into another process"):
+    with pytest.raises(UsageError, match="add and its arguments cannot be carried into another process"):
         isolate(add, (threading.Lock(),))
 
 

@@ -177,7 +177,7 @@ def test_a_function_whose_process_can_not_be_killed_does_not_keep_the_caller(wor
     assert outcome.timed_out
     (tracer,) = work.wait_for("held")
     assert outcome.reason == (
-        "the function did not return within 3 s, and its process can not be ended:"
+        "the function did not return within 3 s, and its process cannot be ended:"
         f" process {tracer} traces it, as a debugger does"
     )
     let_go()

@@ -52,7 +52,7 @@ def test_a_strategy_s_threads_are_handled_with_the_thread_that_runs_them():
 
 
 def test_an_error_of_a_command_buffer_is_one_too():
-    """A CUDA graph that XLA can not instantiate for want of memory (cuda_command_buffer.cc)."""
+    """A CUDA graph that XLA cannot instantiate for want of memory (cuda_command_buffer.cc)."""
     text = "Underlying backend ran out of memory trying to instantiate command buffer with 19 nodes"
     oom = exhausted(text)
     assert (oom.line, oom.requested_bytes, oom.disguised) == (text, None, False)

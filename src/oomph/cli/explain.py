@@ -86,13 +86,13 @@ def run(args: argparse.Namespace) -> int:
     except Unreadable as problem:
         raise ExamineError(str(problem)) from problem
     except OSError as problem:
-        raise ExamineError(f"can not read {_file(args, problem)}: {problem.strerror or problem}") from problem
+        raise ExamineError(f"cannot read {_file(args, problem)}: {problem.strerror or problem}") from problem
     _print_diagnoses(args, diagnoses)
     return 1 if args.exit_code and diagnoses else 0
 
 
 def _check(args: argparse.Namespace) -> None:
-    """What says nothing, or can not be."""
+    """What says nothing, or cannot be."""
     if args.target is None and args.exit_status is None and args.kernel_log is None:
         raise UsageError("give a log, a run, a fault, --exit-status or --kernel-log; see oomph explain --help")
     if args.exit_status is not None and not -_LAST_SIGNAL <= args.exit_status <= _LAST_EXIT_CODE:

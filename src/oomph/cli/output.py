@@ -20,9 +20,9 @@ def check() -> None:
 
 
 def write(text: str) -> None:
-    """Print on standard output, at once; raises OutputError when that can not be, BrokenPipeError when nobody reads.
+    """Print on standard output, at once; raises OutputError when that cannot be, BrokenPipeError when nobody reads.
 
-    Letters that it can not show (a log may hold any) come as escapes, and so do those that steer a terminal.
+    Letters that it cannot show (a log may hold any) come as escapes, and so do those that steer a terminal.
     """
     check()
     encoding = sys.stdout.encoding or "utf-8"
@@ -33,7 +33,7 @@ def write(text: str) -> None:
         sys.stdout = None  # or the interpreter tries again at exit, and complains
         if isinstance(error, BrokenPipeError):
             raise
-        raise OutputError(f"standard output can not be written: {error.strerror}") from error
+        raise OutputError(f"standard output cannot be written: {error.strerror}") from error
 
 
 def write_json(document: dict[str, Any]) -> None:

@@ -68,7 +68,7 @@ def compare(first: Path, second: Path) -> Compared:
         [sys.executable, str(script), str(first), str(second)], capture_output=True, text=True, timeout=LONGEST_SECONDS
     )
     if done.returncode:
-        raise DemoError(f"{second.name} can not be compared with {first.name}: {done.stderr.strip()}")
+        raise DemoError(f"{second.name} cannot be compared with {first.name}: {done.stderr.strip()}")
     found = json.loads(done.stdout)
     expected, accuracy = found["accuracies"]
     return Compared((expected, accuracy), tuple(found["dtypes"]), float(found["difference"]))

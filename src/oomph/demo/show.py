@@ -40,7 +40,7 @@ class Shown:
 
 
 def show(keep: str | None, say: Say) -> Shown:
-    """Run everything and say what happens; raises UsageError or DemoError when it can not be done."""
+    """Run everything and say what happens; raises UsageError or DemoError when it cannot be done."""
     check_installed()
     script = scenario.script_path()
     started = time.monotonic()

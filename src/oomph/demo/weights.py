@@ -38,7 +38,7 @@ def compare(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
 
 
 def main(paths: list[str]) -> int:
-    """Compare two files; 1 when they can not be compared."""
+    """Compare two files; 1 when they cannot be compared."""
     try:
         results = []
         for path in paths:

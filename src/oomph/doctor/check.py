@@ -42,7 +42,7 @@ class Check:
     faults: tuple[str, ...] = ()
     """Every fault that its findings can name."""
     needs: tuple[str, ...] = ()
-    """Parts of the snapshot without which it can not run."""
+    """Parts of the snapshot without which it cannot run."""
     source: str = ""
     """Where it is known from: TensorFlow's file, NVIDIA's page, an issue."""
     shown: str = ""
@@ -65,7 +65,7 @@ def warned(fault: str, message: str, *remedies: Remedy) -> Finding:
 
 
 def failed(fault: str, message: str, *remedies: Remedy) -> Finding:
-    """Training on the GPU can not work like this."""
+    """Training on the GPU cannot work like this."""
     return Finding(FAIL, message, remedies, fault)
 
 
@@ -75,5 +75,5 @@ def skipped(reason: str) -> Finding:
 
 
 def blind(reason: str) -> Finding:
-    """The question arises, but can not be answered."""
+    """The question arises, but cannot be answered."""
     return Finding(SKIP, f"could not check: {reason}", blind=True)

@@ -60,7 +60,7 @@ def live(command: Sequence[str], environ: Mapping[str, str], limits: Limits, say
         try:
             process.wait(_REAP_SECONDS)
         except subprocess.TimeoutExpired:
-            pass  # it waits in the kernel for a broken driver, and can not even be killed
+            pass  # it waits in the kernel for a broken driver, and cannot even be killed
         life.problem = life.problem or ending(process.returncode or 0)
         log.seek(0)
         life.stderr = log.read()

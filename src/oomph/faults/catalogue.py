@@ -33,7 +33,7 @@ class PageError(ValueError):
 
 @cache
 def load(folder: Path = PAGES) -> tuple[Fault, ...]:
-    """Every fault of the catalogue, ordered by code. Raises PageError for a page that can not be read."""
+    """Every fault of the catalogue, ordered by code. Raises PageError for a page that cannot be read."""
     pages = sorted(folder.glob("*/*.md"), key=lambda path: path.name)
     return tuple(parse_page(path.read_text(encoding="utf-8"), path) for path in pages)
 

@@ -132,7 +132,7 @@ class Classifier:
 
 @lru_cache(maxsize=2)
 def trained(catalogue: tuple[Fault, ...]) -> Classifier:
-    """What classifier.txt holds, read once; nothing, when it can not be read."""
+    """What classifier.txt holds, read once; nothing, when it cannot be read."""
     try:
         return Classifier(TABLE.read_text(encoding="ascii"), catalogue)
     except (OSError, ValueError):

@@ -54,7 +54,7 @@ def read_stream(
 
 
 class _Source(Readable):
-    """A stream whose first bytes have been looked at (a pipe can not be rewound), with an end and with progress."""
+    """A stream whose first bytes have been looked at (a pipe cannot be rewound), with an end and with progress."""
 
     def __init__(self, stream: BinaryIO, size: int | None) -> None:
         self._stream, self._size = stream, size

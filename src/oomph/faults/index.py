@@ -32,7 +32,7 @@ class Index(NamedTuple):
 
     entries: Mapping[str, Mapping[str, Sequence[Entry]]]
     going_on: Mapping[str, Sequence[Entry]]
-    """Those that can not be filed, as no word of their literal is whole."""
+    """Those that cannot be filed, as no word of their literal is whole."""
     foreign: Mapping[str, Sequence[Entry]]
     """Those of them that are not ASCII: shells in other languages."""
 

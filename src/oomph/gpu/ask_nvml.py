@@ -49,7 +49,7 @@ def _device(nvml: Any, index: int) -> dict[str, object]:
             if error.value in (nvml.NVML_ERROR_GPU_IS_LOST, nvml.NVML_ERROR_RESET_REQUIRED):
                 row["lost"] = str(error)
         except Exception:
-            row[name] = None  # an old driver without the function, or an answer that pynvml can not read
+            row[name] = None  # an old driver without the function, or an answer that pynvml cannot read
 
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
     ask("name", lambda: _text(nvml.nvmlDeviceGetName(handle)))

@@ -75,7 +75,7 @@ class Child:
         return self._process.communicate(timeout=left)[0]
 
     def _abandon(self, said: bytes) -> bytes:
-        """A process that waits in the kernel for a broken driver can not even be killed: do not wait for it."""
+        """A process that waits in the kernel for a broken driver cannot even be killed: do not wait for it."""
         assert self._process is not None
         kill_group(self._process)
         try:

@@ -17,7 +17,7 @@ IS_PYTHON = re.compile(r"(?:.*/)?python[\d.]*\Z")
 _ASSIGNMENT = re.compile(r"\w+=")
 _ENDS_THE_OPTIONS = re.compile(r"-[A-VYZa-z?]*[cmVh?]")
 """-c code, -m module, -Vh; also behind others: -Ic."""
-_FROM_STDIN = "a script from standard input can not be started a second time: save it to a file"
+_FROM_STDIN = "a script from standard input cannot be started a second time: save it to a file"
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _check_script(script: str) -> None:
             raise UsageError(f"{script} is a directory without a __main__.py, not a script")
         return
     if not os.access(path, os.R_OK):
-        raise UsageError(f"{script} can not be read: permission denied")
+        raise UsageError(f"{script} cannot be read: permission denied")
     if path.suffix not in (".py", "") and not zipfile.is_zipfile(path) and b"\0" in _head(path):
         raise UsageError(f"{script} is not a Python script")
 

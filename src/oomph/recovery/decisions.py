@@ -202,7 +202,7 @@ def _entry(decision: Decision) -> dict[str, Any]:
 
 
 def _decision(event: Event, ledger: Ledger) -> Decision | None:
-    """The decision of an event; None when it is none, or one of which the reasons can not be read."""
+    """The decision of an event; None when it is none, or one of which the reasons cannot be read."""
     if event.name != "decided" or "ending" not in event.data:
         return None
     try:

@@ -79,7 +79,7 @@ class Reading:
 
 
 def reap(pid: int, seconds: float) -> bool:
-    """Take note of the end of a child, if it comes in time: one that waits in the kernel can not be waited for."""
+    """Take note of the end of a child, if it comes in time: one that waits in the kernel cannot be waited for."""
     until = time.monotonic() + seconds
     try:
         while os.waitpid(pid, os.WNOHANG)[0] == 0:

@@ -46,4 +46,4 @@ def set_aside(checkpoints: Path, name: str) -> None:
     try:
         (checkpoints / name).rename(checkpoints / f"refused-{name}")
     except OSError:
-        pass  # it is gone already, or can not be moved: then it is met again, and the ladder goes on
+        pass  # it is gone already, or cannot be moved: then it is met again, and the ladder goes on

@@ -64,7 +64,7 @@ class Isolated:
         if self.ok:
             return ""
         if self.timed_out:
-            stays = f", and its process can not be ended: {self.left_behind}" if self.left_behind else ""
+            stays = f", and its process cannot be ended: {self.left_behind}" if self.left_behind else ""
             return f"the function did not return within {self.timeout:g} s{stays}"
         from oomph.faults.fallback import UNRELATED
 
@@ -104,7 +104,7 @@ def isolate(
         environ: environment variables on top of the caller's, such as CUDA_VISIBLE_DEVICES.
 
     Raises:
-        UsageError: when the function or its arguments can not be carried over.
+        UsageError: when the function or its arguments cannot be carried over.
         TypeError: when an argument is of another kind.
         ValueError: when `timeout` is not above 0 or beyond all floats, or no environment can hold what is in `environ`.
     """

@@ -33,11 +33,11 @@ class Answer:
 
 
 class LostError(Exception):
-    """Stands for an exception whose own class can not be carried between processes."""
+    """Stands for an exception whose own class cannot be carried between processes."""
 
 
 def pack_call(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-    """The function and its arguments as bytes; raises UsageError when they can not be carried over."""
+    """The function and its arguments as bytes; raises UsageError when they cannot be carried over."""
     name = getattr(fn, "__qualname__", type(fn).__name__)
     module = getattr(fn, "__module__", None)
     here = module in ("__main__", _MAIN_ELSEWHERE) or "<locals>" in name or "<lambda>" in name
@@ -47,7 +47,7 @@ def pack_call(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
     try:
         call = (pickle.dumps if dumps is None else dumps)((fn, args, kwargs))
     except Exception as error:
-        raise UsageError(f"{name} and its arguments can not be carried into another process: {error}") from error
+        raise UsageError(f"{name} and its arguments cannot be carried into another process: {error}") from error
     main = _main_file() if here and (dumps is None or module == _MAIN_ELSEWHERE) else None
     return pickle.dumps({"argv": sys.argv, "main": main, "call": call})
 

@@ -71,7 +71,7 @@ class GiveUp:
 
 @dataclass(frozen=True)
 class Requeue:
-    """The run is not over, but can not go on here or now."""
+    """The run is not over, but cannot go on here or now."""
 
     reason: str
     exit_code: int = REQUEUE_EXIT_CODE

@@ -41,7 +41,7 @@ class ProgressBoard:
     def __init__(self, path: Path, attempt: int) -> None:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            os.posix_fallocate(fd, 0, _LAYOUT.size)  # a hole that a full disk can not fill would be a SIGBUS later
+            os.posix_fallocate(fd, 0, _LAYOUT.size)  # a hole that a full disk cannot fill would be a SIGBUS later
             os.ftruncate(fd, _LAYOUT.size)
             self._map = mmap.mmap(fd, _LAYOUT.size)
         finally:

@@ -48,7 +48,7 @@ class Pulse:
             self._tell(now)
 
     def tell_power(self, power: Power, has: bool = True) -> None:
-        """Let the supervisor know what this process can do, or can not do any more."""
+        """Let the supervisor know what this process can do, or cannot do any more."""
         self.powers = self.powers | power if has else self.powers & ~power
         self._tell(self._seen_ns)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 Refusal = tuple[str, str]
-"""The name of a checkpoint, and why it can not be used: "tensors.bin does not match its checksum"."""
+"""The name of a checkpoint, and why it cannot be used: "tensors.bin does not match its checksum"."""
 
 
 def of_steps(refusals: Sequence[Refusal], used: str | None) -> list[str]:
@@ -21,7 +21,7 @@ def of_steps(refusals: Sequence[Refusal], used: str | None) -> list[str]:
     if used is not None:
         return [f"checkpoint {each} refused; using the one before it, {used}"]
     if len(refusals) == 1:
-        return [f"the only checkpoint can not be read: {each}", "the interrupted fit starts from its beginning"]
+        return [f"the only checkpoint cannot be read: {each}", "the interrupted fit starts from its beginning"]
     return [
         f"none of the {len(refusals)} checkpoints can be read: {each}",
         "the interrupted fit starts from its beginning",
@@ -30,4 +30,4 @@ def of_steps(refusals: Sequence[Refusal], used: str | None) -> list[str]:
 
 def of_end_states(refusals: Sequence[Refusal]) -> list[str]:
     """The lines for the end state of a fit that had finished."""
-    return [f"end state {name} can not be read ({reason}): that fit is trained again" for name, reason in refusals]
+    return [f"end state {name} cannot be read ({reason}): that fit is trained again" for name, reason in refusals]

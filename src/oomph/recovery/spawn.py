@@ -46,4 +46,4 @@ def spawn(
         # Ours are not inheritable.
         return subprocess.Popen(argv, env=dict(environ), stderr=stderr_fd, preexec_fn=prepare, close_fds=False)
     except OSError as error:
-        raise UsageError(f"{argv[0]} can not be started: {error.strerror}") from error
+        raise UsageError(f"{argv[0]} cannot be started: {error.strerror}") from error

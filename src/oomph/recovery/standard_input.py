@@ -1,4 +1,4 @@
-"""What the script reads from: a file can be read again by its next life, a pipe can not."""
+"""What the script reads from: a file can be read again by its next life, a pipe cannot."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from oomph.errors import UsageError
 
 @contextmanager
 def work_folder(keep: str | None, prefix: str) -> Iterator[Path]:
-    """The folder; raises UsageError when the one named by the user is in use or can not be written."""
+    """The folder; raises UsageError when the one named by the user is in use or cannot be written."""
     if keep is None:
         with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as folder:
             yield Path(folder)
@@ -23,5 +23,5 @@ def work_folder(keep: str | None, prefix: str) -> Iterator[Path]:
         if any(path.iterdir()):
             raise UsageError(f"{keep} is not empty: choose another directory")
     except OSError as error:
-        raise UsageError(f"{keep} can not be written: {error.strerror}") from error
+        raise UsageError(f"{keep} cannot be written: {error.strerror}") from error
     yield path.resolve()

@@ -11,7 +11,7 @@ from oomph.recovery.session import Session
 
 
 def make(session: Session) -> None:
-    """Make the changes that have to be made before the script builds anything; what can not be made is said."""
+    """Make the changes that have to be made before the script builds anything; what cannot be made is said."""
     for name, change in _CHANGES.items():
         if session.handover.changed(name):
             try:

@@ -54,7 +54,7 @@ class Applied:
             yield
 
     def reason(self) -> str:
-        """Why the gradients can not be added up and applied once; empty when they can."""
+        """Why the gradients cannot be added up and applied once; empty when they can."""
         if not self.optimizers:
             return NEVER_APPLIED
         return "its second optimizer needs what the first has updated" if self._late else ""

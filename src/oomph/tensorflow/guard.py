@@ -54,7 +54,7 @@ def guard(
 
     Raises:
         TypeError: at once, when an argument of the step is named that it does not have.
-        tf.errors.ResourceExhaustedError: when one sample does not fit, or when the step can not be divided.
+        tf.errors.ResourceExhaustedError: when one sample does not fit, or when the step cannot be divided.
     """
     if step is None:
         return functools.partial(guard, batched=batched, combine=combine)

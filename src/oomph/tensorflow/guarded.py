@@ -3,7 +3,7 @@
 A step is computed first and committed last: all gradients exist before anything is assigned, the batch and the small
 state (metrics, moving statistics, random seeds) are held until the commit is over. A step that fails before its commit
 is rolled back and the same batch is taken again as micro-batches, whose gradients are weighted so that their sum is the
-gradient of the whole batch; one commit applies it. A step that fails within its commit can not be repaired here: it
+gradient of the whole batch; one commit applies it. A step that fails within its commit cannot be repaired here: it
 goes back to the last checkpoint.
 """
 
@@ -116,7 +116,7 @@ class GuardedStep:
         return logs
 
     def prepare(self, iterator: Any) -> None:
-        """Trace the step for this kind of iterator, once; a guard that can not be built steps aside for good."""
+        """Trace the step for this kind of iterator, once; a guard that cannot be built steps aside for good."""
         if not self._broken and batches.is_dataset_iterator(iterator):
             try:
                 self._whole.prepare(iterator)
@@ -137,7 +137,7 @@ class GuardedStep:
         return self._whole.hidden_state()
 
     def _can_trace(self, batch: Any) -> bool:
-        """Trace the step for a batch that Python holds; a guard that can not be built steps aside for good."""
+        """Trace the step for a batch that Python holds; a guard that cannot be built steps aside for good."""
         try:
             self._whole.state_of(batch)
         except Exception as error:  # ours or the user's: plain Keras will do, or say it in its own words
@@ -329,7 +329,7 @@ class GuardedStep:
     def _report(
         self, failed: Failed, batch: int | None, micro_batch: int | None, started: float, watch: StepWatch
     ) -> None:
-        """Tell the fit, learn from the failure, and go back to the checkpoint when the step can not be repaired."""
+        """Tell the fit, learn from the failure, and go back to the checkpoint when the step cannot be repaired."""
         seconds = time.monotonic() - started
         watch.failed(Failure(failed.oom, failed.error, failed.phase, batch, micro_batch, seconds))
         if micro_batch is not None:

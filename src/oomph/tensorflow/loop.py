@@ -65,7 +65,7 @@ def steps_before(optimizers: Sequence[Any], applied: bool) -> int:
     """How many steps of a loop its script had restored by itself when the first of this process was taken."""
     try:
         return max(0, max(int(optimizer.iterations) for optimizer in optimizers) - applied)
-    except Exception:  # no optimizer of Keras', or its count can not be read here
+    except Exception:  # no optimizer of Keras', or its count cannot be read here
         return 0
 
 

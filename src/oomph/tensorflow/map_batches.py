@@ -117,7 +117,7 @@ class _Failures:
             message=oom.line, requested_bytes=oom.requested_bytes, seconds=round(seconds, 3),
         )  # fmt: skip
         if part == 1:
-            session.say(f"out of memory in map_batches with element {first} alone, which can not be divided")
+            session.say(f"out of memory in map_batches with element {first} alone, which cannot be divided")
         else:
             where = f"{part} elements, {first} to {first + part - 1}"
             session.say(f"out of memory in map_batches with {where}; taking the same elements in smaller parts")

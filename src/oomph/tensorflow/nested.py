@@ -1,6 +1,6 @@
 """Nests of Python values and arrays, as JSON and named arrays: what callbacks of the user's own may keep.
 
-Numbers, words, None, lists, tuples, dicts and arrays. Nothing else: what JSON can not hold would need unpickling.
+Numbers, words, None, lists, tuples, dicts and arrays. Nothing else: what JSON cannot hold would need unpickling.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def encode(value: Any, under: str) -> tuple[Any, dict[str, Any]]:
         if isinstance(item, np.ndarray) or hasattr(item, "numpy"):
             array, name = np.asarray(item), f"{under}{len(arrays)}"
             if array.dtype.kind not in "biufc" and array.dtype.name != "bfloat16":
-                raise TypeError(f"an array of {array.dtype.name} can not be saved")
+                raise TypeError(f"an array of {array.dtype.name} cannot be saved")
             arrays[name] = array
             return {"array": name}
         if isinstance(item, (list, tuple)):

@@ -79,7 +79,7 @@ class PartStep:
         self._step = python_of(step)
         self.eagerly = bool(model.run_eagerly)
         self.reason = ""
-        """Why parts can not stand for the batch, as far as the traced graph shows it; empty when they can."""
+        """Why parts cannot stand for the batch, as far as the traced graph shows it; empty when they can."""
         self.applied: Applied | None = None
         self.losses = PartLosses(None)
         self.metrics = PartMetrics(model)
@@ -103,7 +103,7 @@ class PartStep:
         self._divisors: Any = None
 
     def trace(self, batch: Any) -> None:
-        """Trace the step for parts of batches like this one; raises UnsupportedError when that can not be done.
+        """Trace the step for parts of batches like this one; raises UnsupportedError when that cannot be done.
 
         A step that runs eagerly is traced as well, to see what it does; it goes on running eagerly.
         """
@@ -120,7 +120,7 @@ class PartStep:
             with redirect_stdout(io.StringIO()) if self.eagerly else nullcontext():
                 concrete = self._plain.get_concrete_function()
         except Exception as error:
-            raise UnsupportedError(f"the step can not be traced for parts of a batch ({essence(error)})") from error
+            raise UnsupportedError(f"the step cannot be traced for parts of a batch ({essence(error)})") from error
         self._jitted = self._plain
         if self._model.jit_compile and not self.eagerly:
             self._jitted = tf.function(untouched, input_signature=signature, jit_compile=True)

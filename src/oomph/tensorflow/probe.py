@@ -39,13 +39,13 @@ class Finding:
     conclusive: bool = True
     """False when the gradients are zero or not finite: then equality says nothing."""
     obstacle: str = ""
-    """Why the step can not be taken in parts at all."""
+    """Why the step cannot be taken in parts at all."""
     failure: str = ""
     """What the step says when it is given a few samples, if it fails then."""
     normalises: bool = False
     """Whether BatchNormalization layers were set aside for the probe."""
     hidden_draws: bool = False
-    """Whether the step draws random numbers from a state that can not be set back."""
+    """Whether the step draws random numbers from a state that cannot be set back."""
     no_memory: bool = False
     """Whether there was no memory even for a few samples."""
 

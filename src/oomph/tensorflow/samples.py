@@ -16,7 +16,7 @@ from oomph.tensorflow import batches
 
 
 def in_batches(dataset: Any, size: int) -> Iterator[Any]:
-    """The samples of `dataset` in batches of `size`, but the last. What it can not read it says at once."""
+    """The samples of `dataset` in batches of `size`, but the last. What it cannot read it says at once."""
     if isinstance(dataset, tf.data.Dataset):
         return _of_pipeline(dataset, size)
     if isinstance(dataset, (tuple, dict)) or hasattr(dataset, "shape"):

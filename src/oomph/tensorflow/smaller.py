@@ -1,6 +1,6 @@
 """A batch trained on as several smaller ones, each with an update of its own, where the user allows that.
 
-What a step does to a batch that can not be divided exactly it may still do to a smaller batch: nothing of the step is
+What a step does to a batch that cannot be divided exactly it may still do to a smaller batch: nothing of the step is
 taken apart. It is not the training that was asked for: as many more updates, at the same learning rate.
 """
 

@@ -28,12 +28,12 @@ from oomph.tensorflow.written import SmallState, handles_of
 METRIC = "metric "
 _FEWER_SAMPLES = 4
 """For a second try, where there was no memory for the usual number."""
-_HIDDEN_DRAWS = "random numbers that TensorFlow can not draw again"
+_HIDDEN_DRAWS = "random numbers that TensorFlow cannot draw again"
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What the user accepts where a batch can not be divided without changing the result."""
+    """What the user accepts where a batch cannot be divided without changing the result."""
 
     inexact: str | None = None
     """"allow" or "refuse" all couplings between the samples; None: allow those that are known and usual."""
@@ -74,7 +74,7 @@ def find(
 def judge(promise: Promise, finding: Finding, choice: Choice) -> Promise:
     """The promise after the probe. Pure.
 
-    By default couplings that are known and usual (BatchNormalization, random numbers that can not be drawn again,
+    By default couplings that are known and usual (BatchNormalization, random numbers that cannot be drawn again,
     metrics that are no means) are allowed with a label, and unknown ones are refused.
     """
     if finding.obstacle:

@@ -15,7 +15,7 @@ if MIRRORED:
     tf.config.set_logical_device_configuration(
         tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
     )
-ACCUMULATE = None if MIRRORED else 2  # Keras can not do both: "`merge_call` called while defining a new graph"
+ACCUMULATE = None if MIRRORED else 2  # Keras cannot do both: "`merge_call` called while defining a new graph"
 keras.config.set_floatx("float64")
 L, losses, metrics = keras.layers, keras.losses, keras.metrics
 rng = np.random.default_rng(7)

@@ -1,4 +1,4 @@
-"""An AMD GPU, which TensorFlow's CUDA wheel can not use."""
+"""An AMD GPU, which TensorFlow's CUDA wheel cannot use."""
 
 from oomph.doctor.check import Check, Finding, noted, passed, skipped, warned
 from oomph.doctor.snapshot import Snapshot
@@ -22,7 +22,7 @@ def _look(snapshot: Snapshot) -> Finding:
         )
     if snapshot.gpu_wanted:
         return passed(f"{where}, beside an NVIDIA GPU")
-    return warned("cpu-only-build", f"{where}: this TensorFlow can not use it, since it is built for NVIDIA's.", _ROCM)
+    return warned("cpu-only-build", f"{where}: this TensorFlow cannot use it, since it is built for NVIDIA's.", _ROCM)
 
 
 CHECK = Check(

@@ -17,7 +17,7 @@ def _look(snapshot: Snapshot) -> Finding:
             return passed(f"{tensorflow.distribution} {tensorflow.version} is built for the CPU, and there is no GPU")
         return failed(
             "cpu-only-build",
-            f"{tensorflow.distribution} {tensorflow.version} is built without CUDA: it can not use this machine's GPU.",
+            f"{tensorflow.distribution} {tensorflow.version} is built without CUDA: it cannot use this machine's GPU.",
             Remedy(
                 "Replace it by the build with CUDA",
                 reinstall(snapshot, [tensorflow.distribution], tensorflow_with_cuda(snapshot)),

@@ -28,7 +28,7 @@ def _look(snapshot: Snapshot) -> Finding:
 
 
 def _described(library: Library) -> str:
-    """The name, and what lies there that can not be loaded or is not looked at."""
+    """The name, and what lies there that cannot be loaded or is not looked at."""
     broken = next((f"{c.path} is {c.problem}" for c in library.candidates if c.problem), "")
     aside = next((f"it is in {c.folder}, where TensorFlow does not look" for c in library.in_wheels), "")
     return f"{library.soname} ({aside or broken})" if aside or broken else library.soname

@@ -23,7 +23,7 @@ def _look(snapshot: Snapshot) -> Finding:
 CHECK = Check(
     code="DOC603",
     name="disk-space",
-    why="A checkpoint that can not be written is lost work; TensorFlow's own saving fails in the middle of a file.",
+    why="A checkpoint that cannot be written is lost work; TensorFlow's own saving fails in the middle of a file.",
     look=_look,
     faults=("checkpoint-failure",),
     needs=("host",),

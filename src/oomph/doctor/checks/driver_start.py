@@ -36,7 +36,7 @@ def _look(snapshot: Snapshot) -> Finding:
     if driver.load_error:
         command = f"sudo apt-get install --reinstall libnvidia-compute-{driver_branch(snapshot)}"
         fresh = Remedy("Put the driver's library back", command)
-        return failed("driver-missing", f"libcuda.so.1 is there and can not be loaded: {driver.load_error}.", fresh)
+        return failed("driver-missing", f"libcuda.so.1 is there and cannot be loaded: {driver.load_error}.", fresh)
     if hides_all(snapshot):
         return skipped("CUDA_VISIBLE_DEVICES hides every GPU, which is what cuInit then says")
     if driver.init is None:

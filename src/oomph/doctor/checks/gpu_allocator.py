@@ -1,4 +1,4 @@
-"""TF_GPU_ALLOCATOR with a name that TensorFlow does not know, or one that this driver can not do."""
+"""TF_GPU_ALLOCATOR with a name that TensorFlow does not know, or one that this driver cannot do."""
 
 from oomph.doctor.check import Check, Finding, failed, noted, passed, warned
 from oomph.doctor.commands import export

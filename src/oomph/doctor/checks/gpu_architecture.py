@@ -100,7 +100,7 @@ CHECK = Check(
     name="gpu-architecture",
     why=(
         "A kernel runs on a GPU only as machine code of its major version, or as PTX that the driver compiles for a"
-        " newer one. TensorFlow lists GPUs that it can not run anything on."
+        " newer one. TensorFlow lists GPUs that it cannot run anything on."
     ),
     look=_look,
     faults=("no-kernel-image",),

@@ -31,7 +31,7 @@ def _share(device: NvmlDevice) -> float:
 
 def _described(device: NvmlDevice) -> str:
     held = [f"{p.pid} {p.name}".strip() for p in device.processes or ()]
-    who = f" by {', '.join(held[:4])}" if held else " by processes that can not be seen from here"
+    who = f" by {', '.join(held[:4])}" if held else " by processes that cannot be seen from here"
     return (
         f"GPU {device.index} has {_gib(device.free_bytes)} of {_gib(device.total_bytes)} free,"
         f" {_gib(device.used_bytes)} held{who}"

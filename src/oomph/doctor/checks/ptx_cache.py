@@ -16,9 +16,7 @@ def _look(snapshot: Snapshot) -> Finding:
         text = "CUDA_CACHE_DISABLE=1: the kernels that this GPU needs are compiled anew in every process."
         return warned("no-kernel-image", text, Remedy("Keep them", "unset CUDA_CACHE_DISABLE"))
     if not host.cache_writable:
-        text = (
-            f"The cache of compiled kernels, {host.cache_path}, can not be written: every process compiles them anew."
-        )
+        text = f"The cache of compiled kernels, {host.cache_path}, cannot be written: every process compiles them anew."
         return warned(
             "no-kernel-image", text, Remedy("Name a place that lasts", "export CUDA_CACHE_PATH=/path/that/lasts")
         )

@@ -1,4 +1,4 @@
-"""observe() takes the Snapshot. What can not be looked at is noted in `unread`; the rest is looked at all the same."""
+"""observe() takes the Snapshot. What cannot be looked at is noted in `unread`; the rest is looked at all the same."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def observe(
 
 
 class _Parts:
-    """Takes the parts of a snapshot, and notes those that can not be had."""
+    """Takes the parts of a snapshot, and notes those that cannot be had."""
 
     def __init__(self) -> None:
         self.unread: dict[str, str] = {}

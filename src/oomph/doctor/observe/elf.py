@@ -31,14 +31,14 @@ class Elf:
 
 
 def problem_of(path: Path, machine: str) -> str:
-    """Why the loader can not take this file; empty when it can."""
+    """Why the loader cannot take this file; empty when it can."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEADER.size)
     except FileNotFoundError:
         return "broken link" if path.is_symlink() else "missing"
     except OSError as error:
-        return f"can not be read: {error.strerror}"
+        return f"cannot be read: {error.strerror}"
     if len(head) < _HEADER.size or head[:4] != b"\x7fELF" or head[5] != 1:
         return "not an ELF file" if head else "an empty file"
     made_for = struct.unpack_from("<H", head, 18)[0]

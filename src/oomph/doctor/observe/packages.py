@@ -75,7 +75,7 @@ def _package(folder: Path, info: str, name: str, version: str) -> Package:
         requires = tuple(distribution.requires or ()) if _MODULES.get(name) == "tensorflow" else ()
         tags = tuple(_tags(distribution)) if _MODULES.get(name) == "tensorflow" else ()
     except Exception as error:
-        return Package(name, version, str(folder), f"metadata can not be read: {type(error).__name__}")
+        return Package(name, version, str(folder), f"metadata cannot be read: {type(error).__name__}")
     problem = "" if named else "no METADATA"
     return Package(name, version, str(folder), problem or _missing(folder, info, name), requires, tags)
 

@@ -72,7 +72,7 @@ class Snapshot:
 
     @property
     def visible(self) -> tuple[NvmlDevice, ...]:
-        """Of the GPUs that NVML shows, those that CUDA shows to this environment; all, where that can not be told."""
+        """Of the GPUs that NVML shows, those that CUDA shows to this environment; all, where that cannot be told."""
         shown = {_place(device.pci) for device in self.driver.devices}
         found = tuple(device for device in self.nvml.devices if _place(device.pci or "") in shown)
         return found or self.nvml.devices

@@ -77,7 +77,7 @@ class Candidate:
     folder: str
     """The entry of the search path."""
     problem: str = ""
-    """Why the loader can not take it: "broken link", "not an ELF file", "made for another machine"."""
+    """Why the loader cannot take it: "broken link", "not an ELF file", "made for another machine"."""
     version: str = ""
     """As the file's wheel, its name or the library itself says; empty when nobody does."""
 
