@@ -41,13 +41,13 @@ def killed(work, options, step, every=7):
     ("options", "step"),
     [
         ((), 31),
-        (("filter",), 31),
-        (("generator",), 31),
-        (("list",), 45),
-        (("numbered",), 45),
         (("break", "two"), 55),
+        pytest.param(("filter",), 31, marks=pytest.mark.slow),
+        pytest.param(("generator",), 31, marks=pytest.mark.slow),
+        pytest.param(("list",), 45, marks=pytest.mark.slow),
+        pytest.param(("numbered",), 45, marks=pytest.mark.slow),
     ],
-    ids=["tf.data", "length not known", "generator", "list", "PyDataset", "break"],
+    ids=["tf.data", "break", "length not known", "generator", "list", "PyDataset"],
 )
 def test_a_killed_loop_goes_on_to_the_same_bits(work, plain, same_bits, options, step):
     ended = killed(work, options, step)
@@ -73,12 +73,14 @@ def test_without_a_fault_it_is_the_loop_that_it_stands_for(work, plain, same_bit
     assert started.data["loops"], "a hang is looked for in these lines"
 
 
+@pytest.mark.slow
 def test_what_is_left_out_of_the_state_is_found_out(work):
     ended = killed(work, ("forgets",), 31)
     assert ended.summary["exactness"] == "not-equal"
     assert "the same batch gives another result" in ended.summary["exactness_reasons"][0]
 
 
+@pytest.mark.slow
 def test_a_finished_loop_does_its_last_step_again(work, plain, same_bits):
     ended = killed(work, ("two",), 80)
     same_bits(work.folder / "ours.npz", plain("two"))
@@ -89,7 +91,7 @@ def test_a_finished_loop_does_its_last_step_again(work, plain, same_bits):
     assert all(compared)
 
 
-@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize("signum", [signal.SIGTERM, pytest.param(signal.SIGUSR1, marks=pytest.mark.slow)])
 def test_a_preempted_loop_saves_ends_with_75_and_loses_no_step(work, plain, same_bits, signum):
     work.script("steps.py")
     running = work.start("--checkpoint-every=1000", "steps.py", "ours.npz")
@@ -105,6 +107,7 @@ def test_a_preempted_loop_saves_ends_with_75_and_loses_no_step(work, plain, same
     assert last.summary["exactness"] in DONE_AGAIN
 
 
+@pytest.mark.slow
 def test_a_guarded_step_within_survives_and_is_resumed(work, memory, load):
     """Out of memory in each attempt, and killed in between: the step is divided, and nothing is lost."""
     import numpy as np
@@ -182,6 +185,7 @@ np.savez(sys.argv[1], seen=seen, w=np.array(model.weights[0]), o=np.array(other.
 """
 
 
+@pytest.mark.slow
 def test_fits_and_loops_within_and_after_one_another(work, same_bits):
     work.write(OTHERS)
     assert work.plain("train.py", "plain.npz").returncode == 0
@@ -194,6 +198,7 @@ def test_fits_and_loops_within_and_after_one_another(work, same_bits):
     assert ours.summary["exactness"] == "exact"
 
 
+@pytest.mark.slow
 def test_no_guard_and_a_failing_guard_leave_a_plain_loop(work, plain, same_bits):
     work.script("steps.py")
     assert work.oomph("--no-guard", "steps.py", "ours.npz").returncode == 0
@@ -238,8 +243,8 @@ train()
     ("option", "reason"),
     [
         ("draws", "random numbers that TensorFlow's kernels count themselves, in noisy"),
-        ("counts", "count, which the loop carries on and state= does not hold"),
-        ("nothing", None),
+        pytest.param("counts", "count, which the loop carries on and state= does not hold", marks=pytest.mark.slow),
+        pytest.param("nothing", None, marks=pytest.mark.slow),
     ],
 )
 def test_what_is_known_to_be_lost_is_named_though_no_step_is_repeated(work, option, reason):
@@ -256,6 +261,7 @@ def test_what_is_known_to_be_lost_is_named_though_no_step_is_repeated(work, opti
     assert ended.summary["exactness_reasons"] == ([] if reason is None else [reason])
 
 
+@pytest.mark.slow
 def test_an_edited_script_goes_on_with_its_new_learning_rate_and_another_model_is_refused(work):
     script = work.write(EDITED)
     running = work.start("--checkpoint-every=5", script)

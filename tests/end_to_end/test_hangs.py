@@ -102,6 +102,7 @@ def undisturbed(work, pause, rest, more=""):
     assert ours.summary["attempts"] == 1
 
 
+@pytest.mark.slow
 def test_a_buffer_that_fills_slowly_in_every_epoch_of_unknown_length_is_no_hang(work):
     """Hardly any work is done while it fills, as from a slow disk."""
     pause = "for _ in range(10): sum(range(9000)); time.sleep(0.012)"

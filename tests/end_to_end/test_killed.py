@@ -77,6 +77,7 @@ def test_before_the_first_checkpoint_it_starts_over_and_says_so(work, plain, sam
     assert any("from the beginning" in line for line in ours.said)
 
 
+@pytest.mark.slow
 def test_while_a_checkpoint_is_written_the_one_before_is_used(work, same_bits):
     wide = ["--width", "2000"]  # large enough that writing it takes a while
     work.script("three_fits.py")

@@ -41,6 +41,7 @@ model.fit(x, x[:, :1], batch_size=96, epochs=4, verbose=0, callbacks=[pace])
 """
 
 
+@pytest.mark.slow
 def test_batches_divided_otherwise_than_before_are_the_same_within_what_the_probe_has_found(work):
     """What an out-of-memory error does between two attempts: sums are taken in another order."""
     work.write(DENSE)

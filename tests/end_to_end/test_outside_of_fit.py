@@ -40,6 +40,7 @@ def test_a_guarded_loop_survives_real_errors(work, load, memory, jit):
     assert ours.summary["steps"] == 6
 
 
+@pytest.mark.slow
 def test_a_guarded_loop_without_a_fault_or_a_run_gives_the_same_bits(work, same_bits):
     work.script("loop.py")
     assert work.plain("loop.py", "plain.npz").returncode == 0
@@ -100,6 +101,7 @@ def test_an_error_that_the_script_catches_stays_its_own_and_is_in_the_journal(wo
     assert ours.summary["steps"] == 5
 
 
+@pytest.mark.slow
 def test_verify_compares_with_plain_keras_and_changes_nothing(work, same_bits):
     work.script("sparse.py")
     assert work.plain("sparse.py", "plain.npz").returncode == 0

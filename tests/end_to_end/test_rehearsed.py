@@ -167,6 +167,7 @@ def test_what_a_killed_run_loses_is_known_before_the_training_with_the_change_th
     assert "write the generator as a class" in remedy["text"]
 
 
+@pytest.mark.slow
 def test_data_of_a_generator_come_anew_and_what_would_be_exact_is_told(work):
     label, result = label_of(work, _FIT.format(data="samples(), steps_per_epoch=10", callbacks="None"))
     assert label["label"] == "replayed"
@@ -175,6 +176,7 @@ def test_data_of_a_generator_come_anew_and_what_would_be_exact_is_told(work):
     assert result == "the same bits"
 
 
+@pytest.mark.slow
 def test_a_loop_of_its_own_is_told_how_to_be_resumed(work):
     label, _ = label_of(work, _LOOP)
     assert label["label"] == "unguarded"

@@ -93,6 +93,7 @@ def test_when_none_fits_the_run_ends_with_93_and_all_of_them(work, stopped, plai
     assert_resumed_to_the_same_bits(work, plain, same_bits)
 
 
+@pytest.mark.slow
 def test_an_edited_configuration_is_refused_until_it_is_undone_or_the_flag_starts_over(work, stopped, plain, same_bits):
     before = checkpoints(stopped)
     configure(work, 9)

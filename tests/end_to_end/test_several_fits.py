@@ -47,6 +47,7 @@ def test_a_fit_within_a_fit_does_not_count_as_one(killed):
     assert len({event.data["site"] for event in killed.events("fit-started")}) == 1
 
 
+@pytest.mark.slow
 def test_processes_that_the_script_starts_are_guarded_but_not_checkpointed(work, same_bits):
     work.script("children.py")
     plain = work.plain("children.py", "spawn")

@@ -7,6 +7,7 @@ import pytest
 FIRST = 16  # steps of the first fit; the second has 32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", [pytest.param((), id="new model"), pytest.param(("--restores",), id="restores", marks=pytest.mark.slow)]
 )

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import signal
 
+import pytest
 
+
+@pytest.mark.slow
 def test_the_checkpoints_of_before_stay_and_the_label_tells(work, same_bits):
     work.script("one_fit.py")
     plain = work.plain("one_fit.py", "plain.npz")

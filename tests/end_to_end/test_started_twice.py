@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 
+import pytest
+
 _TRAINING = """
 import os, sys
 from pathlib import Path
@@ -82,6 +84,7 @@ def rehearse(work, *words: str):
     return done, json.loads(done.stdout) if done.stdout else {}
 
 
+@pytest.mark.slow
 def test_a_rehearsal_finds_what_refuses_in_its_second_start(work):
     work.write(_TRAINING.format(creates=REFUSES))
     done, report = rehearse(work, "--faults", "kill,abort", "train.py")
@@ -98,6 +101,7 @@ def test_a_rehearsal_finds_what_refuses_in_its_second_start(work):
     assert "already exists" in text.stderr
 
 
+@pytest.mark.slow
 def test_a_rehearsal_of_one_that_is_helped_says_what_it_has_left(work):
     work.write(_TRAINING.format(creates=CREATES))
     done = subprocess.run(

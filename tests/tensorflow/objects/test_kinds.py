@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import copy
+import ctypes
 import dataclasses
 import datetime
 import decimal
@@ -12,6 +13,8 @@ import fractions
 import functools
 import itertools
 import math
+import mmap
+import multiprocessing
 import pathlib
 import random
 import types
@@ -81,6 +84,10 @@ def shown(thing):
         return {name: shown(getattr(thing, name)) for name in Slotted.__slots__ if hasattr(thing, name)}
     if isinstance(thing, dict):
         return (type(thing).__name__, [(shown(k), shown(v)) for k, v in thing.items()])
+    if isinstance(thing, (ctypes._SimpleCData, type(multiprocessing.Value("i")))):
+        return thing.value
+    if isinstance(thing, (ctypes.Array, memoryview, mmap.mmap)):
+        return bytes(thing)
     if isinstance(thing, (list, tuple, collections.deque)):
         return (type(thing).__name__, [shown(each) for each in thing])
     if isinstance(thing, float) and math.isnan(thing):
@@ -135,6 +142,11 @@ IN_PLACE = {
     "a keras.Variable": (lambda: keras.Variable([1.0]), do(lambda v: v.assign([3.0]))),
     "an object of slots": (Slotted, do(lambda v: (setattr(v, "b", [1]), delattr(v, "a")))),
     "a dataclass": (lambda: Entry(1, [1]), do(lambda v: (setattr(v, "n", 2), v.items.append(3)))),
+    "an array of ctypes": (lambda: (ctypes.c_double * 3)(), do(lambda v: v.__setitem__(1, 2.5))),
+    "a number of ctypes": (lambda: ctypes.c_int(1), do(lambda v: setattr(v, "value", 3))),
+    "a memoryview": (lambda: memoryview(bytearray(b"abc")), do(lambda v: v.__setitem__(1, 7))),
+    "an mmap": (lambda: mmap.mmap(-1, 10), do(lambda v: v.__setitem__(1, 7))),
+    "a multiprocessing.Value": (lambda: multiprocessing.Value("i", 1), do(lambda v: setattr(v, "value", 3))),
     "a SimpleNamespace": (lambda: types.SimpleNamespace(n=1), do(lambda v: (setattr(v, "n", 2), setattr(v, "m", 3)))),
 }
 
@@ -233,6 +245,11 @@ ITERATORS = {
     "islice": lambda: itertools.islice(itertools.count(), 2, 20, 3),
     "chain": lambda: itertools.chain([1, 2], [3, 4, 5], [6]),
     "reversed": lambda: reversed([1, 2, 3, 4, 5, 6]),
+    "map": lambda: map(math.sqrt, [1, 4, 9, 16, 25, 36]),
+    "filter": lambda: filter(None, [1, 2, 3, 4, 5, 6]),
+    "starmap": lambda: itertools.starmap(math.pow, [(n, 2) for n in range(6)]),
+    "accumulate": lambda: itertools.accumulate([1, 2, 3, 4, 5, 6]),
+    "zip_longest": lambda: itertools.zip_longest([1, 2], [1, 2, 3, 4, 5, 6], fillvalue=0),
 }
 
 
@@ -265,6 +282,13 @@ def test_an_iterator_that_has_ended_has_ended(resume):
 
 
 # -- objects that refer to one another --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [lambda: tf.queue.FIFOQueue(10, [tf.float32])])
+def test_what_nobody_can_look_into_is_lost_by_its_name(resume, make):
+    found = resume(lambda: Holder(make()), do(lambda queue: queue.enqueue(1.0)))
+    assert found.lost
+    assert "FIFOQueue" in found.lost[0]
 
 
 def test_what_refers_to_itself_comes_back_as_such(resume):

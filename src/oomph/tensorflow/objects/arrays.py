@@ -129,6 +129,15 @@ class Table(Kind):
         thing.insert(keys, found)
 
 
+class Queue(Kind):
+    """A queue of TensorFlow's: how much is in it can be seen, and not be given back."""
+
+    tag = "queue"
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        return int(thing.size())
+
+
 def array_as_value(array: Any) -> Value:
     if array.dtype.kind == "O":
         return ("objects", tuple(array.shape), *array.reshape(-1).tolist())

@@ -13,7 +13,11 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "iter": iter,
     "reversed": reversed,
     **{kind.__name__: kind for kind in (itertools.count, itertools.cycle, itertools.repeat, itertools.islice)},
-    **{kind.__name__: kind for kind in (itertools.chain, enumerate, zip)},
+    **{
+        kind.__name__: kind
+        for kind in (itertools.chain, itertools.starmap, itertools.zip_longest, itertools.accumulate)
+    },
+    **{kind.__name__: kind for kind in (itertools.accumulate, enumerate, zip, map, filter)},
 }
 
 

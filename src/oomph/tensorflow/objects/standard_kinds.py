@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import array
 import io
+from collections.abc import Iterator
 from typing import Any
 
-from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode, Encode, Kind
+import numpy as np
+
+from oomph.tensorflow import fingerprints
+from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part
 from oomph.tensorflow.objects.values import Value
+
+_MOST_BYTES = 16 << 20
 
 
 class Buffer(Kind):
@@ -50,6 +56,37 @@ class Numbers(Kind):
         return array.array(content[0])
 
 
+class Memory(Kind):
+    """Bytes that Python shares with other code: an object of `ctypes`, an `mmap`, a `memoryview`."""
+
+    tag = "memory"
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        held = np.frombuffer(thing, np.uint8)
+        return ("large memory", fingerprints.of_array(held)) if held.nbytes > _MOST_BYTES else held.tobytes()
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        held = np.frombuffer(thing, np.uint8)
+        if type(content) is not bytes or len(content) != held.nbytes or not held.flags.writeable:
+            raise CannotGiveBackError(type(thing).__name__)
+        held[:] = np.frombuffer(content, np.uint8)
+
+
+class Shared(Kind):
+    """A `multiprocessing.Value` or `Array`: memory behind a lock."""
+
+    tag = "shared"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        yield ".get_obj()", thing.get_obj()
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        return (encode(thing.get_obj()),)
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        decode(content[0])  # which is the same, given back by itself
+
+
 class Digest(Kind):
     """A hash of `hashlib`: what went into it can be seen to be another, and not be given back."""
 
@@ -70,6 +107,8 @@ class Database(Kind):
         return None if all(files) else ("in memory", connection.total_changes)
 
 
+MEMORY = ("_ctypes._SimpleCData", "_ctypes.Array", "_ctypes.Structure", "mmap.mmap", "builtins.memoryview")
+SHARED = ("multiprocessing.sharedctypes.SynchronizedBase",)
 DIGESTS = ("_hashlib.HASH", "_hashlib.HASHXOF", "_blake2.blake2b", "_blake2.blake2s", "_md5.md5", "_sha1.sha1")
 DATABASES = ("sqlite3.Connection", "sqlite3.Cursor")
 """By name: not every Python is built with them."""

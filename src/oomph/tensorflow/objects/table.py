@@ -18,6 +18,7 @@ from oomph.tensorflow.objects import (
     arrays,
     code,
     containers,
+    frames,
     instances,
     iteration,
     library_kinds,
@@ -34,7 +35,8 @@ _ITERATED: tuple[Any, ...] = ([], (), range(0), {}, set(), "", b"")
 _BUILTIN_ITERATORS: tuple[type, ...] = (
     *(type(iter(each)) for each in _ITERATED),
     type(reversed([])),
-    enumerate, zip, itertools.count, itertools.cycle, itertools.repeat, itertools.islice, itertools.chain,
+    enumerate, zip, map, filter, itertools.count, itertools.cycle, itertools.repeat, itertools.islice, itertools.chain,
+    itertools.starmap, itertools.zip_longest, itertools.accumulate,
 )  # fmt: skip
 _ITERATOR, _METHOD, _RANDOM = iteration.BuiltinIterator(), instances.Method(), random_kinds.NumpyRandom()
 _BY_CLASS: dict[type, Kind] = {
@@ -71,7 +73,11 @@ _BY_NAME: dict[str, Kind] = {
     "keras.src.optimizers.base_optimizer.BaseOptimizer": library_kinds.Optimizer(),
     "tensorflow.python.eager.polymorphic_function.polymorphic_function.Function": library_kinds.TensorFlowFunction(),
     **dict.fromkeys(standard_kinds.DIGESTS, standard_kinds.Digest()),
+    **dict.fromkeys(standard_kinds.MEMORY, standard_kinds.Memory()),
+    **dict.fromkeys(standard_kinds.SHARED, standard_kinds.Shared()),
+    **dict.fromkeys(frames.CLASSES, frames.Frame()),
     **dict.fromkeys(standard_kinds.DATABASES, standard_kinds.Database()),
+    "tensorflow.python.ops.data_flow_ops.QueueBase": arrays.Queue(),
     "tensorflow.python.ops.lookup_ops.MutableHashTable": arrays.Table(),
     "tensorflow.python.ops.lookup_ops.DenseHashTable": arrays.Table(),
 }
