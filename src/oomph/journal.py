@@ -11,7 +11,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -125,6 +125,22 @@ def read_journal(run_dir: Path, attempt: int | None = None) -> list[Event]:
     files = sorted((run_dir / "journal").glob(pattern))
     placed = [place for path in files for place in _in_order(_read_file(path))]
     return [event for *_, event in sorted(placed, key=lambda place: place[:-1])]
+
+
+def by_attempt(events: Iterable[Event]) -> list[list[Event]]:
+    """The events of each attempt, in the order of the attempts."""
+    attempts: dict[int, list[Event]] = {}
+    for event in events:
+        attempts.setdefault(event.attempt, []).append(event)
+    return [attempts[number] for number in sorted(attempts)]
+
+
+def by_name(events: Iterable[Event]) -> dict[str, list[Event]]:
+    """The events of each name."""
+    by: dict[str, list[Event]] = {}
+    for event in events:
+        by.setdefault(event.name, []).append(event)
+    return by
 
 
 def foreign_format(run_dir: Path) -> str | None:

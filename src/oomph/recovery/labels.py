@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from oomph.journal import Event
+from oomph.journal import Event, by_attempt, by_name
 from oomph.recovery.ladder import OPT_IN, change_in
 
 EXACT = "exact"
@@ -127,8 +127,8 @@ def _resumes(events: Sequence[Event]) -> Iterator[Labelled]:
     """What each attempt after the first made of the fits that an earlier one had begun."""
     begun: set[Any] = set()
     finished: dict[Any, Event] = {}
-    for attempt in _attempts(events):
-        by = _by_name(attempt)
+    for attempt in by_attempt(events):
+        by = by_name(attempt)
         yield from _not_reached(attempt, finished)
         finished |= {_key(event): event for event in by.get("fit-finished", ()) if "key" in event.data}
         fits = by.get("fit-started", [])
@@ -241,17 +241,3 @@ def _key(event: Event) -> Any:
 def _number(event: Event) -> Any:
     """The fit as an older oomph, which only counted fits, calls it."""
     return event.role.startswith("worker"), event.data.get("fit")
-
-
-def _attempts(events: Iterable[Event]) -> list[list[Event]]:
-    attempts: dict[int, list[Event]] = {}
-    for event in events:
-        attempts.setdefault(event.attempt, []).append(event)
-    return [attempts[number] for number in sorted(attempts)]
-
-
-def _by_name(events: Iterable[Event]) -> dict[str, list[Event]]:
-    by: dict[str, list[Event]] = {}
-    for event in events:
-        by.setdefault(event.name, []).append(event)
-    return by

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from oomph.journal import Event
+from oomph.journal import Event, by_attempt, by_name
 from oomph.recovery.labels import label_of
 from oomph.recovery.ladder import change_in
 
@@ -78,7 +78,7 @@ class Summary:
 
 def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
     """The summary of a run, of all its attempts, those before a `--resume` included."""
-    by = _by_name(events)
+    by = by_name(events)
     endings = by.get("attempt-ended", [])
     seconds = sum(_number(event, "seconds") for event in endings)
     attempts = {event.attempt for event in events} - {0}  # any of its lines will do: the first may be lost
@@ -110,7 +110,7 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
 def steps_repeated(events: Iterable[Event]) -> int:
     """Over all restarts: the steps at death less those that were resumed from, by oomph or by the script's own loop."""
     repeated, at_death = 0, 0
-    for attempt in _attempts(events):
+    for attempt in by_attempt(events):
         resumed = [int(_number(event, "steps")) for event in attempt if event.name == "resumed"]
         resumed += [int(_number(event, "restored")) for event in attempt if event.name == "loop-seen"]
         trained = resumed or any(event.name == "fit-started" for event in attempt)
@@ -120,20 +120,6 @@ def steps_repeated(events: Iterable[Event]) -> int:
         died_at = [int(_number(event, "steps")) for event in attempt if event.name == "attempt-ended"]
         at_death = max(at_death, *died_at) if died_at else at_death
     return repeated
-
-
-def _attempts(events: Iterable[Event]) -> list[list[Event]]:
-    attempts: dict[int, list[Event]] = {}
-    for event in events:
-        attempts.setdefault(event.attempt, []).append(event)
-    return [attempts[number] for number in sorted(attempts)]
-
-
-def _by_name(events: Iterable[Event]) -> dict[str, list[Event]]:
-    by: dict[str, list[Event]] = {}
-    for event in events:
-        by.setdefault(event.name, []).append(event)
-    return by
 
 
 def _number(event: Event, key: str) -> float:
