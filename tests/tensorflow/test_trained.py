@@ -19,7 +19,7 @@ def frozen_head(small_model):
 def test_layers_that_were_unfrozen_are_so_again_and_the_step_is_made_for_them(small_model):
     killed = frozen_head(small_model)
     begin = Trained(killed)
-    assert begin.now(killed) == {"layers": [True, True, False, True], "made_anew": False}, "the model is one of them"
+    assert begin.now(killed)["layers"] == [True, True, False, True], "the model is one of them"
     killed.layers[0].trainable = True
     killed.make_train_function(force=True)
     kept = json.loads(json.dumps(begin.now(killed)))
@@ -73,3 +73,22 @@ def test_a_model_that_was_compiled_again_is_told(small_model):
     assert not begin.is_compiled_anew(model)
     model.compile("sgd", "mse")
     assert begin.is_compiled_anew(model)
+
+
+def test_settings_of_layers_and_optimizer_that_a_callback_has_changed_come_back(small_model):
+    killed = small_model(keras.layers.Dropout(0.5))
+    begin = Trained(killed)
+    assert begin.now(killed)["settings"] == {}
+    killed.layers[0].rate, killed.optimizer.weight_decay = 0.25, 0.01
+    kept = json.loads(json.dumps(begin.now(killed)))
+    resumed = small_model(keras.layers.Dropout(0.5))
+    restore(resumed, kept)
+    assert (resumed.layers[0].rate, resumed.optimizer.weight_decay) == (0.25, 0.01)
+    assert resumed.layers[0].seed_generator is not None
+
+
+def test_a_checkpoint_names_no_other_attribute(small_model):
+    resumed = small_model(keras.layers.Dropout(0.5))
+    restore(resumed, {"layers": [], "settings": {"1": {"built": False, "call": "x"}, "99": {"rate": 1.0}}})
+    assert resumed.layers[0].built
+    assert callable(resumed.layers[0].call)

@@ -11,13 +11,13 @@ import tensorflow as tf
 
 from oomph.recovery.checkpoint import CheckpointWriter, Position
 from oomph.recovery.store import CheckpointStore, Saved
-from oomph.tensorflow import callbacks, iterators, layer_state, optimizers, state, written_files
+from oomph.tensorflow import callbacks, iterators, layer_state, optimizers, state, step_draws, written_files
 from oomph.tensorflow.fit_objects import as_arrays, as_meta
-from oomph.tensorflow.guarded import GuardedStep
 from oomph.tensorflow.objects.picture import Changes
 from oomph.tensorflow.state import Array
 from oomph.tensorflow.step import Taken
 from oomph.tensorflow.step_checkpoints import Snapshot, StepCheckpoints
+from oomph.tensorflow.unseen_draws import functions_with_draws
 
 if TYPE_CHECKING:
     from oomph.tensorflow.fit import Fit
@@ -110,9 +110,7 @@ class FitCheckpoints(StepCheckpoints):
         states, arrays = callbacks.captured(fit.callbacks, untold.append)
         for line in untold:
             self._fits.say_once(line)
-        step = fit.model.train_function
-        draws = step.draws.values() if isinstance(step, GuardedStep) else []
-        arrays += [Array(f"draws/{number}", "int64", value) for number, value in enumerate(draws)]
+        arrays += step_draws.as_arrays(fit.model)
         arrays += as_arrays(changes, "object/")
         layers = layer_state.own_arrays(fit.model, self._fits.say_once)
         arrays += [Array(f"layer/{name}", value.dtype.name, value) for name, value in layers.items()]
@@ -127,13 +125,13 @@ class FitCheckpoints(StepCheckpoints):
             "history": callbacks.history_state(history),
             "callbacks": states,
             "objects": as_meta(changes),
-            "hidden": untold + (step.hidden_state() if isinstance(step, GuardedStep) else []),
+            "hidden": [*untold, *step_draws.hidden_in(fit.model), *functions_with_draws(fit.functions)],
             "taken": fit.data.taken,
             "iterators_made": fit.data.iterators_made,
             "iterators_used": fit.data.iterators_used,
             "validated_after": fit.validation.made,
             "validated": fit.validation.is_begun,
-            "logs": _numbers(getattr(step, "taken", None)),
+            "logs": _numbers(getattr(fit.model.train_function, "taken", None)),
             "steps_seen": getattr(fit.epoch_iterator, "_steps_seen", 0),
             "stop_training": bool(fit.model.stop_training),
             "trained": fit.trained.now(fit.model),

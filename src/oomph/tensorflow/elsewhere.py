@@ -141,9 +141,8 @@ def _watch_loops(seen: _Seen) -> None:
         if getattr(running, "function", None) is not None:
             return call(self, *args, **kwargs)
         running.function = self
-        loop = loops.running()
-        if loop is not None and not being_handled():
-            loop.functions.add(self)
+        if not being_handled():
+            loops.note_called(self)
         try:
             result = call(self, *args, **kwargs)
         finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import asdict
 from typing import Any, NoReturn
+from weakref import WeakSet
 
 from oomph.recovery.checkpoint import Checkpoint, Position
 from oomph.recovery.phases import Phase
@@ -63,6 +64,8 @@ class Fit:
         self.resumption = Resumption(self)
         self.proof = Proof(self, fits.witnesses)
         self.trained = trained.Trained(model)
+        self.functions: WeakSet[Any] = WeakSet()
+        """The functions of TensorFlow's that are called while it runs, but for its own steps."""
         fits.files.begin()
         self._started = time.monotonic()
         self._first_step = fits.steps
@@ -152,6 +155,8 @@ class Fit:
     def begin_epoch(self, epoch: int) -> None:
         """Called at the start of every epoch."""
         self.epoch, self.step, self._in_epoch = epoch, 0, True
+        if self.resumption.pending:
+            self.resumption.restore_early()  # as before the callbacks have begun this epoch a second time
         if self._stepped:
             self.fits.beat(Phase.EPOCH_START)
 

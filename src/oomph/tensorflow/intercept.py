@@ -222,7 +222,7 @@ def _with_ours(callbacks: Any, fit: Fit) -> Any:
             _fail_open(fit.fits, fit.begin_training)
 
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-            fit.begin_epoch(epoch)
+            _fail_open(fit.fits, lambda: fit.begin_epoch(epoch))
 
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
             _fail_open(fit.fits, fit.end_epoch)

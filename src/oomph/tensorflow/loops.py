@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
 
 from oomph.recovery import session
 from oomph.recovery.phases import Phase
@@ -31,6 +32,13 @@ def running() -> ResumableLoop | None:
     if _running is None or _fits is None or _fits.running is not _running:
         return None
     return _running if _fits.own_session().is_owner_now() else None
+
+
+def note_called(function: Any) -> None:
+    """A function of TensorFlow's is called, in the fit or the loop that runs, if there is one."""
+    functions = None if _fits is None else getattr(_fits.running, "functions", None)
+    if isinstance(functions, WeakSet):  # and not of a model, which claims its turn first
+        functions.add(function)
 
 
 def begin(steps: Steps) -> Watch:

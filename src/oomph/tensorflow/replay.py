@@ -9,7 +9,17 @@ import tensorflow as tf
 
 from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint import Checkpoint
-from oomph.tensorflow import batches, callbacks, iterators, layer_state, optimizers, state, written_files
+from oomph.tensorflow import (
+    batches,
+    callbacks,
+    iterators,
+    layer_state,
+    optimizers,
+    state,
+    step_draws,
+    trained,
+    written_files,
+)
 from oomph.tensorflow.data_position import used_in
 from oomph.tensorflow.fit import Fit
 from oomph.tensorflow.fit_objects import from_meta
@@ -87,9 +97,10 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
         if isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)):
             _move_on(fit, checkpoint, epochs, iterator)
         layer_state.give_back(model, state.read_arrays(checkpoint, "layer/"))
-        lost = [*fit.data.lost, *_restore_python(fits, fit, checkpoint)]
+        lost = [*fit.data.lost, *step_draws.restore(model, checkpoint), *_restore_python(fits, fit, checkpoint)]
         history = _history(fit, epochs, checkpoint)
         model.stop_training = checkpoint.meta["stop_training"]
+        trained.restore(model, checkpoint.meta.get("trained"))
     if lost and not fits.session.handover.guarding.trust_finished_fits:
         raise CheckpointError(", ".join(lost))
     at = checkpoint.position

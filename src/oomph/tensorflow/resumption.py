@@ -11,7 +11,17 @@ from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint import Checkpoint
 from oomph.recovery.opened_files import FileState, log_files
 from oomph.recovery.witness import STEP
-from oomph.tensorflow import batches, callbacks, layer_state, optimizers, provenance, state, trained, written_files
+from oomph.tensorflow import (
+    batches,
+    callbacks,
+    layer_state,
+    optimizers,
+    provenance,
+    state,
+    step_draws,
+    trained,
+    written_files,
+)
 from oomph.tensorflow.data_position import Moment, used_in
 from oomph.tensorflow.execution import OnlySpec
 from oomph.tensorflow.fit_objects import from_meta
@@ -29,7 +39,6 @@ _TRIES = 3
 _PAUSE_SECONDS = 1.0
 _MAY_PASS = (OSError, MemoryError, tf.errors.ResourceExhaustedError, tf.errors.UnavailableError)
 """Errors that say nothing about the checkpoint: no memory for a moment, a file system that fails."""
-_HIDDEN_DRAWS = "random numbers that TensorFlow's kernels count themselves"
 
 
 class CannotResumeError(CheckpointError):
@@ -180,7 +189,7 @@ class Resumption:
         as_traced = "objects" not in checkpoint.meta  # by an oomph that did not look at them
         with state.restored(checkpoint, state.slots_of(fit.model, step, as_traced)):
             layer_state.give_back(fit.model, state.read_arrays(checkpoint, "layer/"))
-            self._restore_draws(step, checkpoint)
+            self.lost += step_draws.restore(fit.model, checkpoint)
             if not other_data:
                 kind = self._data_kind = self._data_kind or fit.data.restore(
                     checkpoint, iterator, fit.epoch_iterator, self._batches_before(checkpoint)
@@ -196,14 +205,6 @@ class Resumption:
             self._restore_objects(checkpoint, drawn)
             self._restore_files(checkpoint)
         return kind
-
-    def _restore_draws(self, step: Step, checkpoint: Checkpoint) -> None:
-        draws = getattr(step, "draws", None)
-        kept = state.read_arrays(checkpoint, "draws/")
-        if draws is not None and kept:
-            draws.restore([kept[str(number)] for number in range(len(kept))])
-        elif draws is not None and draws.variables:
-            self.lost.append(_HIDDEN_DRAWS)
 
     def _restore_objects(self, checkpoint: Checkpoint, drawn: frozenset[str]) -> None:
         if "objects" not in checkpoint.meta:

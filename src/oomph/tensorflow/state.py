@@ -18,7 +18,7 @@ from oomph.tensorflow.optimizers import optimizers_of
 from oomph.tensorflow.written import Slot, differs_by_replica, handles_of, tensorflow_variable
 
 Named = list[tuple[str, Slot]]
-_NO_VARIABLES = ("callback", "layer/", "object/", "data/", "draws/", "file/", "own/")
+_NO_VARIABLES = ("callback", "layer/", "object/", "data/", "draws/", "validation/", "file/", "own/")
 """How the names of tensors begin that are not the values of variables."""
 
 

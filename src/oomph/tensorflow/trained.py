@@ -1,8 +1,14 @@
-"""Which layers of a model are trained, and by which compilation: callbacks may change both within a fit."""
+"""What callbacks may change of a model within a fit: which layers are trained, their settings, its compilation."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 from typing import Any
+
+from oomph.tensorflow.optimizers import optimizers_of
+
+_PLAIN = frozenset((bool, int, float, str, type(None)))
 
 
 class Trained:
@@ -15,15 +21,28 @@ class Trained:
     def __init__(self, model: Any) -> None:
         self._compiled = _compilation(model)
         self._function = model.train_function
+        self._settings = _settings(model)
 
     def is_compiled_anew(self, model: Any) -> bool:
         """Whether the model has been compiled since."""
         return any(one is not other for one, other in zip(_compilation(model), self._compiled, strict=True))
 
     def now(self, model: Any) -> dict[str, Any]:
-        """Whether each layer is trained now, and whether the train function has been made anew, fit for JSON."""
+        """Whether each layer is trained, what is set otherwise, and whether the train function is new, fit for JSON."""
         layers = [bool(layer.trainable) for layer in model._flatten_layers()]
-        return {"layers": layers, "made_anew": model.train_function is not self._function}
+        made_anew = model.train_function is not self._function
+        return {"layers": layers, "settings": self._changed(_settings(model)), "made_anew": made_anew}
+
+    def _changed(self, now: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        """By the number of the part, the names and values of what is set otherwise."""
+        if len(now) != len(self._settings):
+            return {}
+        pairs = enumerate(zip(self._settings, now, strict=True))
+        return {
+            str(number): {name: value for name, value in after.items() if before.get(name) != value}
+            for number, (before, after) in pairs
+            if before != after
+        }
 
 
 def is_made_anew(kept: Any) -> bool:
@@ -32,19 +51,59 @@ def is_made_anew(kept: Any) -> bool:
 
 
 def restore(model: Any, kept: Any) -> None:
-    """Let those layers be trained that were; before the first step, so that it is traced for them."""
+    """Let those layers be trained that were, and all be set as it was; before the first step is traced."""
     if not isinstance(kept, dict):
         return
+    parts, settings = _parts(model), kept.get("settings", {})
+    for number, values in settings.items():
+        for name, value in values.items():
+            if int(number) < len(parts) and name in _names_of(parts[int(number)]):
+                setattr(parts[int(number)], name, value)
+    if _train_those(model, kept.get("layers", [])) and kept.get("made_anew"):
+        model.make_train_function(force=True)
+
+
+def _train_those(model: Any, wanted: list[bool]) -> bool:
+    """Returns whether that changes anything."""
     layers = model._flatten_layers()
-    wanted = kept.get("layers", [])
     if len(wanted) != len(layers) or all(
         bool(layer.trainable) == one for layer, one in zip(layers, wanted, strict=True)
     ):
-        return
+        return False
     for layer, one in zip(layers, wanted, strict=True):  # a layer comes before those in it
         layer.trainable = bool(one)
-    if kept.get("made_anew"):
-        model.make_train_function(force=True)
+    return True
+
+
+def _settings(model: Any) -> list[dict[str, Any]]:
+    """Of each part of a model the numbers and words that it was made with, as they are now: a rate of dropout."""
+    return [_settings_of(part) for part in _parts(model)]
+
+
+def _settings_of(part: Any) -> dict[str, Any]:
+    held = vars(part)
+    return {name: held[name] for name in _names_of(part) if name in held and type(held[name]) in _PLAIN}
+
+
+def _parts(model: Any) -> list[Any]:
+    loss = getattr(model, "loss", None)
+    return [*model._flatten_layers(), *optimizers_of(model), *([loss] if hasattr(loss, "get_config") else [])]
+
+
+def _names_of(part: Any) -> frozenset[str]:
+    kind: Any = type(part)
+    return _names_of_settings(kind)
+
+
+@functools.lru_cache(maxsize=4096)
+def _names_of_settings(kind: Any) -> frozenset[str]:
+    """The arguments of a class of Keras' own. What a class of the user's holds is looked at with the other objects."""
+    if not kind.__module__.startswith("keras."):
+        return frozenset()
+    try:
+        return frozenset(inspect.signature(kind.__init__).parameters) - {"name", "dtype", "trainable", "seed"}
+    except (TypeError, ValueError):
+        return frozenset()
 
 
 def _compilation(model: Any) -> tuple[Any, ...]:

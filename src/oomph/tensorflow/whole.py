@@ -187,7 +187,8 @@ class WholeStep:
         if self._hidden is None:
             graphs = [traced.graph for traced in self._traced]
             self._hidden = sorted({kind for graph in graphs for kind in hidden_draws_in(graph)})
-        return [f"random numbers of {kind} in the train step" for kind in self._hidden]
+        step = "train step" if self._trains else "validation step"
+        return [f"random numbers of {kind} in the {step}" for kind in self._hidden]
 
     def _listed_state(self) -> list[Slot]:
         """What the model lists: without a graph, nothing tells what the step writes."""
@@ -230,7 +231,7 @@ class WholeStep:
                     undo.enter_context(
                         replaced(optimizer, "apply", behind_barrier(optimizer, commits, bool(model.jit_compile)))
                     )
-                if self._trains and not self.eagerly and not model.jit_compile:
+                if not self.eagerly and not model.jit_compile:
                     undo.enter_context(self.draws.replaced())
                 return replicas.reduced(model.distribute_strategy.run(step, args=(data,)))
 

@@ -1,0 +1,31 @@
+"""The validation within a fit: what it draws, and what callbacks set between two epochs, goes on as well."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def killed(work, step, *options):
+    work.script("validates.py")
+    expected = work.plain("validates.py", "plain.npz", *options)
+    assert expected.returncode == 0, expected.stderr[-3000:]
+    running = work.start("--checkpoint-every=7", "validates.py", "ours.npz", *options)
+    running.kill_at_step(step)
+    ours = running.finish()
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    return ours
+
+
+@pytest.mark.parametrize("step", [66, pytest.param(26, marks=pytest.mark.slow)], ids=["second fit", "first fit"])
+def test_random_numbers_of_the_validation_and_settings_of_layers_go_on_where_they_were(work, same_bits, step):
+    """In the second fit the first one has finished: its validation and its last setting come back at once."""
+    ours = killed(work, step)
+    assert ours.summary["exactness"] == "verified", ours.summary["exactness_reasons"]
+    same_bits(work.folder / "ours.npz", work.folder / "plain.npz")
+
+
+@pytest.mark.slow
+def test_predictions_with_random_numbers_that_nobody_can_draw_again_are_lost(work):
+    ours = killed(work, 26, "--predicts")
+    assert ours.summary["exactness"] == "not-equal"
+    assert any("TensorFlow's kernels count themselves" in reason for reason in ours.summary["exactness_reasons"])
