@@ -89,6 +89,8 @@ def test_settings_of_layers_and_optimizer_that_a_callback_has_changed_come_back(
 
 def test_a_checkpoint_names_no_other_attribute(small_model):
     resumed = small_model(keras.layers.Dropout(0.5))
-    restore(resumed, {"layers": [], "settings": {"1": {"built": False, "call": "x"}, "99": {"rate": 1.0}}})
+    restore(
+        resumed, {"layers": [], "settings": {"Dropout 0": {"built": False, "call": "x"}, "Dropout 9": {"rate": 1.0}}}
+    )
     assert resumed.layers[0].built
     assert callable(resumed.layers[0].call)

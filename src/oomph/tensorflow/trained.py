@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections import Counter
 from typing import Any
 
 from oomph.tensorflow.optimizers import optimizers_of
@@ -33,14 +34,12 @@ class Trained:
         made_anew = model.train_function is not self._function
         return {"layers": layers, "settings": self._changed(_settings(model)), "made_anew": made_anew}
 
-    def _changed(self, now: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        """By the number of the part, the names and values of what is set otherwise."""
-        if len(now) != len(self._settings):
-            return {}
-        pairs = enumerate(zip(self._settings, now, strict=True))
+    def _changed(self, now: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        """By the part, the names and values of what is set otherwise."""
+        pairs = {part: (self._settings[part], after) for part, after in now.items() if part in self._settings}
         return {
-            str(number): {name: value for name, value in after.items() if before.get(name) != value}
-            for number, (before, after) in pairs
+            part: {name: value for name, value in after.items() if before.get(name) != value}
+            for part, (before, after) in pairs.items()
             if before != after
         }
 
@@ -54,11 +53,11 @@ def restore(model: Any, kept: Any) -> None:
     """Let those layers be trained that were, and all be set as it was; before the first step is traced."""
     if not isinstance(kept, dict):
         return
-    parts, settings = _parts(model), kept.get("settings", {})
-    for number, values in settings.items():
+    parts = _parts(model)
+    for key, values in kept.get("settings", {}).items():
         for name, value in values.items():
-            if int(number) < len(parts) and name in _names_of(parts[int(number)]):
-                setattr(parts[int(number)], name, value)
+            if key in parts and name in _names_of(parts[key]):
+                setattr(parts[key], name, value)
     if _train_those(model, kept.get("layers", [])) and kept.get("made_anew"):
         model.make_train_function(force=True)
 
@@ -75,9 +74,9 @@ def _train_those(model: Any, wanted: list[bool]) -> bool:
     return True
 
 
-def _settings(model: Any) -> list[dict[str, Any]]:
+def _settings(model: Any) -> dict[str, dict[str, Any]]:
     """Of each part of a model the numbers and words that it was made with, as they are now: a rate of dropout."""
-    return [_settings_of(part) for part in _parts(model)]
+    return {key: _settings_of(part) for key, part in _parts(model).items()}
 
 
 def _settings_of(part: Any) -> dict[str, Any]:
@@ -85,9 +84,16 @@ def _settings_of(part: Any) -> dict[str, Any]:
     return {name: held[name] for name in _names_of(part) if name in held and type(held[name]) in _PLAIN}
 
 
-def _parts(model: Any) -> list[Any]:
+def _parts(model: Any) -> dict[str, Any]:
+    """Layers, optimizers and loss, by their class and its number among them: a model that is built later has more."""
     loss = getattr(model, "loss", None)
-    return [*model._flatten_layers(), *optimizers_of(model), *([loss] if hasattr(loss, "get_config") else [])]
+    found: dict[str, Any] = {}
+    counts: Counter[str] = Counter()
+    for part in (*model._flatten_layers(), *optimizers_of(model), *([loss] if hasattr(loss, "get_config") else [])):
+        name = type(part).__name__
+        found[f"{name} {counts[name]}"] = part
+        counts[name] += 1
+    return found
 
 
 def _names_of(part: Any) -> frozenset[str]:
