@@ -57,4 +57,4 @@ for epochs in (4, 4):
     history = model.fit(x, batch_size=16, epochs=epochs, validation_data=x[:32], callbacks=[Falls()], verbose=0).history
     losses += history["loss"] + history["val_loss"]
 last = model.evaluate(x, verbose=0, return_dict=True)
-np.savez(sys.argv[1], *model.get_weights(), losses=losses, seen=seen, last=last["loss"])
+np.savez(sys.argv[1], *model.get_weights(), losses=losses, seen=seen, last=round(last["loss"], 5))
