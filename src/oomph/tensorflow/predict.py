@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from oomph.tensorflow import batches
+from oomph.tensorflow import batches, loops
 from oomph.tensorflow.exactness import EXACT, REFUSED, Promise
 from oomph.tensorflow.probe import Finding
 from oomph.tensorflow.replicas import Replicas, cuts
@@ -40,6 +40,7 @@ class GuardedPredict:
         self._verdict: Promise | None = None
 
     def __call__(self, data: Any) -> Any:
+        loops.note_called(self._plain)  # what is called under guard is not seen otherwise
         if not self._search.is_whole:
             return _joined([self._in_parts(batch, None, time.monotonic()) for batch in data])
         started = time.monotonic()
