@@ -86,9 +86,9 @@ def plain(value: Any) -> str:
         return repr(value)
     if kind is str:
         return repr(without_clock(value))[:200]
-    if isinstance(value, np.generic):
+    if issubclass(kind, np.generic):
         return repr(value.item())
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biufc" and value.nbytes <= _MOST_BYTES:
+    if issubclass(kind, np.ndarray) and value.dtype.kind in "biufc" and value.nbytes <= _MOST_BYTES:
         return f"{value.dtype}{list(value.shape)} {fingerprints.of_array(value)}"
     if kind in (tuple, list) and len(value) <= 16:
         parts = [plain(each) for each in value]

@@ -165,7 +165,7 @@ def _counters(callback: Any) -> Iterator[tuple[str, Any]]:
 
 def _best_weights(callback: Any) -> list[Any]:
     """The weights that EarlyStopping keeps."""
-    weights = getattr(callback, "best_weights", None)
+    weights = vars(callback).get("best_weights")
     inherits = any(kind.__name__ == "EarlyStopping" and _is_from_keras(kind) for kind in type(callback).__mro__)
     return weights if inherits and isinstance(weights, list) else []
 

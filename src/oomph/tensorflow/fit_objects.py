@@ -12,7 +12,6 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.tensorflow.call_place import plain
-from oomph.tensorflow.objects.library_kinds import is_of_interest
 from oomph.tensorflow.objects.picture import Changes, Picture, bytes_of, changes_between, is_large, size_of
 from oomph.tensorflow.objects.restoration import Restoration
 from oomph.tensorflow.optimizers import optimizers_of
@@ -46,7 +45,6 @@ class FitObjects:
             *(
                 (f"layer {number} {type(layer).__name__}", layer)  # Keras numbers names by what the process has made
                 for number, layer in enumerate(model._flatten_layers())
-                if is_of_interest(layer)
             ),
             ("optimizer", model.optimizer),
             ("loss", model.loss),

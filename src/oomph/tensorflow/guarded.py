@@ -99,7 +99,8 @@ class GuardedStep:
         self._on_noise = tell
 
     def __call__(self, iterator: Any) -> Any:
-        self.prepare(iterator)
+        if not self._whole.eagerly:  # to build a model it is called for nothing, which its own Python code may count
+            self.prepare(iterator)
         watch = self._watch()
         watch.before_step(self, iterator)
         if self._began_divided is None:
@@ -267,6 +268,7 @@ class GuardedStep:
     def _judged(self, batch: Any, size: int, watch: StepWatch) -> Promise:
         """What micro-batches of this model are worth: found once, by a probe, before the first batch is divided."""
         if self._verdict is None or self._is_time_to_probe_again():
+            self._whole.build_metrics(batch)
             small, kinds = self._whole.state_of(batch), self._divided.kinds()
             found = verdict.find(self._model, self._divided, self._step, batch, size, small)
             if self._verdict is not None and found.says_nothing:

@@ -98,9 +98,10 @@ def _extra(layer: Any, saved: dict[str, Any]) -> list[str]:
 
 
 def _items_of(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return list(value.values())
-    return list(value) if isinstance(value, (list, tuple)) else [value]
+    kind = type(value)  # `isinstance` would ask the object, which may refuse
+    if issubclass(kind, dict):
+        return list(dict.values(value))
+    return list(value) if issubclass(kind, (list, tuple)) else [value]
 
 
 def _as_array(value: Any) -> Any:

@@ -154,14 +154,30 @@ class WholeStep:
         phase = "commit" if unsafe or self.commit_has_begun() else "compute"
         if phase == "compute":
             state.restore(before)
+            self._reset_what_came(state)
         return Failed(outcome.oom, outcome.error, phase, batch)
+
+    def build_metrics(self, batch: Any) -> None:
+        """Eagerly, metrics are made in the first step; parts of one that has failed have to find them."""
+        metrics = getattr(self._model, "_compile_metrics", None)
+        if self.eagerly and not (metrics is None or metrics.built):
+            with calls_not_counted(self._model):
+                self._model._symbolic_build(data_batch=batch)
+
+    def _reset_what_came(self, state: SmallState) -> None:
+        """Eagerly, metrics are made in the first step: one that fails has made them, and has counted in them."""
+        known = {id(slot.handle) for slot in state.slots}
+        for metric in self._model.metrics if self.eagerly else ():
+            if any(id(slot.handle) not in known for slot in Slot.each_of(metric.variables)):
+                metric.reset_state()
 
     def state_of(self, batch: Any) -> SmallState:
         """The small state of the step for an eager batch, traced if this kind of batch is new."""
-        key = "" if self.eagerly else str(batches.kind_of(batch))
+        if self.eagerly:
+            return SmallState(self._listed_state())  # of the metrics it is not all there before the first step
+        key = str(batches.kind_of(batch))
         if key not in self._states:
-            slots = self._listed_state() if self.eagerly else self._small_state(self._one.get_concrete_function(batch))
-            self._states[key] = SmallState(slots)
+            self._states[key] = SmallState(self._small_state(self._one.get_concrete_function(batch)))
         return self._states[key]
 
     def knows_size(self, batch: Any) -> bool:

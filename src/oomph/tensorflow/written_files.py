@@ -188,5 +188,5 @@ def _patterns(callbacks: list[Any]) -> Iterator[str]:
         if any(base.__name__ in _APPENDED for base in type(callback).__mro__):
             continue
         for value in dict_of(callback).values():
-            if isinstance(value, (str, os.PathLike)) and len(os.fspath(value)) < 4096 and os.fspath(value):
+            if issubclass(type(value), (str, os.PathLike)) and len(os.fspath(value)) < 4096 and os.fspath(value):
                 yield str(os.fspath(value))

@@ -10,6 +10,12 @@ from typing import Any
 from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode, Encode, Kind, OutsideError, Part, pairs
 from oomph.tensorflow.objects.values import PLAIN, Value
 
+_SMALLEST_ADDRESS = 1 << 32
+
+
+class Id(int):
+    """A number that may be the `id` of an object: in another process that is another number."""
+
 
 class Mapping(Kind):
     """A dict, or one of its relatives in `collections`."""
@@ -31,6 +37,8 @@ class Mapping(Kind):
         base = self._base(type(thing))
         factory = encode(thing.default_factory) if base is collections.defaultdict else None
         flat = itertools.chain.from_iterable(self._items_of(thing))
+        if any(map(_may_be_an_id, dict.keys(thing))):
+            return (base.__name__, factory, *map(encode, itertools.chain.from_iterable(self._with_ids(thing))))
         if all_plain(dict.keys(thing)) and all_plain(dict.values(thing)):
             return (base.__name__, factory, *flat)
         return (base.__name__, factory, *map(encode, flat))
@@ -49,6 +57,10 @@ class Mapping(Kind):
         if base is None:
             raise CannotGiveBackError(str(content[0]))
         return base()
+
+    def _with_ids(self, thing: Any) -> Iterator[tuple[Any, Any]]:
+        for key, value in self._items_of(thing):
+            yield (Id(key) if _may_be_an_id(key) else key), value
 
     def _items_of(self, thing: Any) -> list[tuple[Any, Any]]:
         """Its items in their order, which an OrderedDict keeps apart."""
@@ -130,6 +142,10 @@ class Bytes(Kind):
 
     def shell(self, content: Value) -> Any:
         return bytearray()
+
+
+def _may_be_an_id(key: Any) -> bool:
+    return type(key) is int and key > _SMALLEST_ADDRESS
 
 
 def all_plain(items: Any) -> bool:

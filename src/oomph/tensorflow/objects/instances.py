@@ -70,6 +70,30 @@ class Instance(Kind):
             dict_of(thing).pop(name, None)
 
 
+class Attributed(Kind):
+    """An object of a class of the user's that inherits from a container: what is in it, and its attributes.
+
+    Args:
+        inner: the kind of the container.
+    """
+
+    def __init__(self, inner: Kind) -> None:
+        self._inner, self._outer = inner, Instance()
+        self.tag = f"{inner.tag} with attributes"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        yield from self._inner.parts(thing)
+        yield from self._outer.parts(thing)
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        return (self._inner.content(thing, encode), self._outer.content(thing, encode))
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        inner, outer = content
+        self._inner.give_back(thing, inner, decode)
+        self._outer.give_back(thing, outer, decode)
+
+
 class Class(Kind):
     """A class of the user's: what it holds besides methods, and the methods for what they refer to."""
 
@@ -197,8 +221,15 @@ def _slots_of(kind: type) -> list[str]:
     for base in kind.__mro__:
         slots = vars(base).get("__slots__", ())
         if not code.is_of_library(base) and base.__module__ != "builtins":
-            found += [slots] if type(slots) is str else [name for name in slots if type(name) is str]
-    return [name for name in found if name not in ("__dict__", "__weakref__")]
+            names = [slots] if type(slots) is str else [name for name in slots if type(name) is str]
+            found += [_mangled(name, base) for name in names if name not in ("__dict__", "__weakref__")]
+    return found
+
+
+def _mangled(name: str, kind: type) -> str:
+    """The name that Python gives to a private attribute of a class."""
+    private = name.startswith("__") and not name.endswith("__")
+    return f"_{kind.__name__.lstrip('_')}{name}" if private else name
 
 
 def is_data(kind: type) -> bool:

@@ -9,15 +9,16 @@ from typing import Any
 from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part
 from oomph.tensorflow.objects.values import CannotEncodeError, Value
 
-_MAKERS: dict[str, Callable[..., Any]] = {
+_KINDS = (
+    *(enumerate, zip, map, filter, itertools.count, itertools.cycle, itertools.repeat, itertools.islice),
+    *(itertools.chain, itertools.starmap, itertools.zip_longest, itertools.accumulate, itertools.compress),
+    *(itertools.takewhile, itertools.dropwhile, itertools.filterfalse, itertools.product, itertools.permutations),
+    *(itertools.combinations, itertools.combinations_with_replacement),
+)
+MAKERS: dict[str, Callable[..., Any]] = {
     "iter": iter,
     "reversed": reversed,
-    **{kind.__name__: kind for kind in (itertools.count, itertools.cycle, itertools.repeat, itertools.islice)},
-    **{
-        kind.__name__: kind
-        for kind in (itertools.chain, itertools.starmap, itertools.zip_longest, itertools.accumulate)
-    },
-    **{kind.__name__: kind for kind in (itertools.accumulate, enumerate, zip, map, filter)},
+    **{kind.__name__: kind for kind in _KINDS},
 }
 
 
@@ -37,13 +38,22 @@ class BuiltinIterator(Kind):
 
     def build(self, content: Value, decode: Decode) -> Any:
         made_by, arguments, *state = content
-        if made_by not in _MAKERS:
+        if made_by not in MAKERS:
             raise CannotGiveBackError(str(made_by))
-        made = _MAKERS[made_by](*map(decode, arguments))
+        made = MAKERS[made_by](*map(decode, arguments))
         settled = decode(state[0]) if state else None
         if settled is not None:
             made.__setstate__(settled)
         return made
+
+
+class UnseenIterator(Kind):
+    """An iterator that keeps to itself how far it has come."""
+
+    tag = "unseen iterator"
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        raise CannotEncodeError(f"a {type(thing).__name__}, which does not tell how far it has come")
 
 
 class Generator(Kind):
@@ -75,6 +85,6 @@ def _reduced(thing: Any) -> tuple[Any, ...]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # gone from itertools in Python 3.14
         made_by, arguments, *state = thing.__reduce__()
-    if made_by.__name__ not in _MAKERS:
+    if made_by.__name__ not in MAKERS:
         raise CannotEncodeError(type(thing).__name__)
     return made_by.__name__, arguments, *state

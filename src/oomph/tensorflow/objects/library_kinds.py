@@ -44,7 +44,7 @@ class LibraryObject(Instance):
     def _consists_of(self, thing: Any, held: dict[str, Any]) -> Iterator[Part]:
         if "_layers" in held:
             layers = thing._flatten_layers(include_self=False)
-            yield from ((f".layers[{n}]", each) for n, each in enumerate(layers) if is_of_interest(each))
+            yield from ((f".layers[{n}]", each) for n, each in enumerate(layers))
             variables = thing.variables
         else:
             classes: Any = map(type, held.values())
@@ -188,11 +188,6 @@ class DatasetIterator(Kind):
             for name, part in zip(_FILES, (data[16 : 16 + first], data[16 + first : 16 + first + second]), strict=True):
                 (Path(folder) / name).write_bytes(part)
             tf.train.Checkpoint(iterator=thing).read(f"{folder}/iterator").assert_consumed()
-
-
-def is_of_interest(layer: Any) -> bool:
-    """Whether a layer may hold more than its variables: it is of the user's class, or calls a function."""
-    return code.is_users(type(layer).__module__) or any(_leads_on(*each) for each in dict_of(layer).items())
 
 
 def _leads_on(name: str, value: Any) -> bool:

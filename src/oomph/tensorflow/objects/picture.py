@@ -126,18 +126,16 @@ def changes_between(before: Picture, now: Picture) -> Changes:
         node = now.graph.nodes[key]
         if key not in before.contents:
             found.new[key] = (OUTSIDE, "") if key in now.graph.elsewhere else _how_made(node, content)
-        elif content == before.contents[key]:
-            continue
-        elif content == _UNKNOWN:
-            found.lost.append(f"{key} ({now.troubles[key]})")
-            continue
-        else:
+        elif content == _UNKNOWN:  # whether it has changed nobody can tell, unless it is of a kind that never does
+            found.lost += [f"{key} ({now.troubles[key]})"] if key in now.troubles else []
+        elif content != before.contents[key]:
             found.changed[key] = content
             unknown = set(values.unknown_in(content)) - set(values.unknown_in(before.contents[key]))
             found.lost += [f"{key} ({name})" for name in sorted(unknown)]
     _leave_out_what_nobody_needs(found)
     _copy_arrays(found, now)
-    found.lost += [f"{key}: there was no time to look at it" for key in now.unseen if key not in before.unseen]
+    if now.unseen and (now.graph.rest is None or now.graph.rest != before.graph.rest):
+        found.lost += [f"{key}: there was no time to look at it" for key in dict.fromkeys(now.unseen)]
     found.lost += [f"{key} ({kind})" for key, (tag, kind) in found.new.items() if tag == LOST]
     found.lost = list(dict.fromkeys(found.lost))
     return found
@@ -212,7 +210,7 @@ def _leave_out_what_nobody_needs(found: Changes) -> None:
 def references_in(content: Value) -> Iterator[str]:
     """The keys of the objects that a content refers to."""
     if type(content) is tuple:
-        if len(content) > 1 and content[0] in ("ref", "made"):
+        if len(content) > 1 and content[0] in ("ref", "made", "id"):
             yield str(content[1])
         for each in content:
             yield from references_in(each)

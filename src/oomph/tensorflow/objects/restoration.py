@@ -94,6 +94,8 @@ class Restoration:
                 raise OutsideError(str(value[1]))
             case "ref":
                 return self._referred(value[1])
+            case "id":
+                return id(self._referred(value[1]))
             case "made":
                 return self._remade(*value[1:])
             case "large":

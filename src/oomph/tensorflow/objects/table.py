@@ -6,7 +6,6 @@ import array
 import collections
 import functools
 import io
-import itertools
 import random
 from types import CellType, FunctionType, GeneratorType, MethodType, SimpleNamespace
 from typing import Any
@@ -34,10 +33,9 @@ _INSTANCE, _CLASS = instances.Instance(), instances.Class()
 _ITERATED: tuple[Any, ...] = ([], (), range(0), {}, set(), "", b"")
 _BUILTIN_ITERATORS: tuple[type, ...] = (
     *(type(iter(each)) for each in _ITERATED),
-    type(reversed([])),
-    enumerate, zip, map, filter, itertools.count, itertools.cycle, itertools.repeat, itertools.islice, itertools.chain,
-    itertools.starmap, itertools.zip_longest, itertools.accumulate,
-)  # fmt: skip
+    *(type(reversed([])), *(kind for kind in iteration.MAKERS.values() if isinstance(kind, type))),
+)
+_UNSEEN, _OF_ITERATORS = iteration.UnseenIterator(), ("itertools", "_csv")
 _ITERATOR, _METHOD, _RANDOM = iteration.BuiltinIterator(), instances.Method(), random_kinds.NumpyRandom()
 _BY_CLASS: dict[type, Kind] = {
     dict: containers.Mapping(),
@@ -143,6 +141,8 @@ def _kind_of_class(cls: type, dtype: str) -> Kind:
     bases = cls.__mro__
     known = [_BY_CLASS.get(base) or _BY_NAME.get(f"{base.__module__}.{base.__qualname__}") for base in bases]
     found = next((kind for kind in known if kind is not None), None)
+    if isinstance(found, (containers.Mapping, containers.Sequence)) and code.is_users(cls.__module__):
+        return instances.Attributed(found)
     if found is not None:
         return found
     for base in bases:
@@ -152,4 +152,6 @@ def _kind_of_class(cls: type, dtype: str) -> Kind:
             return arrays.Tensor()
     if is_outside(cls) or code.is_of_library(cls):
         return OPAQUE
+    if cls.__module__ in _OF_ITERATORS and hasattr(cls, "__next__"):
+        return _UNSEEN
     return _INSTANCE

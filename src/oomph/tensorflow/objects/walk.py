@@ -7,6 +7,7 @@ cannot be looked at, and when its time is over.
 from __future__ import annotations
 
 import hashlib
+import marshal
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,6 +16,7 @@ from types import FunctionType, GeneratorType, ModuleType
 from typing import Any
 
 from oomph.tensorflow.objects import code, values
+from oomph.tensorflow.objects.containers import Id
 from oomph.tensorflow.objects.instances import GlobalNames
 from oomph.tensorflow.objects.iteration import BuiltinIterator
 from oomph.tensorflow.objects.kind import Kind, Part
@@ -57,6 +59,8 @@ class Graph:
     by_id: dict[int, Node] = field(default_factory=dict)
     unseen: list[str] = field(default_factory=list)
     """What there was no time to look at."""
+    rest: bytes | None = b""
+    """A digest of all that, where it is nothing but Python's own containers and values; None where it is not."""
     elsewhere: set[str] = field(default_factory=set)
     """What somebody else saves."""
 
@@ -69,6 +73,9 @@ class Graph:
             return (UNKNOWN, name)
 
     def _encode(self, thing: Any, depth: int) -> Value:
+        if type(thing) is Id:
+            known = self.by_id.get(int(thing))
+            return int(thing) if known is None else ("id", known.key)
         node = self.by_id.get(id(thing))
         if node is not None:
             return (
@@ -129,13 +136,16 @@ class _Walk:
 
     def run(self, roots: Iterable[tuple[str, Any]]) -> Graph:
         self._waiting.extend(roots)
+        rest: list[Any] = []
         while self._waiting:
             key, thing = self._waiting.popleft()
-            if len(self._graph.nodes) >= _MOST_NODES or time.monotonic() > self._until:
+            if not self._graph.unseen and (len(self._graph.nodes) >= _MOST_NODES or time.monotonic() > self._until):
                 self._graph.unseen.append(key)
-                break
-            if self._is_to_be_met(thing):
+            if _is_passing(thing) or (self._is_to_be_met(thing) and not self._graph.unseen):
                 self._meet(key, thing)
+            elif not values.is_value(thing) and id(thing) not in self._graph.by_id:
+                rest.append(thing)
+        self._graph.rest = _digest(rest)
         self._graph.unseen += [] if self._before is None else self._before.unseen
         return self._graph
 
@@ -198,6 +208,14 @@ class _Walk:
                 self._add_globals(vars(value), attributes, attributes)
             elif name in module:
                 self._waiting.append((f"{known.key}{name}", value))
+
+
+def _digest(things: list[Any]) -> bytes | None:
+    """What is in Python's own containers, in C and so fast; None where something else is among it."""
+    try:
+        return hashlib.blake2b(marshal.dumps(things), digest_size=16).digest() if things else b""
+    except ValueError:  # an object of another class, or a container that holds itself
+        return None
 
 
 def _parts_of(node: Node) -> list[Part]:
