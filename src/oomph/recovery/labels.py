@@ -27,7 +27,7 @@ STOPPED = (75, 129, 130, 143)
 """Exit codes after a preemption, SIGHUP, Ctrl-C and SIGTERM: the end was asked for, and the run may go on later."""
 MEANING = {
     EXACT: "exact: as if nothing had happened, within rounding",
-    VERIFIED: "verified: the steps that were repeated came out as before; as if nothing had happened",
+    VERIFIED: "verified: the steps that were repeated came out as before",
     UNVERIFIED: "unverified: everything known was restored, but no step was repeated that could be compared",
     REPLAYED: "replayed: the batches of the epoch were taken anew; they and the steps repeated came out as before",
     APPROXIMATE: "approximate: a layer or a loss looks at the whole batch, and saw it in parts",

@@ -225,7 +225,9 @@ class Fit:
             raise  # intercept.py takes the checkpoint before it, or ends the run
         except Exception as error:  # ours: the training matters more
             self.note_here("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])
-            self.fits.say_once(f"{type(error).__name__}: {error}; training goes on")
+            self.fits.say_once(
+                f"{type(error).__name__}: {error}; training goes on, and is not checkpointed as long as that is so"
+            )
 
     def after_step(self) -> None:
         """One more execution is committed: one step, or `steps_per_execution` of them."""

@@ -143,7 +143,7 @@ class Proof:
             self._fit.fits.say(f"not equal to what was done before: {self._cause(str(different))}")
         elif over:
             lost = self._fit.resumption.lost
-            self._fit.fits.say(_verified(found) + (", although not all was restored" if lost else ""))
+            self._fit.fits.say(_repeated(found, bool(lost)))
         if over:
             self._comparison = None
 
@@ -183,9 +183,11 @@ class Proof:
         return float(rate.numpy()) if rate is not None and hasattr(rate, "numpy") else 0.0
 
 
-def _verified(found: Comparison) -> str:
+def _repeated(found: Comparison, is_lost: bool) -> str:
     steps = f"{found.steps} step" + ("" if found.steps == 1 else "s")
     within = f", within this training's own noise of {found.noise:.1g}" if found.noise else ""
+    if is_lost:
+        return f"{steps} done again came out as before{within}, but not everything was restored"
     return f"verified: {steps} done again since the checkpoint came out as before{within}"
 
 

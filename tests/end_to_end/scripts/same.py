@@ -105,6 +105,18 @@ class OwnStep(keras.Model):
         return {"loss": loss}
 
 
+class CountsItsCalls(keras.layers.Layer):
+    """In a list, where nobody else looks; what it computes depends on the count."""
+
+    def __init__(self):
+        super().__init__()
+        self.log = {"calls": [0]}
+
+    def call(self, inputs):
+        self.log["calls"][0] += 1
+        return inputs * (1 + 0.01 * self.log["calls"][0])
+
+
 def own_step():
     model = OwnStep()
     model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True), jit_compile=False)
@@ -156,6 +168,8 @@ CASES = {
     "masked": lambda: words(True),
     "own_step": own_step,
     "eager": lambda: fitted(net(run_eagerly=True), X, Y, epochs=1),
+    "eager_counts": lambda: fitted(net(CountsItsCalls(), run_eagerly=True), X, Y, epochs=1),
+    "eager_unbuilt": lambda: fitted(net(CountsItsCalls(), inputs=False, run_eagerly=True), X, Y, epochs=1),
     "several_steps": lambda: from_dataset(net(steps_per_execution=3)),
     "accumulating": lambda: fitted(net(optimizer=keras.optimizers.Adam(0.01, gradient_accumulation_steps=2)), X, Y),
     "averaged": lambda: fitted(net(optimizer=keras.optimizers.AdamW(0.01, use_ema=True, clipnorm=1.0)), X, Y),

@@ -19,6 +19,7 @@ import pathlib
 import random
 import types
 import uuid
+import weakref
 
 import keras
 import numpy as np
@@ -26,6 +27,8 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from oomph.tensorflow.objects.picture import Picture, changes_between
 
 Point = collections.namedtuple("Point", "a b")
 
@@ -59,6 +62,29 @@ class MyDict(dict):
 
 class MyList(list):
     pass
+
+
+class Private:
+    __slots__ = ("__n",)
+
+    def __init__(self):
+        self.__n = 1
+
+    def count(self):
+        self.__n += 1
+
+    def counted(self):
+        return self.__n
+
+
+class Tallies(dict):
+    hits = 0
+
+
+class Rows(list):
+    def __init__(self, *items):
+        super().__init__(items)
+        self.total = 0
 
 
 class Holder:
@@ -249,6 +275,10 @@ ITERATORS = {
     "filter": lambda: filter(None, [1, 2, 3, 4, 5, 6]),
     "starmap": lambda: itertools.starmap(math.pow, [(n, 2) for n in range(6)]),
     "accumulate": lambda: itertools.accumulate([1, 2, 3, 4, 5, 6]),
+    "product": lambda: itertools.product([1, 2], [3, 4], [5, 6]),
+    "permutations": lambda: itertools.permutations([1, 2, 3]),
+    "combinations": lambda: itertools.combinations([1, 2, 3, 4], 2),
+    "takewhile": lambda: itertools.takewhile(bool, [1, 2, 3, 4, 5, 6]),
     "zip_longest": lambda: itertools.zip_longest([1, 2], [1, 2, 3, 4, 5, 6], fillvalue=0),
 }
 
@@ -282,6 +312,64 @@ def test_an_iterator_that_has_ended_has_ended(resume):
 
 
 # -- objects that refer to one another --------------------------------------------------------------------------------
+
+
+def test_attributes_of_containers_of_the_users_and_private_slots_come_back(resume):
+    def change(holder):
+        tallies, rows, private = holder.value
+        tallies["a"], tallies.hits = 1, 2
+        rows.append(3)
+        rows.total = 3
+        private.count()
+
+    found = resume(lambda: Holder([Tallies(), Rows(1), Private()]), change)
+    assert found.lost == []
+    tallies, rows, private = found.resumed.value
+    assert (tallies, tallies.hits, rows, rows.total, private.counted()) == ({"a": 1}, 2, [1, 3], 3, 2)
+
+
+def test_keys_that_are_the_ids_of_objects_are_those_of_the_new_objects(resume):
+    def make():
+        holder = Holder([Slotted(), Slotted()])
+        holder.seen = {id(each): 0 for each in holder.value}
+        return holder
+
+    def change(holder):
+        holder.seen[id(holder.value[1])] += 5
+
+    found = resume(make, change)
+    assert found.lost == []
+    assert found.resumed.seen == {id(each): 5 * number for number, each in enumerate(found.resumed.value)}
+
+
+def test_weak_keys_come_back(resume):
+    def make():
+        holder = Holder([Entry(1, []), Holder(2)])
+        holder.seen = weakref.WeakKeyDictionary({holder.value[1]: 1})
+        return holder
+
+    found = resume(make, lambda holder: holder.seen.update({holder.value[1]: 7}))
+    assert found.lost == []
+    assert dict(found.resumed.seen) == {found.resumed.value[1]: 7}
+
+
+@pytest.mark.parametrize(
+    ("change", "is_lost"),
+    [(lambda rows: None, False), (lambda rows: rows[5].update(n=2), False), (lambda rows: rows[-1].update(n=2), True)],
+    ids=["nothing", "what is within reach", "what is not"],
+)
+def test_beyond_what_the_walk_has_room_for_a_change_is_seen_and_lost_by_its_name(change, is_lost):
+    holder = types.SimpleNamespace(value=[{"n": 1} for _ in range(60_000)])
+    before = Picture.of([("holder", holder)], seconds=60)
+    change(holder.value)
+    found = changes_between(before, Picture.of([("holder", holder)], before, seconds=60))
+    assert bool(found.lost) is is_lost
+    assert all("there was no time to look at it" in line for line in found.lost)
+
+
+def test_an_iterator_that_keeps_to_itself_how_far_it_has_come_is_lost_by_its_name(resume):
+    found = resume(lambda: Holder([1]), lambda holder: setattr(holder, "tee", itertools.tee([1, 2, 3])[0]))
+    assert "_tee" in found.lost[0]
 
 
 @pytest.mark.parametrize("make", [lambda: tf.queue.FIFOQueue(10, [tf.float32])])

@@ -129,6 +129,26 @@ def fill_set(thing: Any, items: list[Any]) -> None:
     set.update(thing, items)
 
 
+class WeakKeys(Kind):
+    """A `weakref.WeakKeyDictionary`."""
+
+    tag = "weak keys"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        for number, (key, value) in enumerate(thing.items()):
+            yield f"[key {number}]", key
+            yield f"[item {number}]", value
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        return tuple(encode(each) for item in thing.items() for each in item)
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        items = [(decode(key), decode(value)) for key, value in pairs(content)]
+        thing.clear()
+        for key, value in items:
+            thing[key] = value
+
+
 class Bytes(Kind):
     """A bytearray."""
 

@@ -71,6 +71,7 @@ _BY_NAME: dict[str, Kind] = {
     "keras.src.optimizers.base_optimizer.BaseOptimizer": library_kinds.Optimizer(),
     "tensorflow.python.eager.polymorphic_function.polymorphic_function.Function": library_kinds.TensorFlowFunction(),
     **dict.fromkeys(standard_kinds.DIGESTS, standard_kinds.Digest()),
+    "weakref.WeakKeyDictionary": containers.WeakKeys(),
     **dict.fromkeys(standard_kinds.MEMORY, standard_kinds.Memory()),
     **dict.fromkeys(standard_kinds.SHARED, standard_kinds.Shared()),
     **dict.fromkeys(frames.CLASSES, frames.Frame()),

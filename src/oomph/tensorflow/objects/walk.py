@@ -23,7 +23,7 @@ from oomph.tensorflow.objects.kind import Kind, Part
 from oomph.tensorflow.objects.table import GLOBALS, OPAQUE, kind_of, kind_when_saved_elsewhere
 from oomph.tensorflow.objects.values import UNKNOWN, CannotEncodeError, Value
 
-_MOST_NODES = 20_000
+_MOST_NODES = 50_000
 _MOST_TRIES = 3
 _MOST_DEPTH = 40
 """Tuples within tuples."""
@@ -211,9 +211,12 @@ class _Walk:
 
 
 def _digest(things: list[Any]) -> bytes | None:
-    """What is in Python's own containers, in C and so fast; None where something else is among it."""
+    """What is in Python's own containers, in C and so fast; None where something else is among it.
+
+    Version 2 of the format, since later ones depend on how often each object is referred to.
+    """
     try:
-        return hashlib.blake2b(marshal.dumps(things), digest_size=16).digest() if things else b""
+        return hashlib.blake2b(marshal.dumps(things, 2), digest_size=16).digest() if things else b""
     except ValueError:  # an object of another class, or a container that holds itself
         return None
 
