@@ -114,14 +114,14 @@ def _facts(summary: Summary) -> Iterator[str]:
     yield f"{summary.seconds:.0f} s"
     kept = summary.checkpoints
     if kept.count:
-        size = _size(kept.bytes)
+        size = as_size(kept.bytes)
         yield f"{_count(kept.count, 'checkpoint')} of {size} ({kept.share:.1%} of the time)"
     if kept.failed:
         yield f"{_count(kept.failed, 'checkpoint')} could not be written"
     if summary.device_peak_bytes:
-        yield f"peak device memory {_size(summary.device_peak_bytes)}"
+        yield f"peak device memory {as_size(summary.device_peak_bytes)}"
     elif summary.host_peak_bytes:
-        yield f"peak memory {_size(summary.host_peak_bytes)}"
+        yield f"peak memory {as_size(summary.host_peak_bytes)}"
 
 
 def _ended(summary: Summary) -> str:
@@ -143,7 +143,8 @@ def _times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
-def _size(size_bytes: float) -> str:
+def as_size(size_bytes: float) -> str:
+    """An amount of bytes for people: "33 KiB"."""
     for unit in ("B", "KiB", "MiB"):
         if size_bytes < 1024:
             return f"{size_bytes:.0f} {unit}"

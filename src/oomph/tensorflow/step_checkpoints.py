@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import tensorflow as tf
 
 from oomph.errors import CheckpointError
+from oomph.recovery.account import as_size
 from oomph.recovery.checkpoint import CheckpointWriter, Position
 from oomph.recovery.hostmemory import available_bytes
 from oomph.recovery.interval import Cost
@@ -220,7 +221,7 @@ class StepCheckpoints:
             self._told_interval = True
             behind = f" and {self._write:.2f} s in the background" if self._write else ""
             rule = self._fits.interval.describe(self._cost())
-            self._fits.say(f"checkpoint of {saved.nbytes / 1e6:.1f} MB in {self._stall:.2f} s{behind}; next {rule}")
+            self._fits.say(f"checkpoint of {as_size(saved.nbytes)} in {self._stall:.2f} s{behind}; next {rule}")
 
 
 def _writer(
