@@ -35,7 +35,7 @@ _BUILTIN_ITERATORS: tuple[type, ...] = (
     *(type(iter(each)) for each in _ITERATED),
     *(type(reversed([])), *(kind for kind in iteration.MAKERS.values() if isinstance(kind, type))),
 )
-_UNSEEN, _OF_ITERATORS = iteration.UnseenIterator(), ("itertools", "_csv")
+_UNSEEN = iteration.UnseenIterator()
 _ITERATOR, _METHOD, _RANDOM = iteration.BuiltinIterator(), instances.Method(), random_kinds.NumpyRandom()
 _BY_CLASS: dict[type, Kind] = {
     dict: containers.Mapping(),
@@ -153,6 +153,6 @@ def _kind_of_class(cls: type, dtype: str) -> Kind:
             return arrays.Tensor()
     if is_outside(cls) or code.is_of_library(cls):
         return OPAQUE
-    if cls.__module__ in _OF_ITERATORS and hasattr(cls, "__next__"):
+    if cls.__module__ == "itertools" and hasattr(cls, "__next__"):
         return _UNSEEN
     return _INSTANCE
