@@ -211,7 +211,8 @@ class Resumption:
             return
         arrays = state.read_arrays(checkpoint, "object/")
         changes: Changes = from_meta(checkpoint.meta["objects"], arrays)
-        self.lost += [*changes.lost, *self._fit.objects.restore(changes, drawn)]
+        lost = [line for line in changes.lost if not line.startswith(tuple(f"{key} (" for key in drawn))]
+        self.lost += [*lost, *self._fit.objects.restore(changes, drawn)]
         self.lost += checkpoint.meta.get("hidden", [])
 
     def _restore_files(self, checkpoint: Checkpoint) -> None:
