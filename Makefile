@@ -21,7 +21,7 @@ help: ## list these targets
 demo: $(READY) ## show oomph at work: plain Keras dies, oomph finishes with the same result (a few minutes)
 	@$(BIN)/oomph demo
 
-test: $(READY) ## the tests, on fake GPUs where one is needed (about 18 minutes on two cores)
+test: $(READY) ## the tests, on fake GPUs where one is needed (about 15 minutes on two cores)
 	$(BIN)/python -m pytest -m "not slow and not gpu" -n 2 --dist loadfile --no-loadscope-reorder
 
 test-all: $(READY) ## the tests, the slow ones included

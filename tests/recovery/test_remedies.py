@@ -64,11 +64,11 @@ REASONS = [
         "tensorflow/objects/library_kinds.py", "an iterator that TensorFlow cannot save", "make the iterator anew",
     ),
     (
-        "callback Own.sums (an array of another shape)", "tensorflow/objects/kinds.py",
+        "callback Own.sums (an array of another shape)", "tensorflow/objects/arrays.py",
         "an array of another shape", "assign a new array",
     ),
     (
-        "callback Own.sums (a variable of another shape)", "tensorflow/objects/kinds.py",
+        "callback Own.sums (a variable of another shape)", "tensorflow/objects/arrays.py",
         "a variable of another shape", "the shape [None]",
     ),
     (
@@ -91,7 +91,7 @@ REASONS = [
         "keras.random.SeedGenerator(1), and draw with keras.random.normal(..., seed=self.random) and its like, not by RandomG",
     ),
     (
-        "random numbers that TensorFlow's kernels count themselves", "tensorflow/resumption.py",
+        "random numbers that TensorFlow's kernels count themselves", "tensorflow/step_draws.py",
         "random numbers that TensorFlow's kernels count themselves", "keras.random.SeedGenerator(1)",
     ),
     (
@@ -202,7 +202,7 @@ REASONS = [
         "the model was compiled anew within the fit", "tensorflow/checkpoints.py",
         "the model was compiled anew within the fit", "call compile() before fit",
     ),
-    ("dense/kernel is not finite", "tensorflow/checkpoints.py", "is not finite", "TerminateOnNaN"),
+    ("dense/kernel is not finite", "tensorflow/step_checkpoints.py", "is not finite", "TerminateOnNaN"),
 ]  # fmt: skip
 
 

@@ -203,8 +203,8 @@ class WholeStep:
         if self._hidden is None:
             graphs = [traced.graph for traced in self._traced]
             self._hidden = sorted({kind for graph in graphs for kind in hidden_draws_in(graph)})
-        step = "train step" if self._trains else "validation step"
-        return [f"random numbers of {kind} in the {step}" for kind in self._hidden]
+        where = "in the train step" if self._trains else "in the validation step"
+        return [f"random numbers of {kind} {where}" for kind in self._hidden]
 
     def _listed_state(self) -> list[Slot]:
         """What the model lists: without a graph, nothing tells what the step writes."""
