@@ -21,7 +21,7 @@ help: ## list these targets
 demo: $(READY) ## show oomph at work: plain Keras dies, oomph finishes with the same result (a few minutes)
 	@$(BIN)/oomph demo
 
-test: $(READY) ## the tests, on fake GPUs where one is needed (about 15 minutes on two cores)
+test: $(READY) ## the tests, on fake GPUs where one is needed (about 17 minutes on two cores)
 	$(BIN)/python -m pytest -m "not slow and not gpu" -n 2 --dist loadfile --no-loadscope-reorder
 
 test-all: $(READY) ## the tests, the slow ones included
@@ -58,7 +58,7 @@ chaos: $(READY) ## 200 small trainings through random faults, beside two baselin
 	$(BIN)/python benchmarks/chaos.py --out build/chaos
 
 resumed: $(READY) ## 91 trainings killed and resumed, each compared in every bit (most of a day on two cores; call it again to go on)
-	$(BIN)/python -m pip install --quiet keras-tuner optuna scikit-learn
+	$(BIN)/python -m pip install --quiet keras-tuner optuna optuna-integration scikit-learn pandas
 	$(BIN)/python benchmarks/resumed.py --out build/resumed
 
 docs: $(READY) ## write docs/reference anew from the fault pages and the doctor's checks

@@ -144,6 +144,25 @@ class Workplace:
         process = self._popen([self.python, *words], env or {}, options)
         return Running(process, self.folder).finish()
 
+    def undisturbed(self, script: str, *options: str) -> Path:
+        """The file that a plain run of a script of `scripts` saves, `SCRIPT FILE OPTIONS`; it is run once."""
+        path = self.folder / f"{'-'.join(['undisturbed', Path(script).stem, *options])}.npz"
+        if not path.exists():
+            self.script(script)
+            ended = self.plain(script, path.name, *options)
+            assert ended.returncode == 0, ended.stderr[-3000:]
+        return path
+
+    def preempted(self, script: str, step: int, *options: str) -> Ended:
+        """A run that has got SIGTERM at this step, has saved it, and has ended."""
+        self.script(script)
+        running = self.start("--checkpoint-every=5", script, "ours.npz", *options)
+        running.wait_for_step(step)
+        os.kill(running.process.pid, signal.SIGTERM)
+        ended = running.finish()
+        assert ended.returncode == 75, ended.stderr[-3000:]
+        return ended
+
     def start(self, *words: str, run: str = "run", env: dict[str, str] | None = None, **options: Any) -> Running:
         """`oomph run --run-dir RUN ...`, left running."""
         words = words if "--resume" in " ".join(words) else (f"--run-dir={run}", *words)

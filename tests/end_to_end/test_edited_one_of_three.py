@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
-
 import pytest
 
 
 @pytest.fixture
 def stopped(work):
     """Preempted in the second of the three."""
-    work.script("edits.py")
-    running = work.start("--checkpoint-every=5", "edits.py", "ours.npz")
-    running.wait_for_step(35)
-    os.kill(running.process.pid, signal.SIGTERM)
-    ended = running.finish()
-    assert ended.returncode == 75, ended.stderr[-3000:]
-    return ended
+    return work.preempted("edits.py", 35)
 
 
 def edited(work, old: str, new: str):

@@ -8,18 +8,7 @@ import pytest
 @pytest.fixture(scope="module")
 def plain(shared):
     """The file that an undisturbed run without oomph has saved, for a script and its options."""
-    known = {}
-
-    def of(script, *options):
-        if (script, options) not in known:
-            shared.script(script)
-            path = shared.folder / f"plain{len(known)}.npz"
-            ended = shared.plain(script, path.name, *options)
-            assert ended.returncode == 0, ended.stderr[-3000:]
-            known[script, options] = path
-        return known[script, options]
-
-    return of
+    return shared.undisturbed
 
 
 def killed_in(running, fit: int, steps: int) -> None:

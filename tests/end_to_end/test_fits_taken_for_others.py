@@ -9,10 +9,7 @@ FIRST = 30  # steps of the pretraining; the training proper has 75
 
 @pytest.fixture(scope="module")
 def plain(shared):
-    shared.script("pretrained.py")
-    ended = shared.plain("pretrained.py", "plain.npz")
-    assert ended.returncode == 0, ended.stderr[-3000:]
-    return shared.folder / "plain.npz"
+    return shared.undisturbed("pretrained.py")
 
 
 def test_the_training_proper_is_never_replaced_by_its_pretraining(work, plain, same_bits):

@@ -21,18 +21,7 @@ def killed_in_each(work, kinds, every=5):
 @pytest.fixture(scope="module")
 def plain(shared):
     """The file that an undisturbed run without oomph has saved, for these kinds."""
-    shared.script("order.py")
-    known = {}
-
-    def of(kinds):
-        if kinds not in known:
-            path = shared.folder / f"plain{len(known)}.npz"
-            ended = shared.plain("order.py", path.name, *kinds)
-            assert ended.returncode == 0, ended.stderr[-3000:]
-            known[kinds] = path
-        return known[kinds]
-
-    return of
+    return lambda kinds: shared.undisturbed("order.py", *kinds)
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def plain(shared):
-    shared.script("keeps_state.py")
-    ended = shared.plain("keeps_state.py", "plain.npz")
-    assert ended.returncode == 0, ended.stderr[-3000:]
-    return shared.folder / "plain.npz"
+    return shared.undisturbed("keeps_state.py")
 
 
 @pytest.fixture(scope="module")

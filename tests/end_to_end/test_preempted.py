@@ -13,10 +13,7 @@ STEPS = 120  # three_fits.py
 
 @pytest.fixture(scope="module")
 def plain(shared):
-    shared.script("three_fits.py")
-    ended = shared.plain("three_fits.py", "plain.npz")
-    assert ended.returncode == 0, ended.stderr[-3000:]
-    return shared.folder / "plain.npz"
+    return shared.undisturbed("three_fits.py")
 
 
 def test_sigterm_and_later_sigusr1_to_the_script_itself_and_resume_lose_no_step(work, plain, same_bits):

@@ -13,11 +13,8 @@ from oomph.recovery.checkpoint import read_checkpoint
 
 @pytest.fixture(scope="module")
 def plain(shared):
-    shared.script("configured.py")
     configure(shared, 8)
-    ended = shared.plain("configured.py", "plain.npz")
-    assert ended.returncode == 0, ended.stderr[-3000:]
-    return shared.folder / "plain.npz"
+    return shared.undisturbed("configured.py")
 
 
 def configure(work, units: int) -> None:
@@ -27,14 +24,8 @@ def configure(work, units: int) -> None:
 @pytest.fixture
 def stopped(work):
     """A run that has ended in its third epoch, preempted, with two checkpoints or more."""
-    work.script("configured.py")
     configure(work, 8)
-    running = work.start("--checkpoint-every=5", "configured.py", "ours.npz")
-    running.wait_for_step(23)
-    os.kill(running.process.pid, signal.SIGTERM)
-    ended = running.finish()
-    assert ended.returncode == 75, ended.stderr[-3000:]
-    return ended
+    return work.preempted("configured.py", 23)
 
 
 def resume(work, mishap: str = "", *options: str):

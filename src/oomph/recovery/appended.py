@@ -1,8 +1,7 @@
-"""What a script appends to its files between its fits, noted so that a restart can tell that it appends it once more.
+"""What a script appends to its files between its fits. A restart notices when the script appends it once more.
 
-A restarted script comes to the same line again, and nobody can say whether what it wrote there before is to stay: the
-file may belong to other runs as well. So nothing is taken away; it is told. A script that has looked into the file
-before may know what it does. Standard library only; used in the script's process.
+The file may belong to other runs as well, so nothing is removed from it; the repetition is reported. A script that has
+read the file first is trusted to know what it does. Standard library only; used in the script's process.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from oomph.regular_file import read_regular
 _MOST_NOTES = 10_000
 _KEY_BYTES = 16
 _LOGS = ("logging", "absl.logging")
-"""Modules that append to what nobody takes for a result."""
+"""Modules that append to logs, not to results."""
 
 Tell = Callable[[str, str], None]
 """What to do about a file that is appended to a second time: its path, and the line of the script."""

@@ -14,6 +14,7 @@ import io
 import os
 import stat
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -99,7 +100,7 @@ def _is_expected() -> bool:
     return False
 
 
-class _Replacement:
+class _Replacement(ABC):
     """In the place of one of Python's own functions. An object, so that it is no method where a class keeps it."""
 
     def __init__(self, original: Callable[..., Any], module: str, before: Before) -> None:
@@ -112,9 +113,9 @@ class _Replacement:
     def __reduce__(self) -> str:
         return str(vars(self)["__name__"])  # pickled by its name, as the original is
 
+    @abstractmethod
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the original does, or what is left of it."""
-        raise NotImplementedError
 
     def replace(self, *places: Any) -> None:
         """Take the original's place in each of these modules, given the name after the first."""

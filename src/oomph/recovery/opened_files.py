@@ -107,7 +107,7 @@ class OpenedFiles:
             _ask_h5py(self.opened)
 
     def tell_when_read(self, paths: Iterable[str]) -> None:
-        """Logs and the like, which are left as they are, and not as they would be: told when the script reads one."""
+        """Report when the script reads one of these. They are logs, and hold the lines of repeated steps twice."""
         self._suspect.update(paths)
         self._hook()
 

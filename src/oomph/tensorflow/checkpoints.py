@@ -88,7 +88,7 @@ class FitCheckpoints(StepCheckpoints):
             raise
 
     def _can_be_saved(self) -> bool:
-        """Not where a callback has compiled the model: a restarted script would first have to come to that again."""
+        """False once a callback has compiled the model: a restarted script would not have done that yet."""
         if not self._fit.trained.is_compiled_anew(self._fit.model):
             return True
         reason = "the model was compiled anew within the fit"

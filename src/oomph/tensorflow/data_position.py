@@ -215,7 +215,7 @@ class DataPosition:
         skipped = retaking.skip(iterator, self.taken, Watched(self._fits.say, seconds), self.expected)
         after, random_after = self._objects.data_now(before), state.random_state()
         moved = {key for key, content in after.contents.items() if before.contents.get(key) != content}
-        moved |= after.troubles.keys()  # nobody can tell, and the data have moved it if anything has
+        moved |= after.troubles.keys()  # only the data could have moved these
         moved |= {name for name, value in random_after.items() if random.get(name) != value}
         self.drawn_by_pipeline = frozenset(moved)
         return "replayed" if skipped == self.taken else "epoch"

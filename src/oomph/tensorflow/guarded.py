@@ -89,17 +89,17 @@ class GuardedStep:
         self.recheck: Recheck | None = None
         self._on_noise: Callable[[float], None] | None = None
         self._rounding = 0.0
-        """What the probe has found of the difference between a whole batch and its parts, relatively."""
+        """The relative difference between a whole batch and its parts that the probe has found."""
 
     def measure_noise(self, tell: Callable[[float], None]) -> None:
         """Tell, before the next step, by how much its gradients differ when they are computed more than once.
 
-        Where batches are divided, the process before may have divided them otherwise: what that changes counts too.
+        An earlier process may have divided the batches in another way. The difference that this makes counts as noise.
         """
         self._on_noise = tell
 
     def __call__(self, iterator: Any) -> Any:
-        if not self._whole.eagerly:  # to build a model it is called for nothing, which its own Python code may count
+        if not self._whole.eagerly:  # building calls the model once more, and its Python code may count the calls
             self.prepare(iterator)
         watch = self._watch()
         watch.before_step(self, iterator)

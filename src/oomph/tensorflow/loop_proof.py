@@ -86,7 +86,7 @@ class LoopProof(Proof):
         return self._state
 
     def _loss(self) -> float:
-        """What the last guarded step returned; the body of a loop keeps its loss to itself."""
+        """The loss that the last guarded step returned; 0.0 without one, since the body of a loop reports none."""
         step = self._step_to_measure()
         return 0.0 if step is None or step.taken is None else loss_of(step.taken.logs)
 

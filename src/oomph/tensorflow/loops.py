@@ -37,7 +37,7 @@ def running() -> ResumableLoop | None:
 def note_called(function: Any) -> None:
     """A function of TensorFlow's is called, in the fit or the loop that runs, if there is one."""
     functions = None if _fits is None else getattr(_fits.running, "functions", None)
-    if isinstance(functions, WeakSet):  # and not of a model, which claims its turn first
+    if isinstance(functions, WeakSet):  # not while `running` is still the model that claimed its turn
         functions.add(function)
 
 

@@ -40,7 +40,7 @@ class GuardedPredict:
         self._verdict: Promise | None = None
 
     def __call__(self, data: Any) -> Any:
-        loops.note_called(self._plain)  # what is called under guard is not seen otherwise
+        loops.note_called(self._plain)  # calls under guard are not noted elsewhere
         if not self._search.is_whole:
             return _joined([self._in_parts(batch, None, time.monotonic()) for batch in data])
         started = time.monotonic()

@@ -53,7 +53,7 @@ def finished_history(fits: Fits, fit: Fit) -> Any:
 
 
 def _tell_moved_data(fits: Fits, fit: Fit) -> None:
-    """What has been gone through of the data for nothing: the order in which they come now is another one."""
+    """Tell that the data have moved on although the fit trains again: their order is another one now."""
     if fit.data.iterators_made or fit.validation.made:
         fits.note(
             "compared", key=fit.identity.key, fit=fit.identity.ordinal, steps=0, epochs=0, equal=False,

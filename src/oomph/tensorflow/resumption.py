@@ -98,7 +98,7 @@ class Resumption:
         data.pass_over(epochs, count, used_in(checkpoint), between=validate)
 
     def _catch_up(self, checkpoint: Checkpoint, watched: Watched) -> None:
-        """Now that the iterator to continue is made: those over the validation data that came after it."""
+        """Make the iterators over the validation data that were made after the iterator to continue."""
         validation = self._fit.validation
         validation.catch_up(checkpoint, int(checkpoint.meta["iterators_made"]), watched)
         if validation.is_guessed(checkpoint):
@@ -128,7 +128,7 @@ class Resumption:
                 self._trace_validation()
 
     def _trace_validation(self) -> None:
-        """So with the step of the validation, which Keras traces at the first one."""
+        """Trace the validation step too. Keras does so at the first validation."""
         model = self._fit.model
         spec = self._fit.validation.spec(self._fit.epoch_iterator)
         if spec is not None:
@@ -283,7 +283,7 @@ def _build_by_a_call(model: Any, iterator: Any) -> None:
     """Build a model that reads numbers as it is called, and so cannot be traced: by one call on zeros.
 
     What the call does to Python objects and random numbers is undone by what is restored after it. A model that cannot
-    be called, as one that is all `train_step`, is left as it is: where variables are missing, restoring says so.
+    be called, such as one with a `train_step` alone, is left as it is. If variables are missing, restoring says so.
     """
     try:
         spec = batches.without_optionals(iterator.element_spec)

@@ -112,7 +112,7 @@ def finite_only(model: Any, named: Named) -> frozenset[str]:
 def write(writer: CheckpointWriter, arrays: Iterable[Array], finite: frozenset[str] = frozenset()) -> None:
     """Append the arrays; raises NotFiniteError at the first of those that must be finite and is not.
 
-    Nor may any other variable of the model be NaN. Infinity it may hold: masks do.
+    No other variable of the model may be NaN either. It may hold infinity, as masks do.
     """
     for array in arrays:
         if finite and not _is_acceptable(array, array.name in finite):

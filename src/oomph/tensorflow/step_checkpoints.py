@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -48,18 +49,15 @@ class Training(Protocol):
     @property
     def position(self) -> Position:
         """The next step."""
-        ...
 
     def note_here(self, event: str, /, **data: Any) -> None:
         """Write an event with the place."""
-        ...
 
     def write_board(self) -> None:
         """Bring the progress board up to date."""
-        ...
 
 
-class StepCheckpoints:
+class StepCheckpoints(ABC):
     """The checkpoints of one training. They are taken at the border before a step.
 
     Args:
@@ -77,21 +75,21 @@ class StepCheckpoints:
 
     # -- what is saved ------------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def _save_step(self, store: CheckpointStore, at: Position, started: float) -> None:
         """Take the state of this step and have it written."""
-        raise NotImplementedError
 
     def _can_be_saved(self) -> bool:
         """Whether a restarted script could make anything of it."""
         return True
 
+    @abstractmethod
     def _path_of(self, name: str) -> str:
         """What people call the variable of that name in a checkpoint."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _where(self) -> str:
         """The step, for people."""
-        raise NotImplementedError
 
     # -- when ---------------------------------------------------------------------------------------------------------
 

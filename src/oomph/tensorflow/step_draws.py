@@ -1,6 +1,6 @@
 """The random numbers that the steps of a model have drawn, on their way into a checkpoint and back.
 
-A fit runs two steps: that of the training, and that of the validation, which goes on in the next fit of the model.
+A fit runs two steps, one for training and one for validation. Both keep counting in the next fit of the model.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TRAINING, _VALIDATION = "draws/", "validation/"
 
 
 def as_arrays(model: Any) -> list[Array]:
-    """What each draw has come to."""
+    """The count of each draw."""
     return [
         Array(f"{under}{number}", "int64", value)
         for under, step in _steps(model)
@@ -27,12 +27,12 @@ def as_arrays(model: Any) -> list[Array]:
 
 
 def hidden_in(model: Any) -> list[str]:
-    """The draws that nobody can give back, in words."""
+    """The draws that cannot be restored, in words."""
     return [line for _, step in _steps(model) for line in step.hidden_state()]
 
 
 def restore(model: Any, checkpoint: Checkpoint) -> list[str]:
-    """Go on from there; returns what could not be given back, in words."""
+    """Continue the draws of a checkpoint; returns what could not be restored, in words."""
     kept = {under: state.read_arrays(checkpoint, under) for under in (_TRAINING, _VALIDATION)}
     if kept[_VALIDATION]:
         model.make_test_function()

@@ -29,13 +29,13 @@ class Trained:
         return any(one is not other for one, other in zip(_compilation(model), self._compiled, strict=True))
 
     def now(self, model: Any) -> dict[str, Any]:
-        """Whether each layer is trained, what is set otherwise, and whether the train function is new, fit for JSON."""
+        """Which layers are trained, which settings have changed, whether the train function is new; fit for JSON."""
         layers = [bool(layer.trainable) for layer in model._flatten_layers()]
         made_anew = model.train_function is not self._function
         return {"layers": layers, "settings": self._changed(_settings(model)), "made_anew": made_anew}
 
     def _changed(self, now: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        """By the part, the names and values of what is set otherwise."""
+        """The settings that have changed, by part and name."""
         pairs = {part: (self._settings[part], after) for part, after in now.items() if part in self._settings}
         return {
             part: {name: value for name, value in after.items() if before.get(name) != value}
@@ -50,7 +50,7 @@ def is_made_anew(kept: Any) -> bool:
 
 
 def restore(model: Any, kept: Any) -> None:
-    """Let those layers be trained that were, and all be set as it was; before the first step is traced."""
+    """Train the same layers with the same settings; call this before the first step is traced."""
     if not isinstance(kept, dict):
         return
     parts = _parts(model)
@@ -75,7 +75,7 @@ def _train_those(model: Any, wanted: list[bool]) -> bool:
 
 
 def _settings(model: Any) -> dict[str, dict[str, Any]]:
-    """Of each part of a model the numbers and words that it was made with, as they are now: a rate of dropout."""
+    """The present value of each number and text that the parts of a model were made with, such as a dropout rate."""
     return {key: _settings_of(part) for key, part in _parts(model).items()}
 
 
@@ -85,7 +85,7 @@ def _settings_of(part: Any) -> dict[str, Any]:
 
 
 def _parts(model: Any) -> dict[str, Any]:
-    """Layers, optimizers and loss, by their class and its number among them: a model that is built later has more."""
+    """Layers, optimizers and loss, by class and number within it: building a model may add layers of other classes."""
     loss = getattr(model, "loss", None)
     found: dict[str, Any] = {}
     counts: Counter[str] = Counter()
@@ -103,7 +103,7 @@ def _names_of(part: Any) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=4096)
 def _names_of_settings(kind: Any) -> frozenset[str]:
-    """The arguments of a class of Keras' own. What a class of the user's holds is looked at with the other objects."""
+    """The arguments of a Keras class. What a user's class holds is captured with the other objects."""
     if not kind.__module__.startswith("keras."):
         return frozenset()
     try:

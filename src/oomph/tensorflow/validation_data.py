@@ -91,7 +91,7 @@ class ValidationData:
                     pass
 
     def is_guessed(self, checkpoint: Checkpoint) -> bool:
-        """Whether the order of those to come depends on how far TensorFlow had read ahead, which nobody knows."""
+        """Whether the order of the next ones depends on how far TensorFlow had read ahead, which is unknown."""
         used = any(entry[1] for entry in checkpoint.meta.get("validated_after", []))
         return used and bool(self._steps) and self._dataset is not None and pipelines.repeats_shuffled(self._dataset)
 

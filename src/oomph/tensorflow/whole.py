@@ -158,14 +158,14 @@ class WholeStep:
         return Failed(outcome.oom, outcome.error, phase, batch)
 
     def build_metrics(self, batch: Any) -> None:
-        """Eagerly, metrics are made in the first step; parts of one that has failed have to find them."""
+        """An eager model makes its metrics in the first step. If that step is divided, its parts need them before."""
         metrics = getattr(self._model, "_compile_metrics", None)
         if self.eagerly and not (metrics is None or metrics.built):
             with calls_not_counted(self._model):
                 self._model._symbolic_build(data_batch=batch)
 
     def _reset_what_came(self, state: SmallState) -> None:
-        """Eagerly, metrics are made in the first step: one that fails has made them, and has counted in them."""
+        """An eager model makes its metrics in the first step. If that step fails, they have counted a batch already."""
         known = {id(slot.handle) for slot in state.slots}
         for metric in self._model.metrics if self.eagerly else ():
             if any(id(slot.handle) not in known for slot in Slot.each_of(metric.variables)):
@@ -174,7 +174,7 @@ class WholeStep:
     def state_of(self, batch: Any) -> SmallState:
         """The small state of the step for an eager batch, traced if this kind of batch is new."""
         if self.eagerly:
-            return SmallState(self._listed_state())  # of the metrics it is not all there before the first step
+            return SmallState(self._listed_state())  # not all metrics exist before the first step
         key = str(batches.kind_of(batch))
         if key not in self._states:
             self._states[key] = SmallState(self._small_state(self._one.get_concrete_function(batch)))

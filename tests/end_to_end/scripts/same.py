@@ -106,7 +106,7 @@ class OwnStep(keras.Model):
 
 
 class CountsItsCalls(keras.layers.Layer):
-    """In a list, where nobody else looks; what it computes depends on the count."""
+    """It keeps the count in a nested list, and its output depends on the count."""
 
     def __init__(self):
         super().__init__()

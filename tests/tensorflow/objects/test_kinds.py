@@ -28,6 +28,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oomph.tensorflow.objects import bulk
 from oomph.tensorflow.objects.picture import Picture, changes_between
 
 Point = collections.namedtuple("Point", "a b")
@@ -328,6 +329,18 @@ def test_attributes_of_containers_of_the_users_and_private_slots_come_back(resum
     assert (tallies, tallies.hits, rows, rows.total, private.counted()) == ({"a": 1}, 2, [1, 3], 3, 2)
 
 
+def test_a_new_container_of_a_class_of_the_users_is_one_of_that_class(resume):
+    def change(holder):
+        holder.value = [Tallies(a=1), Rows(1, 2)]
+        holder.value[0].hits, holder.value[1].total = 3, 4
+
+    found = resume(lambda: Holder([]), change)
+    assert found.lost == []
+    tallies, rows = found.resumed.value
+    assert (type(tallies), tallies, tallies.hits) == (Tallies, {"a": 1}, 3)
+    assert (type(rows), rows, rows.total) == (Rows, [1, 2], 4)
+
+
 def test_keys_that_are_the_ids_of_objects_are_those_of_the_new_objects(resume):
     def make():
         holder = Holder([Slotted(), Slotted()])
@@ -359,12 +372,26 @@ def test_weak_keys_come_back(resume):
     ids=["nothing", "what is within reach", "what is not"],
 )
 def test_beyond_what_the_walk_has_room_for_a_change_is_seen_and_lost_by_its_name(change, is_lost):
-    holder = types.SimpleNamespace(value=[{"n": 1} for _ in range(60_000)])
+    holder = types.SimpleNamespace(value=[{"n": 1, "at": (number, np.zeros(2))} for number in range(60_000)])
     before = Picture.of([("holder", holder)], seconds=60)
     change(holder.value)
     found = changes_between(before, Picture.of([("holder", holder)], before, seconds=60))
     assert bool(found.lost) is is_lost
     assert all("there was no time to look at it" in line for line in found.lost)
+
+
+def test_a_digest_ends_for_shared_and_circular_containers_and_gives_up_on_other_objects():
+    shared = circular = []
+    for _ in range(60):
+        shared = [shared, shared]
+    circular.append(circular)
+    assert bulk.digest([shared, (1, {2, "a"}, {"b": 3.5})], ()) == bulk.digest([shared, (1, {"a", 2}, {"b": 3.5})], ())
+    assert bulk.digest([[1], [1]], ()) != bulk.digest([shared, shared], ())
+    one = [1]
+    assert bulk.digest([[one, one]], ()) != bulk.digest([[[1], [1]]], ()), "the same object twice is not two"
+    assert bulk.digest([one, object()], ()) is None
+    assert bulk.digest([3, (4, one)], ()) == bulk.digest([5, (6, one)], ()), "values belong to what holds them"
+    assert bulk.digest([one, shared], {id(shared)}) == bulk.digest([one], ())
 
 
 def test_an_iterator_that_keeps_to_itself_how_far_it_has_come_is_lost_by_its_name(resume):

@@ -130,7 +130,7 @@ class Table(Kind):
 
 
 class Queue(Kind):
-    """A queue of TensorFlow's: how much is in it can be seen, and not be given back."""
+    """A TensorFlow queue. Its size is visible, its content is not."""
 
     tag = "queue"
 

@@ -18,7 +18,7 @@ CLASSES = (
     *("pandas.core.frame.DataFrame", "pandas.core.series.Series"),
 )
 _MOST_BYTES = 16 << 20
-"""Of a larger one only a fingerprint is taken: that it has changed is seen, and not given back."""
+"""Larger tables are fingerprinted: a change is noticed, but cannot be undone."""
 _NAN = ("nan",)
 
 
@@ -65,7 +65,7 @@ def _values(column: Any) -> Value:
 
 
 def _fingerprint(column: Any) -> Value:
-    """Of numbers; words in a table of that size are taken to stay as they are."""
+    """Columns of numbers only. Text in a table of that size is assumed not to change."""
     is_numbers = isinstance(column.dtype, np.dtype) and column.dtype.kind != "O"
     return fingerprints.of_array(np.asarray(column)) if is_numbers else None
 

@@ -88,6 +88,14 @@ class Attributed(Kind):
     def content(self, thing: Any, encode: Encode) -> Value:
         return (self._inner.content(thing, encode), self._outer.content(thing, encode))
 
+    def shell(self, content: Value) -> Any:
+        kind: Any = values.looked_up(content[1][0])
+        empty = self._inner.shell(content[0])
+        base: Any = type(empty)
+        if not (isinstance(kind, type) and issubclass(kind, base) and kind.__new__ is base.__new__):
+            raise CannotGiveBackError(str(content[1][0]))
+        return kind.__new__(kind)
+
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         inner, outer = content
         self._inner.give_back(thing, inner, decode)

@@ -126,7 +126,7 @@ def changes_between(before: Picture, now: Picture) -> Changes:
         node = now.graph.nodes[key]
         if key not in before.contents:
             found.new[key] = (OUTSIDE, "") if key in now.graph.elsewhere else _how_made(node, content)
-        elif content == _UNKNOWN:  # whether it has changed nobody can tell, unless it is of a kind that never does
+        elif content == _UNKNOWN:  # it may have changed, unless its kind never changes
             found.lost += [f"{key} ({now.troubles[key]})"] if key in now.troubles else []
         elif content != before.contents[key]:
             found.changed[key] = content

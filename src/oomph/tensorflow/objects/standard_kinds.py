@@ -84,7 +84,7 @@ class Shared(Kind):
         return (encode(thing.get_obj()),)
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
-        decode(content[0])  # which is the same, given back by itself
+        decode(content[0])  # a node of its own, and restored as such
 
 
 class Digest(Kind):

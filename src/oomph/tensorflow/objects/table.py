@@ -109,14 +109,14 @@ def kind_of(thing: Any) -> Kind:
 
 
 def _dtype_kind(thing: Any) -> str:
-    """Of an array: whether it holds numbers ("n"), Python objects ("O"), or neither."""
+    """Whether an array holds numbers ("n") or Python objects ("O"); empty for anything else."""
     if not issubclass(type(thing), np.ndarray):
         return ""
     return "O" if thing.dtype.kind == "O" else "n"
 
 
 def kind_when_saved_elsewhere(thing: Any) -> Kind:
-    """Of a layer, or the like, whose variables somebody else saves, what is left: attributes of the user's own."""
+    """The kind of a layer, or the like, whose variables are saved elsewhere: only the user's attributes are left."""
     return _ATTRIBUTES if isinstance(kind_of(thing), library_kinds.LibraryObject) else OPAQUE
 
 
@@ -124,6 +124,7 @@ def kind_of_tag(tag: str) -> Kind:
     """The kind that calls itself so; raises ValueError when there is none."""
     known: dict[str, Kind] = {kind.tag: kind for kind in (*_BY_CLASS.values(), _INSTANCE)}
     known |= {kind.tag: kind for kind in _BY_NAME.values() if not isinstance(kind, library_kinds.LibraryObject)}
+    known |= {kind.tag: kind for kind in map(_attributed, filter(_may_have_attributes, _BY_CLASS.values()))}
     known |= {"array": arrays.Array(), "object array": arrays.ObjectArray(), "tensor": arrays.Tensor()}
     if tag not in known:
         raise ValueError(f"no kind of objects is called {tag}")
@@ -135,6 +136,14 @@ def is_outside(cls: type) -> bool:
     return cls.__module__.partition(".")[0] in _INERT
 
 
+def _may_have_attributes(kind: Kind) -> bool:
+    return isinstance(kind, (containers.Mapping, containers.Sequence))
+
+
+def _attributed(kind: Kind) -> Kind:
+    return instances.Attributed(kind)
+
+
 @functools.lru_cache(maxsize=4096)
 def _kind_of_class(cls: type, dtype: str) -> Kind:
     if dtype:
@@ -142,10 +151,8 @@ def _kind_of_class(cls: type, dtype: str) -> Kind:
     bases = cls.__mro__
     known = [_BY_CLASS.get(base) or _BY_NAME.get(f"{base.__module__}.{base.__qualname__}") for base in bases]
     found = next((kind for kind in known if kind is not None), None)
-    if isinstance(found, (containers.Mapping, containers.Sequence)) and code.is_users(cls.__module__):
-        return instances.Attributed(found)
     if found is not None:
-        return found
+        return _attributed(found) if _may_have_attributes(found) and code.is_users(cls.__module__) else found
     for base in bases:
         if code.is_of_library(base) and base.__name__ in _HOLDERS:
             return _LIBRARY_OBJECT

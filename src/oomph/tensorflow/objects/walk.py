@@ -7,7 +7,6 @@ cannot be looked at, and when its time is over.
 from __future__ import annotations
 
 import hashlib
-import marshal
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field
 from types import FunctionType, GeneratorType, ModuleType
 from typing import Any
 
-from oomph.tensorflow.objects import code, values
+from oomph.tensorflow.objects import bulk, code, values
 from oomph.tensorflow.objects.containers import Id
 from oomph.tensorflow.objects.instances import GlobalNames
 from oomph.tensorflow.objects.iteration import BuiltinIterator
@@ -60,7 +59,7 @@ class Graph:
     unseen: list[str] = field(default_factory=list)
     """What there was no time to look at."""
     rest: bytes | None = b""
-    """A digest of all that, where it is nothing but Python's own containers and values; None where it is not."""
+    """A digest of all that; None if it holds anything but Python's own containers, arrays and values."""
     elsewhere: set[str] = field(default_factory=set)
     """What somebody else saves."""
 
@@ -139,14 +138,17 @@ class _Walk:
         rest: list[Any] = []
         while self._waiting:
             key, thing = self._waiting.popleft()
-            if not self._graph.unseen and (len(self._graph.nodes) >= _MOST_NODES or time.monotonic() > self._until):
+            if len(self._graph.nodes) >= _MOST_NODES or time.monotonic() > self._until:
                 self._graph.unseen.append(key)
-            if _is_passing(thing) or (self._is_to_be_met(thing) and not self._graph.unseen):
+                rest += [thing, *(each for _, each in self._waiting)]
+                break
+            if self._is_to_be_met(thing):
                 self._meet(key, thing)
-            elif not values.is_value(thing) and id(thing) not in self._graph.by_id:
+            else:
                 rest.append(thing)
-        self._graph.rest = _digest(rest)
-        self._graph.unseen += [] if self._before is None else self._before.unseen
+        if self._before is not None:
+            self._graph.unseen += self._before.unseen
+        self._graph.rest = bulk.digest(rest, self._graph.by_id.keys())
         return self._graph
 
     def _is_to_be_met(self, thing: Any) -> bool:
@@ -208,17 +210,6 @@ class _Walk:
                 self._add_globals(vars(value), attributes, attributes)
             elif name in module:
                 self._waiting.append((f"{known.key}{name}", value))
-
-
-def _digest(things: list[Any]) -> bytes | None:
-    """What is in Python's own containers, in C and so fast; None where something else is among it.
-
-    Version 2 of the format, since later ones depend on how often each object is referred to.
-    """
-    try:
-        return hashlib.blake2b(marshal.dumps(things, 2), digest_size=16).digest() if things else b""
-    except ValueError:  # an object of another class, or a container that holds itself
-        return None
 
 
 def _parts_of(node: Node) -> list[Part]:

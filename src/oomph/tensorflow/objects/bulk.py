@@ -1,0 +1,93 @@
+"""A digest of many objects at once. What is too much to be captured is at least seen to change."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import deque
+from collections.abc import Container, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from oomph.tensorflow import fingerprints
+from oomph.tensorflow.objects import values
+
+_SECONDS = 2.0
+_CHUNK = 10_000
+
+
+class _Unseen(Exception):
+    """An object that cannot be looked at."""
+
+
+def digest(things: Iterable[Any], known: Container[int]) -> bytes | None:
+    """A digest of objects and of what they hold; None if it would take too long, or one of them cannot be looked at.
+
+    Each container counts once, by its place in the order, so that shared and circular ones end.
+
+    Args:
+        things: containers of Python's own and arrays of numbers. Values, and those in tuples, are left out: whoever
+            holds them captures them.
+        known: the `id`s of objects that are captured, and need no digest.
+    """
+    found, until = hashlib.blake2b(digest_size=16), time.monotonic() + _SECONDS
+    numbers: dict[int, int] = {}
+    waiting, tokens = deque(_with_an_identity(things)), list[Any]()
+    while waiting:
+        thing = waiting.popleft()
+        kind = type(thing)
+        if kind in values.PLAIN:
+            tokens.append(thing)
+        elif id(thing) in numbers:
+            tokens.append(("again", numbers[id(thing)]))
+        elif id(thing) not in known:
+            if kind in _CONTAINERS:
+                numbers[id(thing)] = len(numbers)
+                waiting.extend(_items(thing))
+            try:
+                tokens.append(_token(thing))
+            except _Unseen:
+                return None
+        if len(tokens) >= _CHUNK or not waiting:
+            found.update(repr(tokens).encode(errors="backslashreplace"))
+            tokens.clear()
+            if time.monotonic() > until:
+                return None
+    return found.digest()
+
+
+def _with_an_identity(things: Iterable[Any]) -> Iterator[Any]:
+    waiting, seen = deque(things), set[int]()
+    while waiting:
+        thing = waiting.popleft()
+        if type(thing) not in (tuple, frozenset):
+            if not values.is_value(thing):
+                yield thing
+        elif id(thing) not in seen:
+            seen.add(id(thing))
+            waiting.extend(_items(thing))
+
+
+def _token(thing: Any) -> Any:
+    """What an object is, without the objects in it."""
+    kind = type(thing)
+    if kind in _CONTAINERS:
+        return (kind.__name__, len(thing))
+    if kind is np.ndarray and thing.dtype.kind != "O":
+        return (fingerprints.of_array(thing),)
+    if values.is_value(thing):
+        return (values.encode(thing),)
+    raise _Unseen
+
+
+def _items(thing: Any) -> Iterator[Any]:
+    if type(thing) is dict:
+        yield from (each for item in thing.items() for each in item)
+    elif type(thing) in (set, frozenset):
+        yield from sorted(thing, key=repr)  # their order is not the same in every process
+    else:
+        yield from thing
+
+
+_CONTAINERS = frozenset((list, tuple, dict, set, frozenset, deque))
