@@ -145,7 +145,7 @@ class Workplace:
         return Running(process, self.folder).finish()
 
     def undisturbed(self, script: str, *options: str) -> Path:
-        """The file that a plain run of a script of `scripts` saves, `SCRIPT FILE OPTIONS`; it is run once."""
+        """The file that a script of `scripts` saves in a plain run: `SCRIPT FILE OPTIONS`. It runs only once."""
         path = self.folder / f"{'-'.join(['undisturbed', Path(script).stem, *options])}.npz"
         if not path.exists():
             self.script(script)
@@ -154,7 +154,7 @@ class Workplace:
         return path
 
     def preempted(self, script: str, step: int, *options: str) -> Ended:
-        """A run that has got SIGTERM at this step, has saved it, and has ended."""
+        """A run that got SIGTERM at this step, saved a checkpoint, and ended."""
         self.script(script)
         running = self.start("--checkpoint-every=5", script, "ours.npz", *options)
         running.wait_for_step(step)

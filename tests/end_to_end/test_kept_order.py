@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+BY_CHANCE = "the order of later epochs, which has no seed"
 OFTEN = ("draws", "mapped", "split")
 SELDOM = ("batch", "numbered", "workers", "validated", "unknown")
 
@@ -60,3 +62,39 @@ def test_augmentation_without_a_seed_is_not_called_equal(work):
     assert ours.returncode == 0, ours.stderr[-3000:]
     assert ours.summary["exactness"] == "not-equal"
     assert any("random numbers of the data pipeline" in reason for reason in ours.summary["exactness_reasons"])
+
+
+@pytest.mark.slow
+def test_arrays_without_a_seed_come_in_an_order_that_nobody_has_drawn_yet(work):
+    ours = killed_in_each(work, ("unseeded_arrays",))
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    (resumed,) = ours.events("resumed")
+    assert (resumed.data["kind"], resumed.data["lost"]) == ("exact", [BY_CHANCE])
+    assert (ours.summary["exactness"], ours.summary["exactness_reasons"]) == ("not-equal", [BY_CHANCE])
+
+
+@pytest.mark.slow
+def test_a_dataset_without_a_seed_is_split_and_shuffled_alike_after_a_restart(work):
+    """Samples that were held out stay held out."""
+    ours = killed_in_each(work, ("unseeded_split",))
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    first, second = (np.load(path) for path in work.folder.glob("held-out-*.npy"))
+    np.testing.assert_array_equal(first, second)
+    assert [event.data["lost"] for event in ours.events("resumed")] == [[]]
+    assert ours.summary["exactness"] in ("verified", "replayed"), ours.summary["exactness_reasons"]
+
+
+@pytest.mark.slow
+def test_tensors_drawn_eagerly_without_a_seed_are_the_same_after_a_restart(work):
+    """The kill comes after the second epoch, the last checkpoint within it. So both attempts reach the epoch's end."""
+    work.script("order.py")
+    running = work.start("--checkpoint-every=9", "order.py", "ours.npz", "unseeded_tensors")
+    running.kill_at_step(25)
+    ours = running.finish()
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    first, second = (np.load(path) for path in work.folder.glob("drawn-*.npy"))
+    np.testing.assert_array_equal(first, second)
+    by_attempt = sorted((path.read_text().split() for path in work.folder.glob("epochs-*.txt")), key=len)
+    assert [len(lines) for lines in by_attempt] == [2, 3]
+    assert by_attempt[0][1] == by_attempt[1][0]
+    assert ours.summary["exactness"] == "verified", ours.summary["exactness_reasons"]

@@ -56,6 +56,28 @@ def test_a_script_that_sets_its_seeds_sees_nothing_of_it():
     assert drawn("a" * 32, *seeds, script=ours) == drawn("a" * 32, script=alone)
 
 
+FORKS = (
+    SEEDED
+    + """
+import os
+for number in range(3):
+    if os.fork() == 0:
+        print(np.random.default_rng().random(), flush=True)
+        os._exit(0)
+    os.wait()
+print(np.random.default_rng().random())
+"""
+)
+
+
+def test_processes_that_are_forked_draw_for_themselves():
+    """Data-loading workers would otherwise all augment their images in the same way."""
+    first, second = (drawn("a" * 32, script=FORKS).split() for _ in range(2))
+    assert len(set(first)) == 4
+    assert first[3] == second[3]
+    assert not set(first[:3]) & set(second[:3])
+
+
 def test_strings_hash_alike_in_every_attempt():
     script = "print(hash('oomph'), list({'a', 'b', 'c', 'd'}))"
     assert drawn("b" * 32, script=script) == drawn("b" * 32, script=script)
@@ -84,7 +106,7 @@ def test_secrets_and_names_of_temporary_files_stay_unlike_anything_before():
 
 def test_nothing_is_seeded_without_a_number():
     assert seeding("") == {}
-    assert set(seeding("a" * 32)) == {"random", "numpy.random"}
+    assert set(seeding("a" * 32)) == {"random", "numpy.random", "tensorflow.python.data.util.random_seed"}
 
 
 def test_a_numpy_without_a_generator_of_bits_is_seeded_as_far_as_it_can_be():

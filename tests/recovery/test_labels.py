@@ -15,8 +15,8 @@ EQUAL = {"steps": 3, "equal": True, "cause": ""}
 OTHER_DATA = {"steps": 1, "equal": False, "cause": "the data come in another order, from epoch 2, step 5 on"}
 
 
-def happened(attempt: int, name: str, fit: str = "a-0", role: str = "owner", **data: Any) -> Event:
-    return Event(name, {"key": fit, **data}, attempt=attempt, role=role)
+def happened(attempt: int, name: str, key: str = "a-0", role: str = "owner", **data: Any) -> Event:
+    return Event(name, {"key": key, **data}, attempt=attempt, role=role)
 
 
 def killed(*fits: str, finished: tuple[str, ...] = ()) -> list[Event]:
@@ -223,6 +223,30 @@ def test_a_finished_fit_that_trains_again_is_proved_by_its_steps():
     assert labels(killed(), again).label == "unverified"
     assert labels(killed(), again, happened(2, "compared", **EQUAL)).label == "verified"
     assert labels(killed(), again, happened(2, "compared", **OTHER_DATA)).label == "not-equal"
+
+
+def test_a_result_that_other_code_has_trained_is_not_equal():
+    first = killed("a-0", "b-0", finished=("a-0",))
+    edited = happened(2, "resumed", "a-0", kind="finished", meant=["train.py was edited"])
+    found = labels(first, edited, resumed("b-0"), happened(2, "compared", "b-0", **EQUAL))
+    assert found == Labelled("not-equal", ("train.py was edited",))
+
+
+def test_where_the_journal_of_the_attempts_before_is_gone_it_was_started_over():
+    assert labels(happened(2, "fit-started"), happened(2, "fit-finished")).label == "started-over"
+
+
+def test_what_goes_on_behind_a_fit_that_was_edited_is_from_before_the_edit():
+    """The edit changes the key and the number of the fit."""
+    first = [happened(1, "fit-started", "a-0", fit=0), happened(1, "fit-finished", "a-0", fit=0)]
+    first.append(happened(1, "fit-started", "b-0", fit=1))
+    goes_on = [happened(2, name, "b-0", fit=1, kind="exact") for name in ("fit-started", "resumed")]
+    proved = happened(2, "compared", "b-0", **EQUAL)
+    edited = [happened(2, name, "e-0", fit=2, edited=0) for name in ("trains-again", "fit-started")]
+    why = ("the state of fit 2 is from before fit 1 was edited",)
+    assert labels(first, edited, goes_on, proved) == Labelled("not-equal", why)
+    as_it_was = [happened(2, name, "a-0", fit=0) for name in ("trains-again", "fit-started")]
+    assert labels(first, as_it_was, goes_on, proved).label == "unverified"
 
 
 @pytest.mark.parametrize("name", ["trusted", "another-way"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sqlite3
 import sys
 
 import pytest
@@ -49,6 +50,46 @@ def test_what_is_opened_for_writing_is_noted_while_a_fit_runs(files, tmp_path, m
     files.end()
     (tmp_path / "later.txt").write_text("")
     assert list(files.written) == [str(tmp_path / f"{name}.txt") for name in "abcd"]
+
+
+def test_a_file_that_is_put_in_its_place_whole_counts_as_written(files, tmp_path):
+    """Scripts write JSON in this way so that no reader sees half a file."""
+    target, later = tmp_path / "state.json", tmp_path / "later.json"
+    lost = arranged(files, target)
+    files.begin()
+    for path in (target, later):
+        (tmp_path / "temporary").write_text("new")
+        os.replace(tmp_path / "temporary", path)
+    (tmp_path / "temporary").write_text("new")
+    os.rename(tmp_path / "temporary", tmp_path / "named")
+    files.end()
+    assert {str(target), str(later), str(tmp_path / "named")} <= set(files.written)
+    assert target.read_text() == "new", "what was due before is no more"
+    assert lost == []
+
+
+def test_files_of_hdf5_and_tensorflow_count_too_and_databases_do_not(files, tmp_path):
+    h5py, file_io = pytest.importorskip("h5py"), pytest.importorskip("tensorflow.python.lib.io.file_io")
+    database, hdf5, text, read = (str(tmp_path / name) for name in ("a.db", "a.h5", "a.txt", "read.txt"))
+    (tmp_path / "read.txt").write_text("x")
+    files.begin()
+    sqlite3.connect(database).close()
+    h5py.File(hdf5, "a").close()
+    with file_io.FileIO(text, "a") as file:
+        file.write("x")
+        file.write("y")
+    with file_io.FileIO(read, "r") as file:
+        assert file.read() == "x"
+    files.end()
+    assert set(files.written) == {hdf5, text}
+
+
+def test_what_tensorflow_opens_is_put_back_before(files, tmp_path):
+    file_io = pytest.importorskip("tensorflow.python.lib.io.file_io")
+    lost = arranged(files, tmp_path / "log.txt")
+    with file_io.FileIO(str(tmp_path / "log.txt"), "r") as file:
+        assert file.read() == "one\n"
+    assert lost == []
 
 
 def test_each_fit_has_its_own(files, tmp_path):

@@ -103,6 +103,10 @@ REASONS = [
         "random numbers of the data pipeline, which has no seed", "keras.utils.set_random_seed(1)",
     ),
     (
+        "the order of later epochs, which has no seed", "tensorflow/pipelines.py",
+        "the order of later epochs, which has no seed", "keras.utils.set_random_seed(1)",
+    ),
+    (
         "random numbers of the data pipeline: to draw them again takes too long", "tensorflow/data_position.py",
         "to draw them again takes too long", "dataset.enumerate()",
     ),

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import oomph
+from oomph.recovery.sources import code_in
 
 _SCRIPT = """
 import json, sys
@@ -39,3 +40,16 @@ def test_they_are_the_users_own_and_an_edit_of_one_shows(tmp_path):
     (tmp_path / "package/deep.py").write_text("A = 2\n")
     after = files_of(tmp_path)
     assert {name for name in before if before[name] != after[name]} == {"package/deep.py"}
+
+
+def test_comments_and_layout_are_no_code(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "train.py"), raising=False)
+    (tmp_path / "no.py").write_text("def (")
+    found = []
+    for text in ("A = (1,\n  2)\n", "A = (1, 2)  # why\n\n", "A = (1, 3)\n"):
+        (tmp_path / "train.py").write_text(text)
+        found.append(code_in(["train.py", "no.py", "gone.py"]))
+    first, commented, edited = found
+    assert first == commented
+    assert set(first) == {"train.py"}
+    assert edited != first

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -77,6 +81,66 @@ def test_without_any_seed_nobody_can_draw_the_same_again():
     finally:
         tf.random.set_seed(0)
     assert pipelines.is_reproducible(PIPELINES["plain"]())
+
+
+def arrays(shuffle):
+    from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
+
+    return ArrayDataAdapter(np.zeros((9, 1)), np.zeros((9, 1)), batch_size=2, shuffle=shuffle).get_tf_dataset()
+
+
+ORDERED = {
+    "arrays": (lambda: arrays(shuffle=True), True),
+    "arrays as they are": (lambda: arrays(shuffle=False), False),
+    "a shuffle": (PIPELINES["shuffled"], False),  # its seeds are known: see recovery/entropy.py
+    "shuffles within a function": (lambda: RANGE(2).flat_map(lambda i: RANGE(4).shuffle(4)).batch(2), True),
+    "those with a seed": (lambda: RANGE(2).flat_map(lambda i: RANGE(4).shuffle(4, seed=3)), False),
+}
+
+
+@pytest.mark.parametrize("name", ORDERED)
+def test_without_a_seed_some_orders_are_drawn_by_chance_when_their_epoch_begins(name):
+    make, by_chance = ORDERED[name]
+    try:
+        tf.random.set_seed(None)
+        assert pipelines.is_ordered_by_chance(make()) is by_chance
+    finally:
+        tf.random.set_seed(0)
+    assert not pipelines.is_ordered_by_chance(make())
+
+
+SHUFFLES = """
+import sys
+from oomph.inject.hook import after_import
+from oomph.recovery.entropy import seeding
+after_import(seeding(sys.argv[1]))
+import tensorflow as tf
+if sys.argv[2:]:
+    tf.random.set_seed(int(sys.argv[2]))
+data = tf.data.Dataset.range(50).shuffle(50), tf.data.Dataset.range(50).shuffle(50), tf.data.Dataset.random().take(2)
+for dataset in (*data, data[0], tf.data.Dataset.range(50).shuffle(50, seed=4)):
+    print([int(number) for number in dataset])
+"""
+
+
+def shuffled(*arguments):
+    environ = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
+    ended = subprocess.run(
+        [sys.executable, "-c", SHUFFLES, *arguments], env=environ, capture_output=True, text=True, timeout=200
+    )
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    return ended.stdout.splitlines()
+
+
+@pytest.mark.slow
+def test_datasets_without_a_seed_are_shuffled_alike_in_every_attempt_of_a_run():
+    first = shuffled("0" * 31 + "1")
+    assert shuffled("0" * 31 + "1") == first
+    assert len(set(first)) == 5, "each has an order of its own, and another one in the next epoch"
+    other = shuffled("f" * 32)
+    assert not set(first[:4]) & set(other[:4])
+    assert first[4] == other[4], "the script's own seed"
+    assert shuffled("0" * 31 + "1", "3") == shuffled("f" * 32, "3") == shuffled("", "3")
 
 
 def test_a_pipeline_that_gives_up_its_order_is_not_reproducible():

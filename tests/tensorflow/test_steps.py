@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -313,18 +314,53 @@ def test_only_those_that_have_changed_are_told():
 
     step, best, seen, kept, began = 0, None, [], {}, time.time()
     here = sys._getframe().f_code
-    found = CarriedNames(SimpleNamespace(f_code=here, f_lineno=LOOP, f_locals=dict(locals())), {id(kept)})
+    frame = SimpleNamespace(f_code=here, f_lineno=LOOP, f_locals=dict(locals()), f_globals={})
+    found = CarriedNames(frame, {id(kept)})
     for number in range(3):
         step += number
         best = number if best is None else best
         seen.append(number)
         kept[number] = began
         began = time.time()
-    found._frame = SimpleNamespace(f_locals=dict(locals()))
+    found._frame = SimpleNamespace(f_locals=dict(locals()), f_globals={})
     assert found.changed() == ["best", "seen", "step"]
 
 
-LOOP = test_only_those_that_have_changed_are_told.__code__.co_firstlineno + 6
+LOOP = test_only_those_that_have_changed_are_told.__code__.co_firstlineno + 7
+
+_THROUGH_OTHERS = """
+class Averages:
+    def __init__(self):
+        self.seen = []
+
+count, untouched, averages, quiet, known = 0, 0, Averages(), Averages(), Averages()
+
+def bump():
+    global count
+    count += 1
+
+def begun():
+    found.append(CarriedNames(sys._getframe(1), {id(known)}))
+    return range(3)
+
+found = []
+
+def run():
+    for number in begun():
+        bump()
+        averages.seen.append(untouched)
+        known.seen.append(quiet.seen)
+    return found[0].changed()
+"""
+
+
+def test_objects_of_the_users_and_globals_that_functions_assign_are_told(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(_THROUGH_OTHERS)
+    names = {"sys": sys, "CarriedNames": CarriedNames, "__name__": "__main__"}
+    exec(compile(_THROUGH_OTHERS, str(path), "exec"), names)
+    linecache.checkcache(str(path))
+    assert names["run"]() == ["averages", "count"]
 
 
 def test_hidden_counts_of_random_kernels_are_named():

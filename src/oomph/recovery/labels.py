@@ -127,9 +127,13 @@ def _resumes(events: Sequence[Event]) -> Iterator[Labelled]:
     """What each attempt after the first made of the fits that an earlier one had begun."""
     begun: set[Any] = set()
     finished: dict[Any, Event] = {}
+    if min((event.attempt for event in events), default=1) > 1:
+        yield Labelled(STARTED_OVER)  # the journals of the earlier attempts were removed
     for attempt in by_attempt(events):
         by = by_name(attempt)
         yield from _not_reached(attempt, finished)
+        yield from _returned_after_an_edit(attempt)
+        yield from _from_before_an_edit(attempt)
         finished |= {_key(event): event for event in by.get("fit-finished", ()) if "key" in event.data}
         fits = by.get("fit-started", [])
         resumed = {_key(event) for event in by.get("resumed", ())}  # also by a call that has been edited
@@ -157,6 +161,8 @@ def _not_reached(attempt: Iterable[Event], finished: Mapping[Any, Event]) -> Ite
     events, missing = list(attempt), dict(finished)
     resumed = {_key(event) for event in events if event.name == "resumed"}
     for event in events:
+        if _is_edited(event):  # the edit may have given it another key, and it has a new number
+            missing = {key: other for key, other in missing.items() if other.data.get("fit") != event.data["edited"]}
         if event.name == "fit-started" and _key(event) not in {*resumed, *missing}:
             for passed_by in missing.values():
                 if passed_by.role == event.role:
@@ -167,6 +173,29 @@ def _not_reached(attempt: Iterable[Event], finished: Mapping[Any, Event]) -> Ite
             missing.pop(_key(event), None)
         if event.name == "resumed" and "fit" in event.data:  # also by a call that has been edited
             missing = {key: other for key, other in missing.items() if _number(other) != _number(event)}
+
+
+def _from_before_an_edit(attempt: Iterable[Event]) -> Iterator[Labelled]:
+    """Fits that were restored after an edited fit had trained again. Their state comes from before the edit."""
+    edited: Event | None = None
+    for event in attempt:
+        if _is_edited(event):
+            edited = event
+        elif event.name == "resumed" and edited is not None and event.role == edited.role and "fit" in event.data:
+            number, before = event.data["fit"] + 1, edited.data["edited"] + 1
+            yield Labelled(NOT_EQUAL, (f"the state of fit {number} is from before fit {before} was edited",))
+
+
+def _returned_after_an_edit(attempt: Iterable[Event]) -> Iterator[Labelled]:
+    """Fits whose result was returned although the code of the script has changed since."""
+    for event in attempt:
+        if event.name == "resumed" and event.data.get("kind") == "finished" and event.data.get("meant"):
+            yield Labelled(NOT_EQUAL, tuple(str(each) for each in event.data["meant"]))
+
+
+def _is_edited(event: Event) -> bool:
+    """Whether a fit trains again because it was edited; the event holds the number that it had before."""
+    return event.name == "trains-again" and event.data.get("edited") is not None
 
 
 def _abandoned(events: Sequence[Event], exit_code: int | None) -> Iterator[Labelled]:

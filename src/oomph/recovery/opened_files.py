@@ -4,7 +4,9 @@ Callbacks write logs and read them back. A restarted script finds them as the pr
 lines of steps that come again. So what they held at the checkpoint is put back, at the moment when the script opens
 such a file itself: a checkpoint is data, and names no file to write. Standard library only.
 
-Python tells of the files that it opens (audit event `open`, PEP 578). HDF5 opens its own, so `h5py.File` is asked too.
+Python tells of the files that it opens and renames (audit events, PEP 578). HDF5 and TensorFlow open their own, so
+`h5py.File` and `tf.io.gfile.GFile` are asked too. A database is left alone: it may know of this attempt already, as the
+storage of a tuner does.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from oomph.recovery.appended import Appends
 
 _MOST_FILES = 1000
 _NOT_FILES = ("/dev/", "/proc/", "/sys/")
-_FLAGS = {"r": os.O_RDONLY, "r+": os.O_RDWR, "a": os.O_RDWR}
-"""Of the modes of h5py; the others empty the file."""
+_FLAGS = {"r": os.O_RDONLY, "rb": os.O_RDONLY, "r+": os.O_RDWR, "a": os.O_RDWR, "ab": os.O_RDWR, "a+": os.O_RDWR}
+"""Of the modes of h5py and TensorFlow; the others empty the file."""
 
 Stamp = tuple[int, int]
 """Size, and nanoseconds of the last change."""
@@ -83,6 +85,7 @@ class OpenedFiles:
     def begin(self) -> None:
         """Note from now on which files are opened for writing."""
         self._hook()
+        ask_others(self.opened)
         self.written.clear()
         self._noting = True
 
@@ -104,7 +107,7 @@ class OpenedFiles:
         self._on_lost = on_lost
         if self._due:
             self._hook()
-            _ask_h5py(self.opened)
+            ask_others(self.opened)
 
     def tell_when_read(self, paths: Iterable[str]) -> None:
         """Report when the script reads one of these. They are logs, and hold the lines of repeated steps twice."""
@@ -127,6 +130,15 @@ class OpenedFiles:
             state, stamp = self._due.pop(full)
             if not flags & os.O_TRUNC and stamp_of(full) == stamp:
                 self._put_back(state)
+
+    def renamed(self, path: Any) -> None:
+        """A file is about to get this name. Scripts that replace a file in one go write a temporary one first."""
+        if getattr(self._busy, "now", False):
+            return
+        full = os.path.abspath(os.fsdecode(path))
+        self._due.pop(full, None)
+        if self._noting and self._is_the_scripts(full):
+            self.written[full] = None
 
     def _is_the_scripts(self, path: str) -> bool:
         return len(self.written) < _MOST_FILES and not path.startswith((*_NOT_FILES, *self._except))
@@ -154,9 +166,14 @@ class OpenedFiles:
             sys.addaudithook(self._on_event)  # there is no way to take it back
 
     def _on_event(self, event: str, arguments: Any) -> None:
-        if event == "open" and (self._noting or self._due or self._suspect or self._appends is not None):
+        if event not in ("open", "os.rename"):
+            return
+        if self._noting or self._due or self._suspect or self._appends is not None:
             try:
-                self.opened(arguments[0], arguments[2])
+                if event == "open":
+                    self.opened(arguments[0], arguments[2])
+                else:
+                    self.renamed(arguments[1])
             except Exception:
                 pass  # the script's own call says what is wrong with the path
 
@@ -175,24 +192,43 @@ def replace_file(path: Path, content: bytes) -> None:
     os.replace(temporary, path)
 
 
-def _ask_h5py(opened: Callable[[Any, int], None]) -> None:
-    """Let `h5py.File` tell of the files that it opens, if the script has imported it."""
-    kind = getattr(sys.modules.get("h5py"), "File", None)
-    if kind is None:
+def ask_others(opened: Callable[[Any, int], None]) -> None:
+    """Let those that open files without Python tell of them: `h5py.File` and `GFile`, if the script has loaded them."""
+    _tell_before(getattr(sys.modules.get("h5py"), "File", None), "__init__", _named_in_call, opened)
+    file_io = getattr(sys.modules.get("tensorflow.python.lib.io.file_io"), "FileIO", None)
+    for method in ("_preread_check", "_prewrite_check"):
+        _tell_before(file_io, method, _named_in_file, opened)
+
+
+def _named_in_call(file: Any, name: Any, mode: str = "r", *others: Any, **options: Any) -> tuple[Any, str]:
+    return name, mode
+
+
+def _named_in_file(file: Any) -> tuple[Any, str]:
+    is_open = file._read_buf is not None or file._writable_file is not None
+    return (0 if is_open else file.name), file.mode
+
+
+def _tell_before(
+    kind: Any, method: str, named: Callable[..., tuple[Any, str]], opened: Callable[[Any, int], None]
+) -> None:
+    """Let a method tell which file it is about to open, and how."""
+    original = None if kind is None else getattr(kind, method, None)
+    if original is None:
         return
-    original = kind.__init__
     if hasattr(original, "tell_opened"):
         original.tell_opened = opened
         return
 
     @functools.wraps(original)
-    def init(self: Any, name: Any, mode: str = "r", *args: Any, **kwargs: Any) -> None:
+    def telling(*args: Any, **kwargs: Any) -> Any:
         try:
+            name, mode = named(*args, **kwargs)
             if isinstance(name, (str, bytes, os.PathLike)):
-                vars(init)["tell_opened"](name, _FLAGS.get(mode, os.O_RDWR | os.O_TRUNC))
+                vars(telling)["tell_opened"](name, _FLAGS.get(mode, os.O_RDWR | os.O_TRUNC))
         except Exception:
-            pass  # h5py says what is wrong with the name
-        original(self, name, mode, *args, **kwargs)
+            pass  # they say what is wrong with the name
+        return original(*args, **kwargs)
 
-    vars(init)["tell_opened"] = opened
-    setattr(kind, "__init__", init)  # noqa: B010  (of the class)
+    vars(telling)["tell_opened"] = opened
+    setattr(kind, method, telling)

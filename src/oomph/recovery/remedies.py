@@ -29,6 +29,7 @@ BEST = (EXACT, VERIFIED)
 """Labels that nothing would better."""
 _SEED = "call keras.utils.set_random_seed(1) at the top of the script"
 _SAME_FITS = "let every start of the script come to the same fits in the same order, whatever it finds on the disk"
+_ALL_ANEW = "to train everything with the edit, begin anew with --start-over"
 _OWN_GENERATOR = (
     "keep a generator in the model, self.random = keras.random.SeedGenerator(1), and draw with "
     "keras.random.normal(..., seed=self.random) and its like"
@@ -124,6 +125,7 @@ _OF_RANDOM_NUMBERS = (
         r"^random numbers of the data pipeline, which has no seed",
         f"{_SEED}, or give the random operations of the pipeline a seed",
     ),
+    _Row(r"^the order of later epochs, which has no seed", _SEED),
     _Row(
         r"^random numbers of the data pipeline: to draw them again takes too long",
         "draw them from the number of the element: dataset.enumerate(), then tf.random.stateless_uniform with "
@@ -179,6 +181,7 @@ _OF_COMPARISONS = (
 _OF_FITS = (
     _Row(r"^fit \d+ was (?:finished|begun) by an earlier attempt, and not reached again", _SAME_FITS),
     _Row(r"^the script came to (?:fit|loop) at .+ another way than before", _SAME_FITS),
+    _Row(r"^the state of fit \d+ is from before fit \d+ was edited", _ALL_ANEW),
     _Row(r": not restored: ", "leave --trust-finished-fits out: the fit trains again then"),
     _Row(
         r"the checkpoint is of another (?:fit|loop): (?P<difference>.+)",

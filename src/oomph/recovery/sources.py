@@ -5,6 +5,7 @@ Standard library only.
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
 import os
@@ -31,6 +32,27 @@ def script_files(modules: Iterable[ModuleType | None] | None = None) -> dict[str
             if content is not None:
                 found[os.path.relpath(path, folder)] = content
     return found
+
+
+def code_in(files: Iterable[str]) -> dict[str, str]:
+    """For each of these files a short hash of its code, whatever its comments and its layout.
+
+    Args:
+        files: names as `script_files` gives them.
+    """
+    folder = os.path.dirname(_file_of(sys.modules.get("__main__")) or os.path.abspath("."))
+    found = {name: _code_hash(os.path.join(folder, name)) for name in files}
+    return {name: code for name, code in found.items() if code}
+
+
+def _code_hash(path: str) -> str:
+    """Empty for what is no Python, or is gone."""
+    try:
+        with open(path, "rb") as file:
+            tree = ast.dump(ast.parse(file.read()))
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
+    return hashlib.sha256(tree.encode(errors="backslashreplace")).hexdigest()[:16]
 
 
 def _file_of(module: ModuleType | None) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 from oomph.recovery.checkpoint import Checkpoint
 from oomph.recovery.store import Record
 from oomph.tensorflow import provenance
-from oomph.tensorflow.provenance import CALLBACKS, CONFIGURATION, DATA, SCRIPT, STRUCTURE, TURN, Facts
+from oomph.tensorflow.provenance import CALLBACKS, CODE, CONFIGURATION, DATA, SCRIPT, STRUCTURE, TURN, Facts
 
 
 class Beginning:
@@ -62,9 +62,13 @@ class Beginning:
         return provenance.changes(_made_by(checkpoint), self._facts, *groups)
 
     def meant(self, checkpoint: Checkpoint) -> list[str]:
-        """What is different on purpose, and changes the result: by an edit of the script, or of what it reads."""
-        groups = (CONFIGURATION, DATA, *([CALLBACKS] if self.script_was_edited(checkpoint) else []))
+        """What is different on purpose, and may change the result: by an edit of the script, or of what it reads."""
+        groups = (CODE, CONFIGURATION, DATA, *([CALLBACKS] if self.script_was_edited(checkpoint) else []))
         return [change for change in self.changes(checkpoint, *groups) if not change.startswith("initial_epoch")]
+
+    def edited_code(self, checkpoint: Checkpoint | Record) -> list[str]:
+        """Which files of the script have other code, in words."""
+        return self.changes(checkpoint, CODE)
 
     def script_was_edited(self, checkpoint: Checkpoint | Record) -> bool:
         """Whether the script, or the arguments it was called with, are others."""

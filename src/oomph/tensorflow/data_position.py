@@ -165,9 +165,10 @@ class DataPosition:
             reason = "its random numbers are counted in TensorFlow's kernels"
         if reason and not self._told:
             self._told = True
+            by_now = f", {self.taken} by now, {self._replay_seconds():.0f} s at most" if self.taken else ""
             self._fits.say(
-                f"the position in the data cannot be saved ({reason}): after a fault the {self.taken} batches"
-                f" that the epoch has had so far are taken anew, {self._replay_seconds():.0f} s at most by now"
+                f"the position in the data cannot be saved ({reason}): after a fault the batches that the epoch has"
+                f" had are taken anew{by_now}"
             )
 
     def is_saved_whole(self, checkpoint: Checkpoint, dataset: Any) -> bool:

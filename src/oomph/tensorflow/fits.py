@@ -288,14 +288,22 @@ class Fits:
             self.background.take(wait=True)  # it is of a border before the step that failed
             self.leave_process()
 
-    def refuse(self, site: str, reason: str, remedy: str, what: str = "fit") -> NoReturn:
+    def refuse(self, site: str, reason: str, what: str = "fit", by_itself: bool = False) -> NoReturn:
         """End the script with its checkpoints intact: what it trains now is not what they are of.
 
         To begin anew would lose what was trained. SystemExit, since the words of oomph are all there is to say.
+
+        Args:
+            by_itself: whether the script differs from the checkpoint although it was not edited.
         """
         self.note("gave-up", fault="checkpoint-failure", reason=reason)
         self.say(f"{what} at {site} cannot be resumed: {reason}")
-        self.say(f"the checkpoint is kept; {remedy}")
+        self.say(
+            "the checkpoint is kept; undo the change to go on with it, start anew without --resume,"
+            f" or begin this {what} anew with --start-over"
+        )
+        if by_itself:
+            self.say("if the script has no seed: call keras.utils.set_random_seed(1) at its top, and start anew")
         self._store, self._closed = None, True
         raise SystemExit(GAVE_UP_EXIT_CODE)
 

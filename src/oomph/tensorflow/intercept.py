@@ -12,10 +12,21 @@ from collections.abc import Callable
 from typing import Any
 
 from oomph.errors import UnsupportedError
+from oomph.recovery.lineage import below_owner
 from oomph.recovery.phases import Phase
 from oomph.recovery.session import Session
 from oomph.recovery.store import Record
-from oomph.tensorflow import adjustments, elsewhere, epochs, exactness, loops, rehearsed, replay, unfinished_caches
+from oomph.tensorflow import (
+    adjustments,
+    eager_draws,
+    elsewhere,
+    epochs,
+    exactness,
+    loops,
+    rehearsed,
+    replay,
+    unfinished_caches,
+)
 from oomph.tensorflow.fit import Fit
 from oomph.tensorflow.fits import Fits
 from oomph.tensorflow.guarded import GuardedStep
@@ -28,7 +39,6 @@ from oomph.tensorflow.verdict import choice_of
 from oomph.tensorflow.watched import TrainingOutsideFit, Watched
 
 _FIT_ARGUMENTS = {"self", "x", "callbacks", "initial_epoch", "epochs"}
-_START_OVER = "undo the change to go on with it, start anew without --resume, or begin this fit anew with --start-over"
 
 
 def install(trainer: Any, session: Session) -> None:
@@ -52,6 +62,8 @@ def install(trainer: Any, session: Session) -> None:
     elsewhere.watch(session)
     rehearsed.install(fits)
     loops.install(fits)
+    if not below_owner():
+        eager_draws.install(session.handover.entropy)
     session.journal.write("guard-installed", keras=_version())
 
 
@@ -115,7 +127,7 @@ def _trained(fits: Fits, fit: Fit, train: Callable[[], Any]) -> Any:
                 fits.leave_for_later(fit.identity.site, str(error))
             older = fit.older_checkpoint()
             if older is None:
-                fits.refuse(fit.identity.site, str(error), _START_OVER)
+                fits.refuse(fit.identity.site, str(error))
             fits.say(f"using the checkpoint before it, {older.name}")
             fit.resume_from(older)
 
@@ -171,7 +183,8 @@ def _look_for_checkpoint(fits: Fits, fit: Fit) -> None:
     fit.identity = fits.number(fit.identity, record if found.verdict in (Verdict.RESUME, Verdict.RETURN) else None)
     match found.verdict:
         case Verdict.REFUSE:
-            fits.refuse(fit.identity.site, f"the checkpoint is of another fit: {found.reason}", _START_OVER)
+            reason = f"the checkpoint is of another fit: {found.reason}"
+            fits.refuse(fit.identity.site, reason, by_itself=known is not None and not known.edited)
         case Verdict.RETURN:
             fit.returns = True
         case Verdict.RESUME:
@@ -179,7 +192,7 @@ def _look_for_checkpoint(fits: Fits, fit: Fit) -> None:
             if checkpoint is not None:
                 fit.resume_from(checkpoint)
         case Verdict.TRAIN:
-            _tell_difference(fits, fit, found)
+            _tell_difference(fits, fit, found, record)
 
 
 def _known(fit: Fit, record: Record) -> Known:
@@ -191,7 +204,7 @@ def _known(fit: Fit, record: Record) -> Known:
     )
 
 
-def _tell_difference(fits: Fits, fit: Fit, found: Recognised) -> None:
+def _tell_difference(fits: Fits, fit: Fit, found: Recognised, record: Record | None) -> None:
     site = fit.identity.site
     if not found.reason:
         others = fits.interrupted_sites()
@@ -205,7 +218,8 @@ def _tell_difference(fits: Fits, fit: Fit, found: Recognised) -> None:
         fits.note("another-way", key=fit.identity.key, fit=fit.identity.ordinal, reason=reason)
         fits.say(f"{reason}: it trains")
     else:
-        fits.note("trains-again", key=fit.identity.key, fit=fit.identity.ordinal, reason=found.reason)
+        was = None if record is None else record.position.fit
+        fits.note("trains-again", key=fit.identity.key, fit=fit.identity.ordinal, reason=found.reason, edited=was)
         fits.say(f"fit at {site} trains again, since it is not what was trained: {found.reason}")
 
 

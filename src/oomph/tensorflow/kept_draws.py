@@ -63,7 +63,7 @@ class KeptDraws:
         """Within the block, operations that are added to the graph being traced draw from variables."""
         graph = ops.get_default_graph()
         with ExitStack() as undo:
-            for name, draw in _DRAWS.items():
+            for name, draw in DRAWS.items():
                 original = getattr(gen_random_ops, name)
                 setattr(gen_random_ops, name, self._instead(original, draw, graph))
                 undo.callback(setattr, gen_random_ops, name, original)
@@ -129,10 +129,11 @@ def _shuffle(key: Any, counter: Any, value: Any) -> tuple[Any, Any]:
     return stateless.stateless_shuffle(value, key, counter, _PHILOX), drawn
 
 
-_DRAWS: dict[str, Callable[..., Any]] = {
+DRAWS: dict[str, Callable[..., Any]] = {
     "random_standard_normal": _normal,
     "truncated_normal": _truncated,
     "random_uniform": _uniform,
     "random_uniform_int": _uniform_int,
     "random_shuffle": _shuffle,
 }
+"""For each operation: (key [1], counter [2], its arguments) → (values, counts used)."""

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import ast
 import collections
+import dis
 import linecache
 import time
-from types import FrameType
+from types import FrameType, FunctionType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from oomph.tensorflow.objects.code import is_users
 from oomph.tensorflow.objects.picture import Picture
+from oomph.tensorflow.objects.table import kind_of
 from oomph.tensorflow.objects.values import is_value
 
 _SECONDS = 0.1
@@ -24,6 +27,8 @@ _CLOCKS = {clock: clock() for clock in (time.time, time.monotonic, time.perf_cou
 """What each said when oomph was loaded into the script's process."""
 _BEFORE_SECONDS = 60.0
 _IN_PLACE = (list, dict, set, collections.deque, collections.defaultdict, collections.Counter, bytearray)
+_PLAIN = SimpleNamespace()
+"""An object with attributes and nothing else."""
 _GENERATORS = (np.random.Generator, np.random.RandomState)
 
 
@@ -39,9 +44,11 @@ class CarriedNames:
         self._frame, self._known = frame, known
         rebound, read = (set[str](), set[str]()) if frame is None else _names(frame.f_code.co_filename, frame.f_lineno)
         held = self._held()
+        for name in read & held.keys():
+            rebound |= _globals_assigned_by(held[name])
         self._rebound = {name: _seen(held[name]) for name in rebound & held.keys() if not _is_of_a_clock(held[name])}
         kept = {name: held[name] for name in read & held.keys() if id(held[name]) not in known}
-        self._in_place = {name: thing for name, thing in kept.items() if type(thing) in (*_IN_PLACE, *_GENERATORS)}
+        self._in_place = {name: thing for name, thing in kept.items() if _is_changed_in_place(thing)}
         self._before = self._looked_at()
 
     def changed(self) -> list[str]:
@@ -58,7 +65,20 @@ class CarriedNames:
         return {name: picture.fingerprint(name) for name in self._in_place}
 
     def _held(self) -> dict[str, Any]:
-        return {} if self._frame is None else dict(self._frame.f_locals)
+        return {} if self._frame is None else {**self._frame.f_globals, **self._frame.f_locals}
+
+
+def _is_changed_in_place(thing: Any) -> bool:
+    """Whether a thing is a container, a random generator, or a plain object of one of the user's classes."""
+    kind = type(thing)
+    return kind in (*_IN_PLACE, *_GENERATORS) or (is_users(kind.__module__) and kind_of(thing) is kind_of(_PLAIN))
+
+
+def _globals_assigned_by(thing: Any) -> set[str]:
+    """The globals that one of the user's functions assigns."""
+    if type(thing) is not FunctionType or not is_users(thing.__module__):
+        return set()
+    return {step.argval for step in dis.get_instructions(thing.__code__) if step.opname == "STORE_GLOBAL"}
 
 
 def _seen(value: Any) -> tuple[str, str]:

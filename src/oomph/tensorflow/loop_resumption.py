@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _TRIES = 3
 _PAUSE_SECONDS = 1.0
-_REMEDY = "undo the change to go on with it, start anew without --resume, or begin this loop anew with --start-over"
 
 
 class LoopResumption:
@@ -54,7 +53,7 @@ class LoopResumption:
             self._fits.leave_for_later(site, str(error), "loop")
         older = None if self._loop.steps.source.is_one_pass else self._fits.checkpoint_before(checkpoint)
         if older is None:
-            self._fits.refuse(site, str(error), _REMEDY, "loop")
+            self._fits.refuse(site, str(error), "loop")
         self._fits.say(f"using the checkpoint before it, {older.name}")
         self.lost.clear()
         self._loop.data.iterators_made = 0

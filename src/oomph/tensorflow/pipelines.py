@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
+import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -13,6 +14,8 @@ from oomph.tensorflow.draws import STATEFUL
 
 _OF_PYTHON_OR_VARIABLES = ("PyFunc", "VariableOp", "RngReadAndSkip", "LookupTable")
 """Parts of the names of operations."""
+BY_CHANCE = "the order of later epochs, which has no seed"
+"""What a restart loses where `is_ordered_by_chance`."""
 
 
 class KernelDraws(enum.Enum):
@@ -108,10 +111,34 @@ def kernel_draws(dataset: Any) -> KernelDraws:
         drawn = [node for node in _nodes_of(each) if node.op in STATEFUL]
         if not drawn or _maps_one_element(each):
             continue
-        if any(node.attr["seed"].i == 0 and node.attr["seed2"].i == 0 for node in drawn):
+        if any(map(_draws_without_a_seed, drawn)):
             return KernelDraws.UNSEEDED
         found = KernelDraws.SEEDED
     return found
+
+
+def is_ordered_by_chance(dataset: Any) -> bool:
+    """Whether kernels draw the order of each epoch when it begins, without a seed, as for arrays given to `fit`."""
+    return any(
+        _shuffles_without_a_seed(nodes) or (_maps_one_element(each) and any(map(_draws_without_a_seed, nodes)))
+        for each in datasets_in(dataset)
+        for nodes in _graphs_of(each)
+    )
+
+
+def _draws_without_a_seed(node: Any) -> bool:
+    return node.op in STATEFUL and node.attr["seed"].i == 0 and node.attr["seed2"].i == 0
+
+
+def _shuffles_without_a_seed(nodes: Sequence[Any]) -> bool:
+    """Whether a function makes such datasets. Those made outside of functions have seeds (`recovery/entropy.py`)."""
+    constants = {node.name: node.attr["value"].tensor for node in nodes if node.op == "Const"}
+    seeds = [node.input[2:4] for node in nodes if "ShuffleDataset" in node.op]
+    return any(all(_is_zero(constants.get(name.partition(":")[0])) for name in names) for names in seeds)
+
+
+def _is_zero(constant: Any) -> bool:
+    return constant is not None and not tf.make_ndarray(constant).any()
 
 
 def _maps_one_element(dataset: Any) -> bool:
@@ -124,10 +151,14 @@ def _maps_one_element(dataset: Any) -> bool:
 
 def _nodes_of(dataset: Any) -> Iterator[Any]:
     """The operations of the functions of one dataset, and of all that these call, as nodes of a graph's definition."""
+    return itertools.chain.from_iterable(_graphs_of(dataset))
+
+
+def _graphs_of(dataset: Any) -> Iterator[Sequence[Any]]:
+    """The same, function by function."""
     for wrapper in dataset._functions():
         graph = getattr(getattr(wrapper, "function", None), "graph", None)
         if graph is not None:
             definition = graph.as_graph_def()
-            yield from definition.node
-            for function in definition.library.function:
-                yield from function.node_def
+            yield definition.node
+            yield from (function.node_def for function in definition.library.function)

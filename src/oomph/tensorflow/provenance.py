@@ -15,13 +15,13 @@ from typing import Any
 import tensorflow as tf
 
 import oomph
-from oomph.recovery.sources import script_files
+from oomph.recovery.sources import code_in, script_files
 from oomph.tensorflow.call_place import plain
 from oomph.tensorflow.objects.instances import dict_of
 
 Facts = dict[str, dict[str, Any]]
 SCRIPT, STRUCTURE, DATA = "script", "structure", "data"
-CONFIGURATION, CALLBACKS, TURN = "configuration", "callbacks", "turn"
+CONFIGURATION, CALLBACKS, TURN, CODE = "configuration", "callbacks", "turn", "code"
 _SURROUNDINGS = "surroundings"
 _WEIGHTS = "weights of"
 _NUMBERED = ("name", "shared_object_id")
@@ -49,6 +49,7 @@ def facts_of(
     """
     return {
         SCRIPT: _script(),
+        CODE: _code(),
         STRUCTURE: _structure(model),
         CONFIGURATION: _configuration(model) | {name: _plain(arguments.get(name)) for name in _ARGUMENTS},
         CALLBACKS: _settings(callbacks),
@@ -60,7 +61,7 @@ def facts_of(
 
 def facts_around() -> Facts:
     """What is known without any fit: the script, and what it runs on."""
-    return {SCRIPT: _script(), _SURROUNDINGS: _surroundings()}
+    return {SCRIPT: _script(), CODE: _code(), _SURROUNDINGS: _surroundings()}
 
 
 def data_facts(epochs: Any) -> dict[str, Any]:
@@ -100,6 +101,11 @@ def _shown(value: Any) -> str:
 
 def _script() -> dict[str, Any]:
     return {**script_files(), "arguments of the script": " ".join(sys.argv[1:])}
+
+
+def _code() -> dict[str, Any]:
+    """The script's code alone. Edits of comments and layout have no effect on the training."""
+    return dict(code_in(script_files()))
 
 
 def _structure(model: Any) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def finished_history(fits: Fits, fit: Fit) -> Any:
 
 
 def _tell_moved_data(fits: Fits, fit: Fit) -> None:
-    """Tell that the data have moved on although the fit trains again: their order is another one now."""
+    """Report that the data have moved on although the fit trains again, so their order differs now."""
     if fit.data.iterators_made or fit.validation.made:
         fits.note(
             "compared", key=fit.identity.key, fit=fit.identity.ordinal, steps=0, epochs=0, equal=False,
@@ -105,12 +105,15 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
         raise CheckpointError(", ".join(lost))
     at = checkpoint.position
     fits.steps = fits.saved = max(fits.steps, at.steps)
-    seconds = time.monotonic() - started
+    seconds, edited = time.monotonic() - started, fit.beginning.edited_code(checkpoint)
     fits.note(
         "resumed", name=checkpoint.name, key=fit.identity.key, fit=at.fit, epoch=at.epoch, step=at.step,
-        steps=at.steps, kind="finished", seconds=round(seconds, 3), lost=lost,
+        steps=at.steps, kind="finished", seconds=round(seconds, 3), lost=lost, meant=edited,
     )  # fmt: skip
-    fits.say(f"fit at {fit.identity.site} was finished by an earlier attempt: its result is back ({seconds:.1f} s)")
+    since = f"; {', '.join(edited)} since" if edited else ""
+    fits.say(
+        f"fit at {fit.identity.site} was finished by an earlier attempt: its result is back ({seconds:.1f} s){since}"
+    )
     return history
 
 

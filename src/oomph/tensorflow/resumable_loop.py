@@ -30,7 +30,6 @@ from oomph.tensorflow.state import Array
 from oomph.tensorflow.steps import Steps
 from oomph.tensorflow.unseen_draws import functions_with_draws
 
-_START_OVER = "undo the change to go on with it, start anew without --resume, or begin this loop anew with --start-over"
 _MOST_SHOWN = 6
 
 
@@ -93,7 +92,10 @@ class ResumableLoop:
         fits.came_another_way = fits.came_another_way or found.another_way
         self.identity = fits.number(self.identity, record if found.verdict is Verdict.RESUME else None)
         if found.verdict is Verdict.REFUSE:
-            fits.refuse(self.identity.site, f"the checkpoint is of another loop: {found.reason}", _START_OVER, "loop")
+            reason = f"the checkpoint is of another loop: {found.reason}"
+            fits.refuse(
+                self.identity.site, reason, "loop", by_itself=record is not None and not was_edited(record, self.facts)
+            )
         if found.verdict is Verdict.RESUME:
             self.resumption.checkpoint = fits.checkpoint_of(self.identity.ordinal)
         self._tell_another_way(found)

@@ -16,6 +16,7 @@ from oomph.tensorflow import (
     callbacks,
     layer_state,
     optimizers,
+    pipelines,
     provenance,
     state,
     step_draws,
@@ -196,6 +197,7 @@ class Resumption:
                 )
                 fit.data.pass_over_validation(lambda watched: self._catch_up(checkpoint, watched))
                 self.lost += fit.data.lost
+                self._tell_order_to_come(checkpoint)
             drawn = fit.data.drawn_by_pipeline
             state.restore_random_state(
                 {name: value for name, value in checkpoint.meta["random"].items() if name not in drawn}
@@ -205,6 +207,13 @@ class Resumption:
             self._restore_objects(checkpoint, drawn)
             self._restore_files(checkpoint)
         return kind
+
+    def _tell_order_to_come(self, checkpoint: Checkpoint) -> None:
+        """Report that later epochs get a new random order, so the result will differ from an undisturbed run."""
+        dataset = getattr(self._fit.epoch_iterator, "_distributed_dataset", None)
+        last = checkpoint.position.epoch + 1 >= int(self._fit.arguments.get("epochs") or 1)
+        if not last and dataset is not None and pipelines.is_ordered_by_chance(dataset):
+            self.lost.append(pipelines.BY_CHANCE)
 
     def _restore_objects(self, checkpoint: Checkpoint, drawn: frozenset[str]) -> None:
         if "objects" not in checkpoint.meta:

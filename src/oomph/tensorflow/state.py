@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint import Checkpoint, CheckpointWriter
+from oomph.tensorflow import eager_draws
 from oomph.tensorflow.layer_state import hidden_variables
 from oomph.tensorflow.optimizers import optimizers_of
 from oomph.tensorflow.written import Slot, differs_by_replica, handles_of, tensorflow_variable
@@ -199,6 +200,8 @@ def random_state() -> dict[str, Any]:
     eager = _eager_generator()
     if eager is not None:
         state["tensorflow_eager"] = _listed(eager.getstate())
+    if eager_draws.installed is not None:
+        state["tensorflow_unseeded"] = eager_draws.installed.count
     for name, variable in _generator_variables().items():
         state[name] = tensorflow_variable(variable).numpy().tolist()
     return state
@@ -215,6 +218,8 @@ def restore_random_state(state: dict[str, Any]) -> None:
     eager = _eager_generator()
     if eager is not None and "tensorflow_eager" in state:
         eager.setstate(_tupled(state["tensorflow_eager"]))
+    if eager_draws.installed is not None:
+        eager_draws.installed.count = state.get("tensorflow_unseeded", eager_draws.installed.count)
     for name, variable in _generator_variables().items():
         if name in state:
             target = tensorflow_variable(variable)

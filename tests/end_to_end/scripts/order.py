@@ -1,5 +1,6 @@
 """Where random numbers and the order of the data come from: `order.py OUT.npz KIND...`, a fit for each."""
 
+import os
 import sys
 import time
 
@@ -108,8 +109,44 @@ def unseeded(name):
     fit(name, slices().shuffle(200).map(lambda a, b: (a + 0.1 * tf.random.normal(tf.shape(a)), b)).batch(16))
 
 
+def unseeded_arrays(name):
+    fit(name, (x, y))
+
+
+def unseeded_split(name):
+    """The validation samples are chosen once, at random, without a seed."""
+    whole = slices().shuffle(len(x), reshuffle_each_iteration=False)
+    np.save(f"held-out-{os.getpid()}.npy", np.stack([a for a, _ in whole.take(32).as_numpy_iterator()]))
+    fit(name, whole.skip(32).shuffle(50).batch(16), validation_data=whole.take(32).batch(16))
+
+
+class Sampling(keras.callbacks.Callback):
+    """Draws eagerly as it goes."""
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.model.layers[0].kernel.assign_add(0.01 * tf.random.normal((6, 1)))
+
+
+def unseeded_tensors(name):
+    """Both the data and the noise of every epoch are drawn eagerly, without a seed."""
+    inputs = tf.random.normal((16 * STEPS, 6))
+    np.save(f"drawn-{os.getpid()}.npy", inputs.numpy())
+    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", jit_compile=False)
+    model.fit(
+        inputs, y, batch_size=16, epochs=EPOCHS, verbose=0, shuffle=False,
+        callbacks=[Pace(), Sampling(), keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: record(model))],
+    )  # fmt: skip
+
+
+def record(model):
+    """Write the kernel after each epoch, one line per epoch, to a file of this attempt."""
+    with open(f"epochs-{os.getpid()}.txt", "a") as file:
+        file.write(np.asarray(model.layers[0].kernel).tobytes().hex() + "\n")
+
+
 for kind in sys.argv[2:]:
-    if kind != "unseeded":
+    if not kind.startswith("unseeded"):
         keras.utils.set_random_seed(6)
     globals()[kind](kind)
 np.savez(sys.argv[1], **out)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import collections
+import contextvars
 import copy
+import csv
 import ctypes
 import dataclasses
 import datetime
@@ -17,6 +19,8 @@ import mmap
 import multiprocessing
 import pathlib
 import random
+import re
+import threading
 import types
 import uuid
 import weakref
@@ -113,6 +117,10 @@ def shown(thing):
         return (type(thing).__name__, [(shown(k), shown(v)) for k, v in thing.items()])
     if isinstance(thing, (ctypes._SimpleCData, type(multiprocessing.Value("i")))):
         return thing.value
+    if isinstance(thing, threading.local):
+        return {name: shown(value) for name, value in vars(thing).items()}
+    if isinstance(thing, contextvars.ContextVar):
+        return shown(thing.get(None))
     if isinstance(thing, (ctypes.Array, memoryview, mmap.mmap)):
         return bytes(thing)
     if isinstance(thing, (list, tuple, collections.deque)):
@@ -174,6 +182,9 @@ IN_PLACE = {
     "a memoryview": (lambda: memoryview(bytearray(b"abc")), do(lambda v: v.__setitem__(1, 7))),
     "an mmap": (lambda: mmap.mmap(-1, 10), do(lambda v: v.__setitem__(1, 7))),
     "a multiprocessing.Value": (lambda: multiprocessing.Value("i", 1), do(lambda v: setattr(v, "value", 3))),
+    "a threading.local": (threading.local, do(lambda v: setattr(v, "n", [2]))),
+    "a ContextVar": (lambda: contextvars.ContextVar("turn", default=0), do(lambda v: v.set(v.get() + 2))),
+    "a ContextVar of a list": (lambda: contextvars.ContextVar("turn"), do(lambda v: v.set([1]))),
     "a SimpleNamespace": (lambda: types.SimpleNamespace(n=1), do(lambda v: (setattr(v, "n", 2), setattr(v, "m", 3)))),
 }
 
@@ -371,8 +382,9 @@ def test_weak_keys_come_back(resume):
     [(lambda rows: None, False), (lambda rows: rows[5].update(n=2), False), (lambda rows: rows[-1].update(n=2), True)],
     ids=["nothing", "what is within reach", "what is not"],
 )
-def test_beyond_what_the_walk_has_room_for_a_change_is_seen_and_lost_by_its_name(change, is_lost):
-    holder = types.SimpleNamespace(value=[{"n": 1, "at": (number, np.zeros(2))} for number in range(60_000)])
+def test_beyond_what_the_walk_has_room_for_a_change_is_seen_and_lost_by_its_name(monkeypatch, change, is_lost):
+    monkeypatch.setattr("oomph.tensorflow.objects.walk._MOST_NODES", 500)
+    holder = types.SimpleNamespace(value=[{"n": 1, "at": (number, np.zeros(2))} for number in range(600)])
     before = Picture.of([("holder", holder)], seconds=60)
     change(holder.value)
     found = changes_between(before, Picture.of([("holder", holder)], before, seconds=60))
@@ -397,6 +409,14 @@ def test_a_digest_ends_for_shared_and_circular_containers_and_gives_up_on_other_
 def test_an_iterator_that_keeps_to_itself_how_far_it_has_come_is_lost_by_its_name(resume):
     found = resume(lambda: Holder([1]), lambda holder: setattr(holder, "tee", itertools.tee([1, 2, 3])[0]))
     assert "_tee" in found.lost[0]
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: re.finditer("a", "aaa"), lambda: iter([1, 2, 3].pop, 9), lambda: csv.reader(["a", "b"])]
+)
+def test_iterators_of_python_that_keep_to_themselves_are_lost(resume, make):
+    found = resume(lambda: Holder([1]), lambda holder: setattr(holder, "reader", make()))
+    assert "root.reader" in found.lost[0]
 
 
 @pytest.mark.parametrize("make", [lambda: tf.queue.FIFOQueue(10, [tf.float32])])
@@ -664,3 +684,19 @@ def test_any_nest_of_values_comes_back(resume, before, after):
     found = resume(lambda: Holder(copy.deepcopy(before)), put(after))
     assert found.lost == []
     assert bare(found.resumed.value) == bare(after)
+
+
+def test_what_a_library_has_read_of_a_database_is_no_state_of_this_process(resume):
+    """A tuner's study continues in its database. Restoring an old cache would hide the newer trials."""
+    cached = type("_CachedStorage", (), {"__module__": "optuna.storages._cached_storage"})
+    in_memory = type("InMemoryStorage", (), {"__module__": "optuna.storages._in_memory"})
+
+    def make():
+        holder = Holder(cached())
+        holder.value.trials, holder.other = [1], in_memory()
+        holder.other.trials = [1]
+        return holder
+
+    found = resume(make, lambda holder: (holder.value.trials.append(2), holder.other.trials.append(2)))
+    assert found.lost == []
+    assert (found.resumed.value.trials, found.resumed.other.trials) == ([1], [1, 2])

@@ -1,4 +1,4 @@
-"""A digest of many objects at once. What is too much to be captured is at least seen to change."""
+"""A digest of many objects at once. It shows a change among objects that are too many to capture."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import numpy as np
 from oomph.tensorflow import fingerprints
 from oomph.tensorflow.objects import values
 
-_SECONDS = 2.0
 _CHUNK = 10_000
 
 
@@ -21,17 +20,18 @@ class _Unseen(Exception):
     """An object that cannot be looked at."""
 
 
-def digest(things: Iterable[Any], known: Container[int]) -> bytes | None:
+def digest(things: Iterable[Any], known: Container[int], seconds: float = 2.0) -> bytes | None:
     """A digest of objects and of what they hold; None if it would take too long, or one of them cannot be looked at.
 
-    Each container counts once, by its place in the order, so that shared and circular ones end.
+    Each container is visited once, so shared and circular containers come to an end.
 
     Args:
-        things: containers of Python's own and arrays of numbers. Values, and those in tuples, are left out: whoever
-            holds them captures them.
-        known: the `id`s of objects that are captured, and need no digest.
+        things: Python's own containers, and arrays of numbers. Values are left out, also those in tuples, because
+            their holder is captured with them.
+        known: the `id`s of captured objects, which need no digest.
+        seconds: the time limit.
     """
-    found, until = hashlib.blake2b(digest_size=16), time.monotonic() + _SECONDS
+    found, until = hashlib.blake2b(digest_size=16), time.monotonic() + seconds
     numbers: dict[int, int] = {}
     waiting, tokens = deque(_with_an_identity(things)), list[Any]()
     while waiting:

@@ -27,8 +27,9 @@ class Instance(Kind):
     def attributes(self, thing: Any) -> dict[str, Any]:
         """The attributes that are the user's own, by their names."""
         kind: Any = type(thing)
-        theirs = code.set_by_libraries(kind)
-        found = {name: value for name, value in dict_of(thing).items() if name not in theirs}
+        theirs, held = code.set_by_libraries(kind), dict_of(thing)
+        all_theirs = held.keys() <= theirs  # of most layers, at every checkpoint
+        found = {} if all_theirs else {name: value for name, value in held.items() if name not in theirs}
         for slot in _slots_of(kind):
             try:
                 found[slot] = object.__getattribute__(thing, slot)

@@ -37,7 +37,10 @@ class LibraryObject(Instance):
         yield from super().parts(thing)
         kind: Any = type(thing)
         theirs, held = code.set_by_libraries(kind), dict_of(thing)
-        leading = [name for name, value in held.items() if name in theirs and _leads_on(name, value)]
+        classes = _leading_among(frozenset(map(type, held.values())))
+        leading = [
+            name for name, value in held.items() if type(value) in classes and name in theirs and _leads_on(name, value)
+        ]
         yield from ((f".{name}", held[name]) for name in sorted(leading))
         yield from self._consists_of(thing, held)
 
@@ -191,11 +194,15 @@ class DatasetIterator(Kind):
 
 
 def _leads_on(name: str, value: Any) -> bool:
-    """Whether an attribute that Keras has set holds something of the user's, or something with a state of its own."""
-    kind: Any = type(value)
-    if kind is FunctionType and (value.__closure__ is None or name in _WRAPPED) and code.is_of_library(value):
-        return False  # as `keras.activations.relu`
-    return bool(_is_leading_class(kind))
+    """Whether an attribute of a leading class needs to be walked. Keras' own functions, such as `relu`, do not."""
+    of_library = type(value) is FunctionType and code.is_of_library(value)
+    return not (of_library and (value.__closure__ is None or name in _WRAPPED))
+
+
+@functools.lru_cache(maxsize=4096)
+def _leading_among(kinds: frozenset[type]) -> frozenset[type]:
+    """Those of the classes whose objects hold something of the user's, or have state of their own."""
+    return frozenset(kind for kind in kinds if _is_leading_class(kind))
 
 
 @functools.lru_cache(maxsize=4096)

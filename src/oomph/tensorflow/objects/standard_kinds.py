@@ -72,6 +72,31 @@ class Memory(Kind):
         held[:] = np.frombuffer(content, np.uint8)
 
 
+class ContextValue(Kind):
+    """A `contextvars.ContextVar`: its value in this thread."""
+
+    tag = "context value"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        value = thing.get(None)  # it may not have been set yet
+        return iter([] if value is None else [(".value", value)])
+
+    def content(self, thing: Any, encode: Encode) -> Value:
+        return encode(thing.get(None))
+
+    def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
+        thing.set(decode(content))
+
+
+class ThreadLocal(Kind):
+    """A `threading.local`: its attributes in this thread."""
+
+    tag = "thread local"
+
+    def parts(self, thing: Any) -> Iterator[Part]:
+        yield "", thing.__dict__
+
+
 class Shared(Kind):
     """A `multiprocessing.Value` or `Array`: memory behind a lock."""
 

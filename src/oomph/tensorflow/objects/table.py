@@ -7,6 +7,8 @@ import collections
 import functools
 import io
 import random
+import threading
+from contextvars import ContextVar
 from types import CellType, FunctionType, GeneratorType, MethodType, SimpleNamespace
 from typing import Any
 
@@ -58,6 +60,8 @@ _BY_CLASS: dict[type, Kind] = {
     CellType: instances.Cell(),
     GeneratorType: iteration.Generator(),
     SimpleNamespace: _INSTANCE,
+    threading.local: standard_kinds.ThreadLocal(),
+    ContextVar: standard_kinds.ContextValue(),
     **dict.fromkeys(_BUILTIN_ITERATORS, _ITERATOR),
     **dict.fromkeys(open_file.CLASSES, open_file.OpenFile()),
     **dict.fromkeys((io.StringIO, io.BytesIO), standard_kinds.Buffer()),
@@ -82,6 +86,7 @@ _BY_NAME: dict[str, Kind] = {
 }
 _LIBRARY_OBJECT = _BY_NAME["keras.src.callbacks.callback.Callback"]
 _ATTRIBUTES = library_kinds.OwnAttributes()
+_OF_PYTHON = ("itertools", "builtins", "_csv")
 _HOLDERS = frozenset(
     {
         *("Layer", "Optimizer", "BaseOptimizer", "Metric", "Loss", "Callback", "SeedGenerator"),
@@ -96,6 +101,8 @@ _INERT = frozenset((
     "urllib", "wandb", "weakref", "zipfile", "oomph", "_thread", "_io", "io", "abc", "types", "builtins",
 ))  # fmt: skip
 """Libraries whose objects are the outside world to a training: locks, files, loggers, connections."""
+_STORED = tuple(f"optuna.storages.{name}" for name in ("_cached_storage", "_rdb", "_grpc", "journal"))
+"""Modules whose objects cache state that lives on a disk or a server. The cache does not belong to the training."""
 
 
 def kind_of(thing: Any) -> Kind:
@@ -133,7 +140,12 @@ def kind_of_tag(tag: str) -> Kind:
 
 def is_outside(cls: type) -> bool:
     """Whether objects of this class belong to the outside world: locks, files, loggers, connections."""
-    return cls.__module__.partition(".")[0] in _INERT
+    inert = cls.__module__.partition(".")[0] in _INERT or cls.__module__.startswith(_STORED)
+    return inert and not _is_iterator_of_python(cls)
+
+
+def _is_iterator_of_python(cls: type) -> bool:
+    return cls.__module__ in _OF_PYTHON and hasattr(cls, "__next__")
 
 
 def _may_have_attributes(kind: Kind) -> bool:
@@ -158,8 +170,8 @@ def _kind_of_class(cls: type, dtype: str) -> Kind:
             return _LIBRARY_OBJECT
         if base.__name__ == "EagerTensor" and code.is_of_library(base):
             return arrays.Tensor()
+    if _is_iterator_of_python(cls):
+        return _UNSEEN
     if is_outside(cls) or code.is_of_library(cls):
         return OPAQUE
-    if cls.__module__ == "itertools" and hasattr(cls, "__next__"):
-        return _UNSEEN
     return _INSTANCE

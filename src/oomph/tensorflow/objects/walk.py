@@ -28,6 +28,8 @@ _MOST_DEPTH = 40
 """Tuples within tuples."""
 _LONGEST_KEY = 400
 _PATIENCE = 4
+_DIGEST = 2
+"""The time limit for the digest of the rest, as a multiple of the walk's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +125,7 @@ def walk(
         seconds: to stop after; a later walk has more.
     """
     patience = 1 if before is None else _PATIENCE  # what was seen then is to be seen now
-    return _Walk(before, saved_elsewhere, time.monotonic() + seconds * patience).run(roots)
+    return _Walk(before, saved_elsewhere, time.monotonic() + seconds * patience).run(roots, _DIGEST * seconds)
 
 
 class _Walk:
@@ -133,7 +135,7 @@ class _Walk:
         self._waiting: deque[tuple[str, Any]] = deque()
         self._globals: dict[int, Node] = {}
 
-    def run(self, roots: Iterable[tuple[str, Any]]) -> Graph:
+    def run(self, roots: Iterable[tuple[str, Any]], seconds_for_the_rest: float) -> Graph:
         self._waiting.extend(roots)
         rest: list[Any] = []
         while self._waiting:
@@ -148,7 +150,7 @@ class _Walk:
                 rest.append(thing)
         if self._before is not None:
             self._graph.unseen += self._before.unseen
-        self._graph.rest = bulk.digest(rest, self._graph.by_id.keys())
+        self._graph.rest = bulk.digest(rest, self._graph.by_id.keys(), seconds_for_the_rest)
         return self._graph
 
     def _is_to_be_met(self, thing: Any) -> bool:
