@@ -61,7 +61,12 @@ def test_the_same_in_micro_batches_compiled_by_xla(compiled, enough, load, fit):
 def test_the_errors_were_real_and_the_journal_tells_of_them(short):
     ooms, recoveries = short.events("oom"), short.events("recovered")
     assert recoveries[0].data["fit"] == 0
-    assert len({event.data["fit"] for event in recoveries}) == len(recoveries), "one search for a size per fit"
+    # Which tensors are alive together depends on the order in which the cores run operations.
+    # So a size can fit in one step and not in a later one. Each search must then end lower than the one before.
+    for fit in {event.data["fit"] for event in recoveries}:
+        found = [event.data["micro_batch"] for event in recoveries if event.data["fit"] == fit]
+        assert found == sorted(set(found), reverse=True), "no search ends where an earlier one of this fit did"
+        assert len(found) <= 3, "a few searches find a size for the whole fit"
     for event in ooms:
         # One-hot labels are float32. Which tensor does not fit depends on the order in which the cores run operations.
         assert re.match(
