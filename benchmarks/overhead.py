@@ -1,10 +1,11 @@
 """What the guard costs when nothing goes wrong: guarded and plain Keras, interleaved in one process.
 
-    python benchmarks/overhead.py [--rounds 20] [--json]
+    python benchmarks/overhead.py [--rounds 20] [--only "10 ms step"] [--variant NAME] [--json]
 
 Each case trains two copies of one model, one through oomph and one through Keras as it came, in turns: an epoch of
 each per round, in alternating order. Only the time between the begin and the end of an epoch counts, as wall clock and
-as user + system CPU of the process; checkpoints are left out, since they are bounded to a share of the time.
+as user + system CPU of the process; checkpoints are left out, since they are bounded to a share of the time. A variant
+leaves out one part of the guard, to see what that part costs.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from oomph.recovery.guarding import Guarding
 from oomph.recovery.handover import Handover
 from oomph.recovery.progress import ProgressBoard
 from oomph.recovery.session import Session
-from oomph.tensorflow import intercept
+from oomph.tensorflow import intercept, whole
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,25 @@ CASES = (
     Case("evaluate, XLA", width=128, layers=3, batch=64, steps=400, verb="evaluate", jit=True),
     Case("predict", width=128, layers=3, batch=64, steps=400, verb="predict"),
 )
+
+
+def without_witnesses() -> None:
+    """No batch is fingerprinted."""
+
+    class Unwitnessed(intercept.GuardedStep):
+        def __init__(self, *arguments: Any, witnessed: bool, **options: Any) -> None:
+            super().__init__(*arguments, witnessed=False, **options)
+
+    intercept.GuardedStep = Unwitnessed
+
+
+def gradients_held() -> None:
+    """Outside XLA too, the gradients are held until all exist, and not the values to be assigned."""
+    behind_barrier = whole.behind_barrier
+    whole.behind_barrier = lambda optimizer, commits, compiled_by_xla: behind_barrier(optimizer, commits, True)
+
+
+VARIANTS = {"without-witnesses": without_witnesses, "gradients-held": gradients_held}
 
 
 class EpochClock(keras.callbacks.Callback):
@@ -179,11 +199,16 @@ def measure(case: Case, rounds: int, switch: Switch) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--only", choices=[case.name for case in CASES], help="measure this case alone")
+    parser.add_argument("--variant", choices=list(VARIANTS), help="the guard without one of its parts")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of a table")
     arguments = parser.parse_args()
+    if arguments.variant:
+        VARIANTS[arguments.variant]()
+    cases = [case for case in CASES if arguments.only in (None, case.name)]
     with tempfile.TemporaryDirectory() as folder:
         switch = Switch(Path(folder))
-        rows = [measure(case, arguments.rounds, switch) for case in CASES]
+        rows = [measure(case, arguments.rounds, switch) for case in cases]
     machine = f"{platform.machine()}, {os.cpu_count()} cores, TensorFlow {tf.__version__}, Keras {keras.__version__}"
     if arguments.json:
         print(json.dumps({"schema": 1, "machine": machine, "rounds": arguments.rounds, "rows": rows}))

@@ -264,13 +264,46 @@ def test_an_edited_script_goes_on_with_its_new_learning_rate_and_another_model_i
     ended = running.finish(seconds=60)
     assert ended.returncode == 75
     (resumed,) = ended.events("resumed")
-    assert resumed.data["meant"] == ["epochs: range(0, 4) → range(0, 5)", "learning rate of state[1]: 0.5 → 0.25"]
+    assert ended.summary["exactness"] == "not-equal"
+    assert resumed.data["meant"] == [
+        "train.py was edited",
+        "epochs: range(0, 4) → range(0, 5)",
+        "learning rate of state[1]: 0.5 → 0.25",
+    ]
     work.write(EDITED.replace("Dense(1)", "Dense(2)"))
     refused = work.oomph("--resume=run", script)
     assert refused.returncode == 93
     assert any("loop at train.py:" in line and "cannot be resumed" in line for line in refused.said)
     work.write(EDITED)
     assert work.oomph("--resume=run", script).returncode == 0
+
+
+@pytest.mark.slow
+def test_an_edit_of_anything_else_is_told_too(work):
+    work.write(EDITED)
+    running = work.start("--checkpoint-every=5", "train.py")
+    running.wait_for_step(12)
+    running.process.send_signal(signal.SIGTERM)
+    assert running.finish(seconds=60).returncode == 75
+    work.write(EDITED.replace("** 2", "** 4"))
+    ended = work.oomph("--resume=run", "train.py")
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert ended.summary["exactness"] == "not-equal"
+    assert "train.py was edited" in ended.summary["exactness_reasons"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("step", "is_lost"), [(12, True), (72, False)], ids=["an epoch is to come", "the last epoch"])
+def test_an_order_of_later_epochs_that_nobody_can_draw_again_is_told(work, step, is_lost):
+    flat = "tf.data.Dataset.range(2).flat_map(lambda n: tf.data.Dataset.from_tensor_slices(x).shuffle(160))"
+    text = EDITED.replace("tf.data.Dataset.from_tensor_slices(x)", flat).replace("keras.utils.set_random_seed(1)", "")
+    work.write(text.replace("epochs = 4", "epochs = 2"))
+    running = work.start("--checkpoint-every=5", "train.py")
+    running.kill_at_step(step)
+    ended = running.finish()
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert ended.events("resumed")
+    assert ("the order of later epochs, which has no seed" in ended.summary["exactness_reasons"]) is is_lost
 
 
 EDITED = """

@@ -242,7 +242,7 @@ def test_what_goes_on_behind_a_fit_that_was_edited_is_from_before_the_edit():
     first.append(happened(1, "fit-started", "b-0", fit=1))
     goes_on = [happened(2, name, "b-0", fit=1, kind="exact") for name in ("fit-started", "resumed")]
     proved = happened(2, "compared", "b-0", **EQUAL)
-    edited = [happened(2, name, "e-0", fit=2, edited=0) for name in ("trains-again", "fit-started")]
+    edited = [happened(2, name, "e-0", fit=2, edited_fit=0) for name in ("trains-again", "fit-started")]
     why = ("the state of fit 2 is from before fit 1 was edited",)
     assert labels(first, edited, goes_on, proved) == Labelled("not-equal", why)
     as_it_was = [happened(2, name, "a-0", fit=0) for name in ("trains-again", "fit-started")]

@@ -48,7 +48,7 @@ def test_comments_and_layout_are_no_code(tmp_path, monkeypatch):
     found = []
     for text in ("A = (1,\n  2)\n", "A = (1, 2)  # why\n\n", "A = (1, 3)\n"):
         (tmp_path / "train.py").write_text(text)
-        found.append(code_in(["train.py", "no.py", "gone.py"]))
+        found.append(code_in({"train.py": text, "no.py": "", "gone.py": ""}))
     first, commented, edited = found
     assert first == commented
     assert set(first) == {"train.py"}

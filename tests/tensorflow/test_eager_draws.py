@@ -88,6 +88,18 @@ def test_the_numbers_are_of_the_distribution_that_was_asked_for(attempt):
     assert set(tf.random.uniform((1000,), 0, 5, "int32").numpy()) == set(range(5))
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_other_arguments_of_the_kernels_work_as_before(attempt, compiled):
+    attempt(ONE)
+    wrap = tf.function if compiled else (lambda call: call)
+    assert wrap(lambda: tf.random.shuffle(7))() == 7, "a single number has no rows"
+    assert wrap(lambda: gen_random_ops.random_uniform(shape=[3], dtype=tf.float32))().shape == (3,)
+    with pytest.raises((tf.errors.InvalidArgumentError, ValueError)):
+        wrap(lambda: tf.random.uniform((3,), 5, 5, "int32"))()
+    with pytest.raises((tf.errors.InvalidArgumentError, ValueError, TypeError)):
+        wrap(lambda: gen_random_ops.random_uniform([3], tf.string))()
+
+
 def test_a_process_that_is_forked_draws_for_itself(attempt, monkeypatch):
     draws = attempt(ONE)
     monkeypatch.setattr("os.getpid", lambda: -1)

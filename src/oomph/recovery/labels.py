@@ -162,7 +162,9 @@ def _not_reached(attempt: Iterable[Event], finished: Mapping[Any, Event]) -> Ite
     resumed = {_key(event) for event in events if event.name == "resumed"}
     for event in events:
         if _is_edited(event):  # the edit may have given it another key, and it has a new number
-            missing = {key: other for key, other in missing.items() if other.data.get("fit") != event.data["edited"]}
+            missing = {
+                key: other for key, other in missing.items() if other.data.get("fit") != event.data["edited_fit"]
+            }
         if event.name == "fit-started" and _key(event) not in {*resumed, *missing}:
             for passed_by in missing.values():
                 if passed_by.role == event.role:
@@ -182,7 +184,7 @@ def _from_before_an_edit(attempt: Iterable[Event]) -> Iterator[Labelled]:
         if _is_edited(event):
             edited = event
         elif event.name == "resumed" and edited is not None and event.role == edited.role and "fit" in event.data:
-            number, before = event.data["fit"] + 1, edited.data["edited"] + 1
+            number, before = event.data["fit"] + 1, edited.data["edited_fit"] + 1
             yield Labelled(NOT_EQUAL, (f"the state of fit {number} is from before fit {before} was edited",))
 
 
@@ -195,7 +197,7 @@ def _returned_after_an_edit(attempt: Iterable[Event]) -> Iterator[Labelled]:
 
 def _is_edited(event: Event) -> bool:
     """Whether a fit trains again because it was edited; the event holds the number that it had before."""
-    return event.name == "trains-again" and event.data.get("edited") is not None
+    return event.name == "trains-again" and event.data.get("edited_fit") is not None
 
 
 def _abandoned(events: Sequence[Event], exit_code: int | None) -> Iterator[Labelled]:

@@ -4,14 +4,12 @@ Callbacks write logs and read them back. A restarted script finds them as the pr
 lines of steps that come again. So what they held at the checkpoint is put back, at the moment when the script opens
 such a file itself: a checkpoint is data, and names no file to write. Standard library only.
 
-Python tells of the files that it opens and renames (audit events, PEP 578). HDF5 and TensorFlow open their own, so
-`h5py.File` and `tf.io.gfile.GFile` are asked too. A database is left alone: it may know of this attempt already, as the
-storage of a tuner does.
+Python tells of the files that it opens and renames (audit events, PEP 578); libraries that open their own are asked in
+`library_files.py`. A database is left alone: it may know of this attempt already, as the storage of a tuner does.
 """
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
 import sys
@@ -22,11 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from oomph.recovery.appended import Appends
+from oomph.recovery.library_files import tell_of_openings
 
 _MOST_FILES = 1000
 _NOT_FILES = ("/dev/", "/proc/", "/sys/")
-_FLAGS = {"r": os.O_RDONLY, "rb": os.O_RDONLY, "r+": os.O_RDWR, "a": os.O_RDWR, "ab": os.O_RDWR, "a+": os.O_RDWR}
-"""Of the modes of h5py and TensorFlow; the others empty the file."""
 
 Stamp = tuple[int, int]
 """Size, and nanoseconds of the last change."""
@@ -85,7 +82,7 @@ class OpenedFiles:
     def begin(self) -> None:
         """Note from now on which files are opened for writing."""
         self._hook()
-        ask_others(self.opened)
+        tell_of_openings(self.opened)
         self.written.clear()
         self._noting = True
 
@@ -107,7 +104,7 @@ class OpenedFiles:
         self._on_lost = on_lost
         if self._due:
             self._hook()
-            ask_others(self.opened)
+            tell_of_openings(self.opened)
 
     def tell_when_read(self, paths: Iterable[str]) -> None:
         """Report when the script reads one of these. They are logs, and hold the lines of repeated steps twice."""
@@ -190,45 +187,3 @@ def replace_file(path: Path, content: bytes) -> None:
     temporary = path.with_name(f"{path.name}.oomph")
     temporary.write_bytes(content)
     os.replace(temporary, path)
-
-
-def ask_others(opened: Callable[[Any, int], None]) -> None:
-    """Let those that open files without Python tell of them: `h5py.File` and `GFile`, if the script has loaded them."""
-    _tell_before(getattr(sys.modules.get("h5py"), "File", None), "__init__", _named_in_call, opened)
-    file_io = getattr(sys.modules.get("tensorflow.python.lib.io.file_io"), "FileIO", None)
-    for method in ("_preread_check", "_prewrite_check"):
-        _tell_before(file_io, method, _named_in_file, opened)
-
-
-def _named_in_call(file: Any, name: Any, mode: str = "r", *others: Any, **options: Any) -> tuple[Any, str]:
-    return name, mode
-
-
-def _named_in_file(file: Any) -> tuple[Any, str]:
-    is_open = file._read_buf is not None or file._writable_file is not None
-    return (0 if is_open else file.name), file.mode
-
-
-def _tell_before(
-    kind: Any, method: str, named: Callable[..., tuple[Any, str]], opened: Callable[[Any, int], None]
-) -> None:
-    """Let a method tell which file it is about to open, and how."""
-    original = None if kind is None else getattr(kind, method, None)
-    if original is None:
-        return
-    if hasattr(original, "tell_opened"):
-        original.tell_opened = opened
-        return
-
-    @functools.wraps(original)
-    def telling(*args: Any, **kwargs: Any) -> Any:
-        try:
-            name, mode = named(*args, **kwargs)
-            if isinstance(name, (str, bytes, os.PathLike)):
-                vars(telling)["tell_opened"](name, _FLAGS.get(mode, os.O_RDWR | os.O_TRUNC))
-        except Exception:
-            pass  # they say what is wrong with the name
-        return original(*args, **kwargs)
-
-    vars(telling)["tell_opened"] = opened
-    setattr(kind, method, telling)

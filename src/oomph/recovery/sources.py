@@ -11,7 +11,7 @@ import hashlib
 import os
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import ModuleType
 
 _OF_OTHERS = ("site-packages", "dist-packages")
@@ -34,19 +34,20 @@ def script_files(modules: Iterable[ModuleType | None] | None = None) -> dict[str
     return found
 
 
-def code_in(files: Iterable[str]) -> dict[str, str]:
+def code_in(files: Mapping[str, str]) -> dict[str, str]:
     """For each of these files a short hash of its code, whatever its comments and its layout.
 
     Args:
-        files: names as `script_files` gives them.
+        files: names and hashes as `script_files` gives them.
     """
     folder = os.path.dirname(_file_of(sys.modules.get("__main__")) or os.path.abspath("."))
-    found = {name: _code_hash(os.path.join(folder, name)) for name in files}
+    found = {name: _code_hash(os.path.join(folder, name), content) for name, content in files.items()}
     return {name: code for name, code in found.items() if code}
 
 
-def _code_hash(path: str) -> str:
-    """Empty for what is no Python, or is gone."""
+@functools.cache
+def _code_hash(path: str, content: str) -> str:
+    """Empty for what is no Python, or is gone. `content` is a hash: each version is parsed once, not at every fit."""
     try:
         with open(path, "rb") as file:
             tree = ast.dump(ast.parse(file.read()))

@@ -42,12 +42,15 @@ class EagerDraws:
             setattr(gen_random_ops, name, self._instead(getattr(gen_random_ops, name), draw))
 
     def _instead(self, original: Callable[..., Any], draw: Callable[..., Any]) -> Callable[..., Any]:
-        def drawn(*args: Any, seed: int | None = 0, seed2: int | None = 0, name: Any = None) -> Any:
+        def drawn(*args: Any, seed: int | None = 0, seed2: int | None = 0, name: Any = None, **named: Any) -> Any:
             if seed or seed2 or not (self._here() and tf.executing_eagerly()):
-                return original(*args, seed=seed, seed2=seed2, name=name)
-            key = tf.constant([self._key], tf.uint64)
-            counter = tf.constant([self.count % (1 << 64), self._upper], tf.uint64)
-            values, counts = draw(key, counter, *args)
+                return original(*args, seed=seed, seed2=seed2, name=name, **named)
+            try:
+                key = tf.constant([self._key], tf.uint64)
+                counter = tf.constant([self.count % (1 << 64), self._upper], tf.uint64)
+                values, counts = draw(key, counter, *args, **named)
+            except Exception:  # the kernel takes more kinds of arguments, and says what is wrong with the others
+                return original(*args, seed=seed, seed2=seed2, name=name, **named)
             self.count += int(counts)
             return values
 

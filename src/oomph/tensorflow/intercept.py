@@ -219,7 +219,7 @@ def _tell_difference(fits: Fits, fit: Fit, found: Recognised, record: Record | N
         fits.say(f"{reason}: it trains")
     else:
         was = None if record is None else record.position.fit
-        fits.note("trains-again", key=fit.identity.key, fit=fit.identity.ordinal, reason=found.reason, edited=was)
+        fits.note("trains-again", key=fit.identity.key, fit=fit.identity.ordinal, reason=found.reason, edited_fit=was)
         fits.say(f"fit at {site} trains again, since it is not what was trained: {found.reason}")
 
 

@@ -70,13 +70,16 @@ class KeptDraws:
             yield
 
     def _instead(self, original: Callable[..., Any], draw: Callable[..., Any], graph: Any) -> Callable[..., Any]:
-        def drawn(*args: Any, seed: int | None = 0, seed2: int | None = 0, name: Any = None) -> Any:
+        def drawn(*args: Any, seed: int | None = 0, seed2: int | None = 0, name: Any = None, **named: Any) -> Any:
             if not _is_traced_into(graph):
-                return original(*args, seed=seed, seed2=seed2, name=name)
+                return original(*args, seed=seed, seed2=seed2, name=name, **named)
             variable = self._counter(seed or 0, seed2 or 0)
             state = variable.read_value()
             words = tf.bitcast(state, tf.uint64)
-            values, counts = draw(words[:1], words[1:], *args)
+            try:
+                values, counts = draw(words[:1], words[1:], *args, **named)
+            except Exception:  # the kernel takes more kinds of arguments, and says what is wrong with the others
+                return original(*args, seed=seed, seed2=seed2, name=name, **named)
             variable.assign(state + tf.stack([tf.constant(0, tf.int64), counts, tf.constant(0, tf.int64)]))
             return values
 

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.recovery.checkpoint import Checkpoint
-from oomph.tensorflow import fingerprints, retaking, state
+from oomph.tensorflow import fingerprints, pipelines, retaking, state
 from oomph.tensorflow.data_position import DataPosition, Moment, used_in
 from oomph.tensorflow.fit_objects import from_meta
 from oomph.tensorflow.loop_source import Source
@@ -69,6 +69,11 @@ class LoopData(DataPosition):
         if not known:
             retaking.pass_epochs(self.epochs, checkpoint.position.epoch)
         self.begins()
+
+    def order_to_come_is_by_chance(self, is_last_epoch: bool) -> bool:
+        """Whether later epochs get a new random order, so that the result differs from an undisturbed run."""
+        dataset = self.epochs._distributed_dataset
+        return not is_last_epoch and dataset is not None and pipelines.is_ordered_by_chance(dataset)
 
     def _is_made_by_python(self, epochs: Any) -> bool:
         return not self._of_tensorflow or super()._is_made_by_python(epochs)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from oomph.recovery.checkpoint import Checkpoint
 from oomph.recovery.witness import STEP
-from oomph.tensorflow import provenance, state
+from oomph.tensorflow import pipelines, provenance, state
 from oomph.tensorflow.fit_objects import from_meta
 from oomph.tensorflow.loop_facts import other_data
 from oomph.tensorflow.loop_objects import OWN
 from oomph.tensorflow.part import essence
-from oomph.tensorflow.provenance import CONFIGURATION, DATA, SCRIPT
+from oomph.tensorflow.provenance import CODE, CONFIGURATION, DATA, SCRIPT
 from oomph.tensorflow.resumption import CannotResumeError, may_pass
 
 if TYPE_CHECKING:
@@ -113,6 +113,8 @@ class LoopResumption:
             self.lost += loop.objects.tell(meta["own"], state.read_arrays(checkpoint, OWN))
             self.lost += meta["hidden"]
             loop.restore_draws(state.read_arrays(checkpoint, "draws/"), meta["draws"])
+            if loop.data.order_to_come_is_by_chance(loop.steps.is_in_last_epoch):
+                self.lost.append(pipelines.BY_CHANCE)
         loop.steps.steps = int(meta["loop_steps"])
         loop.take_held()
 
@@ -135,7 +137,7 @@ class LoopResumption:
             seconds=round(seconds, 3),
             changes=found,
             lost=self.lost,
-            meant=[*provenance.changes(before, loop.facts, CONFIGURATION, DATA), *rates],
+            meant=[*provenance.changes(before, loop.facts, CODE, CONFIGURATION, DATA), *rates],
         )
         self._fits.say(f"resumed loop at {loop.identity.site} at {loop.where} ({kind}), {seconds:.1f} s")
         if found:

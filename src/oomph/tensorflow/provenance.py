@@ -48,8 +48,7 @@ def facts_of(
         turn: what tells this turn of the script's loops from others.
     """
     return {
-        SCRIPT: _script(),
-        CODE: _code(),
+        **_script(),
         STRUCTURE: _structure(model),
         CONFIGURATION: _configuration(model) | {name: _plain(arguments.get(name)) for name in _ARGUMENTS},
         CALLBACKS: _settings(callbacks),
@@ -61,7 +60,7 @@ def facts_of(
 
 def facts_around() -> Facts:
     """What is known without any fit: the script, and what it runs on."""
-    return {SCRIPT: _script(), CODE: _code(), _SURROUNDINGS: _surroundings()}
+    return {**_script(), _SURROUNDINGS: _surroundings()}
 
 
 def data_facts(epochs: Any) -> dict[str, Any]:
@@ -99,13 +98,10 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "…"
 
 
-def _script() -> dict[str, Any]:
-    return {**script_files(), "arguments of the script": " ".join(sys.argv[1:])}
-
-
-def _code() -> dict[str, Any]:
-    """The script's code alone. Edits of comments and layout have no effect on the training."""
-    return dict(code_in(script_files()))
+def _script() -> Facts:
+    """The script, and its code alone: edits of comments and layout have no effect on the training."""
+    files = script_files()
+    return {SCRIPT: {**files, "arguments of the script": " ".join(sys.argv[1:])}, CODE: dict(code_in(files))}
 
 
 def _structure(model: Any) -> dict[str, Any]:

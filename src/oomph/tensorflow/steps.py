@@ -149,9 +149,12 @@ class Steps:
     @property
     def is_at_last_step(self) -> bool:
         """Between two steps: whether it is known that only one is left."""
-        if self.epochs is None or self.number + 1 < len(self.epochs):
-            return False
-        return self._length is not None and self.step + 1 == self._length
+        return self.is_in_last_epoch and self._length is not None and self.step + 1 == self._length
+
+    @property
+    def is_in_last_epoch(self) -> bool:
+        """Whether it is known that no epoch comes after this one."""
+        return self.epochs is not None and self.number + 1 >= len(self.epochs)
 
     def __iter__(self) -> Iterator[Any]:
         watch = _watch_of(self)
