@@ -10,6 +10,7 @@ import tensorflow as tf
 from oomph.tensorflow.applied import NEVER_APPLIED, Applied
 from oomph.tensorflow.frame import Frame
 from oomph.tensorflow.optimizers import optimizers_of
+from oomph.tensorflow.slices import Origin, Piece
 
 N, SIZES = 8, [4, 3, 1]
 X = np.random.default_rng(0).normal(size=(N, 3))
@@ -236,4 +237,4 @@ def test_sparse_gradients_that_name_each_row_once_do_so_for_the_batch(as_keras, 
         return model
 
     ours = as_keras(make, (np.random.default_rng(0).integers(0, 5, (N, 3)), Y), SIZES)
-    assert ours.divided.part.unique_gradients == {0}
+    assert ours.divided.part.pieces == {0: (Piece(Origin.DISTINCT),)}

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.barrier import Accumulators, behind_barrier, has_each_index_once, replaced
+from oomph.tensorflow.barrier import Accumulators, behind_barrier, replaced
+from oomph.tensorflow.slices import Origin, Piece
 
 
 @pytest.fixture
@@ -130,36 +131,13 @@ def test_gradients_of_all_calls_are_added_up_dense_ones_in_place_sparse_ones_sid
 def test_sparse_gradients_that_have_each_index_once_are_added_up():
     sums, table = Accumulators(), keras.Variable(np.ones((5, 2), "float32"))
     sums.make([[slices([1], [[1.0, 1.0]])]], [table])
-    sums.unique = {0}
+    sums.pieces = {0: (Piece(Origin.DISTINCT),)}
     for rows, values in [([3, 1], [[1.0, 2.0], [3.0, 4.0]]), ([1, 4], [[10.0, 20.0], [30.0, 40.0]])]:
         sums.keep(sums.add([[slices(rows, values)]]))
     (sparse,) = sums.gradients(sums.sparse())
     assert sparse.indices.numpy().tolist() == [3, 1, 4]
     assert sparse.values.numpy().tolist() == [[1, 2], [13, 24], [30, 40]]
     assert sparse.dense_shape.numpy().tolist() == [5, 2]
-
-
-@pytest.mark.parametrize(
-    ("indices_of", "once"),
-    [
-        (lambda words: tf.unique(words)[0], True),
-        (lambda words: tf.unique_with_counts(words)[0], True),
-        (lambda words: tf.reshape(tf.cast(tf.identity(tf.unique(words)[0]), tf.int32), [-1]), True),
-        (lambda words: tf.identity(words), False),
-        (lambda words: tf.unique(words)[0] // 2, False),
-    ],
-)
-def test_indices_that_come_out_of_unique_are_there_once(indices_of, once):
-    found = []
-
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)])
-    def step(words):
-        indices = indices_of(words)
-        found.append(has_each_index_once(tf.IndexedSlices(tf.ones((tf.size(indices), 2)), indices)))
-        found.append(has_each_index_once(tf.ones((5, 2))))
-
-    step.get_concrete_function()
-    assert found == [once, False]
 
 
 def test_cleared_sums_begin_at_zero_and_are_not_made_anew():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import keras
 import numpy as np
@@ -56,9 +57,25 @@ def test_what_micro_batches_are_worth(promise, finding, by_default, allowed, ref
     assert {choice: judge(promise, finding, Choice(choice)).kind for choice in choices} == choices
 
 
+NO_FIGURE = Finding(16, float("inf"), 0.0, "", 1e-3, incomparable="the parts look up another number of rows")
+NOT_FINITE = Finding(16, 0.0, float("inf"), "layer/state", 1e-3)
+
+
+@pytest.mark.parametrize("finding", [NO_FIGURE, NOT_FINITE])
+def test_what_is_no_number_is_said_in_words_and_never_as_a_figure(finding):
+    told = [str(finding), judge(UNKNOWN, finding, Choice()).reason, json.dumps(finding.facts(), allow_nan=False)]
+    assert not any("inf" in words.lower() for words in told)
+    assert judge(UNKNOWN, finding, Choice()).refused
+
+
 @pytest.mark.parametrize(
     ("promise", "finding", "reason"),
     [
+        (
+            UNKNOWN,
+            NO_FIGURE,
+            "the update depends on which samples are together (probe: the parts look up another number of rows)",
+        ),
         (UNKNOWN, COUPLED, "the update depends on which samples are together (probe: relative difference 0.2)"),
         (UNKNOWN, MOVED, "layer/state depends on which samples are together"),
         (UNKNOWN, ZERO, "custom loss mine, and a probe could not tell"),

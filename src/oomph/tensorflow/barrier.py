@@ -8,18 +8,17 @@ hands the gradients out. The user's train step stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import tensorflow as tf
 
 from oomph.tensorflow import commit
+from oomph.tensorflow.slices import ONE, JoinedSlices, Piece
 from oomph.tensorflow.written import components
 
 Gradients = Sequence[Any]
-_STEPS_BACK = 8
-"""Operations between `tf.unique` and a gradient that only carry the indices on."""
 Apply = Callable[..., Any]
 
 
@@ -73,9 +72,9 @@ class Accumulators:
     """The weighted sum of the gradients of a batch's micro-batches.
 
     Dense gradients are added up in one variable per trainable variable: as much device memory as one more set of
-    gradients, only from the first out-of-memory error on. Sparse ones (IndexedSlices, of Embedding layers) are kept
-    side by side, since Keras' optimizers square and clip the slices as they are, before equal indices are added.
-    Where the step itself adds equal indices up (sparse inputs, `tf.unique`), so is it done with those of all parts.
+    gradients, only from the first out-of-memory error on. Sparse ones (IndexedSlices, of Embedding layers) become the
+    slices of the whole batch (`slices.py`), since Keras' optimizers square and clip the slices as they are, before
+    equal indices are added.
 
     Args:
         replica: the replica whose gradients they are.
@@ -83,10 +82,10 @@ class Accumulators:
 
     def __init__(self, replica: int = 0) -> None:
         self._replica = replica
-        self.unique: set[int] = set()
-        """The gradients, by number, that have each index once."""
+        self.pieces: dict[int, tuple[Piece, ...]] = {}
+        """What sparse gradients, by number, are made of; of others nothing is known."""
         self._sums: list[tf.Variable | None] | None = None
-        self._slices: dict[int, list[tf.IndexedSlices]] = {}
+        self._slices: dict[int, JoinedSlices] = {}
 
     @property
     def exist(self) -> bool:
@@ -119,10 +118,15 @@ class Accumulators:
                 total.assign_add(tf.cast(gradient, total.dtype), read_value=False)
         return sparse
 
-    def keep(self, sparse: dict[str, tf.IndexedSlices]) -> None:
-        """Remember the sparse gradients of one micro-batch; in eager mode."""
+    def keep(self, sparse: dict[str, tf.IndexedSlices], sizes: Mapping[str, Any] | None = None) -> None:
+        """Take in the sparse gradients of one micro-batch; in eager mode.
+
+        Args:
+            sizes: of the pieces of those that have several.
+        """
         for index, slices in sparse.items():
-            self._slices.setdefault(int(index), []).append(slices)
+            pieces = self.pieces.get(int(index), ONE)
+            self._slices.setdefault(int(index), JoinedSlices(pieces)).keep(slices, (sizes or {}).get(index))
 
     def clear(self) -> None:
         """Set every sum to zero."""
@@ -132,11 +136,8 @@ class Accumulators:
                 total.assign(tf.zeros_like(total), read_value=False)
 
     def sparse(self) -> dict[str, tf.IndexedSlices]:
-        """The sparse gradients of all micro-batches, side by side."""
-        return {
-            str(index): _added_up(_side_by_side(parts)) if index in self.unique else _side_by_side(parts)
-            for index, parts in self._slices.items()
-        }
+        """The sparse gradients of all micro-batches, as the whole batch would have them."""
+        return {str(index): slices.joined() for index, slices in self._slices.items()}
 
     def gradients(self, sparse: dict[str, tf.IndexedSlices]) -> list[Any]:
         """The sums, in the order of the variables, with what `sparse` returned; None where there is no gradient."""
@@ -146,31 +147,6 @@ class Accumulators:
 
 def _is_dense(gradient: Any) -> bool:
     return gradient is not None and not isinstance(gradient, tf.IndexedSlices)
-
-
-def _side_by_side(parts: list[tf.IndexedSlices]) -> tf.IndexedSlices:
-    values = tf.concat([part.values for part in parts], axis=0)
-    return tf.IndexedSlices(values, tf.concat([part.indices for part in parts], axis=0), parts[0].dense_shape)
-
-
-def _added_up(slices: tf.IndexedSlices) -> tf.IndexedSlices:
-    indices, positions = tf.unique(slices.indices)
-    values = tf.math.unsorted_segment_sum(slices.values, positions, tf.size(indices))
-    return tf.IndexedSlices(values, indices, slices.dense_shape)
-
-
-def has_each_index_once(gradient: Any) -> bool:
-    """Whether a traced gradient is sparse, with indices that come out of `tf.unique`."""
-    if not isinstance(gradient, tf.IndexedSlices):
-        return False
-    tensor = gradient.indices
-    for _ in range(_STEPS_BACK):
-        if tensor.op.type in ("Unique", "UniqueV2", "UniqueWithCounts"):
-            return True
-        if tensor.op.type not in ("Identity", "Reshape", "Cast") or not tensor.op.inputs:
-            return False
-        tensor = tensor.op.inputs[0]
-    return False
 
 
 def _zeros_like(value: Any) -> tf.Variable:

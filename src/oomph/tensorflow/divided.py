@@ -85,7 +85,7 @@ class DividedStep:
         for sums in self._sums:
             if self.trains and self.part.applied is not None:
                 sums.make(self.part.applied.gradients, self._variables)
-                sums.unique = self.part.unique_gradients
+                sums.pieces = self.part.pieces
             sums.clear()
         self._metrics.start()
         self._state.start()
@@ -105,8 +105,8 @@ class DividedStep:
         for sums, own in zip(self._sums, outputs, strict=True):
             sums.make(own.gradients, self._variables)
         sparse = self._add([own.gradients for own in outputs])
-        for sums, slices in zip(self._sums, sparse, strict=True):
-            sums.keep(slices)
+        for sums, slices, own in zip(self._sums, sparse, outputs, strict=True):
+            sums.keep(slices, own.sizes)
         self._metrics.keep(outputs, [stop - first for first, stop in cuts(self._sizes, start, part)])
 
     def finish(self, size_is_known: bool) -> Any:

@@ -228,7 +228,7 @@ class Fits:
         """Write down, and say, what a probe has found of micro-batches."""
         self.note("probed", kind=promise.kind, reason=promise.reason, **finding.facts(), **where)
         what = promise if promise.kind == SMALLER else f"micro-batches: {promise}"
-        self.say(f"{what}" + ("" if not finding.samples else f" ({_shown(finding)})"))
+        self.say(f"{what}" + ("" if not finding.samples else f" ({finding})"))
 
     def beat(self, phase: Phase, fit: int | None = None) -> None:
         """Show the supervisor that this process gets on."""
@@ -354,7 +354,3 @@ def _witness_board(session: Session) -> WitnessBoard | None:
         return WitnessBoard(session.run_dir / "witness", session.handover.attempt)
     except OSError:
         return None  # a full disk must not end the training
-
-
-def _shown(finding: Finding) -> str:
-    return f"probed with {finding.samples} samples, relative difference {max(finding.gradients, finding.state):.1g}"

@@ -19,13 +19,13 @@ import tensorflow as tf
 from oomph.errors import UnsupportedError
 from oomph.tensorflow import batches
 from oomph.tensorflow.applied import Applied
-from oomph.tensorflow.barrier import has_each_index_once
 from oomph.tensorflow.draws import PartDraws, draws_from_hidden_state
 from oomph.tensorflow.frame import Frame
 from oomph.tensorflow.losses import PartLosses
 from oomph.tensorflow.metrics import Handed, PartMetrics
 from oomph.tensorflow.optimizers import optimizers_of
 from oomph.tensorflow.replicas import Replicas, replica_id
+from oomph.tensorflow.slices import Piece, TracedSlices
 from oomph.tensorflow.written import written_slots
 
 _HEADINGS = (
@@ -45,6 +45,8 @@ class PartOutputs(NamedTuple):
     """The leaves of what the user's step returned."""
     gradients: list[list[Any]]
     """For each call of an optimizer, the gradients of its variables times the share of the part."""
+    sizes: dict[str, Any]
+    """By the number of each sparse gradient that is put together from several pieces: their sizes, int64 [pieces]."""
     divisors: list[Any]
     terms: list[Any]
     values: list[Any]
@@ -90,8 +92,8 @@ class PartStep:
         self.batched_logs: list[bool] = []
         """For each leaf whether it has an entry for each sample; the same for what metrics are given."""
         self.batched_values: list[bool] = []
-        self.unique_gradients: set[int] = set()
-        """The sparse gradients, by number, that have each index once."""
+        self.pieces: dict[int, tuple[Piece, ...]] = {}
+        """What each sparse gradient, by number, is put together from."""
         self.batched_arguments: Any = []
         self._draws: list[bool] = []
         self.draws_from_hidden_state = False
@@ -126,8 +128,6 @@ class PartStep:
             self._jitted = tf.function(untouched, input_signature=signature, jit_compile=True)
         self.draws_from_hidden_state = draws_from_hidden_state(concrete.graph)
         self.reason = self.reason or self._reason_in(concrete)
-        gradients = [] if self.applied is None else [g for call in self.applied.gradients for g in call]
-        self.unique_gradients = {number for number, g in enumerate(gradients) if has_each_index_once(g)}
 
     def take_for(self, summed: bool) -> None:
         """From now on take the loss of the step for a sum over samples, or a mean; it has to be traced again."""
@@ -180,9 +180,11 @@ class PartStep:
                 PartDraws(frame, batches.length_of(part), self._draws if first or tf.executing_eagerly() else []),
             )
             logs = self._step(part)
+            slices = {} if tf.executing_eagerly() else _slices_in(here.traced, [*batches.tensors_of(part), *frame])
             if first:
                 self._note(here.traced, logs)
-            return _outputs(here.traced, logs)
+                self.pieces = {number: traced.pieces for number, traced in slices.items()} or self.pieces
+            return _outputs(here.traced, logs, slices)
 
         with self._replaced(lambda: here.traced):
             return self.replicas.run(on_replica, parts, frames)
@@ -233,10 +235,17 @@ class PartStep:
         return self.applied.reads_after(concrete.graph, self._model)
 
 
-def _outputs(traced: _Traced, logs: Any) -> PartOutputs:
+def _slices_in(traced: _Traced, batch: list[Any]) -> dict[int, TracedSlices]:
+    """The sparse gradients of a traced part, by number."""
+    gradients = enumerate(g for call in traced.applied.gradients for g in call)
+    return {number: TracedSlices(g.indices, batch) for number, g in gradients if isinstance(g, tf.IndexedSlices)}
+
+
+def _outputs(traced: _Traced, logs: Any, slices: dict[int, TracedSlices]) -> PartOutputs:
     handed = traced.metrics.handed
+    sizes = {str(number): each.sizes() for number, each in slices.items() if len(each.pieces) > 1}
     return PartOutputs(
-        tf.nest.flatten(logs), traced.applied.gradients, traced.losses.divisors, traced.losses.terms,
+        tf.nest.flatten(logs), traced.applied.gradients, sizes, traced.losses.divisors, traced.losses.terms,
         handed.values, handed.weights, handed.arguments,
     )  # fmt: skip
 

@@ -21,6 +21,7 @@ SAMPLES = 64
 _MOST = 256
 _TOLERANCES = {"float64": 1e-10, "float32": 1e-4, "bfloat16": 0.1, "float16": 0.05}
 """Relative difference that is still rounding, by the coarsest type that the model computes in."""
+_NOT_FINITE = "what the parts give is not finite"
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class Finding:
     """Whether the step draws random numbers from a state that cannot be set back."""
     no_memory: bool = False
     """Whether there was no memory even for a few samples."""
+    incomparable: str = ""
+    """What of the gradients could not be compared, if anything; their difference is infinite then."""
 
     @property
     def difference(self) -> float:
@@ -55,8 +58,14 @@ class Finding:
         return max(self.gradients, self.state, self.returned) if self.conclusive else 0.0
 
     def facts(self) -> dict[str, Any]:
-        """For the journal."""
-        return {name: getattr(self, name) for name in ("samples", "gradients", "state", "worst", "tolerance")}
+        """For the journal; a difference that is no number is None."""
+        found = {name: getattr(self, name) for name in ("samples", "gradients", "state", "worst", "tolerance")}
+        return {name: None if value == float("inf") else value for name, value in found.items()}
+
+    def __str__(self) -> str:
+        largest = max(self.gradients, self.state)
+        shown = f"relative difference {largest:.1g}" if np.isfinite(largest) else self.incomparable or _NOT_FINITE
+        return f"probed with {self.samples} samples, {shown}"
 
     @property
     def says_nothing(self) -> bool:
@@ -108,8 +117,10 @@ class Probe:
         state, worst = self._state_difference(whole[1], parts[1], before, small, names)
         norm = _norm(whole[0])
         conclusive = self._settled and (bool(0 < norm < np.inf) or not self._divided.trains)
-        difference = _difference(whole[0], parts[0])
-        return Finding(samples, difference, state, worst, self._tolerance, self._returned, conclusive)
+        difference, incomparable = _difference(whole[0], parts[0])
+        return Finding(
+            samples, difference, state, worst, self._tolerance, self._returned, conclusive, incomparable=incomparable
+        )
 
     def _taken(self, few: Any, size: int, parts: list[int], small: SmallState, before: Any) -> tuple[Any, Any]:
         """Gradients and state after the samples in parts of these sizes."""
@@ -200,13 +211,17 @@ def _in_order(gradient: Any) -> list[Any]:
     return [tf.sort(gradient.indices), tf.convert_to_tensor(gradient)]
 
 
-def _difference(whole: list[Any], parts: list[Any]) -> float:
-    """The largest relative difference of any gradient; very small gradients are measured against all of them."""
+def _difference(whole: list[Any], parts: list[Any]) -> tuple[float, str]:
+    """The largest relative difference of any gradient; very small gradients are measured against all of them.
+
+    Infinite where there is no such figure, and then also why, in words.
+    """
     floor = 1e-3 * _norm(whole) or 1.0
     if [a.shape for a in whole] != [b.shape for b in parts]:
-        return float("inf")  # sparse gradients of another number of slices
+        return float("inf"), "the parts look up another number of rows of a table than the whole"
     ratios = [_finite(_norm([a - b]) / max(_norm([a]), floor)) for a, b in zip(whole, parts, strict=True)]
-    return max(ratios, default=0.0)
+    worst = max(ratios, default=0.0)
+    return worst, "" if np.isfinite(worst) else _NOT_FINITE
 
 
 def _finite(difference: float) -> float:

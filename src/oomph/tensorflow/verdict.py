@@ -86,9 +86,8 @@ def judge(promise: Promise, finding: Finding, choice: Choice) -> Promise:
     if not finding.conclusive and promise.kind == TO_BE_PROBED:
         return _inexact(f"{promise.reason}, and a probe could not tell", usual=False, choice=choice)
     if not finding.gradients <= finding.tolerance:
-        reason = (
-            f"the update depends on which samples are together (probe: relative difference {finding.gradients:.1g})"
-        )
+        shown = finding.incomparable or f"relative difference {finding.gradients:.1g}"
+        reason = f"the update depends on which samples are together (probe: {shown})"
         return _inexact(reason, usual=False, choice=choice)
     if not finding.state <= finding.tolerance:
         reason = f"{finding.worst} depends on which samples are together"

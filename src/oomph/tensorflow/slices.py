@@ -1,0 +1,195 @@
+"""The slices of a sparse gradient: where they come from, and how those of micro-batches become those of the batch.
+
+TensorFlow hands a table's gradient out as IndexedSlices: one slice for each entry that was looked up. The entries
+decide what the slices of two micro-batches are to each other:
+
+- Words of the samples: each part looks up its own, so the slices are kept side by side, as in the whole batch.
+- Positions, relative distances, class tokens: every part looks up the same entries, and the whole batch looks them up
+  once. Equal slices are added up.
+- Words that `tf.unique` has made distinct: the batch looks each up once, so equal indices are added up.
+
+One table may be used in several ways. Its gradient is then a concatenation, and each piece of it is treated by itself.
+
+Source: tensorflow/python/ops/array_grad.py (`_GatherV2Grad`), gradients_util.py (`AggregateIndexedSlicesGradients`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.tensorflow.draws import STATEFUL
+
+_CARRIES_ON = ("Identity", "Reshape", "Cast")
+"""Operations that keep the indices and their order."""
+_UNIQUE = ("Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2")
+
+
+class Origin(Enum):
+    """What the indices of a piece depend on."""
+
+    SAMPLES = "samples"
+    DISTINCT = "distinct"
+    """The samples, and each index is there once."""
+    SAME = "same"
+    """Nothing that differs between the parts of a batch."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One of the concatenated pieces of a sparse gradient; `size` in slices, None where the trace does not know it."""
+
+    origin: Origin
+    size: int | None = None
+
+
+ONE = (Piece(Origin.SAMPLES),)
+"""A gradient of which nothing is known."""
+
+
+class TracedSlices:
+    """The pieces of one sparse gradient of a traced step.
+
+    Args:
+        indices: of the gradient, in the graph of the step.
+        batch: what differs between the parts: the tensors of the batch and of the frame.
+    """
+
+    def __init__(self, indices: Any, batch: Sequence[Any]) -> None:
+        self._indices = _concatenated(indices)
+        dependent = _Dependence(batch)
+        self.pieces = tuple(Piece(_origin_of(each, dependent), _size_of(each)) for each in self._indices)
+
+    def sizes(self) -> Any:
+        """The slices in each piece: a tensor, int64 [pieces]."""
+        return tf.stack([tf.size(each, tf.int64) for each in self._indices])
+
+
+class JoinedSlices:
+    """The slices of one sparse gradient, of all micro-batches so far. In eager mode.
+
+    Args:
+        pieces: what the gradient is made of.
+    """
+
+    def __init__(self, pieces: Sequence[Piece] = ONE) -> None:
+        self._pieces = pieces
+        self._kept: list[list[tf.IndexedSlices]] = [[] for _ in pieces]
+
+    def keep(self, slices: tf.IndexedSlices, sizes: Any = None) -> None:
+        """Take in the slices of one micro-batch.
+
+        Args:
+            sizes: of its pieces, int64 [pieces]; None where the step ran eagerly and nobody counted.
+
+        Raises:
+            ValueError: when the pieces cannot be told apart, or the same lookup has brought another number of slices.
+        """
+        for piece, kept, own in zip(self._pieces, self._kept, self._apart(slices, sizes), strict=True):
+            if kept and piece.origin is Origin.SAME:
+                kept[0] = _added(kept[0], own)
+            else:
+                kept.append(own)
+
+    def joined(self) -> tf.IndexedSlices:
+        """The slices of the batch."""
+        found = [
+            _distinct(_side_by_side(kept)) if piece.origin is Origin.DISTINCT else _side_by_side(kept)
+            for piece, kept in zip(self._pieces, self._kept, strict=True)
+        ]
+        return _side_by_side(found)
+
+    def _apart(self, slices: tf.IndexedSlices, sizes: Any) -> list[tf.IndexedSlices]:
+        if len(self._pieces) == 1:
+            return [slices]
+        counts = self._counted(int(tf.size(slices.indices))) if sizes is None else sizes
+        parts = zip(tf.split(slices.values, counts), tf.split(slices.indices, counts), strict=True)
+        return [tf.IndexedSlices(values, indices, slices.dense_shape) for values, indices in parts]
+
+    def _counted(self, count: int) -> list[int]:
+        """The sizes, where at most one of them has to be found out."""
+        known = [piece.size for piece in self._pieces]
+        if known.count(None) > 1:
+            raise ValueError("an eager step looks one table up in several ways")
+        rest = count - sum(size for size in known if size is not None)
+        return [rest if size is None else size for size in known]
+
+
+class _Dependence:
+    """Tells which tensors of a graph depend on what differs between the parts of a batch.
+
+    Sizes of samples do not: only the first dimension goes with their number. Random numbers of a kernel's own do.
+    """
+
+    def __init__(self, batch: Sequence[Any]) -> None:
+        self._batch = {id(tensor) for tensor in batch}
+
+    def on_batch(self, tensor: Any) -> bool:
+        """Whether a tensor may be another one in another part."""
+        waiting, seen = [tensor], set()
+        while waiting:
+            each = waiting.pop()
+            if id(each) in self._batch or each.op.type in STATEFUL:
+                return True
+            if each.op.name not in seen and not _is_size_of_a_sample(each):
+                seen.add(each.op.name)
+                waiting += each.op.inputs
+        return False
+
+
+def _is_size_of_a_sample(tensor: Any) -> bool:
+    """Whether this is a dimension of some tensor, and not the first."""
+    if tensor.op.type != "StridedSlice" or tensor.op.inputs[0].op.type != "Shape":
+        return False
+    begin, rank = tf.get_static_value(tensor.op.inputs[1]), tensor.op.inputs[0].op.inputs[0].shape.rank
+    if begin is None or rank is None or not tensor.op.get_attr("shrink_axis_mask"):
+        return False
+    return bool(int(begin[0]) % rank > 0)
+
+
+def _concatenated(indices: Any) -> list[Any]:
+    """The tensors that these indices are put together from, one after the other."""
+    tensor = indices
+    while tensor.op.type in _CARRIES_ON:
+        tensor = tensor.op.inputs[0]
+    if tensor.op.type != "ConcatV2" or tf.get_static_value(tensor.op.inputs[-1]) != 0:
+        return [indices]
+    return [piece for each in tensor.op.inputs[:-1] for piece in _concatenated(each)]
+
+
+def _origin_of(indices: Any, dependent: _Dependence) -> Origin:
+    if not dependent.on_batch(indices):
+        return Origin.SAME
+    tensor = indices
+    while tensor.op.type in _CARRIES_ON:
+        tensor = tensor.op.inputs[0]
+    return Origin.DISTINCT if tensor.op.type in _UNIQUE and tensor.value_index == 0 else Origin.SAMPLES
+
+
+def _size_of(indices: Any) -> int | None:
+    count = indices.shape.num_elements()
+    return None if count is None else int(count)
+
+
+def _added(one: tf.IndexedSlices, other: tf.IndexedSlices) -> tf.IndexedSlices:
+    if one.values.shape != other.values.shape:
+        raise ValueError("a lookup that seemed to be the same for all samples is not")
+    return tf.IndexedSlices(one.values + other.values, one.indices, one.dense_shape)
+
+
+def _side_by_side(parts: Sequence[tf.IndexedSlices]) -> tf.IndexedSlices:
+    if len(parts) == 1:
+        return parts[0]
+    values = tf.concat([part.values for part in parts], axis=0)
+    return tf.IndexedSlices(values, tf.concat([part.indices for part in parts], axis=0), parts[0].dense_shape)
+
+
+def _distinct(slices: tf.IndexedSlices) -> tf.IndexedSlices:
+    """Slices with equal indices added up."""
+    indices, positions = tf.unique(slices.indices)
+    values = tf.math.unsorted_segment_sum(slices.values, positions, tf.size(indices))
+    return tf.IndexedSlices(values, indices, slices.dense_shape)
