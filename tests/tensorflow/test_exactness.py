@@ -69,6 +69,11 @@ def of_central_storage():
         return compiled(keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)]))
 
 
+def with_operation():
+    x = keras.Input((4,))
+    return compiled(keras.Model(x, keras.layers.Dense(2)(x - keras.ops.mean(x, axis=0))))
+
+
 def before(model):
     return promise_before_tracing(model, trainer)
 
@@ -94,7 +99,6 @@ def test_layers_that_see_each_sample_alone_are_exact(small_model, layers):
         lambda make: make(run_eagerly=True),
         lambda make: make(steps_per_execution=4),
         lambda make: make(keras.layers.Masking()),
-        lambda make: make(keras.layers.Dense(2, activity_regularizer="l1")),
         lambda make: make(keras.layers.Dropout(0.5)),
     ],
 )
@@ -112,6 +116,18 @@ def test_how_keras_adds_up_and_draws_is_known(small_model, make):
         (lambda make: make(loss=None), "no loss in compile"),
         (lambda make: make(OwnLayer()), "custom layer OwnLayer"),
         (lambda make: compiled(Functional()), "custom model Functional"),
+        (lambda make: make(loss="dice"), "loss dice"),
+        (lambda make: make(loss=keras.losses.Tversky()), "loss Tversky"),
+        (lambda make: make(loss=keras.losses.CosineSimilarity(axis=0)), "loss CosineSimilarity"),
+        (lambda make: make(metrics=[own_loss]), "custom metric own_loss"),
+        (lambda make: make(weighted_metrics=[keras.metrics.CosineSimilarity(axis=0)]), "metric CosineSimilarity"),
+        (lambda make: make(keras.layers.Lambda(lambda x: x)), "layer Lambda"),
+        (lambda make: make(keras.layers.Dense(2, lambda x: x)), "activation of layer Dense"),
+        (lambda make: make(keras.layers.Dense(2, activity_regularizer="l1")), "activity regularizer of layer Dense"),
+        (lambda make: make(keras.layers.Softmax(axis=0)), "layer Softmax"),
+        (lambda make: make(keras.layers.Dropout(0.5, noise_shape=(5, 4))), "layer Dropout"),
+        (lambda make: make(keras.Sequential([keras.layers.Dense(2), OwnLayer()])), "custom layer OwnLayer"),
+        (lambda make: with_operation(), "operation Mean"),
     ],
 )
 def test_what_is_not_of_keras_is_probed(small_model, make, reason):

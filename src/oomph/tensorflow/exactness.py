@@ -1,8 +1,8 @@
 """What micro-batches may be promised for a model before one is needed: exact, approximate, a probe, or only restarts.
 
 "exact": the update of the divided step is the update of the whole batch, up to rounding. Said beforehand when Keras'
-own layers, losses and train step are used, whose ways of adding up are known. What is not known is probed on the
-batch that is to be divided, before it is (`probe.py`), and so is what is known.
+own train step is used, and layers, losses and metrics that treat each sample by itself (`by_construction.py`). What is
+not known is probed on the batch that is to be divided, before it is (`probe.py`), and so is what is known.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import tensorflow as tf
-
+from oomph.tensorflow.by_construction import unproved_layer, unproved_loss, unproved_metric
 from oomph.tensorflow.written import Slot, handles_of
 
 EXACT, APPROXIMATE, RESTART_ONLY = "exact", "approximate", "restart only"
@@ -53,7 +52,8 @@ def promise_before_tracing(model: Any, trainer: Any, step: str = "train_step") -
         return Promise(RESTART_ONLY, "run_eagerly with several replicas")
     if model.steps_per_execution > 1 and not hasattr(model, "unrolled_steps_per_execution"):
         return Promise(RESTART_ONLY, "steps_per_execution with this version of Keras")  # it ends its epochs differently
-    unknown = _unknown_step(model, trainer, step) or _unknown_loss(model) or _unverified_layer(model)
+    unknown = _unknown_step(model, trainer, step) or _unknown_loss(model) or _unknown_layer(model)
+    unknown = unknown or unproved_metric(model)
     return Promise(TO_BE_PROBED, unknown) if unknown else Promise(EXACT)
 
 
@@ -75,31 +75,18 @@ def _unknown_step(model: Any, trainer: Any, step: str) -> str:
 
 
 def _unknown_loss(model: Any) -> str:
-    if model.loss is None:
-        return "no loss in compile"
-    for loss in tf.nest.flatten(model.loss):
-        if loss is not None and not isinstance(loss, str) and not _is_of_keras(loss):
-            return f"custom loss {getattr(loss, '__name__', type(loss).__name__)}"
-    return ""
+    return "no loss in compile" if model.loss is None else unproved_loss(model)
 
 
-def _unverified_layer(model: Any) -> str:
-    for layer in model._flatten_layers():
-        if layer is not model and not _is_of_keras(layer):
-            return f"custom layer {type(layer).__name__}"
+def _unknown_layer(model: Any) -> str:
     custom_call = layer_class(model) not in ("Sequential", "Functional")
-    return f"custom model {type(model).__name__}" if custom_call else ""
+    return unproved_layer(model) or (f"custom model {type(model).__name__}" if custom_call else "")
 
 
 def layer_class(model: Any) -> str:
     """The nearest class of a model that Keras itself defines."""
     cls = next((c for c in type(model).__mro__ if c.__module__.startswith("keras.")), type(model))
     return "custom" if cls is not type(model) and "call" in vars(type(model)) else cls.__name__
-
-
-def _is_of_keras(thing: Any) -> bool:
-    module = getattr(thing, "__module__", "") or type(thing).__module__
-    return module.startswith("keras.")
 
 
 def _moving_statistics_are_written(model: Any, written: list[Slot]) -> bool:
