@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import keras
 import numpy as np
 import pytest
@@ -238,3 +240,32 @@ def test_sparse_gradients_that_name_each_row_once_do_so_for_the_batch(as_keras, 
 
     ours = as_keras(make, (np.random.default_rng(0).integers(0, 5, (N, 3)), Y), SIZES)
     assert ours.divided.part.pieces == {0: (Piece(Origin.DISTINCT),)}
+
+
+@pytest.mark.parametrize("eagerly", [False, True])
+def test_other_threads_work_as_ever_while_parts_are_traced_or_run(guarded, eagerly):
+    """A data set of the user's own draws and counts in a thread while the step is taken in parts."""
+    seen, plain = [], {}
+
+    def work():
+        keras.utils.set_random_seed(5)
+        loss = keras.losses.MeanSquaredError()(np.ones((4, 2)), np.zeros((4, 2)), sample_weight=np.ones(4))
+        mean = keras.metrics.Mean()
+        mean.update_state(3.0)
+        drawn = keras.random.normal((N, 2), seed=3)
+        return float(loss), float(mean.result()), np.asarray(drawn).tolist(), len(keras.layers.Dense(1).losses)
+
+    class Asks(keras.layers.Layer):
+        def call(self, x):
+            with ThreadPoolExecutor(1) as pool:
+                seen.append(pool.submit(work).result())
+            return x
+
+    plain = work()
+    model = keras.Sequential([keras.Input((3,)), Asks(), keras.layers.Dropout(0.2), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", jit_compile=False, run_eagerly=eagerly)
+    ours = guarded(model, (X, Y))
+    seen.clear()
+    ours.take(SIZES)
+    assert seen
+    assert all(each == plain for each in seen)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.barrier import Accumulators, behind_barrier, replaced
+from oomph.tensorflow.barrier import Accumulators, behind_barrier
+from oomph.tensorflow.replacing import replaced
 from oomph.tensorflow.slices import Origin, Piece
 
 
@@ -77,6 +78,14 @@ def test_a_gradient_that_fails_leaves_everything_as_it_was(commits):
     for value, variable in zip(before, [*variables, *optimizer.variables], strict=True):
         np.testing.assert_array_equal(value, np.asarray(variable))
     assert int(commits.numpy()) == 1
+
+
+def test_an_attribute_that_the_object_had_itself_is_there_again():
+    optimizer = keras.optimizers.SGD()
+    optimizer.apply = own = lambda *a: "own"
+    with replaced(optimizer, "apply", lambda *a: "ours"):
+        assert optimizer.apply() == "ours"
+    assert optimizer.apply is own
 
 
 def test_missing_and_sparse_gradients_pass_the_barrier(commits):

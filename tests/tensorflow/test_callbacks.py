@@ -168,9 +168,9 @@ def test_a_resumed_csv_logger_appends_and_writes_no_second_header(tmp_path, save
 
 def test_lines_of_epochs_that_come_again_are_dropped_from_the_log(tmp_path):
     log = tmp_path / "log.csv"
-    log.write_text("epoch,loss\n0,1.0\n1,0.5\n2,0.4\n")
+    log.write_bytes(b"epoch,loss\r\n0,1.0\r\n1,0.5\r\n2,0.4\r\n")
     callbacks.continue_logs([keras.callbacks.CSVLogger(str(log))], 1, {})
-    assert log.read_text() == "epoch,loss\n0,1.0\n"
+    assert log.read_bytes() == b"epoch,loss\r\n0,1.0\r\n"
     assert [path.name for path in tmp_path.iterdir()] == ["log.csv"]
 
 

@@ -17,6 +17,7 @@ from oomph.tensorflow.exactness import (
     Promise,
     promise_after_tracing,
     promise_before_tracing,
+    promise_for_predict,
 )
 from oomph.tensorflow.written import written_slots
 
@@ -135,6 +136,17 @@ def test_what_is_not_of_keras_is_probed(small_model, make, reason):
     assert promise == Promise(TO_BE_PROBED, reason)
     assert str(promise) == f"probed before a batch is divided: {reason}"
     assert not promise.refused
+
+
+def test_outputs_depend_on_the_layers_alone(small_model):
+    class OwnPredict(keras.Sequential):
+        def predict_step(self, data):
+            return super().predict_step(data)
+
+    layers = [keras.Input((4,)), keras.layers.Dense(2)]
+    assert promise_for_predict(small_model(loss=own_loss), trainer) == Promise(EXACT)
+    assert promise_for_predict(small_model(OwnLayer()), trainer) == Promise(TO_BE_PROBED, "custom layer OwnLayer")
+    assert promise_for_predict(OwnPredict(layers), trainer) == Promise(TO_BE_PROBED, "custom predict_step")
 
 
 def test_an_own_train_step_does_not_matter_to_evaluate():

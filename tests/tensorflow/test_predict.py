@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from oomph.tensorflow.exactness import EXACT, TO_BE_PROBED, Promise
 from oomph.tensorflow.predict import GuardedPredict
 from oomph.tensorflow.replicas import Replicas
 
+UNKNOWN = Promise(TO_BE_PROBED, "custom layer Mine")
 ONE = Replicas(tf.distribute.get_strategy())
 TEXT = "OOM when allocating tensor with shape[8,8] and type float on /job:x/device:CPU:0 by allocator cpu_bfc"
 X = np.arange(40, dtype="float64").reshape(20, 2)
@@ -72,7 +74,7 @@ def batch(size=20):
 
 def test_where_all_fits_the_call_is_that_of_keras(watch):
     plain = Plain(20)
-    outputs = GuardedPredict(plain, ONE, watch)([batch(), batch(3)])
+    outputs = GuardedPredict(plain, ONE, watch, UNKNOWN)([batch(), batch(3)])
     assert plain.calls == [[20, 3]]
     assert outputs["double"].shape == (23, 2)
     assert (watch.failures, watch.verdicts) == ([], [])
@@ -80,7 +82,7 @@ def test_where_all_fits_the_call_is_that_of_keras(watch):
 
 @pytest.mark.parametrize("fits", [1, 2, 3, 7, 19])
 def test_every_sample_once_and_in_order_whatever_fits(watch, fits):
-    predict = GuardedPredict(Plain(fits), ONE, watch, "allow")
+    predict = GuardedPredict(Plain(fits), ONE, watch, UNKNOWN, "allow")
     for size in (20, 20, 7):
         outputs = predict([batch(size)])
         np.testing.assert_array_equal(outputs["double"], 2 * X[:size])
@@ -91,7 +93,7 @@ def test_every_sample_once_and_in_order_whatever_fits(watch, fits):
 
 
 def test_several_batches_of_one_execution_are_joined_in_order(watch):
-    predict = GuardedPredict(Plain(6), ONE, watch)
+    predict = GuardedPredict(Plain(6), ONE, watch, UNKNOWN)
     for _ in range(2):
         outputs = predict([batch(), batch(5), batch()])
         np.testing.assert_array_equal(outputs["double"], 2 * np.concatenate([X, X[:5], X]))
@@ -99,7 +101,7 @@ def test_several_batches_of_one_execution_are_joined_in_order(watch):
 
 def test_the_size_that_was_found_is_kept(watch):
     plain = Plain(6)
-    predict = GuardedPredict(plain, ONE, watch)
+    predict = GuardedPredict(plain, ONE, watch, UNKNOWN)
     predict([batch()])
     plain.calls.clear()
     predict([batch()])
@@ -123,7 +125,7 @@ def test_the_size_that_was_found_is_kept(watch):
     ],
 )
 def test_outputs_that_are_not_those_of_single_samples_are_refused(watch, outputs, reason):
-    predict = GuardedPredict(Plain(10, outputs), ONE, watch)
+    predict = GuardedPredict(Plain(10, outputs), ONE, watch, UNKNOWN)
     with pytest.raises(tf.errors.ResourceExhaustedError):
         predict([batch()])
     assert [(verdict.kind, verdict.reason) for verdict in watch.verdicts] == [("refused", reason)]
@@ -131,7 +133,7 @@ def test_outputs_that_are_not_those_of_single_samples_are_refused(watch, outputs
 
 def test_a_refusal_holds_for_the_next_call(watch):
     plain = Plain(10, lambda x: x - tf.reduce_mean(x, axis=0))
-    predict = GuardedPredict(plain, ONE, watch)
+    predict = GuardedPredict(plain, ONE, watch, UNKNOWN)
     for _ in range(2):
         plain.calls.clear()
         with pytest.raises(tf.errors.ResourceExhaustedError):
@@ -142,14 +144,14 @@ def test_a_refusal_holds_for_the_next_call(watch):
 
 
 def test_outputs_that_depend_on_neighbours_are_divided_when_that_is_allowed(watch):
-    predict = GuardedPredict(Plain(10, lambda x: x - tf.reduce_mean(x, axis=0)), ONE, watch, "allow")
+    predict = GuardedPredict(Plain(10, lambda x: x - tf.reduce_mean(x, axis=0)), ONE, watch, UNKNOWN, "allow")
     assert predict([batch()]).shape == (20, 2)
     assert watch.recoveries
 
 
 def test_one_sample_that_does_not_fit_is_the_end(watch):
     with pytest.raises(Given, match="one sample does not fit"):
-        GuardedPredict(Plain(0), ONE, watch)([batch()])
+        GuardedPredict(Plain(0), ONE, watch, Promise(EXACT))([batch()])
 
 
 def test_other_errors_go_on_untouched(watch):
@@ -157,5 +159,50 @@ def test_other_errors_go_on_untouched(watch):
         raise ValueError("mine")
 
     with pytest.raises(ValueError, match="mine"):
-        GuardedPredict(Plain(20, outputs), ONE, watch)([batch()])
+        GuardedPredict(Plain(20, outputs), ONE, watch, UNKNOWN)([batch()])
     assert not watch.failures
+
+
+class Full(Plain):
+    """Has room for parts only after a number of errors: what else was in memory is gone by then."""
+
+    def __init__(self, errors, outputs):
+        super().__init__(20, outputs)
+        self.errors = errors
+
+    def __call__(self, data):
+        if self.errors:
+            self.errors -= 1
+            raise tf.errors.ResourceExhaustedError(None, None, TEXT)
+        return super().__call__(data)
+
+
+def coupled(x):
+    return x - tf.reduce_mean(x, axis=0)
+
+
+@pytest.mark.parametrize("promise", [UNKNOWN, Promise(EXACT)], ids=["unknown", "exact by construction"])
+def test_no_memory_for_the_probe_is_no_finding(watch, promise):
+    """The first error is the batch's own, the next are those of the probe: with few samples, and with two."""
+    plain = Full(3, coupled if promise is UNKNOWN else lambda x: 2 * x)
+    predict = GuardedPredict(plain, ONE, watch, promise)
+    if promise is UNKNOWN:
+        with pytest.raises(tf.errors.ResourceExhaustedError):
+            predict([batch()])
+        reason = "custom layer Mine, and there was no memory for a probe"
+        assert [(verdict.kind, verdict.reason) for verdict in watch.verdicts] == [("refused", reason)]
+    else:
+        np.testing.assert_array_equal(predict([batch()]), 2 * X)
+        assert [verdict.kind for verdict in watch.verdicts] == ["exact"]
+
+
+def test_two_samples_are_enough_where_there_is_no_memory_for_more(watch):
+    predict = GuardedPredict(Full(2, coupled), ONE, watch, UNKNOWN)
+    with pytest.raises(tf.errors.ResourceExhaustedError):
+        predict([batch()])
+    assert watch.verdicts[0].reason == "the outputs of a sample depend on its neighbours"
+
+
+def test_what_is_divided_against_the_finding_is_not_called_exact(watch):
+    GuardedPredict(Plain(10, coupled), ONE, watch, UNKNOWN, "allow")([batch()])
+    assert [verdict.kind for verdict in watch.verdicts] == ["approximate"]

@@ -223,3 +223,38 @@ def test_the_size_of_batches_is_known_where_the_data_says_so():
     other = WholeStep(made, made.train_step)
     other.prepare(iter(known().take(9).unbatch().batch(4, drop_remainder=True)))
     assert other.knows_size(batch)
+
+
+def test_a_commit_in_a_branch_is_seen_whatever_the_steps_before_did(memory):
+    """The first step commits, the second does not, and the third fails after its commit."""
+
+    class Sometimes(keras.Sequential):
+        def train_step(self, data):
+            x, y = data
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((self(x, training=True) - y) ** 2)
+            gradients = tape.gradient(loss, self.trainable_variables)
+
+            def apply():
+                self.optimizer.apply(gradients, self.trainable_variables)
+                return True
+
+            applied = tf.cond(x[0, 0] > 0.0, apply, lambda: False)
+            with tf.control_dependencies([applied]):
+                taken = tf.numpy_function(memory.take, [tf.shape(x)[0]], tf.int32)
+            with tf.control_dependencies([taken]):
+                return {"loss": tf.identity(loss)}
+
+    made = Sometimes([keras.Input((4,)), keras.layers.Dense(1)])
+    made.compile("sgd", jit_compile=False)
+    made.optimizer.build(made.trainable_variables)
+    whole = WholeStep(made, made.train_step)
+    signs = np.repeat([1.0, -1.0, 1.0], 4)[:, None].astype("float32") * np.ones((12, 4), "float32")
+    iterator = iter(tf.data.Dataset.from_tensor_slices((signs, Y[:12])).batch(4))
+    whole.prepare(iterator)
+    for _ in range(2):
+        assert not isinstance(whole.run(iterator), Failed)
+        whole.count_commits()
+    memory.room = 3
+    assert whole.run(iterator).phase == "commit"
+    assert int(made.optimizer.iterations.numpy()) == 2

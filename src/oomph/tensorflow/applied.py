@@ -8,8 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from oomph.tensorflow.barrier import replaced
 from oomph.tensorflow.frame import Frame
+from oomph.tensorflow.replacing import replaced
 from oomph.tensorflow.written import handles_of
 
 NEVER_APPLIED = "the step applies no optimizer of the model"
@@ -41,11 +41,11 @@ class Applied:
 
     @staticmethod
     @contextmanager
-    def replaced(optimizers: list[Any], current: Callable[[], Applied]) -> Iterator[None]:
+    def replaced(optimizers: list[Any], current: Callable[[], Applied | None]) -> Iterator[None]:
         """Within the block, these optimizers hand their gradients out.
 
         Args:
-            current: gives the calls of the part that is being traced.
+            current: gives the calls of the part that this thread traces; None in others.
         """
         with ExitStack() as undo:
             for optimizer in optimizers:
@@ -95,18 +95,24 @@ class Applied:
         self._late = self._late or any(leaf.op.name not in self._before for leaf in leaves)
 
 
-def _apply_of(optimizer: Any, current: Callable[[], Applied]) -> Any:
-    def apply(grads: Any, trainable_variables: Any = None) -> None:
-        current()._apply(optimizer, grads, trainable_variables)
+def _apply_of(optimizer: Any, current: Callable[[], Applied | None]) -> Any:
+    original = optimizer.apply
+
+    def apply(grads: Any, trainable_variables: Any = None) -> Any:
+        mine = current()
+        if mine is None:
+            return original(grads, trainable_variables)
+        return mine._apply(optimizer, grads, trainable_variables)
 
     return apply
 
 
-def _scale_loss_of(optimizer: Any, current: Callable[[], Applied]) -> Any:
+def _scale_loss_of(optimizer: Any, current: Callable[[], Applied | None]) -> Any:
     original = optimizer.scale_loss
 
     def scale_loss(loss: Any) -> Any:
-        return original(current()._scale(optimizer, loss))
+        mine = current()
+        return original(loss if mine is None else mine._scale(optimizer, loss))
 
     return scale_loss
 

@@ -8,8 +8,7 @@ hands the gradients out. The user's train step stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -20,16 +19,6 @@ from oomph.tensorflow.written import components
 
 Gradients = Sequence[Any]
 Apply = Callable[..., Any]
-
-
-@contextmanager
-def replaced(thing: Any, name: str, replacement: Any) -> Iterator[None]:
-    """Within the block, that method of that one object is `replacement`; the class and others are untouched."""
-    object.__setattr__(thing, name, replacement)  # past Keras' attribute tracking
-    try:
-        yield
-    finally:
-        object.__delattr__(thing, name)
 
 
 def behind_barrier(optimizer: Any, commits: tf.Variable, compiled_by_xla: bool = False) -> Apply:

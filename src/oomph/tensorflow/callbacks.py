@@ -70,15 +70,15 @@ def continue_logs(callbacks: list[Any], epoch: int, kept: Mapping[str, FileState
 
 
 def _drop_lines_from(path: Path, separator: str, epoch: int) -> None:
-    lines = path.read_text().splitlines(keepends=True)
-    kept = [line for line in lines if not _is_from(line.partition(separator)[0], epoch)]
+    lines = path.read_bytes().splitlines(keepends=True)  # as they are: Keras ends them as Windows does
+    kept = [line for line in lines if not _is_from(line.partition(separator.encode())[0], epoch)]
     if len(kept) < len(lines):
         temporary = path.with_name(f"{path.name}.oomph")
-        temporary.write_text("".join(kept))
+        temporary.write_bytes(b"".join(kept))
         os.replace(temporary, path)
 
 
-def _is_from(first_field: str, epoch: int) -> bool:
+def _is_from(first_field: bytes, epoch: int) -> bool:
     return first_field.strip().isdigit() and int(first_field) >= epoch
 
 

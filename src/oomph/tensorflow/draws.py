@@ -72,11 +72,11 @@ class PartDraws:
 
     @staticmethod
     @contextmanager
-    def replaced(current: Callable[[], PartDraws]) -> Iterator[None]:
+    def replaced(current: Callable[[], PartDraws | None]) -> Iterator[None]:
         """Within the block, TensorFlow's stateless operations draw for a part.
 
         Args:
-            current: gives the draws of the part that is being traced.
+            current: gives the draws of the part that this thread traces; None in others.
         """
         with ExitStack() as undo:
             for module, name in _BY_SHAPE:
@@ -102,11 +102,12 @@ class PartDraws:
         return tf.slice(whole, first, shape)
 
 
-def _rows(original: Callable[..., Any], current: Callable[[], PartDraws]) -> Callable[..., Any]:
+def _rows(original: Callable[..., Any], current: Callable[[], PartDraws | None]) -> Callable[..., Any]:
     signature = inspect.signature(original)
 
     def draw(*args: Any, **kwargs: Any) -> Any:
-        return current()._draw(original, signature.bind(*args, **kwargs))
+        mine = current()
+        return original(*args, **kwargs) if mine is None else mine._draw(original, signature.bind(*args, **kwargs))
 
     return draw
 

@@ -57,6 +57,13 @@ def promise_before_tracing(model: Any, trainer: Any, step: str = "train_step") -
     return Promise(TO_BE_PROBED, unknown) if unknown else Promise(EXACT)
 
 
+def promise_for_predict(model: Any, trainer: Any) -> Promise:
+    """What can be said of the outputs of `predict` from the model alone. Losses and metrics have no part in them."""
+    own = type(model).predict_step is not trainer.TensorFlowTrainer.predict_step
+    unknown = "custom predict_step" if own else _unknown_layer(model)
+    return Promise(TO_BE_PROBED, unknown) if unknown else Promise(EXACT)
+
+
 def promise_after_tracing(promise: Promise, model: Any, written: list[Slot]) -> Promise:
     """The same with what the traced step writes before its commit."""
     if promise.kind == RESTART_ONLY or not _moving_statistics_are_written(model, written):

@@ -343,8 +343,8 @@ def _guarded_test(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
 def _guarded_predict(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
     if exactness.promise_before_tracing(model, fits.trainer).kind == exactness.RESTART_ONLY:
         return plain
-    replicas = Replicas(model.distribute_strategy)
-    return GuardedPredict(plain, replicas, Watched(fits, "predict"), fits.session.handover.guarding.inexact)
+    promise, replicas = exactness.promise_for_predict(model, fits.trainer), Replicas(model.distribute_strategy)
+    return GuardedPredict(plain, replicas, Watched(fits, "predict"), promise, fits.session.handover.guarding.inexact)
 
 
 def _hide_our_frames() -> None:

@@ -44,11 +44,11 @@ class PartLosses:
 
     @staticmethod
     @contextmanager
-    def replaced(current: Callable[[], PartLosses]) -> Iterator[None]:
+    def replaced(current: Callable[[], PartLosses | None]) -> Iterator[None]:
         """Within the block, Keras' reductions, and the losses that a layer lists, are corrected for a part.
 
         Args:
-            current: gives the corrections for the part that is being traced.
+            current: gives the corrections for the part that this thread traces; None in others.
         """
         from keras.src.layers.layer import Layer
         from keras.src.losses import loss as module
@@ -59,7 +59,8 @@ class PartLosses:
         listed = Layer.losses
 
         def losses(layer: Any) -> list[Any]:
-            return [current()._term(loss, "add_loss or a regulariser") for loss in listed.fget(layer)]
+            mine, found = current(), listed.fget(layer)
+            return found if mine is None else [mine._term(loss, "add_loss or a regulariser") for loss in found]
 
         Layer.losses = property(losses)
         try:
@@ -104,28 +105,31 @@ class PartLosses:
         return loss * tf.cast(factor, loss.dtype)
 
 
-def _reduce_values(original: Any, current: Callable[[], PartLosses]) -> Any:
+def _reduce_values(original: Any, current: Callable[[], PartLosses | None]) -> Any:
     signature = inspect.signature(original)
 
     def reduce_values(*args: Any, **kwargs: Any) -> Any:
+        mine, reduced = current(), original(*args, **kwargs)
+        if mine is None:
+            return reduced
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        return current()._reduced(original(*args, **kwargs), bound.arguments)
+        return mine._reduced(reduced, bound.arguments)
 
     return reduce_values
 
 
-def _apply_mask(original: Any, current: Callable[[], PartLosses]) -> Any:
+def _apply_mask(original: Any, current: Callable[[], PartLosses | None]) -> Any:
     signature = inspect.signature(original)
 
     def apply_mask(*args: Any, **kwargs: Any) -> Any:
+        mine, weights = current(), original(*args, **kwargs)
         bound = signature.bind(*args, **kwargs)
-        weights = original(*args, **kwargs)
         mask = bound.arguments["mask"]
-        if mask is None or bound.arguments["reduction"] not in _MEANS:
+        if mine is None or mask is None or bound.arguments["reduction"] not in _MEANS:
             return weights
         valid = tf.reduce_sum(tf.cast(mask, tf.float64)) + _guard_of(original)
-        return weights * tf.cast(current()._share_of_divisor(valid), weights.dtype)
+        return weights * tf.cast(mine._share_of_divisor(valid), weights.dtype)
 
     return apply_mask
 

@@ -19,6 +19,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from oomph.tensorflow.replacing import replaced
+
 
 @dataclass
 class Handed:
@@ -45,11 +47,11 @@ class PartMetrics:
 
     @staticmethod
     @contextmanager
-    def replaced(model: Any, current: Callable[[], PartMetrics]) -> Iterator[None]:
+    def replaced(model: Any, current: Callable[[], PartMetrics | None]) -> Iterator[None]:
         """Within the block, the two kinds hand over instead of being updated, and results are noted.
 
         Args:
-            current: gives the metrics of the part that is being traced.
+            current: gives the metrics of the part that this thread traces; None in others.
         """
         from keras.src.metrics import reduction_metrics as module
 
@@ -58,9 +60,9 @@ class PartMetrics:
                 undo.callback(setattr, cls, "update_state", cls.update_state)
                 cls.update_state = _update_of_mean(cls.update_state, current)
             for metric in all_metrics(model):
-                _replace(metric, "result", _result_of(metric, current), undo)
+                undo.enter_context(replaced(metric, "result", _result_of(metric, current)))
                 if is_foreign(metric):
-                    _replace(metric, "update_state", _update_of_foreign(metric, current), undo)
+                    undo.enter_context(replaced(metric, "update_state", _update_of_foreign(metric, current)))
             yield
 
     def source_of(self, leaf: Any) -> Any:
@@ -88,28 +90,33 @@ class PartMetrics:
             self._results.append((value, metric))
 
 
-def _update_of_mean(original: Any, current: Callable[[], PartMetrics]) -> Any:
+def _update_of_mean(original: Any, current: Callable[[], PartMetrics | None]) -> Any:
     def update_state(metric: Any, values: Any, sample_weight: Any = None) -> Any:
-        if current()._takes(metric, values, sample_weight):
+        mine = current()
+        if mine is not None and mine._takes(metric, values, sample_weight):
             return None
         return original(metric, values, sample_weight=sample_weight)
 
     return update_state
 
 
-def _update_of_foreign(metric: Any, current: Callable[[], PartMetrics]) -> Any:
-    def update_state(*args: Any, **kwargs: Any) -> None:
-        current()._take(metric, args, kwargs)
+def _update_of_foreign(metric: Any, current: Callable[[], PartMetrics | None]) -> Any:
+    original = metric.update_state
+
+    def update_state(*args: Any, **kwargs: Any) -> Any:
+        mine = current()
+        return original(*args, **kwargs) if mine is None else mine._take(metric, args, kwargs)
 
     return update_state
 
 
-def _result_of(metric: Any, current: Callable[[], PartMetrics]) -> Any:
+def _result_of(metric: Any, current: Callable[[], PartMetrics | None]) -> Any:
     original = metric.result
 
     def result(*args: Any, **kwargs: Any) -> Any:
-        value = original(*args, **kwargs)
-        current()._note(metric, value)
+        mine, value = current(), original(*args, **kwargs)
+        if mine is not None:
+            mine._note(metric, value)
         return value
 
     return result
@@ -132,11 +139,6 @@ def all_metrics(model: Any) -> list[Any]:
 def is_foreign(metric: Any) -> bool:
     """Whether it is not known how a metric adds up: its own code updates it, and that is not of Keras."""
     return not getattr(type(metric).update_state, "__module__", "").startswith(("keras.", "oomph."))
-
-
-def _replace(thing: Any, name: str, replacement: Any, undo: ExitStack) -> None:
-    object.__setattr__(thing, name, replacement)  # past Keras' attribute tracking
-    undo.callback(object.__delattr__, thing, name)
 
 
 def _summed(weight: Any) -> Any:

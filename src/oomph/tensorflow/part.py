@@ -186,17 +186,21 @@ class PartStep:
                 self.pieces = {number: traced.pieces for number, traced in slices.items()} or self.pieces
             return _outputs(here.traced, logs, slices)
 
-        with self._replaced(lambda: here.traced):
+        with self._replaced(lambda: getattr(here, "traced", None)):
             return self.replicas.run(on_replica, parts, frames)
 
     @contextmanager
-    def _replaced(self, traced: Callable[[], _Traced]) -> Iterator[None]:
-        """Within the block, Keras works for parts."""
+    def _replaced(self, traced: Callable[[], _Traced | None]) -> Iterator[None]:
+        """Within the block, Keras works for parts, in the threads that trace them. In others it works as ever."""
+
+        def each(name: str) -> Callable[[], Any]:
+            return lambda: getattr(traced(), name, None)
+
         with ExitStack() as undo:
-            undo.enter_context(PartLosses.replaced(lambda: traced().losses))
-            undo.enter_context(PartMetrics.replaced(self._model, lambda: traced().metrics))
-            undo.enter_context(Applied.replaced(optimizers_of(self._model), lambda: traced().applied))
-            undo.enter_context(PartDraws.replaced(lambda: traced().draws))
+            undo.enter_context(PartLosses.replaced(each("losses")))
+            undo.enter_context(PartMetrics.replaced(self._model, each("metrics")))
+            undo.enter_context(Applied.replaced(optimizers_of(self._model), each("applied")))
+            undo.enter_context(PartDraws.replaced(each("draws")))
             yield
 
     def _note(self, traced: _Traced, logs: Any) -> None:

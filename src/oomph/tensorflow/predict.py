@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import tensorflow as tf
 
 from oomph.tensorflow import batches, loops
-from oomph.tensorflow.exactness import EXACT, REFUSED, Promise
+from oomph.tensorflow.exactness import APPROXIMATE, EXACT, REFUSED, Promise
 from oomph.tensorflow.probe import Finding
 from oomph.tensorflow.replicas import Replicas, cuts
 from oomph.tensorflow.search import SizeSearch
@@ -19,6 +19,8 @@ from oomph.tensorflow.step import Failure, Recovery, StepWatch
 from oomph.tensorflow.whole import Failed, attempt
 
 _SAMPLES = 8
+_FEWER_SAMPLES = 2
+"""For a second try, where there was no memory for the usual number."""
 _ROUNDING = {"float64": 1e-9, "float32": 1e-3, "bfloat16": 0.1, "float16": 0.05}
 
 
@@ -29,13 +31,20 @@ class GuardedPredict:
         plain: Keras' own, which takes a list of batches and returns their outputs, joined.
         replicas: of the model's strategy; the outputs of a batch are those of one replica after the other.
         watch: is told of failures and recoveries.
+        promise: what is known of the model beforehand: exact when all of it treats each sample by itself.
         inexact: "allow" to divide batches even if the outputs of a sample depend on its neighbours.
     """
 
     def __init__(
-        self, plain: Callable[[Any], Any], replicas: Replicas, watch: StepWatch, inexact: str | None = None
+        self,
+        plain: Callable[[Any], Any],
+        replicas: Replicas,
+        watch: StepWatch,
+        promise: Promise,
+        inexact: str | None = None,
     ) -> None:
-        self._plain, self._replicas, self._watch, self._inexact = plain, replicas, watch, inexact
+        self._plain, self._replicas, self._watch = plain, replicas, watch
+        self._promise, self._inexact = promise, inexact
         self._search = SizeSearch()
         self._verdict: Promise | None = None
 
@@ -97,36 +106,39 @@ class GuardedPredict:
 
     def _judged(self, batch: Any) -> Promise:
         """Whether the outputs of samples depend on their neighbours: found once, with a few samples."""
-        if self._verdict is None:
-            found = self._probed_or_why_not(batch)
-            finding = Finding(0, conclusive=False) if isinstance(found, Failed) else found
-            coupled = bool(finding.obstacle) or not finding.equal
-            kind = REFUSED if coupled and self._inexact != "allow" else EXACT
-            reason = finding.obstacle or "the outputs of a sample depend on its neighbours" if coupled else ""
-            self._verdict = Promise(kind, reason)
-            self._watch.probed(self._verdict, finding)
-        return self._verdict
+        if self._verdict is not None:
+            return self._verdict
+        finding = self._probed_or_why_not(batch)
+        judged = _judge(self._promise, finding, self._inexact)
+        self._watch.probed(judged, finding)
+        if finding.conclusive or finding.obstacle:
+            self._verdict = judged
+        return judged
 
-    def _probed_or_why_not(self, batch: Any) -> Any:
+    def _probed_or_why_not(self, batch: Any) -> Finding:
         try:
-            return attempt(lambda: self._probed(batch))
+            for samples in (_SAMPLES, _FEWER_SAMPLES):
+                found = attempt(partial(self._probed, batch, samples))
+                if not isinstance(found, Failed):
+                    return cast("Finding", found)
         except Exception as error:  # of the model, on fewer samples than it is used to
             lines = str(error).strip().splitlines() or [type(error).__name__]
-            return Finding(0, obstacle=f"predict fails on part of a batch ({lines[0][:160]})")
+            return Finding(0, conclusive=False, obstacle=f"predict fails on part of a batch ({lines[0][:160]})")
+        return Finding(0, conclusive=False, no_memory=True)
 
-    def _probed(self, batch: Any) -> Finding:
-        samples = min([_SAMPLES, *(self._replicas.sizes(batch) or [0])])
+    def _probed(self, batch: Any, most: int) -> Finding:
+        samples = min([most, *(self._replicas.sizes(batch) or [0])])
         if samples < 2:
             return Finding(0, conclusive=False)
         few = self._replicas.together([batches.sample_of(own, samples) for own in self._replicas.local(batch)])
-        first, sizes = samples // 2 + 1, [samples] * self._replicas.count
+        first, sizes = samples // 2 + 1 if samples > 2 else 1, [samples] * self._replicas.count
         places = [cuts(sizes, 0, samples), cuts(sizes, 0, first), cuts(sizes, first, samples - first)]
         whole, *parts = [tf.nest.flatten(self._outputs(few, place)[0]) for place in places]
         worst, tolerance = 0.0, 1e-9
         for one, *others in zip(whole, *parts, strict=True):
             rows = [leaf.shape[0] if leaf.shape.rank else None for leaf in others]
             if rows != [first, samples - first]:
-                return Finding(samples, obstacle="its outputs are not one for each sample")
+                return Finding(samples, conclusive=False, obstacle="its outputs are not one for each sample")
             if one.dtype.is_floating:
                 tolerance = max(tolerance, _ROUNDING.get(one.dtype.name, 0.1))
                 joined = tf.cast(tf.concat(others, 0), tf.float64).numpy()
@@ -135,6 +147,20 @@ class GuardedPredict:
                     difference = float(np.linalg.norm(one - joined) / (np.linalg.norm(one) + 1e-30))
                     worst = max(worst, difference if np.isfinite(difference) else float("inf"))
         return Finding(samples, worst, tolerance=tolerance)
+
+
+def _judge(promise: Promise, finding: Finding, inexact: str | None) -> Promise:
+    """What the outputs of parts are worth. Pure."""
+    if finding.obstacle:
+        reason = finding.obstacle
+    elif finding.conclusive and not finding.equal:
+        reason = "the outputs of a sample depend on its neighbours"
+    elif not finding.conclusive and promise.kind != EXACT:
+        why = "there was no memory for a probe" if finding.no_memory else "a probe could not tell"
+        reason = f"{promise.reason}, and {why}"
+    else:
+        return Promise(EXACT)
+    return Promise(APPROXIMATE, reason) if inexact == "allow" else Promise(REFUSED, reason)
 
 
 def _joined(outputs: list[Any]) -> Any:

@@ -9,7 +9,6 @@ from typing import Any
 
 from oomph.errors import UnsupportedError
 from oomph.recovery.guarding import Guarding
-from oomph.tensorflow.barrier import replaced
 from oomph.tensorflow.divided import DividedStep
 from oomph.tensorflow.exactness import (
     APPROXIMATE,
@@ -22,6 +21,7 @@ from oomph.tensorflow.exactness import (
 )
 from oomph.tensorflow.part import PartStep, essence
 from oomph.tensorflow.probe import SAMPLES, Finding, Probe
+from oomph.tensorflow.replacing import replaced
 from oomph.tensorflow.whole import Failed, attempt
 from oomph.tensorflow.written import SmallState, handles_of
 

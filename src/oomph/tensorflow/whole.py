@@ -19,7 +19,7 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.tensorflow import batches
-from oomph.tensorflow.barrier import behind_barrier, replaced
+from oomph.tensorflow.barrier import behind_barrier
 from oomph.tensorflow.draws import hidden_draws_in
 from oomph.tensorflow.errors import OutOfMemory, as_out_of_memory, handled
 from oomph.tensorflow.execution import Execution, Form, unpacked
@@ -27,6 +27,7 @@ from oomph.tensorflow.kept_draws import KeptDraws
 from oomph.tensorflow.layer_state import calls_not_counted
 from oomph.tensorflow.memory import DeviceMemory
 from oomph.tensorflow.optimizers import optimizers_of
+from oomph.tensorflow.replacing import replaced
 from oomph.tensorflow.replicas import Replicas
 from oomph.tensorflow.written import Slot, SmallState, handles_of, written_slots
 
@@ -80,6 +81,8 @@ class WholeStep:
         """Counts complete steps, where one execution takes several."""
         self._committed = 0
         self._per_step: int | None = None
+        self._counts: set[int | None] = set()
+        """How often one step commits, for each trace; None where that depends on what it computes."""
         self._steps = 1
         """Steps in the execution that is complete."""
         self._forms: dict[str, Form] = {}
@@ -108,11 +111,12 @@ class WholeStep:
 
     def count_commits(self) -> None:
         """An execution is complete: what has been committed until now is no sign of a failure later."""
-        if self._per_step is None or len(optimizers_of(self._model)) > 1 or self._model.steps_per_execution > 1:
+        unknown = self._per_step is None or self.eagerly or len(self._counts) > 1 or None in self._counts
+        if unknown or len(optimizers_of(self._model)) > 1 or self._model.steps_per_execution > 1:
             now = int(self.commits.numpy())
             self._per_step, self._committed = (now - self._committed) // max(1, self._steps), now
         else:
-            self._committed += self._per_step
+            self._committed += self._per_step or 0
         self._steps = 1
 
     def run(self, iterator: Any) -> Any:
@@ -257,6 +261,7 @@ class WholeStep:
 
     def _small_state(self, concrete: Any) -> list[Slot]:
         self._traced.append(concrete)
+        self._counts.add(_count_of(self.commits, concrete.graph))
         self.draws.take(concrete)
         self._hidden = None
         return written_slots(concrete, self._committed_variables())
@@ -277,6 +282,15 @@ class WholeStep:
             form.hold.roll_back()
         form.hold.clear()
         return Failed(outcome.oom, outcome.error, phase, batch, done)
+
+
+def _count_of(commits: tf.Variable, graph: Any) -> int | None:
+    """How often a traced step increments `commits`; None when a branch or a loop of it does."""
+    inner = {id(inside) for outside, inside in graph.captures if outside is commits.handle}
+    users = [op for op in graph.get_operations() if any(id(tensor) in inner for tensor in op.inputs)]
+    if any(op.type not in ("AssignAddVariableOp", "ReadVariableOp") for op in users):
+        return None
+    return [op.type for op in users].count("AssignAddVariableOp")
 
 
 def attempt(run: Callable[[], Any], passed_on: tuple[type[BaseException], ...] = ()) -> Any:
