@@ -110,7 +110,7 @@ def test_the_end_of_a_fit_leaves_the_fingerprint_of_its_state(attempt, tmp_path)
 
 def test_a_state_that_costs_more_than_its_share_of_the_time_is_not_looked_at(attempt, tmp_path):
     _, proof = attempt()
-    proof._state_cost = 1.0
+    proof._state().seconds = 1.0
     proof.epoch_end(0, 1)
     proof.end(0, 1)
     assert WitnessBoard(tmp_path / "witnesses", 9).before == []

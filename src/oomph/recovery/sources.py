@@ -26,8 +26,9 @@ def script_files(modules: Iterable[ModuleType | None] | None = None) -> dict[str
     found: dict[str, str] = {}
     folder = os.path.dirname(_file_of(sys.modules.get("__main__")) or os.path.abspath("."))
     for module in list(sys.modules.values()) if modules is None else modules:
-        path = _file_of(module)
-        if path is not None and len(found) < _MOST_FILES and not _is_installed(path):
+        given = getattr(module, "__dict__", {}).get("__file__")  # asked otherwise, some modules begin to load
+        path = _own_file(given) if isinstance(given, str) else None
+        if path is not None and len(found) < _MOST_FILES:
             content = _hash_of(path)
             if content is not None:
                 found[os.path.relpath(path, folder)] = content
@@ -67,13 +68,27 @@ def _folders_of_others() -> tuple[str, ...]:
     return tuple(folder + os.sep for folder in (ours, sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")))
 
 
+@functools.cache
+def _own_file(given: str) -> str | None:
+    """The path of a Python file of the user's own; None for others. There are thousands, and each fit asks for all."""
+    path = os.path.abspath(given)
+    return path if path.endswith(".py") and not _is_installed(path) else None
+
+
 def _is_installed(path: str) -> bool:
     return path.startswith(_folders_of_others()) or any(part in path.split(os.sep) for part in _OF_OTHERS)
 
 
 def _hash_of(path: str) -> str | None:
     try:
-        with open(path, "rb") as file:
-            return hashlib.sha256(file.read()).hexdigest()[:16]
+        found = os.stat(path)
+        return _content_hash(path, found.st_mtime_ns, found.st_size)
     except OSError:
         return None  # gone since it was imported
+
+
+@functools.cache
+def _content_hash(path: str, changed: int, size: int) -> str:
+    """Read once for each version of the file."""
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()[:16]

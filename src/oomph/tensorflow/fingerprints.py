@@ -7,6 +7,7 @@ tensorflow/core/kernels/fingerprint_op.cc). It runs on the host; what lives on a
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -23,6 +24,8 @@ _WHOLE_BYTES = 1 << 16
 _SAMPLED_BYTES = 64 << 20
 """Above this size it is hashed in samples: to read gigabytes at each checkpoint would hold up the training."""
 _PIECES, _PIECE = 4096, 512
+_BYTES_PER_SECOND = 2e9
+"""Of variables that are hashed: guessed before the first time."""
 _ROW = 512
 """Words that a larger array is summed up by, along both sides: as fast as memory, and every order tells."""
 
@@ -89,19 +92,38 @@ def _sampled(array: Any) -> Any:
 
 
 class StateFingerprint:
-    """The fingerprint of many variables, computed where they are.
+    """The fingerprint of many variables, computed where they are, and no more often than there is time for.
 
     Args:
         slots: the variables, in an order that stays.
+        since: when there was nothing to be computed yet, in seconds of the monotonic clock; None for now.
     """
 
-    def __init__(self, slots: Iterable[Slot]) -> None:
+    def __init__(self, slots: Iterable[Slot], since: float | None = None) -> None:
         self.slots = list(slots)
         self._compute = compiled(self._of_all)
+        self._at = time.monotonic() if since is None else since
+        self.seconds = -1.0
+        """What the last one took; 0 for the first, which was traced as well, and below 0 before it."""
+
+    def is_of(self, slots: Sequence[Slot]) -> bool:
+        """Whether these are its variables."""
+        return len(slots) == len(self.slots) and all(
+            one.handle is other.handle for one, other in zip(slots, self.slots, strict=True)
+        )
+
+    def is_affordable(self, share: float) -> bool:
+        """Whether computing it now takes no more than this share of the time since it was computed last."""
+        guessed = sum(slot.nbytes for slot in self.slots) / _BYTES_PER_SECOND
+        return (time.monotonic() - self._at) * share >= (guessed if self.seconds < 0 else self.seconds)
 
     def compute(self) -> int:
         """The fingerprint of the present values; 0 without any variable."""
-        return as_number(self._compute()) if self.slots else 0
+        started = time.monotonic()
+        found = as_number(self._compute()) if self.slots else 0
+        self._at = time.monotonic()
+        self.seconds = self._at - started if self.seconds >= 0 else 0.0
+        return found
 
     def _of_all(self) -> Any:
         return of_tensors([_summed_up(slot) for slot in self.slots])

@@ -33,6 +33,7 @@ class LoopProof(Proof):
     def __init__(self, loop: ResumableLoop, board: WitnessBoard | None) -> None:
         super().__init__(loop, board)  # type: ignore[arg-type]  # it asks of a fit what a loop has too
         self._loop = loop
+        self._known: fingerprints.StateFingerprint | None = None
         self._digests = Digests(_SHARE)
         self._batch = 0
         self._is_first = True
@@ -61,7 +62,7 @@ class LoopProof(Proof):
             return
         compared = self._is_compared(STEP, epoch, step)
         detailed = self._detailed > 0
-        cheap = 0 <= self._state_cost <= _CHEAP_SECONDS
+        cheap = 0 <= self._state().seconds <= _CHEAP_SECONDS
         if self._is_first or compared or (detailed and cheap) or self._is_affordable():
             state = self._state_now()
             witness = Witness(self._key, STEP, epoch, step, self._batch, state, self._loss(), random=random_state())
@@ -79,11 +80,11 @@ class LoopProof(Proof):
         if found is not None and (self._states or found.difference is not None):
             super().tell(at_the_end)
 
-    def _slots(self) -> fingerprints.StateFingerprint:
+    def _state(self) -> fingerprints.StateFingerprint:
         named = self._loop.variables.named
-        if self._state is None or len(self._state.slots) != len(named):
-            self._state = fingerprints.StateFingerprint([slot for _, slot in named])
-        return self._state
+        if self._known is None or len(self._known.slots) != len(named):
+            self._known = fingerprints.StateFingerprint([slot for _, slot in named], self._began)
+        return self._known
 
     def _loss(self) -> float:
         """The loss that the last guarded step returned; 0.0 without one, since the body of a loop reports none."""

@@ -11,6 +11,7 @@ import math
 import random
 import time
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import tensorflow as tf
@@ -28,8 +29,8 @@ _DETAILED = 4
 """So many steps after a checkpoint tell of learning rate and random numbers too, and are read from a GPU."""
 _SHARE = 0.005
 """Of the time, that fingerprints of the state may take."""
-_BYTES_PER_SECOND = 2e9
-"""Guessed before the first one."""
+_of_models: WeakKeyDictionary[Any, fingerprints.StateFingerprint] = WeakKeyDictionary()
+"""The fingerprints of models' states: traced once, and not in each fit of a loop of fits."""
 
 
 class Proof:
@@ -48,8 +49,7 @@ class Proof:
         self._told = False
         self.last_state = 0
         """The fingerprint of the state that the fit ended in; 0 where there was no time for it."""
-        self._state: fingerprints.StateFingerprint | None = None
-        self._state_cost, self._state_at = -1.0, time.monotonic()
+        self._began = time.monotonic()
 
     # -- leaving witnesses ------------------------------------------------------------------------------------------
 
@@ -157,25 +157,18 @@ class Proof:
         return self._comparison is not None and self._comparison.awaits(kind, epoch, step)
 
     def _is_affordable(self) -> bool:
-        cost = self._state_cost
-        if cost < 0:
-            cost = sum(slot.nbytes for slot in self._slots().slots) / _BYTES_PER_SECOND
-        return (time.monotonic() - self._state_at) * _SHARE >= cost
+        return self._state().is_affordable(_SHARE)
 
     def _state_now(self) -> int:
         """The fingerprint of weights and optimizers."""
-        started = time.monotonic()
-        found = self._slots().compute()
-        ended = time.monotonic()
-        self._state_cost = ended - started if self._state_cost >= 0 else 0.0  # the first one was traced as well
-        self._state_at = ended
-        return found
+        return self._state().compute()
 
-    def _slots(self) -> fingerprints.StateFingerprint:
-        named = state.trained_slots(self._fit.model)
-        if self._state is None or len(self._state.slots) != len(named):
-            self._state = fingerprints.StateFingerprint(named)
-        return self._state
+    def _state(self) -> fingerprints.StateFingerprint:
+        model = self._fit.model
+        slots, known = state.trained_slots(model), _of_models.get(model)
+        if known is None or not known.is_of(slots):
+            known = _of_models[model] = fingerprints.StateFingerprint(slots, self._began)
+        return known
 
     def _rate(self) -> float:
         optimizer = getattr(self._fit.model.optimizer, "inner_optimizer", self._fit.model.optimizer)
