@@ -47,6 +47,7 @@ gpu-lane: $(READY) ## the checks that need an NVIDIA GPU
 
 overhead: $(READY) ## measure what the guard costs when nothing goes wrong
 	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/many_calls.py
 
 sizing: $(READY) ## count the out-of-memory errors that finding a micro-batch takes, from 1 to 64 times too big
 	$(BIN)/python benchmarks/sizing.py

@@ -87,7 +87,7 @@ def size_of(folder) -> int:
 @pytest.mark.slow
 def test_the_end_states_of_twenty_fits_are_kept_while_they_are_needed_and_no_longer(work):
     work.write(TWENTY)
-    failed = work.oomph("train.py", "--fail")
+    failed = work.oomph("--checkpoint-every=1000", "train.py", "--fail")
     assert failed.returncode == 3, failed.stderr[-3000:]
     count, kept_bytes = map(int, failed.stdout.split())
     state_bytes = 3 * 4 * (64 * 256 + 256 + 256 + 1)  # weights and two slots of Adam
@@ -100,6 +100,33 @@ def test_the_end_states_of_twenty_fits_are_kept_while_they_are_needed_and_no_lon
     assert [event.data["kind"] for event in done.events("resumed")] == ["finished"] * 20
     assert not (done.folder / "checkpoints").exists()
     assert size_of(done.folder) < 500_000, "journal, summary, stderr"
+
+
+@pytest.mark.slow
+def test_end_states_take_no_more_of_the_time_than_checkpoints_may(work):
+    """Forty fits of some ten milliseconds each. Those that were not kept train again, and are compared."""
+    many = TWENTY.partition("for fold")[0] + (
+        'model = keras.Sequential([keras.Input((64,)), keras.layers.Dense(1)])\nmodel.compile("sgd", "mse")\n'
+        "for turn in range(40):\n    model.fit(x, y, batch_size=32, verbose=0)\n"
+        'if "--fail" in sys.argv:\n    raise SystemExit(3)\nprint(model.get_weights())\n'
+    )
+    work.write(many)
+    expected = work.plain("train.py").stdout
+    failed = work.oomph("train.py", "--fail")
+    finished = failed.events("fit-finished")
+    assert (failed.returncode, len(finished)) == (3, 40)
+    dear = [event for event in finished if event.data["too_dear"]]
+    assert 10 < len(dear) < 40
+    assert {event.data["state"] for event in dear} == {None}
+    spent = sum(event.data["seconds"] for event in failed.events("checkpoint"))
+    assert spent <= 0.02 * failed.summary["seconds"] + 0.1, "the one that crosses the border costs more than a share"
+    assert sum("end states of some short fits are not kept" in line for line in failed.said) == 1
+    assert sum("guarding fit" in line for line in failed.said) == 1
+    work.write(many.replace('if "--fail" in sys.argv:', "if False:"))
+    done = work.oomph("--resume=run", "train.py", "--fail")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout == expected
+    assert len(done.events("resumed")) == 40 - len(dear)
 
 
 def test_one_list_of_callbacks_for_two_fits_tells_each_of_its_own_epochs(work):

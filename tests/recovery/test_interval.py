@@ -85,3 +85,17 @@ def test_faults_bring_checkpoints_closer_together():
 )
 def test_the_rule_in_words(rule, words):
     assert rule.describe(Cost(1)) == words
+
+
+@pytest.mark.parametrize(
+    ("interval", "seconds", "spent", "due"),
+    [
+        (Interval(), 10, 0.0, True),
+        (Interval(), 10, 0.19, False),
+        (Interval(), 0.5, 0.0, False),
+        (Interval(steps=5), 0.5, 9.0, True),
+        (Interval(seconds=60), 0.5, 9.0, True),
+    ],
+)
+def test_end_states_are_kept_as_long_as_all_together_take_their_share_of_the_time(interval, seconds, spent, due):
+    assert interval.end_state_is_due(seconds, spent, expected=0.02) is due

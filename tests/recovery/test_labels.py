@@ -236,6 +236,18 @@ def test_where_the_journal_of_the_attempts_before_is_gone_it_was_started_over():
     assert labels(happened(2, "fit-started"), happened(2, "fit-finished")).label == "started-over"
 
 
+def test_a_short_fit_whose_end_state_was_not_kept_trains_again_and_is_compared():
+    first = [happened(1, "fit-started", "a-0", fit=0), happened(1, "fit-finished", "a-0", fit=0, too_dear=True)]
+    first += [happened(1, "fit-started", "b-0", fit=1)]
+    again = [happened(2, "fit-started", "a-0", fit=0), happened(2, "fit-finished", "a-0", fit=0)]
+    second = [happened(2, "fit-started", "b-0", fit=1), happened(2, "resumed", "b-0", fit=1, kind="exact")]
+    proofs = [happened(2, "compared", key, **EQUAL) for key in ("a-0", "b-0")]
+    assert labels(first, again, second, *proofs).label == "verified"
+    assert labels(first, again, second, proofs[1]).label == "unverified"
+    kept = [first[0], happened(1, "fit-finished", "a-0", fit=0), first[2]]
+    assert labels(kept, again, second, *proofs).label == "started-over"
+
+
 def test_what_goes_on_behind_a_fit_that_was_edited_is_from_before_the_edit():
     """The edit changes the key and the number of the fit."""
     first = [happened(1, "fit-started", "a-0", fit=0), happened(1, "fit-finished", "a-0", fit=0)]

@@ -63,6 +63,8 @@ class Closing:
             not_finite = any(event.name == "checkpoint-skipped" for event in events)
             for path in folder.glob("checkpoints/finished-*" if not_finite else "checkpoints"):
                 shutil.rmtree(path, ignore_errors=True)  # of a state with NaN the last finite one stays
+            if not not_finite:
+                (folder / "witness").unlink(missing_ok=True)
         write_whole(folder / "summary.json", summary.to_json())
 
     def _again(self, events: Sequence[Event], action: Finish | GiveUp | Requeue) -> str:

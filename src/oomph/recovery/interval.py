@@ -55,6 +55,16 @@ class Interval:
         bound = max(SHORTEST_SECONDS, cost.stall_seconds / SHARE, cost.write_seconds / WRITING_SHARE)
         return max(bound, optimal_seconds(cost.stall_seconds, cost.between_faults))
 
+    def end_state_is_due(self, seconds: float, spent: float, expected: float) -> bool:
+        """Whether the state that a fit has ended in is to be kept.
+
+        Args:
+            seconds: for which the run has trained.
+            spent: of these, what checkpoints and end states have taken.
+            expected: what this one will take.
+        """
+        return self.steps is not None or self.seconds is not None or spent + expected <= SHARE * seconds
+
     def describe(self, cost: Cost) -> str:
         """The rule in words."""
         if self.steps is not None:

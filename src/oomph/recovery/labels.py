@@ -6,7 +6,7 @@ attempt, from the events alone, and the label of the run is the worst of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from oomph.journal import Event, by_attempt, by_name
@@ -134,10 +134,13 @@ def _resumes(events: Sequence[Event]) -> Iterator[Labelled]:
         yield from _not_reached(attempt, finished)
         yield from _returned_after_an_edit(attempt)
         yield from _from_before_an_edit(attempt)
+        short = {key for key, event in finished.items() if event.data.get("too_dear")}
         finished |= {_key(event): event for event in by.get("fit-finished", ()) if "key" in event.data}
         fits = by.get("fit-started", [])
         resumed = {_key(event) for event in by.get("resumed", ())}  # also by a call that has been edited
-        again = [_begun_again(fit, by) for fit in fits if begun & {_key(fit), _number(fit)} or _key(fit) in resumed]
+        again = [
+            _begun_again(fit, by, short) for fit in fits if begun & {_key(fit), _number(fit)} or _key(fit) in resumed
+        ]
         is_gone = attempt[0].attempt != events[-1].attempt and not _has_left(by)
         yield from (each for each in again if not (is_gone and each.label == STARTED_OVER))
         if begun and not again and (fits or by.get("resumed")):
@@ -214,8 +217,12 @@ def _abandoned(events: Sequence[Event], exit_code: int | None) -> Iterator[Label
             yield Labelled(NOT_EQUAL, (reason,))
 
 
-def _begun_again(fit: Event, by: Mapping[str, list[Event]]) -> Labelled:
-    """A fit that an earlier attempt had begun: resumed, or begun anew after everything before it was restored."""
+def _begun_again(fit: Event, by: Mapping[str, list[Event]], short: Container[Any]) -> Labelled:
+    """A fit that an earlier attempt had begun: resumed, or begun anew after everything before it was restored.
+
+    Args:
+        short: fits that were finished, and whose end states were not worth the time that keeping them takes.
+    """
     compared = [event for event in by.get("compared", ()) if _key(event) == _key(fit)]
     unequal = [str(event.data.get("cause")) for event in compared if not event.data.get("equal")]
     resumed = next(
@@ -226,7 +233,7 @@ def _begun_again(fit: Event, by: Mapping[str, list[Event]]) -> Labelled:
         return Labelled(NOT_EQUAL, (*known, *unequal))
     if resumed is not None:
         return _within_noise(_resumed(resumed, bool(compared)), compared)
-    restored = any(event.data.get("kind") == "finished" for event in by.get("resumed", ()))
+    restored = _key(fit) in short or any(event.data.get("kind") == "finished" for event in by.get("resumed", ()))
     if not (restored or _key(fit) in {_key(event) for event in by.get("trains-again", ())}):
         return Labelled(STARTED_OVER)
     return _within_noise(Labelled(VERIFIED if compared else UNVERIFIED), compared)

@@ -25,14 +25,28 @@ def script_files(modules: Iterable[ModuleType | None] | None = None) -> dict[str
     """
     found: dict[str, str] = {}
     folder = os.path.dirname(_file_of(sys.modules.get("__main__")) or os.path.abspath("."))
-    for module in list(sys.modules.values()) if modules is None else modules:
-        given = getattr(module, "__dict__", {}).get("__file__")  # asked otherwise, some modules begin to load
-        path = _own_file(given) if isinstance(given, str) else None
-        if path is not None and len(found) < _MOST_FILES:
-            content = _hash_of(path)
-            if content is not None:
-                found[os.path.relpath(path, folder)] = content
+    paths = _imported(len(sys.modules), next(reversed(sys.modules))) if modules is None else _own_files(modules)
+    for path in paths[:_MOST_FILES]:
+        content = _hash_of(path)
+        if content is not None:
+            found[os.path.relpath(path, folder)] = content
     return found
+
+
+@functools.lru_cache(maxsize=1)
+def _imported(count: int, newest: str) -> list[str]:
+    """The own files among the modules that are loaded. There are thousands, and each fit asks; so once per import.
+
+    Args:
+        count, newest: of the modules. They change with every import.
+    """
+    return _own_files(list(sys.modules.values()))
+
+
+def _own_files(modules: Iterable[ModuleType | None]) -> list[str]:
+    # A module's own dictionary: asked otherwise, some begin to load.
+    given = (getattr(module, "__dict__", {}).get("__file__") for module in modules)
+    return list(dict.fromkeys(path for each in given if isinstance(each, str) and (path := _own_file(each))))
 
 
 def code_in(files: Mapping[str, str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.recovery.checkpoint import CheckpointWriter, Position
+from oomph.recovery.interval import SHARE
 from oomph.recovery.store import CheckpointStore, Saved
 from oomph.tensorflow import callbacks, iterators, layer_state, optimizers, state, step_draws, written_files
 from oomph.tensorflow.fit_objects import as_arrays, as_meta
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from oomph.tensorflow.fit import Fit
 
 
+_LEAST_SECONDS, _BYTES_PER_SECOND = 0.02, 5e8
+"""What keeping an end state takes, before the first has been measured."""
+
+
 class FitCheckpoints(StepCheckpoints):
     """The checkpoints of one fit: of its steps, after all callbacks of the step before, and of its end."""
 
@@ -31,6 +36,7 @@ class FitCheckpoints(StepCheckpoints):
         self._fit = fit
         self._began, self._began_at = time.monotonic(), time.time()
         self._files = written_files.Kept()
+        self.end_state_was_too_dear = False
 
     def at_border(self, iterator: Any) -> None:
         """Save when it is time to."""
@@ -46,6 +52,8 @@ class FitCheckpoints(StepCheckpoints):
         if store is None or self._fits.context_lost:
             return None
         started, named = time.monotonic(), self._named()
+        if not self._can_afford_end(named):
+            return None
         changes = self._fit.objects.changed_at_end()
         meta, arrays = self._taken_state(history, changes)
         meta["iterator_of_dataset"] = False
@@ -61,14 +69,28 @@ class FitCheckpoints(StepCheckpoints):
         saved: Saved | None = self._attempted(lambda: store.save_finished(self._fit.position, meta, write), "end state")
         if saved is not None:
             self._stall, self._write = time.monotonic() - started, 0.0
+            self._fits.end_state_seconds = self._stall
             self._note_saved(saved, Snapshot(self._fit.position, self._stall, self._fit.data.obstacle))
             self._fits.note_end_state(saved)
             broken = state.not_finite(named, state.finite_only(self._fit.model, named))
             if broken:
-                self._say_not_finite(broken, "that is how the fit has ended")
+                self._say_not_finite(broken, self._fit.position, "that is how the fit has ended")
             else:
                 store.drop_steps(self._fit.identity.ordinal)
         return saved
+
+    def _can_afford_end(self, named: state.Named) -> bool:
+        """Many short fits would spend more time on their end states than checkpoints may take of the run."""
+        guessed = _LEAST_SECONDS + sum(slot.nbytes for _, slot in named) / _BYTES_PER_SECOND
+        fits, expected = self._fits, self._fits.end_state_seconds or guessed
+        if fits.interval.end_state_is_due(fits.trained_seconds(), fits.saving_seconds, expected):
+            return True
+        self.end_state_was_too_dear = True
+        fits.say_once(
+            f"the end states of some short fits are not kept: they would take more than {SHARE:.0%} of the time;"
+            " after a restart these fits train again"
+        )
+        return False
 
     def _save_step(self, store: CheckpointStore, at: Position, started: float) -> None:
         draft = store.draft_step(at)
@@ -154,9 +176,6 @@ class FitCheckpoints(StepCheckpoints):
 
     def _path_of(self, name: str) -> str:
         return state.path_of(self._fit.model, self._named(), name)
-
-    def _where(self) -> str:
-        return f"epoch {self._fit.epoch + 1}, step {self._fit.step}"
 
     def set_aside_after(self, steps: int) -> None:
         """Trust no checkpoint that was taken after so many steps of the run."""

@@ -195,6 +195,7 @@ class Fit:
             seconds=round(seconds, 3),
             loss=_last_loss(history),
             state=None if saved is None else saved.digest,
+            too_dear=self.checkpoints.end_state_was_too_dear,
             device_peak_bytes=DeviceMemory.of_training_device().peak_bytes(),
         )
 
@@ -405,7 +406,7 @@ class Fit:
             xla=bool(self.model.jit_compile),
         )
         alone = "" if self.fits.own_session().owner else "; in a process of its own: neither checkpointed nor resumed"
-        self.fits.say(f"guarding fit at {self.identity.site} ({self.promise}{alone})")
+        self.fits.say_once(f"guarding fit at {self.identity.site} ({self.promise}{alone})")
         self.write_board()
 
     def _set_up(self, step: GuardedStep) -> None:

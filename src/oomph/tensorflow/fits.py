@@ -47,6 +47,10 @@ class Fits:
         self.steps = 0
         """Steps committed by all fits of the run so far, those of finished fits of earlier attempts included."""
         self.saved = 0
+        self.saving_seconds = 0.0
+        """For so long the training has waited for checkpoints and end states."""
+        self.end_state_seconds = 0.0
+        """For so long it has waited for the last end state; 0 before the first."""
         self.running: Any = None
         self._ordinal = 0
         self._lock = threading.Lock()

@@ -68,6 +68,3 @@ class LoopCheckpoints(StepCheckpoints):
 
     def _path_of(self, name: str) -> str:
         return self._loop.variables.path_of(name)
-
-    def _where(self) -> str:
-        return self._loop.where

@@ -6,6 +6,7 @@ them means for a resume.
 
 from __future__ import annotations
 
+import functools
 import json
 import platform
 import sys
@@ -53,7 +54,7 @@ def facts_of(
         CONFIGURATION: _configuration(model) | {name: _plain(arguments.get(name)) for name in _ARGUMENTS},
         CALLBACKS: _settings(callbacks),
         TURN: dict(turn or {}),
-        _SURROUNDINGS: _surroundings(),
+        _SURROUNDINGS: dict(_surroundings()),
         DATA: {name: _plain(arguments.get(name)) for name in _DATA_ARGUMENTS} | dict(values or {}),
     }
 
@@ -144,7 +145,9 @@ def _configured(whose: str, thing: Any, without: tuple[str, ...]) -> dict[str, A
     return {f"{whose} {name}": _plain(value) for name, value in config.items() if name not in without}
 
 
+@functools.cache
 def _surroundings() -> dict[str, Any]:
+    """The versions and the machine, which stay as long as the process."""
     import keras
 
     return {

@@ -87,10 +87,6 @@ class StepCheckpoints(ABC):
     def _path_of(self, name: str) -> str:
         """What people call the variable of that name in a checkpoint."""
 
-    @abstractmethod
-    def _where(self) -> str:
-        """The step, for people."""
-
     # -- when ---------------------------------------------------------------------------------------------------------
 
     def save_now(self) -> None:
@@ -112,7 +108,7 @@ class StepCheckpoints(ABC):
         snapshot, self._snapshot = self._snapshot, None
         self._write = outcome.seconds
         if outcome.error is not None:
-            self._say_failed(outcome.error, "checkpoint")
+            self._say_failed(outcome.error, "checkpoint", snapshot.at)
         elif outcome.result is not None:
             self._note_saved(outcome.result, snapshot)
 
@@ -176,32 +172,33 @@ class StepCheckpoints(ABC):
             with self._fits.session.pulse.during(Phase.CHECKPOINT):
                 return save()
         except _ERRORS as error:
-            self._say_failed(error, what)
+            self._say_failed(error, what, self._training.position)
             return None
         finally:
             self._saved_at = time.monotonic()
 
     # -- what is told -------------------------------------------------------------------------------------------------
 
-    def _say_failed(self, error: Exception, what: str) -> None:
+    def _say_failed(self, error: Exception, what: str, at: Position) -> None:
         if isinstance(error, NotFiniteError):
             kept = f"the one of step {self._fits.saved} stays" if self._fits.saved else "there is none yet"
-            self._say_not_finite(str(error), f"no checkpoint is taken of that; {kept}")
+            self._say_not_finite(str(error), at, f"no checkpoint is taken of that; {kept}")
             return
         reason = str(getattr(error, "message", error)).splitlines()[0][:300]
         self._training.note_here("checkpoint-failed", reason=reason)
         self._fits.say_once(f"{what} could not be written: {reason.partition(' (')[0]}; training goes on")
 
-    def _say_not_finite(self, name: str, outcome: str) -> None:
+    def _say_not_finite(self, name: str, at: Position, outcome: str) -> None:
         path = self._path_of(name)
         self._training.note_here("checkpoint-skipped", reason=f"{path} is not finite")
         if not self._told_not_finite:
             self._told_not_finite = True
-            self._fits.say(f"{path} holds NaN or infinity at {self._where()}: {outcome}")
+            self._fits.say(f"{path} holds NaN or infinity at epoch {at.epoch + 1}, step {at.step}: {outcome}")
 
     def _note_saved(self, saved: Saved, snapshot: Snapshot) -> None:
         at = snapshot.at
         self._fits.saved = at.steps
+        self._fits.saving_seconds += snapshot.seconds
         self._training.write_board()
         self._fits.note(
             "checkpoint",
