@@ -51,9 +51,10 @@ class FitCheckpoints(StepCheckpoints):
         store = self._fits.store()
         if store is None or self._fits.context_lost:
             return None
-        started, named = time.monotonic(), self._named()
-        if not self._can_afford_end(named):
+        started = time.monotonic()
+        if not self._can_afford_end():
             return None
+        named = self._named()
         changes = self._fit.objects.changed_at_end()
         meta, arrays = self._taken_state(history, changes)
         meta["iterator_of_dataset"] = False
@@ -79,10 +80,11 @@ class FitCheckpoints(StepCheckpoints):
                 store.drop_steps(self._fit.identity.ordinal)
         return saved
 
-    def _can_afford_end(self, named: state.Named) -> bool:
+    def _can_afford_end(self) -> bool:
         """Many short fits would spend more time on their end states than checkpoints may take of the run."""
-        guessed = _LEAST_SECONDS + sum(slot.nbytes for _, slot in named) / _BYTES_PER_SECOND
-        fits, expected = self._fits, self._fits.end_state_seconds or guessed
+        fits, expected = self._fits, self._fits.end_state_seconds
+        if not expected:
+            expected = _LEAST_SECONDS + sum(slot.nbytes for _, slot in self._named()) / _BYTES_PER_SECOND
         if fits.interval.end_state_is_due(fits.trained_seconds(), fits.saving_seconds, expected):
             return True
         self.end_state_was_too_dear = True

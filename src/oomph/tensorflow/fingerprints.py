@@ -114,8 +114,10 @@ class StateFingerprint:
 
     def is_affordable(self, share: float) -> bool:
         """Whether computing it now takes no more than this share of the time since it was computed last."""
-        guessed = sum(slot.nbytes for slot in self.slots) / _BYTES_PER_SECOND
-        return (time.monotonic() - self._at) * share >= (guessed if self.seconds < 0 else self.seconds)
+        seconds = self.seconds
+        if seconds < 0:
+            seconds = sum(slot.nbytes for slot in self.slots) / _BYTES_PER_SECOND
+        return (time.monotonic() - self._at) * share >= seconds
 
     def compute(self) -> int:
         """The fingerprint of the present values; 0 without any variable."""

@@ -80,6 +80,9 @@ class LoopProof(Proof):
         if found is not None and (self._states or found.difference is not None):
             super().tell(at_the_end)
 
+    def _newest_state(self) -> fingerprints.StateFingerprint:
+        return self._state()
+
     def _state(self) -> fingerprints.StateFingerprint:
         named = self._loop.variables.named
         if self._known is None or len(self._known.slots) != len(named):

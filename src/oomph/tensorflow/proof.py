@@ -157,7 +157,11 @@ class Proof:
         return self._comparison is not None and self._comparison.awaits(kind, epoch, step)
 
     def _is_affordable(self) -> bool:
-        return self._state().is_affordable(_SHARE)
+        return self._newest_state().is_affordable(_SHARE)
+
+    def _newest_state(self) -> fingerprints.StateFingerprint:
+        """The newest fingerprint of the model's state. Whether it has all variables only matters once it is computed."""
+        return _of_models.get(self._fit.model) or self._state()
 
     def _state_now(self) -> int:
         """The fingerprint of weights and optimizers."""
