@@ -77,6 +77,16 @@ def test_a_loop_that_works_is_given_ten_minutes_and_one_that_waits_its_own_limit
     assert over(timings, Phase.LOOP, 600, idle=0)
 
 
+@pytest.mark.parametrize("phase", [Phase.TRACING, Phase.FIRST_STEP, Phase.EPOCH_START, Phase.VALIDATION_START])
+def test_what_one_time_says_little_about_the_next_is_given_ten_minutes_as_long_as_it_works(phase) -> None:
+    """Small functions were traced before, and now a large one is, on a busy machine."""
+    timings = timed(phase, *[0.1] * 200)
+    assert not over(timings, phase, 300, idle=5)
+    assert over(timings, phase, 60, idle=60)
+    assert over(timings, phase, 600, idle=0)
+    assert not over(timed(phase, 200), phase, 900, idle=0), "it has taken long before"
+
+
 def test_a_step_that_recovers_from_out_of_memory_is_not_measured_by_the_steps_before() -> None:
     timings = timed(Phase.STEP, *[0.01] * 500)
     assert not over(timings, Phase.RECOVERING, 300, idle=11)

@@ -1,8 +1,9 @@
 """When silence is a hang: time limits learned for each phase. Pure: no clock, no process.
 
 A phase that has been timed may stay silent for five times the 99th percentile of what it took so far, and never less
-than the floor. One that has not been timed yet (a first step, a first validation) is a hang when the whole process tree
-has neither used the processor nor read or written for as long as the floor, or when it has lasted ten times that.
+than the floor. One that has not been timed yet (a first validation), or that one time says little about the next
+(tracing, a first step, the start of an epoch), is a hang when the whole process tree has neither used the processor nor
+read or written for as long as the floor, or when it has lasted ten times that.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ _LOWEST_FLOOR_SECONDS = 3.0
 FACTOR = 5.0
 PERCENTILE = 0.99
 UNTIMED_FACTOR = 10.0
+_UNEVEN = (Phase.LOOP, Phase.FIRST_STEP, Phase.TRACING, Phase.EPOCH_START, Phase.VALIDATION_START)
+"""One of these says little about the next: another function is traced or compiled, more data are loaded. So as long as
+the process tree works, only the longest limit holds."""
 _EARLY_SECONDS = 0.5
 """An alarm that is to be raised within the limit has to begin before it."""
 _RATIO = 1.05
@@ -100,9 +104,9 @@ def limit(timings: Timings, silence: Silence, floor: float) -> float:
     if silence.phase is Phase.OWN_CODE:
         return longest if silence.idle_seconds >= longest - floor else math.inf
     usual = timings.percentile(silence.phase, silence.fit)
-    if usual is not None and not silence.untimed and (silence.phase is not Phase.LOOP or is_idle(silence, floor)):
+    if usual is not None and not silence.untimed and (silence.phase not in _UNEVEN or is_idle(silence, floor)):
         return max(floor, FACTOR * usual)
-    return floor if silence.idle_seconds >= floor - _EARLY_SECONDS else longest
+    return floor if silence.idle_seconds >= floor - _EARLY_SECONDS else max(longest, FACTOR * (usual or 0.0))
 
 
 def is_over(silence: Silence, limit_seconds: float) -> bool:

@@ -47,8 +47,18 @@ class Pulse:
             self.phase, self._fit = phase, self._fit if fit is None else fit
             self._tell(now)
 
-    def tell_power(self, power: Power, has: bool = True) -> None:
-        """Let the supervisor know what this process can do, or cannot do any more."""
+    @property
+    def is_heard(self) -> bool:
+        """Whether somebody listens."""
+        return self._fd is not None
+
+    @property
+    def silent_seconds(self) -> float:
+        """How long there has been no progress."""
+        return (time.monotonic_ns() - self._seen_ns) / 1e9
+
+    def tell_power(self, power: Power = Power.NONE, has: bool = True) -> None:
+        """Let the supervisor know what this process can do, or cannot do any more; or just that it is not stuck."""
         self.powers = self.powers | power if has else self.powers & ~power
         self._tell(self._seen_ns)
 

@@ -23,6 +23,7 @@ from oomph.tensorflow import (
     epochs,
     exactness,
     loops,
+    memory_wait,
     rehearsed,
     replay,
     unfinished_caches,
@@ -151,6 +152,7 @@ def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwar
         fits.running = running
         if fits.own_session().is_owner_now():
             fits.preemption.arm()
+            memory_wait.start_once(fits.session)
         _look_for_checkpoint(fits, running)
         fits.beat(Phase.FIRST_STEP, running.identity.ordinal)
         return running
