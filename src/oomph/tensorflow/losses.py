@@ -6,7 +6,9 @@ part is right as it is. Otherwise, while the step is traced for a part, the resu
 - "sum" and "none": divided by the share of the part, since the share is taken of every loss later;
 - "mean_with_sample_weight" and masks: the divisor of the part (sum of weights, count of valid entries) is replaced by
   that of the whole batch, which a small function computes from the data alone beforehand;
-- plain numbers, from a custom loss function or `add_loss`: whether they are means or sums is found by a numerical
+- plain numbers that are divided by something that depends on the data alone, such as the count of valid tokens: the
+  same is done with that divisor;
+- other plain numbers, from a custom loss function or `add_loss`: whether they are means or sums is found by a numerical
   probe (`probe.py`).
 
 Source: keras/src/losses/loss.py (`reduce_weighted_values`, `apply_mask`) and keras/src/layers/layer.py (`losses`).
@@ -21,6 +23,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from oomph.tensorflow.dependence import divisor_in_data
 from oomph.tensorflow.frame import Frame
 
 _MEANS = ("mean", "sum_over_batch_size")
@@ -31,16 +34,19 @@ class PartLosses:
 
     Args:
         frame: where the part lies; None to leave all as it is and only collect the divisors.
+        eagerly: whether the step runs eagerly. Then nothing tells what a number was divided by.
     """
 
-    def __init__(self, frame: Frame | None) -> None:
-        self._frame = frame
+    def __init__(self, frame: Frame | None, eagerly: bool = False) -> None:
+        self._frame, self._eagerly = frame, eagerly
         self.divisors: list[tf.Tensor] = []
         """Of this part, one for each reduction whose divisor depends on the data."""
         self.terms: list[tf.Tensor] = []
         """Terms of the loss that are plain numbers, before their correction."""
         self.names: list[str] = []
         """What each of the terms is."""
+        self._calls = 0
+        """Losses that are being called, one within another."""
 
     @staticmethod
     @contextmanager
@@ -56,17 +62,18 @@ class PartLosses:
         originals = {name: getattr(module, name) for name in ("reduce_values", "apply_mask")}
         module.reduce_values = _reduce_values(originals["reduce_values"], current)
         module.apply_mask = _apply_mask(originals["apply_mask"], current)
-        listed = Layer.losses
+        listed, call = Layer.losses, module.Loss.__call__
 
         def losses(layer: Any) -> list[Any]:
             mine, found = current(), listed.fget(layer)
             return found if mine is None else [mine._term(loss, "add_loss or a regulariser") for loss in found]
 
         Layer.losses = property(losses)
+        module.Loss.__call__ = _called(call, current)
         try:
             yield
         finally:
-            Layer.losses = listed
+            Layer.losses, module.Loss.__call__ = listed, call
             for name, original in originals.items():
                 setattr(module, name, original)
 
@@ -76,7 +83,7 @@ class PartLosses:
         if given["values"].shape.rank == 0:
             return self._term(loss, "a loss function that returns one number")
         if reduction in (None, "none", "sum"):
-            return self._undivided(loss)
+            return loss if self._calls > 1 else self._undivided(loss)  # the outer loss reduces what the inner one gives
         if reduction == "mean_with_sample_weight" and weights is not None:
             return loss * tf.cast(self._share_of_divisor(tf.reduce_sum(weights)), loss.dtype)
         return loss
@@ -95,6 +102,9 @@ class PartLosses:
 
     def _term(self, loss: Any, name: str) -> Any:
         loss = tf.convert_to_tensor(loss)
+        divisor = None if self._eagerly else divisor_in_data(loss)
+        if divisor is not None:
+            return loss * tf.cast(self._share_of_divisor(divisor), loss.dtype)
         self.terms.append(tf.cast(tf.reduce_sum(loss), tf.float64))
         self.names.append(name)
         if self._frame is None:
@@ -103,6 +113,20 @@ class PartLosses:
         one = tf.ones([], tf.float64)
         factor = one + is_sum * (tf.math.divide_no_nan(one, self._frame.share) - one)
         return loss * tf.cast(factor, loss.dtype)
+
+
+def _called(original: Any, current: Callable[[], PartLosses | None]) -> Any:
+    def call(loss: Any, *args: Any, **kwargs: Any) -> Any:
+        mine = current()
+        if mine is None:
+            return original(loss, *args, **kwargs)
+        mine._calls += 1
+        try:
+            return original(loss, *args, **kwargs)
+        finally:
+            mine._calls -= 1
+
+    return call
 
 
 def _reduce_values(original: Any, current: Callable[[], PartLosses | None]) -> Any:

@@ -174,7 +174,7 @@ class PartStep:
         def on_replica(part: Any, frame: Frame) -> PartOutputs:
             first = replica_id() == 0
             here.traced = _Traced(
-                PartLosses(frame if correct else None),
+                PartLosses(frame if correct else None, self.eagerly),
                 PartMetrics(self._model),
                 Applied(frame, self.summed),
                 PartDraws(frame, batches.length_of(part), self._draws if first or tf.executing_eagerly() else []),

@@ -22,7 +22,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from oomph.tensorflow.draws import STATEFUL
+from oomph.tensorflow.dependence import OnBatch
 
 _CARRIES_ON = ("Identity", "Reshape", "Cast")
 """Operations that keep the indices and their order."""
@@ -61,7 +61,7 @@ class TracedSlices:
 
     def __init__(self, indices: Any, batch: Sequence[Any]) -> None:
         self._indices = _concatenated(indices)
-        dependent = _Dependence(batch)
+        dependent = OnBatch(batch)
         self.pieces = tuple(Piece(_origin_of(each, dependent), _size_of(each)) for each in self._indices)
 
     def sizes(self) -> Any:
@@ -119,38 +119,6 @@ class JoinedSlices:
         return [rest if size is None else size for size in known]
 
 
-class _Dependence:
-    """Tells which tensors of a graph depend on what differs between the parts of a batch.
-
-    Sizes of samples do not: only the first dimension goes with their number. Random numbers of a kernel's own do.
-    """
-
-    def __init__(self, batch: Sequence[Any]) -> None:
-        self._batch = {id(tensor) for tensor in batch}
-
-    def on_batch(self, tensor: Any) -> bool:
-        """Whether a tensor may be another one in another part."""
-        waiting, seen = [tensor], set()
-        while waiting:
-            each = waiting.pop()
-            if id(each) in self._batch or each.op.type in STATEFUL:
-                return True
-            if each.op.name not in seen and not _is_size_of_a_sample(each):
-                seen.add(each.op.name)
-                waiting += each.op.inputs
-        return False
-
-
-def _is_size_of_a_sample(tensor: Any) -> bool:
-    """Whether this is a dimension of some tensor, and not the first."""
-    if tensor.op.type != "StridedSlice" or tensor.op.inputs[0].op.type != "Shape":
-        return False
-    begin, rank = tf.get_static_value(tensor.op.inputs[1]), tensor.op.inputs[0].op.inputs[0].shape.rank
-    if begin is None or rank is None or not tensor.op.get_attr("shrink_axis_mask"):
-        return False
-    return bool(int(begin[0]) % rank > 0)
-
-
 def _concatenated(indices: Any) -> list[Any]:
     """The tensors that these indices are put together from, one after the other."""
     tensor = indices
@@ -161,8 +129,8 @@ def _concatenated(indices: Any) -> list[Any]:
     return [piece for each in tensor.op.inputs[:-1] for piece in _concatenated(each)]
 
 
-def _origin_of(indices: Any, dependent: _Dependence) -> Origin:
-    if not dependent.on_batch(indices):
+def _origin_of(indices: Any, dependent: OnBatch) -> Origin:
+    if not dependent(indices):
         return Origin.SAME
     tensor = indices
     while tensor.op.type in _CARRIES_ON:
