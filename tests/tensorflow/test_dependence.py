@@ -91,6 +91,42 @@ def test_in_an_own_train_step_too(as_keras):
     as_keras(make, (X, Y), SIZES, probe=True)
 
 
+EACH = {
+    "as it is": lambda loss, y: loss,
+    "its mean": lambda loss, y: tf.reduce_mean(loss),
+    "its sum": lambda loss, y: tf.reduce_sum(loss),
+    "over the batch": lambda loss, y: tf.nn.compute_average_loss(tf.reduce_mean(loss, 1), global_batch_size=N),
+}
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_one_loss_for_each_entry_in_an_own_train_step(as_keras, name):
+    """Masked language models and training on several devices are written so; the metric gets each entry, too."""
+
+    class Own(keras.Sequential):
+        def train_step(self, data):
+            x, y = data
+            with tf.GradientTape() as tape:
+                each = self.each(y, self(x, training=True))
+                loss = EACH[name](each, y)
+            self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
+            self.seen.update_state(each)
+            return {"loss": self.seen.result()}
+
+        @property
+        def metrics(self):
+            return [self.seen]
+
+    def make():
+        model = Own([keras.Input((LENGTH, 3)), keras.layers.Dense(4)])
+        model.each = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
+        model.seen = keras.metrics.Mean(name="seen")
+        model.compile(keras.optimizers.Adam(0.1), jit_compile=False)
+        return model
+
+    as_keras(make, (X, Y), SIZES, probe=True)
+
+
 def test_a_loss_divided_by_what_depends_on_weights_stays_refused(guarded):
     def coupled(y, p):
         return tf.reduce_sum(entries(y, p)) / tf.reduce_sum(p**2)

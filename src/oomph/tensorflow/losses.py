@@ -45,8 +45,8 @@ class PartLosses:
         """Terms of the loss that are plain numbers, before their correction."""
         self.names: list[str] = []
         """What each of the terms is."""
-        self._calls = 0
-        """Losses that are being called, one within another."""
+        self._calls: list[type] = []
+        """The losses that are being called, one within another."""
 
     @staticmethod
     @contextmanager
@@ -58,22 +58,27 @@ class PartLosses:
         """
         from keras.src.layers.layer import Layer
         from keras.src.losses import loss as module
+        from keras.src.trainers.compile_utils import CompileLoss
 
         originals = {name: getattr(module, name) for name in ("reduce_values", "apply_mask")}
         module.reduce_values = _reduce_values(originals["reduce_values"], current)
         module.apply_mask = _apply_mask(originals["apply_mask"], current)
-        listed, call = Layer.losses, module.Loss.__call__
+        listed = Layer.losses
+        calls = [(cls, cls.__call__) for cls in (module.Loss, CompileLoss)]
 
         def losses(layer: Any) -> list[Any]:
             mine, found = current(), listed.fget(layer)
             return found if mine is None else [mine._term(loss, "add_loss or a regulariser") for loss in found]
 
         Layer.losses = property(losses)
-        module.Loss.__call__ = _called(call, current)
+        for cls, call in calls:
+            cls.__call__ = _called(call, current)
         try:
             yield
         finally:
-            Layer.losses, module.Loss.__call__ = listed, call
+            Layer.losses = listed
+            for cls, call in calls:
+                cls.__call__ = call
             for name, original in originals.items():
                 setattr(module, name, original)
 
@@ -83,10 +88,18 @@ class PartLosses:
         if given["values"].shape.rank == 0:
             return self._term(loss, "a loss function that returns one number")
         if reduction in (None, "none", "sum"):
-            return loss if self._calls > 1 else self._undivided(loss)  # the outer loss reduces what the inner one gives
+            return self._undivided(loss) if self._is_added(reduction) else loss
         if reduction == "mean_with_sample_weight" and weights is not None:
             return loss * tf.cast(self._share_of_divisor(tf.reduce_sum(weights)), loss.dtype)
         return loss
+
+    def _is_added(self, reduction: str | None) -> bool:
+        """Whether the step adds a loss that is no mean to its loss as it is.
+
+        What a loss gives within another one is reduced by that, and one number for each entry by the user's own step.
+        """
+        outer = self._calls[-2:-1]
+        return "CompileLoss" in [cls.__name__ for cls in outer] if outer else reduction == "sum"
 
     def _share_of_divisor(self, own: tf.Tensor) -> Any:
         """What a mean over the part's own divisor has to be multiplied by; 1 where the part is the whole."""
@@ -120,11 +133,11 @@ def _called(original: Any, current: Callable[[], PartLosses | None]) -> Any:
         mine = current()
         if mine is None:
             return original(loss, *args, **kwargs)
-        mine._calls += 1
+        mine._calls.append(type(loss))
         try:
             return original(loss, *args, **kwargs)
         finally:
-            mine._calls -= 1
+            mine._calls.pop()
 
     return call
 
