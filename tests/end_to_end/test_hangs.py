@@ -148,18 +148,18 @@ def test_a_function_that_keras_did_not_make_is_watched_step_by_step(work, name):
 _LITTLE_MEMORY = """
 import keras, numpy as np
 keras.utils.set_random_seed(1)
-x = np.random.default_rng(0).normal(size=(4096, 256)).astype("float32")
-layers = [keras.layers.Dense(1024, "tanh") for _ in range(6)]
-model = keras.Sequential([keras.Input((256,)), *layers, keras.layers.Dense(1)])
+x = np.random.default_rng(0).normal(size=(16384, 64)).astype("float32")
+layers = [keras.layers.Dense(512, "tanh") for _ in range(6)]
+model = keras.Sequential([keras.Input((64,)), *layers, keras.layers.Dense(1)])
 model.compile("sgd", "mse", jit_compile=False)
-model.fit(x, x[:, :1], batch_size=2048, verbose=0)
+model.fit(x, x[:, :1], batch_size=8192, verbose=0)
 """
 
 
 def test_to_wait_for_memory_is_no_hang(work, memory):
     """TensorFlow waits ten seconds before each error, far above the floor of three."""
     work.write(_LITTLE_MEMORY)
-    ours = work.oomph("train.py", env=memory(100) | FLOOR)
+    ours = work.oomph("train.py", env=memory(60) | FLOOR)
     assert ours.returncode == 0, ours.stderr[-3000:]
     assert ours.events("oom")
     assert ours.events("hang") == []
