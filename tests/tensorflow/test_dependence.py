@@ -54,12 +54,34 @@ def sum_of_a_loss(y, p):
     return 0.1 * keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="sum")(y, p)
 
 
+def mean_over_length(y, p):
+    """What it is divided by depends on the data, and is the same for every part."""
+    return tf.reduce_mean(entries(y, p)) / tf.cast(tf.shape(y)[1], p.dtype)
+
+
+def sum_over_length(y, p):
+    return tf.reduce_sum(entries(y, p)) / tf.cast(tf.shape(y)[1], p.dtype)
+
+
+SEVEN = tf.constant(7.0)
+
+
+def mean_over_a_captured_number(y, p):
+    return tf.reduce_mean(entries(y, p)) / tf.cast(SEVEN, p.dtype)
+
+
+def sum_over_a_captured_number(y, p):
+    return tf.reduce_sum(entries(y, p)) / tf.cast(SEVEN, p.dtype)
+
+
 class Loss(keras.losses.Loss):
     def call(self, y, p):
         return over_valid(y, p)
 
 
 LOSSES = {"valid": over_valid, "no nan": guarded_against_none, "all": over_all, "constant": scaled, "class": Loss}
+LOSSES |= {f.__name__: f for f in (mean_over_length, sum_over_length)}
+LOSSES |= {f.__name__: f for f in (mean_over_a_captured_number, sum_over_a_captured_number)}
 LOSSES |= {"of a loss": over_valid_of_a_loss, "mean of a loss": mean_of_a_loss, "sum of a loss": sum_of_a_loss}
 
 
@@ -147,6 +169,7 @@ DIVISORS = {
     "a count": (lambda x, w: tf.reduce_sum(x * w) / tf.reduce_sum(tf.cast(x > 0, tf.float64)), True),
     "a constant": (lambda x, w: tf.reduce_sum(x * w) / 3.0, False),
     "weights": (lambda x, w: tf.reduce_sum(x) / tf.reduce_sum(w), False),
+    "a mean": (lambda x, w: tf.reduce_mean(x * w) / tf.reduce_sum(x), False),
     "nothing": (lambda x, w: tf.reduce_sum(x * w), False),
     "each by its own": (lambda x, w: tf.reduce_sum(x / tf.reduce_sum(x, axis=1, keepdims=True)), False),
     "drawn": (lambda x, w: tf.reduce_sum(x) / (tf.reduce_sum(x) + tf.random.uniform([], dtype=tf.float64)), False),

@@ -32,19 +32,27 @@ class OnBatch:
 
 
 def divisor_in_data(number: Any) -> Any:
-    """What a traced number has been divided by last, if that depends on the data and on no variable; else None.
+    """What a sum has been divided by, in a traced number, if that depends on the data and on no variable; else None.
 
     Such a number is a mean over something that is counted, like the valid tokens of a batch.
     """
-    while number.op.type in _SAME_NUMBER and number.op.inputs[0].shape.rank == 0:
-        number = number.op.inputs[0]
+    if not tf.is_symbolic_tensor(number):
+        return None
+    number = _behind_the_same(number)
     if number.op.type not in _DIVISIONS:
         return None
     numerator, divisor = number.op.inputs
     is_constant = not _reaches(divisor, lambda each: each.op.type == "Placeholder" and each.dtype != tf.resource)
-    if numerator.shape.rank != 0 or divisor.shape.rank != 0 or is_constant:
+    if _behind_the_same(numerator).op.type != "Sum" or divisor.shape.rank != 0 or is_constant:
         return None
     return None if _reaches(divisor, lambda each: each.dtype == tf.resource or _keeps_to_itself(each)) else divisor
+
+
+def _behind_the_same(number: Any) -> Any:
+    """The tensor that a single number comes from unchanged."""
+    while number.op.type in _SAME_NUMBER and number.op.inputs[0].shape.rank == 0:
+        number = number.op.inputs[0]
+    return number
 
 
 def _reaches(tensor: Any, found: Callable[[Any], bool], stops: Callable[[Any], bool] = lambda each: False) -> bool:

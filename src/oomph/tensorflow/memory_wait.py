@@ -112,4 +112,7 @@ def start_once(session: Session) -> None:
     global _started
     if _started is None and session.is_owner_now():
         _started = session
-        MemoryWait.start(session)
+        try:
+            MemoryWait.start(session)
+        except Exception:
+            pass  # without it the limits of the supervisor hold

@@ -121,6 +121,8 @@ class JoinedSlices:
 
 def _concatenated(indices: Any) -> list[Any]:
     """The tensors that these indices are put together from, one after the other."""
+    if not tf.is_symbolic_tensor(indices):
+        return [indices]
     tensor = indices
     while tensor.op.type in _CARRIES_ON:
         tensor = tensor.op.inputs[0]
@@ -130,7 +132,7 @@ def _concatenated(indices: Any) -> list[Any]:
 
 
 def _origin_of(indices: Any, dependent: OnBatch) -> Origin:
-    if not dependent(indices):
+    if not tf.is_symbolic_tensor(indices) or not dependent(indices):
         return Origin.SAME
     tensor = indices
     while tensor.op.type in _CARRIES_ON:
