@@ -221,7 +221,7 @@ def _begun_again(fit: Event, by: Mapping[str, list[Event]], short: Container[Any
     """A fit that an earlier attempt had begun: resumed, or begun anew after everything before it was restored.
 
     Args:
-        short: fits that were finished, and whose end states were not worth the time that keeping them takes.
+        short: finished fits whose end states were too expensive to keep.
     """
     compared = [event for event in by.get("compared", ()) if _key(event) == _key(fit)]
     unequal = [str(event.data.get("cause")) for event in compared if not event.data.get("equal")]

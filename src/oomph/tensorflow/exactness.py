@@ -1,8 +1,8 @@
 """What micro-batches may be promised for a model before one is needed: exact, approximate, a probe, or only restarts.
 
 "exact": the update of the divided step is the update of the whole batch, up to rounding. Said beforehand when Keras'
-own train step is used, and layers, losses and metrics that treat each sample by itself (`by_construction.py`). What is
-not known is probed on the batch that is to be divided, before it is (`probe.py`), and so is what is known.
+own train step is used, and layers, losses and metrics that treat each sample by itself (`by_construction.py`). Before a
+batch is divided, every model is probed with samples of it, known or not (`probe.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""MemoryWait: tells the supervisor while TensorFlow waits for memory, since that is no hang.
+"""MemoryWait: tells the supervisor that TensorFlow is waiting for memory, which is not a hang.
 
 TensorFlow tries an allocation that fails again for ten seconds before it is an error, and uses no processor meanwhile.
 A step with a loop in it can wait for many, one after the other. A thread looks whenever there has been no progress for
@@ -47,7 +47,7 @@ class MemoryWait:
 
     @classmethod
     def start(cls, session: Session) -> None:
-        """Begin to look, unless nobody listens or there is no limit to be met."""
+        """Start the thread if a supervisor listens and the device has a memory limit."""
         if not session.pulse.is_heard:
             return
         watch = cls(session)

@@ -191,7 +191,7 @@ class PartStep:
 
     @contextmanager
     def _replaced(self, traced: Callable[[], _Traced | None]) -> Iterator[None]:
-        """Within the block, Keras works for parts, in the threads that trace them. In others it works as ever."""
+        """Within the block, Keras works for parts in the threads that trace them, and as usual in others."""
 
         def each(name: str) -> Callable[[], Any]:
             return lambda: getattr(traced(), name, None)

@@ -160,7 +160,7 @@ class Proof:
         return self._newest_state().is_affordable(_SHARE)
 
     def _newest_state(self) -> fingerprints.StateFingerprint:
-        """The newest one of the model. Whether it has all variables only matters once it is computed."""
+        """The model's last fingerprint, which may lack new variables. That matters only when it is computed."""
         return _of_models.get(self._fit.model) or self._state()
 
     def _state_now(self) -> int:

@@ -84,7 +84,7 @@ class JoinedSlices:
         """Take in the slices of one micro-batch.
 
         Args:
-            sizes: of its pieces, int64 [pieces]; None where the step ran eagerly and nobody counted.
+            sizes: of its pieces, int64 [pieces]; None for a step that ran eagerly.
 
         Raises:
             ValueError: when the pieces cannot be told apart, or the same lookup has brought another number of slices.
