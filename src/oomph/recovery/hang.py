@@ -23,8 +23,8 @@ FACTOR = 5.0
 PERCENTILE = 0.99
 UNTIMED_FACTOR = 10.0
 _UNEVEN = (Phase.LOOP, Phase.FIRST_STEP, Phase.TRACING, Phase.EPOCH_START, Phase.VALIDATION_START)
-"""Earlier durations of these phases do not predict the next: other functions are traced, more data are loaded. While the
-process tree is busy, only the longest limit applies."""
+"""Earlier durations of these phases do not predict the next: other functions are traced, more data are loaded. While
+the process tree is busy, only the longest limit applies."""
 _EARLY_SECONDS = 0.5
 """An alarm that is to be raised within the limit has to begin before it."""
 _RATIO = 1.05
