@@ -13,7 +13,7 @@ export PIP_NO_INPUT := 1
 export KERAS_HOME := $(CURDIR)/$(VENV)/keras
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all compat check rig gpu-lane overhead sizing exactness chaos resumed docs install clean
+.PHONY: help demo test test-all compat check rig gpu-lane overhead sizing exactness chaos resumed survival docs install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -61,6 +61,9 @@ chaos: $(READY) ## 200 small trainings through random faults, beside two baselin
 resumed: $(READY) ## 91 trainings killed and resumed, each compared in every bit (most of a day on two cores; call it again to go on)
 	$(BIN)/python -m pip install --quiet keras-tuner optuna optuna-integration scikit-learn pandas
 	$(BIN)/python benchmarks/resumed.py --out build/resumed
+
+survival: $(READY) ## train the scripts of SCRIPTS=FOLDER in too little memory, at six limits each (hours on two cores)
+	$(BIN)/python benchmarks/survival.py --scripts "$(SCRIPTS)" --out build/survival
 
 docs: $(READY) ## write docs/reference anew from the fault pages and the doctor's checks
 	$(BIN)/python -m oomph.faults.docs docs/reference/faults

@@ -83,6 +83,15 @@ def test_batches_that_were_trained_on_in_parts_are_named_as_the_reason():
     assert labels(happened(1, "fit-started"), divided) == Labelled("not-equal", (SMALLER_BATCHES,))
 
 
+def test_an_approximate_run_says_why():
+    started = happened(1, "fit-started", fit=0, guard="approximate", reason="BatchNormalization sees each part alone")
+    divided = happened(1, "fit-finished", fit=0, micro_batch=8, guard="approximate")
+    assert labels(started, divided).reasons == ("BatchNormalization sees each part alone",)
+    probed = happened(1, "probed", fit=0, kind="approximate", reason="random numbers that cannot be drawn again")
+    recovered = happened(1, "recovered", fit=0, micro_batch=8)
+    assert labels(started, probed, recovered, divided).reasons == ("random numbers that cannot be drawn again",)
+
+
 def test_a_probe_that_found_more_than_the_first_makes_all_approximate():
     probed = [Event("probed", {"fit": 0, "kind": kind}, attempt=1) for kind in ("exact", "approximate")]
     found = labels(Event("fit-started", {"fit": 0, "guard": "exact"}, attempt=1), probed)

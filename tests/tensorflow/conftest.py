@@ -191,8 +191,8 @@ class Watch:
     def probed(self, promise, finding):
         self.verdicts.append(str(promise))
 
-    def not_recoverable(self, error, phase, reason, micro_batch):
-        self.suggested = micro_batch
+    def not_recoverable(self, error, phase, reason, begin):
+        self.suggested = begin
         raise RuntimeError(f"{phase}: {reason}") from error
 
     def guard_broken(self, error):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.commit import hold_back
+from oomph.tensorflow.commit import held_bytes, hold_back
 
 
 @pytest.fixture
@@ -55,6 +55,33 @@ def test_nothing_is_assigned_when_any_value_cannot_be_computed(commits, place):
             step(tf.constant(False))
     assert [float(v) for v in variables] == [1.0, 2.0, 3.0]
     assert int(commits) == 1
+
+
+def test_without_room_to_hold_them_back_the_assignments_come_as_they_do_in_keras(commits):
+    a, b = tf.Variable([1.0, 2.0]), tf.Variable(3.0)
+    asked = []
+
+    def room(most):
+        asked.append(most)
+        return most
+
+    @tf.function
+    def step(good, most):
+        def apply():
+            a.assign_add([1.0, 1.0])
+            b.assign(failing(b * 2, good))
+
+        hold_back(apply, commits, lambda: room(most))
+
+    held = step.get_concrete_function(tf.constant(True), 12)  # two floats and one
+    free = step.get_concrete_function(tf.constant(True), 11)
+    assert asked == [12, 11]
+    assert (held_bytes(held.graph), held_bytes(free.graph)) == (20, 0)  # with the count itself
+    free(tf.constant(True))
+    assert (float(a[0]), float(b), int(commits)) == (2.0, 6.0, 1)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        free(tf.constant(False))
+    assert (float(b), int(commits)) == (6.0, 2), "whatever was assigned, it shows that something may have been"
 
 
 def test_what_is_computed_from_what_was_assigned_comes_after_it(commits):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from oomph.recovery.micro_batches import Start
 from oomph.tensorflow import verdict
 from oomph.tensorflow.probe import Finding
 
@@ -134,7 +135,7 @@ def test_at_any_step(guard, watch, memory, needs, failing, options):
 def test_a_size_given_beforehand_is_probed_and_taken_from_the_first_step_on(guard, watch, memory, needs):
     expected = undisturbed()
     made = model(needs())
-    guard(made).begin_with(7)
+    guard(made).begin_with(Start(7))
     memory.seen.clear()
     memory.room = 16
     assert_same(expected, trained(made))
@@ -181,7 +182,7 @@ def test_or_trained_on_as_smaller_batches_as_by_plain_keras(guard, watch, memory
     plain = model(needs(), Centred())
     expected = plain.fit(batches, shuffle=False, verbose=0).history
     made = model(needs(), Centred())
-    guard(made, None, True).begin_with(7)
+    guard(made, None, True).begin_with(Start(7))
     history, variables = trained(made)
     assert watch.verdicts[0].startswith("smaller batches: the update depends on which samples")
     assert_same((expected, [v.numpy() for v in [*plain.variables, *plain.optimizer.variables]]), (history, variables))
@@ -192,7 +193,7 @@ def test_a_failing_smaller_batch_is_made_smaller_and_no_sample_is_trained_on_twi
     guard, watch, memory, needs, options
 ):
     made = model(needs(), Centred(), **options)
-    guard(made, None, True).begin_with(10)
+    guard(made, None, True).begin_with(Start(10))
     made.fit(X[:20], Y[:20], batch_size=20, verbose=0)  # probed
     memory.seen.clear()
     memory.fail_at = 4  # the second half of the second batch
@@ -228,10 +229,10 @@ def test_without_memory_for_the_first_probe_a_new_process_is_asked_for(guard, wa
 
     made = with_loss(sum_of_squares, model(needs()))
     guard(made, *choice)
-    memory.room = 3
+    memory.room = 1
     with pytest.raises(RuntimeError, match="compute: micro-batches are refused: there is no memory for a probe"):
         trained(made)
-    assert (watch.suggested, watch.verdicts) == (1, [])
+    assert (watch.suggested, watch.verdicts) == (Start(1, guessed=True), [])
 
 
 def test_if_there_is_none_in_that_either_it_is_over(guard, watch, memory, needs):
@@ -239,9 +240,9 @@ def test_if_there_is_none_in_that_either_it_is_over(guard, watch, memory, needs)
         return tf.reduce_sum((y - p) ** 2)
 
     made = with_loss(sum_of_squares, model(needs()))
-    guard(made).begin_with(1)
-    memory.room = 3
-    with pytest.raises(RuntimeError, match=r"compute: micro-batches are refused: custom loss .*could not tell"):
+    guard(made).begin_with(Start(1))
+    memory.room = 1
+    with pytest.raises(RuntimeError, match=r"micro-batches are refused: custom loss .*there was no memory for a probe"):
         trained(made)
     assert watch.suggested is None
 
@@ -271,9 +272,29 @@ def test_a_later_probe_without_memory_changes_nothing(guard, watch, memory, need
 
 
 def test_one_sample_that_does_not_fit_is_the_end(guard, watch, memory, needs):
+    """In this process it need not be the batch alone; in one that has tried nothing else it is."""
     made = model(needs())
     guard(made, "allow")
     memory.room = 0
+    with pytest.raises(RuntimeError, match="micro-batches are refused: there is no memory for a probe beside"):
+        trained(made)
+    assert watch.suggested == Start(1, guessed=True)
+    made = model(needs())
+    guard(made, "allow").begin_with(watch.suggested)
     with pytest.raises(RuntimeError, match="compute: one sample does not fit"):
         trained(made)
+    assert watch.suggested is None
+    assert watch.verdicts == ["approximate: custom layer Needs, and there was no memory for a probe"]
     assert int(made.optimizer.iterations.numpy()) == 0
+
+
+def test_a_new_process_begins_with_few_samples_and_takes_more_as_they_fit(guard, watch, memory, needs):
+    expected = undisturbed()
+    made = model(needs())
+    guard(made).begin_with(Start(1, guessed=True))
+    memory.seen.clear()
+    memory.room = 16
+    assert_same(expected, trained(made))
+    assert (watch.verdicts, watch.failures, watch.recoveries) == (["exact"], [], [])
+    assert max(memory.seen[:6]) <= 4, "the probe"
+    assert 4 < max(memory.seen) <= 16

@@ -33,7 +33,7 @@ class WatchOfPredict:
     def probed(self, promise, finding):
         self.verdicts.append(promise)
 
-    def not_recoverable(self, error, phase, reason, micro_batch):
+    def not_recoverable(self, error, phase, reason, begin):
         raise Given(reason) from error
 
 
@@ -193,7 +193,8 @@ def test_no_memory_for_the_probe_is_no_finding(watch, promise):
         assert [(verdict.kind, verdict.reason) for verdict in watch.verdicts] == [("refused", reason)]
     else:
         np.testing.assert_array_equal(predict([batch()]), 2 * X)
-        assert [verdict.kind for verdict in watch.verdicts] == ["exact"]
+        reason = "each sample is treated by itself, but there was no memory for a probe"
+        assert [(verdict.kind, verdict.reason) for verdict in watch.verdicts] == [("approximate", reason)]
 
 
 def test_two_samples_are_enough_where_there_is_no_memory_for_more(watch):

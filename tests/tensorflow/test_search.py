@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
+from oomph.recovery.micro_batches import Start
 from oomph.recovery.pieces import Pieces
 from oomph.recovery.regrowth import Regrowth
 from oomph.tensorflow import search as module
@@ -83,6 +84,25 @@ def taken(search, memory, batch):
     return tried
 
 
+@pytest.mark.parametrize(("begin", "batch"), [(1, 128), (4, 128), (4, 2), (1, 1)])
+def test_from_a_guess_larger_pieces_are_tried_until_the_memory_is_used(memory, clock, begin, batch):
+    search = SizeSearch()
+    search.begin(Start(begin, guessed=True))
+    assert not search.is_whole
+    tried = taken(search, memory, batch)
+    assert tried[0] == min(begin, batch)
+    assert sum(tried) == batch, "without an error"
+    assert min(search.chosen, batch) >= min(40, batch // 2)
+
+
+def test_a_guess_does_not_replace_what_is_known(memory, clock):
+    search = SizeSearch()
+    taken(search, memory, 200)
+    chosen = search.chosen
+    search.begin(Start(1, guessed=True))
+    assert (search.chosen, search.next_size(200)) == (chosen, chosen)
+
+
 def test_nothing_is_divided_before_a_failure():
     search = SizeSearch()
     assert (search.is_whole, search.next_size(64), search.chosen) == (True, 64, None)
@@ -132,7 +152,7 @@ def test_one_sample_that_does_not_fit_leaves_no_size(memory, clock):
 
 def test_a_size_given_beforehand_is_taken_without_a_search():
     search = SizeSearch()
-    search.chosen = 16
+    search.begin(Start(16))
     assert (search.is_whole, search.next_size(64), search.next_size(9)) == (False, 16, 9)
     search.grow(64)
     assert search.chosen == 16

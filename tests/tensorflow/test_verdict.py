@@ -22,6 +22,7 @@ MOVED = Finding(16, 0.0, 0.2, "layer/state", 1e-3)
 METRIC = Finding(16, 0.0, 0.2, "metric mine/total", 1e-3)
 ZERO = Finding(16, 0.0, 0.0, "", 1e-3, conclusive=False)
 FEW = Finding(0, conclusive=False)
+NO_MEMORY = Finding(0, conclusive=False, no_memory=True)
 NORMALISES = Finding(16, 1e-8, 1e-8, "", 1e-3, normalises=True)
 RETURNED = Finding(16, 1e-8, 1e-8, "", 1e-3, returned=0.2)
 HIDDEN = Finding(0, conclusive=False, hidden_draws=True)
@@ -42,6 +43,8 @@ OBSTACLE = Finding(0, conclusive=False, obstacle="the step assigns weights by it
         (UNKNOWN, ZERO, REFUSED, APPROXIMATE, REFUSED),
         (KNOWN, FEW, EXACT, EXACT, EXACT),
         (UNKNOWN, FEW, REFUSED, APPROXIMATE, REFUSED),
+        (KNOWN, NO_MEMORY, APPROXIMATE, APPROXIMATE, REFUSED),
+        (UNKNOWN, NO_MEMORY, REFUSED, APPROXIMATE, REFUSED),
         (KNOWN, NORMALISES, APPROXIMATE, APPROXIMATE, REFUSED),
         (UNKNOWN, NORMALISES, APPROXIMATE, APPROXIMATE, REFUSED),
         (KNOWN, RETURNED, APPROXIMATE, APPROXIMATE, REFUSED),

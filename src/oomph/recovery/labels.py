@@ -30,7 +30,7 @@ MEANING = {
     VERIFIED: "verified: the steps that were repeated came out as before",
     UNVERIFIED: "unverified: everything known was restored, but no step was repeated that could be compared",
     REPLAYED: "replayed: the batches of the epoch were taken anew; they and the steps repeated came out as before",
-    APPROXIMATE: "approximate: a layer or a loss looks at the whole batch, and saw it in parts",
+    APPROXIMATE: "approximate: batches were taken in parts, which need not give the same result",
     NOT_EQUAL: "not equal to an undisturbed training",
     STARTED_OVER: "started over: a training that had begun was begun again, not resumed",
     UNGUARDED: "unguarded: no fit was guarded, so nothing was checkpointed or resumed",
@@ -79,14 +79,16 @@ def _recoveries(events: Sequence[Event]) -> Iterator[Labelled]:
     probed = [event for event in events if event.name == "probed"]
     if _contradicted(probed):
         yield Labelled(APPROXIMATE, ("a later probe found a coupling that the first one had not",))
-    elsewhere = {event.data["during"]: event.data.get("kind") for event in probed if "during" in event.data}
+    elsewhere = {event.data["during"]: _guard(event, "kind") for event in probed if "during" in event.data}
     for event in events:
+        guard = guards.get((event.attempt, event.data.get("fit")), ("", ""))
         if event.name == "recovered" and "during" in event.data:
-            yield _of_guard(elsewhere.get(event.data["during"]))
+            yield _of_guard(*elsewhere.get(event.data["during"], ("", "")))
         elif event.name == "recovered":
-            yield _of_guard(guards.get((event.attempt, event.data.get("fit"))))
+            yield _of_guard(*guard)
         elif event.name == "fit-finished" and event.data.get("micro_batch") is not None:
-            yield _of_guard(event.data.get("guard"))
+            kind = str(event.data.get("guard"))
+            yield _of_guard(kind, guard[1] if kind == guard[0] else "")
 
 
 def _changes(events: Iterable[Event]) -> Iterator[Labelled]:
@@ -97,15 +99,23 @@ def _changes(events: Iterable[Event]) -> Iterator[Labelled]:
             yield Labelled(NOT_EQUAL, (str(change),))
 
 
-def _guards(events: Sequence[Event]) -> dict[Any, Any]:
-    found = {(e.attempt, e.data.get("fit")): e.data.get("guard") for e in events if e.name == "fit-started"}
+def _guards(events: Sequence[Event]) -> dict[Any, tuple[str, str]]:
+    """For each fit of each attempt the kind of its guard, and the reason for it."""
+    found = {(e.attempt, e.data.get("fit")): _guard(e, "guard") for e in events if e.name == "fit-started"}
     probed = (e for e in events if e.name == "probed" and "fit" in e.data)
-    return found | {(e.attempt, e.data.get("fit")): e.data.get("kind") for e in probed}
+    return found | {(e.attempt, e.data.get("fit")): _guard(e, "kind") for e in probed}
 
 
-def _of_guard(kind: Any) -> Labelled:
-    label = _GUARDS.get(str(kind), EXACT)
-    return Labelled(label, (SMALLER_BATCHES,) if label == NOT_EQUAL else ())
+def _guard(event: Event, kind: str) -> tuple[str, str]:
+    return str(event.data.get(kind, "")), str(event.data.get("reason", ""))
+
+
+def _of_guard(kind: str, reason: str) -> Labelled:
+    label = _GUARDS.get(kind, EXACT)
+    if label == EXACT:
+        return Labelled()
+    words = SMALLER_BATCHES if label == NOT_EQUAL else reason
+    return Labelled(label, (words,) if words else ())
 
 
 def _contradicted(probed: Sequence[Event]) -> bool:

@@ -21,11 +21,22 @@ Gradients = Sequence[Any]
 Apply = Callable[..., Any]
 
 
-def behind_barrier(optimizer: Any, commits: tf.Variable, compiled_by_xla: bool = False) -> Apply:
+def behind_barrier(
+    optimizer: Any,
+    commits: tf.Variable,
+    compiled_by_xla: bool = False,
+    room_bytes: Callable[[], int | None] = lambda: None,
+) -> Apply:
     """The optimizer's apply, held back until all gradients exist and `commits` has been incremented.
 
     `commits` moves before the first assignment and after the last gradient: a step that fails with it unmoved has
     changed neither weights nor slots, one that fails with it moved may have.
+
+    Args:
+        optimizer: whose `apply` is meant.
+        commits: counts its calls.
+        compiled_by_xla: whether the step that is traced is.
+        room_bytes: how much may be held on the device, where nothing else decides (`commit.py`).
     """
     from keras.src import backend
 
@@ -41,7 +52,7 @@ def behind_barrier(optimizer: Any, commits: tf.Variable, compiled_by_xla: bool =
         rest = () if trainable_variables is None else (trainable_variables,)
         alone = tf.distribute.get_replica_context().num_replicas_in_sync == 1
         if alone and not compiled_by_xla and not tf.executing_eagerly():
-            return commit.hold_back(lambda: original(grads, *rest), commits)
+            return commit.hold_back(lambda: original(grads, *rest), commits, room_bytes)
         started = tf.distribute.get_replica_context().merge_call(_counted, args=(commits, _dense_parts(grads)))
         with tf.control_dependencies([started]):
             held = [None if g is None else tf.nest.map_structure(tf.identity, g, expand_composites=True) for g in grads]

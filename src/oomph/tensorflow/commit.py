@@ -5,6 +5,9 @@ that broadcasts least, unless somebody else looks at what is in between. So the 
 to be assigned passes through one `IdentityN`, which runs when all of it exists; the optimizer sees the same expressions
 before it as in Keras' own graph, and the step has the same bits.
 
+Where weights fill most of the device there is no room for a second value of each. There nothing is held back, as in
+Keras' own step: an out-of-memory error may find some of the assignments done, and only a checkpoint helps.
+
 Source: `MinimizeBroadcasts` and `ArithmeticNodesGroupOptimizerStage` in
 tensorflow/core/grappler/optimizers/arithmetic_optimizer.cc, which leave alone what drives a control dependency.
 """
@@ -16,15 +19,20 @@ from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.framework import ops
+from tensorflow.python.framework.func_graph import FuncGraph
 
 _ONLY_READ = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "VarIsInitializedOp")
 
 
-def hold_back(apply: Callable[[], Any], commits: tf.Variable) -> Any:
+def hold_back(
+    apply: Callable[[], Any], commits: tf.Variable, room_bytes: Callable[[], int | None] = lambda: None
+) -> Any:
     """Trace `apply`, and hold its assignments back; returns what it returns.
 
     Args:
         commits: is incremented before the first assignment, when all that is assigned first has been computed.
+        room_bytes: how much may be held on the device, asked when all variables exist; None: any amount. When it is
+            more, nothing is held, and `commits` is incremented when the step has its batch.
     """
     graph = ops.get_default_graph()
     before = len(graph.get_operations())
@@ -33,13 +41,35 @@ def hold_back(apply: Callable[[], Any], commits: tf.Variable) -> Any:
     if not writers:
         return result
     one = tf.constant(1, commits.dtype)
-    *held, one = tf.identity_n([*(operation.inputs[place] for operation, place in waiting), one])
-    counted = commits.assign_add(one)
-    for (operation, place), value in zip(waiting, held, strict=True):
-        operation._update_input(place, value)
+    values = [operation.inputs[place] for operation, place in waiting]
+    room = room_bytes()
+    if room is not None and sum(map(_nbytes, values)) > room:
+        given = [tf.identity(tensor) for tensor in graph.inputs[:1]] if isinstance(graph, FuncGraph) else []
+        with tf.control_dependencies(given):
+            counted = commits.assign_add(one)
+    else:
+        *held, one = tf.identity_n([*values, one])
+        counted = commits.assign_add(one)
+        for (operation, place), value in zip(waiting, held, strict=True):
+            operation._update_input(place, value)
     for operation in writers:
         operation._add_control_input(counted.op)
     return result
+
+
+def held_bytes(graph: Any) -> int:
+    """How much a traced step holds back, in bytes; 0 where nothing is."""
+    barriers = [op for op in graph.get_operations() if op.type == "IdentityN" and _drives_a_count(op)]
+    return sum(_nbytes(value) for barrier in barriers for value in barrier.inputs)
+
+
+def _drives_a_count(operation: Any) -> bool:
+    return any(user.type == "AssignAddVariableOp" for user in operation.outputs[-1].consumers())
+
+
+def _nbytes(value: Any) -> int:
+    """Of a tensor; 0 where its shape is not known."""
+    return int(value.shape.num_elements() or 0) * int(value.dtype.size)
 
 
 def _writers(operations: list[Any]) -> tuple[list[Any], list[tuple[Any, int]]]:

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from weakref import WeakSet
 
 from oomph.recovery.checkpoint import Checkpoint, Position
+from oomph.recovery.micro_batches import Start
 from oomph.recovery.phases import Phase
 from oomph.tensorflow import callbacks, event_files, exactness, iterators, retaking, trained
 from oomph.tensorflow.beginning import Beginning
@@ -270,7 +271,7 @@ class Fit:
 
     def recovered(self, recovery: Recovery) -> None:
         """A step was completed in micro-batches."""
-        self.fits.remember_micro_batch(self.identity, recovery.micro_batch)
+        self.fits.remember_micro_batch(self.identity, Start(recovery.micro_batch))
         self.note_here(
             "recovered",
             batch=recovery.batch,
@@ -289,11 +290,11 @@ class Fit:
         self.promise = promise
         self.fits.note_probe(promise, finding, fit=self.identity.ordinal)
 
-    def not_recoverable(self, error: BaseException, phase: str, reason: str, micro_batch: int | None) -> NoReturn:
+    def not_recoverable(self, error: BaseException, phase: str, reason: str, begin: Start | None) -> NoReturn:
         """Back to the checkpoint where that can help; otherwise the user's own error."""
-        if micro_batch is not None:
-            self.fits.remember_micro_batch(self.identity, micro_batch)
-        can_restart = phase in ("commit", "input") or micro_batch is not None
+        if begin is not None:
+            self.fits.remember_micro_batch(self.identity, begin)
+        can_restart = phase in ("commit", "input") or begin is not None
         self.fits.go_back_or_give_up(error, reason, can_restart)
 
     def guard_broken(self, error: BaseException) -> None:
@@ -404,17 +405,22 @@ class Fit:
             fingerprint=self.identity.fingerprint,
             epochs=self.arguments.get("epochs"),
             xla=bool(self.model.jit_compile),
+            held_bytes=step.held_bytes if isinstance(step, GuardedStep) else None,
         )
         alone = "" if self.fits.own_session().owner else "; in a process of its own: neither checkpointed nor resumed"
         self.fits.say_once(f"guarding fit at {self.identity.site} ({self.promise}{alone})")
+        if isinstance(step, GuardedStep) and step.held_bytes == 0:
+            self.fits.say_once(
+                "weights fill most of the device: an out-of-memory error of a whole batch goes back to the checkpoint"
+            )
         self.write_board()
 
     def _set_up(self, step: GuardedStep) -> None:
         """What is known of the step now that it is traced, and what the user wants of it."""
         self.promise = exactness.promise_after_tracing(self.promise, self.model, step.extra_state())
-        guarding, size = self.fits.session.handover.guarding, self.fits.remembered_micro_batch(self.identity)
-        if size is not None:
-            step.begin_with(size)
+        guarding, begin = self.fits.session.handover.guarding, self.fits.remembered_micro_batch(self.identity)
+        if begin is not None:
+            step.begin_with(begin)
         if guarding.verify:
             step.verify(guarding.verify)
         if guarding.recheck:

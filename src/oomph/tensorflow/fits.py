@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -11,7 +10,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NoReturn
 
 from oomph.errors import CheckpointError
@@ -21,6 +19,7 @@ from oomph.recovery.background import Background
 from oomph.recovery.checkpoint import Checkpoint
 from oomph.recovery.endstates import EndStates
 from oomph.recovery.interval import Interval, seconds_between_faults
+from oomph.recovery.micro_batches import MicroBatches, Start
 from oomph.recovery.opened_files import OpenedFiles
 from oomph.recovery.phases import Phase
 from oomph.recovery.policy import GAVE_UP_EXIT_CODE
@@ -240,37 +239,19 @@ class Fits:
 
     # -- the sizes that fitted ------------------------------------------------------------------------------------
 
-    def remembered_micro_batch(self, fit: FitIdentity) -> int | None:
+    def remembered_micro_batch(self, fit: FitIdentity) -> Start | None:
         """The micro-batch that was found for this fit, or for one like it; else the one that the user gave."""
-        known, handover = self._known_micro_batches(), self.session.handover
-        size = known.get(f"fit {fit.ordinal}", known.get(fit.fingerprint, handover.guarding.micro_batch))
-        sizes = [number for number in (size, handover.most_samples) if number is not None]
-        return min(sizes, default=None)
+        handover = self.session.handover
+        found = MicroBatches(self.session.run_dir).of([f"fit {fit.ordinal}", fit.fingerprint])
+        given, most = handover.guarding.micro_batch, handover.most_samples
+        if found is None:
+            return None if given is None and most is None else Start(min(n for n in (given, most) if n is not None))
+        return found.at_most(most)
 
-    def remember_micro_batch(self, fit: FitIdentity, size: int) -> None:
+    def remember_micro_batch(self, fit: FitIdentity, start: Start) -> None:
         """Keep a micro-batch for the attempts to come, and for later fits of a model like this one."""
-        path = self._memory_file()
-        if path is None or not self.own_session().is_owner_now():
-            return
-        try:
-            sizes = {**self._known_micro_batches(), f"fit {fit.ordinal}": size, fit.fingerprint: size}
-            document = {"schema": 1, "micro_batch": sizes}
-            temporary = path.with_name(path.name + ".tmp")
-            temporary.write_text(json.dumps(document))
-            os.replace(temporary, path)
-        except OSError:
-            pass  # the next attempt finds it again, at the price of one more error
-
-    def _known_micro_batches(self) -> dict[str, int]:
-        path = self._memory_file()
-        try:
-            return {} if path is None else {k: int(v) for k, v in json.loads(path.read_text())["micro_batch"].items()}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return {}  # none was found yet
-
-    def _memory_file(self) -> Path | None:
-        run_dir = self.session.run_dir
-        return None if run_dir is None else run_dir / "micro_batch.json"
+        if self.own_session().is_owner_now():
+            MicroBatches(self.session.run_dir).keep([f"fit {fit.ordinal}", fit.fingerprint], start)
 
     # -- when a step cannot be repaired here ---------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 from oomph.recovery import session
 from oomph.recovery.enclosing import enclosing_loops
+from oomph.recovery.micro_batches import Start
 from oomph.recovery.phases import Phase
 from oomph.tensorflow import loops, verdict
 from oomph.tensorflow.exactness import TO_BE_PROBED, Promise
@@ -138,7 +139,7 @@ def _step_of(loop: _GuardedLoop, batch: dict[str, Any], rest: dict[str, Any]) ->
         model, train_step, plain, lambda: watch, promise, choice, combine=loop.combine, can_go_back=False
     )  # fmt: skip
     if joined is not None and joined.handover.guarding.micro_batch is not None:
-        guarded.begin_with(joined.handover.guarding.micro_batch)
+        guarded.begin_with(Start(joined.handover.guarding.micro_batch))
     return guarded
 
 
@@ -188,7 +189,7 @@ class LoopWatch:
         )  # fmt: skip
         loop = loops.running()
         if loop is not None:
-            loop.fits.remember_micro_batch(loop.identity, recovery.micro_batch)
+            loop.fits.remember_micro_batch(loop.identity, Start(recovery.micro_batch))
         session.say(
             f"recovered in {recovery.seconds:.1f} s: {self._name} takes its batch of {recovery.batch} as"
             f" micro-batches of {recovery.micro_batch}"
@@ -198,10 +199,10 @@ class LoopWatch:
         _note("probed", during=self._name, kind=promise.kind, reason=promise.reason, **finding.facts())
         session.say(f"micro-batches of {self._name}: {promise}")
 
-    def not_recoverable(self, error: BaseException, phase: str, reason: str, micro_batch: int | None) -> NoReturn:
+    def not_recoverable(self, error: BaseException, phase: str, reason: str, begin: Start | None) -> NoReturn:
         loop = loops.running()
         if loop is not None:
-            loop.go_back(error, phase, reason, micro_batch)
+            loop.go_back(error, phase, reason, begin)
         _note("gave-up", fault="device-oom", reason=reason)
         raise error
 

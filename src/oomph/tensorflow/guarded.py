@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 import tensorflow as tf
 
+from oomph.recovery.micro_batches import Start
 from oomph.tensorflow import batches, fingerprints, verdict
 from oomph.tensorflow.divided import DividedStep
 from oomph.tensorflow.errors import handled
@@ -24,6 +25,7 @@ from oomph.tensorflow.exactness import EXACT, REFUSED, SMALLER, TO_BE_PROBED, Pr
 from oomph.tensorflow.kept_draws import KeptDraws
 from oomph.tensorflow.memory import DeviceMemory
 from oomph.tensorflow.part import PartStep
+from oomph.tensorflow.probe import SAMPLES
 from oomph.tensorflow.recheck import Recheck
 from oomph.tensorflow.recomputation import Recomputation
 from oomph.tensorflow.replicas import Replicas
@@ -35,7 +37,8 @@ from oomph.tensorflow.whole import END_OF_DATA, Failed, WholeStep, attempt
 from oomph.tensorflow.written import Slot, SmallState
 
 _FRESH_DIVISOR = 32
-"""A new process, started because nothing fitted in the old one, begins with this fraction of the batch."""
+"""A new process, started because nothing fitted in the old one, begins with this fraction of the batch, and the one
+after it with one sample."""
 _NO_MEMORY_TO_PROBE = "there is no memory for a probe beside what the whole batch has left behind"
 
 
@@ -83,7 +86,9 @@ class GuardedStep:
         self._divided_steps, self._next_probe = 0, 2
         self._step = step
         self._broken = False
-        self._began_divided: bool | None = None
+        self._began = False
+        self._began_with: Start | None = None
+        """The micro-batch that this process began with; None: whole batches."""
         self._search = SizeSearch()
         self.verification: Verification | None = None
         self.recheck: Recheck | None = None
@@ -103,8 +108,7 @@ class GuardedStep:
             self.prepare(iterator)
         watch = self._watch()
         watch.before_step(self, iterator)
-        if self._began_divided is None:
-            self._began_divided = not self._is_whole
+        self._began = True
         if self._broken:
             logs = run_plain(self._plain, iterator, watch)
         else:
@@ -137,6 +141,11 @@ class GuardedStep:
         """What of the step's state TensorFlow keeps out of sight, in words."""
         return self._whole.hidden_state()
 
+    @property
+    def held_bytes(self) -> int | None:
+        """How much a whole step holds back until it commits; 0: nothing, for want of room; None: not known."""
+        return self._whole.held_bytes
+
     def _can_trace(self, batch: Any) -> bool:
         """Trace the step for a batch that Python holds; a guard that cannot be built steps aside for good."""
         try:
@@ -154,10 +163,11 @@ class GuardedStep:
         """Take the next steps beside plain Keras."""
         self.verification = Verification(steps, self._plain)
 
-    def begin_with(self, micro_batch: int) -> None:
-        """Take micro-batches of that size from the start, unless something is known already."""
-        if self._search.is_whole:
-            self._search.chosen = micro_batch
+    def begin_with(self, start: Start) -> None:
+        """Take micro-batches of that size first, unless something is known already."""
+        self._search.begin(start)
+        if not self._began:
+            self._began_with = start
 
     @property
     def _is_whole(self) -> bool:
@@ -270,12 +280,14 @@ class GuardedStep:
         if self._verdict is None or self._is_time_to_probe_again():
             self._whole.build_metrics(batch)
             small, kinds = self._whole.state_of(batch), self._divided.kinds()
-            found = verdict.find(self._model, self._divided, self._step, batch, size, small)
+            found = verdict.find(
+                self._model, self._divided, self._step, batch, size, small, self._most_to_probe
+            )  # fmt: skip
             if self._verdict is not None and found.says_nothing:
                 self._divided.settle_as(kinds)  # what the unfinished probe has settled is not to be relied upon
                 return self._verdict
             judged = verdict.judge(self._promise, found, self._choice)
-            if found.no_memory and judged.kind in (REFUSED, SMALLER) and not self._began_divided:
+            if found.no_memory and self._fresh_start(size) is not None:
                 return Promise(REFUSED, _NO_MEMORY_TO_PROBE)  # not for good: in a new process there is
             before, self._verdict = self._verdict, judged
             self._rounding = found.difference if judged.kind == EXACT else 0.0
@@ -287,6 +299,12 @@ class GuardedStep:
             if self._verdict.kind == SMALLER and self._whole.knows_size(batch):
                 self._whole.trace_sizes_apart()
         return self._verdict
+
+    @property
+    def _most_to_probe(self) -> int:
+        """No more samples than are nearly sure to fit, where a process began anew because nothing did."""
+        start = self._began_with
+        return SAMPLES if start is None or not start.guessed else min(SAMPLES, max(4, start.samples))
 
     def _is_time_to_probe_again(self) -> bool:
         """After 2, 5, 11, 23 ... divided steps, of a step that only a probe knows: rare samples couple rarely."""
@@ -313,7 +331,7 @@ class GuardedStep:
             self._report(outcome, size, size, started, watch)
         promise = self._judged(failed.batch, size, watch)
         if promise.refused:
-            fresh = _fresh_size(size) if self._verdict is None else None
+            fresh = self._fresh_start(size) if self._verdict is None else None
             watch.not_recoverable(failed.error, "compute", f"micro-batches are refused: {promise.reason}", fresh)
         return self._run_divided(failed.batch, size, started, watch, failed)
 
@@ -337,9 +355,9 @@ class GuardedStep:
         if micro_batch is not None:
             self._search.learn(failed, micro_batch, seconds, self._divided.extra_bytes())
         if failed.phase != "compute":
-            suggestion = None if batch is None else self._search.next_size(batch)
-            reason = f"out of memory in the {failed.phase} phase"
-            watch.not_recoverable(failed.error, failed.phase, reason, suggestion)
+            size = None if batch is None else self._search.next_size(batch)
+            begin = None if size is None else Start(size, guessed=not failed.oom.whole_step)
+            watch.not_recoverable(failed.error, failed.phase, f"out of memory in the {failed.phase} phase", begin)
 
     # -- in micro-batches -----------------------------------------------------------------------------------------
 
@@ -367,10 +385,10 @@ class GuardedStep:
         """Not even one sample fits. Beside the pieces that a failed whole step has cut the memory into, that is.
 
         TensorFlow's BFC allocator never gives regions back, so a kernel that needs one large piece may find room in a
-        new process that never tries the whole batch; a process that began with micro-batches has nothing left to try.
+        new process that never tries the whole batch; one that began with one sample has nothing left to try.
         """
         in_pieces = (failed.oom.requested_bytes or 0) <= (self._search.room_bytes or 0)
-        fresh = _fresh_size(size) if in_pieces and not self._began_divided else None
+        fresh = self._fresh_start(size) if in_pieces else None
         reason = "one sample does not fit"
         if fresh is not None:
             reason += " beside what the whole batch has left behind"
@@ -409,6 +427,8 @@ class GuardedStep:
         self._broken = True
         self._watch().guard_broken(error)
 
-
-def _fresh_size(size: int) -> int:
-    return max(1, size // _FRESH_DIVISOR)
+    def _fresh_start(self, size: int) -> Start | None:
+        """What a new process begins with, because nothing fitted in this one; None: there is no point in one."""
+        if self._began_with is None:
+            return Start(max(1, size // _FRESH_DIVISOR), guessed=True)
+        return Start(1, guessed=True) if self._began_with.samples > 1 else None

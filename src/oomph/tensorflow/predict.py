@@ -156,8 +156,10 @@ def _judge(promise: Promise, finding: Finding, inexact: str | None) -> Promise:
     elif finding.conclusive and not finding.equal:
         reason = "the outputs of a sample depend on its neighbours"
     elif not finding.conclusive and promise.kind != EXACT:
-        why = "there was no memory for a probe" if finding.no_memory else "a probe could not tell"
-        reason = f"{promise.reason}, and {why}"
+        reason = f"{promise.reason}, and {finding.why_nothing}"
+    elif finding.no_memory:
+        reason = f"each sample is treated by itself, but {finding.why_nothing}"
+        return Promise(REFUSED if inexact == "refuse" else APPROXIMATE, reason)
     else:
         return Promise(EXACT)
     return Promise(APPROXIMATE, reason) if inexact == "allow" else Promise(REFUSED, reason)

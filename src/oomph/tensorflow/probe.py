@@ -73,6 +73,11 @@ class Finding:
         return not (self.conclusive or self.obstacle or self.failure or self.hidden_draws)
 
     @property
+    def why_nothing(self) -> str:
+        """Why a probe that is not conclusive has shown nothing, in words."""
+        return "there was no memory for a probe" if self.no_memory else "a probe could not tell"
+
+    @property
     def equal(self) -> bool:
         """Whether the parts stand for the whole, within rounding."""
         return self.gradients <= self.tolerance and self.state <= self.tolerance

@@ -10,6 +10,7 @@ from weakref import WeakSet
 
 from oomph.recovery.checkpoint import Position
 from oomph.recovery.enclosing import enclosing_loops
+from oomph.recovery.micro_batches import Start
 from oomph.recovery.phases import Phase
 from oomph.tensorflow import state
 from oomph.tensorflow.fit_objects import as_arrays, as_meta
@@ -282,15 +283,15 @@ class ResumableLoop:
         self._guarded.append(step)
         if self._draws_to_come:
             step.draws.restore(self._draws_to_come.pop(0))
-        size = self.fits.remembered_micro_batch(self.identity)
-        if size is not None:
-            step.begin_with(size)
+        begin = self.fits.remembered_micro_batch(self.identity)
+        if begin is not None:
+            step.begin_with(begin)
 
-    def go_back(self, error: BaseException, phase: str, reason: str, micro_batch: int | None) -> NoReturn:
+    def go_back(self, error: BaseException, phase: str, reason: str, begin: Start | None) -> NoReturn:
         """A guarded step cannot be completed: back to the checkpoint where that can help, else the script's error."""
-        if micro_batch is not None:
-            self.fits.remember_micro_batch(self.identity, micro_batch)
-        self.fits.go_back_or_give_up(error, reason, phase in ("commit", "input") or micro_batch is not None)
+        if begin is not None:
+            self.fits.remember_micro_batch(self.identity, begin)
+        self.fits.go_back_or_give_up(error, reason, phase in ("commit", "input") or begin is not None)
 
     def restore_draws(self, arrays: dict[str, Any], counts: list[int]) -> None:
         """The random numbers that guarded steps have drawn, to be given back when each comes."""

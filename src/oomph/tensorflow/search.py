@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from oomph.recovery.micro_batches import Start
 from oomph.recovery.pieces import Pieces
 from oomph.recovery.regrowth import Regrowth
 from oomph.tensorflow.memory import DeviceMemory
@@ -24,6 +25,8 @@ class SizeSearch:
         """The size to go on with; None while batches are whole, or while it is still to be found."""
         self.room_bytes: int | None = None
         """What a piece could take when the last one failed; None: not known."""
+        self._begin: Start | None = None
+        """What a new process begins with, before it has seen a batch."""
         self._limit_bytes: int | None = None
         self._most_bytes = 0
         self._others_hold = False
@@ -36,12 +39,23 @@ class SizeSearch:
     @property
     def is_whole(self) -> bool:
         """Whether batches are not divided."""
-        return self.pieces.failed is None and self.chosen is None
+        return self.pieces.failed is None and self.chosen is None and self._begin is None
+
+    def begin(self, start: Start) -> None:
+        """Take pieces of that size first, unless something is known already."""
+        if not self.is_whole:
+            return
+        if start.guessed:
+            self._begin, self._limit_bytes = start, DeviceMemory.of_training_device().limit_bytes
+        else:
+            self.chosen = start.samples
 
     def next_size(self, batch: int) -> int | None:
         """The most samples to take next of a batch of `batch`; None when even one sample did not fit."""
         if self.chosen is not None:
             return min(self.chosen, batch)
+        if self._begin is not None:  # the whole batch has failed in the process before this one
+            self.pieces, self._begin = Pieces(failed=max(2, batch), size=self._begin.samples), None
         return None if self.pieces.hopeless else self.pieces.part(batch)
 
     def run(self, part: int, step: Callable[[], Any]) -> Any:
@@ -107,7 +121,7 @@ class SizeSearch:
 
     def undivided(self) -> None:
         """Take whole batches, whatever has been learned."""
-        self.pieces, self.chosen, self._regrowth = Pieces(), None, None
+        self.pieces, self.chosen, self._regrowth, self._begin = Pieces(), None, None, None
 
     def _room_now(self) -> int | None:
         memory = DeviceMemory.of_training_device(self._gpu)

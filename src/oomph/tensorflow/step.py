@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
+from oomph.recovery.micro_batches import Start
 from oomph.tensorflow.batches import without_optionals
 from oomph.tensorflow.errors import OutOfMemory, as_out_of_memory, handled
 from oomph.tensorflow.exactness import Promise
@@ -62,8 +63,8 @@ class StepWatch(Protocol):
         """It has been found what micro-batches are worth."""
         ...
 
-    def not_recoverable(self, error: BaseException, phase: str, reason: str, micro_batch: int | None) -> NoReturn:
-        """Ends the process for a restart with that micro-batch, or raises the user's own error."""
+    def not_recoverable(self, error: BaseException, phase: str, reason: str, begin: Start | None) -> NoReturn:
+        """Ends the process for a restart that begins with that micro-batch, or raises the user's own error."""
         ...
 
     def guard_broken(self, error: BaseException) -> None: ...
@@ -78,8 +79,8 @@ class Step(Protocol):
         """Trace for this kind of input, so that every variable exists; nothing is taken from the iterator."""
         ...
 
-    def begin_with(self, micro_batch: int) -> None:
-        """Take micro-batches of that size from the start, where that can be done."""
+    def begin_with(self, start: Start) -> None:
+        """Take micro-batches of that size first, where that can be done."""
         ...
 
     def extra_state(self) -> list[Slot]:
@@ -130,7 +131,7 @@ class PlainStep:
         except Exception:  # a model that has no `call`, or needs the data for it
             self._model.built = built  # Keras has noted it down as built before it failed
 
-    def begin_with(self, micro_batch: int) -> None:
+    def begin_with(self, start: Start) -> None:
         pass
 
     def extra_state(self) -> list[Slot]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from oomph.errors import UnsupportedError
@@ -26,8 +27,8 @@ from oomph.tensorflow.whole import Failed, attempt
 from oomph.tensorflow.written import SmallState, handles_of
 
 METRIC = "metric "
-_FEWER_SAMPLES = 4
-"""For a second try, where there was no memory for the usual number."""
+_FEWER_SAMPLES = (4, 2)
+"""For further tries, where there was no memory for the usual number."""
 _HIDDEN_DRAWS = "random numbers that TensorFlow cannot draw again"
 
 
@@ -47,9 +48,15 @@ def choice_of(guarding: Guarding) -> Choice:
 
 
 def find(
-    model: Any, divided: DividedStep, step: Callable[[Any], Any], batch: Any, size: int, small: SmallState
+    model: Any,
+    divided: DividedStep,
+    step: Callable[[Any], Any],
+    batch: Any,
+    size: int,
+    small: SmallState,
+    most: int = SAMPLES,
 ) -> Finding:
-    """Probe the step with samples of this batch; never raises, and leaves the model as it was.
+    """Probe the step with samples of this batch, so many of them; never raises, and leaves the model as it was.
 
     BatchNormalization makes every division differ. It is put to its moving statistics for the probe, so that what else
     couples the samples shows.
@@ -63,10 +70,10 @@ def find(
             part = PartStep(model, step, divided.trains)
             resting = DividedStep(model, part, None)
             with _at_rest(normalising):
-                found = _probed(model, resting, batch, size, small)
+                found = _probed(model, resting, batch, size, small, most)
             divided.settle_as(resting.kinds())
             return replace(found, normalises=True)
-        return _probed(model, divided, batch, size, small)
+        return _probed(model, divided, batch, size, small, most)
     except UnsupportedError as error:
         return Finding(0, conclusive=False, obstacle=str(error))
 
@@ -84,7 +91,9 @@ def judge(promise: Promise, finding: Finding, choice: Choice) -> Promise:
     if finding.hidden_draws:
         return _inexact(_HIDDEN_DRAWS, usual=True, choice=choice)
     if not finding.conclusive and promise.kind == TO_BE_PROBED:
-        return _inexact(f"{promise.reason}, and a probe could not tell", usual=False, choice=choice)
+        return _inexact(f"{promise.reason}, and {finding.why_nothing}", usual=False, choice=choice)
+    if finding.no_memory:
+        return _inexact(f"each sample is treated by itself, but {finding.why_nothing}", usual=True, choice=choice)
     if not finding.gradients <= finding.tolerance:
         shown = finding.incomparable or f"relative difference {finding.gradients:.1g}"
         reason = f"the update depends on which samples are together (probe: {shown})"
@@ -120,14 +129,16 @@ def _refused(reason: str, choice: Choice, ways_out: Sequence[str] = ()) -> Promi
     return Promise(REFUSED, "; ".join([reason, *ways_out]))
 
 
-def _probed(model: Any, divided: DividedStep, batch: Any, size: int, small: SmallState) -> Finding:
+def _probed(model: Any, divided: DividedStep, batch: Any, size: int, small: SmallState, most: int) -> Finding:
     if divided.part.draws_from_hidden_state:
         return Finding(0, conclusive=False, hidden_draws=True)
     divided.compiled = False
+    tries = [most, *(fewer for fewer in _FEWER_SAMPLES if fewer < most)]
     try:
-        found = attempt(lambda: _probed_both_ways(model, divided, batch, size, small, SAMPLES))
-        if isinstance(found, Failed):
-            found = attempt(lambda: _probed_both_ways(model, divided, batch, size, small, _FEWER_SAMPLES))
+        for samples in tries:
+            found = attempt(partial(_probed_both_ways, model, divided, batch, size, small, samples))
+            if not isinstance(found, Failed):
+                break
     except Exception as error:  # of the user's step, on fewer samples than it is used to
         return Finding(0, conclusive=False, failure=essence(error))
     finally:

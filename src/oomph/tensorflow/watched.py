@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from oomph.recovery.micro_batches import Start
 from oomph.recovery.phases import Phase
 from oomph.tensorflow import loops
 from oomph.tensorflow.exactness import Promise
@@ -53,7 +54,7 @@ class Watched:
     def probed(self, promise: Promise, finding: Finding) -> None:
         self._fits.note_probe(promise, finding, during=self._during)
 
-    def not_recoverable(self, error: BaseException, phase: str, reason: str, micro_batch: int | None) -> NoReturn:
+    def not_recoverable(self, error: BaseException, phase: str, reason: str, begin: Start | None) -> NoReturn:
         self._fits.go_back_or_give_up(error, reason, can_restart=False)
 
     def guard_broken(self, error: BaseException) -> None:
@@ -73,4 +74,4 @@ class TrainingOutsideFit(Watched):
             )
         size = self._fits.session.handover.guarding.micro_batch
         if size is not None:
-            step.begin_with(size)
+            step.begin_with(Start(size))

@@ -20,6 +20,7 @@ import tensorflow as tf
 
 from oomph.tensorflow import batches
 from oomph.tensorflow.barrier import behind_barrier
+from oomph.tensorflow.commit import held_bytes
 from oomph.tensorflow.draws import hidden_draws_in
 from oomph.tensorflow.errors import OutOfMemory, as_out_of_memory, handled
 from oomph.tensorflow.execution import Execution, Form, unpacked
@@ -32,6 +33,9 @@ from oomph.tensorflow.replicas import Replicas
 from oomph.tensorflow.written import Slot, SmallState, handles_of, written_slots
 
 END_OF_DATA = (StopIteration, tf.errors.OutOfRangeError)
+_HELD = 0.5
+"""Share of what weights and slots have left of the device that a step may hold back until it commits. In the rest
+there is room for a batch in parts, whose gradients are added up in as many bytes again."""
 
 
 @dataclass(frozen=True)
@@ -196,6 +200,14 @@ class WholeStep:
         """Trace every size of batch that is to come by itself: the code of the step may rely on knowing the size."""
         self._one = self._compiled_step(reduce_retracing=False)
 
+    @property
+    def held_bytes(self) -> int | None:
+        """How much the step holds back until it commits; 0: nothing, for want of room; None: not known."""
+        replicas = self._model.distribute_strategy.num_replicas_in_sync
+        if self.eagerly or self.pins or replicas > 1 or not any(self._counts):
+            return None
+        return max(held_bytes(traced.graph) for traced in self._traced)
+
     def small_state(self) -> list[Slot]:
         """What the step writes besides weights and slots, for every kind of iterator traced so far."""
         written = [*(form.state for form in self._forms.values()), *(state for _, state in self._distributed.values())]
@@ -239,6 +251,14 @@ class WholeStep:
     def _committed_variables(self) -> list[Any]:
         return [*self._trained_variables(), self.commits, self.completed]
 
+    def _room_bytes(self) -> int | None:
+        """How much of the device the step may hold back; None where no limit is known."""
+        memory = DeviceMemory.of_training_device()
+        if memory.limit_bytes is None:
+            return None
+        trained = sum(slot.nbytes for slot in self.trained_slots())  # slots may not have their memory yet
+        return int(_HELD * (memory.limit_bytes - max(trained, memory.in_use_bytes() or 0)))
+
     def _compiled_step(self, reduce_retracing: bool = True) -> Any:
         """The step as a function of a batch; it has the name of Keras' own, which TensorFlow's errors repeat."""
         model, commits, step = self._model, self.commits, self._step
@@ -248,9 +268,8 @@ class WholeStep:
         def one_step_on_data(data: Any) -> Any:
             with ExitStack() as undo:
                 for optimizer in optimizers_of(model):
-                    undo.enter_context(
-                        replaced(optimizer, "apply", behind_barrier(optimizer, commits, bool(model.jit_compile)))
-                    )
+                    apply = behind_barrier(optimizer, commits, bool(model.jit_compile), self._room_bytes)
+                    undo.enter_context(replaced(optimizer, "apply", apply))
                 if not self.eagerly and not model.jit_compile:
                     undo.enter_context(self.draws.replaced())
                 return replicas.reduced(model.distribute_strategy.run(step, args=(data,)))
