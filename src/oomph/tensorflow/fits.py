@@ -269,7 +269,7 @@ class Fits:
         """
         if self.own_session().is_owner_now():
             self.note("restart-requested", fault=fault, reason=reason)
-            self.say(f"{reason}: going back to the last checkpoint in a new process")
+            self.say(f"{reason}: going on in a new process")
             self.background.take(wait=True)  # it is of a border before the step that failed
             self.leave_process()
 
@@ -308,7 +308,7 @@ class Fits:
             reason = essence(error)
             if self.own_session().is_owner_now() and self.session.run_dir is not None:
                 self.note("restart-requested", fault=fault, reason=f"{fault}: {reason}")
-                self.say(f"{reason}: the GPU context is lost; going back to the last checkpoint in a new process")
+                self.say(f"{reason}: the GPU context is lost; going on in a new process")
                 self.background.take(wait=True)  # a copy in the host's memory, of before the error
                 self.leave_process()
             self.note("context-lost", fault=fault, reason=reason)

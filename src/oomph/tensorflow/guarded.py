@@ -392,6 +392,8 @@ class GuardedStep:
         reason = "one sample does not fit"
         if fresh is not None:
             reason += " beside what the whole batch has left behind"
+        else:
+            reason += _need(failed)
         watch.not_recoverable(failed.error, failed.phase, reason, fresh)
 
     def _try_divided(self, batch: Any, size: int) -> tuple[Any, int]:
@@ -429,6 +431,18 @@ class GuardedStep:
 
     def _fresh_start(self, size: int) -> Start | None:
         """What a new process begins with, because nothing fitted in this one; None: there is no point in one."""
+        if size <= 1:
+            return None
         if self._began_with is None:
             return Start(max(1, size // _FRESH_DIVISOR), guessed=True)
         return Start(1, guessed=True) if self._began_with.samples > 1 else None
+
+
+def _need(failed: Failed) -> str:
+    """How much the step asked for, and how much there is, in words; empty where neither is known."""
+    asked, limit = failed.oom.requested_bytes, DeviceMemory.of_training_device(failed.oom.gpu).limit_bytes
+    if asked is None or limit is None:
+        return ""
+    return (
+        f": the step asks for {asked / 2**20:.0f} MiB in one piece, and the device has {limit / 2**20:.0f} MiB in all"
+    )

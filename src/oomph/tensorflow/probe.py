@@ -63,9 +63,10 @@ class Finding:
         return {name: None if value == float("inf") else value for name, value in found.items()}
 
     def __str__(self) -> str:
-        largest = max(self.gradients, self.state)
-        shown = f"relative difference {largest:.1g}" if np.isfinite(largest) else self.incomparable or _NOT_FINITE
-        return f"probed with {self.samples} samples, {shown}"
+        decisive = self.gradients if self.gradients > self.tolerance else max(self.gradients, self.state)
+        shown = f"relative difference {decisive:.1g}" if np.isfinite(decisive) else self.incomparable or _NOT_FINITE
+        without = " without BatchNormalization" if self.normalises else ""
+        return f"probed with {self.samples} samples{without}, {shown}"
 
     @property
     def says_nothing(self) -> bool:
