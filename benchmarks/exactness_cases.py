@@ -88,12 +88,14 @@ class Case:
 CASES: dict[str, Case] = {}
 
 
-def case(what: str, **facts: Any) -> Callable[[Callable[[Setting], Trained]], Callable[[Setting], Trained]]:
+def case(
+    what: str, into: dict[str, Case] = CASES, **facts: Any
+) -> Callable[[Callable[[Setting], Trained]], Callable[[Setting], Trained]]:
     """Enters a function into the list of cases, under its own name."""
 
     def enter(train: Callable[[Setting], Trained]) -> Callable[[Setting], Trained]:
         name = train.__name__.replace("_", "-")
-        CASES[name] = Case(name, what, train, **facts)
+        into[name] = Case(name, what, train, **facts)
         return train
 
     return enter
@@ -916,19 +918,19 @@ def train(chosen: Case, setting: Setting) -> dict[str, Any]:
     }
 
 
-def listed() -> str:
+def listed(cases: dict[str, Case]) -> str:
     """All cases, as JSON, for the benchmark."""
     facts = []
-    for chosen in CASES.values():
+    for chosen in cases.values():
         described = {key: value for key, value in vars(chosen).items() if key != "train"}
         present = not chosen.needs or importlib.util.find_spec(chosen.needs) is not None
         facts.append({**described, "present": present})
     return json.dumps(facts)
 
 
-def main() -> None:
+def main(cases: dict[str, Case] = CASES) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("case", nargs="?", choices=sorted(CASES))
+    parser.add_argument("case", nargs="?", choices=sorted(cases))
     parser.add_argument("--list", action="store_true", help="print all cases as JSON")
     parser.add_argument("--dtype", default="float32", help="float32, float64, or both with a comma between them")
     parser.add_argument("--jit", default="off", help="off, on, or both with a comma between them")
@@ -936,9 +938,9 @@ def main() -> None:
     parser.add_argument("--out", help="file to write; {dtype}, {jit} and {order} are replaced")
     args = parser.parse_args()
     if args.list or not args.case:
-        print(listed())
+        print(listed(cases))
         return
-    chosen = CASES[args.case]
+    chosen = cases[args.case]
     if chosen.devices > 1:
         cpu = tf.config.list_physical_devices("CPU")[0]
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * chosen.devices)
