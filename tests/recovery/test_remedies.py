@@ -299,3 +299,20 @@ def test_why_a_run_was_given_up():
     )
     assert "keras.utils.set_random_seed(1)" in mends("failed", refused)
     assert "oomph explain" in mends("failed")
+
+
+@pytest.mark.parametrize(
+    ("reason", "start"),
+    [
+        ("BatchNormalization sees each micro-batch alone", "take LayerNormalization"),
+        ("custom train_step; BatchNormalization sees each micro-batch alone", "take LayerNormalization"),
+        ("random numbers that TensorFlow cannot draw again", "keep a generator in the model"),
+        ("metric f1 depends on which samples are together", "let the metric add up"),
+        ("a number that the step returns is no mean over samples", "let the metric add up"),
+        ("custom loss mine, and there was no memory for a probe", "take a batch size that fits"),
+        ("the update depends on which samples are together (probe: relative difference 0.2)", "take a batch size"),
+    ],
+)
+def test_each_reason_of_an_approximate_run_has_its_own_remedy(reason, start):
+    (remedy,) = remedies("approximate", [reason])
+    assert remedy.text.startswith(start)

@@ -54,7 +54,7 @@ def test_a_resumed_fit_that_repeats_its_steps_is_verified(attempt):
     assert (fit.notes[-1][1]["steps"], fit.notes[-1][1]["equal"]) == (1, True)
     again.step(0, 5, taken(5))
     again.step(0, 6, taken(6))
-    assert fit.said == ["verified: 2 steps done again since the checkpoint came out as before"]
+    assert fit.said == ["verified: 2 steps done again came out as before"]
     assert [data["steps"] for _, data in fit.notes] == [1, 2]
 
 

@@ -45,6 +45,7 @@ _TF_DATA = (
     "to be exact, read the data with a tf.data.Dataset of TensorFlow's own operations (from_tensor_slices, files), "
     "without a Python generator, py_function or PyDataset"
 )
+_FITTING = "take a batch size that fits"
 _STEPS = "write it as `for batch in oomph.steps(dataset, epochs=..., state=[model, optimizer]):`"
 
 
@@ -229,9 +230,21 @@ _OF_CHECKPOINTS = (
     ),
     _Row(r"^the position in the data cannot be saved", _TF_DATA),
 )
+_OF_PARTS = (
+    _Row(
+        r"BatchNormalization sees each micro-batch alone",
+        "take LayerNormalization or GroupNormalization for BatchNormalization, or a batch size that fits",
+    ),
+    _Row(r"^random numbers that TensorFlow cannot draw again", _OWN_GENERATOR),
+    _Row(
+        r"^metric .* depends on which samples are together|a number that the step returns is no mean over samples",
+        "let the metric add up over samples in update_state, and divide in result",
+    ),
+    _Row(r"which samples are together|no memory for a probe|a probe could not tell", _FITTING),
+)
 _ROWS = tuple(
     (re.compile(row.wording), row.text)
-    for row in (*_OF_CHECKPOINTS, *_OF_RANDOM_NUMBERS, *_OF_COMPARISONS, *_OF_FITS, *_OF_OBJECTS)
+    for row in (*_OF_PARTS, *_OF_CHECKPOINTS, *_OF_RANDOM_NUMBERS, *_OF_COMPARISONS, *_OF_FITS, *_OF_OBJECTS)
 )
 _GENERAL = (
     f"keep what the training changes in {_PLAIN} of the model or of a callback, or give the callback get_state() and "
@@ -240,9 +253,10 @@ _GENERAL = (
 _OF_LABELS = {
     UNVERIFIED: "nothing to mend in the script: no step that could be compared lay between checkpoint and fault",
     REPLAYED: _TF_DATA,
-    APPROXIMATE: "take LayerNormalization or GroupNormalization for BatchNormalization, or a batch size that fits",
+    APPROXIMATE: _FITTING,
     NOT_EQUAL: _GENERAL,
-    STARTED_OVER: "leave --start-over out, or let the first checkpoint come earlier: --checkpoint-every 1m",
+    STARTED_OVER: "leave --start-over out if it was given, and let the first checkpoint come earlier: "
+    "--checkpoint-every 10s",
     UNGUARDED: f"train with model.fit; a loop of your own: {_STEPS}",
     FAILED: "mend what ended the script: oomph explain names it",
 }

@@ -185,7 +185,7 @@ def _repeated(found: Comparison, is_lost: bool) -> str:
     within = f", within this training's own noise of {found.noise:.1g}" if found.noise else ""
     if is_lost:
         return f"{steps} done again came out as before{within}, but not everything was restored"
-    return f"verified: {steps} done again since the checkpoint came out as before{within}"
+    return f"verified: {steps} done again came out as before{within}"
 
 
 def loss_of(logs: Any) -> float:
