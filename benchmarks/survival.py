@@ -4,7 +4,7 @@
 
 A script trains with a batch of BATCH, does only STEPS steps when that is not 0 (both from the environment), and leaves
 its weights in RESULT, an .npz file. M1 is the least limit of memory at which plain Keras finishes with the script's
-own batch, M0 the least with batches of one, of as much data; both to within a twentieth. Then `oomph run` trains with
+own batch, twice; M0 the least with batches of one, of as much data; both to within a twentieth. Then `oomph run` trains with
 the script's own batch at M1 and at five limits from below M1 down to 1.1 × M0. A run survives when it finishes, at M1
 without an error and below it with at most two. Its weights are compared with those of plain Keras with plenty of
 memory: the largest difference of any weight, relative to its norm, beside that of two runs of plain Keras. The limits
@@ -130,7 +130,7 @@ def least(script: Path, folder: Path, small: bool) -> int:
         return 0
     limit = math.ceil(memory(folder)[0])
     for _ in range(12):
-        if plain(script, folder, limit, small):
+        if plain(script, folder, limit, small) and (small or plain(script, folder, limit)):
             return limit
         limit = math.ceil(limit * NEAR)
     return 0

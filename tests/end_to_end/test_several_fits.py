@@ -153,3 +153,29 @@ def test_one_list_of_callbacks_for_two_fits_tells_each_of_its_own_epochs(work):
     first, second = ours.stdout.split("fitted True\n")[:2]
     assert first.split() == ["epoch", "0", "epoch", "1", "epoch", "2", "epoch", "2", "epoch", "3"]
     assert second.split() == ["epoch", "0", "epoch", "1", "epoch", "2"]
+
+
+LOOP_OF_FITS = """
+import gc
+import keras
+import numpy as np
+import tensorflow as tf
+
+gc.disable()
+x = np.ones((2000, 600), "float32")
+model = keras.Sequential([keras.Input((600,)), keras.layers.Dense(1)])
+model.compile("sgd", "mse", jit_compile=False)
+for turn in range(3):
+    model.fit(x, x[:, :1], batch_size=500, epochs=1, verbose=0, validation_split=0.2)
+    print("in use", tf.config.experimental.get_memory_info("CPU:0")["current"])
+"""
+
+
+def test_the_data_of_a_fit_are_gone_when_it_returns(work, memory):
+    """They are 5 MB. Plain Keras lets go of them without a garbage collector, too."""
+    work.write(LOOP_OF_FITS)
+    ended = work.oomph("train.py", env=memory(500))
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    in_use = [int(line.split()[-1]) for line in ended.stdout.splitlines() if line.startswith("in use")]
+    assert len(in_use) == 3
+    assert max(in_use) < 1_000_000

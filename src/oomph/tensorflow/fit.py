@@ -173,6 +173,15 @@ class Fit:
         if self._start_of_next is not None:
             (self.model._initial_epoch,) = self._start_of_next
 
+    def let_go(self) -> None:
+        """Hold on to nothing of the data, on the device or in the host's memory.
+
+        Its parts know the fit, and the callback that tells it of its epochs is a class of its own: such circles are
+        only found by Python's garbage collector, and without them the data of a fit are gone as soon as it returns.
+        """
+        for name in [name for name in vars(self) if name not in ("fits", "identity", "promise")]:
+            delattr(self, name)
+
     def end_epoch(self) -> None:
         """The last of the epoch's callbacks: what they have done is part of the state."""
         if self._stepped:

@@ -109,6 +109,7 @@ def _replace_fit(trainer: Any, fits: Fits) -> None:
         finally:
             _fail_open(fits, running.leave)
             _end(fits, running.arguments["callbacks"])
+            running.let_go()
         return history
 
     # Keras' own decorator around ours: the traceback of an error in fit reads as under plain Keras.
