@@ -3,13 +3,13 @@
     python benchmarks/survival.py --scripts FOLDER [NAME ...] [--jobs 1] [--out build/survival]
 
 A script trains with a batch of BATCH, does only STEPS steps when that is not 0 (both from the environment), and leaves
-its weights in RESULT, an .npz file. M1 is the least limit of memory at which plain Keras finishes with the script's
-own batch, twice; M0 the least with batches of one, of as much data; both to within a twentieth. Then `oomph run` trains with
-the script's own batch at M1 and at five limits from below M1 down to 1.1 × M0. A run survives when it finishes, at M1
-without an error and below it with at most two. Its weights are compared with those of plain Keras with plenty of
-memory: the largest difference of any weight, relative to its norm, beside that of two runs of plain Keras. The limits
-are of TensorFlow's own BFC allocator on the CPU. What is measured is kept in OUT and not measured again. Ends with 1
-when less than 95 % survive, or when a label is wrong.
+its weights in RESULT, an .npz file. M1 is the least limit of memory at which plain Keras finishes twice with the
+script's own batch, M0 the least with batches of one, of as much data; both to within a twentieth. Then `oomph run`
+trains with the script's own batch at M1 and at five limits from below M1 down to 1.1 × M0. A run survives when it
+finishes, at M1 without an error and below it with at most two. Its weights are compared with those of plain Keras with
+plenty of memory: the largest difference of any weight, relative to its norm, beside that of two runs of plain Keras.
+The limits are of TensorFlow's own BFC allocator on the CPU. What is measured is kept in OUT and not measured again.
+Ends with 1 when less than 95 % survive, or when a label is wrong.
 """
 
 from __future__ import annotations
