@@ -164,7 +164,7 @@ def limits(m0: int, m1: int) -> list[int]:
     low, high = LOWEST * m0, m1 / NEAR
     if low >= high:
         return [m1]
-    return [m1, *sorted({round(high * (low / high) ** (n / 4)) for n in range(5)}, reverse=True)]
+    return [m1, *sorted({math.ceil(high * (low / high) ** (n / 4)) for n in range(5)}, reverse=True)]
 
 
 def compared(result: Path, expected: Path) -> float | None:

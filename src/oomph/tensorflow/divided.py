@@ -118,6 +118,10 @@ class DividedStep:
         """Apply the sum of the gradients, once."""
         self._commit([sums.sparse() for sums in self._sums])
 
+    def let_go(self) -> None:
+        """Hold on to nothing of the batch."""
+        self._own, self._divisors = [], []
+
     def outputs(self, start: int, part: int) -> list[PartOutputs]:
         """What the step gives for these samples alone, in each replica. Moves the state, and adds nothing up."""
         places = cuts(self._sizes, start, part)

@@ -409,6 +409,7 @@ class GuardedStep:
             state.restore(before)
             return outcome, part
         committed = attempt(self._divided.commit) if self._trains else None
+        self._divided.let_go()
         if isinstance(committed, Failed):
             return Failed(committed.oom, committed.error, "commit", batch), part
         return outcome, part

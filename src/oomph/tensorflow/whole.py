@@ -10,6 +10,7 @@ variables too; later ones do not, and an out-of-memory error in them goes back t
 
 from __future__ import annotations
 
+import gc
 import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -316,7 +317,9 @@ def attempt(run: Callable[[], Any], passed_on: tuple[type[BaseException], ...] =
     """What `run` returns, or Failed when it runs out of memory; any other error goes on.
 
     The phase is left at "compute" for the caller to settle. The frames of the failed call are cleared: through the
-    traceback they would keep its tensors alive, and with them the memory that the next try needs.
+    traceback they would keep its tensors alive, and with them the memory that the next try needs. This frame is among
+    them, and may not hold the error: it would keep the iterator, and what that has prefetched, until somebody collects
+    garbage. What garbage there is may be all that the next try lacks.
     """
     try:
         with handled():
@@ -329,4 +332,8 @@ def attempt(run: Callable[[], Any], passed_on: tuple[type[BaseException], ...] =
             raise
         caught = error
     traceback.clear_frames(caught.__traceback__)
-    return Failed(oom, caught, "compute")
+    gc.collect()
+    try:
+        return Failed(oom, caught, "compute")
+    finally:
+        del caught
