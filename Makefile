@@ -13,10 +13,10 @@ export PIP_NO_INPUT := 1
 export KERAS_HOME := $(CURDIR)/$(VENV)/keras
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all compat check rig gpu-lane overhead sizing exactness chaos resumed survival docs install clean
+.PHONY: help demo test test-all compat check rig gpu-lane overhead sizing exactness architectures chaos resumed survival docs install clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(READY) ## show oomph at work: plain Keras dies, oomph finishes with the same result (a few minutes)
 	@$(BIN)/oomph demo
@@ -54,6 +54,10 @@ sizing: $(READY) ## count the out-of-memory errors that finding a micro-batch ta
 
 exactness: $(READY) ## train 56 small scripts whole and divided, compare every weight (an hour on two cores)
 	$(BIN)/python benchmarks/exactness.py --out build/exactness.md
+
+architectures: $(READY) ## the same for twenty public architectures (hours on two cores)
+	$(BIN)/python -m pip install --quiet keras-hub
+	$(BIN)/python benchmarks/exactness.py --cases benchmarks/architectures.py --work build/architectures --out build/architectures.md
 
 chaos: $(READY) ## 200 small trainings through random faults, beside two baselines (up to an hour; call it again to go on)
 	$(BIN)/python benchmarks/chaos.py --out build/chaos

@@ -1,13 +1,14 @@
 """Does a divided step give the weights of the whole batch? One small Keras training after the other, as a table.
 
     python benchmarks/exactness.py [--only CASE]... [--quick] [--out FILE] [--work DIR] [--jobs N]
+                                  [--cases benchmarks/architectures.py]
 
-Each case of `exactness_cases.py` is trained by plain Keras twice (noise), by plain Keras with the samples inside each
-batch in another order (what summing in another order alone changes), under `oomph run --micro-batch` in about three
-unequal parts (forced), and under `oomph run` in less memory than plain Keras needs (real OOM). Differences are the
-largest over all weights and optimizer variables, and over all metrics, each divided by the size of the number where
-that is above 1. What is measured is kept in DIR/CASE.json and not measured again: remove DIR to begin anew. Ends 1
-when a verdict is FAIL.
+Each case of `exactness_cases.py`, or of another script of its form, is trained by plain Keras twice (noise), by plain
+Keras with the samples inside each batch in another order (what summing in another order alone changes), under `oomph
+run --micro-batch` in about three unequal parts (forced), and under `oomph run` in less memory than plain Keras needs
+(real OOM). Differences are the largest over all weights and optimizer variables, and over all metrics, each divided by
+the size of the number where that is above 1. What is measured is kept in DIR/CASE.json and not measured again: remove
+DIR to begin anew. Ends 1 when a verdict is FAIL.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-SCRIPT = Path(__file__).resolve().parent / "exactness_cases.py"
+CASES = Path(__file__).resolve().parent / "exactness_cases.py"
 SECONDS = 400  # at most, for one process
 PLENTY = 16384  # MiB: a limit that nothing reaches; the allocator that has a limit also counts its peak
 SHARE = 0.6  # of the memory that the whole batch needs, in the runs that are to run out of it
@@ -86,7 +87,7 @@ def error_line(said: str) -> str:
 def training(case: dict[str, Any], folder: Path, dtypes: Iterable[str], jits: Iterable[str]) -> list[str]:
     """The script and its arguments; it leaves a file for each training in the folder."""
     out = str(folder / "{dtype}-{jit}-{order}.npz")
-    return [str(SCRIPT), case["name"], "--dtype", ",".join(dtypes), "--jit", ",".join(jits), "--out", out]
+    return [case["script"], case["name"], "--dtype", ",".join(dtypes), "--jit", ",".join(jits), "--out", out]
 
 
 def oomph(folder: Path, *options: str) -> list[str]:
@@ -415,23 +416,24 @@ def kept(case: dict[str, Any], work: Path) -> dict[str, Any]:
     return record
 
 
-def listed() -> list[dict[str, Any]]:
-    """The cases, asked of the script in a process of its own."""
+def listed(script: Path) -> list[dict[str, Any]]:
+    """The cases of a script, asked of it in a process of its own."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
-    command = [sys.executable, str(SCRIPT), "--list"]
+    command = [sys.executable, str(script), "--list"]
     said = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, check=True)
-    return list(json.loads(said.stdout))
+    return [{**case, "script": str(script)} for case in json.loads(said.stdout)]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", type=Path, default=CASES, help="the script of the cases")
     parser.add_argument("--only", action="append", metavar="CASE", help="this case only; may be given several times")
     parser.add_argument("--quick", action="store_true", help="float64 without XLA only; kept apart, in DIR/quick")
     parser.add_argument("--out", type=Path, help="write the table here too")
     parser.add_argument("--work", type=Path, default=Path("build/exactness"), help="where what is measured is kept")
     parser.add_argument("--jobs", type=int, default=2, help="cases at a time (2)")
     args = parser.parse_args()
-    cases = listed()
+    cases = listed(args.cases.resolve())
     unknown = set(args.only or ()) - {case["name"] for case in cases}
     if unknown:
         parser.error(f"no such case: {', '.join(sorted(unknown))}; there are {', '.join(c['name'] for c in cases)}")
