@@ -83,6 +83,12 @@ def test_batches_that_were_trained_on_in_parts_are_named_as_the_reason():
     assert labels(happened(1, "fit-started"), divided) == Labelled("not-equal", (SMALLER_BATCHES,))
 
 
+def test_a_generator_that_a_resumed_fit_has_used_makes_the_next_fit_unequal():
+    told = happened(2, "passed-on", reason="fit at train.py:9 goes on with a generator")
+    found = labels(killed(), resumed(), happened(2, "compared", **EQUAL), told)
+    assert found == Labelled("not-equal", ("fit at train.py:9 goes on with a generator",))
+
+
 def test_an_approximate_run_says_why():
     started = happened(1, "fit-started", fit=0, guard="approximate", reason="BatchNormalization sees each part alone")
     divided = happened(1, "fit-finished", fit=0, micro_batch=8, guard="approximate")

@@ -124,6 +124,16 @@ def test_a_very_large_array_is_looked_at_in_samples(array):
     assert time.monotonic() - started < 5
 
 
+def test_of_a_hundred_megabytes_every_value_tells():
+    array = np.zeros(13_000_003)
+    found = fingerprints.of_array(array)
+    for place in (0, 1000, 6_500_001, 12_999_999, 13_000_002):
+        array[place] = 1e-9
+        assert fingerprints.of_array(array) != found, place
+        array[place] = 0.0
+    assert fingerprints.of_array(array) == found
+
+
 def test_samples_of_a_large_array_are_the_same_whatever_its_strides():
     array = np.random.default_rng(0).integers(0, 255, (1 << 14, 1 << 13), np.uint8)
     assert fingerprints.of_array(array.T) == fingerprints.of_array(np.ascontiguousarray(array.T))

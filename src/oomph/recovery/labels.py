@@ -159,9 +159,9 @@ def _resumes(events: Sequence[Event]) -> Iterator[Labelled]:
         for event in by.get("appended-again", ()):
             told = f"{event.data.get('site')} appends to {event.data.get('path')} a second time"
             yield Labelled(NOT_EQUAL, (told,))
-        for name, label in (("trusted", NOT_EQUAL), ("another-way", NOT_EQUAL)):
+        for name in ("trusted", "another-way", "passed-on"):
             for event in by.get(name, ()):
-                yield Labelled(label, (str(event.data.get("reason")),))
+                yield Labelled(NOT_EQUAL, (str(event.data.get("reason")),))
 
 
 def _has_left(by: Mapping[str, list[Event]]) -> bool:

@@ -189,6 +189,7 @@ _OF_FITS = (
         f"{_SEED}, and let every start of the script make the same model and the same data",
     ),
     _Row(rf"^{re.escape(SMALLER_BATCHES)}", "leave --allow-smaller-batch out, or take a batch size that fits"),
+    _Row(r"goes on with a generator that a resumed fit has taken batches from", "make a new generator for each fit"),
     _Row(r"^in mixed_bfloat16", "leave --allow-bfloat16 out, or take a smaller batch size"),
     _Row(r"^leaving out the batch at ", "leave --skip-poison out, and mend the batch"),
     _Row(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,11 @@ _HOST = "/CPU:0"
 _METHOD = "farmhash64"
 _WHOLE_BYTES = 1 << 16
 """Up to this size an array is hashed byte by byte."""
-_SAMPLED_BYTES = 64 << 20
-"""Above this size it is hashed in samples: to read gigabytes at each checkpoint would hold up the training."""
+_AT_ONCE_BYTES = 64 << 20
+"""Above this size it is hashed in blocks of whole rows: only a block is copied where rows do not lie side by side."""
+_SAMPLED_BYTES = 2 << 30
+"""Above this size it is hashed in samples: to read more at each checkpoint would hold up the training. Arrays that are
+larger are not kept in checkpoints either."""
 _PIECES, _PIECE = 4096, 512
 _BYTES_PER_SECOND = 2e9
 """Of variables that are hashed: guessed before the first time."""
@@ -72,8 +75,24 @@ def of_array(array: Any) -> str:
         items = (each if type(each) in known else type(each).__name__ for each in array.reshape(-1).tolist())
         digest.update(repr(list(items)).encode())
         return digest.hexdigest()
-    array = _sampled(array) if array.nbytes > _SAMPLED_BYTES else np.ascontiguousarray(array)
-    flat = array.reshape(-1).view(np.uint8)
+    for block in _blocks(array):
+        _take_in(digest, np.ascontiguousarray(block).reshape(-1).view(np.uint8))
+    return digest.hexdigest()
+
+
+def _blocks(array: Any) -> Iterator[Any]:
+    """An array as it is hashed: at once, in blocks of whole rows, or in samples."""
+    if array.nbytes > _SAMPLED_BYTES:
+        yield _sampled(array)
+    elif array.nbytes <= _AT_ONCE_BYTES:
+        yield array
+    else:
+        rows = max(1, _AT_ONCE_BYTES // (array.nbytes // len(array)))
+        yield from (array[start : start + rows] for start in range(0, len(array), rows))
+
+
+def _take_in(digest: Any, flat: Any) -> None:
+    """Add bytes to a digest: up to a size themselves, above it what they sum up to in rows and columns."""
     if flat.nbytes > _WHOLE_BYTES:
         rows = flat.nbytes // (8 * _ROW)
         table = flat[: rows * 8 * _ROW].view(np.uint64).reshape(rows, _ROW)
@@ -81,7 +100,6 @@ def of_array(array: Any) -> str:
         digest.update(table.sum(axis=1, dtype=np.uint64).tobytes())
         flat = flat[rows * 8 * _ROW :]
     digest.update(flat.tobytes())
-    return digest.hexdigest()
 
 
 def _sampled(array: Any) -> Any:

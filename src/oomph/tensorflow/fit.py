@@ -170,6 +170,9 @@ class Fit:
         """Called when Keras' fit is left, however: the next fit of this model begins where it says itself."""
         self.checkpoints.settle(wait=True)
         self.fits.files.end()
+        data = self.arguments.get("x")
+        if self._resumed and iterators.is_one_pass(data):
+            self.fits.passed_on.append(data)
         if self._start_of_next is not None:
             (self.model._initial_epoch,) = self._start_of_next
 
@@ -416,6 +419,10 @@ class Fit:
             xla=bool(self.model.jit_compile),
             held_bytes=step.held_bytes if isinstance(step, GuardedStep) else None,
         )
+        if any(self.arguments.get("x") is data for data in self.fits.passed_on):
+            reason = f"fit at {self.identity.site} goes on with a generator that a resumed fit has taken batches from"
+            self.fits.note("passed-on", fit=self.identity.ordinal, key=self.identity.key, reason=reason)
+            self.fits.say(f"{reason}: it may be further on than in an undisturbed run")
         alone = "" if self.fits.own_session().owner else "; in a process of its own: neither checkpointed nor resumed"
         self.fits.say_once(f"guarding fit at {self.identity.site} ({self.promise}{alone})")
         if isinstance(step, GuardedStep) and step.held_bytes == 0:

@@ -78,6 +78,8 @@ class Fits:
         """Where the steps of this process leave witnesses; None in workers, and without a run directory."""
         self.files = OpenedFiles(session.run_dir, self._appends())
         """What the script opens while it trains."""
+        self.passed_on: list[Any] = []
+        """Python iterators that resumed fits have taken their batches from. They may be further on than undisturbed."""
         self.context_lost = ""
         """The fault after which the GPU context of this process is of no use; nothing is saved from it any more."""
 
