@@ -20,7 +20,7 @@ REASONS = [
     (
         "fit at train.py:9 goes on with a generator that a resumed fit has taken batches from", "tensorflow/fit.py",
         "goes on with a generator that a resumed fit has taken batches from", "a new generator for each fit",
-    ),  # fmt: skip
+    ),
     ("callback Own.counts (Strange)", "tensorflow/fit_objects.py", "callback {type(callback)", "give Own get_state()"),
     ("layer 3 Mine.cache (Strange)", "tensorflow/fit_objects.py", "layer {number}", "give Mine save_own_variables"),
     ("model.seen (Strange)", "tensorflow/fit_objects.py", '("model", model)', "tf.Variable, as an attribute"),
