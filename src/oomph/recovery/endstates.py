@@ -20,7 +20,8 @@ class EndStates:
             return ""
         while self._next_bytes <= self._bytes:
             self._next_bytes *= 2
+        fits = "a finished fit take" if self._count == 1 else f"{self._count} finished fits take"
         return (
-            f"the end states of {self._count} finished fits take {self._bytes / 1e6:.0f} MB of the run directory:"
-            " with them a restart need not train these fits again; they go when the run has finished"
+            f"the end states of {fits} {self._bytes / 1e6:.0f} MB of the run directory:"
+            " with them a restart need not train again; they go when the run has finished"
         )
