@@ -82,6 +82,31 @@ def test_where_memory_is_linear_and_measured_one_failure_is_enough(given):
 
 
 @settings(max_examples=500, deadline=None)
+@given(given=too_large(), held=st.floats(0, 0.5))
+def test_what_is_gone_on_with_leaves_gaps(given, held):
+    device, batch = given
+    pieces = device.map(batch)
+    if pieces is None or len(pieces.points) < 2:
+        return
+    room = int(device.limit * (1 - held))  # something has been made since that stays
+    lasting = pieces.lasting(room)
+    assert max(1, pieces.size // 2) <= lasting.size <= pieces.size
+    assert lasting.failed == pieces.failed
+    if device.taken(pieces.size) <= 0.79 * room:
+        assert lasting == pieces
+    if pieces.size // 2 < lasting.size < pieces.size:
+        assert device.taken(lasting.size) <= 0.8 * room < device.taken(lasting.size + 1)
+
+
+def test_a_tight_fit_is_made_smaller():
+    tight = Pieces(failed=2000, size=900, points=((100, 200), (900, 1000)))
+    assert tight.lasting(1000).size == 700
+    assert tight.lasting(1300) == tight
+    assert tight.lasting(300).size == 450, "not by more than half"
+    assert tight.lasting(None) == tight
+
+
+@settings(max_examples=500, deadline=None)
 @given(given=too_large(most=128))
 def test_where_nothing_is_measured_two_failures_are_enough(given):
     device, batch = given

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import keras
 import numpy as np
 import pytest
@@ -83,6 +85,19 @@ def test_each_piece_is_joined_in_its_own_way():
     joined.keep(slices([7, 7, 0, 1, 5, 6], [1, 2, 3, 4, 5, 6]), tf.constant([2, 2, 2], tf.int64))
     joined.keep(slices([8, 0, 1, 6], [10, 20, 30, 40]), tf.constant([1, 2, 1], tf.int64))
     assert shown(joined.joined()) == [(7, 1), (7, 2), (8, 10), (0, 23), (1, 34), (5, 5), (6, 46)]
+
+
+def test_what_is_joined_is_not_held_twice_and_more_may_be_joined_to_it():
+    joined = JoinedSlices((Piece(Origin.DISTINCT),))
+    first = tf.IndexedSlices(tf.constant([[1.0], [2.0]]), tf.constant([0, 1]), tf.constant([3, 1]))
+    gone = weakref.ref(first.values)
+    joined.keep(first)
+    joined.keep(tf.IndexedSlices(tf.constant([[4.0]]), tf.constant([1]), tf.constant([3, 1])))
+    del first
+    assert joined.joined().values.numpy().tolist() == [[1], [6]]
+    assert gone() is None
+    joined.keep(tf.IndexedSlices(tf.constant([[8.0]]), tf.constant([0]), tf.constant([3, 1])))
+    assert joined.joined().values.numpy().tolist() == [[9], [6]]
 
 
 def test_without_sizes_one_piece_may_be_unknown():

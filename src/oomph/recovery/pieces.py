@@ -14,6 +14,8 @@ SHARE = 0.85
 """Share of the room that a need named by XLA may use."""
 _MEASURED_SHARE = 0.75
 """Share of the size that two measured pieces predict to fit just so: many tensors leave many gaps."""
+_LASTING_SHARE = 0.8
+"""Share of the room that the size to go on with may use: a tighter fit runs out of memory again a few steps later."""
 _START_DIVISOR = 128
 _LEAP = 8
 """A prediction is trusted that many times further than it was measured: memory may grow faster than the size."""
@@ -81,6 +83,18 @@ class Pieces:
             return replace(after, size=max(self.size, larger))
         larger = after._within(min(predicted, _LEAP * size))
         return replace(after, size=larger if larger >= _WORTH_IT * self.size else self.size)
+
+    def lasting(self, room_bytes: int | None) -> Pieces:
+        """Knowledge to go on with for many batches: a piece that fills that much room so tightly is made smaller."""
+        measured = [(size, taken) for size, taken in self.points if taken is not None]
+        if self.size is None or room_bytes is None or len(measured) < 2:
+            return self
+        (small, small_taken), (large, large_taken) = measured
+        slope = (large_taken - small_taken) / (large - small)
+        if slope <= 0:
+            return self
+        most = int(large + (_LASTING_SHARE * room_bytes - large_taken) / slope)
+        return self if self.size <= most else replace(self, size=max(most, self.size // 2, 1))
 
     def _predicted(self, room_bytes: int | None) -> float | None:
         """The size that would take what may be used of the room."""

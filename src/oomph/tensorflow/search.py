@@ -101,9 +101,10 @@ class SizeSearch:
     def settle(self, batch: int) -> None:
         """A batch of that size has been taken in pieces: go on with what was found."""
         if self.chosen is None and self.pieces.failed is not None:
+            room = self._room_now()
+            self.pieces = self.pieces.lasting(room)
             self.chosen = self.pieces.part(batch)
             setbacks = 0 if self._regrowth is None else self._regrowth.setbacks
-            room = self._room_now()
             self._regrowth = Regrowth(self.chosen, room, self._failed_at, self._cost, self._others_hold, setbacks)
 
     def grow(self, batch: int) -> None:

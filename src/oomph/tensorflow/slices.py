@@ -96,12 +96,11 @@ class JoinedSlices:
                 kept.append(own)
 
     def joined(self) -> tf.IndexedSlices:
-        """The slices of the batch."""
-        found = [
-            _distinct(_side_by_side(kept)) if piece.origin is Origin.DISTINCT else _side_by_side(kept)
-            for piece, kept in zip(self._pieces, self._kept, strict=True)
-        ]
-        return _side_by_side(found)
+        """The slices of the batch. Those of the parts are let go of: they are as large once more."""
+        for piece, kept in zip(self._pieces, self._kept, strict=True):
+            together = _side_by_side(kept)
+            kept[:] = [_distinct(together) if piece.origin is Origin.DISTINCT else together]
+        return _side_by_side([kept[0] for kept in self._kept])
 
     def _apart(self, slices: tf.IndexedSlices, sizes: Any) -> list[tf.IndexedSlices]:
         if len(self._pieces) == 1:
