@@ -287,7 +287,7 @@ class GuardedStep:
                 self._divided.settle_as(kinds)  # what the unfinished probe has settled is not to be relied upon
                 return self._verdict
             judged = verdict.judge(self._promise, found, self._choice)
-            if found.no_memory and self._fresh_start(size) is not None:
+            if found.no_memory and self._began_with is None and self._fresh_start(size) is not None:
                 return Promise(REFUSED, _NO_MEMORY_TO_PROBE)  # not for good: in a new process there is
             before, self._verdict = self._verdict, judged
             self._rounding = found.difference if judged.kind == EXACT else 0.0

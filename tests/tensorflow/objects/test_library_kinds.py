@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from oomph.tensorflow.objects.library_kinds import DatasetIterator
+
 
 class Holder:
     def __init__(self, value=None):
@@ -128,6 +130,26 @@ def counting_function():
 
     function.count = count
     return tf.function(function)
+
+
+def test_an_iterator_whose_state_grows_while_it_is_looked_at(resume, monkeypatch):
+    saved, looks = DatasetIterator.array, []
+
+    def take_three(holder):
+        for _ in range(3):
+            next(holder.value)
+        looks.append("it fills its buffer from now on")
+
+    def longer_each_time(self, thing):
+        if looks:
+            looks.append("another look")
+        return np.concatenate([saved(self, thing), np.zeros(len(looks), np.uint8)])
+
+    monkeypatch.setattr(DatasetIterator, "array", longer_each_time)
+    found = resume(lambda: Holder(iter(tf.data.Dataset.range(50).shuffle(50, seed=1).batch(5))), take_three)
+    assert len(looks) > 2
+    assert found.lost == []
+    assert next(found.resumed.value).numpy().tolist() == next(found.killed.value).numpy().tolist()
 
 
 @pytest.mark.parametrize("name", CASES)

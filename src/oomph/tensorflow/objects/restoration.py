@@ -119,7 +119,9 @@ class Restoration:
     def _array(self, key: str, dtype: str, shape: tuple[int, ...]) -> Any:
         if key not in self._changes.arrays:
             raise CannotGiveBackError("its values are not there")
-        return np.frombuffer(self._changes.arrays[key], values.dtype_of(dtype)).reshape(shape).copy()
+        flat = np.frombuffer(self._changes.arrays[key], values.dtype_of(dtype))
+        # An iterator that fills its buffers, or a file, may have grown between the look at it and the copy.
+        return flat.copy() if len(shape) == 1 else flat.reshape(shape).copy()
 
     def _referred(self, key: str) -> Any:
         """The object of that name: one that is there, one that was made already, or a new one."""
