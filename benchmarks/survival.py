@@ -2,12 +2,12 @@
 
     python benchmarks/survival.py --scripts FOLDER [NAME ...] [--jobs 1] [--out build/survival]
 
-A script trains with a batch of BATCH, does only STEPS steps when that is not 0 (both from the environment), and leaves
-its weights in RESULT, an .npz file. M1 is the least limit of memory at which plain Keras finishes twice with the
-script's own batch, M0 the least with batches of one, of as much data; both to within a twentieth. Then `oomph run`
-trains with the script's own batch at M1 and at five limits from below M1 down to 1.1 × M0. A run survives when it
-finishes, at M1 without an error and below it with at most two. Its weights are compared with those of plain Keras with
-plenty of memory: the largest difference of any weight, relative to its norm, beside that of two runs of plain Keras.
+A script trains with a batch of BATCH where the environment says so, and leaves its weights in RESULT, an .npz file. M1
+is the least limit of memory at which plain Keras finishes twice with the script's own batch, M0 the least with batches
+of one, on all of the data; both to within a twentieth. Then `oomph run` trains with the script's own batch at M1 and at
+five limits from below M1 down to 1.1 × M0. A run survives when it finishes, at M1 without an error and below it with at
+most two. Its weights are compared with those of plain Keras with plenty of memory: the largest difference of any
+weight, relative to its norm, beside that of two runs of plain Keras.
 The limits are of TensorFlow's own BFC allocator on the CPU. What is measured is kept in OUT and not measured again.
 Ends with 1 when less than 95 % survive, or when a label is wrong.
 """
@@ -44,8 +44,7 @@ PEAK = """
 import atexit, os, runpy, sys
 def tell():
     import tensorflow as tf
-    told = tf.config.experimental.get_memory_info("CPU:0")
-    open(os.environ["PEAK"], "w").write(f"{told['peak']} {told['current']}")
+    open(os.environ["PEAK"], "w").write(str(tf.config.experimental.get_memory_info("CPU:0")["peak"]))
 atexit.register(tell)
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
@@ -90,7 +89,7 @@ def environ(limit: int, folder: Path, small: bool) -> dict[str, str]:
     clean |= {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": str(limit), "TF_ENABLE_ONEDNN_OPTS": "0"}
     clean |= {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1", "RESULT": str(folder / "result.npz")}
     clean |= {"PEAK": str(folder / "peak"), "MPLBACKEND": "Agg"}
-    return clean | ({"BATCH": "1", "STEPS": "3"} if small else {})
+    return clean | ({"BATCH": "1"} if small else {})
 
 
 def started(words: list[str], folder: Path, limit: int, small: bool = False) -> int:
@@ -118,17 +117,16 @@ def plain(script: Path, folder: Path, limit: int, small: bool = False) -> bool:
     return started([sys.executable, "-c", PEAK, str(script)], folder, limit, small) == 0
 
 
-def memory(folder: Path) -> tuple[float, float]:
-    """The peak of a plain run in MiB, and what was in use at its end."""
-    peak, current = (folder / "peak").read_text().split()
-    return int(peak) / 2**20, int(current) / 2**20
+def peak(folder: Path) -> float:
+    """Of a plain run, in MiB."""
+    return int((folder / "peak").read_text()) / 2**20
 
 
 def least(script: Path, folder: Path, small: bool) -> int:
     """The least limit in MiB at which plain Keras finishes, to within a twentieth; 0 when it does not with plenty."""
     if not plain(script, folder, PLENTY, small):
         return 0
-    limit = math.ceil(memory(folder)[0])
+    limit = math.ceil(peak(folder))
     for _ in range(12):
         if plain(script, folder, limit, small) and (small or plain(script, folder, limit)):
             return limit
@@ -150,8 +148,6 @@ def reference(script: Path, folder: Path) -> dict[str, Any]:
         again = plain(script, folder / "again", PLENTY)
         found["noise"] = compared(folder / "again" / "result.npz", folder / "expected.npz") if again else None
         found["m1"], found["m0"] = least(script, folder / "plain", False), least(script, folder / "small", True)
-        # The few samples of the small run take less than the script's own, which some scripts keep in tensors.
-        found["m0"] += round(max(0.0, memory(folder / "plenty")[1] - memory(folder / "small")[1]))
         if not (found["m1"] and found["m0"]):
             found["trouble"] = "no limit was found"
     found["seconds"] = round(time.monotonic() - began)

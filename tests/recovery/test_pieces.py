@@ -182,6 +182,18 @@ def test_after_a_late_failure_it_goes_down_and_grows_again_below_what_failed():
     assert late.size <= again.size < pieces.size
 
 
+def test_below_a_piece_that_should_have_fitted_nothing_larger_than_half_of_it_is_tried():
+    """A kernel that takes 20 MB at once from 64 samples on, as the gradient of a convolution does on the CPU."""
+    pieces = Pieces().after_failure(256, 60)
+    for size, taken in ((2, 2), (16, 9)):
+        pieces = pieces.after_fit(size, taken, 60)
+    assert pieces.size == 88
+    pieces = pieces.after_failure(88, 60)
+    for _ in range(4):
+        assert pieces.size == 44
+        pieces = pieces.after_fit(44, 23, 60)
+
+
 def test_the_parts_of_a_batch_are_equal_and_no_more_than_needed():
     assert Pieces(failed=300, size=100).part(201) == 67
     assert Pieces(failed=300, size=100).part(200) == 100

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.commit import held_bytes, hold_back
+from oomph.tensorflow.commit import held_bytes, hold_back, one_by_one
 
 
 @pytest.fixture
@@ -163,3 +163,37 @@ def test_an_update_of_every_optimizer_has_the_bits_of_kerass_own(commits, name):
     for ours, plain in zip(trained(True), trained(False), strict=True):
         np.testing.assert_array_equal(ours, plain)
     assert int(commits) == 5
+
+
+@pytest.mark.parametrize("options", [{}, {"global_clipnorm": 1.0, "weight_decay": 0.1}, {"use_ema": True}])
+def test_one_by_one_each_assignment_waits_for_the_one_before_it_and_is_the_same(options):
+    def trained(how):
+        variables = [tf.Variable(tf.fill([4], float(n))) for n in range(1, 4)]
+        optimizer = keras.optimizers.Adam(0.1, **options)
+        optimizer.build(variables)
+
+        @tf.function
+        def step(gradients):
+            how(lambda: optimizer.apply(gradients, variables))
+
+        gradients = [tf.fill([4], float(n)) for n in range(1, 4)]
+        for _ in range(3):
+            step(gradients)
+        return step.get_concrete_function(gradients).graph, [v.numpy() for v in [*variables, *optimizer.variables]]
+
+    (side_by_side, expected), (one_after_the_other, values) = trained(lambda apply: apply()), trained(one_by_one)
+    for one, other in zip(expected, values, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert computed_at_once(one_after_the_other) < computed_at_once(side_by_side) / 2
+
+
+def computed_at_once(graph):
+    """How many sums, products and squares of whole weights wait for no assignment."""
+    late, count = set(), 0
+    for operation in graph.get_operations():
+        before = [*(tensor.op for tensor in operation.inputs), *operation.control_inputs]
+        if operation.type.startswith("Assign") or any(id(each) in late for each in before):
+            late.add(id(operation))
+        elif operation.type in ("AddV2", "Sub", "Mul", "Square") and operation.outputs[0].shape == (4,):
+            count += 1
+    return count

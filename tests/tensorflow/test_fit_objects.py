@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from oomph.tensorflow import fit_objects
 from oomph.tensorflow.fit_objects import FitObjects, as_arrays, as_meta, from_meta
 from oomph.tensorflow.objects.picture import Changes
 
@@ -235,3 +236,13 @@ def test_arrays_are_numbered_in_the_order_of_their_names():
     changes = Changes(arrays={"b": np.zeros(2, np.uint8), "a": np.ones(3, np.uint8)})
     assert [(array.name, array.nbytes) for array in as_arrays(changes, "object/")] == [("object/0", 3), ("object/1", 2)]
     assert as_meta(changes)["arrays"] == ["a", "b"]
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1e-5])
+def test_what_the_clock_did_not_let_it_look_at_has_no_fingerprint(make, monkeypatch, seconds):
+    """Part of the data would be taken for other data in the next attempt."""
+    data = {f"column {n}": np.zeros((4, 4)) for n in range(200)}
+    monkeypatch.setattr(fit_objects, "_SECONDS", seconds)
+    assert fit(make, x=data, y=None)[2].fingerprints() == {}
+    monkeypatch.setattr(fit_objects, "_SECONDS", 60.0)
+    assert set(fit(make, x=data, y=None)[2].fingerprints()) == {"values of x"}

@@ -298,3 +298,19 @@ def test_a_new_process_begins_with_few_samples_and_takes_more_as_they_fit(guard,
     assert (watch.verdicts, watch.failures, watch.recoveries) == (["exact"], [], [])
     assert max(memory.seen[:6]) <= 4, "the probe"
     assert 4 < max(memory.seen) <= 16
+
+
+def test_an_update_without_memory_is_tried_in_a_new_process_with_parts_that_do_not_grow(guard, watch, memory, needs):
+    """Such parts have fitted. Larger ones would only leave the update less."""
+    made = model(needs())
+    step = guard(made)
+    memory.room = 17
+
+    def without_memory():
+        raise tf.errors.ResourceExhaustedError(None, None, memory.TEXT)
+
+    step._divided.commit = without_memory
+    with pytest.raises(RuntimeError, match="out of memory in the commit phase"):
+        trained(made)
+    assert watch.failures[-1][0] == "commit"
+    assert watch.suggested == Start(watch.failures[-1][2] // 2, guessed=False)

@@ -21,7 +21,11 @@ _LEAP = 8
 """A prediction is trusted that many times further than it was measured: memory may grow faster than the size."""
 _WORTH_IT = 1.25
 """Growing by less is not worth another shape, for which functions are traced or compiled anew."""
-_BELOW_FAILED = 0.8
+_BELOW_FAILED, _BELOW_MISJUDGED = 0.8, 0.5
+"""The largest piece to try below one that failed; and below one that was smaller than what the room seemed to hold:
+there the memory is in pieces, or a kernel asks for much at once, and neither shows in what has been measured."""
+_USABLE = 0.7
+"""Share of the room to go by from then on."""
 _APART = 1.5
 """Sizes closer than this are one point: allocators round, and between neighbours only the rounding would show."""
 
@@ -36,6 +40,8 @@ class Pieces:
     """The largest piece to take next; None: no limit is known, or not even one sample fits."""
     points: tuple[tuple[int, int | None], ...] = ()
     """(size, bytes taken or None) of the two last pieces that fitted and lie well apart."""
+    misjudged: bool = False
+    """Whether a piece has failed that should have fitted, by what others had taken."""
 
     @property
     def hopeless(self) -> bool:
@@ -58,7 +64,8 @@ class Pieces:
         """
         failed = size if self.failed is None else min(size, self.failed)
         points = tuple(point for point in self.points if point[0] < failed)
-        after = replace(self, failed=failed, points=points, size=None)
+        misjudged = self.misjudged or any(taken is not None for _, taken in points)
+        after = replace(self, failed=failed, points=points, size=None, misjudged=misjudged)
         if after.hopeless:
             return after
         if need_bytes and room_bytes is not None:
@@ -93,7 +100,7 @@ class Pieces:
         slope = (large_taken - small_taken) / (large - small)
         if slope <= 0:
             return self
-        most = int(large + (_LASTING_SHARE * room_bytes - large_taken) / slope)
+        most = int(large + (_LASTING_SHARE * self._usable(room_bytes) - large_taken) / slope)
         return self if self.size <= most else replace(self, size=max(most, self.size // 2, 1))
 
     def _predicted(self, room_bytes: int | None) -> float | None:
@@ -101,6 +108,7 @@ class Pieces:
         measured = [(size, taken) for size, taken in self.points if taken is not None]
         if room_bytes is None or not measured:
             return None
+        room_bytes = self._usable(room_bytes)
         small, small_taken = measured[0]
         if len(measured) == 1:
             bound = (
@@ -111,10 +119,15 @@ class Pieces:
         slope = (large_taken - small_taken) / (large - small)
         return _MEASURED_SHARE * (large + (room_bytes - large_taken) / slope) if slope > 0 else None
 
+    def _usable(self, room_bytes: int) -> int:
+        """The room, or what of it there seems to be in pieces large enough."""
+        return int(_USABLE * room_bytes) if self.misjudged else room_bytes
+
     def _start(self) -> int:
         assert self.failed is not None
         return max(1, self.failed // _START_DIVISOR)
 
     def _within(self, aim: float) -> int:
         assert self.failed is not None
-        return max(1, min(int(aim), int(_BELOW_FAILED * self.failed)))
+        below = _BELOW_MISJUDGED if self.misjudged else _BELOW_FAILED
+        return max(1, min(int(aim), int(below * self.failed)))

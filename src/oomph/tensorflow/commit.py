@@ -57,6 +57,38 @@ def hold_back(
     return result
 
 
+def one_by_one(apply: Callable[[], None]) -> None:
+    """Trace `apply`, so that what one assignment needs is computed after the one before it, in the order of the code.
+
+    TensorFlow would compute them side by side, and hold the intermediate values of all variables at once. A divided
+    batch is committed where memory is short.
+    """
+    graph = ops.get_default_graph()
+    before = len(graph.get_operations())
+    apply()
+    operations = graph.get_operations()[before:]
+    number = {id(operation): place for place, operation in enumerate(operations)}
+    taken: set[int] = set()
+    writers, _ = _writers(operations)
+    for earlier, writer in zip([None, *writers], writers, strict=False):
+        for operation in _needed(writer, number, taken):
+            # Only forwards in the order of the code, as TensorFlow's own edges between reads and writes are.
+            if earlier is not None and number[id(operation)] > number[id(earlier)]:
+                operation._add_control_input(earlier)
+
+
+def _needed(writer: Any, among: dict[int, int], taken: set[int]) -> list[Any]:
+    """What has to run before a writer and is not among `taken`, to which it is added; itself included."""
+    found, remaining = [], [writer]
+    while remaining:
+        operation = remaining.pop()
+        if id(operation) in among and id(operation) not in taken:
+            taken.add(id(operation))
+            found.append(operation)
+            remaining += [*(tensor.op for tensor in operation.inputs), *operation.control_inputs]
+    return found
+
+
 def held_bytes(graph: Any) -> int:
     """How much a traced step holds back, in bytes; 0 where nothing is."""
     barriers = [op for op in graph.get_operations() if op.type == "IdentityN" and _drives_a_count(op)]

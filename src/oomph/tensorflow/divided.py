@@ -10,11 +10,13 @@ import tensorflow as tf
 
 from oomph.tensorflow import batches
 from oomph.tensorflow.barrier import Accumulators
+from oomph.tensorflow.commit import one_by_one
 from oomph.tensorflow.compiled import compiled
 from oomph.tensorflow.frame import Frame
+from oomph.tensorflow.inlining import inlined
 from oomph.tensorflow.merged_metrics import MergedMetrics
 from oomph.tensorflow.moving import MovingState
-from oomph.tensorflow.part import PartOutputs, PartStep
+from oomph.tensorflow.part import PartOutputs, PartStep, flat
 from oomph.tensorflow.replicas import cuts
 from oomph.tensorflow.written import Slot, SmallState
 
@@ -32,8 +34,9 @@ class Kinds:
 class DividedStep:
     """The compiled parts of a divided step. Nothing but accumulators and small state changes before `commit`.
 
-    Only the gradients of a part are compiled by XLA, when the model is; adding them up is not. A step compiled by XLA
-    loses the buffers of the variables it writes when it runs out of memory (see `whole.py`), and the sums must survive.
+    Without XLA a part adds each of its gradients up as soon as it exists. Where the model is compiled by XLA, only the
+    gradients of a part are; adding them up is not. A step compiled by XLA loses the buffers of the variables it writes
+    when it runs out of memory (see `whole.py`), and the sums must survive.
 
     Args:
         model: a compiled Keras model.
@@ -62,14 +65,19 @@ class DividedStep:
         self.summed: list[float] = []
         """For each term of the loss that is a plain number, 1 if it is a sum over samples; found by the probe."""
         self._add = _compiled(self._added, part.eagerly)
+        self._adds_at_once = self.trains and not part.eagerly and self._replicas.count == 1
+        self._at_once: tuple[Any, Any] | None = None
+        """A traced part, and the function that runs it and adds its gradients up."""
         self._commit = _compiled(self._apply_sums, part.eagerly, model.jit_compile)
 
     def extra_bytes(self) -> int:
-        """What dividing takes on the device besides the parts: the sums, unless they exist, and a part's gradients."""
+        """What dividing takes on the device besides the parts: the sums, unless they exist, and a part's gradients
+        where XLA computes them all before the first is added up."""
         if not self.trains:
             return 0
         weights = sum(Slot.of(variable).nbytes for variable in self._model.trainable_variables)
-        return weights if self._sums[0].exist else 2 * weights
+        together = not self._adds_at_once or bool(self._model.jit_compile)
+        return weights * (together + (not self._sums[0].exist))
 
     def start(self, batch: Any, size: int, small: SmallState) -> None:
         """Begin with a batch.
@@ -99,12 +107,9 @@ class DividedStep:
         self._state.before_part()
         assert self._small is not None
         held = self._small.snapshot()  # a second reference: XLA may not take these buffers for its outputs
-        outputs = self.outputs(start, part)
+        outputs, sparse = self._added_up(*self._parts(start, part))
         del held
         self._state.after_part(part / self._size)
-        for sums, own in zip(self._sums, outputs, strict=True):
-            sums.make(own.gradients, self._variables)
-        sparse = self._add([own.gradients for own in outputs])
         for sums, slices, own in zip(self._sums, sparse, outputs, strict=True):
             sums.keep(slices, own.sizes)
         self._metrics.keep(outputs, [stop - first for first, stop in cuts(self._sizes, start, part)])
@@ -124,13 +129,7 @@ class DividedStep:
 
     def outputs(self, start: int, part: int) -> list[PartOutputs]:
         """What the step gives for these samples alone, in each replica. Moves the state, and adds nothing up."""
-        places = cuts(self._sizes, start, part)
-        parts = [batches.part_of(own, *place) for own, place in zip(self._own, places, strict=True)]
-        frames = [
-            Frame.of(first, stop - first, size, divisors, self.summed)
-            for (first, stop), size, divisors in zip(places, self._sizes, self._divisors, strict=True)
-        ]
-        return self.part(parts, frames, self.compiled)
+        return self.part(*self._parts(start, part), self.compiled)
 
     def settle(self, terms: list[bool], values: list[bool], logs: list[bool]) -> None:
         """Say which terms of the loss, numbers for metrics and numbers in the logs are sums over samples."""
@@ -163,6 +162,39 @@ class DividedStep:
         applied = self.part.applied
         return [] if applied is None else [v for call in applied.variables for v in call]
 
+    def _parts(self, start: int, part: int) -> tuple[list[Any], list[Frame]]:
+        """These samples and where they lie, in each replica."""
+        places = cuts(self._sizes, start, part)
+        parts = [batches.part_of(own, *place) for own, place in zip(self._own, places, strict=True)]
+        frames = [
+            Frame.of(first, stop - first, size, divisors, self.summed)
+            for (first, stop), size, divisors in zip(places, self._sizes, self._divisors, strict=True)
+        ]
+        return parts, frames
+
+    def _added_up(self, parts: list[Any], frames: list[Frame]) -> tuple[list[PartOutputs], list[Any]]:
+        """Run a part and add its dense gradients up; returns what else it gives, and its sparse gradients."""
+        if self._adds_at_once and not (self.compiled and self._model.jit_compile):
+            if self._at_once is None or self._at_once[0] is not self.part.traced:
+                self._at_once = self.part.traced, self._run_and_add(self.part.traced)
+            return self._at_once[1](*flat(parts, frames))  # type: ignore[no-any-return]
+        outputs = self.part(parts, frames, self.compiled)
+        for sums, own in zip(self._sums, outputs, strict=True):
+            sums.make(own.gradients, self._variables)
+        return outputs, self._add([own.gradients for own in outputs])
+
+    def _run_and_add(self, traced: Any) -> Any:
+        """A function that runs a part and adds each gradient up once it exists: they are never there all together."""
+        run = inlined(traced)
+
+        def run_and_add(*tensors: Any) -> tuple[list[PartOutputs], list[Any]]:
+            outputs = run(*tensors)
+            return [own._replace(gradients=[]) for own in outputs], self._added([own.gradients for own in outputs])
+
+        count = len(traced.inputs) - len(traced.captured_inputs)
+        signature = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in traced.inputs[:count]]
+        return tf.function(run_and_add, input_signature=signature, autograph=False)
+
     def _added(self, gradients: list[Any]) -> list[Any]:
         return [sums.add(own) for sums, own in zip(self._sums, gradients, strict=True)]
 
@@ -183,7 +215,11 @@ class DividedStep:
         with tf.control_dependencies(after):
             remaining = iter([None if g is None else _identity(g) for g in gradients])
             for optimizer, variables in zip(applied.optimizers, applied.variables, strict=True):
-                optimizer.apply([next(remaining) for _ in variables], variables)
+                apply = partial(optimizer.apply, [next(remaining) for _ in variables], variables)
+                if self._replicas.count > 1 or tf.executing_eagerly():
+                    apply()
+                else:
+                    one_by_one(apply)
 
 
 def _identity(gradient: Any) -> Any:

@@ -78,12 +78,15 @@ class FitObjects:
         return changes_between(self._at_begin, self._picture(self._at_begin, self._data))
 
     def fingerprints(self) -> dict[str, Any]:
-        """What each of the data is, in a few characters."""
+        """What each of the data is, in a few characters; nothing of what the clock did not let it look at."""
         given = {name.removeprefix("data "): (name, thing) for name, thing in [*self._data, self._others[-1]]}
-        return {f"values of {short}": self._fingerprint(*each) for short, each in given.items() if each[1] is not None}
+        found = {f"values of {short}": self._fingerprint(*each) for short, each in given.items() if each[1] is not None}
+        return {name: fingerprint for name, fingerprint in found.items() if fingerprint}
 
     def _fingerprint(self, name: str, thing: Any) -> str:
-        return plain(thing) or f"{type(thing).__name__} {self.at_entry.fingerprint(name)}"
+        """Empty when there was no time: another attempt would have seen another part, and taken it for other data."""
+        seen = "" if self.at_entry.graph.out_of_time else f"{type(thing).__name__} {self.at_entry.fingerprint(name)}"
+        return plain(thing) or seen
 
     def _picture(self, before: Picture | None = None, roots: Roots | None = None) -> Picture:
         return Picture.of(

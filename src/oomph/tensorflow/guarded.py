@@ -356,7 +356,9 @@ class GuardedStep:
             self._search.learn(failed, micro_batch, seconds, self._divided.extra_bytes())
         if failed.phase != "compute":
             size = None if batch is None else self._search.next_size(batch)
-            begin = None if size is None else Start(size, guessed=not failed.oom.whole_step)
+            # Parts have fitted, and their update has not: larger ones would leave it even less.
+            guessed = not failed.oom.whole_step and micro_batch == batch
+            begin = None if size is None else Start(size, guessed)
             watch.not_recoverable(failed.error, failed.phase, f"out of memory in the {failed.phase} phase", begin)
 
     # -- in micro-batches -----------------------------------------------------------------------------------------

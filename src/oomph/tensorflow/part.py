@@ -140,9 +140,13 @@ class PartStep:
             self._forget()
             return outputs
         function = self._jitted if compiled else self._plain
-        pairs = zip(parts, frames, strict=True)
-        traced: list[PartOutputs] = function(*[t for part, frame in pairs for t in (*batches.tensors_of(part), *frame)])
+        traced: list[PartOutputs] = function(*flat(parts, frames))
         return traced
+
+    @property
+    def traced(self) -> Any:
+        """The concrete function of `flat` tensors that is not compiled by XLA; another one after another trace."""
+        return self._plain.get_concrete_function()
 
     def divisors_of(self, wholes: list[Any]) -> list[Any]:
         """The divisors of the whole batch of each replica; nothing of the step runs but what they need of it.
@@ -237,6 +241,11 @@ class PartStep:
         if len(written_slots(concrete, [])) != len(written_slots(concrete, weights)):
             return "the step assigns weights by itself"
         return self.applied.reads_after(concrete.graph, self._model)
+
+
+def flat(parts: list[Any], frames: list[Frame]) -> list[Any]:
+    """The arguments of a traced part: the tensors of the batch and of the frame of each replica."""
+    return [t for part, frame in zip(parts, frames, strict=True) for t in (*batches.tensors_of(part), *frame)]
 
 
 def _slices_in(traced: _Traced, batch: list[Any]) -> dict[int, TracedSlices]:

@@ -137,7 +137,7 @@ class Probe:
             divided.add(start, part)
             start += part
         divided.finish(size_is_known=False)
-        gradients = [_array(part) for g in divided.gradients() if g is not None for part in _in_order(g)]
+        gradients = [array for g in divided.gradients() if g is not None for array in _arrays_of(g)]
         return gradients, [_array(value) for value in small.snapshot()]
 
     def _settle(self, few: Any, size: int, first: int, small: SmallState, before: Any) -> None:
@@ -210,11 +210,15 @@ def _is_number(value: Any) -> bool:
     return rank == 0 and bool(getattr(getattr(value, "dtype", None), "is_floating", False))
 
 
-def _in_order(gradient: Any) -> list[Any]:
-    """A gradient in a form that can be compared: of a sparse one its indices, sorted, and what they belong to."""
+def _arrays_of(gradient: Any) -> list[Any]:
+    """A gradient in a form that can be compared: of a sparse one its indices, sorted, and the rows they add up to."""
     if not isinstance(gradient, tf.IndexedSlices):
-        return [gradient]
-    return [tf.sort(gradient.indices), tf.convert_to_tensor(gradient)]
+        return [_array(gradient)]
+    indices, slices = _array(gradient.indices), _array(gradient.values)
+    rows, places = np.unique(indices, return_inverse=True)
+    sums = np.zeros((len(rows), *slices.shape[1:]))
+    np.add.at(sums, places.reshape(-1), slices)
+    return [np.sort(indices), sums]
 
 
 def _difference(whole: list[Any], parts: list[Any]) -> tuple[float, str]:
@@ -240,7 +244,6 @@ def _norm(arrays: list[Any]) -> float:
 
 
 def _array(value: Any) -> Any:
-    array = (
-        tf.cast(value, tf.float64) if value.dtype.is_floating or value.dtype.is_integer else tf.zeros([], tf.float64)
-    )
-    return array.numpy()
+    """A tensor as float64, on the host: the device has no memory to spare. Zero for what is no number."""
+    is_number = value.dtype.is_floating or value.dtype.is_integer
+    return np.asarray(value).astype("float64") if is_number else np.zeros(())

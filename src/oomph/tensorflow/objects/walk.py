@@ -64,6 +64,8 @@ class Graph:
     """A digest of all that; None if it holds anything but Python's own containers, arrays and values."""
     elsewhere: set[str] = field(default_factory=set)
     """What somebody else saves."""
+    out_of_time: bool = False
+    """Whether it was the clock that ended the walk: the next attempt may come further, or less far."""
 
     def encode(self, thing: Any) -> Value:
         """A reference to an object of the graph, or a value; for what is neither, what it is called."""
@@ -122,10 +124,11 @@ def walk(
         roots: the name of each root, for people, and the root.
         before: an earlier walk; what it has met keeps its key.
         saved_elsewhere: the `id`s of variables, and of the layers that hold them, that somebody else saves.
-        seconds: to stop after; a later walk has more.
+        seconds: of this thread's processor time to stop after; a later walk has more. What else keeps a machine busy
+            does not count: it would make each attempt see another part.
     """
     patience = 1 if before is None else _PATIENCE  # what was seen then is to be seen now
-    return _Walk(before, saved_elsewhere, time.monotonic() + seconds * patience).run(roots, _DIGEST * seconds)
+    return _Walk(before, saved_elsewhere, time.thread_time() + seconds * patience).run(roots, _DIGEST * seconds)
 
 
 class _Walk:
@@ -140,8 +143,9 @@ class _Walk:
         rest: list[Any] = []
         while self._waiting:
             key, thing = self._waiting.popleft()
-            if len(self._graph.nodes) >= _MOST_NODES or time.monotonic() > self._until:
+            if len(self._graph.nodes) >= _MOST_NODES or time.thread_time() > self._until:
                 self._graph.unseen.append(key)
+                self._graph.out_of_time = len(self._graph.nodes) < _MOST_NODES
                 rest += [thing, *(each for _, each in self._waiting)]
                 break
             if self._is_to_be_met(thing):
