@@ -149,6 +149,16 @@ def test_where_weights_fill_the_device_it_needs_no_more_memory_than_plain_keras(
     assert roomy.events("fit-started")[0].data["held_bytes"] > 16_000_000
 
 
+def test_in_parts_weights_need_the_memory_of_one_more_gradient_each(work, memory):
+    """Weights and slots are 24 MB, sums of gradients 8 MB. All gradients of a part at once would be 8 MB more."""
+    work.script("heavy.py")
+    ours = work.oomph("--micro-batch=8", "heavy.py", "ours.npz", env=memory(200))
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    finished = ours.events("fit-finished")[0].data
+    assert finished["micro_batch"] == 8
+    assert 32 << 20 < finished["device_peak_bytes"] < 38 << 20
+
+
 @pytest.mark.slow
 def test_memory_in_pieces_is_given_a_new_process_before_oomph_gives_up(work, memory):
     """45 MB hold the step in micro-batches, but not after the whole batch has cut them into regions."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 
@@ -74,12 +75,7 @@ def sample_of(batch: Any, count: int) -> Any:
         ragged = next((part for part in parts if isinstance(part, tf.RaggedTensor)), None)
         if ragged is not None:  # the long ones first, so that parts differ in what they have to be padded to
             rows = tf.gather(tf.argsort(ragged.row_lengths(), direction="DESCENDING"), rows)
-        return tf.nest.map_structure(lambda part: None if part is None else tf.gather(part, rows), batch)
-
-
-def as_tensors(batch: Any) -> Any:
-    """A batch of arrays, as Python iterators give it, as eager tensors."""
-    return tf.nest.map_structure(lambda part: None if part is None else tf.convert_to_tensor(part), batch)
+        return tf.nest.map_structure(lambda part: None if part is None else _rows_of(part, rows), batch)
 
 
 def kind_of(batch: Any, with_size: bool = False) -> Any:
@@ -121,7 +117,13 @@ def _first_dimension(part: Any) -> int | None:
     return None if shape[0] is None else int(shape[0])
 
 
+def _rows_of(part: Any, rows: Any) -> Any:
+    return tf.convert_to_tensor(part[rows.numpy()]) if type(part) is np.ndarray else tf.gather(part, rows)
+
+
 def _slice(part: Any, start: int, stop: int) -> Any:
+    if type(part) is np.ndarray:
+        return tf.convert_to_tensor(part[start:stop])
     if isinstance(part, tf.SparseTensor):
         length = stop - start
         begin = [start] + [0] * (len(part.shape) - 1)

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import tensorflow as tf
 
 from oomph.recovery.micro_batches import Start
-from oomph.tensorflow import batches, fingerprints, verdict
+from oomph.tensorflow import batches, fingerprints, host_batches, verdict
 from oomph.tensorflow.divided import DividedStep
 from oomph.tensorflow.errors import handled
 from oomph.tensorflow.exactness import EXACT, REFUSED, SMALLER, TO_BE_PROBED, Promise
@@ -214,13 +214,13 @@ class GuardedStep:
         """One step on a batch that Python holds."""
         started = time.monotonic()
         if batches.is_dataset_iterator(iterator):
-            batch = attempt(lambda: next(iterator), END_OF_DATA)
+            batch = attempt(partial(next, iterator), END_OF_DATA)
             if isinstance(batch, Failed):
                 self._report(replace(batch, phase="input"), None, None, started, watch)
             batch = batches.without_optionals(batch)
         else:
             batch = next(iterator)
-            batch = batch if self._whole.eagerly else batches.as_tensors(batch)
+            batch = batch if self._whole.eagerly else host_batches.held(batch)
         self._see(batch)
         if not self._can_trace(batch):
             return self._plain(iter([batch]))
@@ -253,7 +253,10 @@ class GuardedStep:
         """One more batch of this execution, held in Python."""
         if not self._witnessed or batch is None:
             return
-        parts = [part for own in self._replicas.local(batch) for part in batches.tensors_of(own)]
+        tensors = attempt(partial(host_batches.on_device, batch))
+        if isinstance(tensors, Failed):  # the step will find out too; it is compared by what it returns
+            return
+        parts = [part for own in self._replicas.local(tensors) for part in batches.tensors_of(own)]
         if int(self._model.steps_per_execution) == 1:
             self._fingerprint = fingerprints.of_tensors(parts)
         else:
@@ -419,13 +422,13 @@ class GuardedStep:
     def _computed(self, batch: Any, size: int, state: SmallState) -> tuple[Any, int]:
         """All of the step but its commit."""
         done, part = 0, min(self._search.next_size(size) or 1, size)
-        outcome = attempt(lambda: self._divided.start(batch, size, state))
+        outcome = attempt(partial(self._divided.start, batch, size, state))
         while not isinstance(outcome, Failed) and done < size:
             part = min(self._search.next_size(size) or 1, size - done)
             outcome = self._search.run(part, partial(self._divided.add, done, part))
             done += part
         if not isinstance(outcome, Failed):
-            outcome = attempt(lambda: self._divided.finish(self._whole.knows_size(batch)))
+            outcome = attempt(partial(self._divided.finish, self._whole.knows_size(batch)))
         return outcome, part
 
     def _step_aside(self, error: BaseException) -> None:

@@ -53,7 +53,7 @@ class GuardedPredict:
         if not self._search.is_whole:
             return _joined([self._in_parts(batch, None, time.monotonic()) for batch in data])
         started = time.monotonic()
-        outcome = attempt(lambda: self._plain(data))
+        outcome = attempt(partial(self._plain, data))
         if not isinstance(outcome, Failed):
             return outcome
         sizes = [self._replicas.size(batch) for batch in data]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ class Recomputation:
 
         def computed() -> Any:
             small.restore(before)
-            return attempt(lambda: self._gradients(parts))
+            return attempt(partial(self._gradients, parts))
 
         try:
             self.part.trace(replicas.together(parts))

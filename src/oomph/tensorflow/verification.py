@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ class Verification:
         """
         self._left -= 1
         before = _values(slots)
-        outcome = attempt(lambda: self._plain(iter([batch])))
+        outcome = attempt(partial(self._plain, iter([batch])))
         theirs = _values(slots)
         for slot, value in zip(slots, before, strict=True):
             slot.assign(tf.constant(value, slot.dtype))

@@ -14,12 +14,14 @@ import gc
 import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from types import FrameType
 from typing import Any
 
 import tensorflow as tf
 
-from oomph.tensorflow import batches
+from oomph.tensorflow import batches, host_batches
 from oomph.tensorflow.barrier import behind_barrier
 from oomph.tensorflow.commit import held_bytes
 from oomph.tensorflow.draws import hidden_draws_in
@@ -28,6 +30,7 @@ from oomph.tensorflow.execution import Execution, Form, unpacked
 from oomph.tensorflow.kept_draws import KeptDraws
 from oomph.tensorflow.layer_state import calls_not_counted
 from oomph.tensorflow.memory import DeviceMemory
+from oomph.tensorflow.objects.code import is_users
 from oomph.tensorflow.optimizers import optimizers_of
 from oomph.tensorflow.replacing import replaced
 from oomph.tensorflow.replicas import Replicas
@@ -128,7 +131,7 @@ class WholeStep:
         """Take one batch and train on it; returns Keras' logs, or Failed. Raises at the end of the data."""
         form = self._forms[str(iterator.element_spec)]
         try:
-            outcome = attempt(lambda: form.run(iterator), END_OF_DATA)
+            outcome = attempt(partial(form.run, iterator), END_OF_DATA)
         except END_OF_DATA:
             raise
         except BaseException:
@@ -147,15 +150,18 @@ class WholeStep:
         """Train on a batch that Python holds; returns Keras' logs, or Failed.
 
         Args:
-            batch: a nest of eager tensors.
+            batch: a nest of eager tensors, or of arrays.
             pinned: False to run under XLA without holding the weights, at the risk of a failure in the commit phase.
         """
         state = self.state_of(batch)
+        tensors = attempt(partial(host_batches.on_device, batch))
+        if isinstance(tensors, Failed):
+            return replace(tensors, batch=batch)
         key = str(batches.kind_of(batch, with_size=True))
         unsafe = self.pins and self.can_go_back and (key in self._proven or not pinned)
         pins = [] if unsafe or not self.pins else [slot.read() for slot in self.committed_slots()]
         before = state.snapshot()
-        outcome = attempt(lambda: self._one(batch))
+        outcome = attempt(partial(self._one, tensors))
         del pins
         if not isinstance(outcome, Failed):
             self._proven.add(key)
@@ -186,7 +192,8 @@ class WholeStep:
             return SmallState(self._listed_state())  # not all metrics exist before the first step
         key = str(batches.kind_of(batch))
         if key not in self._states:
-            self._states[key] = SmallState(self._small_state(self._one.get_concrete_function(batch)))
+            spec = host_batches.specs_of(batch)
+            self._states[key] = SmallState(self._small_state(self._one.get_concrete_function(spec)))
         return self._states[key]
 
     def knows_size(self, batch: Any) -> bool:
@@ -316,10 +323,7 @@ def _count_of(commits: tf.Variable, graph: Any) -> int | None:
 def attempt(run: Callable[[], Any], passed_on: tuple[type[BaseException], ...] = ()) -> Any:
     """What `run` returns, or Failed when it runs out of memory; any other error goes on.
 
-    The phase is left at "compute" for the caller to settle. The frames of the failed call are cleared: through the
-    traceback they would keep its tensors alive, and with them the memory that the next try needs. This frame is among
-    them, and may not hold the error: it would keep the iterator, and what that has prefetched, until somebody collects
-    garbage. What garbage there is may be all that the next try lacks.
+    The phase is left at "compute" for the caller to settle. What garbage there is may be all that the next try lacks.
     """
     try:
         with handled():
@@ -331,9 +335,26 @@ def attempt(run: Callable[[], Any], passed_on: tuple[type[BaseException], ...] =
         if oom is None or (oom.disguised and not DeviceMemory.of_training_device().was_nearly_full()):
             raise
         caught = error
-    traceback.clear_frames(caught.__traceback__)
+    _let_go_of_frames(caught)
     gc.collect()
-    try:
-        return Failed(oom, caught, "compute")
-    finally:
-        del caught
+    return Failed(oom, caught, "compute")
+
+
+def _let_go_of_frames(error: BaseException) -> None:
+    """Take the traceback from an error, and leave a note of the lines of the script in it.
+
+    Its frames hold tensors, and with them the memory that the next try needs. To clear them is not enough: TensorFlow
+    takes its own out of the traceback, and each frame holds the one that it was called from, this one's callers too
+    (`filter_traceback` in tensorflow/python/util/traceback_utils.py; `take_ownership` in CPython's Python/frame.c).
+    """
+    frames = traceback.walk_tb(error.__traceback__)
+    own = [f"{frame.f_code.co_filename}, line {line}" for frame, line in frames if _is_of_the_script(frame)]
+    if own and hasattr(error, "add_note"):  # Python 3.11
+        error.add_note(f"It was raised at {own[-1]}.")
+    error.__traceback__ = None
+    if error.__context__ is not None:
+        _let_go_of_frames(error.__context__)
+
+
+def _is_of_the_script(frame: FrameType) -> bool:
+    return is_users(str(frame.f_globals.get("__name__")))
