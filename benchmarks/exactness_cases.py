@@ -757,7 +757,7 @@ def numpy_shuffled(s: Setting) -> Trained:
 @case("tf.data, shuffled")
 def tf_data(s: Setting) -> Trained:
     def reversed_batch(x: Any, y: Any) -> Any:
-        return (x[::-1], y[::-1]) if s.reorder else (x, y)
+        return (x[::-1], y[::-1]) if s.order == "reordered" else (x, y)
 
     data = tf.data.Dataset.from_tensor_slices(customers(s)).shuffle(s.samples, seed=SEED)
     data = data.batch(s.batch).map(reversed_batch).prefetch(1)

@@ -149,14 +149,14 @@ def test_where_weights_fill_the_device_it_needs_no_more_memory_than_plain_keras(
     assert roomy.events("fit-started")[0].data["held_bytes"] > 16_000_000
 
 
-def test_in_parts_weights_need_the_memory_of_one_more_gradient_each(work, memory):
-    """Weights and slots are 24 MB, sums of gradients 8 MB. All gradients of a part at once would be 8 MB more."""
+def test_in_parts_the_gradients_are_never_there_all_at_once(work, memory):
+    """Weights and slots are 24 MB, sums of gradients 8 MB. The gradients of a part would be 8 MB more, as would be what
+    the update computes on its way."""
     work.script("heavy.py")
-    ours = work.oomph("--micro-batch=8", "heavy.py", "ours.npz", env=memory(200))
+    ours = work.oomph("--micro-batch=8", "heavy.py", "ours.npz", env=memory(40))
     assert ours.returncode == 0, ours.stderr[-3000:]
-    finished = ours.events("fit-finished")[0].data
-    assert finished["micro_batch"] == 8
-    assert 32 << 20 < finished["device_peak_bytes"] < 38 << 20
+    assert (ours.events("oom"), ours.summary["restarts"]) == ([], 0)
+    assert ours.events("fit-finished")[0].data["micro_batch"] == 8
 
 
 @pytest.mark.slow
