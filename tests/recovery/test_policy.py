@@ -194,7 +194,7 @@ def test_a_broken_gpu_is_left_out_and_the_last_one_means_another_machine() -> No
     assert alone[-1].exit_code == 75
 
 
-@pytest.mark.parametrize("fault", ["abort", "segmentation-fault", "hang", "device-oom", "something-new"])
+@pytest.mark.parametrize("fault", ["abort", "segmentation-fault", "hang", "something-new"])
 def test_the_same_step_failing_twice_on_the_same_data_is_a_poison_step(fault: str) -> None:
     ending = Ending(-6, fault, steps=5, place=(0, 1, 5), same_data=True)
     actions = play([ending] * 5)
@@ -202,6 +202,15 @@ def test_the_same_step_failing_twice_on_the_same_data_is_a_poison_step(fault: st
     assert actions[-1] == GiveUp(
         f"poison step: fit 1, epoch 2, step 6 ended by {fault} twice, on the same data; --skip-poison would leave its"
         " batch out"
+    )
+
+
+@pytest.mark.parametrize("fault", ["device-oom", "device-oom-fragmentation"])
+def test_a_step_without_memory_twice_is_told_as_a_want_of_memory(fault: str) -> None:
+    ending = Ending(93, fault, steps=5, place=(0, 1, 5), same_data=True, restart_requested=fault)
+    assert play([ending] * 5)[-1] == GiveUp(
+        "fit 1, epoch 2, step 6 ran out of memory twice, with nothing left to change: it needs a smaller batch or more"
+        " memory"
     )
 
 

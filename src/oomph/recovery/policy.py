@@ -254,10 +254,16 @@ def _within_budget(ending: Ending, ledger: Ledger, conditions: Conditions, allow
     if rung is not None:
         return Restart(ending.restart_requested or ending.fault, rung.change, rung.index)
     if poison:
-        hint = "" if "skip-batch" in allowed else f"; {OPT_IN['skip-batch']} would leave its batch out"
-        return _stop(ending, f"poison step: {poison} ended by {ending.fault} twice, on the same data{hint}")
+        return _stop(ending, _why_poison(poison, ending.fault, allowed))
     spent = ledger.restarts.get(ending.fault, 0)
     return _stop(ending, f"{ending.fault} {_times(spent + 1)} without any progress in between")
+
+
+def _why_poison(place: str, fault: str, allowed: Collection[str]) -> str:
+    if fault.startswith("device-oom"):
+        return f"{place} ran out of memory twice, with nothing left to change: it needs a smaller batch or more memory"
+    hint = "" if "skip-batch" in allowed else f"; {OPT_IN['skip-batch']} would leave its batch out"
+    return f"poison step: {place} ended by {fault} twice, on the same data{hint}"
 
 
 def _stop(ending: Ending, reason: str) -> Action:
