@@ -1,8 +1,9 @@
 """The random numbers of a micro-batch: those that its samples would have got in the whole batch.
 
 Keras draws with stateless operations: the numbers depend on a seed and on the shape alone. While a step is traced for
-a part, a draw whose first dimension goes with the batch is made for the whole batch, and the rows of the part are
-taken. The seeds are those of the whole step, because every part starts from the state that the step started from.
+a part, a draw whose first dimension goes with the batch gives the part's rows of what the whole batch would get. Only
+they are drawn where the operation can begin in the middle (`philox.py`); otherwise all are drawn, and the others left.
+The seeds are those of the whole step, because every part starts from the state that the step started from.
 
 Source: tensorflow/python/ops/stateless_random_ops.py, which calls the operations replaced here by these names.
 """
@@ -19,6 +20,7 @@ import tensorflow as tf
 from tensorflow.python.framework import tensor_util
 from tensorflow.python.ops import gen_stateless_random_ops_v2
 
+from oomph.tensorflow import philox
 from oomph.tensorflow.frame import Frame
 
 _BY_SHAPE = (
@@ -62,10 +64,11 @@ class PartDraws:
         part: the number of samples in the part.
         kinds: for each draw of the step, in their order, whether it goes with the batch. A trace fills this in anew;
             in eager mode, where shapes do not tell, it is what a trace has found.
+        compiled: whether the step is going to run under XLA.
     """
 
-    def __init__(self, frame: Frame, part: Any, kinds: list[bool]) -> None:
-        self._frame, self._part, self._kinds = frame, part, kinds
+    def __init__(self, frame: Frame, part: Any, kinds: list[bool], compiled: bool = False) -> None:
+        self._frame, self._part, self._kinds, self._compiled = frame, part, kinds, compiled
         self._drawn = itertools.count()
         if not tf.executing_eagerly():
             kinds.clear()
@@ -96,6 +99,11 @@ class PartDraws:
         shape = tf.cast(tf.convert_to_tensor(shape), tf.int32)
         # A layer may have folded time into the first dimension. An empty part, of a replica without data, has no rows.
         rows = tf.math.floordiv(shape[0], tf.maximum(self._part, 1))
+        if philox.draws_rows(original, bound, self._compiled):
+            with tf.device("/CPU:0"):
+                of_each = tf.reduce_prod(tf.cast(tf.concat([[rows], shape[1:]], axis=0), tf.int64))
+                first = of_each * tf.cast(self._frame.start, tf.int64)
+            return philox.rows(original, bound, first, shape)
         bound.arguments["shape"] = tf.concat([[rows * self._frame.whole], shape[1:]], axis=0)
         whole = original(*bound.args, **bound.kwargs)
         first = tf.concat([[rows * self._frame.start], tf.zeros_like(shape[1:])], axis=0)

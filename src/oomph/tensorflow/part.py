@@ -177,11 +177,12 @@ class PartStep:
 
         def on_replica(part: Any, frame: Frame) -> PartOutputs:
             first = replica_id() == 0
+            kinds = self._draws if first or tf.executing_eagerly() else []
             here.traced = _Traced(
                 PartLosses(frame if correct else None, self.eagerly),
                 PartMetrics(self._model),
                 Applied(frame, self.summed),
-                PartDraws(frame, batches.length_of(part), self._draws if first or tf.executing_eagerly() else []),
+                PartDraws(frame, batches.length_of(part), kinds, bool(self._model.jit_compile)),
             )
             logs = self._step(part)
             slices = {} if tf.executing_eagerly() else _slices_in(here.traced, [*batches.tensors_of(part), *frame])

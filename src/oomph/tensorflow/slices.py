@@ -18,8 +18,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from oomph.tensorflow.dependence import OnBatch
@@ -69,6 +70,13 @@ class TracedSlices:
         return tf.stack([tf.size(each, tf.int64) for each in self._indices])
 
 
+class _OnHost(NamedTuple):
+    """Slices as NumPy arrays: they take nothing of the device, where the parts still need room."""
+
+    values: Any
+    indices: Any
+
+
 class JoinedSlices:
     """The slices of one sparse gradient, of all micro-batches so far. In eager mode.
 
@@ -78,7 +86,9 @@ class JoinedSlices:
 
     def __init__(self, pieces: Sequence[Piece] = ONE) -> None:
         self._pieces = pieces
-        self._kept: list[list[tf.IndexedSlices]] = [[] for _ in pieces]
+        self._kept: list[list[_OnHost]] = [[] for _ in pieces]
+        self._device = ""
+        self._dense_shape: Any = None
 
     def keep(self, slices: tf.IndexedSlices, sizes: Any = None) -> None:
         """Take in the slices of one micro-batch.
@@ -89,6 +99,7 @@ class JoinedSlices:
         Raises:
             ValueError: when the pieces cannot be told apart, or the same lookup has brought another number of slices.
         """
+        self._device, self._dense_shape = slices.values.device, slices.dense_shape
         for piece, kept, own in zip(self._pieces, self._kept, self._apart(slices, sizes), strict=True):
             if kept and piece.origin is Origin.SAME:
                 kept[0] = _added(kept[0], own)
@@ -96,18 +107,20 @@ class JoinedSlices:
                 kept.append(own)
 
     def joined(self) -> tf.IndexedSlices:
-        """The slices of the batch. Those of the parts are let go of: they are as large once more."""
+        """The slices of the batch, on the device of those of the parts."""
         for piece, kept in zip(self._pieces, self._kept, strict=True):
             together = _side_by_side(kept)
             kept[:] = [_distinct(together) if piece.origin is Origin.DISTINCT else together]
-        return _side_by_side([kept[0] for kept in self._kept])
+        values, indices = _side_by_side([kept[0] for kept in self._kept])
+        with tf.device(self._device):
+            return tf.IndexedSlices(tf.constant(values), tf.constant(indices), self._dense_shape)
 
-    def _apart(self, slices: tf.IndexedSlices, sizes: Any) -> list[tf.IndexedSlices]:
+    def _apart(self, slices: tf.IndexedSlices, sizes: Any) -> list[_OnHost]:
+        values, indices = slices.values.numpy(), slices.indices.numpy()
         if len(self._pieces) == 1:
-            return [slices]
-        counts = self._counted(int(tf.size(slices.indices))) if sizes is None else sizes
-        parts = zip(tf.split(slices.values, counts), tf.split(slices.indices, counts), strict=True)
-        return [tf.IndexedSlices(values, indices, slices.dense_shape) for values, indices in parts]
+            return [_OnHost(values, indices)]
+        ends = np.cumsum(self._counted(len(indices)) if sizes is None else sizes)[:-1]
+        return list(map(_OnHost, np.split(values, ends), np.split(indices, ends)))
 
     def _counted(self, count: int) -> list[int]:
         """The sizes, where at most one of them has to be found out."""
@@ -144,21 +157,24 @@ def _size_of(indices: Any) -> int | None:
     return None if count is None else int(count)
 
 
-def _added(one: tf.IndexedSlices, other: tf.IndexedSlices) -> tf.IndexedSlices:
+def _added(one: _OnHost, other: _OnHost) -> _OnHost:
     if one.values.shape != other.values.shape:
         raise ValueError("a lookup that seemed to be the same for all samples is not")
-    return tf.IndexedSlices(one.values + other.values, one.indices, one.dense_shape)
+    return _OnHost(one.values + other.values, one.indices)
 
 
-def _side_by_side(parts: Sequence[tf.IndexedSlices]) -> tf.IndexedSlices:
+def _side_by_side(parts: Sequence[_OnHost]) -> _OnHost:
     if len(parts) == 1:
         return parts[0]
-    values = tf.concat([part.values for part in parts], axis=0)
-    return tf.IndexedSlices(values, tf.concat([part.indices for part in parts], axis=0), parts[0].dense_shape)
+    return _OnHost(np.concatenate([part.values for part in parts]), np.concatenate([part.indices for part in parts]))
 
 
-def _distinct(slices: tf.IndexedSlices) -> tf.IndexedSlices:
-    """Slices with equal indices added up."""
-    indices, positions = tf.unique(slices.indices)
-    values = tf.math.unsorted_segment_sum(slices.values, positions, tf.size(indices))
-    return tf.IndexedSlices(values, indices, slices.dense_shape)
+def _distinct(slices: _OnHost) -> _OnHost:
+    """Slices with equal indices added up, in the order in which `tf.unique` meets them."""
+    _, first, inverse = np.unique(slices.indices, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    values = np.zeros((len(order), *slices.values.shape[1:]), slices.values.dtype)
+    np.add.at(values, place[inverse.reshape(-1)], slices.values)
+    return _OnHost(values, slices.indices[np.sort(first)])
