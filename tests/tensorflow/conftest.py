@@ -221,3 +221,21 @@ def guard(watch):
         return model.train_function
 
     return put
+
+
+@pytest.fixture
+def guard_evaluation(watch):
+    """Put a guarded step where Keras puts its own to evaluate."""
+    from keras.src.backend.tensorflow import trainer
+
+    from oomph.tensorflow.exactness import promise_before_tracing
+    from oomph.tensorflow.guarded import GuardedStep
+    from oomph.tensorflow.verdict import Choice
+
+    def put(model):
+        model.make_test_function()
+        promise, plain = promise_before_tracing(model, trainer), model.test_function
+        model.test_function = GuardedStep(model, model.test_step, plain, lambda: watch, promise, Choice(), trains=False)
+        return model.test_function
+
+    return put

@@ -314,3 +314,51 @@ def test_an_update_without_memory_is_tried_in_a_new_process_with_parts_that_do_n
         trained(made)
     assert watch.failures[-1][0] == "commit"
     assert watch.suggested == Start(watch.failures[-1][2] // 2, guessed=False)
+
+
+class Forward(keras.layers.Layer):
+    """Notes how many samples each call is given."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def call(self, x):
+        def note(samples):
+            self.seen.append(int(samples))
+            return np.int32(0)
+
+        with tf.control_dependencies([tf.numpy_function(note, [tf.shape(x)[0]], tf.int32)]):
+            return tf.identity(x)
+
+
+@pytest.mark.parametrize(("batch", "in_parts"), [(95, True), (24, False)])
+def test_an_evaluation_that_cannot_fit_as_training_did_not_is_not_tried_as_a_whole(
+    guard, guard_evaluation, watch, memory, needs, batch, in_parts
+):
+    made = model(needs(), forward := Forward())
+    step, evaluation = guard(made), guard_evaluation(made)
+    memory.room = 4
+    trained(made)
+    assert step.micro_batch == 3
+    failures = list(watch.failures)
+    forward.seen.clear()
+    found = made.evaluate(X, Y, batch_size=batch, verbose=0)
+    assert watch.failures == failures
+    assert (evaluation.micro_batch is not None) == (max(forward.seen) < batch) == in_parts
+    plain = model(Forward())
+    plain.set_weights(made.get_weights())
+    assert found == pytest.approx(plain.evaluate(X, Y, batch_size=batch, verbose=0), rel=1e-9)
+
+
+def test_an_evaluation_that_has_fitted_as_a_whole_stays_whole(guard, guard_evaluation, memory, needs):
+    made = model(needs(), forward := Forward())
+    guard(made)
+    evaluation = guard_evaluation(made)
+    made.evaluate(X, Y, batch_size=95, verbose=0)
+    memory.room = 4
+    trained(made)
+    forward.seen.clear()
+    made.evaluate(X, Y, batch_size=95, verbose=0)
+    assert evaluation.micro_batch is None
+    assert set(forward.seen) == {95}

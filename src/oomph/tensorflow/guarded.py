@@ -39,6 +39,10 @@ from oomph.tensorflow.written import Slot, SmallState
 _FRESH_DIVISOR = 32
 """A new process, started because nothing fitted in the old one, begins with this fraction of the batch, and the one
 after it with one sample."""
+_FORWARD_ONLY = 3
+"""Samples that a step without gradients takes at first where training takes one: it keeps no activations."""
+_SURELY_TOO_LARGE = 8
+"""A batch of evaluation that is this many times the micro-batch of training is not tried as a whole."""
 _NO_MEMORY_TO_PROBE = "there is no memory for a probe beside what the whole batch has left behind"
 
 
@@ -86,7 +90,7 @@ class GuardedStep:
         self._divided_steps, self._next_probe = 0, 2
         self._step = step
         self._broken = False
-        self._began = False
+        self._began = self._has_fitted = False
         self._began_with: Start | None = None
         """The micro-batch that this process began with; None: whole batches."""
         self._search = SizeSearch()
@@ -173,6 +177,14 @@ class GuardedStep:
     def _is_whole(self) -> bool:
         return self._search.is_whole
 
+    @property
+    def _trained_with(self) -> int | None:
+        """The micro-batch that training has come to, for an evaluation of which no whole batch has fitted yet."""
+        if self._trains or self._has_fitted or not self._is_whole:
+            return None
+        training = getattr(self._model, "train_function", None)
+        return training.micro_batch if isinstance(training, GuardedStep) else None
+
     def _guarded_until_the_end(self, iterator: Any, watch: StepWatch) -> Any:
         try:
             return self._guarded(iterator, watch)
@@ -189,10 +201,11 @@ class GuardedStep:
         verifying = self.verification is not None and self.verification.pending
         rechecking = self.recheck is not None and self.recheck.is_due(steps)
         in_python = verifying or rechecking or self._on_noise is not None or self._whole.eagerly
+        in_python = in_python or self._trained_with is not None
         if isinstance(iterator, tf.data.Iterator) and self._is_whole and not in_python:
             outcome = self._whole.run(iterator)
             if not isinstance(outcome, Failed):
-                self._fingerprint = self._whole.fingerprint
+                self._fingerprint, self._has_fitted = self._whole.fingerprint, True
                 return outcome
             self._see(outcome.batch)
             logs = self._recovered(outcome, started, watch)
@@ -229,6 +242,8 @@ class GuardedStep:
             self._step_aside(ValueError("the parts of the batch do not share one number of samples"))
             return self._plain(iter([batch]))
         self._search.grow(size)
+        if self._trained_with is not None and size > _SURELY_TOO_LARGE * self._trained_with:
+            self._search.begin(Start(_FORWARD_ONLY * self._trained_with, guessed=True))
         if rechecking and self.recheck is not None:
             self.recheck.check(batch, min(size, self.micro_batch or size), self._whole.state_of(batch))
         if self._on_noise is not None:
@@ -267,7 +282,10 @@ class GuardedStep:
         if size and not self._is_whole and self._may_divide(batch, size, watch):
             return self._run_divided(batch, size, started, watch)
         outcome = self._whole.run_held(batch)
-        return self._recovered(outcome, started, watch) if isinstance(outcome, Failed) else outcome
+        if isinstance(outcome, Failed):
+            return self._recovered(outcome, started, watch)
+        self._has_fitted = True
+        return outcome
 
     # -- whether micro-batches may stand for the batch --------------------------------------------------------------
 
