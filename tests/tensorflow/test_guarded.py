@@ -362,3 +362,15 @@ def test_an_evaluation_that_has_fitted_as_a_whole_stays_whole(guard, guard_evalu
     made.evaluate(X, Y, batch_size=95, verbose=0)
     assert evaluation.micro_batch is None
     assert set(forward.seen) == {95}
+
+
+@pytest.mark.parametrize(("layer", "expected"), [(keras.layers.LSTM, True), (keras.layers.GlobalMaxPooling1D, False)])
+def test_a_step_with_a_loop_in_it_is_taken_to_leave_gaps(guard, memory, needs, layer, expected):
+    first = keras.layers.Reshape((4, 1)), keras.layers.Dense(2)
+    made = keras.Sequential([keras.Input((4,)), *first, layer(*[3] * expected), needs(), keras.layers.Dense(1)])
+    made.compile("sgd", "mse", jit_compile=False)
+    step = guard(made)
+    memory.room = 17
+    trained(made)
+    assert step.micro_batch is not None
+    assert step._search.pieces.gaps == expected

@@ -122,6 +122,18 @@ def test_after_one_failure_a_size_that_fits_is_found_and_kept(memory, clock):
     assert search.room_bytes == 900
 
 
+def test_a_step_that_leaves_gaps_fills_less_of_the_memory(memory, clock):
+    """Free memory in pieces too small does not show in what others have taken: a piece that fails costs minutes."""
+    without, search = SizeSearch(), SizeSearch()
+    search.learn(FAILED, 400, 1.0)
+    taken(without, memory, 400)
+    search.expect_gaps()
+    taken(search, memory, 400)
+    assert 0.4 * 90 <= search.chosen <= 0.75 * 0.7 * 90 < without.chosen
+    search.undivided()
+    assert search.pieces == Pieces(gaps=True)
+
+
 def test_extra_memory_of_the_parts_is_taken_off_the_room(memory, clock):
     search = SizeSearch()
     search.learn(FAILED, 200, 1.0, extra_bytes=300)

@@ -21,7 +21,7 @@ _LEAP = 8
 """A prediction is trusted that many times further than it was measured: memory may grow faster than the size."""
 _WORTH_IT = 1.25
 """Growing by less is not worth another shape, for which functions are traced or compiled anew."""
-_BELOW_FAILED, _BELOW_MISJUDGED = 0.8, 0.5
+_BELOW_FAILED, _BELOW_FAILED_IN_GAPS = 0.8, 0.5
 """The largest piece to try below one that failed; and below one that was smaller than what the room seemed to hold:
 there the memory is in pieces, or a kernel asks for much at once, and neither shows in what has been measured."""
 _USABLE = 0.7
@@ -40,8 +40,9 @@ class Pieces:
     """The largest piece to take next; None: no limit is known, or not even one sample fits."""
     points: tuple[tuple[int, int | None], ...] = ()
     """(size, bytes taken or None) of the two last pieces that fitted and lie well apart."""
-    misjudged: bool = False
-    """Whether a piece has failed that should have fitted, by what others had taken."""
+    gaps: bool = False
+    """Whether the free memory is in pieces too small: the step has a loop in it, which keeps many small tensors, or a
+    piece has failed that should have fitted, by what others had taken."""
 
     @property
     def hopeless(self) -> bool:
@@ -64,8 +65,8 @@ class Pieces:
         """
         failed = size if self.failed is None else min(size, self.failed)
         points = tuple(point for point in self.points if point[0] < failed)
-        misjudged = self.misjudged or any(taken is not None for _, taken in points)
-        after = replace(self, failed=failed, points=points, size=None, misjudged=misjudged)
+        gaps = self.gaps or any(taken is not None for _, taken in points)
+        after = replace(self, failed=failed, points=points, size=None, gaps=gaps)
         if after.hopeless:
             return after
         if need_bytes and room_bytes is not None:
@@ -121,7 +122,7 @@ class Pieces:
 
     def _usable(self, room_bytes: int) -> int:
         """The room, or what of it there seems to be in pieces large enough."""
-        return int(_USABLE * room_bytes) if self.misjudged else room_bytes
+        return int(_USABLE * room_bytes) if self.gaps else room_bytes
 
     def _start(self) -> int:
         assert self.failed is not None
@@ -129,5 +130,5 @@ class Pieces:
 
     def _within(self, aim: float) -> int:
         assert self.failed is not None
-        below = _BELOW_MISJUDGED if self.misjudged else _BELOW_FAILED
+        below = _BELOW_FAILED_IN_GAPS if self.gaps else _BELOW_FAILED
         return max(1, min(int(aim), int(below * self.failed)))

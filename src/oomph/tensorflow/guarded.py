@@ -439,8 +439,10 @@ class GuardedStep:
 
     def _computed(self, batch: Any, size: int, state: SmallState) -> tuple[Any, int]:
         """All of the step but its commit."""
-        done, part = 0, min(self._search.next_size(size) or 1, size)
         outcome = attempt(partial(self._divided.start, batch, size, state))
+        if self._divided.part.has_loops and not self._model.jit_compile:  # XLA takes its memory in one piece
+            self._search.expect_gaps()
+        done, part = 0, min(self._search.next_size(size) or 1, size)
         while not isinstance(outcome, Failed) and done < size:
             part = min(self._search.next_size(size) or 1, size - done)
             outcome = self._search.run(part, partial(self._divided.add, done, part))

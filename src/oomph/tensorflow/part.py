@@ -28,6 +28,7 @@ from oomph.tensorflow.replicas import Replicas, replica_id
 from oomph.tensorflow.slices import Piece, TracedSlices
 from oomph.tensorflow.written import written_slots
 
+_LOOPS = ("While", "StatelessWhile")
 _HEADINGS = (
     "Graph execution error",
     "Detected at node",
@@ -96,7 +97,7 @@ class PartStep:
         """What each sparse gradient, by number, is put together from."""
         self.batched_arguments: Any = []
         self._draws: list[bool] = []
-        self.draws_from_hidden_state = False
+        self.draws_from_hidden_state = self.has_loops = False
         self.summed = False
         """Whether the step has been found to train on a sum over samples; see `take_for`."""
         self._spec: Any = None
@@ -127,6 +128,7 @@ class PartStep:
         if self._model.jit_compile and not self.eagerly:
             self._jitted = tf.function(untouched, input_signature=signature, jit_compile=True)
         self.draws_from_hidden_state = draws_from_hidden_state(concrete.graph)
+        self.has_loops = any(operation.type in _LOOPS for operation in concrete.graph.get_operations())
         self.reason = self.reason or self._reason_in(concrete)
 
     def take_for(self, summed: bool) -> None:

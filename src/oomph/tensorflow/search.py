@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from oomph.recovery.micro_batches import Start
@@ -29,7 +30,7 @@ class SizeSearch:
         """What a new process begins with, before it has seen a batch."""
         self._limit_bytes: int | None = None
         self._most_bytes = 0
-        self._others_hold = False
+        self._others_hold = self._gaps = False
         self._gpu: str | None = None
         """The GPU that ran out of memory, where an error has named it: of several the one that is to be watched."""
         self._failed_at = self._cost = 0.0
@@ -50,12 +51,16 @@ class SizeSearch:
         else:
             self.chosen = start.samples
 
+    def expect_gaps(self) -> None:
+        """Fill less of the memory: the step keeps many small tensors, which leave it in pieces."""
+        self._gaps, self.pieces = True, replace(self.pieces, gaps=True)
+
     def next_size(self, batch: int) -> int | None:
         """The most samples to take next of a batch of `batch`; None when even one sample did not fit."""
         if self.chosen is not None:
             return min(self.chosen, batch)
         if self._begin is not None:  # the whole batch has failed in the process before this one
-            self.pieces, self._begin = Pieces(failed=max(2, batch), size=self._begin.samples), None
+            self.pieces, self._begin = Pieces(max(2, batch), self._begin.samples, gaps=self._gaps), None
         return None if self.pieces.hopeless else self.pieces.part(batch)
 
     def run(self, part: int, step: Callable[[], Any]) -> Any:
@@ -117,12 +122,13 @@ class SizeSearch:
         if larger is None:
             return
         self.chosen = None if larger >= batch else larger
-        self.pieces = Pieces() if larger >= batch else Pieces(failed=batch, size=larger)
+        whole = larger >= batch
+        self.pieces = Pieces(gaps=self._gaps) if whole else Pieces(batch, larger, gaps=self._gaps)
         self._regrowth = Regrowth(larger, self._room_now(), now, self._cost, self._others_hold, self._regrowth.setbacks)
 
     def undivided(self) -> None:
         """Take whole batches, whatever has been learned."""
-        self.pieces, self.chosen, self._regrowth, self._begin = Pieces(), None, None, None
+        self.pieces, self.chosen, self._regrowth, self._begin = Pieces(gaps=self._gaps), None, None, None
 
     def _room_now(self) -> int | None:
         memory = DeviceMemory.of_training_device(self._gpu)
