@@ -172,6 +172,8 @@ def needs(memory):
 class Watch:
     """Notes what a guarded step reports."""
 
+    compares_batches = True
+
     def __init__(self):
         self.failures, self.recoveries, self.verdicts, self.broken, self.steps = [], [], [], [], 0
         self.suggested = None

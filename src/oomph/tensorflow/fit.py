@@ -40,6 +40,8 @@ class Fit:
         turn: what tells this turn of the script's loops from others.
     """
 
+    compares_batches = True
+
     def __init__(
         self,
         fits: Fits,

@@ -151,6 +151,8 @@ class LoopWatch:
         optimizers: that it applies.
     """
 
+    compares_batches = False
+
     def __init__(self, name: str, optimizers: Sequence[Any]) -> None:
         self._name, self._optimizers = name, optimizers
         self._told = False

@@ -207,7 +207,7 @@ class GuardedStep:
             if not isinstance(outcome, Failed):
                 self._fingerprint, self._has_fitted = self._whole.fingerprint, True
                 return outcome
-            self._see(outcome.batch)
+            self._see(outcome.batch, watch)
             logs = self._recovered(outcome, started, watch)
             return self._one_by_one(iterator, steps - outcome.done - 1, logs, watch)
         logs = self._one(iterator, watch, rechecking)
@@ -234,7 +234,7 @@ class GuardedStep:
         else:
             batch = next(iterator)
             batch = batch if self._whole.eagerly else host_batches.held(batch)
-        self._see(batch)
+        self._see(batch, watch)
         if not self._can_trace(batch):
             return self._plain(iter([batch]))
         size = self._replicas.size(batch)
@@ -264,9 +264,9 @@ class GuardedStep:
             noise = 0.0
         tell(noise if self._is_whole else max(noise, self._rounding))
 
-    def _see(self, batch: Any) -> None:
+    def _see(self, batch: Any, watch: StepWatch) -> None:
         """One more batch of this execution, held in Python."""
-        if not self._witnessed or batch is None:
+        if not self._witnessed or not watch.compares_batches or batch is None:
             return
         tensors = attempt(partial(host_batches.on_device, batch))
         if isinstance(tensors, Failed):  # the step will find out too; it is compared by what it returns

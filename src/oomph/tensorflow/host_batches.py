@@ -19,6 +19,8 @@ _ALIGNMENT = 64
 
 def held(batch: Any) -> Any:
     """The same batch; everything but arrays of numbers has become tensors."""
+    if all(part is None or _is_array(part) for part in tf.nest.flatten(batch)):
+        return batch
     return tf.nest.map_structure(
         lambda part: part if part is None or _is_array(part) else tf.convert_to_tensor(part), batch
     )
@@ -35,13 +37,19 @@ def on_device(batch: Any) -> Any:
     Raises:
         tf.errors.ResourceExhaustedError: there is no memory for it.
     """
-    arrays = [part for part in tf.nest.flatten(batch) if _is_array(part) and _is_copied(part)]
+    if not any(map(_is_array, tf.nest.flatten(batch))):
+        return batch
     memory = DeviceMemory.of_training_device()
-    if arrays and memory.limit_bytes is not None and memory.device.startswith("CPU"):
-        room = memory.limit_bytes - (memory.in_use_bytes() or 0)
-        if sum(array.nbytes for array in arrays) > room:
-            raise _no_room(max(arrays, key=lambda array: array.nbytes), memory.device)
+    if memory.limit_bytes is not None and memory.device.startswith("CPU"):
+        _raise_if_too_large(batch, memory)
     return tf.nest.map_structure(lambda part: tf.convert_to_tensor(part) if _is_array(part) else part, batch)
+
+
+def _raise_if_too_large(batch: Any, memory: DeviceMemory) -> None:
+    arrays = [part for part in tf.nest.flatten(batch) if _is_array(part) and _is_copied(part)]
+    room = (memory.limit_bytes or 0) - (memory.in_use_bytes() or 0)
+    if arrays and sum(array.nbytes for array in arrays) > room:
+        raise _no_room(max(arrays, key=lambda array: array.nbytes), memory.device)
 
 
 def _is_array(part: Any) -> bool:

@@ -27,7 +27,10 @@ class Replicas:
 
     def local(self, values: Any) -> list[Any]:
         """For each replica its own nest, of a nest that holds values for all of them."""
-        leaves = [self._strategy.experimental_local_results(leaf) for leaf in tf.nest.flatten(values)]
+        flat = tf.nest.flatten(values)
+        if self.count == 1 and not any(isinstance(leaf, tf.distribute.DistributedValues) for leaf in flat):
+            return [values]
+        leaves = [self._strategy.experimental_local_results(leaf) for leaf in flat]
         columns = [list(leaf) * (self.count // len(leaf)) for leaf in leaves]  # what all share is listed once
         return [tf.nest.pack_sequence_as(values, [column[r] for column in columns]) for r in range(self.count)]
 

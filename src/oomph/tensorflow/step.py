@@ -51,6 +51,9 @@ class Taken:
 class StepWatch(Protocol):
     """Who is told about the steps of a model: the fit that runs it, or nobody in particular."""
 
+    compares_batches: bool
+    """Whether it reads the fingerprints of batches."""
+
     def before_step(self, step: Step, iterator: Any) -> None: ...
 
     def after_step(self) -> None: ...

@@ -21,6 +21,8 @@ class Watched:
         during: what the script has called, such as "evaluate".
     """
 
+    compares_batches = False
+
     def __init__(self, fits: Fits, during: str) -> None:
         self._fits, self._during = fits, during
 

@@ -90,6 +90,8 @@ class WholeStep:
         self._committed = 0
         self._per_step: int | None = None
         self._counts: set[int | None] = set()
+        self._optimizers = 0
+        """How many the model had when its step was last traced: no others are in the graph."""
         """How often one step commits, for each trace; None where that depends on what it computes."""
         self._steps = 1
         """Steps in the execution that is complete."""
@@ -97,10 +99,10 @@ class WholeStep:
         self._distributed: dict[str, tuple[Any, list[Slot]]] = {}
         """For each kind of distributed iterator the spec of its batches, and what the step writes on them. Their
         batches are taken in Python: nothing holds what a strategy has put on several devices."""
-        self._states: dict[str, SmallState] = {}
+        self._states: dict[Any, SmallState] = {}
         self._traced: list[Any] = []
         self._hidden: list[str] | None = None
-        self._proven: set[str] = set()
+        self._proven: set[Any] = set()
         self._one = self._compiled_step()
 
     def prepare(self, iterator: Any) -> None:
@@ -120,7 +122,7 @@ class WholeStep:
     def count_commits(self) -> None:
         """An execution is complete: what has been committed until now is no sign of a failure later."""
         unknown = self._per_step is None or self.eagerly or len(self._counts) > 1 or None in self._counts
-        if unknown or len(optimizers_of(self._model)) > 1 or self._model.steps_per_execution > 1:
+        if unknown or self._optimizers > 1 or self._model.steps_per_execution > 1:
             now = int(self.commits.numpy())
             self._per_step, self._committed = (now - self._committed) // max(1, self._steps), now
         else:
@@ -157,7 +159,7 @@ class WholeStep:
         tensors = attempt(partial(host_batches.on_device, batch))
         if isinstance(tensors, Failed):
             return replace(tensors, batch=batch)
-        key = str(batches.kind_of(batch, with_size=True))
+        key = batches.kind_of(batch, with_size=True)
         unsafe = self.pins and self.can_go_back and (key in self._proven or not pinned)
         pins = [] if unsafe or not self.pins else [slot.read() for slot in self.committed_slots()]
         before = state.snapshot()
@@ -190,7 +192,7 @@ class WholeStep:
         """The small state of the step for an eager batch, traced if this kind of batch is new."""
         if self.eagerly:
             return SmallState(self._listed_state())  # not all metrics exist before the first step
-        key = str(batches.kind_of(batch))
+        key = batches.kind_of(batch)
         if key not in self._states:
             spec = host_batches.specs_of(batch)
             self._states[key] = SmallState(self._small_state(self._one.get_concrete_function(spec)))
@@ -288,6 +290,7 @@ class WholeStep:
 
     def _small_state(self, concrete: Any) -> list[Slot]:
         self._traced.append(concrete)
+        self._optimizers = len(optimizers_of(self._model))
         self._counts.add(_count_of(self.commits, concrete.graph))
         self.draws.take(concrete)
         self._hidden = None

@@ -12,6 +12,9 @@ from tensorflow.python.ops import gen_resource_variable_ops as resource_ops
 
 from oomph.tensorflow.compiled import compiled
 
+_ONE_BY_ONE = 12
+"""So many variables are read faster one by one than by a compiled function, whose call takes about 150 µs."""
+
 
 def tensorflow_variable(variable: Any) -> Any:
     """The `tf.Variable` behind a Keras variable, or the variable itself."""
@@ -125,7 +128,9 @@ class SmallState:
 
     def snapshot(self) -> list[tf.Tensor]:
         """The present values. A later write of a variable leaves them alone (TensorFlow copies on write)."""
-        return list(self._read()) if self.slots else []
+        if len(self.slots) <= _ONE_BY_ONE:
+            return [slot.read() for slot in self.slots]
+        return list(self._read())
 
     def restore(self, values: list[tf.Tensor]) -> None:
         """Write the values of a snapshot back."""
