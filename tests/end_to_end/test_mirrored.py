@@ -57,8 +57,11 @@ def test_it_was_a_real_error_and_the_batch_of_each_replica_was_divided(short):
 
 
 @pytest.mark.slow
-def test_evaluate_and_predict_had_to_be_divided_too(short):
-    assert {event.data.get("during") for event in short.events("recovered")} == {None, "evaluate", "predict"}
+def test_predict_had_to_be_divided_too_and_evaluate_begins_divided(short):
+    """An evaluation of many times the micro-batch that training has come to is not tried as a whole."""
+    assert {event.data.get("during") for event in short.events("oom")} == {None, "predict"}
+    assert {event.data.get("during") for event in short.events("recovered")} == {None, "predict"}
+    assert "evaluate" in {event.data.get("during") for event in short.events("probed")}
 
 
 @pytest.mark.slow
