@@ -1,0 +1,40 @@
+"""Memory that is there in one step and not in the next, as beside another process: taken, given back, taken again."""
+
+from __future__ import annotations
+
+import pytest
+
+TOLERANCE = 1e-12
+LIMIT = 32
+
+
+@pytest.fixture(scope="module")
+def plain(shared):
+    return shared.undisturbed("taken.py")
+
+
+@pytest.fixture(scope="module")
+def ours(shared, plain, memory):
+    ended = shared.oomph("taken.py", "ours.npz", run="ours", env=memory(LIMIT))
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    return ended
+
+
+def test_plain_keras_does_not_get_through(shared, plain, memory):
+    ended = shared.plain("taken.py", "plain.npz", env=memory(LIMIT))
+    assert ended.returncode == 1
+    assert "OOM when allocating" in ended.stderr
+
+
+def test_the_result_is_that_of_a_run_that_had_the_memory_all_the_time(ours, plain, load):
+    got, expected = load(plain.parent / "ours.npz"), load(plain)
+    assert len(expected) == 7
+    for name, value in expected.items():
+        assert abs(got[name] - value).max() <= TOLERANCE, name
+
+
+def test_each_error_comes_when_the_memory_has_gone_and_one_size_serves_both_times(ours):
+    ooms = [(event.data["epoch"], event.data["step"]) for event in ours.events("oom")]
+    assert ooms[0] == (1, 3)
+    assert len(ooms) <= 2
+    assert (ours.summary["exactness"], ours.summary["restarts"]) == ("exact", 0)
