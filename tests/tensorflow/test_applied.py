@@ -73,25 +73,6 @@ class ReadsAfter(Two):
         tf.print("", tf.reduce_sum(self.loss_of(data)) * 0, end="", output_stream="file:///dev/null")
 
 
-class Clips(Two):
-    def update(self, data, tape, loss):
-        self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
-        for variable in self.trainable_variables:
-            variable.assign(tf.clip_by_value(variable, -0.1, 0.1))
-
-
-class Averages(Two):
-    """Keeps an average of weights besides them."""
-
-    def __init__(self):
-        super().__init__()
-        self.average = keras.Variable(np.zeros((4, 1)), trainable=False)
-
-    def update(self, data, tape, loss):
-        self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
-        self.average.assign(0.5 * self.average + 0.5 * self.two.kernel)
-
-
 class Never(Two):
     def update(self, data, tape, loss):
         pass
@@ -132,8 +113,6 @@ def test_two_optimizers_each_apply_their_gradients_once(guarded, eagerly):
     [
         (Late, "its second optimizer needs what the first has updated"),
         (ReadsAfter, "the step uses the weights after their update"),
-        (Averages, "the step uses the weights after their update"),
-        (Clips, "the step assigns weights by itself"),
         (Never, NEVER_APPLIED),
         (Reads, ""),
     ],

@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from oomph.tensorflow.frame import Frame
 from oomph.tensorflow.replacing import replaced
-from oomph.tensorflow.written import handles_of
 
 NEVER_APPLIED = "the step applies no optimizer of the model"
 
@@ -36,7 +35,6 @@ class Applied:
         self.gradients: list[list[Any]] = []
         self._scaled: set[int] = set()
         self._before: set[str] | None = None
-        """The operations that existed when the first call came."""
         self._late = False
 
     @staticmethod
@@ -59,16 +57,10 @@ class Applied:
             return NEVER_APPLIED
         return "its second optimizer needs what the first has updated" if self._late else ""
 
-    def reads_after(self, graph: Any, model: Any) -> str:
-        """What the step does with weights after their update, if anything: then parts would see the old ones."""
-        if self._before is None:
-            return ""
-        handles = handles_of(model.trainable_variables)
-        inner = {id(inside) for outside, inside in graph.captures if id(outside) in handles}
-        for operation in graph.get_operations():
-            if operation.name not in self._before and any(id(tensor) in inner for tensor in operation.inputs):
-                return "the step uses the weights after their update"
-        return ""
+    @property
+    def before(self) -> set[str]:
+        """The names of the operations that existed when the first call came."""
+        return self._before or set()
 
     def _apply(self, optimizer: Any, grads: Any, trainable_variables: Any) -> None:
         grads = list(grads)

@@ -220,6 +220,7 @@ class DividedStep:
                     apply()
                 else:
                     one_by_one(apply)
+        self.part.assignments.make()
 
 
 def _identity(gradient: Any) -> Any:

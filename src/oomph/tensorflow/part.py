@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from oomph.errors import UnsupportedError
 from oomph.tensorflow import batches
+from oomph.tensorflow.after_update import BY_ITSELF, AfterUpdate, Assignments
 from oomph.tensorflow.applied import Applied
 from oomph.tensorflow.draws import PartDraws, draws_from_hidden_state
 from oomph.tensorflow.frame import Frame
@@ -26,7 +27,7 @@ from oomph.tensorflow.metrics import Handed, PartMetrics
 from oomph.tensorflow.optimizers import optimizers_of
 from oomph.tensorflow.replicas import Replicas, replica_id
 from oomph.tensorflow.slices import Piece, TracedSlices
-from oomph.tensorflow.written import written_slots
+from oomph.tensorflow.written import handles_of, written_slots
 
 _LOOPS = ("While", "StatelessWhile")
 _HEADINGS = (
@@ -65,6 +66,7 @@ class _Traced:
     metrics: PartMetrics
     applied: Applied
     draws: PartDraws
+    after: AfterUpdate
 
 
 class PartStep:
@@ -84,6 +86,11 @@ class PartStep:
         self.reason = ""
         """Why parts cannot stand for the batch, as far as the traced graph shows it; empty when they can."""
         self.applied: Applied | None = None
+        self._after = AfterUpdate()
+        self._defers = trains and not self.eagerly and self.replicas.count == 1
+        """Whether assignments after the update are left to the commit."""
+        self.assignments = Assignments()
+        """What the commit has to assign after the update."""
         self.losses = PartLosses(None)
         self.metrics = PartMetrics(model)
         self.structure: Any = None
@@ -117,6 +124,18 @@ class PartStep:
             return
         self._spec, self._divisors = spec, None
         signature = [*batches.tensors_of(spec), *Frame.specs()] * self.replicas.count
+        concrete = self._traced_for(signature)
+        reason = self._reason_in(concrete)
+        if reason and self._after.values:  # assigned in each part they may still be state that moves with the samples
+            self._defers = False
+            concrete = self._traced_for(signature)
+            reason = reason if self._reason_in(concrete) else ""
+        self.draws_from_hidden_state = draws_from_hidden_state(concrete.graph)
+        self.has_loops = any(operation.type in _LOOPS for operation in concrete.graph.get_operations())
+        self.reason = self.reason or reason
+        self.assignments = self._after.assignments(concrete)
+
+    def _traced_for(self, signature: list[Any]) -> Any:
         untouched = tf.autograph.experimental.do_not_convert(self._run_flat)
         self._plain = tf.function(untouched, input_signature=signature)
         try:
@@ -127,9 +146,7 @@ class PartStep:
         self._jitted = self._plain
         if self._model.jit_compile and not self.eagerly:
             self._jitted = tf.function(untouched, input_signature=signature, jit_compile=True)
-        self.draws_from_hidden_state = draws_from_hidden_state(concrete.graph)
-        self.has_loops = any(operation.type in _LOOPS for operation in concrete.graph.get_operations())
-        self.reason = self.reason or self._reason_in(concrete)
+        return concrete
 
     def take_for(self, summed: bool) -> None:
         """From now on take the loss of the step for a sum over samples, or a mean; it has to be traced again."""
@@ -185,6 +202,7 @@ class PartStep:
                 PartMetrics(self._model),
                 Applied(frame, self.summed),
                 PartDraws(frame, batches.length_of(part), kinds, bool(self._model.jit_compile)),
+                AfterUpdate(),
             )
             logs = self._step(part)
             slices = {} if tf.executing_eagerly() else _slices_in(here.traced, [*batches.tensors_of(part), *frame])
@@ -208,11 +226,14 @@ class PartStep:
             undo.enter_context(PartMetrics.replaced(self._model, each("metrics")))
             undo.enter_context(Applied.replaced(optimizers_of(self._model), each("applied")))
             undo.enter_context(PartDraws.replaced(each("draws")))
+            if self._defers:
+                undo.enter_context(AfterUpdate.replaced(self._weights(), lambda: _after_update(traced())))
             yield
 
     def _note(self, traced: _Traced, logs: Any) -> None:
         """Keep what the trace of the first replica has shown; it holds for all."""
         self.losses, self.metrics, self.applied = traced.losses, traced.metrics, traced.applied
+        self._after = traced.after
         leaves, handed = tf.nest.flatten(logs), traced.metrics.handed
         self.structure, self.sources = logs, [self.metrics.source_of(leaf) for leaf in leaves]
         if not tf.executing_eagerly():
@@ -229,10 +250,10 @@ class PartStep:
             frames = [Frame.of(0, 1, 1)._replace(whole=batches.length_of(whole)) for whole in wholes]
             return [d for outputs in self._run(wholes, frames, correct=False) for d in outputs.divisors]
 
-        kept = (self.losses, self.metrics, self.applied, self.structure, self.sources)
+        kept = (self.losses, self.metrics, self.applied, self._after, self.structure, self.sources)
         signature = batches.tensors_of(self._spec) * self.replicas.count
         wrapped = tf.compat.v1.wrap_function(run, signature)
-        self.losses, self.metrics, self.applied, self.structure, self.sources = kept
+        self.losses, self.metrics, self.applied, self._after, self.structure, self.sources = kept
         return wrapped.prune(wrapped.inputs[: len(signature)], list(wrapped.structured_outputs))
 
     def _reason_in(self, concrete: Any) -> str:
@@ -242,13 +263,21 @@ class PartStep:
         weights = [v for optimizer in optimizers_of(self._model) for v in optimizer.variables]
         weights += list(self._model.trainable_variables)
         if len(written_slots(concrete, [])) != len(written_slots(concrete, weights)):
-            return "the step assigns weights by itself"
-        return self.applied.reads_after(concrete.graph, self._model)
+            return BY_ITSELF
+        return self._after.reason(concrete.graph, self.applied.before, handles_of(self._model.trainable_variables))
+
+    def _weights(self) -> list[Any]:
+        return list(getattr(self._model, "weights", self._model.trainable_variables))
 
 
 def flat(parts: list[Any], frames: list[Frame]) -> list[Any]:
     """The arguments of a traced part: the tensors of the batch and of the frame of each replica."""
     return [t for part, frame in zip(parts, frames, strict=True) for t in (*batches.tensors_of(part), *frame)]
+
+
+def _after_update(traced: _Traced | None) -> AfterUpdate | None:
+    """What takes the assignments of a part that is traced, once its gradients have been handed out."""
+    return None if traced is None or not traced.applied.optimizers else traced.after
 
 
 def _slices_in(traced: _Traced, batch: list[Any]) -> dict[int, TracedSlices]:
