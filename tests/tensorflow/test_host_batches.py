@@ -7,28 +7,10 @@ import weakref
 from functools import partial
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from oomph.tensorflow import batches, host_batches
-from oomph.tensorflow.errors import as_out_of_memory
-from oomph.tensorflow.memory import DeviceMemory
 from oomph.tensorflow.whole import Failed, attempt
-
-
-def unaligned(shape):
-    """An array that TensorFlow has to copy."""
-    return np.zeros(int(np.prod(shape)) + 1)[1:].reshape(shape)
-
-
-@pytest.fixture
-def room(monkeypatch):
-    def of(limit_bytes, device="CPU:0"):
-        memory = DeviceMemory(device, limit_bytes)
-        monkeypatch.setattr(DeviceMemory, "of_training_device", classmethod(lambda cls, gpu=None: memory))
-        monkeypatch.setattr(DeviceMemory, "in_use_bytes", lambda self: 1000)
-
-    return of
 
 
 def test_arrays_of_numbers_are_held_and_all_else_becomes_tensors():
@@ -56,23 +38,6 @@ def test_parts_and_samples_of_arrays_are_those_of_tensors():
         assert tf.is_tensor(ours[0])
         assert ours[0].dtype == theirs[0].dtype
         np.testing.assert_array_equal(ours[0], theirs[0])
-
-
-def test_without_room_for_a_copy_it_is_an_error_that_can_be_recovered_and_no_crash(room):
-    batch = unaligned((100, 10)), unaligned((100,))
-    room(9_800)  # 8,800 bytes are needed and 8,800 are left
-    assert not isinstance(attempt(lambda: host_batches.on_device(batch)), Failed)
-    room(9_799)
-    failed = attempt(lambda: host_batches.on_device(batch))
-    assert isinstance(failed, Failed)
-    assert failed.oom.requested_bytes == 8_000
-    assert as_out_of_memory(failed.error).line.endswith("the batch does not fit")
-
-
-@pytest.mark.parametrize("device", ["GPU:0", "CPU:0"])
-def test_nothing_is_said_of_memory_that_has_no_limit_or_is_not_the_hosts(room, device):
-    room(1 if device == "GPU:0" else None, device)
-    assert tf.is_tensor(host_batches.on_device(unaligned((8, 8))))
 
 
 def test_after_a_failure_nothing_holds_the_arguments_of_the_call():

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from oomph.tensorflow.host_batches import tensor_of
+
 
 def tensors_of(batch: Any) -> list[Any]:
     """Every dense tensor in a batch, those inside ragged and sparse tensors too; None entries are left out."""
@@ -100,6 +102,18 @@ def kind_of(batch: Any, with_size: bool = False) -> Any:
     return kind(batch)
 
 
+def layout_of(batch: Any) -> str:
+    """What a step for parts of any size depends on: the nest, what is absent from it, dtypes and ranks."""
+
+    def layout(part: Any) -> Any:
+        if part is None:
+            return None
+        composite = type(part).__name__ if isinstance(part, (tf.RaggedTensor, tf.SparseTensor)) else ""
+        return f"{composite} {tf.as_dtype(part.dtype).name} {len(part.shape)}"
+
+    return repr(tf.nest.map_structure(layout, batch))
+
+
 def without_optionals(batch: Any) -> Any:
     """Keras marks an absent entry of a data structure with an empty Optional; the train step expects None there."""
     return tf.nest.map_structure(lambda part: None if isinstance(part, tf.experimental.Optional) else part, batch)
@@ -128,12 +142,12 @@ def _first_dimension(part: Any) -> int | None:
 
 
 def _rows_of(part: Any, rows: Any) -> Any:
-    return tf.convert_to_tensor(part[rows.numpy()]) if type(part) is np.ndarray else tf.gather(part, rows)
+    return tensor_of(part[rows.numpy()]) if type(part) is np.ndarray else tf.gather(part, rows)
 
 
 def _slice(part: Any, start: int, stop: int) -> Any:
     if type(part) is np.ndarray:
-        return tf.convert_to_tensor(part[start:stop])
+        return tensor_of(part[start:stop])
     if isinstance(part, tf.SparseTensor):
         length = stop - start
         begin = [start] + [0] * (len(part.shape) - 1)

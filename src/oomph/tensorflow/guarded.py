@@ -19,12 +19,11 @@ import tensorflow as tf
 
 from oomph.recovery.micro_batches import Start
 from oomph.tensorflow import batches, fingerprints, host_batches, verdict
-from oomph.tensorflow.divided import DividedStep
+from oomph.tensorflow.division import Division
 from oomph.tensorflow.errors import handled
-from oomph.tensorflow.exactness import EXACT, REFUSED, SMALLER, TO_BE_PROBED, Promise
+from oomph.tensorflow.exactness import REFUSED, SMALLER, Promise
 from oomph.tensorflow.kept_draws import KeptDraws
 from oomph.tensorflow.memory import DeviceMemory
-from oomph.tensorflow.part import PartStep
 from oomph.tensorflow.probe import SAMPLES
 from oomph.tensorflow.recheck import Recheck
 from oomph.tensorflow.recomputation import Recomputation
@@ -83,11 +82,12 @@ class GuardedStep:
         self._trains = trains
         self._replicas = Replicas(model.distribute_strategy)
         self._whole = WholeStep(model, step, trains, can_go_back, witnessed)
-        self._divided = DividedStep(model, PartStep(model, step, self._trains), self._whole.commits)
-        self._divided.combine = combine
-        self._promise, self._choice = promise, choice
-        self._verdict: Promise | None = None
-        self._divided_steps, self._next_probe = 0, 2
+        self._new_division = partial(
+            Division, model, step, self._whole.commits if trains else None, promise, choice, combine
+        )
+        self._divisions: dict[str, Division] = {}
+        self._division = self._new_division()
+        """Of the layout that the batch in hand has."""
         self._step = step
         self._broken = False
         self._began = self._has_fitted = False
@@ -97,8 +97,6 @@ class GuardedStep:
         self.verification: Verification | None = None
         self.recheck: Recheck | None = None
         self._on_noise: Callable[[float], None] | None = None
-        self._rounding = 0.0
-        """The relative difference between a whole batch and its parts that the probe has found."""
 
     def measure_noise(self, tell: Callable[[float], None]) -> None:
         """Tell, before the next step, by how much its gradients differ when they are computed more than once.
@@ -262,7 +260,7 @@ class GuardedStep:
             )
         except Exception:  # it cannot be computed twice, or not by itself
             noise = 0.0
-        tell(noise if self._is_whole else max(noise, self._rounding))
+        tell(noise if self._is_whole else max(noise, self._division.rounding))
 
     def _see(self, batch: Any, watch: StepWatch) -> None:
         """One more batch of this execution, held in Python."""
@@ -279,6 +277,8 @@ class GuardedStep:
             self._fingerprint = fingerprints.joined(before, fingerprints.of_tensors(parts))
 
     def _on_batch(self, batch: Any, size: int, started: float, watch: StepWatch) -> Any:
+        if not self._is_whole:
+            self._take_up(batch)
         if size and not self._is_whole and self._may_divide(batch, size, watch):
             return self._run_divided(batch, size, started, watch)
         outcome = self._whole.run_held(batch)
@@ -296,30 +296,31 @@ class GuardedStep:
         self._search.undivided()
         return False
 
+    def _take_up(self, batch: Any) -> None:
+        """What follows is about this batch, and about others that are laid out like it."""
+        layout = batches.layout_of(self._replicas.local(batch)[0])
+        if layout not in self._divisions:
+            self._divisions[layout] = self._new_division() if self._divisions else self._division
+        self._division = self._divisions[layout]
+
     def _judged(self, batch: Any, size: int, watch: StepWatch) -> Promise:
-        """What micro-batches of this model are worth: found once, by a probe, before the first batch is divided."""
-        if self._verdict is None or self._is_time_to_probe_again():
-            self._whole.build_metrics(batch)
-            small, kinds = self._whole.state_of(batch), self._divided.kinds()
-            found = verdict.find(
-                self._model, self._divided, self._step, batch, size, small, self._most_to_probe
-            )  # fmt: skip
-            if self._verdict is not None and found.says_nothing:
-                self._divided.settle_as(kinds)  # what the unfinished probe has settled is not to be relied upon
-                return self._verdict
-            judged = verdict.judge(self._promise, found, self._choice)
-            if found.no_memory and self._began_with is None and self._fresh_start(size) is not None:
-                return Promise(REFUSED, _NO_MEMORY_TO_PROBE)  # not for good: in a new process there is
-            before, self._verdict = self._verdict, judged
-            self._rounding = found.difference if judged.kind == EXACT else 0.0
-            if before is not None and self._verdict.kind != EXACT:
-                reason = f"{self._verdict.reason}; found after {self._divided_steps} divided steps"
-                self._verdict = replace(self._verdict, reason=reason)
-            if self._verdict != before:
-                watch.probed(self._verdict, found)
-            if self._verdict.kind == SMALLER and self._whole.knows_size(batch):
-                self._whole.trace_sizes_apart()
-        return self._verdict
+        """What micro-batches of this batch are worth: found by a probe, before the first of its layout is divided."""
+        division, before = self._division, self._division.verdict
+        if before is not None and not division.is_time_to_probe_again():
+            return before
+        self._whole.build_metrics(batch)
+        found = division.probe(batch, size, self._whole.state_of(batch), self._most_to_probe)
+        if found is None:
+            assert before is not None
+            return before
+        if found.no_memory and self._began_with is None and self._fresh_start(size) is not None:
+            return Promise(REFUSED, _NO_MEMORY_TO_PROBE)  # not for good: in a new process there is
+        judged = division.settle(found)
+        if judged != before:
+            watch.probed(judged, found)
+        if judged.kind == SMALLER and self._whole.knows_size(batch):
+            self._whole.trace_sizes_apart()
+        return judged
 
     @property
     def _most_to_probe(self) -> int:
@@ -327,21 +328,13 @@ class GuardedStep:
         start = self._began_with
         return SAMPLES if start is None or not start.guessed else min(SAMPLES, max(4, start.samples))
 
-    def _is_time_to_probe_again(self) -> bool:
-        """After 2, 5, 11, 23 ... divided steps, of a step that only a probe knows: rare samples couple rarely."""
-        if self._promise.kind != TO_BE_PROBED or self._verdict is None or self._verdict.kind != EXACT:
-            return False
-        self._divided_steps += 1
-        if self._divided_steps < self._next_probe:
-            return False
-        self._next_probe = 2 * self._next_probe + 1
-        return True
-
     # -- after a failure ------------------------------------------------------------------------------------------
 
     def _recovered(self, failed: Failed, started: float, watch: StepWatch) -> Any:
         """Complete the step that failed as a whole."""
         size = None if failed.batch is None else self._replicas.size(failed.batch)
+        if size is not None:
+            self._take_up(failed.batch)
         self._report(failed, size, size, started, watch)
         if size is None:
             watch.not_recoverable(failed.error, "compute", "the parts of the batch do not share one size", None)
@@ -352,7 +345,7 @@ class GuardedStep:
             self._report(outcome, size, size, started, watch)
         promise = self._judged(failed.batch, size, watch)
         if promise.refused:
-            fresh = self._fresh_start(size) if self._verdict is None else None
+            fresh = self._fresh_start(size) if self._division.verdict is None else None
             watch.not_recoverable(failed.error, "compute", f"micro-batches are refused: {promise.reason}", fresh)
         return self._run_divided(failed.batch, size, started, watch, failed)
 
@@ -374,7 +367,7 @@ class GuardedStep:
         seconds = time.monotonic() - started
         watch.failed(Failure(failed.oom, failed.error, failed.phase, batch, micro_batch, seconds))
         if micro_batch is not None:
-            self._search.learn(failed, micro_batch, seconds, self._divided.extra_bytes())
+            self._search.learn(failed, micro_batch, seconds, self._division.divided.extra_bytes())
         if failed.phase != "compute":
             size = None if batch is None else self._search.next_size(batch)
             # Parts have fitted, and their update has not: larger ones would leave it even less.
@@ -389,7 +382,7 @@ class GuardedStep:
     ) -> Any:
         ooms = 1 if failed else 0
         go_on: Callable[[], tuple[Any, int]] = partial(self._try_divided, batch, size)
-        if self._verdict is not None and self._verdict.kind == SMALLER:
+        if self._division.verdict is not None and self._division.verdict.kind == SMALLER:
             go_on = SmallerBatches(self._whole, self._search, self._replicas, batch, size).go_on
         while True:
             if failed is not None and self._search.next_size(size) is None:
@@ -431,24 +424,25 @@ class GuardedStep:
         if isinstance(outcome, Failed):
             state.restore(before)
             return outcome, part
-        committed = attempt(self._divided.commit) if self._trains else None
-        self._divided.let_go()
+        committed = attempt(self._division.divided.commit) if self._trains else None
+        self._division.divided.let_go()
         if isinstance(committed, Failed):
             return Failed(committed.oom, committed.error, "commit", batch), part
         return outcome, part
 
     def _computed(self, batch: Any, size: int, state: SmallState) -> tuple[Any, int]:
         """All of the step but its commit."""
-        outcome = attempt(partial(self._divided.start, batch, size, state))
-        if self._divided.part.has_loops and not self._model.jit_compile:  # XLA takes its memory in one piece
+        divided = self._division.divided
+        outcome = attempt(partial(divided.start, batch, size, state))
+        if divided.part.has_loops and not self._model.jit_compile:  # XLA takes its memory in one piece
             self._search.expect_gaps()
         done, part = 0, min(self._search.next_size(size) or 1, size)
         while not isinstance(outcome, Failed) and done < size:
             part = min(self._search.next_size(size) or 1, size - done)
-            outcome = self._search.run(part, partial(self._divided.add, done, part))
+            outcome = self._search.run(part, partial(divided.add, done, part))
             done += part
         if not isinstance(outcome, Failed):
-            outcome = attempt(partial(self._divided.finish, self._whole.knows_size(batch)))
+            outcome = attempt(partial(divided.finish, self._whole.knows_size(batch)))
         return outcome, part
 
     def _step_aside(self, error: BaseException) -> None:

@@ -108,6 +108,7 @@ class PartStep:
         self.summed = False
         """Whether the step has been found to train on a sum over samples; see `take_for`."""
         self._spec: Any = None
+        self._layout = ""
         self._plain: Any = None
         self._jitted: Any = None
         self._divisors: Any = None
@@ -117,7 +118,9 @@ class PartStep:
 
         A step that runs eagerly is traced as well, to see what it does; it goes on running eagerly.
         """
-        spec = self._spec
+        spec, layout = self._spec, batches.layout_of(self.replicas.local(batch)[0])
+        if layout != self._layout:
+            spec, self._layout = None, layout
         for own in self.replicas.local(batch):
             spec = batches.general_spec(spec, own)
         if spec == self._spec:

@@ -46,11 +46,12 @@ class GuardedPredict:
         self._plain, self._replicas, self._watch = plain, replicas, watch
         self._promise, self._inexact = promise, inexact
         self._search = SizeSearch()
-        self._verdict: Promise | None = None
+        self._verdicts: dict[str, Promise] = {}
+        """By the layout of the batch."""
 
     def __call__(self, data: Any) -> Any:
         loops.note_called(self._plain)  # calls under guard are not noted elsewhere
-        if not self._search.is_whole:
+        if not self._search.is_whole and not self._judged(data[0]).refused:
             return _joined([self._in_parts(batch, None, time.monotonic()) for batch in data])
         started = time.monotonic()
         outcome = attempt(partial(self._plain, data))
@@ -105,14 +106,15 @@ class GuardedPredict:
             self._search.learn(failed, part, seconds)
 
     def _judged(self, batch: Any) -> Promise:
-        """Whether the outputs of samples depend on their neighbours: found once, with a few samples."""
-        if self._verdict is not None:
-            return self._verdict
+        """Whether the outputs of samples depend on their neighbours: found once for a layout, with a few samples."""
+        layout = batches.layout_of(self._replicas.local(batch)[0])
+        if layout in self._verdicts:
+            return self._verdicts[layout]
         finding = self._probed_or_why_not(batch)
         judged = _judge(self._promise, finding, self._inexact)
         self._watch.probed(judged, finding)
         if finding.conclusive or finding.obstacle:
-            self._verdict = judged
+            self._verdicts[layout] = judged
         return judged
 
     def _probed_or_why_not(self, batch: Any) -> Finding:

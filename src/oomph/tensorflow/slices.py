@@ -24,6 +24,7 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.tensorflow.dependence import OnBatch
+from oomph.tensorflow.host_batches import tensor_of
 
 _CARRIES_ON = ("Identity", "Reshape", "Cast")
 """Operations that keep the indices and their order."""
@@ -113,7 +114,7 @@ class JoinedSlices:
             kept[:] = [_distinct(together) if piece.origin is Origin.DISTINCT else together]
         values, indices = _side_by_side([kept[0] for kept in self._kept])
         with tf.device(self._device):
-            return tf.IndexedSlices(tf.constant(values), tf.constant(indices), self._dense_shape)
+            return tf.IndexedSlices(tensor_of(values), tensor_of(indices), self._dense_shape)
 
     def _apart(self, slices: tf.IndexedSlices, sizes: Any) -> list[_OnHost]:
         values, indices = slices.values.numpy(), slices.indices.numpy()

@@ -90,9 +90,9 @@ class WholeStep:
         self._committed = 0
         self._per_step: int | None = None
         self._counts: set[int | None] = set()
+        """How often one step commits, for each trace; None where that depends on what it computes."""
         self._optimizers = 0
         """How many the model had when its step was last traced: no others are in the graph."""
-        """How often one step commits, for each trace; None where that depends on what it computes."""
         self._steps = 1
         """Steps in the execution that is complete."""
         self._forms: dict[str, Form] = {}

@@ -1,0 +1,14 @@
+"""Makes a tensor of an array for which there is no memory, in oomph's way and in TensorFlow's: `copied.py`."""
+
+import numpy as np
+import tensorflow as tf
+
+from oomph.tensorflow.host_batches import tensor_of
+
+array = np.zeros((1 << 20, 16))
+try:
+    tensor_of(array)
+except tf.errors.ResourceExhaustedError as error:
+    print(type(error).__name__, "shape[1048576,16]" in str(error), flush=True)
+tf.convert_to_tensor(array)
+print("survived", flush=True)
