@@ -137,7 +137,7 @@ class Switch:
         self._places += [(BaseOptimizer, "apply"), (Function, "__call__")]
         self._plain = [getattr(owner, name) for owner, name in self._places]
         handover = Handover(package="", run_dir=str(run_dir), guarding=Guarding(checkpoint_seconds=1e9))
-        board = ProgressBoard(run_dir / "progress", 1)
+        board = ProgressBoard(run_dir, 1)
         session = Session(handover, Journal(run_dir, 1, "script"), True, "script", os.getpid(), board, run_dir)
         object.__setattr__(session, "say", lambda text: None)
         intercept.install(trainer, session)

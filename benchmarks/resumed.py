@@ -212,7 +212,7 @@ def _kill_at(run: Path, steps: int, pause: float, process: subprocess.Popen[byte
     """SIGKILL to the script once so many steps are done, or `pause` seconds later."""
     until = time.monotonic() + LONGEST_SECONDS
     while process.poll() is None and time.monotonic() < until:
-        progress = read_progress(run / "progress")
+        progress = read_progress(run)
         if progress is not None and progress.steps >= steps:
             time.sleep(pause)
             try:

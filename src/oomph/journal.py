@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from oomph.regular_file import open_regular, read_regular
+from oomph.run_files import FOLDER_MODE, open_own
 
 SCHEMA = 1
 
@@ -82,10 +83,9 @@ class Journal:
         self._fd: int | None = None
         if run_dir is not None:
             try:
-                folder = run_dir / "journal"
-                folder.mkdir(parents=True, exist_ok=True)
-                path = folder / f"{attempt}-{rank}-{role}.jsonl"
-                self._fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                run_dir.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+                name = f"journal/{attempt}-{rank}-{role}.jsonl"
+                self._fd = open_own(run_dir, name, os.O_RDWR | os.O_APPEND | os.O_CREAT)
                 _end_half_line(self._fd)
             except OSError:
                 self._fd = None

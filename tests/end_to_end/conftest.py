@@ -73,7 +73,7 @@ class Running:
         self._attempt = 0
 
     def progress(self) -> Progress | None:
-        return read_progress(self.folder / "progress")
+        return read_progress(self.folder)
 
     def script_pid(self, attempt: int) -> int:
         return int(self.wait_for(lambda: _text(self.folder / f"owner-{attempt}")))

@@ -18,9 +18,10 @@ from oomph.journal import Event, Journal, foreign_format, read_journal, unreadab
 from oomph.recovery import decisions, launch
 from oomph.recovery.ladder import Conditions
 from oomph.recovery.policy import Ending, Ledger, decide, record
-from oomph.recovery.rundir import RunDirectory, RunRecord, write_whole
+from oomph.recovery.rundir import RunDirectory, RunRecord
 from oomph.recovery.summary import summarise
 from oomph.recovery.surroundings import other_gpus
+from oomph.run_files import replace_own
 
 RECORD = RunRecord(("train.py",), "python", "/", "2026-01-01")
 LIMIT = 60
@@ -229,9 +230,9 @@ def test_what_a_file_is_replaced_by_is_on_the_disk_first(tmp_path: Path, monkeyp
     order = []
     sync, put = os.fsync, os.replace
     monkeypatch.setattr(os, "fsync", lambda fd: order.append(os.readlink(f"/proc/self/fd/{fd}")) or sync(fd))
-    monkeypatch.setattr(os, "replace", lambda old, new: order.append(str(new)) or put(old, new))
-    write_whole(tmp_path / "run.json", "{}")
-    assert order == [str(tmp_path / "run.json.partial"), str(tmp_path / "run.json")]
+    monkeypatch.setattr(os, "replace", lambda old, new, **at: order.append(new) or put(old, new, **at))
+    replace_own(tmp_path, "run.json", b"{}")
+    assert order == [str(tmp_path / "run.json.partial"), "run.json"]
 
 
 def test_half_a_line_on_a_full_disk_does_not_take_the_next_one_with_it(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import pytest
 
 from oomph.recovery.cgroup import oom_kills
 from oomph.recovery.stderr import Tail
+from oomph.run_files import OwnFile
 
 LIMIT = 60
 
@@ -304,7 +305,7 @@ def test_ctrl_z_stops_the_job_and_fg_goes_on_with_it(work, terminal, reading):
 
 
 def test_the_tail_keeps_the_end_in_memory_and_on_disk(tmp_path: Path) -> None:
-    tail = Tail(tmp_path / "log", kept_bytes=100)
+    tail = Tail(OwnFile(tmp_path, "log"), kept_bytes=100)
     for number in range(1000):
         tail.feed(b"%04d" % number)
         assert (tmp_path / "log").stat().st_size <= 204
@@ -316,7 +317,7 @@ def test_the_tail_keeps_the_end_in_memory_and_on_disk(tmp_path: Path) -> None:
 
 def test_a_tail_that_can_not_be_written_is_kept_in_memory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    tail = Tail(tmp_path / "file" / "log")
+    tail = Tail(OwnFile(tmp_path, "file/log"))
     tail.feed(b"words")
     tail.close()
     assert tail.data == b"words"

@@ -173,7 +173,7 @@ def test_the_board_of_the_owner_is_read_by_the_supervisor(tmp_path, monkeypatch)
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert result.stdout == "True True\n", result.stderr
-    progress = read_progress(tmp_path / "progress")
+    progress = read_progress(tmp_path)
     assert progress is not None
     assert (progress.attempt, progress.epoch, progress.step, progress.steps, progress.saved) == (2, 1, 2, 12, 10)
 

@@ -322,7 +322,7 @@ def test_an_end_state_that_can_not_be_written_leaves_the_older_one(store):
 
 def test_a_place_that_can_not_be_written_is_said_in_one_sentence(tmp_path):
     (tmp_path / "checkpoints").write_text("a file")
-    with pytest.raises(CheckpointError, match="File exists"):
+    with pytest.raises(CheckpointError, match="checkpoints is a link, or no folder"):
         CheckpointStore(tmp_path / "checkpoints").open()
 
 

@@ -29,7 +29,7 @@ from oomph.recovery.progress import ProgressBoard
 
 handover = Handover.read()
 journal = Journal(handover.path, handover.attempt, "script")
-board = ProgressBoard(handover.path / "progress", handover.attempt)
+board = ProgressBoard(handover.path, handover.attempt)
 
 def committed(steps, saved=0, epoch=0):
     journal.write("fit-started", fit=0, guard="exact")

@@ -33,7 +33,7 @@ def attempt(tmp_path, small_model):
 
     def begin():
         fit = Fit(small_model())
-        return fit, Proof(fit, WitnessBoard(tmp_path / "witnesses", next(numbers)))
+        return fit, Proof(fit, WitnessBoard(tmp_path, next(numbers)))
 
     return begin
 
@@ -103,7 +103,7 @@ def test_the_end_of_a_fit_leaves_the_fingerprint_of_its_state(attempt, tmp_path)
     _, proof = attempt()
     proof._is_affordable = lambda: True
     proof.end(2, 3)
-    (witness,) = WitnessBoard(tmp_path / "witnesses", 9).before
+    (witness,) = WitnessBoard(tmp_path, 9).before
     assert (witness.kind, witness.epoch, witness.step, witness.result) == (END, 2, 3, proof.last_state)
     assert proof.last_state != 0
 
@@ -113,7 +113,7 @@ def test_a_state_that_costs_more_than_its_share_of_the_time_is_not_looked_at(att
     proof._state().seconds = 1.0
     proof.epoch_end(0, 1)
     proof.end(0, 1)
-    assert WitnessBoard(tmp_path / "witnesses", 9).before == []
+    assert WitnessBoard(tmp_path, 9).before == []
 
 
 def test_the_first_steps_tell_of_rate_and_random_numbers_and_every_step_of_its_loss(attempt, tmp_path):
@@ -122,7 +122,7 @@ def test_the_first_steps_tell_of_rate_and_random_numbers_and_every_step_of_its_l
         proof.step(0, number, taken(number))
     proof.checkpointed()
     proof.step(0, 6, taken(6))
-    found = WitnessBoard(tmp_path / "witnesses", 9).before
+    found = WitnessBoard(tmp_path, 9).before
     assert [w.kind for w in found] == [STEP] * 7
     assert [bool(w.rate and w.random) for w in found] == [True] * 4 + [False, False, True]
     assert all(w.loss and w.result and w.batch for w in found)

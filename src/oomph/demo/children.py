@@ -93,7 +93,7 @@ class _Tail:
 
 def _due(run_dir: Path, kill_at: int, supervisor: int) -> int | None:
     """The process to kill now, if it is time: past `kill_at`, after a checkpoint, with steps that are in none."""
-    progress = read_progress(run_dir / "progress")
+    progress = read_progress(run_dir)
     if progress is None or progress.steps < kill_at or not 0 < progress.saved < progress.steps:
         return None
     pids = [event.data.get("pid") for event in read_journal(run_dir) if event.name == "process-started"]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from oomph.recovery.script_line import caller, calling
 from oomph.regular_file import read_regular
+from oomph.run_files import OwnFile
 
 _MOST_NOTES = 10_000
 _KEY_BYTES = 16
@@ -34,7 +35,7 @@ class Appends:
     """
 
     def __init__(self, run_dir: Path, attempt: int, tell: Tell) -> None:
-        self._path, self._tell = run_dir / f"appended-{attempt}", tell
+        self._file, self._tell = OwnFile(run_dir, f"appended-{attempt}"), tell
         self._counts: Counter[str] = Counter()
         self._read: set[str] = set()
         self._told: set[str] = set()
@@ -59,12 +60,12 @@ class Appends:
             self._told.add(line.site)
             self._tell(path, line.site)
         if self._counts.total() <= _MOST_NOTES:
-            _note(self._path, key)
+            _note(self._file, key)
 
 
-def _note(path: Path, key: bytes) -> None:
+def _note(file: OwnFile, key: bytes) -> None:
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        fd = file.open(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     except OSError:
         return  # a full disk must not end the training
     try:

@@ -22,6 +22,7 @@ from typing import Any, BinaryIO
 
 from oomph import __version__
 from oomph.errors import CheckpointError
+from oomph.run_files import FILE_MODE, open_own, read_own
 
 SCHEMA = 2
 _READABLE = (1, 2)
@@ -29,6 +30,7 @@ _SUMS = "SHA256SUMS"
 _MANIFEST = "manifest.json"
 TENSORS = "tensors.bin"
 _CHUNK = 1 << 20
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 _NO_FLUSH_OF_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EISDIR)
 """What network and user-space file systems answer to fsync of a folder; the files in it have been flushed by then."""
 
@@ -75,7 +77,7 @@ class Checkpoint:
     def read(self, tensors: Iterable[TensorEntry] | None = None) -> Iterator[tuple[TensorEntry, bytes]]:
         """The bytes of these tensors, or of all, one at a time; raises CheckpointError when they have gone since."""
         try:
-            with (self.path / TENSORS).open("rb") as file:
+            with _reading(self.path, TENSORS) as file:
                 for entry in self.tensors if tensors is None else tensors:
                     file.seek(entry.offset)
                     yield entry, file.read(entry.nbytes)
@@ -89,7 +91,7 @@ class CheckpointWriter:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.entries: list[TensorEntry] = []
-        self._file: BinaryIO = (folder / TENSORS).open("wb")
+        self._file = os.fdopen(open_own(folder, TENSORS, _NEW), "wb")
         self._offset = 0
 
     def add(self, name: str, dtype: str, shape: tuple[int, ...], data: bytes | memoryview) -> None:
@@ -108,14 +110,14 @@ def write_manifest(folder: Path, at: Position, meta: dict[str, Any], entries: li
     """Say what is in the folder."""
     document = {"schema": SCHEMA, "oomph": __version__, "position": asdict(at), "meta": meta}
     document["tensors"] = [asdict(entry) for entry in entries]
-    (folder / _MANIFEST).write_text(json.dumps(document, separators=(",", ":")))
+    _write(folder, _MANIFEST, json.dumps(document, separators=(",", ":")))
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
     """The checkpoint in a folder, every byte of it compared with its checksum; raises CheckpointError."""
     try:
         _compare_sums(path)
-        manifest = json.loads((path / _MANIFEST).read_text())
+        manifest = json.loads(read_own(path, _MANIFEST))
         if manifest["schema"] not in _READABLE:
             raise FormatError(f"format {manifest['schema']}, {_reads()}")
         tensors = tuple(TensorEntry(**{**entry, "shape": tuple(entry["shape"])}) for entry in manifest["tensors"])
@@ -130,8 +132,9 @@ def seal(folder: Path) -> tuple[int, dict[str, str]]:
     """Write the checksums and flush everything to the disk; returns the bytes of the files and their checksums."""
     files = sorted(path for path in folder.iterdir() if path.is_file() and path.name != _SUMS)
     digests = {path.name: _digest(path) for path in files}
-    (folder / _SUMS).write_text("".join(f"{digest}  {name}\n" for name, digest in digests.items()))
+    _write(folder, _SUMS, "".join(f"{digest}  {name}\n" for name, digest in digests.items()))
     for path in [*files, folder / _SUMS]:
+        path.chmod(FILE_MODE)  # TensorFlow has made some of them
         _flush(path)
     _flush_folder(folder)
     return sum(path.stat().st_size for path in files), digests
@@ -139,7 +142,7 @@ def seal(folder: Path) -> tuple[int, dict[str, str]]:
 
 def _compare_sums(folder: Path) -> None:
     listed = {}
-    for line in (folder / _SUMS).read_text().splitlines():
+    for line in read_own(folder, _SUMS).decode().splitlines():
         digest, separator, name = line.partition("  ")
         if not separator or "/" in name or len(digest) != 64:
             raise CheckpointError(f"{_SUMS} is damaged")
@@ -155,10 +158,19 @@ def _compare_sums(folder: Path) -> None:
 
 def _digest(path: Path) -> str:
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with _reading(path.parent, path.name) as file:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
     return digest.hexdigest()
+
+
+def _reading(folder: Path, name: str) -> BinaryIO:
+    return os.fdopen(open_own(folder, name, os.O_RDONLY), "rb")
+
+
+def _write(folder: Path, name: str, text: str) -> None:
+    with os.fdopen(open_own(folder, name, _NEW), "wb") as file:
+        file.write(text.encode())
 
 
 def _flush(path: Path) -> None:
@@ -195,7 +207,7 @@ def replace(folder: Path, target: Path) -> None:
 def read_manifest(folder: Path) -> tuple[Position, dict[str, Any]]:
     """Where a checkpoint was taken, and what it says of itself, unverified; raises CheckpointError."""
     try:
-        manifest = json.loads((folder / _MANIFEST).read_text())
+        manifest = json.loads(read_own(folder, _MANIFEST))
         meta = manifest["meta"]
         if not isinstance(meta, dict):
             raise ValueError("no object")
@@ -210,7 +222,7 @@ def format_trouble(folder: Path) -> str | None:
     Raises CheckpointError when the manifest cannot be read.
     """
     try:
-        manifest = json.loads((folder / _MANIFEST).read_text())
+        manifest = json.loads(read_own(folder, _MANIFEST))
         schema, by = manifest["schema"], manifest.get("oomph", "an unknown version")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{folder.name}: {error}") from error

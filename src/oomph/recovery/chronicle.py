@@ -137,7 +137,7 @@ class Chronicle:
 
     def progress(self) -> Progress | None:
         """Where this attempt got to; None when it has not committed a step."""
-        progress = None if self._run_dir is None else read_progress(self._run_dir / "progress")
+        progress = None if self._run_dir is None else read_progress(self._run_dir)
         return progress if progress is not None and progress.attempt == self.attempt else None
 
     def has_saved(self) -> bool:

@@ -17,10 +17,11 @@ from oomph.recovery.examination import last
 from oomph.recovery.labels import STOPPED
 from oomph.recovery.next_command import command_to_go_on
 from oomph.recovery.policy import Finish, GiveUp, Requeue
-from oomph.recovery.rundir import FINISHED, PREEMPTED, RunDirectory, write_whole
+from oomph.recovery.rundir import FINISHED, PREEMPTED, RunDirectory
 from oomph.recovery.settings import Settings
 from oomph.recovery.speech import Voice
 from oomph.recovery.summary import Summary, summarise
+from oomph.run_files import is_own_folder, replace_own
 
 
 @dataclass(frozen=True)
@@ -59,13 +60,13 @@ class Closing:
         return Outcome(action.exit_code, summary)
 
     def _keep(self, folder: Path, events: Sequence[Event], summary: Summary, action: Finish | GiveUp | Requeue) -> None:
-        if _status(action) == FINISHED:  # nothing is left to resume
+        if _status(action) == FINISHED and is_own_folder(folder, "checkpoints"):  # nothing is left to resume
             not_finite = any(event.name == "checkpoint-skipped" for event in events)
             for path in folder.glob("checkpoints/finished-*" if not_finite else "checkpoints"):
                 shutil.rmtree(path, ignore_errors=True)  # of a state with NaN the last finite one stays
             if not not_finite:
                 (folder / "witness").unlink(missing_ok=True)
-        write_whole(folder / "summary.json", summary.to_json())
+        replace_own(folder, "summary.json", summary.to_json().encode())
 
     def _again(self, events: Sequence[Event], action: Finish | GiveUp | Requeue) -> str:
         """How to go on with a run that somebody has stopped; empty for one that has ended by itself."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from oomph.recovery.creations import DIRECTORY, FILE, LINK, Creation, Earlier, Notes
 from oomph.recovery.script_line import caller, calling
+from oomph.run_files import is_reaching
 
 Hook = Callable[[str, tuple[Any, ...]], None]
 
@@ -73,7 +74,7 @@ class Creating:
 
     def _note(self, event: str, args: tuple[Any, ...]) -> None:
         asked = _asked(event, args)
-        if asked is None or not self.is_owner_now():
+        if asked is None or is_reaching() or not self.is_owner_now():
             return
         kind, path = asked
         if not kind:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from oomph.regular_file import read_regular
+from oomph.run_files import OwnFile
 
 SCHEMA = 1
 DIRECTORY, FILE, LINK = "directory", "file", "link"
@@ -37,7 +38,7 @@ class Notes:
     """The writing end of the notes of one attempt. Falls silent when they cannot be written: fail open."""
 
     def __init__(self, run_dir: Path, attempt: int) -> None:
-        self._path = f"{run_dir}{os.sep}created-{attempt}.jsonl"
+        self._file = OwnFile(run_dir, f"created-{attempt}.jsonl")
         self._pid, self._numbers = os.getpid(), itertools.count(1)
 
     def about_to(self, creation: Creation) -> str:
@@ -62,7 +63,7 @@ class Notes:
         """Opened each time: a script may close every descriptor that it finds, and have its own under that number."""
         line = json.dumps({"schema": SCHEMA, **document}, separators=(",", ":")).encode() + b"\n"
         try:
-            fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            fd = self._file.open(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         except OSError:
             return
         try:

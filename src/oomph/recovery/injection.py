@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from oomph.run_files import open_own
+
 VARIABLE = "OOMPH_REHEARSAL"
 _MARK = "rehearsed"
 
@@ -44,9 +46,9 @@ class Injection:
 
 def has_fired(run_dir: Path) -> bool:
     """Whether the fault has come, in this attempt or an earlier one: it comes once."""
-    return (run_dir / _MARK).exists()
+    return os.path.lexists(run_dir / _MARK)
 
 
 def mark_fired(run_dir: Path) -> None:
     """Let it not come again."""
-    (run_dir / _MARK).touch()
+    os.close(open_own(run_dir, _MARK, os.O_WRONLY | os.O_CREAT))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from oomph.run_files import read_own, replace_own
+
 SCHEMA = 1
+_NAME = "micro_batch.json"
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class MicroBatches:
     """
 
     def __init__(self, run_dir: Path | None) -> None:
-        self._path = None if run_dir is None else run_dir / "micro_batch.json"
+        self._run_dir = run_dir
 
     def of(self, names: Iterable[str]) -> Start | None:
         """What is kept under the first of these names that is known."""
@@ -47,23 +49,21 @@ class MicroBatches:
 
     def keep(self, names: Iterable[str], start: Start) -> None:
         """Keep a micro-batch under these names."""
-        if self._path is None:
+        if self._run_dir is None:
             return
         document, names = self._read(), list(names)
         sizes = {**_mapping(document.get("micro_batch")), **dict.fromkeys(names, start.samples)}
         others = [name for name in _listed(document.get("guessed")) if name not in names]
         document = {"schema": SCHEMA, "micro_batch": sizes, "guessed": others + (names if start.guessed else [])}
-        temporary = self._path.with_name(self._path.name + ".tmp")
         try:
-            temporary.write_text(json.dumps(document))
-            os.replace(temporary, self._path)
+            replace_own(self._run_dir, _NAME, json.dumps(document).encode())
         except OSError:
             pass  # the next attempt finds it again, at the price of one more error
 
     def _read(self) -> dict[str, Any]:
         try:
-            return {} if self._path is None else _mapping(json.loads(self._path.read_text()))
-        except (OSError, ValueError):
+            return {} if self._run_dir is None else _mapping(json.loads(read_own(self._run_dir, _NAME)))
+        except (OSError, ValueError, RecursionError):
             return {}  # none was found yet
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from oomph.recovery.appended import Appends
 from oomph.recovery.library_files import tell_of_openings
+from oomph.run_files import is_reaching
 
 _MOST_FILES = 1000
 _NOT_FILES = ("/dev/", "/proc/", "/sys/")
@@ -113,7 +114,7 @@ class OpenedFiles:
 
     def opened(self, path: Any, flags: int) -> None:
         """A file is about to be opened."""
-        if getattr(self._busy, "now", False) or isinstance(path, int):
+        if getattr(self._busy, "now", False) or is_reaching() or isinstance(path, int):
             return
         full = os.path.abspath(os.fsdecode(path))
         if self._noting and flags & (os.O_WRONLY | os.O_RDWR) and self._is_the_scripts(full):
@@ -130,7 +131,7 @@ class OpenedFiles:
 
     def renamed(self, path: Any) -> None:
         """A file is about to get this name. Scripts that replace a file in one go write a temporary one first."""
-        if getattr(self._busy, "now", False):
+        if getattr(self._busy, "now", False) or is_reaching():
             return
         full = os.path.abspath(os.fsdecode(path))
         self._due.pop(full, None)

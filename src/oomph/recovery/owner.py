@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 
 from oomph.recovery.lineage import below_owner, mark_owner
+from oomph.run_files import open_own
 
 
 def claim_ownership(run_dir: Path | None, attempt: int) -> bool:
@@ -20,7 +21,7 @@ def claim_ownership(run_dir: Path | None, attempt: int) -> bool:
         return False
     if run_dir is not None:
         try:
-            if not _lock_for_life(run_dir / f"owner-{attempt}"):
+            if not _lock_for_life(run_dir, f"owner-{attempt}"):
                 return False
         except OSError:
             pass  # a file system without locks: the mark in the environment is what remains
@@ -28,9 +29,9 @@ def claim_ownership(run_dir: Path | None, attempt: int) -> bool:
     return True
 
 
-def _lock_for_life(path: Path) -> bool:
+def _lock_for_life(run_dir: Path, name: str) -> bool:
     """Take the lock and keep it until this process, and what it forked, has ended."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    fd = open_own(run_dir, name, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

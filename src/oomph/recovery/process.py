@@ -12,7 +12,6 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from oomph.recovery import group, wishes
 from oomph.recovery.hang import Hang
@@ -26,6 +25,7 @@ from oomph.recovery.stderr import Pump, Tail
 from oomph.recovery.terminal import Terminal, stop_self
 from oomph.recovery.watch import Watch
 from oomph.recovery.watchdog import Watchdog
+from oomph.run_files import OwnFile
 
 _POLL_SECONDS = 0.1
 _PREEMPTIONS: Mapping[int, Power] = {signal.SIGTERM: Power.CHECKPOINT_ON_TERM, signal.SIGUSR1: Power.CHECKPOINT_ON_USR1}
@@ -60,7 +60,7 @@ class Attempt:
         environ: Mapping[str, str],
         signals: Signals,
         terminal: Terminal,
-        log: Path | None = None,
+        log: OwnFile | None = None,
         lock_fd: int | None = None,
         patience: Patience | None = None,
         watch: Watch | None = None,

@@ -13,7 +13,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from oomph.run_files import open_own
+
 _LAYOUT = struct.Struct("<8q")
+PROGRESS = "progress"
+"""The name of the board in a run directory."""
 _MAGIC = 0x6F6F6D7068_01  # "oomph", format 1
 
 
@@ -38,8 +42,8 @@ class Progress:
 class ProgressBoard:
     """The writing end, held by the owner process of the run."""
 
-    def __init__(self, path: Path, attempt: int) -> None:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    def __init__(self, run_dir: Path, attempt: int) -> None:
+        fd = open_own(run_dir, PROGRESS, os.O_RDWR | os.O_CREAT)
         try:
             os.posix_fallocate(fd, 0, _LAYOUT.size)  # a hole that a full disk cannot fill would be a SIGBUS later
             os.ftruncate(fd, _LAYOUT.size)
@@ -62,10 +66,11 @@ class ProgressBoard:
         self.write(fit, epoch, step + 1, steps + 1, saved)
 
 
-def read_progress(path: Path) -> Progress | None:
+def read_progress(run_dir: Path) -> Progress | None:
     """The last position written, or None when there is no board or it is of another format."""
     try:
-        raw = path.read_bytes()
+        with os.fdopen(open_own(run_dir, PROGRESS, os.O_RDONLY), "rb") as file:
+            raw = file.read(_LAYOUT.size + 1)
     except OSError:
         return None
     if len(raw) != _LAYOUT.size:

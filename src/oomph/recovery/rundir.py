@@ -16,7 +16,8 @@ from oomph import __version__
 from oomph.errors import RunDirectoryError
 from oomph.recovery.place import Place
 from oomph.recovery.speech import say
-from oomph.regular_file import read_regular
+from oomph.recovery.trust import close_to_others, why_not_trusted
+from oomph.run_files import open_own, read_own, replace_own
 
 SCHEMA = 1
 DEFAULT_PARENT = Path(".oomph") / "runs"
@@ -119,6 +120,7 @@ class RunDirectory:
             path.mkdir(parents=True, exist_ok=True)
             path = path.resolve()
             _check_not_foreign(path)
+            close_to_others(path)
             lock_fd = _lock(path)
         except OSError as error:
             raise RunDirectoryError(f"the run directory {path} cannot be written: {error.strerror}") from error
@@ -159,6 +161,9 @@ class RunDirectory:
         if record is None:
             raise RunDirectoryError(_why_not_a_run(path))
         path = path.resolve()
+        stranger = why_not_trusted(path)
+        if stranger is not None:
+            raise RunDirectoryError(f"{path} is not gone on with: {stranger}")
         try:
             lock_fd = _lock(path)
         except OSError as error:
@@ -169,7 +174,7 @@ class RunDirectory:
     def update(self, **changes: Any) -> None:
         """Change the record and write it, whole or not at all."""
         self.record = replace(self.record, **changes)
-        write_whole(self.path / "run.json", self.record.to_json())
+        replace_own(self.path, "run.json", self.record.to_json().encode())
 
     def close(self) -> None:
         """Let go of the lock; a script that still lives keeps its own hold on it."""
@@ -185,7 +190,7 @@ def read_record(path: Path) -> RunRecord | None:
 
 
 def _text(path: Path) -> str:
-    return read_regular(path / "run.json").decode()
+    return read_own(path, "run.json").decode()
 
 
 def _why_not_a_run(path: Path) -> str:
@@ -210,17 +215,11 @@ def _unfinished(command: tuple[str, ...], cwd: str) -> Iterator[tuple[float, Pat
         record = read_record(path)
         if record is None or (record.command, record.cwd) != (command, cwd) or record.status == FINISHED:
             continue
-        yield (path / "run.json").stat().st_mtime, path
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Replace a file so that a reader, or a crash of the machine, sees the old text or the new one, and no other."""
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)
+        stranger = why_not_trusted(path)
+        if stranger is None:
+            yield (path / "run.json").stat().st_mtime, path
+        else:
+            say(f"{path} is not gone on with: {stranger}")
 
 
 def _check_not_foreign(path: Path) -> None:
@@ -241,7 +240,7 @@ def _check_no_run(path: Path) -> None:
 
 def _lock(path: Path) -> int:
     """Lock the directory for this process and those it hands the descriptor to."""
-    fd = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    fd = open_own(path, "lock", os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -110,7 +110,7 @@ def _open_board(run_dir: Path | None, attempt: int) -> ProgressBoard | None:
     if run_dir is None:
         return None
     try:
-        return ProgressBoard(run_dir / "progress", attempt)
+        return ProgressBoard(run_dir, attempt)
     except OSError:
         return None  # a full disk must not end the training
 

@@ -8,9 +8,9 @@ import select
 import signal
 import struct
 import termios
-from pathlib import Path
 
 from oomph.recovery.descriptors import close_all_but
+from oomph.run_files import OwnFile
 
 KEPT_BYTES = 1 << 20
 _CHUNK = 1 << 16
@@ -20,11 +20,11 @@ _WINDOW = struct.Struct("HHHH")
 class Tail:
     """The last mebibyte of a stream, in memory and in a file."""
 
-    def __init__(self, path: Path | None, kept_bytes: int = KEPT_BYTES) -> None:
+    def __init__(self, file: OwnFile | None, kept_bytes: int = KEPT_BYTES) -> None:
         self._kept_bytes = kept_bytes
         self._recent = bytearray()
         self._written = 0
-        self._fd = None if path is None else _create(path)
+        self._fd = None if file is None else _create(file)
 
     def feed(self, data: bytes) -> None:
         """Take in the next piece; the file is shortened whenever it holds twice what is kept."""
@@ -162,9 +162,8 @@ def _open_terminal(target_fd: int) -> tuple[int, int]:
     return source_fd, script_fd
 
 
-def _create(path: Path) -> int | None:
+def _create(file: OwnFile) -> int | None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        return file.open(os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     except OSError:
         return None

@@ -29,6 +29,7 @@ from oomph.recovery.checkpoint import (
     seal,
     write_manifest,
 )
+from oomph.run_files import FOLDER_MODE, make_own_folder
 
 T = TypeVar("T")
 KEEP = 2
@@ -88,7 +89,7 @@ class CheckpointStore:
     def open(self) -> None:
         """Create the folder and clear away what a killed writer left; raises CheckpointError."""
         try:
-            self._root.mkdir(parents=True, exist_ok=True)
+            make_own_folder(self._root.parent, self._root.name)
             for leftover in self._root.glob("tmp-*"):
                 shutil.rmtree(leftover, ignore_errors=True)
         except OSError as error:
@@ -161,7 +162,8 @@ class CheckpointStore:
     def folder_for(self, name: str) -> Path:
         """A new folder under a temporary name."""
         folder = self._root / f"tmp-{name}-{os.getpid()}"
-        folder.mkdir(parents=True)
+        folder.mkdir()
+        folder.chmod(FOLDER_MODE)  # whatever the umask
         return folder
 
     def put(self, folder: Path, name: str) -> None:

@@ -30,6 +30,7 @@ from oomph.recovery.standard_input import StandardInput
 from oomph.recovery.surroundings import other_gpus
 from oomph.recovery.terminal import Terminal
 from oomph.recovery.watch import Watch
+from oomph.run_files import OwnFile
 
 _SILENT_WAIT_SECONDS = 2.0
 
@@ -124,7 +125,7 @@ class Supervisor:
             environ,
             signals,
             terminal,
-            log=None if self._run_dir is None else self._run_dir / "stderr" / f"{number}.log",
+            log=None if self._run_dir is None else OwnFile(self._run_dir, f"stderr/{number}.log"),
             lock_fd=None if self._run is None else self._run.lock_fd,
             patience=self._settings.patience,
             watch=watch,

@@ -12,6 +12,7 @@ from typing import Any
 from oomph.recovery.next_command import command_to_go_on
 from oomph.recovery.place import Place
 from oomph.recovery.rundir import PREEMPTED, RUNNING, read_record
+from oomph.run_files import open_own
 
 
 @dataclass(frozen=True)
@@ -54,13 +55,13 @@ def unfinished(run_dir: Path) -> Unfinished | None:
     there = Path(record.cwd) == Path.cwd()
     command = command_to_go_on(record.options, record.command, str(run_dir if there else run_dir.resolve()))
     command = command if there else f"cd {shlex.quote(record.cwd)} && {command}"
-    return Unfinished(_held(run_dir / "lock"), command, record.status == PREEMPTED)
+    return Unfinished(_held(run_dir), command, record.status == PREEMPTED)
 
 
-def _held(lock: Path) -> bool:
-    """Whether a process has this lock; it is asked for only as long as it takes to be refused."""
+def _held(run_dir: Path) -> bool:
+    """Whether a process has the lock of a run; it is asked for only as long as it takes to be refused."""
     try:
-        fd = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_own(run_dir, "lock", os.O_RDONLY)
     except OSError:
         return False
     try:

@@ -16,8 +16,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from oomph.run_files import open_own
+
 STEP, EPOCH, END = 1, 2, 3
 """What a witness is of: a step, the end of an epoch, the end of a fit."""
+WITNESSES = "witness"
+"""The name of the ring in a run directory."""
 _CAPACITY = 8192
 _FIELDS = struct.Struct("<QIIIIQQddQQ")
 _RECORD = struct.Struct(f"<{_FIELDS.size}sI4x")
@@ -48,13 +52,13 @@ class WitnessBoard:
     """The ring of one run, written by the owner process. Raises OSError when the file cannot be made.
 
     Args:
-        path: of the ring.
+        run_dir: of the run.
         attempt: the one that this process is.
     """
 
-    def __init__(self, path: Path, attempt: int) -> None:
+    def __init__(self, run_dir: Path, attempt: int) -> None:
         size = _CAPACITY * _RECORD.size
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = open_own(run_dir, WITNESSES, os.O_RDWR | os.O_CREAT)
         try:
             os.posix_fallocate(fd, 0, size)  # a hole that a full disk cannot fill would be a SIGBUS later
             os.ftruncate(fd, size)

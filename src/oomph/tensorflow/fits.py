@@ -338,6 +338,6 @@ def _witness_board(session: Session) -> WitnessBoard | None:
     if not session.is_owner_now() or session.run_dir is None:
         return None
     try:
-        return WitnessBoard(session.run_dir / "witness", session.handover.attempt)
+        return WitnessBoard(session.run_dir, session.handover.attempt)
     except OSError:
         return None  # a full disk must not end the training

@@ -1,0 +1,145 @@
+"""The files of a run directory: reached from its descriptor and never through a link, and for this user alone.
+
+A run directory may come from somebody else: unpacked from an archive, or planted where a run will look for it. A link
+in it would have oomph write over any file of the user's, and a FIFO would keep it waiting for ever.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+FOLDER_MODE, FILE_MODE = 0o700, 0o600
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_WRITING = os.O_WRONLY | os.O_RDWR
+_reaching = threading.local()
+
+
+class OwnFile(NamedTuple):
+    """Where a file of a run is."""
+
+    root: Path
+    name: str
+    """Below the root, as `stderr/1.log`."""
+
+    def open(self, flags: int) -> int:
+        """A descriptor of it; see `open_own`."""
+        return open_own(self.root, self.name, flags)
+
+
+def open_own(root: Path, name: str, flags: int) -> int:
+    """A descriptor of the regular file `name` below `root`, with the folders in between made where a file may be.
+
+    Raises:
+        OSError: it cannot be opened, is a link, is reached through one, or is no regular file; one to be written has
+            another name as well.
+    """
+    with _in_folder_of(root, name, make=bool(flags & os.O_CREAT)) as (folder, own):
+        return _open_at(folder, own, flags)
+
+
+def read_own(root: Path, name: str) -> bytes:
+    """All that is in a file; raises what `open_own` raises."""
+    with os.fdopen(open_own(root, name, os.O_RDONLY), "rb") as file:
+        return file.read()
+
+
+def replace_own(root: Path, name: str, content: bytes) -> None:
+    """Replace a file so that a reader, or a crash of the machine, sees the old content or the new one, and no other.
+
+    Raises OSError.
+    """
+    with _in_folder_of(root, name, make=True) as (folder, own):
+        partial = f"{own}.partial"
+        try:
+            os.unlink(partial, dir_fd=folder)  # of a writer that was killed, or a link
+        except FileNotFoundError:
+            pass
+        with os.fdopen(_open_at(folder, partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, own, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def make_own_folder(root: Path, name: str) -> None:
+    """Make a folder below `root`, unless it exists; raises OSError where it is a link, or something else."""
+    with _in_folder_of(root, f"{name}/.", make=True):
+        pass
+
+
+def is_own_folder(root: Path, name: str) -> bool:
+    """Whether there is a folder of that name below `root`, and no link to one."""
+    try:
+        with _in_folder_of(root, f"{name}/.", make=False):
+            return True
+    except OSError:
+        return False
+
+
+def is_reaching() -> bool:
+    """Whether this thread is opening a file of oomph's own: audit hooks are not told which folder its name is in."""
+    return getattr(_reaching, "now", False)
+
+
+@contextmanager
+def _in_folder_of(root: Path, name: str, make: bool) -> Iterator[tuple[int, str]]:
+    """The folder that a file is in, as a descriptor, and the last part of its name."""
+    *folders, own = name.split("/")
+    before, _reaching.now = is_reaching(), True
+    try:
+        current = os.open(root, _FOLDER & ~os.O_NOFOLLOW)
+        try:
+            for folder in folders:
+                inner = _folder_at(current, folder, make)
+                os.close(current)
+                current = inner
+            yield current, own
+        finally:
+            os.close(current)
+    finally:
+        _reaching.now = before
+
+
+def _folder_at(parent: int, name: str, make: bool) -> int:
+    if make:
+        try:
+            os.mkdir(name, FOLDER_MODE, dir_fd=parent)
+            os.chmod(name, FOLDER_MODE, dir_fd=parent)  # whatever the umask
+        except FileExistsError:
+            pass
+    try:
+        return os.open(name, _FOLDER, dir_fd=parent)
+    except NotADirectoryError:
+        raise OSError(errno.ENOTDIR, f"{name} is a link, or no folder", name) from None
+
+
+def _open_at(folder: int, name: str, flags: int) -> int:
+    wanted = flags & ~os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # nobody waits for a FIFO's other end
+    try:
+        fd = os.open(name, wanted, FILE_MODE, dir_fd=folder)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENXIO):
+            raise
+        raise OSError(error.errno, f"{name} is a link, or no regular file", name) from None
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, f"{name} is a link, or no regular file", name)
+        if flags & _WRITING:
+            if found.st_nlink > 1:
+                raise OSError(errno.EMLINK, f"{name} has another name as well", name)
+            if flags & os.O_CREAT and stat.S_IMODE(found.st_mode) != FILE_MODE and found.st_uid == os.geteuid():
+                os.fchmod(fd, FILE_MODE)
+            if flags & os.O_TRUNC:
+                os.ftruncate(fd, 0)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
