@@ -22,6 +22,7 @@ from typing import Any, BinaryIO
 
 from oomph import __version__
 from oomph.errors import CheckpointError
+from oomph.recovery.manifest import meta_trouble, position_trouble
 from oomph.run_files import FILE_MODE, open_own, read_own
 
 SCHEMA = 2
@@ -121,11 +122,20 @@ def read_checkpoint(path: Path) -> Checkpoint:
         if manifest["schema"] not in _READABLE:
             raise FormatError(f"format {manifest['schema']}, {_reads()}")
         tensors = tuple(TensorEntry(**{**entry, "shape": tuple(entry["shape"])}) for entry in manifest["tensors"])
-        return Checkpoint(path, Position(**manifest["position"]), manifest["meta"], tensors)
+        return Checkpoint(path, *_what_it_says(manifest), tensors)
     except OSError as error:
         raise CheckpointError(f"{Path(error.filename or path).name}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{_MANIFEST} is not one of ours ({error})") from error
+
+
+def _what_it_says(manifest: dict[str, Any]) -> tuple[Position, dict[str, Any]]:
+    """Where the checkpoint was taken, and what it says of itself; raises ValueError where that cannot be."""
+    position, meta = manifest["position"], manifest["meta"]
+    trouble = position_trouble(position) or meta_trouble(meta, position.get("steps", 0))
+    if trouble is not None:
+        raise ValueError(trouble)
+    return Position(**position), meta
 
 
 def seal(folder: Path) -> tuple[int, dict[str, str]]:
@@ -208,10 +218,7 @@ def read_manifest(folder: Path) -> tuple[Position, dict[str, Any]]:
     """Where a checkpoint was taken, and what it says of itself, unverified; raises CheckpointError."""
     try:
         manifest = json.loads(read_own(folder, _MANIFEST))
-        meta = manifest["meta"]
-        if not isinstance(meta, dict):
-            raise ValueError("no object")
-        return Position(**manifest["position"]), meta
+        return _what_it_says(manifest)
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{folder.name}: {error}") from error
 

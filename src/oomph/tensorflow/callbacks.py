@@ -113,8 +113,9 @@ def captured(callbacks: list[Any], tell: Tell) -> tuple[list[dict[str, Any]], li
 def restore(callbacks: list[Any], saved: list[dict[str, Any]], checkpoint: Checkpoint, tell: Tell) -> None:
     """Give each callback its state back: the first of a class what the first of that class has left, and so on."""
     for callback, index in _matched(callbacks, saved):
-        for name, value in saved[index]["state"].items():
-            setattr(callback, name, value)
+        for name in _counted_by(callback):
+            if name in saved[index]["state"]:
+                setattr(callback, name, saved[index]["state"][name])
         event_files.tell_step(callback)
         arrays = read_arrays(checkpoint, f"callback/{index}/")
         weights = [arrays[name] for name in sorted((n for n in arrays if n.isdigit()), key=int)]
@@ -154,13 +155,17 @@ def _matched(callbacks: list[Any], saved: list[dict[str, Any]]) -> Iterator[tupl
 
 
 def _counters(callback: Any) -> Iterator[tuple[str, Any]]:
-    """What the class of Keras that this callback is, or inherits from, counts."""
-    for kind in type(callback).__mro__:
-        if _is_from_keras(kind):
-            for name in _STATE.get(kind.__name__, ()):
-                value = _plain(vars(callback).get(name))
-                if name in vars(callback) and isinstance(value, _SCALARS):
-                    yield name, value
+    """What the class of Keras that this callback is, or inherits from, has counted."""
+    for name in _counted_by(callback):
+        value = _plain(vars(callback).get(name))
+        if name in vars(callback) and isinstance(value, _SCALARS):
+            yield name, value
+
+
+def _counted_by(callback: Any) -> list[str]:
+    """The names of it. Nothing else is set: a checkpoint that says where to write is not to be believed."""
+    kinds = [kind for kind in type(callback).__mro__ if _is_from_keras(kind)]
+    return [name for kind in kinds for name in _STATE.get(kind.__name__, ())]
 
 
 def _best_weights(callback: Any) -> list[Any]:

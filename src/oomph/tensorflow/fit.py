@@ -27,6 +27,9 @@ from oomph.tensorflow.resumption import CannotResumeError, Resumption
 from oomph.tensorflow.step import Failure, Recovery, Step
 from oomph.tensorflow.validation_data import ValidationData
 
+_ITERATORS = 10
+"""No epoch makes as many over its data."""
+
 
 class Fit:
     """One running fit.
@@ -89,6 +92,17 @@ class Fit:
         self._poison = fits.session.handover.changed("skip-batch")
 
     # -- start and end --------------------------------------------------------------------------------------------
+
+    def cannot_be_of_it(self, checkpoint: Checkpoint) -> str | None:
+        """Why a checkpoint cannot be one of this fit, by its position alone, in words; None when it can."""
+        at, made = checkpoint.position, checkpoint.meta.get("iterators_made", 0)
+        epochs, first = self.arguments.get("epochs"), self.epoch
+        is_edited = self.beginning.script_was_edited(checkpoint)
+        if isinstance(epochs, int) and not is_edited and not first <= at.epoch < max(epochs, first + 1):
+            return f"it is of epoch {at.epoch + 1}, and the fit has those from {first + 1} to {epochs}"
+        if made > _ITERATORS * (at.epoch + 1) + _ITERATORS:
+            return f"it says that {made} iterators were made by epoch {at.epoch + 1}"
+        return None
 
     def resume_from(self, checkpoint: Checkpoint) -> None:
         """Start at the position of a checkpoint; its state is put back right before the first step."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from oomph.errors import UnsupportedError
+from oomph.recovery.checkpoint import Checkpoint
 from oomph.recovery.lineage import below_owner
 from oomph.recovery.phases import Phase
 from oomph.recovery.session import Session
@@ -191,11 +192,23 @@ def _look_for_checkpoint(fits: Fits, fit: Fit) -> None:
         case Verdict.RETURN:
             fit.returns = True
         case Verdict.RESUME:
-            checkpoint = fits.checkpoint_of(fit.identity.ordinal)
+            checkpoint = _newest_credible(fits, fit)
             if checkpoint is not None:
                 fit.resume_from(checkpoint)
         case Verdict.TRAIN:
             _tell_difference(fits, fit, found, record)
+
+
+def _newest_credible(fits: Fits, fit: Fit) -> Checkpoint | None:
+    checkpoint = fits.checkpoint_of(fit.identity.ordinal)
+    while checkpoint is not None:
+        trouble = fit.cannot_be_of_it(checkpoint)
+        if trouble is None:
+            break
+        fits.note("checkpoint-refused", name=checkpoint.name, reason=trouble)
+        fits.say(f"checkpoint {checkpoint.name} is not used: {trouble}")
+        checkpoint = fits.checkpoint_before(checkpoint)
+    return checkpoint
 
 
 def _known(fit: Fit, record: Record) -> Known:

@@ -105,7 +105,7 @@ class LoopResumption:
     def _restore_state(self, checkpoint: Checkpoint) -> None:
         loop, meta = self._loop, checkpoint.meta
         loop.variables.make_as_before(meta["made"])
-        with state.restored(checkpoint, loop.variables.named):
+        with state.restored(checkpoint, loop.variables.named, loop.variables.finite):
             drawn = loop.data.drawn_by_pipeline
             state.restore_random_state({name: value for name, value in meta["random"].items() if name not in drawn})
             changes = from_meta(meta["objects"], state.read_arrays(checkpoint, "object/"))

@@ -93,7 +93,8 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
     model.train_function.prepare(iterator)
     optimizers.build_as_before(model, kept)
     extra = model.train_function.extra_state()
-    with state.restored(checkpoint, state.named_slots(model, extra, as_traced="objects" not in checkpoint.meta)):
+    named = state.named_slots(model, extra, as_traced="objects" not in checkpoint.meta)
+    with state.restored(checkpoint, named):
         if isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)):
             _move_on(fit, checkpoint, epochs, iterator)
         layer_state.give_back(model, state.read_arrays(checkpoint, "layer/"))
@@ -103,6 +104,11 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
         trained.restore(model, checkpoint.meta.get("trained"))
     if lost and not fits.session.handover.guarding.trust_finished_fits:
         raise CheckpointError(", ".join(lost))
+    broken = state.not_finite(named, state.finite_only(model, named))
+    if broken:
+        path = state.path_of(model, named, broken)
+        fits.note("checkpoint-skipped", reason=f"{path} is not finite")
+        fits.say(f"{path} holds NaN or infinity in what is kept of the end of fit at {fit.identity.site}")
     at = checkpoint.position
     fits.steps = fits.saved = max(fits.steps, at.steps)
     seconds, edited = time.monotonic() - started, fit.beginning.edited_code(checkpoint)

@@ -188,7 +188,8 @@ class Resumption:
             _build_by_a_call(fit.model, iterator)
         optimizers.build_as_before(fit.model, checkpoint.meta.get("optimizers", []))
         as_traced = "objects" not in checkpoint.meta  # by an oomph that did not look at them
-        with state.restored(checkpoint, state.slots_of(fit.model, step, as_traced)):
+        named = state.slots_of(fit.model, step, as_traced)
+        with state.restored(checkpoint, named, state.finite_only(fit.model, named)):
             layer_state.give_back(fit.model, state.read_arrays(checkpoint, "layer/"))
             self.lost += step_draws.restore(fit.model, checkpoint)
             if not other_data:

@@ -150,8 +150,12 @@ def _is_acceptable(array: Array, must_be_finite: bool) -> bool:
     return bool(np.isfinite(array.value).all() if must_be_finite else not np.isnan(array.value).any())
 
 
-def restore_variables(checkpoint: Checkpoint, named: Named) -> None:
-    """Assign the saved values; raises CheckpointError, with nothing assigned, when they are not those of this model."""
+def restore_variables(checkpoint: Checkpoint, named: Named, finite: frozenset[str] = frozenset()) -> None:
+    """Assign the saved values; raises CheckpointError when they are not those of this model, or of no useful state.
+
+    Args:
+        finite: the names of the variables that must be finite; without any, nothing has to be.
+    """
     tensors = [entry for entry in checkpoint.tensors if not entry.name.startswith(_NO_VARIABLES)]
     if len(tensors) != len(named):
         raise CheckpointError(f"it holds {len(tensors)} variables, this fit has {len(named)}")
@@ -162,18 +166,20 @@ def restore_variables(checkpoint: Checkpoint, named: Named) -> None:
             raise CheckpointError(f"its variable {entry.name} is {entry.dtype}{list(entry.shape)}, this fit's is not")
     for entry, data in checkpoint.read(tensors):
         array = np.frombuffer(data, tf.as_dtype(entry.dtype).as_numpy_dtype).reshape(entry.shape)
+        if finite and not _is_acceptable(Array(entry.name, entry.dtype, array), entry.name in finite):
+            raise CheckpointError(f"its variable {entry.name} holds NaN or infinity")
         slots[entry.name].assign(tf.constant(array))
 
 
 @contextmanager
-def restored(checkpoint: Checkpoint, named: Named) -> Iterator[None]:
+def restored(checkpoint: Checkpoint, named: Named, finite: frozenset[str] = frozenset()) -> Iterator[None]:
     """Assign the saved values for good if the block succeeds; raises CheckpointError, with nothing changed, if not.
 
     The values from before are kept in host memory until then: half a state is worse than none.
     """
     before = [(slot, slot.read().numpy()) for _, slot in named]
     try:
-        restore_variables(checkpoint, named)
+        restore_variables(checkpoint, named, finite)
         yield
     except Exception as error:
         for slot, value in before:
