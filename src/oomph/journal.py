@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from oomph.redaction import redacted_data
 from oomph.regular_file import open_regular, read_regular
 from oomph.run_files import FOLDER_MODE, open_own
 
@@ -93,7 +94,7 @@ class Journal:
     def write(self, name: str, /, **data: Any) -> Event:
         """Append one event and return it."""
         self._sequence += 1
-        event = Event(name, data, self.attempt, self.rank, self.role, self._sequence, time.time())
+        event = Event(name, redacted_data(data), self.attempt, self.rank, self.role, self._sequence, time.time())
         if self._fd is not None:
             line = b"\n" * self._cut_off + event.to_json().encode() + b"\n"
             try:

@@ -7,10 +7,8 @@ import sys
 from typing import Any
 
 from oomph.errors import OutputError
-
-_STEERING = {
-    number: f"\\x{number:02x}" for number in (*range(0x20), 0x7F, *range(0x80, 0xA0)) if chr(number) not in "\t\n"
-}
+from oomph.redaction import redacted_data
+from oomph.shown import harmless, shown
 
 
 def check() -> None:
@@ -24,10 +22,19 @@ def write(text: str) -> None:
 
     Letters that it cannot show (a log may hold any) come as escapes, and so do those that steer a terminal.
     """
+    _print(shown(text))
+
+
+def write_json(document: dict[str, Any]) -> None:
+    """Print one JSON document on standard output; raises as `write` does."""
+    _print(harmless(json.dumps(redacted_data(document), indent=2) + "\n"))
+
+
+def _print(text: str) -> None:
     check()
     encoding = sys.stdout.encoding or "utf-8"
     try:
-        sys.stdout.write(_harmless(text).encode(encoding, "backslashreplace").decode(encoding))
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
         sys.stdout.flush()
     except OSError as error:
         sys.stdout = None  # or the interpreter tries again at exit, and complains
@@ -36,20 +43,10 @@ def write(text: str) -> None:
         raise OutputError(f"standard output cannot be written: {error.strerror}") from error
 
 
-def write_json(document: dict[str, Any]) -> None:
-    """Print one JSON document on standard output; raises as `write` does."""
-    write(json.dumps(document, indent=2) + "\n")
-
-
 def tell(text: str) -> None:
     """Print on standard error; never raises, since nothing could be said about it."""
     try:
-        sys.stderr.write(_harmless(text))
+        sys.stderr.write(shown(text))
         sys.stderr.flush()
     except (AttributeError, OSError):
         sys.stderr = None  # closed or full
-
-
-def _harmless(text: str) -> str:
-    """Without what a terminal would obey: the name of a file may hold anything."""
-    return text.translate(_STEERING)

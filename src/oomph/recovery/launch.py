@@ -23,6 +23,7 @@ from oomph.recovery.speech import Voice, say
 from oomph.recovery.store import foreign_format as foreign_checkpoints
 from oomph.recovery.supervisor import Supervisor
 from oomph.recovery.surroundings import look
+from oomph.redaction import know_secrets
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ def launch(request: Request) -> Outcome:
     fill_standard()
     _check_working_directory()
     command = parse_command(request.words)
+    know_secrets(command.words, os.environ)
     _check_directories(request)
     python = choose_python(request.python)
     run = _open(request, command, python)

@@ -17,6 +17,7 @@ from oomph.errors import RunDirectoryError
 from oomph.recovery.place import Place
 from oomph.recovery.speech import say
 from oomph.recovery.trust import close_to_others, why_not_trusted
+from oomph.redaction import redacted_data, redacted_words
 from oomph.run_files import open_own, read_own, replace_own
 
 SCHEMA = 1
@@ -48,7 +49,7 @@ class RunRecord:
 
     def to_json(self) -> str:
         """The document of run.json."""
-        return json.dumps({"schema": SCHEMA, "oomph": __version__, **asdict(self)}, indent=2) + "\n"
+        return json.dumps(redacted_data({"schema": SCHEMA, "oomph": __version__, **asdict(self)}), indent=2) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> RunRecord:
@@ -210,7 +211,7 @@ def newest_unfinished(command: tuple[str, ...], cwd: str) -> Path | None:
 
 
 def _unfinished(command: tuple[str, ...], cwd: str) -> Iterator[tuple[float, Path]]:
-    parent = Path(cwd) / DEFAULT_PARENT
+    parent, command = Path(cwd) / DEFAULT_PARENT, tuple(redacted_words(command))  # as run.json has it
     for path in parent.iterdir() if parent.is_dir() else ():
         record = read_record(path)
         if record is None or (record.command, record.cwd) != (command, cwd) or record.status == FINISHED:

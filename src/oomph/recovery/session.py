@@ -15,6 +15,8 @@ from oomph.recovery.owner import claim_ownership
 from oomph.recovery.phases import Power
 from oomph.recovery.progress import ProgressBoard
 from oomph.recovery.pulse import Pulse, inherited
+from oomph.redaction import know_secrets
+from oomph.shown import shown_line
 
 _MESSAGE_CHARACTERS = 2000
 
@@ -68,7 +70,7 @@ def current() -> Session | None:
 def say(text: str) -> None:
     """Write one line to stderr; never raises, since the script must not fail over a remark of ours."""
     try:
-        sys.stderr.write(f"oomph: {text}\n")
+        sys.stderr.write(f"oomph: {shown_line(text)}\n")
         sys.stderr.flush()
     except Exception:
         pass  # stderr may be closed, or replaced by something that is none
@@ -77,6 +79,7 @@ def say(text: str) -> None:
 def join(handover: Handover) -> Session:
     """Take part in the run: as its owner when this is the first Python process of the attempt, else as a worker."""
     global _joined
+    know_secrets(sys.orig_argv, os.environ)
     pid, run_dir = os.getpid(), handover.path
     owner = claim_ownership(run_dir, handover.attempt)
     role = "script" if owner else f"worker{pid}"

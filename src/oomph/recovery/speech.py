@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from oomph.shown import shown_line
+
 
 def say(text: str, start: str = "") -> None:
     """Write one line to stderr; never raises, since a remark is not worth a training.
@@ -12,7 +14,7 @@ def say(text: str, start: str = "") -> None:
     flushed at exit, which would change the exit code.
     """
     try:
-        os.write(2, f"{start}oomph: {text}\n".encode(errors="replace"))
+        os.write(2, f"{start}oomph: {shown_line(text)}\n".encode(errors="replace"))
     except OSError:
         pass  # nobody listens
 

@@ -10,6 +10,7 @@ import struct
 import termios
 
 from oomph.recovery.descriptors import close_all_but
+from oomph.redaction import redacted
 from oomph.run_files import OwnFile
 
 KEPT_BYTES = 1 << 20
@@ -17,13 +18,44 @@ _CHUNK = 1 << 16
 _WINDOW = struct.Struct("HHHH")
 
 
+class _RedactedLines:
+    """A stream on its way into a file, without the keys in it: line by line, since a key may come in two pieces."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._within_key = False
+
+    def take(self, data: bytes, ended: bool = False) -> bytes:
+        """What can be written by now."""
+        self._rest += data
+        end = max(self._rest.rfind(b"\n"), self._rest.rfind(b"\r")) + 1
+        if ended or (not end and len(self._rest) > _CHUNK):
+            end = len(self._rest)
+        whole, self._rest = self._rest[:end], self._rest[end:]
+        if b"PRIVATE KEY-----" not in whole and not self._within_key:
+            return _redacted(whole)
+        return b"".join(map(self._of_a_private_key, whole.splitlines(keepends=True)))
+
+    def _of_a_private_key(self, line: bytes) -> bytes:
+        if b"PRIVATE KEY-----" in line:
+            self._within_key = b"-----BEGIN" in line
+        elif self._within_key:
+            return b""
+        return _redacted(line)
+
+
+def _redacted(data: bytes) -> bytes:
+    return redacted(data.decode(errors="surrogateescape")).encode(errors="surrogateescape")
+
+
 class Tail:
-    """The last mebibyte of a stream, in memory and in a file."""
+    """The last mebibyte of a stream: in memory, and without keys in a file."""
 
     def __init__(self, file: OwnFile | None, kept_bytes: int = KEPT_BYTES) -> None:
         self._kept_bytes = kept_bytes
         self._recent = bytearray()
         self._written = 0
+        self._lines = _RedactedLines()
         self._fd = None if file is None else _create(file)
 
     def feed(self, data: bytes) -> None:
@@ -31,14 +63,16 @@ class Tail:
         self._recent += data
         if len(self._recent) > 2 * self._kept_bytes:
             del self._recent[: -self._kept_bytes]
-        self._write(data)
+        self._write(self._lines.take(data))
         if self._written > 2 * self._kept_bytes:
             self._shorten()
 
     def close(self) -> None:
         """Leave the file with the last mebibyte in it."""
+        self._write(self._lines.take(b"", ended=True))
         if self._written > self._kept_bytes:
             self._shorten()
+            self._write(self._lines.take(b"", ended=True))
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -53,7 +87,8 @@ class Tail:
             os.ftruncate(self._fd, 0)
             os.lseek(self._fd, 0, os.SEEK_SET)
             self._written = 0
-            self._write(self.data)
+            self._lines = _RedactedLines()
+            self._write(self._lines.take(self.data))
 
     def _write(self, data: bytes) -> None:
         if self._fd is None:

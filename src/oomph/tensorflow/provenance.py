@@ -17,6 +17,7 @@ import tensorflow as tf
 
 import oomph
 from oomph.recovery.sources import code_in, script_files
+from oomph.redaction import redacted_words
 from oomph.tensorflow.call_place import plain
 from oomph.tensorflow.objects.instances import dict_of
 
@@ -102,7 +103,10 @@ def _shown(value: Any) -> str:
 def _script() -> Facts:
     """The script, and its code alone: edits of comments and layout have no effect on the training."""
     files = script_files()
-    return {SCRIPT: {**files, "arguments of the script": " ".join(sys.argv[1:])}, CODE: dict(code_in(files))}
+    return {
+        SCRIPT: {**files, "arguments of the script": " ".join(redacted_words(sys.argv[1:]))},
+        CODE: dict(code_in(files)),
+    }
 
 
 def _structure(model: Any) -> dict[str, Any]:

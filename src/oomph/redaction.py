@@ -1,0 +1,152 @@
+"""Redaction: keys and passwords taken out of what is written down or shown, by the name before them and by their form.
+
+Scripts are given keys as arguments, libraries repeat them in their errors, and logs go into bug reports. Every pattern
+is bounded, since logs are long and may be crafted. What is redacted is kept nowhere.
+
+Sources of the forms: GitHub's "About authentication to GitHub", AWS' "IAM identifiers", and the documentation of
+Hugging Face, OpenAI, Slack, Google and GitLab on the prefixes of their keys.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+MARK = "***"
+_HINTS = (
+    "key", "token", "secret", "passw", "passphrase", "credential", "authoriz", "bearer", "://", "sig", "gh", "glpat",
+    "akia", "asia", "aiza", "ya29", "hf_", "sk-", "xox", "npm_", "pypi-", "sg.", "eyj",
+)  # fmt: skip
+"""One of these is in every text that holds a key; to look for them takes a tenth of the time."""
+_ENDS = (
+    *(f"{of}{dash}key" for of in ("api", "access", "private", "auth", "account", "secret") for dash in ("", "_", "-")),
+    "access_key_id", "secret", "password", "passwd", "passphrase", "credential", "credentials", "authorization",
+    "token",
+)  # fmt: skip
+"""How the names of secrets end."""
+_SHORTEST = 8
+"""A known secret that is shorter is not looked for where it stands alone: it might be any word."""
+_NOT_SECRET = frozenset(("none", "null", "true", "false", "str", "string", "optional", MARK))
+_SMALL = re.compile(r"-?\d{1,6}(?:\.\d{1,6})?")
+_WORDS_OF_A_TEXT = frozenset((
+    "bos", "cls", "decoder", "end", "eos", "first", "last", "mask", "max", "min", "n", "next", "num", "oov", "pad",
+    "per", "prev", "sep", "special", "start", "stop", "unk", "vocab",
+))  # fmt: skip
+"""What comes before "token" where a model's own words are meant."""
+
+
+class _Patterns:
+    """Compiled only where there is something to be found: that takes longer than the rest of a start."""
+
+    def __init__(self) -> None:
+        secret = (
+            r"(?:api[_-]?key|access[_-]?key(?:[_-]?id)?|private[_-]?key|auth[_-]?key|account[_-]?key|secret[_-]?key"
+            r"|secret|password|passwd|passphrase|credentials?|authorization|token)"
+        )
+        name = rf"[\w.-]{{0,60}}?{secret}"
+        quote = r"""(?:\\?["'])?"""
+        any_case = re.IGNORECASE | re.ASCII
+        self.named = re.compile(
+            rf"""(?<![\w.-])(?P<name>{name})(?P<between>{quote}\s{{0,3}}[=:]\s{{0,3}}"""
+            rf"""(?:(?:bearer|basic)\s{{1,3}})?{quote})(?P<value>[^\s"',;&)\]}}\\]{{1,400}})""",
+            any_case,
+        )
+        self.option = re.compile(
+            rf"(?<![\w.-])(?P<name>--?{name})(?P<between>\s{{1,3}})(?P<value>[^\s-]\S{{0,400}})", any_case
+        )
+        self.whole = (
+            re.compile(
+                r"(?P<before>-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)[A-Za-z0-9+/=\s\\]{1,20000}(?P<after>)", re.ASCII
+            ),
+            re.compile(r"(?P<before>\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@]{0,100}:)[^\s/@]{1,200}(?P<after>@)", any_case),
+            re.compile(r"(?P<before>[?&](?:x-amz-|x-goog-)?sig(?:nature)?=)[^\s&\"']{1,1000}(?P<after>)", any_case),
+            re.compile(
+                r"(?<![A-Za-z0-9])(?P<before>)(?:"
+                r"gh[oprsu]_[A-Za-z0-9]{20,255}|github_pat_[A-Za-z0-9_]{20,255}|glpat-[\w-]{20,100}"
+                r"|(?:AKIA|ASIA)[A-Z0-9]{16}|AIza[\w-]{35}|ya29\.[\w-]{20,400}"
+                r"|hf_[A-Za-z0-9]{20,100}|sk-[\w-]{20,200}|xox[abeoprs]-[A-Za-z0-9-]{10,200}|npm_[A-Za-z0-9]{30,60}"
+                r"|pypi-[\w-]{30,400}|SG\.[\w-]{20,40}\.[\w-]{20,60}"
+                r"|eyJ[\w-]{10,1000}\.[\w-]{10,2000}\.[\w-]{10,1000})(?P<after>)",
+                re.ASCII,
+            ),
+            re.compile(r"(?P<before>\bbearer\s{1,3})[\w.~+/=-]{12,1000}(?P<after>)", any_case),
+        )
+
+
+_patterns = functools.cache(_Patterns)
+
+
+_known: set[str] = set()
+
+
+def know_secrets(words: Iterable[str], environ: Mapping[str, str]) -> None:
+    """Take note of the keys that a script is given, as arguments or in its environment: errors may repeat them."""
+    given = list(words)
+    pairs = [*itertools.pairwise(given), *(word.partition("=")[::2] for word in given), *environ.items()]
+    found = {value for name, value in pairs if _is_name(name) and not _is_harmless(name, value)}
+    _known.update(value for value in found if len(value) >= _SHORTEST)
+
+
+def redacted(text: str) -> str:
+    """The text with `***` in place of every key or password in it."""
+    for secret in _known:
+        text = text.replace(secret, MARK)
+    if not _may_hold(text):
+        return text
+    patterns = _patterns()
+    for pattern in patterns.whole:
+        text = pattern.sub(lambda found: f"{found['before']}{MARK}{found['after']}", text)
+    return patterns.option.sub(_without_value, patterns.named.sub(_without_value, text))
+
+
+def redacted_words(words: Iterable[str]) -> list[str]:
+    """The words of a command line likewise: the one after `--api-key` is a key, too."""
+    given = list(words)
+    found = [redacted(word) for word in given]
+    for number, word in enumerate(given[:-1]):
+        following = given[number + 1]
+        if word.startswith("-") and _is_name(word) and not following.startswith("--"):
+            found[number + 1] = found[number + 1] if _is_harmless(word, following) else MARK
+    return found
+
+
+def redacted_data(value: Any, name: str = "") -> Any:
+    """What JSON holds likewise, nested however deeply; lists of words are taken for command lines."""
+    if isinstance(value, str):
+        hides = _is_name(name) and not _is_harmless(name, value)
+        return MARK if hides else redacted(value)
+    if isinstance(value, Mapping):
+        return {key: redacted_data(each, str(key)) for key, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
+        words = all(isinstance(each, str) for each in value)
+        return redacted_words(value) if words else [redacted_data(each) for each in value]
+    return value
+
+
+def _may_hold(text: str) -> bool:
+    lower = text.lower()
+    return any(hint in lower for hint in _HINTS)
+
+
+def _is_name(text: str) -> bool:
+    return len(text) < 80 and text.lower().endswith(_ENDS)
+
+
+def _without_value(found: re.Match[str]) -> str:
+    name, between, value = found["name"], found["between"], found["value"]
+    return found[0] if _is_harmless(name, value) else f"{name}{between}{MARK}"
+
+
+def _is_harmless(name: str, value: str) -> bool:
+    """Whether something of that name is no secret: a setting of a model, a path, or nothing at all."""
+    *before, last = re.split(r"[_.-]+", name.lower().lstrip("-")) or [""]
+    if value.lower() in _NOT_SECRET or not value:
+        return True
+    if last.startswith("credential"):
+        return "/" in value
+    if last == "token" and before and before[-1] in _WORDS_OF_A_TEXT:
+        return True
+    return last in ("token", "authorization") and _SMALL.fullmatch(value) is not None

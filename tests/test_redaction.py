@@ -1,0 +1,182 @@
+"""Keys and passwords are nowhere in what is written down or shown; what only looks like one stays."""
+
+from __future__ import annotations
+
+import json
+import string
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from oomph import redaction
+from oomph.recovery.rundir import RunRecord
+from oomph.recovery.stderr import Tail
+from oomph.redaction import know_secrets, redacted, redacted_data, redacted_words
+from oomph.run_files import OwnFile
+from oomph.shown import shown, shown_line
+
+KEY = "Zq8vN3kLmP0xR7tW"  # no form of its own: only the name before it tells
+LETTERS = (string.ascii_letters + string.digits) * 2
+NAMED = [
+    f"--api-key {KEY}",
+    f"--api-key={KEY}",
+    f"-token {KEY}",
+    f"WANDB_API_KEY={KEY}",
+    f"export HF_TOKEN={KEY};",
+    f"aws_secret_access_key = {KEY}",
+    f'{{"api_key": "{KEY}", "lr": 1}}',
+    f"{{'password': '{KEY}'}}",
+    f'\\"token\\": \\"{KEY}\\"',
+    f"Authorization: Bearer {KEY}",
+    f"authorization: basic {KEY}",
+    f"https://user:{KEY}@host.example/path",
+    f"mysql+pymysql://root:{KEY}@db:3306/trials",
+    f"https://host.example/x?token={KEY}&b=1",
+    f"https://bucket.example/x?X-Amz-Signature={KEY}",
+    f"-----BEGIN RSA PRIVATE KEY-----\n{KEY}\n{KEY}\n-----END RSA PRIVATE KEY-----",
+    f"my.Secret: {KEY}",
+    f"passphrase={KEY}",
+]
+FORMS = [
+    f"ghp_{LETTERS[:36]}",
+    f"github_pat_{LETTERS[:60]}",
+    f"glpat-{LETTERS[:20]}",
+    f"AKIA{string.ascii_uppercase[:16]}",
+    f"AIza{LETTERS[:35]}",
+    f"hf_{LETTERS[:34]}",
+    f"sk-{LETTERS[:48]}",
+    f"xoxb-{LETTERS[:40]}",
+    f"npm_{LETTERS[:36]}",
+    f"eyJ{LETTERS[:20]}.{LETTERS[:40]}.{LETTERS[:30]}",
+]
+HARMLESS = [
+    "eos_token=</s> pad_token: [PAD]",
+    "--max-tokens 512 --tokenizer bert --oov-token <UNK>",
+    "KeyError: 'loss'",
+    "token=None, password: str",
+    "token: 5",
+    "GOOGLE_APPLICATION_CREDENTIALS=/home/me/key.json",
+    "http://127.0.0.1:6006/",
+    "unexpected token: )",
+    "dense/kernel and attention/key/kernel",
+    "sk-learn, asia-east1, signature: (int) -> float",
+    "Epoch 1/5 12/12 - 0s 3ms/step - loss: 0.5",
+]
+
+
+@pytest.mark.parametrize("text", NAMED)
+def test_a_key_is_known_by_the_name_before_it(text):
+    assert KEY not in redacted(text)
+    assert "***" in redacted(f"so {text} it is")
+    assert redacted(redacted(text)) == redacted(text)
+
+
+@pytest.mark.parametrize("key", FORMS)
+def test_a_key_is_known_by_its_form(key):
+    assert redacted(f"refused: {key}.") in ("refused: ***.", "refused: ***")
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_what_is_no_key_stays(text):
+    assert redacted(text) == text
+
+
+def test_the_word_after_its_name_is_a_key():
+    words = ["train.py", "--token", KEY, "--lr", "0.1", "--oov-token", "<UNK>", f"--password={KEY}", "--secret"]
+    assert redacted_words(words) == [
+        "train.py", "--token", "***", "--lr", "0.1", "--oov-token", "<UNK>", "--password=***", "--secret"
+    ]  # fmt: skip
+
+
+def test_what_a_script_was_given_is_known_where_it_stands_alone(monkeypatch):
+    monkeypatch.setattr(redaction, "_known", set())
+    environ = {"MY_TOKEN": "abcdefgh12", "PAD_TOKEN": "something", "PASSWORD": "short", "PATH": "/usr/bin"}
+    know_secrets(["train.py", "--api-key", KEY, "--hub-token=ijklmnop34"], environ)
+    text = f"refused {KEY}, abcdefgh12 and ijklmnop34, not something short in /usr/bin"
+    assert redacted(text) == "refused ***, *** and ***, not something short in /usr/bin"
+
+
+def test_data_are_looked_through_to_the_bottom():
+    data = {"key": "place-0", "api_key": KEY, "n": [1, {"argv": ["--token", KEY], "s": f"TOKEN={KEY}"}], "t": (KEY,)}
+    found = redacted_data(data)
+    assert found["key"] == "place-0"
+    assert json.dumps({**found, "t": []}).count("***") == 3
+    assert redacted_data(None) is None
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["a", "_", "--", "token", "token=", "a.b-", " -a", "x://", "http://a", "eyJ", "eyJaaaaaaaaaaaa.", "bearer ",
+     "-----BEGIN PRIVATE KEY-----", "secret_", "sk-", "key =:", " token   =   ", "\\", '"', "?sig=", "A" * 19 + " "],
+)  # fmt: skip
+def test_a_megabyte_of_anything_takes_no_time(piece):
+    text = f"key {piece * (2**20 // len(piece))}"
+    started = time.process_time()
+    redacted(text)
+    assert time.process_time() - started < 3
+
+
+def test_what_steers_a_terminal_is_shown_and_not_obeyed():
+    assert shown("a\x1b]0;title\x07\x9b31m\rb\tc\nd") == "a\\x1b]0;title\\x07\\x9b31m\\x0db\tc\nd"
+    assert shown("safe\u202egnp.exe\u2066") == "safe\\u202egnp.exe\\u2066"
+    assert shown_line("a.py\noomph: finished") == "a.py\\x0aoomph: finished"
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_the_log_of_a_script_holds_no_key_however_it_comes(tmp_path, size):
+    text = "\n".join([*NAMED, *FORMS, "the end"]).encode()
+    tail = Tail(OwnFile(tmp_path, "log"))
+    for start in range(0, len(text), size):
+        tail.feed(text[start : start + size])
+    tail.close()
+    kept = (tmp_path / "log").read_text()
+    assert KEY not in kept
+    assert not any(key in kept for key in FORMS)
+    assert kept.endswith("the end")
+    assert tail.data == text
+
+
+def test_a_long_log_holds_none_after_it_was_shortened(tmp_path):
+    tail = Tail(OwnFile(tmp_path, "log"), kept_bytes=1000)
+    for number in range(500):
+        tail.feed(f"{number} TOKEN={KEY}\n".encode())
+    tail.close()
+    kept = (tmp_path / "log").read_text()
+    assert KEY not in kept
+    assert 500 < len(kept) <= 1000
+    assert kept.endswith("499 TOKEN=***\n")
+
+
+def test_a_run_is_found_again_by_its_command_without_the_key():
+    record = RunRecord(("train.py", "--token", KEY), "python", "/x", "", options=("--run-dir", "a"))
+    assert KEY not in record.to_json()
+    assert RunRecord.from_json(record.to_json()).command == ("train.py", "--token", "***")
+
+
+SCRIPT = f"""
+import sys
+print("argv", sys.argv[2], file=sys.stderr)
+print("https://me:{KEY}@host.example/", file=sys.stderr)
+raise RuntimeError("401 for API_KEY={KEY} and " + sys.argv[2])
+"""
+
+
+def test_nothing_in_a_run_directory_and_nothing_that_is_said_holds_a_key(tmp_path: Path):
+    (tmp_path / "train.py").write_text(SCRIPT)
+    command = [sys.executable, "-m", "oomph", "run", "--run-dir", "run", "train.py", "--api-key", KEY]
+    options = {"cwd": tmp_path, "capture_output": True, "text": True, "timeout": 120, "check": False}
+    ended = subprocess.run(command, **options)
+    assert ended.returncode == 1
+    assert KEY not in "".join(line for line in ended.stderr.splitlines() if line.startswith("oomph:"))
+    explained = subprocess.run([sys.executable, "-m", "oomph", "explain", "run"], **options)
+    as_json = subprocess.run([sys.executable, "-m", "oomph", "explain", "--json", "run"], **options)
+    assert KEY not in explained.stdout + explained.stderr + as_json.stdout
+    assert "***" in explained.stdout
+    files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
+    assert {"run.json", "summary.json", "1.log", "1-0-supervisor.jsonl"} <= {path.name for path in files}
+    assert [path.name for path in files if KEY.encode() in path.read_bytes()] == []
+    again = subprocess.run([*command[:4], "--resume", *command[6:]], **options)
+    assert "nothing to resume" in again.stderr  # the run is not in the default place
