@@ -61,7 +61,7 @@ _MESSAGE_LINES, _MESSAGE_LENGTH = 60, 6000
 _CODE = "      "  # a line of source code under a frame
 _IN_USER_CODE = "in user code"
 _OWN_CODES = 255  # up to here a program chooses, sys.exit(-1) for one; Windows gives crashes numbers beyond
-_EXIT_CODE = re.compile(r"ended with exit code (?P<code>\d+);")
+_EXIT_CODE = re.compile(r"ended with exit code (?P<code>\d{1,4});")
 
 
 # "2026-11-21 23:32:01,361 INFO    step 9 loss 0.13": a logger's lines come when they are written; what is printed may

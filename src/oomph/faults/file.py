@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
 import time
 from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -26,7 +28,7 @@ class Unreadable(ValueError):
 
 def read_file(path: Path, words: Words | None = None, origin: str = "") -> Iterator[Evidence]:
     """What a file holds; of one that grows, what it held when it was opened. Raises OSError and Unreadable."""
-    with path.open("rb") as stream:
+    with path.open("rb", buffering=0) as stream:  # nothing is read ahead: it may be moved over what is not there
         if looks_like_one(stream.read(_HEAD_BYTES) if stream.seekable() else b""):
             try:
                 yield read_dump(path)
@@ -40,7 +42,7 @@ def read_file(path: Path, words: Words | None = None, origin: str = "") -> Itera
 
 
 def read_stream(
-    stream: BinaryIO, subject: str, words: Words | None = None, origin: str = "", size: int | None = None
+    stream: BinaryIO | FileIO, subject: str, words: Words | None = None, origin: str = "", size: int | None = None
 ) -> Iterator[Evidence]:
     """What a stream gives, at most `size` bytes of it. Raises Unreadable for an empty, a binary or a blank one."""
     source = _Source(stream, size)
@@ -56,7 +58,7 @@ def read_stream(
 class _Source(Readable):
     """A stream whose first bytes have been looked at (a pipe cannot be rewound), with an end and with progress."""
 
-    def __init__(self, stream: BinaryIO, size: int | None) -> None:
+    def __init__(self, stream: BinaryIO | FileIO, size: int | None) -> None:
         self._stream, self._size = stream, size
         self.head = self._unread = stream.read(_HEAD_BYTES)
         self.has_text = False
@@ -67,12 +69,27 @@ class _Source(Readable):
         """The first bytes again, then the rest."""
         data, self._unread = self._unread, b""
         if not data:
+            self._pass_over_hole()
             most = size if self._size is None else min(size, self._size - self._given)
             data = self._stream.read(most) if most > 0 else b""
         self._given += len(data)
         self.has_text = self.has_text or bool(data.strip(b"\0"))
         self._tell(ended=not data)
         return data
+
+    def _pass_over_hole(self) -> None:
+        """Go on where there is something: a sparse file of a terabyte may hold a few lines."""
+        if self._size is None:
+            return
+        try:
+            here = os.lseek(self._stream.fileno(), 0, os.SEEK_CUR)
+            there = os.lseek(self._stream.fileno(), here, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                return  # a file system, or a stream, that does not tell
+            there = here + self._size - self._given  # a hole up to the end
+            os.lseek(self._stream.fileno(), there, os.SEEK_SET)
+        self._given += there - here
 
     def _tell(self, ended: bool) -> None:
         """Where the reading has got to, for a person who waits."""

@@ -15,14 +15,16 @@ from oomph.faults.sizes import read_size, write_size
 WORDS = frozenset({"Free", "Limit", "InUse", "MaxInUse", "allocate", "limit"})
 SOURCE = "memory-map"
 
-_REQUEST = re.compile(r"trying to allocate (?P<size>\d+(?:\.\d+)?\w*)(?: \(rounded to (?P<bytes>\d+)\))?")
-_FREE = re.compile(r"\bFree\s+at (?:0x)?[0-9a-f]+ of size (?P<bytes>\d+)")
-_CHUNK = re.compile(rb"(?:InUse|Free|Chunk) +at (?:0x)?[0-9a-f]+ of size \d+(?: next \d+)?")
-_FREE_CHUNK = re.compile(rb"Free +at (?:0x)?[0-9a-f]+ of size (\d+)")
-_SUM = re.compile(r"Free chunks: (?P<bytes>\d+) bytes, the largest of (?P<largest>\d+)")
+_REQUEST = re.compile(
+    r"trying to allocate (?P<size>\d{1,18}(?:\.\d{1,18})?\w{0,8})(?: \(rounded to (?P<bytes>\d{1,18})\))?"
+)
+_FREE = re.compile(r"\bFree\s{1,20}at (?:0x)?[0-9a-f]{1,16} of size (?P<bytes>\d{1,18})")
+_CHUNK = re.compile(rb"(?:InUse|Free|Chunk) {1,20}at (?:0x)?[0-9a-f]{1,16} of size \d{1,18}(?: next \d{1,18})?")
+_FREE_CHUNK = re.compile(rb"Free {1,20}at (?:0x)?[0-9a-f]{1,16} of size (\d{1,18})")
+_SUM = re.compile(r"Free chunks: (?P<bytes>\d{1,24}) bytes, the largest of (?P<largest>\d{1,24})")
 _REQUESTED, _NO_FAILURE = b"trying to allocate", b"not a failure"
-_STAT = re.compile(r"(?:^|\] ?|\s)(?P<name>Limit|InUse|MaxInUse):\s+(?P<size>-?[\d.]+\w*)\s*\Z")
-_POOL = re.compile(r"memory_limit_: (?P<size>[\d.]+\w*)")
+_STAT = re.compile(r"(?:^|\] ?|\s)(?P<name>Limit|InUse|MaxInUse):\s{1,40}(?P<size>-?[\d.]{1,24}\w{0,8})\s{0,20}\Z")
+_POOL = re.compile(r"memory_limit_: (?P<size>[\d.]{1,24}\w{0,8})")
 _NAMES = {"Limit": "limit", "InUse": "in_use", "MaxInUse": "peak"}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from oomph.faults.log import Words, read_log
 from oomph.journal import Event, foreign_format, read_journal, unreadable_lines
 from oomph.regular_file import open_regular
 
+_ATTEMPT = re.compile(r"[0-9]{1,9}")
 _NOT_RESTARTABLE = "not-restartable"
 
 
@@ -45,7 +47,7 @@ def read_run(directory: Path, words: Words | None = None) -> Iterator[Evidence]:
 
 
 def _is_log(path: Path) -> bool:
-    return path.stem.isdecimal() and path.is_file()
+    return _ATTEMPT.fullmatch(path.stem) is not None and path.is_file()
 
 
 def why_nothing_is_known(directory: Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[KMGTP]?)i?(?:B|bytes?)?\Z", re.IGNORECASE)
+_SIZE = re.compile(r"(?P<number>\d{1,18}(?:\.\d{1,18})?)\s{0,8}(?P<unit>[KMGTP]?)i?(?:B|bytes?)?\Z", re.IGNORECASE)
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _STEP = 1024
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
     from zipfile import ZipFile
 
+_CODE = re.compile(r"[0-9]{1,6}")
 TABLE = Path(__file__).with_name("xid.csv")
 _COLUMNS = ("code", "mnemonic", "used", "immediate", "investigatory")
 _HEADINGS = {
@@ -82,7 +83,7 @@ def catalogue() -> Mapping[int, Xid]:
 
 def described(code: str) -> dict[str, str]:
     """The captured values that belong to an Xid's number; empty for one that NVIDIA does not list."""
-    found = catalogue().get(int(code)) if code.isdigit() else None
+    found = catalogue().get(int(code)) if _CODE.fullmatch(code) else None
     return {} if found is None else {"xid_name": found.mnemonic, "xid_action": found.action}
 
 

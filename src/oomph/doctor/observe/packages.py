@@ -9,7 +9,7 @@ from pathlib import Path
 
 from oomph.doctor.snapshot import Package, Packages
 
-_FOLDER = re.compile(r"(?P<name>[^-]+)(?:-(?P<version>[^-]+))?.*\.(?:dist|egg)-info\Z")
+_FOLDER = re.compile(r"(?P<name>[^-]+)(?:-(?P<version>[^-]+))?(?:-.*)?\.(?:dist|egg)-info\Z")
 _WANTED = re.compile(
     r"(?:tensorflow|tf|keras|intel-tensorflow|nvidia|tensorrt|torch|jax|jaxlib|numpy|protobuf|ml-dtypes|h5py|typing-extensions|"
     r"setuptools|pip|oomph)(?:-.*)?\Z"

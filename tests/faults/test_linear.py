@@ -1,0 +1,108 @@
+"""No line of a log takes long, however it was crafted: every pattern is pumped by what its own grammar allows."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+from attacks import attacks
+
+from oomph import doctor, faults, gpu, recovery
+from oomph.faults.catalogue import load
+from oomph.faults.evidence import TEXT_LIMIT
+
+SECONDS = 0.1
+"""For a line of 4096 letters, on a machine that does other work; a sound pattern takes a few milliseconds."""
+GIVEN_UP = 2.0
+
+
+class TooSlowError(Exception):
+    """A single search did not come to its end."""
+
+
+def _stop(signum, frame):
+    raise TooSlowError
+
+
+def slowest(pattern: re.Pattern, search) -> tuple[float, str]:
+    """CPU seconds of the worst text, and how it begins; of two tries the faster counts."""
+    worst, text = 0.0, ""
+    before = signal.signal(signal.SIGALRM, _stop)
+    try:
+        for attack in attacks(pattern, TEXT_LIMIT):
+            seconds = timed(search, attack)
+            if seconds > SECONDS:  # something else may have been in the way
+                seconds = min(seconds, timed(search, attack))
+            if seconds > worst:
+                worst, text = seconds, attack[:80]
+            if worst >= GIVEN_UP:
+                break
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    return worst, text
+
+
+def timed(search, text) -> float:
+    started = time.process_time()
+    signal.setitimer(signal.ITIMER_REAL, 5 * GIVEN_UP)
+    try:
+        search(text)
+    except TooSlowError:
+        return GIVEN_UP
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return time.process_time() - started
+
+
+def test_a_pattern_that_is_not_linear_is_found_out():
+    for pattern in (r"xla[\w/]*/[\w/]+\.cc", r"(a+)+b", r"(?:\w+ ?)*:", r"/\S*device:\S+ unknown"):
+        compiled = re.compile(pattern)
+        assert slowest(compiled, compiled.search)[0] > SECONDS, pattern
+
+
+@pytest.mark.parametrize("domain", sorted({fault.domain for fault in load()}))
+def test_every_signature_is_linear(domain):
+    patterns = {s.pattern: fault.name for fault in load() if fault.domain == domain for s in fault.signatures}
+    patterns.pop("", None)
+    slow = {}
+    for pattern, name in patterns.items():
+        compiled = re.compile(pattern)
+        seconds, text = slowest(compiled, compiled.search)
+        if seconds > SECONDS:
+            slow[pattern] = (name, round(seconds, 3), text)
+    assert slow == {}
+
+
+def modules() -> Iterator[str]:
+    for package in (faults, recovery, doctor, gpu):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            yield found.name
+
+
+def patterns_in(value) -> Iterator[re.Pattern]:
+    if isinstance(value, re.Pattern):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for each in value:
+            yield from patterns_in(each)
+
+
+@pytest.mark.parametrize("name", sorted(modules()))
+def test_every_pattern_of_a_module_is_linear_in_the_way_it_is_used(name):
+    source = inspect.getsource(importlib.import_module(name))
+    slow = {}
+    for variable, value in vars(importlib.import_module(name)).items():
+        for pattern in patterns_in(value):
+            if not re.search(rf"^{variable}\b.* = ", source, re.MULTILINE):
+                continue  # it is another module's
+            anchored = not re.search(rf"\b{variable}\.(?:search|sub|finditer|findall|split)\(", source)
+            seconds, text = slowest(pattern, pattern.match if anchored else pattern.search)
+            if seconds > SECONDS:
+                slow[variable] = (round(seconds, 3), text)
+    assert slow == {}
