@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import oomph
+from oomph.faults import xid
 from oomph.journal import Event
-from oomph.recovery import effects
+from oomph.recovery import effects, kernel_log
 from oomph.recovery.circumstances import Machine, conditions
 from oomph.recovery.devices import Gpu, Reading, memory_is_back, visible
 from oomph.recovery.kernel_log import KernelLog, broken_bus, that_concern
@@ -154,3 +155,11 @@ def test_a_fork_lets_go_of_descriptors_beyond_the_limit_too() -> None:
     )
     done = in_python(code)
     assert done.stdout == "0 1 800", "0 is the listing's own"
+
+
+def test_a_gpu_is_broken_by_the_xids_after_which_it_has_to_be_reset_and_by_no_others():
+    grave = {"RESET_GPU", "RESTART_BM", "RESTART_VM", "WORKFLOW_XID_48", "WORKFLOW_NVLINK_ERR"}
+    assert {code for code, known in xid.catalogue().items() if known.immediate in grave} == kernel_log.BROKEN
+    line = "NVRM: Xid (PCI:0000:3b:00): {}, pid=1234, name=python, Ch 00000008"
+    told = {code: kernel_log.broken_bus([line.format(code)], ["00000000:3B:00.0"]) for code in (79, 92, 94, 95)}
+    assert told == {79: "00000000:3B:00.0", 92: None, 94: None, 95: "00000000:3B:00.0"}

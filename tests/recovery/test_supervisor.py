@@ -361,6 +361,15 @@ def test_ctrl_c_ends_with_the_command_that_goes_on(work):
     assert work.run(*again).stdout == b"went on ['--epochs', '3']\n"
 
 
+def test_resume_of_another_module_is_refused(work):
+    work.script("raise SystemExit(1)", "one.py")
+    work.script("print('anew')", "other.py")
+    work.run("--run-dir", "there", "-m", "one")
+    result = work.run("--resume=there", "-m", "other")
+    assert result.returncode == 2
+    assert "is a run of -m one, not of -m other" in lines(result.stderr)[0]
+
+
 def test_resume_of_another_script_is_refused(work):
     work.script("raise SystemExit(1)", "other.py")
     work.run("--run-dir", "there", "other.py")

@@ -68,7 +68,7 @@ class IsolatedProcess:
 
     def wait(self, until: float | None) -> None:
         """Until the process has ended, or its time is up."""
-        while self._process.poll() is None:
+        while not self._has_ended():
             self._attend(_POLL_SECONDS)
             if until is not None and time.monotonic() >= until:
                 self.timed_out = True
@@ -80,11 +80,11 @@ class IsolatedProcess:
     def end(self) -> None:
         """Leave nothing of it: SIGTERM, a grace, SIGKILL to the group and its strays; and take in its last words."""
         left: list[psutil.Process] = []
-        if self._process.poll() is None:
+        if not self._has_ended():
             left = strays(self._process.pid)  # as long as it lives: then nobody can tell whose they were
             self._signal(signal.SIGTERM)
             self._attend_for(_GRACE_SECONDS)
-        if self._process.poll() is None:
+        if not self._has_ended():
             left += strays(self._process.pid)
         self._signal(signal.SIGKILL)
         kill(left)
@@ -95,6 +95,15 @@ class IsolatedProcess:
         for key in list(self._selector.get_map().values()):
             self._close(key.fd)
         self._selector.close()
+
+    def _has_ended(self) -> bool:
+        """Without reaping it: as long as it is there, its number is that of no other group, and can be signalled."""
+        if self._process.returncode is not None:
+            return True
+        try:
+            return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:
+            return True  # somebody else has reaped it
 
     def _reap(self) -> None:
         """SIGKILL does not end a process that waits in the kernel for a broken driver: that one is left behind."""
@@ -111,7 +120,7 @@ class IsolatedProcess:
 
     def _attend_for(self, seconds: float) -> None:
         until = time.monotonic() + seconds
-        while self._process.poll() is None and time.monotonic() < until:
+        while not self._has_ended() and time.monotonic() < until:
             self._attend(_POLL_SECONDS)
 
     def _attend(self, seconds: float) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -120,7 +121,7 @@ def _resume(request: Request, command: Command) -> RunDirectory | None:
         say(f"nothing to resume: the run in {path} has finished{_set_aside(path)}; this is a new run")
         return None
     run = RunDirectory.reopen(path)
-    if run.record.command[:1] != command.words[:1]:
+    if _what_runs(run.record.command) != _what_runs(command.words):
         run.close()
         raise RunDirectoryError(f"{path} is a run of {' '.join(run.record.command)}, not of {command.shown}")
     trouble = foreign_journal(path) or foreign_checkpoints(path / "checkpoints")
@@ -130,6 +131,11 @@ def _resume(request: Request, command: Command) -> RunDirectory | None:
     if run.record.host not in ("", place.host()):
         say(f"this run comes from another machine, {run.record.host}; it goes on here, on {place.host()}")
     return run
+
+
+def _what_runs(words: Sequence[str]) -> Sequence[str]:
+    """The script, or the module after -m, or the program after --."""
+    return words[: 2 if words[:1] in (("-m",), ("--",)) else 1]
 
 
 def _set_aside(path: Path) -> str:
