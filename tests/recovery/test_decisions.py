@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,7 +45,8 @@ def written(
     ledger, events, actions = Ledger(), [], []
     for attempt, (ending, there) in enumerate(endings, 1):
         action = decide(ending, ledger, there, allowed)
-        data = {**decisions.in_words(action), **decisions.facts(ending, there, allowed)}
+        facts = decisions.facts(ending, there, allowed)
+        data = {**decisions.in_words(action), "ledger": ledger.as_data(), **facts}
         events.append(Event.from_json(Event("decided", data, attempt).to_json()))
         actions.append(action)
         if not isinstance(action, Restart):
@@ -67,7 +69,39 @@ def test_a_decision_that_comes_out_otherwise_is_told() -> None:
     changed = Event(event.name, {**event.data, "action": "give-up", "reason": "tired"}, 1)
     (decision,) = decisions.replay([changed])
     assert not decision.reproduced
-    assert "the journal has another decision: give-up (tired)" in decisions.as_text([decision], "run")
+    text = decisions.as_text([decision], "run")
+    assert "give up with exit code 93: tired" in text
+    assert "this oomph would decide otherwise: start again, nothing changed" in text
+
+
+def test_a_run_goes_on_from_what_was_decided_and_not_from_what_would_be_today(monkeypatch) -> None:
+    """An oomph that was upgraded has other ladders: what was not done is not counted as done."""
+    killed = (Ending(-6, "device-oom", steps=5), Conditions(xla=True, samples=64))
+    events, actions = written([killed] * 3)
+    before = decisions.ledger_of(events)
+    assert before.changes
+    monkeypatch.setattr(decisions, "decide", lambda *given: GiveUp("this oomph would not have tried"))
+    played = decisions.replay(events)
+    assert [decision.action for decision in played] == actions
+    assert not any(decision.reproduced for decision in played)
+    assert decisions.ledger_of(events) == before
+
+
+def test_a_journal_without_ledgers_is_replayed_from_its_actions() -> None:
+    killed = (Ending(-9, "killed", steps=5), Conditions())
+    events, _ = written([killed] * 3)
+    older = [Event(e.name, {k: v for k, v in e.data.items() if k != "ledger"}, e.attempt) for e in events]
+    assert decisions.ledger_of(older) == decisions.ledger_of(events)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"ledger": {"restarts": {"killed": "many"}}}, {"ledger": {"changes": [7]}}, {"rung": 1e400}, {"rung": "x"},
+     {"ending": {"returncode": {}}}, {"ending": []}, {"conditions": 5}, {"allowed": 7}, {"ledger": {"restarts": []}}],
+)  # fmt: skip
+def test_a_decision_that_makes_no_sense_is_left_out(change) -> None:
+    (event,), _ = written([(Ending(-9, "killed", steps=5), Conditions())])
+    assert decisions.replay([Event(event.name, {**event.data, **change}, 1)]) in ((), decisions.replay([event]))
 
 
 def test_what_was_passed_over_is_explained() -> None:

@@ -1,4 +1,8 @@
-"""The decisions of a run, computed again from its journal, and why each was taken. Pure but for reading the journal."""
+"""The decisions of a run, as its journal has them, and what each comes to when it is computed again. Pure.
+
+A run goes on from the decisions that were taken. Another oomph might take others, and what was not done is not to be
+counted as done.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,11 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from oomph.journal import Event
-from oomph.recovery.ladder import SAME, Conditions, ladder, why_not
+from oomph.recovery.ladder import SAME, Change, Conditions, change_in, ladder, why_not
 from oomph.recovery.policy import (
+    GAVE_UP_EXIT_CODE,
     MOST_WITHOUT_CHECKPOINT,
+    REQUEUE_EXIT_CODE,
     Action,
     Ending,
     Finish,
@@ -37,16 +43,15 @@ class Decision:
     allowed: tuple[str, ...]
     ledger: Ledger
     """As it was before the decision."""
-    recorded: Mapping[str, Any]
-    """The action in the words of the journal."""
+    action: Action
+    """What was done."""
     again: Action
-    """The same computed now."""
+    """What this oomph would do."""
 
     @property
     def reproduced(self) -> bool:
         """Whether both are the same."""
-        words = in_words(self.again)
-        return {key: self.recorded.get(key) for key in words} == words
+        return in_words(self.action) == in_words(self.again)
 
 
 def facts(ending: Ending, conditions: Conditions, allowed: Collection[str]) -> dict[str, Any]:
@@ -80,17 +85,20 @@ def replay(events: Sequence[Event]) -> tuple[Decision, ...]:
         decision = _decision(event, ledger)
         if decision is not None:
             decisions.append(decision)
-            ended = isinstance(decision.again, (Finish, GiveUp))
-            ledger = Ledger() if ended else record(decision.ending, decision.again, ledger)
+            ledger = _after(decision)
     return tuple(decisions)
 
 
 def ledger_of(events: Sequence[Event]) -> Ledger:
     """The ledger with which a run goes on that did not end by itself."""
     decisions = replay(events)
-    if not decisions or isinstance(decisions[-1].again, (Finish, GiveUp)):
+    return _after(decisions[-1]) if decisions else Ledger()
+
+
+def _after(decision: Decision) -> Ledger:
+    if isinstance(decision.action, (Finish, GiveUp)):
         return Ledger()
-    return record(decisions[-1].ending, decisions[-1].again, decisions[-1].ledger)
+    return record(decision.ending, decision.action, decision.ledger)
 
 
 def as_document(decisions: Sequence[Decision]) -> dict[str, Any]:
@@ -103,7 +111,7 @@ def as_text(decisions: Sequence[Decision], subject: str) -> str:
     count = len(decisions)
     lines = [f"{subject}: {count} decision{'' if count == 1 else 's'}"]
     for number, decision in enumerate(decisions, 1):
-        lines += ["", f"{number}. {_what_happened(decision)}", f"   {_what_was_done(decision.again)}"]
+        lines += ["", f"{number}. {_what_happened(decision)}", f"   {_what_was_done(decision.action)}"]
         lines += [f"     {reason}" for reason in why(decision)]
     if not decisions:
         lines += ["", "The run has not ended yet, or was begun by an oomph that did not write down its reasons."]
@@ -112,7 +120,7 @@ def as_text(decisions: Sequence[Decision], subject: str) -> str:
 
 def why(decision: Decision) -> Iterator[str]:
     """The rules that led to the decision, in the order in which they were asked."""
-    ending, action = decision.ending, decision.again
+    ending, action = decision.ending, decision.action
     if isinstance(action, Finish):
         yield _why_finished(ending)
     elif ending.unkillable:
@@ -126,7 +134,7 @@ def why(decision: Decision) -> Iterator[str]:
     else:
         yield from _why_within_budget(decision)
     if not decision.reproduced:
-        yield f"the journal has another decision: {decision.recorded.get('action')} ({decision.recorded.get('reason')})"
+        yield f"this oomph would decide otherwise: {_what_was_done(decision.again)}"
 
 
 def _why_finished(ending: Ending) -> str:
@@ -138,7 +146,7 @@ def _why_finished(ending: Ending) -> str:
 
 
 def _why_within_budget(decision: Decision) -> Iterator[str]:
-    ending, ledger, action = decision.ending, refill(decision.ending, decision.ledger), decision.again
+    ending, ledger, action = decision.ending, refill(decision.ending, decision.ledger), decision.action
     if ending.steps > decision.ledger.best_steps:
         yield f"{ending.steps} steps are more than any failed attempt had reached: every fault has its ladder back"
     elif ledger.best_steps:
@@ -167,9 +175,9 @@ def _what_happened(decision: Decision) -> str:
     ending = decision.ending
     code = ending.returncode
     how = f"exit code {code}" if code >= 0 else f"signal {-code}"
-    name = "" if isinstance(decision.again, Finish) and code == 0 else f" ({ending.fault})"
+    name = "" if isinstance(decision.action, Finish) and code == 0 else f" ({ending.fault})"
     where = f"; {ending.steps} steps done, {ending.saved} saved" if ending.steps else ""
-    if ending.place is not None and not isinstance(decision.again, Finish):
+    if ending.place is not None and not isinstance(decision.action, Finish):
         fit, epoch, step = ending.place
         where += f", at fit {fit + 1}, epoch {epoch + 1}, step {step + 1}"
     return f"attempt {decision.attempt} ended by {how}{name}{where}"
@@ -192,7 +200,7 @@ def _what_was_done(action: Action) -> str:
 def _entry(decision: Decision) -> dict[str, Any]:
     return {
         "attempt": decision.attempt,
-        **in_words(decision.again),
+        **in_words(decision.action),
         "why": list(why(decision)),
         "reproduced": decision.reproduced,
         **facts(decision.ending, decision.conditions, decision.allowed),
@@ -209,10 +217,39 @@ def _decision(event: Event, ledger: Ledger) -> Decision | None:
         ending = _read(Ending, event.data["ending"])
         conditions = _read(Conditions, event.data.get("conditions", {}))
         allowed = tuple(map(str, event.data.get("allowed", ())))
-        again = decide(ending, ledger, conditions, allowed)
-    except (TypeError, ValueError, AttributeError):
+        before = _ledger_in(event.data) or ledger
+        again = decide(ending, before, conditions, allowed)
+        action = _action_in(event.data) or again
+        record(ending, action, before)
+    except (TypeError, ValueError, AttributeError, KeyError, OverflowError):
         return None
-    return Decision(event.attempt, ending, conditions, allowed, ledger, event.data, again)
+    return Decision(event.attempt, ending, conditions, allowed, before, action, again)
+
+
+def _action_in(data: Mapping[str, Any]) -> Action | None:
+    """The action of a `decided` event; None of one that this oomph does not know."""
+    reason = str(data.get("reason", ""))
+    match data.get("action"):
+        case "finish":
+            return Finish(int(data["exit_code"]))
+        case "restart":
+            return Restart(reason, change_in(data), int(data.get("rung", 0)))
+        case "give-up":
+            return GiveUp(reason, int(data.get("exit_code", GAVE_UP_EXIT_CODE)))
+        case "requeue":
+            return Requeue(reason, int(data.get("exit_code", REQUEUE_EXIT_CODE)))
+    return None
+
+
+def _ledger_in(data: Mapping[str, Any]) -> Ledger | None:
+    """The ledger that a `decided` event was taken with; None where an older oomph did not write it down."""
+    written = data.get("ledger")
+    if not isinstance(written, Mapping):
+        return None
+    changes = tuple(Change(str(each["name"]), str(each["value"])) for each in written.get("changes", ()))
+    counts = {name: {str(k): int(v) for k, v in written.get(name, {}).items()} for name in ("restarts", "rungs")}
+    ledger: Ledger = _read(Ledger, {**written, **counts, "changes": changes})
+    return ledger
 
 
 def _read(kind: type[Any], document: Mapping[str, Any]) -> Any:
