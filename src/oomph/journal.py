@@ -16,9 +16,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from oomph.own_descriptor import OwnDescriptor
 from oomph.redaction import redacted_data
 from oomph.regular_file import open_regular, read_regular
-from oomph.run_files import FOLDER_MODE, open_own
+from oomph.run_files import FOLDER_MODE, OwnFile
 
 SCHEMA = 1
 
@@ -81,33 +82,39 @@ class Journal:
         self._sequence = 0
         self._cut_off = False
         """Whether the disk had no room for the end of the last line."""
-        self._fd: int | None = None
-        if run_dir is not None:
-            try:
-                run_dir.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-                name = f"journal/{attempt}-{rank}-{role}.jsonl"
-                self._fd = open_own(run_dir, name, os.O_RDWR | os.O_APPEND | os.O_CREAT)
-                _end_half_line(self._fd)
-            except OSError:
-                self._fd = None
+        self._file = None if run_dir is None else OwnFile(run_dir, f"journal/{attempt}-{rank}-{role}.jsonl")
+        self._descriptor = self._opened()
 
     def write(self, name: str, /, **data: Any) -> Event:
         """Append one event and return it."""
         self._sequence += 1
         event = Event(name, redacted_data(data), self.attempt, self.rank, self.role, self._sequence, time.time())
-        if self._fd is not None:
+        if self._descriptor is not None and not self._descriptor.is_ours:  # the script has closed what it found
+            self._descriptor = self._opened()
+        if self._descriptor is not None:
             line = b"\n" * self._cut_off + event.to_json().encode() + b"\n"
             try:
-                self._cut_off = os.write(self._fd, line) < len(line)
+                self._cut_off = self._descriptor.write(line) < len(line)
             except OSError:
                 pass  # a full disk must not end the training
         return event
 
     def close(self) -> None:
         """Close the file; later events are dropped."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        if self._descriptor is not None:
+            self._descriptor.close()
+        self._descriptor = self._file = None
+
+    def _opened(self) -> OwnDescriptor | None:
+        if self._file is None:
+            return None
+        try:
+            self._file.root.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+            fd = self._file.open(os.O_RDWR | os.O_APPEND | os.O_CREAT)
+            _end_half_line(fd)
+        except OSError:
+            return None
+        return OwnDescriptor(fd)
 
 
 def _end_half_line(fd: int) -> None:

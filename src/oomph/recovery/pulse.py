@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from oomph.own_descriptor import OwnDescriptor
 from oomph.recovery.phases import Beat, Phase, Power
 
 SHORTEST_SECONDS = 0.05
@@ -23,10 +24,12 @@ class Pulse:
 
     Args:
         fd: the inherited end of the pipe; None when there is none.
+        on_lost: called once when nobody can be told anything any more.
     """
 
-    def __init__(self, fd: int | None = None) -> None:
-        self._fd = fd
+    def __init__(self, fd: int | None = None, on_lost: Callable[[], None] = lambda: None) -> None:
+        self._pipe = None if fd is None else OwnDescriptor(fd)
+        self._on_lost = on_lost
         self._pid = os.getpid()
         self.phase, self.powers, self._fit = Phase.OWN_CODE, Power.NONE, -1
         self._told_ns = self._seen_ns = time.monotonic_ns()
@@ -37,7 +40,7 @@ class Pulse:
 
     def beat(self, phase: Phase, fit: int | None = None) -> None:
         """Progress: the process is in this phase now, and has just come to it or got further in it."""
-        if self._fd is None:
+        if self._pipe is None:
             return
         now = time.monotonic_ns()
         self._longest_ns = max(self._longest_ns, now - self._seen_ns)
@@ -50,7 +53,7 @@ class Pulse:
     @property
     def is_heard(self) -> bool:
         """Whether somebody listens."""
-        return self._fd is not None
+        return self._pipe is not None
 
     @property
     def silent_seconds(self) -> float:
@@ -75,16 +78,17 @@ class Pulse:
     def _tell(self, now: int) -> None:
         beat = Beat(self.phase, self.powers, self._pid, self._fit, now, self._longest_ns)
         try:
-            if self._fd is not None:
-                os.write(self._fd, beat.pack())
+            if self._pipe is not None:
+                self._pipe.write(beat.pack())
                 self._told_ns, self._longest_ns = now, 0
         except BlockingIOError:
             pass  # the supervisor is stopped, or slower than we are: the next record says it all
         except OSError:
-            self._fd = None  # nobody reads any more
+            self._pipe = None  # nobody reads any more, or the script has closed what it found
+            self._on_lost()
 
     def _stop(self) -> None:
-        self._fd = None
+        self._pipe = None
 
 
 def inherited(fd: int | None, inode: int | None) -> int | None:

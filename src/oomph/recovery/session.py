@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from oomph.journal import Journal
-from oomph.recovery.dumps import write_stacks_to
+from oomph.recovery.dumps import Stacks
 from oomph.recovery.handover import Handover
 from oomph.recovery.owner import claim_ownership
 from oomph.recovery.phases import Power
@@ -91,10 +91,9 @@ def join(handover: Handover) -> Session:
         pid=pid,
         board=_open_board(run_dir, handover.attempt) if owner else None,
         run_dir=run_dir,
-        pulse=Pulse(inherited(handover.beat_fd, handover.beat_inode)) if owner else Pulse(),
+        pulse=_pulse(handover) if owner else Pulse(),
     )
     if owner:
-        _show_stacks(handover)
         session.pulse.tell_power(Power.NONE)
         _keep_lock_from_children(handover.lock_fd)
         atexit.register(_record_uncaught_exception, session)
@@ -103,10 +102,14 @@ def join(handover: Handover) -> Session:
     return session
 
 
-def _show_stacks(handover: Handover) -> None:
-    fd = inherited(handover.stacks_fd, handover.stacks_inode)
-    if fd is not None and handover.stacks_signal is not None:
-        write_stacks_to(fd, handover.stacks_signal)
+def _pulse(handover: Handover) -> Pulse:
+    """Heartbeats, and stacks when the supervisor asks. If the script has closed the one descriptor, then the other."""
+    beats, fd = inherited(handover.beat_fd, handover.beat_inode), inherited(handover.stacks_fd, handover.stacks_inode)
+    if fd is None or handover.stacks_signal is None:
+        return Pulse(beats)
+    stacks = Stacks(fd, handover.stacks_signal)
+    stacks.begin()
+    return Pulse(beats, stacks.end_if_lost)
 
 
 def _open_board(run_dir: Path | None, attempt: int) -> ProgressBoard | None:
