@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import os
+import resource
+import select
+from collections.abc import Iterable
 
+LEAST = 32
+"""A supervisor has 13 files open, and the script gets five of its own."""
 _MOST_WITHOUT_PROC = 4096
 
 
@@ -18,6 +23,28 @@ def fill_standard() -> None:
         except OSError:
             null = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
             os.set_inheritable(null, True)
+
+
+def are_too_few() -> bool:
+    """Whether so few files may be open at a time (`ulimit -n`) that supervising a script would leave it none."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] < LEAST
+
+
+def readable(fds: Iterable[int], seconds: float) -> list[int]:
+    """Those that there is something to read from, or that have ended; waits for the first. Numbers of any size."""
+    return _ready(fds, select.POLLIN, seconds)
+
+
+def wait_until_writable(fd: int, seconds: float) -> None:
+    """Return when it can be written to, or when the time is up."""
+    _ready([fd], select.POLLOUT, seconds)
+
+
+def _ready(fds: Iterable[int], events: int, seconds: float) -> list[int]:
+    poll = select.poll()  # select() knows no descriptor beyond 1023
+    for fd in fds:
+        poll.register(fd, events)
+    return [fd for fd, _ in poll.poll(1000 * seconds)]
 
 
 def close_all_but(*kept: int) -> None:

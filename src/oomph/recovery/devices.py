@@ -11,13 +11,12 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import select
 import signal
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from oomph.recovery.descriptors import close_all_but
+from oomph.recovery.descriptors import close_all_but, readable
 
 _ANSWER_SECONDS = 10.0
 _REAP_SECONDS = 0.5
@@ -62,7 +61,7 @@ class Reading:
         """Take in what has come; who asks and does something else meanwhile calls this, or the child stays a zombie."""
         if not self._pid:
             return
-        heard = select.select([self._fd], [], [], seconds)[0]
+        heard = readable([self._fd], seconds)
         chunk = os.read(self._fd, 65536) if heard else b""
         self._data += chunk
         if not chunk and (heard or time.monotonic() >= self._until):

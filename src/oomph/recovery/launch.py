@@ -8,13 +8,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 from oomph.errors import RunDirectoryError, UsageError
 from oomph.journal import foreign_format as foreign_journal
 from oomph.recovery import place
 from oomph.recovery.closing import Outcome, note
 from oomph.recovery.command import Command, parse_command
-from oomph.recovery.descriptors import fill_standard
+from oomph.recovery.descriptors import LEAST, are_too_few, fill_standard
 from oomph.recovery.entropy import fresh
 from oomph.recovery.guarding import Guarding
 from oomph.recovery.interpreter import choose_python
@@ -52,6 +53,8 @@ def launch(request: Request) -> Outcome:
     know_secrets(command.words, os.environ)
     _check_directories(request)
     python = choose_python(request.python)
+    if are_too_few():
+        _run_plainly(command, python)
     run = _open(request, command, python)
     settings = Settings(
         guarding=request.guarding,
@@ -64,6 +67,16 @@ def launch(request: Request) -> Outcome:
     finally:
         if run is not None:
             run.close()
+
+
+def _run_plainly(command: Command, python: str) -> NoReturn:
+    """The script in place of this process: where oomph cannot work, the script still runs."""
+    say(f"fewer than {LEAST} files may be open at a time (ulimit -n): the script runs without oomph")
+    argv = command.argv(python)
+    try:
+        os.execvp(argv[0], argv)
+    except OSError as error:
+        raise UsageError(f"{argv[0]} cannot be started: {error.strerror}") from error
 
 
 def _open(request: Request, command: Command, python: str) -> RunDirectory | None:

@@ -7,13 +7,13 @@ for the end, without threads: the supervisor may fork safely between attempts.
 from __future__ import annotations
 
 import os
-import select
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from oomph.recovery import group, wishes
+from oomph.recovery.descriptors import readable
 from oomph.recovery.hang import Hang
 from oomph.recovery.patience import Patience
 from oomph.recovery.phases import Power
@@ -174,7 +174,7 @@ class Attempt:
         sources = [self._signals.wake_fd, *([self._pump.source_fd] if self._pump.open else [])]
         if self._watch is not None and self._watch.open:
             sources.append(self._watch.read_fd)
-        ready = select.select(sources, [], [], _POLL_SECONDS)[0]
+        ready = readable(sources, _POLL_SECONDS)
         if self._watch is not None and self._watch.read_fd in ready:
             self._watch.hear()
         if self._pump.source_fd in ready:

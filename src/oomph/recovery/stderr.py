@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import os
-import select
 import signal
 import struct
 import termios
 
-from oomph.recovery.descriptors import close_all_but
+from oomph.recovery.descriptors import close_all_but, wait_until_writable
 from oomph.redaction import redacted
 from oomph.run_files import OwnFile
 
@@ -177,7 +176,7 @@ class Pump:
             try:
                 view = view[os.write(self._target_fd, view) :]
             except BlockingIOError:
-                select.select([], [self._target_fd], [], 1.0)
+                wait_until_writable(self._target_fd, 1.0)
             except OSError:
                 self._target_fd = None  # nobody reads our stderr any more; the script shall not suffer
 
