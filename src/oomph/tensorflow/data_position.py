@@ -84,7 +84,8 @@ class DataPosition:
         Args:
             epochs: Keras' iterator over epochs.
         """
-        goes_on = epochs.steps_per_epoch is not None and epochs._current_iterator is not None and epochs._steps_seen
+        seen = getattr(epochs, "_steps_seen", 1)  # Keras before 3.7 does not count, and goes on with what it has
+        goes_on = epochs.steps_per_epoch is not None and epochs._current_iterator is not None and seen
         if goes_on or not (self.obstacle or self._is_made_by_python(epochs)):
             return
         first = self.iterators_made == 0

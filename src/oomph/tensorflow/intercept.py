@@ -23,6 +23,7 @@ from oomph.tensorflow import (
     elsewhere,
     epochs,
     exactness,
+    keras_names,
     loops,
     memory_wait,
     rehearsed,
@@ -84,6 +85,9 @@ def _probe(trainer: Any) -> None:
         if list(inspect.signature(getattr(cls, name)).parameters) != ["self", "force"]:
             raise UnsupportedError(f"{name} takes other arguments")
     epochs.probe(trainer)
+    absent = keras_names.missing()
+    if absent is not None:
+        raise UnsupportedError(absent)
 
 
 def _replace_fit(trainer: Any, fits: Fits) -> None:

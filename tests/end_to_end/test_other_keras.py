@@ -1,0 +1,77 @@
+"""A Keras that has renamed what oomph relies on: the script trains as under plain Python, and one line says why."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from oomph.tensorflow.keras_names import NAMES
+
+KERAS = Path(importlib.util.find_spec("keras").origin).parent
+OURS = [(module, name) for module, names in NAMES.items() for name in names]
+PUBLIC = {
+    "fit", "optimizer", "loss", "metrics", "variables", "path", "trainable", "history", "epoch", "callbacks", "apply",
+    "built", "best", "wait", "result", "iterations", "update_state", "reset_state", "reduction", "compiled",
+}  # fmt: skip
+"""So common that a text cannot be told from a name: renamed everywhere, Keras itself would not work any more."""
+RENAMED = sorted({name for _, name in OURS} - PUBLIC)
+_IMPORT = re.compile(r"\s*(?:from|import) ")  # of a module, which keeps its name
+MODULES = ("data_adapter",)
+"""Names of modules, too, which keep theirs."""
+FAST = ("_initial_epoch", "train_function", "data_adapter")
+
+
+def renamed(folder: Path, name: str) -> Path:
+    """A copy of Keras in which another name stands for this one, in every file; the rest is linked."""
+    before = r"(?<=self\.)" if name in MODULES else r"(?<!\w)"
+    word = re.compile(rf"{before}{re.escape(name)}(?!\w)")
+    for here, _, files in os.walk(KERAS):
+        there = folder / "keras" / Path(here).relative_to(KERAS)
+        there.mkdir(parents=True)
+        for file in files:
+            if file.endswith(".py"):
+                text = (Path(here) / file).read_text()
+                if word.search(text):
+                    other = f"{name}_of_another"
+                    lines = [each if _IMPORT.match(each) else word.sub(other, each) for each in text.splitlines()]
+                    (there / file).write_text("\n".join(lines) + "\n")
+                    continue
+            (there / file).symlink_to(Path(here) / file)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def plain(shared):
+    return shared.undisturbed("varied.py")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in RENAMED]
+)
+def test_without_a_name_of_keras_the_script_runs_unguarded_and_comes_to_the_same(work, tmp_path, plain, name):
+    other = renamed(tmp_path / "other", name)
+    env = {"PYTHONPATH": str(other)}
+    work.script("varied.py")
+    alone = work.plain("varied.py", "alone.npz", env=env)
+    if alone.returncode:
+        pytest.skip(f"without {name} Keras itself does not work: {alone.stderr[-200:]}")
+    ours = work.oomph("varied.py", "ours.npz", env=env)
+    assert (ours.returncode, ours.stdout) == (0, "done\n"), ours.stderr[-3000:]
+    with np.load(work.folder / "ours.npz") as found, np.load(work.folder / "alone.npz") as expected:
+        for key in expected.files:
+            np.testing.assert_array_equal(found[key], expected[key])
+    assert len([line for line in ours.said if "the script runs unguarded" in line]) == 1, ours.said
+    shutil.rmtree(other)
+
+
+def test_with_all_names_there_it_is_guarded(work, plain):
+    work.script("varied.py")
+    ours = work.oomph("varied.py", "ours.npz")
+    assert not [line for line in ours.said if "unguarded" in line]
+    assert ours.events("guard-installed")
