@@ -21,13 +21,13 @@ if MISHAP:
 
     restored, tries = state.restore_variables, []
 
-    def restore_variables(checkpoint, named):
+    def restore_variables(checkpoint, named, *finite):
         tries.append(checkpoint.name)
         if (MISHAP == "broken" and len(set(tries)) == 1) or MISHAP == "all broken":
             raise CheckpointError("its variables are upside down")
         if MISHAP == "always" or (MISHAP == "once" and len(tries) == 1):
             raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor with shape[6,8]")
-        restored(checkpoint, named)
+        restored(checkpoint, named, *finite)
 
     state.restore_variables = restore_variables
 
