@@ -40,9 +40,9 @@ def test_a_kill_after_a_scheduler_asked_is_a_preemption_and_without_one_a_kill()
 def test_a_signal_while_a_training_is_to_go_on_is_a_preemption_and_before_any_training_the_scripts_end() -> None:
     for signum in (signal.SIGTERM, signal.SIGUSR1):
         name = signal.Signals(signum).name
-        again = Trail(-signum, 0, b"", stopped=True, events=[], progress=None, asked=name, trained_before=True)
+        again = Trail(-signum, 0, b"", stopped=True, events=[], progress=None, asked=name, went_further=True)
         assert decide(examine(again)[1], Ledger()) == Requeue(f"preempted by {name}")
-    warned = Trail(-signal.SIGUSR1, 0, b"", stopped=False, events=[], progress=None, trained_before=True)
+    warned = Trail(-signal.SIGUSR1, 0, b"", stopped=False, events=[], progress=None, went_further=True)
     assert decide(examine(warned)[1], Ledger()) == Requeue("preempted by SIGUSR1")
     first = Trail(-signal.SIGTERM, 0, b"", stopped=True, events=[], progress=None, asked="SIGTERM")
     assert decide(examine(first)[1], Ledger()) == Finish(143)

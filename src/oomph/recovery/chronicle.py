@@ -140,10 +140,6 @@ class Chronicle:
         progress = None if self._run_dir is None else read_progress(self._run_dir)
         return progress if progress is not None and progress.attempt == self.attempt else None
 
-    def has_saved(self) -> bool:
-        """Whether there is a checkpoint to go on from."""
-        return self._run_dir is not None and any((self._run_dir / "checkpoints").glob("[!.]*"))
-
     def went_further(self) -> bool:
         """Whether an attempt before this one had come to a training."""
         before = [event for event in self.events() if event.attempt < self.attempt]

@@ -8,7 +8,7 @@ import select
 from collections.abc import Iterable
 
 LEAST = 32
-"""A supervisor has 13 files open, and the script gets five of its own."""
+"""A supervisor has 15 files open, and the script gets six of its own."""
 _MOST_WITHOUT_PROC = 4096
 
 

@@ -40,14 +40,12 @@ class Trail:
     """What others wrote about its end: the kernel's log, Python's stacks at a crash."""
     unkillable: str = ""
     """What keeps it, when it has not ended in spite of SIGKILL."""
-    trained_before: bool = False
-    """Whether an earlier attempt has left a checkpoint, so that a signal while this one starts ends a training."""
     broken_gpu: bool = False
     """Whether the kernel's log calls a GPU of the script broken."""
     again: bool = False
     """Whether the script had been started before, in this run or in this rehearsal."""
     went_further: bool = False
-    """Whether an earlier start had come to a training."""
+    """Whether an earlier start had come to a training, so that a signal while this one starts ends that."""
 
 
 def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[tuple[Named, ...], Ending]:
@@ -72,7 +70,7 @@ def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[t
         steps=0 if progress is None else progress.steps,
         saved=0 if progress is None else progress.saved,
         stopped=trail.stopped,
-        preempted=_preempted(trail, returncode, (started or trail.trained_before) and not blind),
+        preempted=_preempted(trail, returncode, (started or trail.went_further) and not blind),
         hung=trail.hung,
         unkillable=trail.unkillable,
         context_lost=died_of_it and bool(names) and names[0].name in _LOSE_THE_CONTEXT,
@@ -118,7 +116,7 @@ def _preempted(trail: Trail, returncode: int, trained: bool) -> str:
         return str(event.data.get("signal"))
     died_of_it = -returncode in (signal.SIGTERM, signal.SIGUSR1, signal.SIGKILL)
     # Nobody catches SIGUSR1 until the first fit, and so nobody was seen to ask: a script with a use for it outlives it.
-    warned = trail.trained_before and returncode == -signal.SIGUSR1
+    warned = trail.went_further and returncode == -signal.SIGUSR1
     asked = trail.asked or (signal.SIGUSR1.name if warned else "")
     return asked if trained and died_of_it and not trail.hung else ""
 

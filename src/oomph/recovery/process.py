@@ -23,6 +23,7 @@ from oomph.recovery.spawn import spawn
 from oomph.recovery.speech import say
 from oomph.recovery.stderr import Pump, Tail
 from oomph.recovery.terminal import Terminal, stop_self
+from oomph.recovery.tripwire import Tripwire
 from oomph.recovery.watch import Watch
 from oomph.recovery.watchdog import Watchdog
 from oomph.run_files import OwnFile
@@ -76,8 +77,11 @@ class Attempt:
         self._started = time.monotonic()
         self._suspending = False
         self._complained = False
-        inherited = [fd for fd in (lock_fd, *(() if watch is None else watch.script_fds)) if fd is not None]
+        self._tripwire = Tripwire()
+        inherited = [self._tripwire.script_fd, *(() if lock_fd is None else (lock_fd,))]
+        inherited += () if watch is None else watch.script_fds
         self._process = spawn(argv, environ, self._pump.script_fd, inherited, signals.restore_in_child)
+        self._tripwire.set(self._process.pid)
         self._pump.started()
         if watch is not None:
             watch.started()
@@ -141,6 +145,7 @@ class Attempt:
     def close(self) -> int:
         """Reap the process; returns the most memory it ever held, in bytes."""
         self._signals.forward = None
+        self._tripwire.remove()
         self._watchdog.dismiss()
         pid, status, usage = os.wait4(self.pid, os.WNOHANG if self._group.unkillable else 0)
         self._process.returncode = os.waitstatus_to_exitcode(status) if pid else -signal.SIGKILL

@@ -147,7 +147,6 @@ class Supervisor:
                 hung=ended.hang is not None,
                 unkillable=ended.unkillable,
                 elsewhere="\n".join([stacks, *around.kernel_lines]),
-                trained_before=self._chronicle.has_saved(),
                 broken_gpu=bool(around.broken_gpu),
                 again=self._chronicle.attempt > 1 or self._rehearsed_before,
                 went_further=self._rehearsed_before or self._chronicle.went_further(),
