@@ -16,6 +16,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from oomph.conforming import conforms
+from oomph.event_fields import sound_fields
 from oomph.own_descriptor import OwnDescriptor
 from oomph.redaction import redacted_data
 from oomph.regular_file import open_regular, read_regular
@@ -46,19 +48,32 @@ class Event(NamedTuple):
 
     @classmethod
     def from_json(cls, line: str) -> Event:
-        """The event of one journal line; raises ValueError when the line is not one."""
+        """The event of one journal line, without what is damaged in it; raises ValueError when the line is not one."""
         document = json.loads(line)
         if not isinstance(document, dict) or document.get("schema") != SCHEMA:
             raise ValueError("not an event of this schema")
+        if not all(conforms(document.get(field), kind) for field, kind in _FRAME.items()):
+            raise ValueError("not an event")
         return cls(
-            name=str(document["event"]),
-            data=dict(document["data"]),
-            attempt=int(document["attempt"]),
-            rank=int(document["rank"]),
-            role=str(document["role"]),
-            sequence=int(document["sequence"]),
+            name=document["event"],
+            data=sound_fields(document["data"]),
+            attempt=document["attempt"],
+            rank=document["rank"],
+            role=document["role"],
+            sequence=document["sequence"],
             time=float(document["time"]),
         )
+
+
+_FRAME = {
+    "event": str,
+    "data": Mapping[str, Any],
+    "attempt": int,
+    "rank": int,
+    "role": str,
+    "sequence": int,
+    "time": float,
+}
 
 
 def _as_json(document: Any) -> str:
@@ -199,7 +214,7 @@ def _read_file(path: Path) -> Iterator[Event]:
             for line in lines:
                 try:
                     yield Event.from_json(line.decode(errors="replace"))
-                except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+                except (ValueError, RecursionError):
                     continue  # the half line of a killed writer, or a line of another schema
     except OSError:
         return  # removed, or not ours to read

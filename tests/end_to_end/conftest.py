@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from oomph.event_fields import sound_fields
 from oomph.journal import Event, read_journal
 from oomph.recovery.progress import Progress, read_progress
 
@@ -57,6 +58,12 @@ class Ended:
         return "".join(line for line in self.stderr.splitlines(True) if not line.startswith("oomph: "))
 
     def events(self, name: str) -> list[Event]:
+        """Those of this name; every field that was written has to be of the type that readers expect of it."""
+        for path in (self.folder / "journal").glob("*.jsonl"):
+            for line in path.read_text().splitlines():
+                with contextlib.suppress(json.JSONDecodeError):  # the half line of a killed writer
+                    written = json.loads(line)["data"]
+                    assert sound_fields(written) == written, (path, line)
         return [event for event in read_journal(self.folder) if event.name == name]
 
     @property

@@ -71,13 +71,17 @@ class Xid(NamedTuple):
 @cache
 def catalogue() -> Mapping[int, Xid]:
     """Every Xid by its code."""
-    with TABLE.open(encoding="utf-8", newline="") as stream:
-        rows = csv.DictReader(stream)
+    return read_table(TABLE)
+
+
+def read_table(path: Path) -> Mapping[int, Xid]:
+    """Every Xid of a table by its code, without rows that are damaged."""
+    with path.open(encoding="utf-8", errors="replace", newline="") as stream:
+        rows = csv.reader(line.replace("\0", "") for line in stream)
         return {
-            int(row["code"]): Xid(
-                int(row["code"]), row["mnemonic"], row["used"] == "yes", row["immediate"], row["investigatory"]
-            )
+            int(row[0]): Xid(int(row[0]), row[1], row[2] == "yes", row[3], row[4])
             for row in rows
+            if len(row) == len(_COLUMNS) and _CODE.fullmatch(row[0])
         }
 
 

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 
 from oomph import __version__
 from oomph.errors import CheckpointError
-from oomph.recovery.manifest import meta_trouble, position_trouble
+from oomph.recovery.manifest import meta_trouble, position_trouble, tensors_trouble
 from oomph.run_files import FILE_MODE, open_own, read_own
 
 SCHEMA = 2
@@ -121,11 +121,10 @@ def read_checkpoint(path: Path) -> Checkpoint:
         manifest = json.loads(read_own(path, _MANIFEST))
         if manifest["schema"] not in _READABLE:
             raise FormatError(f"format {manifest['schema']}, {_reads()}")
-        tensors = tuple(TensorEntry(**{**entry, "shape": tuple(entry["shape"])}) for entry in manifest["tensors"])
-        return Checkpoint(path, *_what_it_says(manifest), tensors)
+        return Checkpoint(path, *_what_it_says(manifest), _tensors_in(manifest, path))
     except OSError as error:
         raise CheckpointError(f"{Path(error.filename or path).name}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{_MANIFEST} is not one of ours ({error})") from error
 
 
@@ -136,6 +135,15 @@ def _what_it_says(manifest: dict[str, Any]) -> tuple[Position, dict[str, Any]]:
     if trouble is not None:
         raise ValueError(trouble)
     return Position(**position), meta
+
+
+def _tensors_in(manifest: dict[str, Any], folder: Path) -> tuple[TensorEntry, ...]:
+    """The table of the tensors; raises ValueError for one that is none, or lies outside of their file."""
+    entries = manifest["tensors"]
+    trouble = tensors_trouble(entries, (folder / TENSORS).stat().st_size)
+    if trouble is not None:
+        raise ValueError(trouble)
+    return tuple(TensorEntry(**{**entry, "shape": tuple(entry["shape"])}) for entry in entries)
 
 
 def seal(folder: Path) -> tuple[int, dict[str, str]]:
@@ -231,7 +239,7 @@ def format_trouble(folder: Path) -> str | None:
     try:
         manifest = json.loads(read_own(folder, _MANIFEST))
         schema, by = manifest["schema"], manifest.get("oomph", "an unknown version")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{folder.name}: {error}") from error
     return None if schema in _READABLE else f"saved by oomph {by} in format {schema}; {_reads()}"
 

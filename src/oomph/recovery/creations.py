@@ -9,15 +9,27 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from oomph.conforming import conforms
 from oomph.regular_file import read_regular
 from oomph.run_files import OwnFile
 
 SCHEMA = 1
+_NUMBER = re.compile("[0-9]{1,9}")
 DIRECTORY, FILE, LINK = "directory", "file", "link"
+_FIELDS: Mapping[str, Any] = {
+    "schema": int,
+    "id": str,
+    "kind": str,
+    "path": str,
+    "place": str,
+    "number": int,
+    "inode": int | None,
+}
 _MOST_NOTES = 10_000
 """For one attempt: a script that lays out a million files is not to pay for a file of notes as long as that."""
 
@@ -116,13 +128,13 @@ class Earlier:
         for line in _lines(path):
             try:
                 self._add_line(json.loads(line), begun)
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            except (ValueError, KeyError, TypeError, RecursionError):
                 continue  # the half line of a killed process, or one of another schema
         self._known.update(begun.values())
         self._unsure.update(creation.path for creation in begun.values())
 
     def _add_line(self, document: dict[str, Any], begun: dict[str, Creation]) -> None:
-        if document["schema"] != SCHEMA:
+        if document["schema"] != SCHEMA or not all(conforms(document[name], _FIELDS[name]) for name in document):
             return
         if "kind" in document:
             begun[document["id"]] = Creation(**{name: document[name] for name in Creation._fields})
@@ -137,7 +149,7 @@ class Earlier:
 def _files(folder: Path, before: int | None = None) -> list[Path]:
     """The notes of the attempts before this one; None: of all."""
     numbered = [(path.stem.rpartition("-")[2], path) for path in sorted(folder.glob("created-*.jsonl"))]
-    return [path for number, path in numbered if number.isdecimal() and (before is None or int(number) < before)]
+    return [path for number, path in numbered if _NUMBER.fullmatch(number) and (before is None or int(number) < before)]
 
 
 def _lines(path: Path) -> list[bytes]:

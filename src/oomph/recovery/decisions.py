@@ -7,11 +7,12 @@ counted as done.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, get_type_hints
 
+from oomph.conforming import conforms
 from oomph.journal import Event
-from oomph.recovery.ladder import SAME, Change, Conditions, change_in, ladder, why_not
+from oomph.recovery.ladder import SAME, Conditions, change_in, change_of, ladder, why_not
 from oomph.recovery.policy import (
     GAVE_UP_EXIT_CODE,
     MOST_WITHOUT_CHECKPOINT,
@@ -246,14 +247,22 @@ def _ledger_in(data: Mapping[str, Any]) -> Ledger | None:
     written = data.get("ledger")
     if not isinstance(written, Mapping):
         return None
-    changes = tuple(Change(str(each["name"]), str(each["value"])) for each in written.get("changes", ()))
+    changes = tuple(filter(None, (change_of(each["name"], each["value"]) for each in written.get("changes", ()))))
     counts = {name: {str(k): int(v) for k, v in written.get(name, {}).items()} for name in ("restarts", "rungs")}
-    ledger: Ledger = _read(Ledger, {**written, **counts, "changes": changes})
-    return ledger
+    others = {name: value for name, value in written.items() if name not in (*counts, "changes")}
+    ledger: Ledger = _read(Ledger, others)
+    return replace(ledger, restarts=counts["restarts"], rungs=counts["rungs"], changes=changes)
 
 
 def _read(kind: type[Any], document: Mapping[str, Any]) -> Any:
-    """A frozen value from the words of the journal; fields that this oomph does not know are left out."""
+    """A frozen value from the words of the journal; fields that this oomph does not know are left out.
+
+    Raises ValueError where one that it knows is of another type.
+    """
+    hints = get_type_hints(kind)
     known = {field.name for field in fields(kind)}
     values = {key: tuple(v) if isinstance(v, list) else v for key, v in document.items() if key in known}
+    for name, value in values.items():
+        if not conforms(value, hints[name]):
+            raise ValueError(f"{name} of a decision is not what its reader expects")
     return kind(**values)

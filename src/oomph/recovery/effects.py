@@ -43,6 +43,8 @@ def for_the_script(changes: Iterable[Change]) -> tuple[tuple[str, str], ...]:
 
 def set_aside(checkpoints: Path, name: str) -> None:
     """Let the checkpoint before this one be the newest."""
+    if Path(name).name != name:
+        return  # it comes from a journal, and is no way out of the folder
     try:
         (checkpoints / name).rename(checkpoints / f"refused-{name}")
     except OSError:

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 
 from oomph.errors import UsageError
 from oomph.journal import Event
@@ -93,4 +92,4 @@ def _places(environ: Mapping[str, str]) -> Iterator[str]:
 
 def _identity(python: str) -> tuple[str, str]:
     """Two names of one Python are one; two environments on one Python are two."""
-    return str(Path(python).parent.resolve()), os.path.realpath(python)
+    return os.path.realpath(os.path.dirname(python)), os.path.realpath(python)

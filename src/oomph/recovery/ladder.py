@@ -8,6 +8,7 @@ the others wait for the flag that allows them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -53,10 +54,20 @@ class Change:
 
 
 def change_in(data: Mapping[str, Any]) -> Change | None:
-    """The change of a `decided` event."""
+    """The change of a `decided` event; None for one that cannot be made, as a damaged journal may hold."""
     found = data.get("change")
-    return Change(str(found.get("name")), str(found.get("value"))) if isinstance(found, dict) else None
+    return change_of(found.get("name"), found.get("value")) if isinstance(found, dict) else None
 
+
+def change_of(name: object, value: object) -> Change | None:
+    """The change of that name and to that value; None when there is no such change."""
+    if not (isinstance(name, str) and isinstance(value, str) and name in _WORDS):
+        return None
+    return Change(name, value) if re.fullmatch(_VALUES.get(name, ".*"), value, re.DOTALL) else None
+
+
+_VALUES = {"micro-batch": "[1-9][0-9]{0,17}", "older-checkpoint": r"[\w.-]*\w[\w.-]*"}
+"""What the value of a change looks like, where something is done with it: that of the last is the name of a folder."""
 
 _WORDS = {
     "micro-batch": "micro-batches of at most {}",

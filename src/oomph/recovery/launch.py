@@ -111,7 +111,7 @@ def _check_directories(request: Request) -> None:
     """What is named as the place of the run has to make sense before anything is written there."""
     if not request.resume:
         return
-    if request.run_dir and Path(request.run_dir).resolve() != Path(request.resume).resolve():
+    if request.run_dir and os.path.realpath(request.run_dir) != os.path.realpath(request.resume):
         raise UsageError(
             f"--run-dir={request.run_dir} and --resume={request.resume} are two places: a run has one directory"
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from oomph.conforming import conforms
+
 _MOST = 1 << 53
 """What JSON of any maker holds exactly; no training counts as far."""
 _SCALARS = (bool, int, float, str, type(None))
@@ -33,6 +35,25 @@ def meta_trouble(meta: Any, steps: int) -> str | None:
     if meta.get("taken", 0) > _lenient(steps):
         return f"it says that {meta['taken']} batches were taken in {steps} steps"
     return None
+
+
+def tensors_trouble(entries: Any, file_bytes: int) -> str | None:
+    """What is wrong with the table of a checkpoint's tensors, in words; None when nothing is.
+
+    Args:
+        file_bytes: the size of the file that they lie in.
+    """
+    if not conforms(entries, list[Mapping[str, Any]]):
+        return "its tensors are no table"
+    for entry in entries:
+        if set(entry) != {*_ENTRY} or not all(conforms(entry[name], kind) for name, kind in _ENTRY.items()):
+            return f"a tensor of it cannot be: {entry!r}"[:200]
+        if min(entry["offset"], entry["nbytes"], *entry["shape"]) < 0 or entry["offset"] + entry["nbytes"] > file_bytes:
+            return f"a tensor of it is not in its file: {entry['name']!r}"[:200]
+    return None
+
+
+_ENTRY = {"name": str, "dtype": str, "shape": list[int], "offset": int, "nbytes": int}
 
 
 def _lenient(count: int) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from oomph.conforming import conforms
 from oomph.run_files import read_own, replace_own
 
 SCHEMA = 1
@@ -40,19 +41,15 @@ class MicroBatches:
     def of(self, names: Iterable[str]) -> Start | None:
         """What is kept under the first of these names that is known."""
         document = self._read()
-        guessed = document.get("guessed", [])
-        try:
-            sizes = {str(name): int(size) for name, size in document.get("micro_batch", {}).items()}
-            return next((Start(sizes[name], name in guessed) for name in names if name in sizes), None)
-        except (ValueError, TypeError, AttributeError):
-            return None  # not of ours
+        sizes, guessed = _sizes(document), _listed(document.get("guessed"))
+        return next((Start(sizes[name], name in guessed) for name in names if name in sizes), None)
 
     def keep(self, names: Iterable[str], start: Start) -> None:
         """Keep a micro-batch under these names."""
         if self._run_dir is None:
             return
         document, names = self._read(), list(names)
-        sizes = {**_mapping(document.get("micro_batch")), **dict.fromkeys(names, start.samples)}
+        sizes = {**_sizes(document), **dict.fromkeys(names, start.samples)}
         others = [name for name in _listed(document.get("guessed")) if name not in names]
         document = {"schema": SCHEMA, "micro_batch": sizes, "guessed": others + (names if start.guessed else [])}
         try:
@@ -65,6 +62,11 @@ class MicroBatches:
             return {} if self._run_dir is None else _mapping(json.loads(read_own(self._run_dir, _NAME)))
         except (OSError, ValueError, RecursionError):
             return {}  # none was found yet
+
+
+def _sizes(document: Mapping[str, Any]) -> dict[str, int]:
+    found = _mapping(document.get("micro_batch"))
+    return {name: size for name, size in found.items() if conforms(size, int) and size > 0}
 
 
 def _mapping(value: Any) -> dict[str, Any]:

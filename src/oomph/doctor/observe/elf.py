@@ -9,8 +9,11 @@ import mmap
 import os.path
 import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from oomph.regular_file import open_regular
 
 _MACHINES = {"x86_64": 62, "amd64": 62, "aarch64": 183, "arm64": 183}
 _LOAD, _DYNAMIC = 1, 2
@@ -19,6 +22,9 @@ _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _PROGRAM = struct.Struct("<IIQQQQQQ")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _ENTRY = struct.Struct("<qQ")
+_MOST_BYTES = 1 << 34
+"""TensorFlow's libraries have a tenth of this; a sparse file may claim any size."""
+_MOST_DYNAMIC_BYTES, _MOST_PATH_BYTES = 1 << 20, 1 << 16
 
 
 @dataclass(frozen=True)
@@ -33,7 +39,7 @@ class Elf:
 def problem_of(path: Path, machine: str) -> str:
     """Why the loader cannot take this file; empty when it can."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             head = file.read(_HEADER.size)
     except FileNotFoundError:
         return "broken link" if path.is_symlink() else "missing"
@@ -50,7 +56,7 @@ def problem_of(path: Path, machine: str) -> str:
 
 def read_elf(path: Path) -> Elf:
     """The facts of a 64-bit little-endian ELF file; raises ValueError when it is none, OSError when unreadable."""
-    with path.open("rb") as file, _mapped(file) as data:
+    with mapped(path) as data:
         header = _header(data)
         programs = [_PROGRAM.unpack_from(data, header[5] + i * header[9]) for i in range(header[10])]
         dynamic = dict(reversed(list(_dynamic(data, programs))))  # of two equal tags the first counts
@@ -63,13 +69,27 @@ def names_in(path: Path, names: tuple[str, ...]) -> set[str]:
 
     What comes before is not looked at: linkers let a string share the end of a longer one.
     """
-    with path.open("rb") as file, _mapped(file) as data:
+    with mapped(path) as data:
         start, end = section(data, b".rodata")
         return {name for name in names if data.find(name.encode() + b"\0", start, end) >= 0}
 
 
-def _mapped(file: object) -> mmap.mmap:
-    return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # type: ignore[attr-defined]
+@contextmanager
+def mapped(path: Path) -> Iterator[mmap.mmap]:
+    """The bytes of a library.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is damaged, as whoever looks into it in the `with` block finds out.
+    """
+    with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size > _MOST_BYTES:
+            raise ValueError("larger than any library")
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            try:
+                yield data
+            except (struct.error, IndexError, OverflowError) as error:
+                raise ValueError(f"a library that is cut off or damaged: {error}") from error
 
 
 def _header(data: mmap.mmap) -> tuple[int, ...]:
@@ -81,7 +101,8 @@ def _header(data: mmap.mmap) -> tuple[int, ...]:
 def _dynamic(data: mmap.mmap, programs: list[tuple[int, ...]]) -> Iterator[tuple[int, int]]:
     for kind, _, offset, _, _, size, _, _ in programs:
         if kind == _DYNAMIC:
-            yield from _ENTRY.iter_unpack(data[offset : offset + size])
+            there = data[offset : offset + min(size, _MOST_DYNAMIC_BYTES)]
+            yield from _ENTRY.iter_unpack(there[: len(there) // _ENTRY.size * _ENTRY.size])
 
 
 def _runpath(data: mmap.mmap, programs: list[tuple[int, ...]], dynamic: dict[int, int], origin: str) -> tuple[str, ...]:
@@ -89,7 +110,7 @@ def _runpath(data: mmap.mmap, programs: list[tuple[int, ...]], dynamic: dict[int
     if where is None or _STRTAB not in dynamic:
         return ()
     start = _offset(programs, dynamic[_STRTAB]) + where
-    text = data[start : data.find(b"\0", start)].decode(errors="replace")
+    text = data[start : start + _MOST_PATH_BYTES].split(b"\0", 1)[0].decode(errors="replace")
     entries = [entry.replace("$ORIGIN", origin).replace("${ORIGIN}", origin) for entry in text.split(":")]
     return tuple(dict.fromkeys(os.path.normpath(entry) for entry in entries if entry))
 

@@ -12,7 +12,7 @@ import mmap
 import struct
 from pathlib import Path
 
-from oomph.doctor.observe.elf import section
+from oomph.doctor.observe.elf import mapped, section
 
 _MAGIC = b"\x50\xed\x55\xba"
 _HEADER, _ENTRY = struct.Struct("<IHHQ"), struct.Struct("<HHIQ")
@@ -24,7 +24,7 @@ _ENOUGH = 200
 def architectures(path: Path) -> tuple[str, ...]:
     """sm_80 for machine code, compute_90 for PTX; empty when the library holds no code for GPUs."""
     found: set[tuple[int, int]] = set()
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+    with mapped(path) as data:
         start, end = section(data, b".nv_fatbin")
         for _ in range(_ENOUGH):
             start = data.find(_MAGIC, start, end)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from oomph.doctor.snapshot import Host, Node, PciDevice
+from oomph.regular_file import read_regular
 
 _MODULES = ("nvidia", "nvidia_uvm", "nouveau", "amdgpu")
 _VENDORS = ("10de", "1002")
+_MOST_BYTES = 1 << 20
 _NO_LIMIT_BYTES = 1 << 60
 """cgroup v1 says a number of this size for "no limit"."""
 
@@ -46,7 +49,7 @@ def observe_host(environ: Mapping[str, str], root: Path = Path("/"), folder: Pat
 def _text(path: Path) -> str:
     """The content of a small file; empty when there is none to read."""
     try:
-        return path.read_text(errors="replace").strip()
+        return read_regular(path, _MOST_BYTES).decode(errors="replace").strip()
     except OSError:
         return ""
 
@@ -75,15 +78,13 @@ def _container(environ: Mapping[str, str], root: Path) -> str:
 
 
 def _memory(root: Path) -> int | None:
-    for line in _text(root / "proc/meminfo").splitlines():
-        if line.startswith("MemTotal:"):
-            return int(line.split()[1]) * 1024
-    return None
+    found = re.search(r"^MemTotal:\s*(\d{1,15}) kB", _text(root / "proc/meminfo"), re.MULTILINE | re.ASCII)
+    return int(found[1]) * 1024 if found else None
 
 
 def _limit(root: Path) -> int | None:
     """The smallest memory limit of our control group and those above it."""
-    limits = [int(text) for text in map(_text, _limit_files(root)) if text.isdigit()]
+    limits = [int(text) for text in map(_text, _limit_files(root)) if re.fullmatch("[0-9]{1,20}", text)]
     smallest = min(limits, default=_NO_LIMIT_BYTES)
     return smallest if smallest < _NO_LIMIT_BYTES else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 import platform
 import re
 from collections.abc import Iterable, Mapping
@@ -96,5 +97,5 @@ def _version(soname: str, candidate: Candidate, packages: Packages) -> str:
         for package in packages.found:
             if package.name.startswith(wheel) and package.folder == site:
                 return package.version
-    found = _SUFFIX.search(str(Path(candidate.path).resolve()))
+    found = _SUFFIX.search(os.path.realpath(candidate.path))
     return found[1] if found else ""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from importlib.metadata import Distribution
+from os import PathLike
 from pathlib import Path
 
 from oomph.doctor.snapshot import Package, Packages
+from oomph.regular_file import read_regular
 
 _FOLDER = re.compile(r"(?P<name>[^-]+)(?:-(?P<version>[^-]+))?(?:-.*)?\.(?:dist|egg)-info\Z")
 _WANTED = re.compile(
@@ -26,7 +28,26 @@ _MODULES = {
     "numpy": "numpy",
 }
 """Distribution → the package that it brings, for those that may be half gone."""
+_MOST_BYTES = 1 << 22
 _ALIAS = re.compile(r"[-_.]+")
+
+
+class _OnDisk(Distribution):
+    """A distribution of which regular files are read, and no others."""
+
+    def __init__(self, info: Path) -> None:
+        self._info = info
+
+    def read_text(self, filename: str) -> str | None:
+        """The content of a file of its metadata; None when it cannot be read. The name is empty for an old egg-info."""
+        try:
+            return read_regular(self._info / filename, _MOST_BYTES).decode(errors="replace")
+        except OSError:
+            return None
+
+    def locate_file(self, path: str | PathLike[str]) -> Path:
+        """Where a file of the distribution itself is."""
+        return self._info.parent / path
 
 
 def observe_packages(path: Sequence[str]) -> Packages:
@@ -54,7 +75,7 @@ def requirements(package: str, path: Sequence[str]) -> Iterator[str]:
         for name in _names(Path(entry)):
             match = _FOLDER.match(name)
             if match and normal(match["name"]) == package:
-                yield from Distribution.at(Path(entry) / name).requires or ()
+                yield from _OnDisk(Path(entry) / name).requires or ()
                 return
 
 
@@ -69,7 +90,7 @@ def _package(folder: Path, info: str, name: str, version: str) -> Package:
     """One distribution; whatever is wrong with its metadata is a fact about it, and no error of ours."""
     name = normal(name)
     try:
-        distribution = Distribution.at(folder / info)
+        distribution = _OnDisk(folder / info)
         named = distribution.metadata["Name"]
         version = distribution.metadata["Version"] or version
         requires = tuple(distribution.requires or ()) if _MODULES.get(name) == "tensorflow" else ()

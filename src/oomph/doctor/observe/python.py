@@ -13,6 +13,7 @@ from typing import Any
 
 from oomph.doctor.snapshot import Python
 from oomph.errors import ExamineError
+from oomph.regular_file import open_regular
 
 _ASK = """import json, sys
 version, name = sys.version_info[:3], sys.implementation.name
@@ -84,13 +85,13 @@ def _moved_from(prefix: Path) -> str:
     """
     for name in ("pip", "pip3", "tensorboard"):
         try:
-            with (prefix / "bin" / name).open("rb") as file:
+            with open_regular(prefix / "bin" / name) as file:
                 first = file.readline(4096)
         except OSError:
             continue
         if first.startswith(b"#!/") and first.rstrip().endswith(b"/bin/" + _python_name(first)):
             named = Path(os.fsdecode(first[2:].strip())).parent.parent
-            same = named == prefix or named.resolve() == prefix.resolve()
+            same = os.path.realpath(named) == os.path.realpath(prefix)
             return "" if same else str(named)
     return ""
 

@@ -15,10 +15,12 @@ from pathlib import Path
 
 from oomph.doctor.observe.elf import problem_of
 from oomph.doctor.snapshot import Candidate, Library
+from oomph.regular_file import read_regular
 
 _MAGIC = b"glibc-ld.so.cache1.1"
 _ENTRY = struct.Struct("<iIIIQ")
 _HEADER_BYTES = 48
+_MOST_BYTES, _MOST_PATH_BYTES = 1 << 26, 4096
 _DEFAULTS = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib64", "usr/lib64", "lib", "usr/lib")
 
 
@@ -73,11 +75,11 @@ def wheel_folders(path: Sequence[str]) -> tuple[str, ...]:
 def read_cache(root: Path = Path("/")) -> dict[str, tuple[str, ...]]:
     """Library name → files, from ld.so.cache in the form that glibc writes since 2.2; empty without glibc."""
     try:
-        data = (root / "etc/ld.so.cache").read_bytes()
+        data = read_regular(root / "etc/ld.so.cache", _MOST_BYTES)
     except OSError:
         return {}
     base = data.find(_MAGIC)
-    if base < 0:
+    if base < 0 or base + _HEADER_BYTES > len(data):
         return {}
     count = struct.unpack_from("<I", data, base + len(_MAGIC))[0]
     found: dict[str, list[str]] = {}
@@ -91,4 +93,4 @@ def read_cache(root: Path = Path("/")) -> dict[str, tuple[str, ...]]:
 
 
 def _text(data: bytes, start: int) -> str:
-    return data[start : data.find(b"\0", start)].decode(errors="replace")
+    return data[start : start + _MOST_PATH_BYTES].split(b"\0", 1)[0].decode(errors="replace")

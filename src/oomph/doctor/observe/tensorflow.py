@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from oomph.doctor.observe.elf import names_in, read_elf
 from oomph.doctor.observe.fatbin import architectures
 from oomph.doctor.releases import release_of
 from oomph.doctor.snapshot import Package, Packages, TensorFlow
+from oomph.regular_file import read_regular
 
 DISTRIBUTIONS = (
     "tensorflow",
@@ -27,6 +27,7 @@ DISTRIBUTIONS = (
 """Distributions that bring the package `tensorflow`."""
 _LIBRARIES = ("libtensorflow_framework.so.2", "libtensorflow_framework.so.1")
 _BIG = ("libtensorflow_cc.so.2", *_LIBRARIES, "python/_pywrap_tensorflow_internal.so")
+_MOST_BYTES = 1 << 20
 _FLAG = re.compile(r"--(xla_[a-z0-9_]+)")
 
 
@@ -68,8 +69,8 @@ def observe_tensorflow(packages: Packages, environ: Mapping[str, str]) -> Tensor
 def _build_info(folder: Path) -> dict[str, Any]:
     """The items of build_info.py: an OrderedDict of pairs, or what later versions leave of it."""
     try:
-        tree = ast.parse((folder / "python/platform/build_info.py").read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, ValueError):
+        tree = ast.parse(read_regular(folder / "python/platform/build_info.py", _MOST_BYTES).decode())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested too deeply
         return {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call | ast.Dict):
@@ -77,7 +78,7 @@ def _build_info(folder: Path) -> dict[str, Any]:
             literal = value.args[0] if isinstance(value, ast.Call) and value.args else value
             try:
                 return dict(ast.literal_eval(literal))
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, RecursionError, MemoryError):
                 continue
     return {}
 
@@ -100,7 +101,7 @@ def _in_library(folder: Path) -> tuple[str, ...]:
     for library in _BIG:
         try:
             return architectures(folder / library)
-        except (OSError, ValueError, struct.error):
+        except (OSError, ValueError):
             continue
     return ()
 
@@ -111,7 +112,7 @@ def _loader(folder: Path) -> tuple[str, tuple[str, ...]]:
         for name in _LIBRARIES:
             try:
                 return str(place / name), read_elf(place / name).runpath
-            except (OSError, ValueError, struct.error):
+            except (OSError, ValueError):
                 continue
     return "", ()
 

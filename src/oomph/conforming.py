@@ -1,0 +1,60 @@
+"""conforms(value, kind) -> bool: whether what JSON held is of the type that a reader of it relies on. Pure."""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Mapping
+from typing import Any, Union, get_args, get_origin
+
+_MOST = 2**63
+"""Beyond it nothing was ever counted, and arithmetic with floats overflows in the end."""
+_NOT_FINITE = ("nan", "inf", "-inf")
+"""What JSON has no numbers for, as the journal writes it."""
+
+
+def conforms(value: object, kind: Any) -> bool:
+    """Whether a value of JSON is of a type, in all its parts.
+
+    Args:
+        value: as `json.loads` returns it; a list passes for a tuple.
+        kind: `bool`, `str`, `int` (of 64 bits, and no bool), `float` (any number, also in words where it is not
+            finite), `None`, a union of them, or `list`, `tuple` and `Mapping` of them. Raises TypeError for others.
+    """
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        return any(conforms(value, part) for part in parts)
+    if origin is tuple and parts[-1] is not Ellipsis:
+        return (
+            isinstance(value, (list, tuple)) and len(value) == len(parts) and all(map(conforms, value, parts))
+        )  # fmt: skip
+    if origin in (list, tuple):
+        return isinstance(value, (list, tuple)) and all(conforms(each, parts[0]) for each in value)
+    if origin is Mapping:
+        return isinstance(value, Mapping) and all(
+            conforms(key, parts[0]) and conforms(each, parts[1]) for key, each in value.items()
+        )
+    return _PLAIN[kind](value) if kind in _PLAIN else _refuse(kind)
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and -_MOST <= value < _MOST
+
+
+def _is_float(value: object) -> bool:
+    return _is_int(value) or value in _NOT_FINITE or (isinstance(value, float) and math.isfinite(value))
+
+
+def _refuse(kind: Any) -> bool:
+    raise TypeError(f"{kind} is no type of what JSON holds")
+
+
+_PLAIN = {
+    Any: lambda value: True,
+    None: lambda value: value is None,
+    type(None): lambda value: value is None,
+    bool: lambda value: isinstance(value, bool),
+    str: lambda value: isinstance(value, str),
+    int: _is_int,
+    float: _is_float,
+}

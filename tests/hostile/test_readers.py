@@ -1,0 +1,184 @@
+"""Every reader, given what is damaged, forged or no such file at all: no traceback, no end of memory, nothing written.
+
+`make test` tries some dozens of examples of each, `make hostile` ten thousand.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import time
+import warnings
+
+import pytest
+import readers
+from damage import VICTIM
+from hypothesis import HealthCheck, Phase, given, settings
+from watched import Watch
+
+from oomph.event_fields import sound_fields
+from oomph.faults.catalogue import PAGES
+from oomph.recovery.checkpoint import TENSORS, CheckpointWriter, Position, seal, write_manifest
+
+FEW, MANY = 40, 10_000
+MOST_SECONDS = 5.0
+"""For one example, on a machine that does other things."""
+MOST_GROWTH_KIB = 300_000
+
+_META = {
+    "site": "train.py:8", "guard": "exact", "random": {"python": [1, 2]}, "taken": 4, "iterators_made": 1, "draws": [1],
+    "history": {"epoch": [0], "history": {"loss": [1.0]}}, "callbacks": [{"class": "History", "state": {"a": 1}}],
+    "learning_rate": 0.1, "opened": [], "iterators_used": [1], "validated_after": [[0, 1]], "logs": {"loss": 1.0},
+}  # fmt: skip
+
+
+def _library() -> bytes:
+    if shutil.which("gcc") is None:
+        return b"\x7fELF\x02\x01" + bytes(500)
+    options = ["-shared", "-fPIC", "-x", "c", "-", "-o", "/dev/stdout", "-Wl,-rpath,$ORIGIN/x:/opt/y"]
+    made = subprocess.run(["gcc", *options], input=b"int answer(void) { return 42; }", capture_output=True, timeout=60)
+    return made.stdout or b"\x7fELF\x02\x01" + bytes(500)
+
+
+def _cache() -> bytes:
+    """Three entries, as ldconfig writes them."""
+    words = b"libcudart.so.12\0/opt/libcudart.so.12\0libcuda.so.1\0/lib/libcuda.so.1\0"
+    magic = b"glibc-ld.so.cache1.1" + (3).to_bytes(4, "little") + bytes(24)
+    entry = b"".join((value).to_bytes(4, "little", signed=True) for value in (3, 120, 136, 0)) + bytes(8)
+    return magic + entry * 3 + words
+
+
+def _checkpoint(folder) -> dict[str, str]:
+    folder.mkdir()
+    writer = CheckpointWriter(folder)
+    writer.add("model/0", "float32", (2, 3), bytes(24))
+    writer.add("optimizer/0", "int64", (), bytes(8))
+    writer.close()
+    write_manifest(folder, Position(0, 1, 2, 4), _META, writer.entries)
+    seal(folder)
+    return {name: (folder / name).read_text() for name in ("manifest.json", "SHA256SUMS")}
+
+
+@pytest.fixture(scope="module", name="place")
+def _place(tmp_path_factory):
+    """A folder with the run and whatever else is read, beside a file that nobody may touch."""
+    folder = tmp_path_factory.mktemp("place")
+    (folder / VICTIM).write_text("whole")
+    (folder / "outside").mkdir()
+    (folder / "outside" / VICTIM).write_text("whole")
+    return folder
+
+
+ALL = readers.readers(
+    _library(),
+    _cache(),
+    [path.read_text() for path in sorted(PAGES.glob("*/*.md"))[:6]],
+    {"manifest.json": "{}", "SHA256SUMS": ""},
+)
+NAMES = [reader.name for reader in ALL]
+
+
+@pytest.fixture(scope="module", name="all_readers")
+def _all_readers(tmp_path_factory):
+    texts = _checkpoint(tmp_path_factory.mktemp("checkpoint") / "step-000004-fit0-epoch1-step2")
+    pages = [path.read_text() for path in sorted(PAGES.glob("*/*.md"))[:6]]
+    found = readers.readers(_library(), _cache(), pages, texts)
+    return {reader.name: reader for reader in found}
+
+
+def attack(reader, place, monkeypatch, examples: int) -> None:
+    folder = place / "run"
+    monkeypatch.chdir(place / "outside")
+    watch = Watch([place, place / "outside"])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    worst = 0.0
+
+    def make(content: bytes) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        for name, whole in readers.WHOLE.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(whole)
+        folder.chmod(0o700)
+        (folder / "checkpoints").mkdir()
+        if reader.file in ("manifest.json", "SHA256SUMS"):
+            _checkpoint(folder / "checkpoints" / "step")
+        path = _folder(reader, folder) / reader.file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+    @settings(
+        max_examples=examples, deadline=None, database=None, derandomize=examples == FEW,
+        suppress_health_check=list(HealthCheck), phases=(Phase.generate, Phase.shrink),
+    )  # fmt: skip
+    @given(content=reader.contents)
+    def read(content: bytes) -> None:
+        nonlocal worst
+        make(content)
+        began = time.monotonic()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", SyntaxWarning)  # Python's, of the forged build_info.py
+                reader.read(_folder(reader, folder))
+        except reader.refuses:
+            pass  # by a sentence of ours: the verb prints it
+        worst = max(worst, time.monotonic() - began)
+
+    try:
+        read()
+        assert worst < MOST_SECONDS
+        seen = watch.seen() - {str(place / "run")}
+        assert seen == set(), "something outside of the run directory was touched"
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        assert grown < MOST_GROWTH_KIB
+    finally:
+        watch.close()
+
+
+def _folder(reader, run):
+    return run / "checkpoints" / "step" if reader.file in ("manifest.json", "SHA256SUMS") else run
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_reader_takes_or_refuses_whatever_it_is_given(name, all_readers, place, monkeypatch):
+    attack(all_readers[name], place, monkeypatch, FEW)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", NAMES)
+def test_ten_thousand_times(name, all_readers, place, monkeypatch):
+    attack(all_readers[name], place, monkeypatch, MANY)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_whole_files_are_read(name, all_readers, place, monkeypatch, tmp_path):
+    """Or nothing of the above would say anything."""
+    reader = all_readers[name]
+    folder = _folder(reader, tmp_path)
+    for whole, content in readers.WHOLE.items():
+        path = tmp_path / whole
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    tmp_path.chmod(0o700)
+    if folder != tmp_path:
+        folder.parent.mkdir()
+        _checkpoint(folder)
+    assert os.path.exists(folder)
+    if reader.file in readers.WHOLE or folder != tmp_path:
+        reader.read(folder)
+
+
+def test_no_field_of_a_whole_journal_is_taken_for_a_damaged_one():
+    for name in readers.WHOLE:
+        if name.startswith("journal/"):
+            written = [json.loads(line) for line in readers.WHOLE[name].splitlines()]
+            assert [sound_fields(line["data"]) for line in written] == [line["data"] for line in written]
+
+
+def test_a_checkpoint_of_these_tests_is_one(tmp_path):
+    _checkpoint(tmp_path / "step")
+    assert (tmp_path / "step" / TENSORS).stat().st_size == 32

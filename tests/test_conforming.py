@@ -1,0 +1,49 @@
+"""What JSON held is looked at before anybody relies on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from oomph.conforming import conforms
+from oomph.event_fields import FIELDS, sound_fields
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        (int, [0, -5, 2**63 - 1], [True, 1.0, "1", None, 2**63, 10**300, [1]]),
+        (float, [0, 1.5, "nan", "-inf"], [True, float("inf"), float("nan"), "1.5", 2**63, None]),
+        (str, ["", "x"], [b"x", 1, None, ["x"]]),
+        (bool, [True, False], [0, 1, "true", None]),
+        (int | None, [None, 3], [False, "3"]),
+        (list[str], [[], ["a"]], ["ab", [1], {"a": 1}, None]),
+        (tuple[str, int], [["a", 1], ("a", 1)], [["a"], ["a", 1, 2], [1, "a"], "ab"]),
+        (tuple[str, ...], [[], ["a", "b"]], [[1], "ab"]),
+        (Mapping[str, int], [{}, {"a": 1}], [{"a": "1"}, [], None]),
+        (list[Mapping[str, Any]], [[{}], [{"a": object()}]], [[1], {}]),
+    ],
+    ids=str,
+)
+def test_a_value_is_of_a_type_in_all_its_parts_or_not(kind, good, bad):
+    assert [conforms(value, kind) for value in good] == [True] * len(good)
+    assert [conforms(value, kind) for value in bad] == [False] * len(bad)
+
+
+def test_a_type_that_json_does_not_hold_is_a_mistake_of_ours():
+    with pytest.raises(TypeError):
+        conforms(1, complex)
+
+
+def test_of_an_event_only_what_is_damaged_is_left_out():
+    assert sound_fields({"steps": "x", "fit": 1, "of_another_oomph": {"a": [1]}}) == {
+        "fit": 1,
+        "of_another_oomph": {"a": [1]},
+    }
+
+
+def test_every_type_of_a_field_is_one_that_can_be_looked_at():
+    for kind in FIELDS.values():
+        conforms(None, kind)
