@@ -356,7 +356,7 @@ def test_an_exception_that_can_not_be_printed_is_still_evidence() -> None:
         def __str__(self) -> str:
             raise RuntimeError
 
-    assert Evidence.of_exception(Broken()).text == "Broken"
+    assert Evidence.of_exception(Broken()).text == f"{Broken.__module__}.{Broken.__qualname__}"
 
 
 TRACEBACK = ("Traceback (most recent call last):", '  File "train.py", line 2, in <module>')

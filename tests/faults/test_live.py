@@ -98,6 +98,19 @@ def test_so_is_one_that_came_from_another(file: str, error: BaseException) -> No
     assert named_live(found) == named_in_its_traceback(found) != []
 
 
+FOLDERS = ("a b", "tensorflow/models", "keras/examples", "checkpoint/oom", "runfiles/x", "disk/full", "x" * 150)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_so_is_one_from_whatever_folder_and_whichever_other_it_came_from(folder: str) -> None:
+    """The words of a path are words too: where two faults are equally likely, one word more decides."""
+    for file, error in ERRORS:
+        for cause in (None, EXHAUSTED("Out of memory while trying to allocate 1.02GiB."), KeyError("label")):
+            action = raised_in(f"/home/user/{folder}/train.py", RuntimeError("while cleaning up"))
+            found = caught(raised_in(file, error), cause=caught(action, cause))
+            assert named_live(found) == named_in_its_traceback(found) != []
+
+
 def test_the_same_words_are_told_apart_by_who_raised_them() -> None:
     message = "Argument `target` has another rank than `output`, shapes differ"
     names = [diagnose(caught(raised_in(file, ValueError(message))))[0].name for file in (KERAS, OWN)]

@@ -47,8 +47,10 @@ class Evidence(NamedTuple):
 
     @classmethod
     def of_exception(cls, error: BaseException, origin: str = "") -> Evidence:
-        """The fact that this exception was raised; looks only at the type's name and at the message."""
-        return cls.of_exception_text(type(error).__name__, message_of(error), origin)
+        """The fact that this exception was raised; looks only at the type's name, as Python prints it, and the message."""
+        kind = type(error)
+        where = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
+        return cls.of_exception_text(f"{where}{kind.__qualname__}", message_of(error), origin)
 
     @classmethod
     def of_exception_text(cls, type_name: str, message: str, origin: str = "") -> Evidence:

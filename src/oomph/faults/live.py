@@ -7,13 +7,22 @@ from collections.abc import Iterator
 from oomph.faults.evidence import Evidence
 
 _LONGEST_CHAIN = 20
+_DIRECT = "The above exception was the direct cause of the following exception:"
+_MEANWHILE = "During handling of the above exception, another exception occurred:"
 
 
 def evidence_of(error: BaseException) -> Iterator[Evidence]:
-    """The exception and those it came from, the first one first, each after the frames that led to it."""
+    """The exception and those it came from, the first one first, each after the frames that led to it.
+
+    In the words in which Python prints them: a guess from all words of a log comes to the same.
+    """
     from traceback import extract_tb  # a log needs none of it
 
+    before: BaseException | None = None
     for link in reversed(_chain(error)):
+        if before is not None:
+            yield Evidence("log", _DIRECT if link.__cause__ is before else _MEANWHILE)
+        before = link
         if link.__traceback__ is not None:
             yield Evidence("log", "Traceback (most recent call last):")
             for frame in extract_tb(link.__traceback__):
