@@ -47,7 +47,7 @@ class Evidence(NamedTuple):
 
     @classmethod
     def of_exception(cls, error: BaseException, origin: str = "") -> Evidence:
-        """The fact that this exception was raised; looks only at the type's name, as Python prints it, and the message."""
+        """The fact that this exception was raised; looks only at the type, as Python prints it, and at the message."""
         kind = type(error)
         where = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
         return cls.of_exception_text(f"{where}{kind.__qualname__}", message_of(error), origin)
