@@ -51,6 +51,23 @@ def test_early_stopping_keeps_its_patience_and_its_best_weights(saved):
     assert float(new.best_weights[1]) == 3
 
 
+def test_more_than_ten_best_weights_come_back_in_their_order(saved):
+    """Their names are numbers, and as words 10 comes before 2."""
+    old = keras.callbacks.EarlyStopping(restore_best_weights=True)
+    old.best_weights = [np.float32(number) for number in range(23)]
+    new = keras.callbacks.EarlyStopping(restore_best_weights=True)
+    callbacks.restore([new], *saved([old]))
+    assert [float(weight) for weight in new.best_weights] == list(range(23))
+
+
+def test_a_plateau_keeps_its_patience_and_its_cooldown(saved):
+    old = keras.callbacks.ReduceLROnPlateau(patience=3, cooldown=5)
+    old.wait, old.best, old.cooldown_counter = 2, 0.25, 4
+    new = keras.callbacks.ReduceLROnPlateau(patience=3, cooldown=5)
+    callbacks.restore([new], *saved([old]))
+    assert (new.wait, new.best, new.cooldown_counter) == (2, 0.25, 4)
+
+
 def test_the_users_own_callbacks_are_left_alone(saved):
     class Mine(keras.callbacks.Callback):
         count = 0

@@ -154,3 +154,17 @@ def test_every_random_generator_goes_on_where_it_was():
 def test_a_generator_of_numpy_that_is_not_the_usual_one_is_left_out(monkeypatch):
     monkeypatch.setattr(np.random, "get_state", lambda legacy: {"bit_generator": "PCG64", "state": {}})
     assert "numpy" not in state.random_state()
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_slots_of_an_optimizer_have_to_be_finite_like_weights(value):
+    """Training would go on from them, and be NaN one step later."""
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    model.optimizer.build(model.trainable_variables)
+    named = state.named_slots(model)
+    finite = state.finite_only(model, named)
+    assert state.not_finite(named, finite) == ""
+    moment = next(v for v in model.optimizer.variables if v.shape == (2, 1))
+    moment.assign(np.full((2, 1), value, "float32"))
+    assert state.not_finite(named, finite).startswith("optimizer/")
