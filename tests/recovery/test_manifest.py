@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.recovery.manifest import meta_trouble, position_trouble
+from oomph.recovery.manifest import meta_trouble, position_trouble, tensors_trouble
 
 POSITION = {"fit": 0, "epoch": 3, "step": 2, "steps": 47}
 META = {
@@ -55,3 +55,32 @@ def test_what_cannot_be_is_said_in_one_line_however_much_it_is():
 @pytest.mark.parametrize(("steps", "taken", "right"), [(0, 1000, True), (0, 1001, False), (100, 2000, True)])
 def test_there_is_about_one_batch_to_a_step(steps, taken, right):
     assert (meta_trouble({"taken": taken}, steps) is None) == right
+
+
+ENTRY = {"name": "model/0", "dtype": "float32", "shape": [2, 3], "offset": 8, "nbytes": 24}
+
+
+def test_tensors_lie_in_their_file():
+    assert tensors_trouble([ENTRY, {**ENTRY, "shape": []}], 32) is None
+    assert tensors_trouble([], 0) is None
+    assert "is not in its file" in tensors_trouble([ENTRY], 31)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"offset": -1},
+        {"nbytes": 10**12},
+        {"nbytes": 2**70},
+        {"nbytes": None},
+        {"shape": [-1]},
+        {"shape": 3},
+        {"shape": ["x"]},
+        {"dtype": None},
+        {"name": ["x"]},
+        {"more": 1},
+    ],
+)
+def test_a_tensor_that_cannot_be_is_told(change):
+    assert tensors_trouble([ENTRY, {**ENTRY, **change}], 32).startswith("a tensor of it")
+    assert tensors_trouble({"a": ENTRY}, 32) == tensors_trouble([5], 32) == "its tensors are no table"

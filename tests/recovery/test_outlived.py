@@ -13,6 +13,7 @@ import pytest
 
 from oomph.recovery.spawn import spawn
 from oomph.recovery.tripwire import Tripwire
+from oomph.recovery.watchdog import Watchdog
 
 LIMIT = 30
 SCRIPT = """
@@ -86,6 +87,27 @@ def test_what_is_spawned_dies_with_its_parent_before_anything_watches_over_it():
     code = "import ctypes; n = ctypes.c_int(); ctypes.CDLL(None).prctl(2, ctypes.byref(n)); raise SystemExit(n.value)"
     process = spawn([sys.executable, "-S", "-c", code], os.environ, 2, [], lambda: None)
     assert process.wait(LIMIT) == signal.SIGKILL
+
+
+@pytest.mark.parametrize("dismissed", [False, True])
+def test_a_watchdog_ends_the_group_of_a_supervisor_that_has_died_and_no_other(dismissed):
+    group = subprocess.Popen(["sleep", "20"], preexec_fn=lambda: os.setpgid(0, 0))
+    supervisor = os.fork()
+    if not supervisor:
+        try:
+            watchdog = Watchdog(group.pid)
+            if dismissed:
+                watchdog.dismiss()
+        finally:
+            os._exit(0)
+    os.waitpid(supervisor, 0)
+    try:
+        code = group.wait(0.5 if dismissed else LIMIT)
+    except subprocess.TimeoutExpired:
+        code = None
+        group.kill()
+        group.wait(LIMIT)
+    assert code == (None if dismissed else -signal.SIGKILL)
 
 
 @pytest.mark.parametrize("removed", [False, True])

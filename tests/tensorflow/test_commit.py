@@ -57,6 +57,25 @@ def test_nothing_is_assigned_when_any_value_cannot_be_computed(commits, place):
     assert int(commits) == 1
 
 
+def test_the_count_comes_before_every_assignment(commits):
+    """A step that fails between two assignments has to show that something may have been assigned."""
+    variables = [tf.Variable(float(n)) for n in range(3)]
+
+    @tf.function
+    def step():
+        def apply():
+            for variable in variables:
+                variable.assign(variable * 2)
+
+        hold_back(apply, commits)
+
+    operations = step.get_concrete_function().graph.get_operations()
+    (count,) = [operation for operation in operations if operation.type == "AssignAddVariableOp"]
+    assignments = [operation for operation in operations if operation.type == "AssignVariableOp"]
+    assert len(assignments) == 3
+    assert all(count in operation.control_inputs for operation in assignments)
+
+
 def test_without_room_to_hold_them_back_the_assignments_come_as_they_do_in_keras(commits):
     a, b = tf.Variable([1.0, 2.0]), tf.Variable(3.0)
     asked = []
