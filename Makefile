@@ -5,6 +5,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 OLDER := .venv-compat
+HOSTILE := tests/hostile tests/test_conforming.py tests/test_journal.py tests/test_redaction.py tests/doctor/test_no_files.py \
+	tests/faults/test_linear.py tests/faults/test_crafted.py tests/recovery/test_planted.py tests/recovery/test_manifest.py \
+	tests/recovery/test_effects.py tests/recovery/test_bad_directories.py tests/recovery/test_closed_descriptors.py \
+	tests/recovery/test_few_descriptors.py tests/recovery/test_no_proc.py tests/recovery/test_outlived.py \
+	tests/end_to_end/test_forged.py tests/end_to_end/test_other_keras.py
 COMPATIBLE := tests/end_to_end/test_same.py tests/end_to_end/test_micro_batches.py
 
 export PIP_NO_CACHE_DIR := 1
@@ -13,7 +18,7 @@ export PIP_NO_INPUT := 1
 export KERAS_HOME := $(CURDIR)/$(VENV)/keras
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all compat check rig gpu-lane overhead sizing exactness architectures chaos resumed survival docs install clean
+.PHONY: help demo test test-all compat check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills mutations docs install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -21,7 +26,7 @@ help: ## list these targets
 demo: $(READY) ## show oomph at work: plain Keras dies, oomph finishes with the same result (a few minutes)
 	@$(BIN)/oomph demo
 
-test: $(READY) ## the tests, on fake GPUs where one is needed (about 17 minutes on two cores)
+test: $(READY) ## the tests, on fake GPUs where one is needed (about 20 minutes on two cores)
 	$(BIN)/python -m pytest -m "not slow and not gpu" -n 2 --dist loadfile --no-loadscope-reorder
 
 test-all: $(READY) ## the tests, the slow ones included
@@ -68,6 +73,15 @@ resumed: $(READY) ## 91 trainings killed and resumed, each compared in every bit
 
 survival: $(READY) ## train the scripts of SCRIPTS=FOLDER in too little memory, at six limits each (hours on two cores)
 	$(BIN)/python benchmarks/survival.py --scripts "$(SCRIPTS)" --out build/survival
+
+hostile: $(READY) ## attacks and odd surroundings, 765 of them (15 minutes on two cores); the fast ones are part of make test
+	$(BIN)/python -m pytest -m "not gpu" -k "not ten_thousand" -n 2 --dist loadfile $(HOSTILE)
+
+kills: $(READY) ## 300 kills of script, supervisor and watchdog at random moments (8 minutes on two cores)
+	$(BIN)/python benchmarks/kills.py --out build/kills
+
+mutations: $(READY) ## put mistakes into src one at a time, and see whether the nearest tests notice (4 minutes)
+	$(BIN)/python benchmarks/mutations.py
 
 docs: $(READY) ## write docs/reference anew from the fault pages and the doctor's checks
 	$(BIN)/python -m oomph.faults.docs docs/reference/faults
