@@ -25,7 +25,6 @@ from oomph.event_fields import FIELDS, sound_fields
         (Mapping[str, int], [{}, {"a": 1}], [{"a": "1"}, [], None]),
         (list[Mapping[str, Any]], [[{}], [{"a": object()}]], [[1], {}]),
     ],
-    ids=str,
 )
 def test_a_value_is_of_a_type_in_all_its_parts_or_not(kind, good, bad):
     assert [conforms(value, kind) for value in good] == [True] * len(good)
