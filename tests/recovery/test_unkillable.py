@@ -129,8 +129,13 @@ def test_a_process_behind_a_shell_that_can_not_be_killed_keeps_the_next_attempt_
 
 
 def test_what_keeps_a_process_is_told_in_words():
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(50)"], start_new_session=True)
+    child = subprocess.Popen(
+        [sys.executable, "-c", "import time; print(flush=True); time.sleep(50)"],
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+    )
     try:
+        child.stdout.readline()  # until then it may well wait for the disk that Python is on
         assert group.is_in(child.pid, child.pid)
         assert group.why_it_stays(child.pid).startswith(("state S", "state R"))
     finally:
@@ -138,6 +143,7 @@ def test_what_keeps_a_process_is_told_in_words():
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         assert not group.is_in(child.pid, child.pid), "a zombie holds nothing any more"
         child.wait(SECONDS)
+        child.stdout.close()
 
 
 def test_while_it_may_write_nothing_is_started_whatever_the_fault():
