@@ -180,6 +180,20 @@ def test_lines_of_a_journal_that_are_lost_are_counted(capsys: pytest.CaptureFixt
     assert "2 lines of the journal" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("options", [[], ["--json"], ["--decisions"], ["--decisions", "--json"]])
+def test_what_is_damaged_of_a_run_is_told_by_every_form(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, options: list[str]
+) -> None:
+    Journal(tmp_path, 1, "supervisor").write("attempt-ended", returncode=0, oom_kills=0)
+    with (tmp_path / "journal/1-0-supervisor.jsonl").open("ab") as journal:
+        journal.write(b"[1]\n")
+    (tmp_path / "run.json").write_text("[]")
+    assert run(str(tmp_path), *options) == 0
+    said = capsys.readouterr().err
+    assert f"1 line of the journal in {tmp_path} cannot be read; what it said is missing" in said
+    assert ("run.json" in said) == ("--decisions" not in options)
+
+
 def fails(*words: str) -> tuple[type[OomphError], str]:
     with pytest.raises(OomphError) as caught:
         run(*words)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import stat
 import sys
 from collections.abc import Iterator, Sequence
@@ -172,6 +173,10 @@ def _is_terminal(path: Path) -> bool:
 
 def _read_run(path: Path) -> Iterator[Evidence]:
     yield from read_run(path, words())
+    _tell_what_is_missing(path)
+
+
+def _tell_what_is_missing(path: Path) -> None:
     if missing := what_is_missing(path):
         tell(f"oomph: {missing}\n")
 
@@ -201,8 +206,11 @@ def _unfinished(target: str | None) -> Unfinished | None:
     """Of a run directory: that the run is not over, when it is not."""
     if target is None or not Path(target).is_dir():
         return None
+    from oomph.recovery.rundir import read_record
     from oomph.recovery.unfinished import unfinished
 
+    if os.path.lexists(Path(target) / "run.json") and read_record(Path(target)) is None:
+        tell(f"oomph: run.json in {target} is damaged: nobody can tell whether the run is over\n")
     return unfinished(Path(target))
 
 
@@ -224,6 +232,7 @@ def _explain_decisions(args: argparse.Namespace) -> int:
     if not events:
         raise ExamineError(why_nothing_is_known(path))
     found = decisions.replay(events)
+    _tell_what_is_missing(path)
     if args.json:
         write_json(decisions.as_document(found))
     else:

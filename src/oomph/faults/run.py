@@ -65,7 +65,10 @@ def what_is_missing(directory: Path) -> str:
     if not any((directory / "journal").glob("*.jsonl")):
         return f"only what the run in {directory} has printed is explained: its journal is not there"
     missing = unreadable_lines(directory)
-    return f"{missing} lines of the journal in {directory} cannot be read; what they said is missing" if missing else ""
+    if not missing:
+        return ""
+    lines, they = ("line", "it") if missing == 1 else ("lines", "they")
+    return f"{missing} {lines} of the journal in {directory} cannot be read; what {they} said is missing"
 
 
 def _stderr(path: Path, attempt: int, words: Words | None) -> Iterator[Evidence]:
