@@ -36,6 +36,7 @@ class Watch:
             place = 0
             while place < len(data):
                 number, _, _, length = _EVENT.unpack_from(data, place)
+                assert number in self._names, "the kernel has dropped events: nobody asked for them in time"
                 name = data[place + _EVENT.size : place + _EVENT.size + length].rstrip(b"\0")
                 found.add(str(self._names[number] / os.fsdecode(name)))
                 place += _EVENT.size + length
