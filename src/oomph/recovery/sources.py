@@ -14,6 +14,8 @@ import sysconfig
 from collections.abc import Iterable, Mapping
 from types import ModuleType
 
+from oomph.package import PACKAGE
+
 _OF_OTHERS = ("site-packages", "dist-packages")
 _MOST_FILES = 500
 
@@ -78,8 +80,9 @@ def _file_of(module: ModuleType | None) -> str | None:
 
 @functools.cache
 def _folders_of_others() -> tuple[str, ...]:
-    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    return tuple(folder + os.sep for folder in (ours, sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")))
+    return tuple(
+        folder + os.sep for folder in (PACKAGE, sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
+    )
 
 
 @functools.cache

@@ -23,10 +23,10 @@ from typing import Any
 
 import numpy as np
 
+from oomph.package import PACKAGE
 from oomph.tensorflow import fingerprints
 
 _KERAS = (os.path.join("keras", "src"), os.path.join("tensorflow", "python"), os.path.join("tensorflow", "dtensor"))
-_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _MACHINERY = ("<frozen", "runpy.py")
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _MOST_FRAMES = 30
@@ -111,7 +111,7 @@ def _frames_of_the_script() -> Iterator[FrameType]:
     count = 0
     while frame is not None and count < _MOST_FRAMES:
         path = frame.f_code.co_filename
-        if not path.startswith(_OURS) and not any(part in path for part in (*_KERAS, *_MACHINERY)):
+        if not path.startswith(PACKAGE) and not any(part in path for part in (*_KERAS, *_MACHINERY)):
             yield frame
             count += 1
         frame = frame.f_back

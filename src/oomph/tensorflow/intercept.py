@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 from collections.abc import Callable
 from typing import Any
 
 from oomph.errors import UnsupportedError
+from oomph.package import PACKAGE
 from oomph.recovery.checkpoint import Checkpoint
 from oomph.recovery.lineage import below_owner
 from oomph.recovery.phases import Phase
@@ -373,8 +373,7 @@ def _hide_our_frames() -> None:
 
     excluded = getattr(traceback_utils, "_EXCLUDED_PATHS", None)
     if isinstance(excluded, tuple):
-        ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-        traceback_utils._EXCLUDED_PATHS = (*excluded, ours)
+        traceback_utils._EXCLUDED_PATHS = (*excluded, PACKAGE)
 
 
 def _fail_open(fits: Fits, action: Callable[[], None]) -> None:

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
+from oomph.package import PACKAGE
+
 _LIBRARIES = ("keras.", "tensorflow.")
 _INSTALLED = ("site-packages", "dist-packages")
-_OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -24,7 +25,7 @@ def is_users(module: str) -> bool:
     path = getattr(sys.modules.get(module), "__file__", None)
     if not isinstance(path, str):
         return False
-    folders = (_OURS, sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
+    folders = (PACKAGE, sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
     return not any(path.startswith(folder + os.sep) for folder in folders) and not any(
         part in path.split(os.sep) for part in _INSTALLED
     )
