@@ -6,9 +6,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 OLDER := .venv-compat
 HOSTILE := tests/hostile tests/test_conforming.py tests/test_journal.py tests/test_redaction.py tests/doctor/test_no_files.py \
-	tests/faults/test_linear.py tests/faults/test_crafted.py tests/recovery/test_planted.py tests/recovery/test_manifest.py \
-	tests/recovery/test_effects.py tests/recovery/test_bad_directories.py tests/recovery/test_closed_descriptors.py \
-	tests/recovery/test_few_descriptors.py tests/recovery/test_no_proc.py tests/recovery/test_outlived.py \
+	tests/faults/test_linear.py tests/faults/test_crafted.py tests/recovery/run_directory/test_planted.py tests/recovery/checkpoint/test_manifest.py \
+	tests/recovery/supervisor/test_effects.py tests/recovery/run_directory/test_bad_directories.py tests/recovery/script/test_closed_descriptors.py \
+	tests/recovery/posix/test_few_descriptors.py tests/recovery/posix/test_no_proc.py tests/recovery/posix/test_outlived.py \
 	tests/end_to_end/test_forged.py tests/end_to_end/test_other_keras.py
 COMPATIBLE := tests/end_to_end/test_same.py tests/end_to_end/test_micro_batches.py
 
@@ -84,7 +84,7 @@ mutations: $(READY) ## put mistakes into src one at a time, and see whether the 
 	$(BIN)/python benchmarks/mutations.py
 
 docs: $(READY) ## write docs/reference anew from the fault pages and the doctor's checks
-	$(BIN)/python -m oomph.faults.docs docs/reference/faults
+	$(BIN)/python -m oomph.faults.catalogue.docs docs/reference/faults
 	$(BIN)/python -m oomph.doctor.docs docs/reference/doctor-checks.md
 
 install: $(READY) ## install oomph and what the other targets need in .venv

@@ -1,8 +1,8 @@
 """Learns the words of faults from labelled logs: `python benchmarks/classifier.py FOLDER [FOLDER ...]`.
 
-Folders are those of `benchmarks/naming.py`. Writes `src/oomph/faults/classifier.txt`, which holds words and numbers and
-nothing of the logs else. With `--measure` it writes nothing, but tells for each folder what its words alone would name
-when learned from the others. Needs scikit-learn (`pip install scikit-learn`).
+Folders are those of `benchmarks/naming.py`. Writes `src/oomph/faults/matching/classifier.txt`, which holds words and
+numbers and nothing of the logs else. With `--measure` it writes nothing, but tells for each folder what its words alone
+would name when learned from the others. Needs scikit-learn (`pip install scikit-learn`).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from naming import labelled
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from oomph.faults import classifier
-from oomph.faults.catalogue import load
-from oomph.faults.classifier import Classifier
+from oomph.faults.catalogue.catalogue import load
 from oomph.faults.diagnose import words
-from oomph.faults.fallback import GENERAL
-from oomph.faults.file import read_file
+from oomph.faults.matching import classifier
+from oomph.faults.matching.classifier import Classifier
+from oomph.faults.matching.fallback import GENERAL
+from oomph.faults.reading.file import read_file
 
 INVERSE_REGULARISATION = 100.0
 FEWEST_LOGS = 3  # a word that fewer logs hold is a name, or says nothing

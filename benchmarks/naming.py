@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from oomph.faults.diagnose import diagnose, words
-from oomph.faults.file import read_file
+from oomph.faults.reading.file import read_file
 
 SOUND = ("none", "unrelated")
 

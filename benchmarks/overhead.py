@@ -33,11 +33,12 @@ from keras.src.optimizers.base_optimizer import BaseOptimizer
 from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
 
 from oomph.journal import Journal
-from oomph.recovery.guarding import Guarding
-from oomph.recovery.handover import Handover
-from oomph.recovery.progress import ProgressBoard
-from oomph.recovery.session import Session
-from oomph.tensorflow import intercept, whole
+from oomph.recovery.protocol.guarding import Guarding
+from oomph.recovery.protocol.handover import Handover
+from oomph.recovery.protocol.progress import ProgressBoard
+from oomph.recovery.script.session import Session
+from oomph.tensorflow.exact_step import full_batch_step
+from oomph.tensorflow.interception import intercept
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,10 @@ def without_witnesses() -> None:
 
 def gradients_held() -> None:
     """Outside XLA too, the gradients are held until all exist, and not the values to be assigned."""
-    behind_barrier = whole.behind_barrier
-    whole.behind_barrier = lambda optimizer, commits, compiled_by_xla: behind_barrier(optimizer, commits, True)
+    behind_barrier = full_batch_step.behind_barrier
+    full_batch_step.behind_barrier = lambda optimizer, commits, compiled_by_xla: behind_barrier(
+        optimizer, commits, True
+    )
 
 
 VARIANTS = {"without-witnesses": without_witnesses, "gradients-held": gradients_held}

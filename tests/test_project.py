@@ -20,7 +20,7 @@ from oomph.demo import scenario, show
 from oomph.demo.children import DemoError, compare, run_plain
 from oomph.demo.claims import Claim, Compared, Ended, Measured, Survived, Trial, judge, table
 from oomph.errors import UsageError
-from oomph.recovery.workfolder import work_folder
+from oomph.recovery.run_directory.work_folder import work_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 LIMIT = 120

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from oomph import redaction
-from oomph.recovery.rundir import RunRecord
-from oomph.recovery.stderr import Tail
+from oomph.recovery.posix.stderr import Tail
+from oomph.recovery.run_directory.run_directory import RunRecord
 from oomph.redaction import know_secrets, redacted, redacted_data, redacted_words
 from oomph.run_files import OwnFile
 from oomph.shown import shown, shown_line

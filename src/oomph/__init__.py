@@ -12,18 +12,18 @@ from typing import Any
 __version__ = "0.1.0"
 
 _PUBLIC = {
-    "Diagnosis": "oomph.faults.diagnosis",
-    "Evidence": "oomph.faults.evidence",
-    "Fault": "oomph.faults.fault",
-    "Isolated": "oomph.recovery.isolation",
+    "Diagnosis": "oomph.faults.matching.named_fault",
+    "Evidence": "oomph.faults.evidence.evidence",
+    "Fault": "oomph.faults.catalogue.fault",
+    "Isolated": "oomph.recovery.isolation.isolate",
     "IsolatedError": "oomph.errors",
     "OomphError": "oomph.errors",
     "diagnose": "oomph.faults.diagnose",
-    "guard": "oomph.tensorflow.guard",
-    "isolate": "oomph.recovery.isolation",
-    "map_batches": "oomph.tensorflow.map_batches",
+    "guard": "oomph.tensorflow.api.guard",
+    "isolate": "oomph.recovery.isolation.isolate",
+    "map_batches": "oomph.tensorflow.api.map_batches",
     "read_journal": "oomph.journal",
-    "steps": "oomph.tensorflow.steps",
+    "steps": "oomph.tensorflow.loop.steps",
 }
 
 __all__ = sorted([*_PUBLIC, "__version__"])

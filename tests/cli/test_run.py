@@ -15,11 +15,11 @@ import pytest
 import oomph
 from oomph import cli
 from oomph.cli import run as run_verb
-from oomph.recovery import launch as launching
-from oomph.recovery.closing import Outcome
-from oomph.recovery.guarding import Guarding
-from oomph.recovery.launch import Request
-from oomph.recovery.summary import summarise
+from oomph.recovery.protocol.guarding import Guarding
+from oomph.recovery.report.summary import summarise
+from oomph.recovery.supervisor import launch as launching
+from oomph.recovery.supervisor.closing import Outcome
+from oomph.recovery.supervisor.launch import Request
 
 LIMIT = 60
 _FROM_STDIN = "oomph: a script from standard input cannot be started a second time: save it to a file\n"

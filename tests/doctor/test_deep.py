@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from oomph.doctor.deep import try_devices
-from oomph.doctor.life import Limits
+from oomph.doctor.trial_process import Limits
 from oomph.gpu.child import ending
 
 TRIALS = ("list", "matmul", "xla")

@@ -10,8 +10,8 @@ import pytest
 from oomph.cli import main
 from oomph.doctor.recorded import behind, recorded
 from oomph.journal import Journal
-from oomph.recovery.command import Command
-from oomph.recovery.surroundings import look
+from oomph.recovery.supervisor.command import Command
+from oomph.recovery.supervisor.surroundings import look
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ import pytest
 
 from oomph.event_fields import sound_fields
 from oomph.journal import Event, read_journal
-from oomph.recovery.progress import Progress, read_progress
+from oomph.recovery.protocol.progress import Progress, read_progress
 
 SCRIPTS = Path(__file__).parent / "scripts"
 RIG = Path(__file__).parents[1] / "rig"

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from oomph.tensorflow.keras_names import NAMES
+from oomph.tensorflow.interception.keras_names import NAMES
 
 KERAS = Path(importlib.util.find_spec("keras").origin).parent
 OURS = [(module, name) for module, names in NAMES.items() for name in names]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oomph.journal import read_journal
-from oomph.recovery.decisions import replay
+from oomph.recovery.policy.decisions import replay
 
 SCRIPT = """
 import os
@@ -19,7 +19,7 @@ class Poison(keras.callbacks.Callback):
             if handover.changed("skip-batch") == []:
                 os.abort()
 
-from oomph.recovery.handover import Handover
+from oomph.recovery.protocol.handover import Handover
 handover = Handover.read()
 x = np.zeros((160, 4), "float32")
 model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])

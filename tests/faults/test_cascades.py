@@ -7,8 +7,8 @@ import io
 import pytest
 
 from oomph.faults.diagnose import diagnose, words
-from oomph.faults.diagnosis import SUSPICION, Diagnosis
-from oomph.faults.log import read_log
+from oomph.faults.matching.named_fault import SUSPICION, Diagnosis
+from oomph.faults.reading.log import read_log
 
 
 def found(*lines: str) -> tuple[Diagnosis, ...]:

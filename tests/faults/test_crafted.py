@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from attacks import attacks, sample
 
-from oomph.faults.catalogue import load
+from oomph.faults.catalogue.catalogue import load
 
 SECONDS = 60
 SIGNATURES = [signature for fault in load() for signature in fault.signatures if signature.pattern]

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oomph.faults.catalogue import load
+from oomph.faults.catalogue.catalogue import load
+from oomph.faults.catalogue.neighbours import neighbours
 from oomph.faults.diagnose import diagnose
-from oomph.faults.diagnosis import SUSPICION
-from oomph.faults.evidence import Evidence
-from oomph.faults.log import read_log
-from oomph.faults.neighbours import neighbours
+from oomph.faults.evidence.evidence import Evidence
+from oomph.faults.matching.named_fault import SUSPICION
+from oomph.faults.reading.log import read_log
 
 LOGS = Path(__file__).parents[1] / "logs"
 
@@ -483,9 +483,9 @@ def test_parts_of_tensorflow_that_get_by_are_never_reported(part: str) -> None:
 READ_ALL = """
 import io, sys
 from pathlib import Path
-from oomph.faults.catalogue import load
+from oomph.faults.catalogue.catalogue import load
 from oomph.faults.diagnose import diagnose
-from oomph.faults.log import read_log
+from oomph.faults.reading.log import read_log
 GLOO = "terminate called after throwing an instance of 'gloo::IoException'\\nFatal Python error: Aborted"
 logs = [path.read_text() for path in sorted(Path(sys.argv[1]).glob("*.log"))]
 for text in [GLOO, *logs, *(fault.example for fault in load())]:

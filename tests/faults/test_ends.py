@@ -7,7 +7,7 @@ import io
 import pytest
 
 from oomph.faults.diagnose import diagnose
-from oomph.faults.log import read_log
+from oomph.faults.reading.log import read_log
 
 ENDS = {
     "killed": [

@@ -14,8 +14,8 @@ import pytest
 from attacks import attacks
 
 from oomph import doctor, faults, gpu, recovery
-from oomph.faults.catalogue import load
-from oomph.faults.evidence import TEXT_LIMIT
+from oomph.faults.catalogue.catalogue import load
+from oomph.faults.evidence.evidence import TEXT_LIMIT
 
 SECONDS = 0.1
 """For a line of 4096 letters, on a machine that does other work; a sound pattern takes a few milliseconds."""

@@ -22,31 +22,31 @@ from oomph.doctor.observe.search import read_cache
 from oomph.doctor.observe.tensorflow import observe_tensorflow
 from oomph.doctor.recorded import behind
 from oomph.errors import OomphError
-from oomph.faults import front
-from oomph.faults.catalogue import PageError, parse_page
-from oomph.faults.heapdump import read_dump
-from oomph.faults.xid import read_table
+from oomph.faults.catalogue import front_matter
+from oomph.faults.catalogue.catalogue import PageError, parse_page
+from oomph.faults.catalogue.xid import read_table
+from oomph.faults.reading.heap_dump import read_dump
 from oomph.gpu.child import parse
 from oomph.journal import foreign_format, read_journal, unreadable_lines
-from oomph.recovery import decisions
-from oomph.recovery.account import account
-from oomph.recovery.checkpoint import format_trouble, read_checkpoint, read_manifest, seal
-from oomph.recovery.chronicle import Chronicle
-from oomph.recovery.circumstances import Machine, conditions
-from oomph.recovery.creations import DIRECTORY, Creation, Earlier
-from oomph.recovery.effects import environ_after, for_the_script, most_samples, set_aside
-from oomph.recovery.examination import Trail, examine
-from oomph.recovery.handover import VARIABLE as HANDOVER
-from oomph.recovery.handover import Handover
-from oomph.recovery.injection import VARIABLE as INJECTION
-from oomph.recovery.injection import Injection
-from oomph.recovery.micro_batches import MicroBatches, Start
-from oomph.recovery.policy import decide
-from oomph.recovery.progress import ProgressBoard, read_progress
-from oomph.recovery.rundir import RunDirectory, newest_unfinished, read_record
-from oomph.recovery.summary import summarise
-from oomph.recovery.unfinished import unfinished
-from oomph.recovery.witness import WitnessBoard
+from oomph.recovery.checkpoint.container import format_trouble, read_checkpoint, read_manifest, seal
+from oomph.recovery.checkpoint.witness import WitnessBoard
+from oomph.recovery.policy import decisions
+from oomph.recovery.policy.examination import Trail, examine
+from oomph.recovery.policy.policy import decide
+from oomph.recovery.protocol.creations import DIRECTORY, Creation, Earlier
+from oomph.recovery.protocol.handover import VARIABLE as HANDOVER
+from oomph.recovery.protocol.handover import Handover
+from oomph.recovery.protocol.injection import VARIABLE as INJECTION
+from oomph.recovery.protocol.injection import Injection
+from oomph.recovery.protocol.progress import ProgressBoard, read_progress
+from oomph.recovery.report.account import account
+from oomph.recovery.report.summary import summarise
+from oomph.recovery.run_directory.run_directory import RunDirectory, newest_unfinished, read_record
+from oomph.recovery.run_directory.unfinished import unfinished
+from oomph.recovery.script.kept_micro_batches import MicroBatches, Start
+from oomph.recovery.supervisor.chronicle import Chronicle
+from oomph.recovery.supervisor.circumstances import Machine, conditions
+from oomph.recovery.supervisor.effects import environ_after, for_the_script, most_samples, set_aside
 from oomph.rehearsal.rehearse import _summary
 
 DATA = Path(__file__).parent
@@ -205,7 +205,7 @@ def readers(library: bytes, cache: bytes, pages: list[str], checkpoint: dict[str
     )
     injection = as_text({"fault": "killed", "earlier": ["a"]})
     said = b'{"version": 12050}\n{"row": {"index": 0, "name": "H100", "memory": 5}}\n'
-    table = (Path(front.__file__).parent / "xid.csv").read_bytes()
+    table = (Path(front_matter.__file__).parent / "xid.csv").read_bytes()
     return [
         Reader("journal of the script", journal, _lines(journal), _journal),
         Reader("journal of the supervisor", early, _lines(early), _journal),

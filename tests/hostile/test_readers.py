@@ -21,8 +21,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from watched import Watch
 
 from oomph.event_fields import sound_fields
-from oomph.faults.catalogue import PAGES
-from oomph.recovery.checkpoint import TENSORS, CheckpointWriter, Position, seal, write_manifest
+from oomph.faults.catalogue.catalogue import PAGES
+from oomph.recovery.checkpoint.container import TENSORS, CheckpointWriter, Position, seal, write_manifest
 
 FEW, MANY = 40, 10_000
 MOST_SECONDS = 5.0

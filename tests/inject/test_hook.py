@@ -29,15 +29,15 @@ def fake_keras(tmp_path: Path) -> Path:
 
 
 def _stand_in(fake_keras: Path, body: str) -> str:
-    """A script that puts a stand-in for oomph.tensorflow.intercept in place before it imports Keras."""
+    """A script that puts a stand-in for oomph.tensorflow.interception.intercept in place before it imports Keras."""
     return (
         "import sys, types\n"
-        "package, module = types.ModuleType('oomph.tensorflow'), types.ModuleType('oomph.tensorflow.intercept')\n"
+        "name = 'oomph.tensorflow.interception.intercept'\n"
+        "module = types.ModuleType(name)\n"
         "def install(trainer, session):\n"
         f"    {body}\n"
         "module.install = install\n"
-        "package.intercept = module\n"
-        "sys.modules['oomph.tensorflow'], sys.modules['oomph.tensorflow.intercept'] = package, module\n" + _SCRIPT
+        "sys.modules[name] = module\n" + _SCRIPT
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import oomph
-from oomph.recovery.handover import VARIABLE
+from oomph.recovery.protocol.handover import VARIABLE
 
 _LOOK = """
 import json, sys

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oomph.journal import Event
-from oomph.recovery.injection import VARIABLE, Injection
+from oomph.recovery.protocol.injection import VARIABLE, Injection
 from oomph.rehearsal.faults import FAULTS
 from oomph.rehearsal.judge import LOST, NOT_TRIED, Rehearsed, Verdict, judge
 from oomph.rehearsal.rehearse import Report, _refused

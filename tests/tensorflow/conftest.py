@@ -53,9 +53,9 @@ class Guarded:
     """A model whose step is to be taken in parts."""
 
     def __init__(self, model, batch, step=None, trains=True):
-        from oomph.tensorflow.divided import DividedStep
-        from oomph.tensorflow.part import PartStep
-        from oomph.tensorflow.whole import WholeStep
+        from oomph.tensorflow.exact_step.full_batch_step import WholeStep
+        from oomph.tensorflow.micro_batch.gradient_accumulation import DividedStep
+        from oomph.tensorflow.micro_batch.micro_batch_step import PartStep
 
         self.model = model
         self.batch = tensorflow.nest.map_structure(tensorflow.constant, batch)
@@ -79,7 +79,7 @@ class Guarded:
 
     def find(self):
         """What a probe finds."""
-        from oomph.tensorflow import verdict
+        from oomph.tensorflow.exact_step import verdict
 
         return verdict.find(self.model, self.divided, self.step, self.batch, self.size, self.small)
 
@@ -211,9 +211,9 @@ def guard(watch):
     """Put a guarded step where Keras puts its own."""
     from keras.src.backend.tensorflow import trainer
 
-    from oomph.tensorflow.exactness import promise_before_tracing
-    from oomph.tensorflow.guarded import GuardedStep
-    from oomph.tensorflow.verdict import Choice
+    from oomph.tensorflow.exact_step.guarded_step import GuardedStep
+    from oomph.tensorflow.exact_step.verdict import Choice
+    from oomph.tensorflow.micro_batch.exactness import promise_before_tracing
 
     def put(model, *accepted):
         model.make_train_function()
@@ -230,9 +230,9 @@ def guard_evaluation(watch):
     """Put a guarded step where Keras puts its own to evaluate."""
     from keras.src.backend.tensorflow import trainer
 
-    from oomph.tensorflow.exactness import promise_before_tracing
-    from oomph.tensorflow.guarded import GuardedStep
-    from oomph.tensorflow.verdict import Choice
+    from oomph.tensorflow.exact_step.guarded_step import GuardedStep
+    from oomph.tensorflow.exact_step.verdict import Choice
+    from oomph.tensorflow.micro_batch.exactness import promise_before_tracing
 
     def put(model):
         model.make_test_function()

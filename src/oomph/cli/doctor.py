@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     from oomph.doctor import examine, render, report
     from oomph.doctor.observe import observe
     from oomph.doctor.repairs import repairs
-    from oomph.recovery.interpreter import choose_python
+    from oomph.recovery.supervisor.interpreter import choose_python
 
     checks = examine.choose(args.only, args.skip)
     snapshot = observe(choose_python(args.python), say=_progress)

@@ -16,16 +16,16 @@ from oomph.cli.output import tell, write, write_json
 from oomph.cli.target import run_of, unknown
 from oomph.errors import ExamineError, UsageError
 from oomph.faults import render
-from oomph.faults.catalogue import find
+from oomph.faults.catalogue.catalogue import find
 from oomph.faults.diagnose import diagnose, words
-from oomph.faults.diagnosis import Diagnosis
-from oomph.faults.evidence import Evidence
-from oomph.faults.file import Unreadable, read_file, read_stream
-from oomph.faults.run import is_run, read_run, what_is_missing, why_nothing_is_known
+from oomph.faults.evidence.evidence import Evidence
+from oomph.faults.matching.named_fault import Diagnosis
+from oomph.faults.reading.file import Unreadable, read_file, read_stream
+from oomph.faults.reading.run import is_run, read_run, what_is_missing, why_nothing_is_known
 from oomph.journal import read_journal
 
 if TYPE_CHECKING:
-    from oomph.recovery.unfinished import Unfinished
+    from oomph.recovery.run_directory.unfinished import Unfinished
 
 SUMMARY = "name the fault in a log, an exception or a run, and say what to do"
 
@@ -135,7 +135,7 @@ def _evidence(args: argparse.Namespace) -> Iterator[Evidence]:
 
 
 def _kernel(where: str) -> Iterator[Evidence]:
-    from oomph.faults.kernel import ORIGIN, read_kernel_log
+    from oomph.faults.reading.kernel_log import ORIGIN, read_kernel_log
 
     if where == _THIS_MACHINE:
         return read_kernel_log(words())
@@ -206,8 +206,8 @@ def _unfinished(target: str | None) -> Unfinished | None:
     """Of a run directory: that the run is not over, when it is not."""
     if target is None or not Path(target).is_dir():
         return None
-    from oomph.recovery.rundir import read_record
-    from oomph.recovery.unfinished import unfinished
+    from oomph.recovery.run_directory.run_directory import read_record
+    from oomph.recovery.run_directory.unfinished import unfinished
 
     if os.path.lexists(Path(target) / "run.json") and read_record(Path(target)) is None:
         tell(f"oomph: run.json in {target} is damaged: nobody can tell whether the run is over\n")
@@ -223,7 +223,7 @@ def _check_alone(args: argparse.Namespace, why: str) -> None:
 
 def _explain_decisions(args: argparse.Namespace) -> int:
     """Play the journal again; 1 when a decision comes out otherwise than it was recorded, with --exit-code."""
-    from oomph.recovery import decisions
+    from oomph.recovery.policy import decisions
 
     path = Path(args.target or "")
     if not path.is_dir() or not is_run(path):

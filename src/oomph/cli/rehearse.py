@@ -12,7 +12,7 @@ from oomph.errors import ExamineError, UsageError
 from oomph.rehearsal.faults import FAULTS, NAMES
 
 if TYPE_CHECKING:
-    from oomph.recovery.command import Command
+    from oomph.recovery.supervisor.command import Command
 
 SUMMARY = "put a script through faults on this machine, and see whether it would survive them on the cluster"
 
@@ -89,8 +89,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _checked(args: argparse.Namespace) -> Command:
     """What every run would refuse is refused before the first."""
-    from oomph.recovery.command import parse_command
-    from oomph.recovery.interpreter import choose_python
+    from oomph.recovery.supervisor.command import parse_command
+    from oomph.recovery.supervisor.interpreter import choose_python
 
     if not args.words:
         raise UsageError("name the script to rehearse: oomph rehearse train.py")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from oomph.cli.output import tell, write
 from oomph.errors import OutputError, UsageError
-from oomph.recovery.guarding import Guarding
+from oomph.recovery.protocol.guarding import Guarding
 
 SUMMARY = "run a training script, unmodified, and keep it alive through GPU errors"
 
@@ -113,7 +113,7 @@ def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> ar
 
 def run(args: argparse.Namespace) -> int:
     """Run the script; returns what `oomph run` ends with."""
-    from oomph.recovery.launch import Request, launch
+    from oomph.recovery.supervisor.launch import Request, launch
 
     _check_guarded(args)
     outcome = launch(
@@ -176,7 +176,7 @@ def _check_guarded(args: argparse.Namespace) -> None:
             raise UsageError(f"--{name} is done by the guard, and --no-guard switches it off: leave one out")
     idle = [option for option in _OF_THE_GUARD if getattr(args, option[2:].replace("-", "_"))]
     if idle:
-        from oomph.recovery.speech import say
+        from oomph.console import say
 
         say(f"without the guard {' and '.join(idle)} {'have' if len(idle) > 1 else 'has'} no effect")
 

@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 
 from oomph.errors import ExamineError, UsageError
-from oomph.faults.catalogue import load
+from oomph.faults.catalogue.catalogue import load
 from oomph.faults.diagnose import diagnose, words
-from oomph.faults.log import read_log
-from oomph.faults.run import is_run
+from oomph.faults.reading.log import read_log
+from oomph.faults.reading.run import is_run
 
 _CODE = re.compile(r"[A-Za-z]{3}\d{3}\Z")
 _PATH = re.compile(r"[/\\.]")

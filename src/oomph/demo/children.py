@@ -17,8 +17,8 @@ import psutil
 from oomph.demo.claims import OUT_OF_MEMORY, Compared, Ended
 from oomph.errors import OomphError
 from oomph.journal import read_journal
-from oomph.recovery import child
-from oomph.recovery.progress import read_progress
+from oomph.recovery.posix import child
+from oomph.recovery.protocol.progress import read_progress
 
 LONGEST_SECONDS = 240.0
 """No child takes nearly as long; one that does is stuck."""

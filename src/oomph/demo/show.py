@@ -15,7 +15,7 @@ from oomph.demo.children import DemoError, Say, compare, run_killed, run_plain
 from oomph.demo.claims import Claim, Ended, Measured, Survived, Trial, judge, table
 from oomph.demo.scenario import FLOAT32, FLOAT64, Precision
 from oomph.errors import UsageError
-from oomph.recovery.workfolder import work_folder
+from oomph.recovery.run_directory.work_folder import work_folder
 
 SCHEMA = 1
 _NEEDED = {"tensorflow": "tensorflow", "keras": "keras", "sklearn": "scikit-learn"}

@@ -11,10 +11,10 @@ from typing import Any
 import oomph
 from oomph.doctor.check import Check, Finding, failed, passed, skipped
 from oomph.doctor.examine import Result
-from oomph.doctor.life import Life, Limits, Say, live
 from oomph.doctor.repairs import repairs
 from oomph.doctor.snapshot import Snapshot
-from oomph.faults.fault import Remedy
+from oomph.doctor.trial_process import Life, Limits, Say, live
+from oomph.faults.catalogue.fault import Remedy
 
 _SCRIPT = Path(oomph.__file__).parent / "tensorflow" / "trials.py"
 _EACH = ("list", "allocate", "matmul", "convolution", "rnn", "mixed-precision", "xla", "bandwidth")
@@ -129,7 +129,7 @@ def _fault(trial: str, life: Life, detail: str) -> str:
 
 def _diagnosed(life: Life, detail: str) -> str:
     from oomph.faults.diagnose import diagnose
-    from oomph.faults.log import read_log
+    from oomph.faults.reading.log import read_log
 
     found = diagnose(read_log(io.BytesIO(life.stderr + detail.encode())))
     return found[0].name if found else ""

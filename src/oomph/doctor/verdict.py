@@ -8,7 +8,7 @@ from oomph.doctor.check import FAIL, WARN
 from oomph.doctor.checks.gpu_present import no_gpu
 from oomph.doctor.examine import Result
 from oomph.doctor.snapshot import Snapshot
-from oomph.faults.fault import Remedy
+from oomph.faults.catalogue.fault import Remedy
 
 
 def verdict(snapshot: Snapshot, results: Sequence[Result]) -> str:

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from oomph.faults import fallback, memorymap, raised, training, trend
-from oomph.faults.catalogue import load
-from oomph.faults.classifier import Sample
-from oomph.faults.diagnosis import CAUSE, CONSEQUENCE, Diagnosis
-from oomph.faults.ending import LastLines
-from oomph.faults.evidence import Evidence
-from oomph.faults.fallback import UNRELATED, LastError
-from oomph.faults.fault import Fault
-from oomph.faults.guesses import Guesses
-from oomph.faults.hits import Found, Hit, Hits, confidence, place
-from oomph.faults.index import index
-from oomph.faults.likeness import Likeness, likely_of_check
-from oomph.faults.live import evidence_of
-from oomph.faults.log import Words
-from oomph.faults.memorymap import MemoryMap
-from oomph.faults.roles import OF_PEERS, Place, consequences
-from oomph.faults.suspicions import suspicions
-from oomph.faults.trend import Trend
+from oomph.faults.catalogue.catalogue import load
+from oomph.faults.catalogue.fault import Fault
+from oomph.faults.evidence import memory_map, tracebacks, trend
+from oomph.faults.evidence.evidence import Evidence
+from oomph.faults.evidence.live_exception import evidence_of
+from oomph.faults.evidence.memory_map import MemoryMap
+from oomph.faults.evidence.trend import Trend
+from oomph.faults.matching import fallback, training
+from oomph.faults.matching.causality import OF_PEERS, Place, consequences
+from oomph.faults.matching.classifier import Sample
+from oomph.faults.matching.ending import LastLines
+from oomph.faults.matching.fallback import UNRELATED, LastError
+from oomph.faults.matching.guesses import Guesses
+from oomph.faults.matching.hits import Found, Hit, Hits, confidence, place
+from oomph.faults.matching.index import index
+from oomph.faults.matching.likeness import Likeness, likely_of_check
+from oomph.faults.matching.named_fault import CAUSE, CONSEQUENCE, Diagnosis
+from oomph.faults.matching.suspicions import suspicions
+from oomph.faults.reading.log import Words
 
 ABORT, MEMORY_LEAK = "abort", "memory-leak"
 _EXACT = frozenset({"Xid"})  # the number is what counts: which Xid it is
@@ -29,16 +30,16 @@ _SPEAKS_OF_DEVICE = ("GPU", "gpu", "CUDA", "cuda", "device")
 
 
 def words(faults: Sequence[Fault] | None = None) -> Words:
-    """The words of the lines that `diagnose` needs to see; `oomph.faults.log.read_log` can leave out the others."""
+    """The words of the lines that `diagnose` needs to see; `read_log` of faults/reading can leave out the others."""
     filed = index(load() if faults is None else tuple(faults))
-    wanted = filed.words("log") | raised.WORDS | fallback.WORDS | memorymap.WORDS | trend.WORDS
+    wanted = filed.words("log") | tracebacks.WORDS | fallback.WORDS | memory_map.WORDS | trend.WORDS
     return Words(
         _bytes(wanted - training.SIGNS),
         _bytes(training.SIGNS),
         _bytes(_EXACT),
         _bytes(trend.WORDS),
         _bytes(filed.beginnings("log")),
-        memorymap.condense,
+        memory_map.condense,
     )
 
 
@@ -139,7 +140,7 @@ class _Reading:
         if fault.domain == "memory":
             captured = {**captured, **_more(captured, self._map)}
         if "xid" in captured:
-            from oomph.faults.xid import described  # a table that most logs need nothing of
+            from oomph.faults.catalogue.xid import described  # a table that most logs need nothing of
 
             captured = {**captured, **described(captured["xid"])}
         facts = dict.fromkeys(hit.fact for hit in hits if hit.signature.confidence > 0)

@@ -6,10 +6,10 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from oomph.faults.diagnosis import SUSPICION, Diagnosis
-from oomph.faults.evidence import Evidence
-from oomph.faults.fault import Fault, Remedy
-from oomph.faults.neighbours import neighbours
+from oomph.faults.catalogue.fault import Fault, Remedy
+from oomph.faults.catalogue.neighbours import neighbours
+from oomph.faults.evidence.evidence import Evidence
+from oomph.faults.matching.named_fault import SUSPICION, Diagnosis
 
 SCHEMA = 1
 WIDTH = 100

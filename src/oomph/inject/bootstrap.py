@@ -7,11 +7,11 @@ by then imported what joining needs.
 from __future__ import annotations
 
 from oomph.inject import hook
-from oomph.recovery.lineage import below_owner
+from oomph.recovery.protocol.lineage import below_owner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from oomph.recovery.session import Session
+    from oomph.recovery.script.session import Session
 
 
 def start() -> None:
@@ -23,11 +23,11 @@ def start() -> None:
     if session is None:
         return
     if session.handover.guarding.guard:
-        from oomph.recovery.entropy import seeding
+        from oomph.recovery.protocol.entropy import seeding
 
         hook.watch(lambda: session)
         hook.after_import(seeding(session.handover.entropy))
-    from oomph.recovery.second_start import begin
+    from oomph.recovery.script.second_start import begin
 
     begin(session)
 
@@ -40,8 +40,8 @@ def _join_to_guard() -> Session | None:
 
 def _join() -> Session | None:
     """The session of this process, or None outside of a run."""
-    from oomph.recovery.handover import Handover
-    from oomph.recovery.session import join
+    from oomph.recovery.protocol.handover import Handover
+    from oomph.recovery.script.session import join
 
     handover = Handover.read()
     return None if handover is None else join(handover)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-    from oomph.recovery.session import Session
+    from oomph.recovery.script.session import Session
 
     Join = Callable[[], Session | None]
     Act = Callable[[ModuleType], None]
@@ -93,7 +93,7 @@ def _install(trainer: ModuleType, join: Join) -> None:
     try:
         session = join()
         if session is not None:
-            import_module("oomph.tensorflow.intercept").install(trainer, session)
+            import_module("oomph.tensorflow.interception.intercept").install(trainer, session)
     except Exception as error:
         if session is not None:
             session.journal.write("guard-failed", reason=f"{type(error).__name__}: {error}")

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from oomph.errors import ExamineError, UsageError
 from oomph.journal import read_journal
-from oomph.recovery import child
-from oomph.recovery.creations import Earlier
-from oomph.recovery.injection import Injection, has_fired
-from oomph.recovery.workfolder import work_folder
+from oomph.recovery.posix import child
+from oomph.recovery.protocol.creations import Earlier
+from oomph.recovery.protocol.injection import Injection, has_fired
+from oomph.recovery.run_directory.work_folder import work_folder
 from oomph.rehearsal.faults import FAULTS, Rehearsable
 from oomph.rehearsal.judge import NOT_TRIED, SURVIVED, Rehearsed, Verdict, judge
 

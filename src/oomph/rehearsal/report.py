@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from oomph.recovery.labels import MEANING
-from oomph.recovery.not_restartable import NAME as NOT_RESTARTABLE
-from oomph.recovery.remedies import remedies
+from oomph.recovery.policy.not_restartable import NAME as NOT_RESTARTABLE
+from oomph.recovery.report.labels import MEANING
+from oomph.recovery.report.remedies import remedies
 from oomph.rehearsal.faults import FAULTS
 from oomph.rehearsal.judge import LOST, SURVIVED, Verdict, after_a_kill
 from oomph.rehearsal.rehearse import Report

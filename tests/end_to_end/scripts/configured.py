@@ -17,9 +17,9 @@ keras.utils.set_random_seed(8)
 MISHAP = os.environ.get("MISHAP", "")
 if MISHAP:
     from oomph.errors import CheckpointError
-    from oomph.tensorflow import state
+    from oomph.tensorflow.state import training_state
 
-    restored, tries = state.restore_variables, []
+    restored, tries = training_state.restore_variables, []
 
     def restore_variables(checkpoint, named, *finite):
         tries.append(checkpoint.name)
@@ -29,7 +29,7 @@ if MISHAP:
             raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor with shape[6,8]")
         restored(checkpoint, named, *finite)
 
-    state.restore_variables = restore_variables
+    training_state.restore_variables = restore_variables
 
 
 class Pace(keras.callbacks.Callback):

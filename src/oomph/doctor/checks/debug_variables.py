@@ -2,7 +2,7 @@
 
 from oomph.doctor.check import Check, Finding, passed, warned
 from oomph.doctor.snapshot import Snapshot
-from oomph.faults.fault import Remedy
+from oomph.faults.catalogue.fault import Remedy
 
 _LEFT = {
     "CUDA_LAUNCH_BLOCKING": (("1",), "every kernel is waited for: training is slow", "kernel-launch-failure"),

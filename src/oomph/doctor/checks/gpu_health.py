@@ -2,7 +2,7 @@
 
 from oomph.doctor.check import Check, Finding, failed, passed, skipped, warned
 from oomph.doctor.snapshot import NvmlDevice, Snapshot
-from oomph.faults.fault import Remedy
+from oomph.faults.catalogue.fault import Remedy
 
 _RESET = Remedy("End what uses it, then reset it (or reboot)", "sudo nvidia-smi --gpu-reset -i {index}")
 _REPLACE = Remedy("Take it out of use and have it replaced", "nvidia-smi -q -d ROW_REMAPPER,ECC -i {index}")

@@ -2,7 +2,7 @@
 
 from oomph.doctor.check import Check, Finding, failed, noted, passed, skipped
 from oomph.doctor.snapshot import Snapshot
-from oomph.faults.fault import Remedy
+from oomph.faults.catalogue.fault import Remedy
 
 _CREATE = Remedy("Make an instance", "sudo nvidia-smi mig -cgi 0 -C")
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from oomph.tensorflow import fingerprints
+from oomph.tensorflow.graph import fingerprints
 from oomph.tensorflow.objects import values
 from oomph.tensorflow.objects.containers import all_plain
 from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part

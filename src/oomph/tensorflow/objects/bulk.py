@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from oomph.tensorflow import fingerprints
+from oomph.tensorflow.graph import fingerprints
 from oomph.tensorflow.objects import values
 
 _CHUNK = 10_000

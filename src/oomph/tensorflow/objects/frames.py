@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from oomph.tensorflow import fingerprints
+from oomph.tensorflow.graph import fingerprints
 from oomph.tensorflow.objects.arrays import array_as_value, value_as_array
 from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode, Encode, Kind
 from oomph.tensorflow.objects.values import PLAIN, Value

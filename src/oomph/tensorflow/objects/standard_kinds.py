@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from oomph.tensorflow import fingerprints
+from oomph.tensorflow.graph import fingerprints
 from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part
 from oomph.tensorflow.objects.values import Value
 

@@ -1,0 +1,103 @@
+"""The catalogue: every page under pages/, read once per process.
+
+A page is `<CODE>-<name>.md`: TOML front matter between `+++` lines, then prose under fixed headings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from oomph.faults.catalogue import front_matter
+from oomph.faults.catalogue.fault import SEVERITIES, SOURCES, Fault, Remedy, Signature
+
+PAGES = Path(__file__).parents[1] / "pages"
+SECTIONS = (
+    "What happened",
+    "Why",
+    "How to tell it from its neighbours",
+    "What oomph does, and what this changes in your run",
+    "What you can do",
+    "Example",
+    "References",
+)
+_NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*\Z")
+
+
+class PageError(ValueError):
+    """A page of the catalogue is not as docs/how-to/add-a-fault.md describes it."""
+
+
+@cache
+def load(folder: Path = PAGES) -> tuple[Fault, ...]:
+    """Every fault of the catalogue, ordered by code. Raises PageError for a page that cannot be read."""
+    pages = sorted(folder.glob("*/*.md"), key=lambda path: path.name)
+    return tuple(parse_page(path.read_text(encoding="utf-8"), path) for path in pages)
+
+
+def find(word: str, folder: Path = PAGES) -> Fault | None:
+    """The fault with this code or name, in any case; None when there is none."""
+    for fault in load() if folder == PAGES else load(folder):
+        if word.casefold() in (fault.code.casefold(), fault.name):
+            return fault
+    return None
+
+
+def parse_page(text: str, path: Path) -> Fault:
+    """The fault that a page describes. Raises PageError saying what is wrong with the page."""
+    try:
+        words, body = front_matter.split(text)
+        fault = _fault(front_matter.read(words), path.parent.name, body)._replace(text=text)
+    except (ValueError, KeyError, TypeError) as problem:
+        raise PageError(f"{path.name}: {problem!r}") from problem
+    _check(fault, path)
+    return fault
+
+
+def _fault(meta: Mapping[str, Any], domain: str, body: str) -> Fault:
+    heading, *sections = body.split("\n## ")
+    return Fault(
+        code=meta["code"],
+        name=meta["name"],
+        title=heading.strip().removeprefix("# "),
+        summary=meta["summary"],
+        domain=domain,
+        severity=meta["severity"],
+        sticky=meta["sticky"],
+        since=meta["since"],
+        versions=meta["versions"],
+        signatures=tuple(each for table in meta.get("signatures", ()) for each in _signatures(table)),
+        remedies=tuple(Remedy(**table) for table in meta["remedies"]),
+        leads_to=tuple(meta.get("leads_to", ())),
+        follows_any=meta.get("follows_any", False),
+        passes=meta.get("passes", False),
+        looks_back=meta.get("looks_back", False),
+        sections={name: prose.strip("\n") for name, _, prose in (part.partition("\n") for part in sections)},
+    )
+
+
+def _signatures(table: Mapping[str, Any]) -> Iterator[Signature]:
+    """One signature, or as many as the table has `literals`, which then share everything else."""
+    values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in table.items()}
+    for literal in values.pop("literals", ()):
+        yield Signature(literal=literal, **values)
+    if "literals" not in table:
+        yield Signature(**values)
+
+
+def _check(fault: Fault, path: Path) -> None:
+    wrong = [
+        (path.stem != f"{fault.code}-{fault.name}", "the file's name must be CODE-name.md"),
+        (not _NAME.match(fault.name), "the name must be kebab-case"),
+        (fault.severity not in SEVERITIES, f"severity must be one of {SEVERITIES}"),
+        (tuple(fault.sections) != SECTIONS, f"the headings must be {SECTIONS}, in this order"),
+        (not fault.title, "there must be a title"),
+        (not fault.remedies, "there must be a remedy"),
+        (any(not set(s.sources) <= set(SOURCES) for s in fault.signatures), f"sources must be of {SOURCES}"),
+    ]
+    for failed, message in wrong:
+        if failed:
+            raise PageError(f"{path.name}: {message}")

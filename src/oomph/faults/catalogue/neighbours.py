@@ -1,0 +1,27 @@
+"""The neighbours of a page, and how to tell it from each: read from its prose. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+
+from oomph.faults.catalogue.fault import Fault
+
+SECTION = "How to tell it from its neighbours"
+
+_CODE = re.compile(r"\b[A-Z]{3}\d{3}\b")
+_POINT = re.compile(r"\n(?=- )|(?<=[.;]) (?=[A-Z`])")
+_LEADING_CODES = re.compile(r"\A(?:[A-Z]{3}\d{3}(?:, | and | to )?){1,9}:? ")
+
+
+@cache
+def neighbours(fault: Fault) -> Mapping[str, str]:
+    """The codes that the page's section on its neighbours names, in that order, each with the sentence that says it."""
+    told: dict[str, str] = {}
+    for point in _POINT.split(fault.sections.get(SECTION, "")):
+        text = " ".join(point.removeprefix("- ").split())
+        for code in _CODE.findall(text):
+            if code != fault.code:
+                told.setdefault(code, _LEADING_CODES.sub("", text))
+    return told

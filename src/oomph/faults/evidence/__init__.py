@@ -1,0 +1,1 @@
+"""Evidence: one observed fact, and what tracebacks, memory maps and live exceptions say. Pure."""

@@ -1,0 +1,1 @@
+"""From evidence to names: signatures first, then the last error, then the words. Pure."""

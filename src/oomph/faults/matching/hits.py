@@ -1,0 +1,125 @@
+"""Hits: the facts that bear the signatures of the catalogue, and where in the evidence they stand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import NamedTuple
+
+from oomph.faults.catalogue.fault import Fault, Signature
+from oomph.faults.evidence.evidence import Evidence
+from oomph.faults.matching.causality import Place
+from oomph.faults.matching.harmless import gets_by
+from oomph.faults.matching.index import Index
+
+_SUREST = 0.99  # a log can always lie
+_TRIES = 40
+_RAISES = re.compile(r"(?:[-> ]{0,12}\d{1,6})?\s{1,60}raise \w")
+
+
+class Hit(NamedTuple):
+    """The first fact that bears a signature, where it stands, and where the last one does.
+
+    A place is (story, position): a story ends when training goes on after a failure.
+    """
+
+    signature: Signature
+    fact: Evidence
+    captured: Mapping[str, str]
+    first: tuple[int, int]
+    last: tuple[int, int]
+
+
+Found = Mapping[Fault, Sequence[Hit]]
+
+
+class Hits:
+    """What was found of each fault, fact by fact."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._seen: dict[Fault, dict[Signature, Hit]] = {}
+        self._refused = set[str]()
+        self._tried: dict[Signature, int] = {}
+        self._got_by = False
+
+    def see(self, fact: Evidence, place: tuple[int, int]) -> None:
+        """Keep the signatures that this fact bears; `place` is its story and its position in it."""
+        if fact.source == "log" and self._gets_by(fact.text):
+            return
+        for fault, signature in self._index.candidates(fact.source, fact.text):
+            hits = self._seen.setdefault(fault, {})
+            if signature in hits and signature.only_prepares:
+                continue
+            if signature in hits or {known.id for known in hits}.issuperset(signature.needs):
+                _collect(hits, signature, fact, place)
+            elif signature.alone:
+                self._refuse(fault, signature, fact.text)
+
+    def _refuse(self, fault: Fault, signature: Signature, text: str) -> None:
+        """Remember a fault of which a wording was there, and what it needs was not; the first lines are enough."""
+        tried = self._tried[signature] = self._tried.get(signature, 0) + 1
+        if tried <= _TRIES and fault.name not in self._refused and signature.match(text) is not None:
+            self._refused.add(fault.name)
+
+    def set_aside(self, found: Found) -> frozenset[str]:
+        """The names of faults of which something was seen that is not enough, or that something else speaks against.
+
+        Of a fault that training survives, any of its signatures counts, since they weigh what a sound machine says too.
+        """
+        seen = {fault.name for fault, hits in self._seen.items() if any(x.alone or fault.passes for x in hits)}
+        return frozenset((seen | self._refused) - {fault.name for fault in found})
+
+    def _gets_by(self, text: str) -> bool:
+        """Whether TensorFlow does without what failed here; the node that it names on the next line belongs to it."""
+        self._got_by = gets_by(text) or (self._got_by and text.lstrip().startswith("[["))
+        return self._got_by
+
+    def found(self, went_on: int) -> Found:
+        """The hits of each fault that is shown; `went_on` is the position where training was last seen to go on."""
+        standing = {fault: _standing(tuple(hits.values()), went_on) for fault, hits in self._seen.items()}
+        return {fault: hits for fault, hits in standing.items() if any(hit.signature.alone for hit in hits)}
+
+
+def _standing(hits: Sequence[Hit], went_on: int) -> tuple[Hit, ...]:
+    """Those that neither the training that went on nor the other signatures of the page take back."""
+    ids = {hit.signature.id for hit in hits} - {""}
+    return tuple(hit for hit in hits if _in_company(hit.signature, ids) and _outlasts(hit, went_on))
+
+
+def _in_company(signature: Signature, ids: set[str]) -> bool:
+    return ids.isdisjoint(signature.unless) and not (signature.beside and ids.isdisjoint(signature.beside))
+
+
+def _outlasts(hit: Hit, went_on: int) -> bool:
+    return not hit.signature.outlived or hit.last[1] >= went_on
+
+
+def _collect(hits: dict[Signature, Hit], signature: Signature, fact: Evidence, place: tuple[int, int]) -> None:
+    """Keep the first fact that bears the signature; of later ones only the place is news."""
+    captured = signature.match(fact.text)
+    if captured is None:
+        return
+    known = hits.get(signature)
+    if known is None or (_is_source(known.fact.text) and not _is_source(fact.text)):
+        first = place if known is None else known.first
+        known = Hit(signature, fact, captured, first, place)
+    hits[signature] = known._replace(last=place)
+
+
+def _is_source(text: str) -> bool:
+    """Whether the line is the code that raises the error, as a traceback shows it, and not yet the error."""
+    return "raise " in text and _RAISES.match(text) is not None
+
+
+def confidence(hits: Sequence[Hit]) -> float:
+    """How sure independent signatures make together."""
+    return min(1 - prod(1 - hit.signature.confidence for hit in hits), _SUREST)
+
+
+def place(hits: Sequence[Hit]) -> Place:
+    """Where the fault begins."""
+    ids = {need for hit in hits if hit.signature.alone for need in hit.signature.needs}
+    story, position = min(hit.first for hit in hits if hit.signature.alone or hit.signature.id in ids)
+    return Place(story, position, 1 - confidence(hits))

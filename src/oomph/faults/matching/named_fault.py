@@ -1,0 +1,46 @@
+"""A diagnosis: one fault that the evidence shows, how sure that is, and what shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from oomph.faults.catalogue.fault import Fault, Remedy
+from oomph.faults.evidence.evidence import Evidence
+
+CAUSE, CONSEQUENCE = "cause", "consequence"
+SUSPICION = 0.2
+"""Up to this confidence, a diagnosis only says what else the same evidence would fit."""
+
+
+class Diagnosis(NamedTuple):
+    """One fault that the evidence shows, and how."""
+
+    fault: Fault
+    role: str
+    """"cause", or "consequence" of another fault that was found."""
+    confidence: float
+    """0 to 1."""
+    evidence: tuple[Evidence, ...]
+    """The facts that show it, in the order in which they were observed; never empty."""
+    captured: Mapping[str, str] = MappingProxyType({})
+    """What the evidence names: shape, device, requested, signal, ... always as it was printed."""
+
+    @property
+    def code(self) -> str:
+        """The fault's code, such as OOM101."""
+        return self.fault.code
+
+    @property
+    def name(self) -> str:
+        """The fault's name, such as device-oom."""
+        return self.fault.name
+
+    @property
+    def remedies(self) -> tuple[Remedy, ...]:
+        """What to do, best first, with the captured values in it."""
+        known = self.captured
+        return tuple(
+            remedy._replace(text=remedy.says(known), command=remedy.types(known)) for remedy in self.fault.remedies
+        )

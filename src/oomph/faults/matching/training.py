@@ -1,0 +1,25 @@
+"""Signs that a training is going on, whatever was printed before."""
+
+from __future__ import annotations
+
+import re
+
+SIGNS = frozenset(
+    {"Epoch", "epoch", "loss", "Loss", "step", "steps", "Step", "accuracy", "acc", "iteration", "iter", "tasks"}
+)
+"""Words that stand in such lines; see `oomph.faults.reading.log.Words`."""
+
+_SIGN = re.compile(
+    r"\bepoch\b\W{0,3}\d|\b(?:loss|acc|accuracy|mae|mse)\b\W{0,3}[-+]?\d|\d(?:s|ms|us)/(?:step|epoch|sample)\b"
+    r"|global_step/sec|Waiting for 0/\d+ tasks to connect|finished with exit code 0\b"
+    r"|\b(?:step|iter|iteration)\b\W{0,3}\d[\d/]*\b.{0,40}\b(?:loss|duration)\b",
+    re.IGNORECASE,
+)
+_IN_EVERY_SIGN = ("epoch", "loss", "acc", "mae", "mse", "step", "sample", "iter", "tasks to connect", "exit code 0")
+
+
+def goes_on(text: str) -> bool:
+    """Whether this line is one that a training prints while it makes progress."""
+    head = text[:500]
+    lower = head.lower()
+    return any(word in lower for word in _IN_EVERY_SIGN) and _SIGN.search(head) is not None

@@ -1,0 +1,321 @@
+"""CheckpointStore: the checkpoints of a run, each written whole or not at all, and verified before it is used.
+
+A checkpoint is written under a temporary name, flushed to the disk, and renamed. Standard library only.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from oomph.errors import CheckpointError
+from oomph.recovery.checkpoint.container import (
+    TENSORS,
+    Checkpoint,
+    CheckpointWriter,
+    FormatError,
+    Position,
+    format_trouble,
+    read_checkpoint,
+    read_manifest,
+    replace,
+    seal,
+    write_manifest,
+)
+from oomph.run_files import FOLDER_MODE, make_own_folder
+
+T = TypeVar("T")
+KEEP = 2
+"""So many checkpoints within a fit are kept, and so many of those that were refused."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_READ_TRIES = 3
+_READ_PAUSE_SECONDS = 0.2
+_STEP = re.compile(r"step-(\d{6,})-fit(\d+)-epoch(\d+)-step(\d+)")
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A checkpoint just written."""
+
+    name: str
+    nbytes: int
+    digest: str = ""
+    """SHA-256 of its tensors, in hexadecimal: two states with the same one are the same bits."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """What the manifest of a checkpoint says, before a byte of it is verified."""
+
+    path: Path
+    position: Position
+    meta: dict[str, Any]
+    finished: bool
+    """Whether it is the end state of a fit."""
+
+    @property
+    def key(self) -> str | None:
+        """Which fit it is of; None when an older oomph wrote it, which counted them only."""
+        key = self.meta.get("key")
+        return key if isinstance(key, str) else None
+
+    @property
+    def outline(self) -> str | None:
+        """Its place in the script without the numbers and words there; None when an older oomph wrote it."""
+        outline = self.meta.get("outline")
+        return outline if isinstance(outline, str) else None
+
+
+class CheckpointStore:
+    """The checkpoints of one run. One writer: the owner process of the attempt that holds the run's lock.
+
+    Args:
+        root: `DIR/checkpoints`.
+        refused: told the name and the reason of every checkpoint that does not verify.
+    """
+
+    def __init__(self, root: Path, refused: Callable[[str, str], None] = lambda name, reason: None) -> None:
+        self._root = root
+        self._refused = refused
+        self._number = 0
+
+    def open(self) -> None:
+        """Create the folder and clear away what a killed writer left; raises CheckpointError."""
+        try:
+            make_own_folder(self._root.parent, self._root.name)
+            for leftover in self._root.glob("tmp-*"):
+                shutil.rmtree(leftover, ignore_errors=True)
+        except OSError as error:
+            raise CheckpointError(f"{self._root}: {error.strerror}") from error
+        numbers = [int(match[1]) for path in self._root.iterdir() if (match := _STEP.search(path.name))]
+        self._number = max(numbers, default=0)
+
+    def draft_step(self, at: Position) -> Draft:
+        """Begin a checkpoint to resume from within a fit. Raises CheckpointError."""
+        self._number += 1
+        return Draft(self, f"step-{self._number:06d}-fit{at.fit}-epoch{at.epoch}-step{at.step}", at)
+
+    def save_finished(self, at: Position, meta: dict[str, Any], write: Callable[[CheckpointWriter], None]) -> Saved:
+        """Write the end state of a fit; it is kept for as long as the run may restart. Raises CheckpointError."""
+        return Draft(self, f"finished-fit{at.fit}", at).complete(meta, write)
+
+    def records(self) -> list[Record]:
+        """What there is, the newest first, the end states of fits after the rest."""
+        finished = sorted(self._root.glob("finished-fit*"), key=_modified, reverse=True)
+        found = [(path, False) for path in reversed(self._steps())] + [(path, True) for path in finished]
+        records = []
+        for path, is_end in found:
+            try:
+                position, meta = read_manifest(path)
+            except CheckpointError:
+                continue  # it will be refused, and reported, when it is to be used
+            records.append(Record(path, position, meta, is_end))
+        return records
+
+    def latest_step(self, fit: int | None = None) -> Checkpoint | None:
+        """The newest checkpoint, or the newest of a fit, that verifies; the others are put aside and reported."""
+        for path in reversed(self._steps(fit)):
+            checkpoint = self._verified(path)
+            if checkpoint is not None:
+                return checkpoint
+        return None
+
+    def step_before(self, newer: Checkpoint) -> Checkpoint | None:
+        """The checkpoint of the same fit before this one, if there is one that verifies."""
+        older = [path for path in self._steps(newer.position.fit) if _number(path.name) < _number(newer.name)]
+        found = (self._verified(path) for path in reversed(older))
+        return next((checkpoint for checkpoint in found if checkpoint is not None), None)
+
+    def finished(self, fit: int) -> Checkpoint | None:
+        """The end state of a fit that an earlier attempt finished, if it is there and verifies."""
+        path = self._root / f"finished-fit{fit}"
+        return self._verified(path) if path.is_dir() else None
+
+    def drop_steps(self, fit: int) -> None:
+        """Remove the checkpoints within a fit: it has its end state."""
+        self._forget(self._steps(fit))
+
+    def keep_newest_step(self, fit: int) -> None:
+        """Remove the checkpoints within a fit but the newest: it will not go further back."""
+        self._forget(self._steps(fit)[:-1])
+
+    def set_aside(self, after_steps: int, reason: str) -> None:
+        """Refuse the checkpoints within a fit that were taken after so many steps of the run, but not the oldest.
+
+        One that may be wrong is better than none.
+        """
+        good = [path for path in self._steps() if self._verified(path) is not None]
+        for path in good[1:]:
+            checkpoint = self._verified(path)
+            if checkpoint is not None and checkpoint.position.steps > after_steps:
+                self._refuse(path, reason)
+
+    # -- on disk --------------------------------------------------------------------------------------------------
+
+    def folder_for(self, name: str) -> Path:
+        """A new folder under a temporary name."""
+        folder = self._root / f"tmp-{name}-{os.getpid()}"
+        folder.mkdir()
+        folder.chmod(FOLDER_MODE)  # whatever the umask
+        return folder
+
+    def put(self, folder: Path, name: str) -> None:
+        """Give a complete folder its name, and let go of what is not needed any more."""
+        replace(folder, self._root / name)
+        match = _STEP.fullmatch(name)
+        if match is not None:
+            self._forget(self._steps(int(match[2]))[:-KEEP])
+        self._forget(sorted(self._root.glob("refused-*"), key=_modified)[:-KEEP])
+
+    def make_room(self) -> bool:
+        """Remove all checkpoints within a fit but its newest; whether there were any."""
+        fits = {int(match[2]) for path in self._steps() if (match := _STEP.fullmatch(path.name))}
+        older = [path for fit in fits for path in self._steps(fit)[:-1]]
+        self._forget(older)
+        return bool(older)
+
+    def _forget(self, folders: list[Path]) -> None:
+        """Remove them, each under another name first: half of one, left by a kill, would pass for a damaged one."""
+        for folder in folders:
+            leaving = folder.with_name(f"tmp-leaving-{folder.name}-{os.getpid()}")
+            try:
+                os.rename(folder, leaving)
+            except OSError:
+                leaving = folder
+            shutil.rmtree(leaving, ignore_errors=True)
+
+    def _steps(self, fit: int | None = None) -> list[Path]:
+        """The checkpoints within fits, or within one, the oldest first."""
+        try:
+            found = [(match, path) for path in self._root.iterdir() if (match := _STEP.fullmatch(path.name))]
+        except OSError:
+            return []
+        wanted = [(match, path) for match, path in found if fit is None or int(match[2]) == fit]
+        return [path for _, path in sorted(wanted, key=lambda pair: int(pair[0][1]))]
+
+    def _verified(self, path: Path) -> Checkpoint | None:
+        try:
+            return _read_patiently(path)
+        except FormatError as error:
+            self._refused(path.name, str(error))  # it stays for the oomph that can read it
+        except CheckpointError as error:
+            if _may_come_back(error):
+                self._refused(path.name, str(error))
+            else:
+                self._refuse(path, str(error))
+        return None
+
+    def _refuse(self, path: Path, reason: str) -> None:
+        self._refused(path.name, reason)
+        try:
+            path.rename(path.with_name(f"refused-{path.name}"))
+        except OSError:
+            pass  # it stays where it is, and is refused again next time
+
+
+class Draft:
+    """A checkpoint in the making, in a folder that nobody else looks at.
+
+    What has to be taken while the training stands still is put into `folder`; `complete` may run in another thread.
+    """
+
+    def __init__(self, store: CheckpointStore, name: str, at: Position) -> None:
+        self._store, self._name, self._at = store, name, at
+        try:
+            self.folder = store.folder_for(name)
+        except OSError as error:
+            raise _failed(error, name) from error
+
+    def complete(self, meta: dict[str, Any], write: Callable[[CheckpointWriter], None]) -> Saved:
+        """Write the tensors, seal the folder and give it its name; raises CheckpointError with nothing left behind.
+
+        Args:
+            write: appends the tensors; called once more when the disk was full and an older checkpoint could go.
+        """
+        return self.filled(lambda: self._completed(meta, write))
+
+    def filled(self, work: Callable[[], T]) -> T:
+        """What `work` returns, which puts something into the folder; raises CheckpointError with nothing left behind.
+
+        When the disk is full, it is done once more after an older checkpoint has made room.
+        """
+        try:
+            try:
+                return work()
+            except OSError as error:
+                if error.errno not in _FULL or not self._store.make_room():
+                    raise
+                return work()
+        except OSError as error:
+            self.abandon()
+            raise _failed(error, self._name) from error
+        except BaseException:
+            self.abandon()
+            raise
+
+    def abandon(self) -> None:
+        """Leave nothing of it."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _completed(self, meta: dict[str, Any], write: Callable[[CheckpointWriter], None]) -> Saved:
+        writer = CheckpointWriter(self.folder)
+        try:
+            write(writer)
+        finally:
+            writer.close()
+        write_manifest(self.folder, self._at, meta, writer.entries)
+        size, digests = seal(self.folder)
+        self._store.put(self.folder, self._name)
+        return Saved(self._name, size, digests[TENSORS])
+
+
+def _read_patiently(path: Path) -> Checkpoint:
+    """Read it again when the file system failed and not the file: NFS has such moments (ESTALE, EIO, ETIMEDOUT)."""
+    for _ in range(_READ_TRIES - 1):
+        try:
+            return read_checkpoint(path)
+        except CheckpointError as error:
+            if not _may_come_back(error):
+                raise
+        time.sleep(_READ_PAUSE_SECONDS)
+    return read_checkpoint(path)
+
+
+def _may_come_back(error: CheckpointError) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, OSError) and not isinstance(cause, (FileNotFoundError, NotADirectoryError))
+
+
+def _failed(error: OSError, name: str) -> CheckpointError:
+    return CheckpointError(f"{error.strerror or error} (checkpoint {name})")
+
+
+def foreign_format(root: Path) -> str | None:
+    """Why this oomph cannot read the newest checkpoint below `root`; None when it can, or when there is none."""
+    for path in sorted([*root.glob("step-*"), *root.glob("finished-*")], key=_modified, reverse=True):
+        try:
+            trouble = format_trouble(path)
+            return None if trouble is None else f"its checkpoints were {trouble}"
+        except CheckpointError:
+            continue  # damaged: the script's process will say so, and use the one before it
+    return None
+
+
+def _number(name: str) -> int:
+    """The number of a checkpoint within a fit, by its name."""
+    match = _STEP.fullmatch(name)
+    return 0 if match is None else int(match[1])
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,140 @@
+"""examine(trail) -> Ending: all that the decision needs to know about how an attempt ended. Pure."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from oomph.journal import Event
+from oomph.recovery.policy import not_restartable
+from oomph.recovery.policy.cause import Named, name_fault, named, signal_name
+from oomph.recovery.policy.policy import Ending, is_crash
+from oomph.recovery.protocol.progress import Progress
+
+HANG, HARDWARE_FAULT = "hang", "hardware-fault"
+_LOSE_THE_CONTEXT = frozenset(("illegal-memory-access", "kernel-launch-failure", HARDWARE_FAULT))
+"""After these every further call on the GPU fails in this process; the exception of one is no error of the script's."""
+
+
+@dataclass(frozen=True)
+class Trail:
+    """What an attempt has left behind."""
+
+    returncode: int
+    """As `subprocess` has it: −n for death by signal n."""
+    oom_kills: int | None
+    """New OOM kills of the control group; None when it does not count them."""
+    stderr: bytes
+    stopped: bool
+    """The user or the scheduler wanted it to end."""
+    events: Sequence[Event]
+    """What the script's processes wrote into the journal in this attempt."""
+    progress: Progress | None
+    """Where it got to; None when it has not committed a step."""
+    asked: str = ""
+    """The signal by which a scheduler announced the end; empty when none did."""
+    hung: bool = False
+    """oomph itself ended it, because it made no progress any more."""
+    elsewhere: str = ""
+    """What others wrote about its end: the kernel's log, Python's stacks at a crash."""
+    unkillable: str = ""
+    """What keeps it, when it has not ended in spite of SIGKILL."""
+    broken_gpu: bool = False
+    """Whether the kernel's log calls a GPU of the script broken."""
+    again: bool = False
+    """Whether the script had been started before, in this run or in this rehearsal."""
+    went_further: bool = False
+    """Whether an earlier start had come to a training, so that a signal while this one starts ends that."""
+
+
+def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[tuple[Named, ...], Ending]:
+    """The faults found, the likeliest first, and the ending.
+
+    `wrapped`: a shell may stand between oomph and the script, and report a death as 128 + n.
+    `blind`: there is no guard, or no directory for it to report in, so nobody could tell whether training began.
+    """
+    events, progress = trail.events, trail.progress
+    returncode = _through_shell(trail.returncode) if wrapped else trail.returncode
+    names = () if trail.stopped or returncode == 0 else _names(trail, returncode)
+    requested, gave_up = last(events, "restart-requested"), last(events, "gave-up")
+    died_of_it = returncode != 0 and last(events, "uncaught-exception") is not None
+    started = blind or progress is not None or last(events, "fit-started") is not None
+    refused = _why_not_restartable(trail, returncode, started)
+    if refused:
+        names = (named(not_restartable.NAME),)
+    ending = Ending(
+        returncode=returncode,
+        fault=names[0].name if names else signal_name(returncode),
+        started=started,
+        steps=0 if progress is None else progress.steps,
+        saved=0 if progress is None else progress.saved,
+        stopped=trail.stopped,
+        preempted=_preempted(trail, returncode, (started or trail.went_further) and not blind),
+        hung=trail.hung,
+        unkillable=trail.unkillable,
+        context_lost=died_of_it and bool(names) and names[0].name in _LOSE_THE_CONTEXT,
+        restart_requested="" if requested is None else _reason(requested),
+        gave_up=_reason(gave_up) if gave_up is not None and died_of_it else refused,
+        place=None if progress is None else (progress.fit, progress.epoch, progress.step),
+        same_data=progress is not None and _gets_the_same_data(events),
+    )
+    return names, ending
+
+
+def _names(trail: Trail, returncode: int) -> tuple[Named, ...]:
+    if trail.hung:
+        return (named(HANG),)
+    names = name_fault(returncode, trail.oom_kills, trail.stderr, trail.events, trail.elsewhere)
+    if trail.broken_gpu:
+        return (named(HARDWARE_FAULT), *(other for other in names if other.name != HARDWARE_FAULT))
+    return names
+
+
+def _why_not_restartable(trail: Trail, returncode: int, started: bool) -> str:
+    """Why a script that was started again cannot be, in words; empty when that is not how it has ended."""
+    by_itself = returncode > 0 and not (trail.stopped or trail.hung or trail.asked)
+    if not (trail.again and by_itself) or last(trail.events, "restart-requested") is not None:
+        return ""
+    stopped = last(trail.events, "stopped-at")
+    data = {} if stopped is None else stopped.data
+    went_further = trail.went_further and not started
+    return not_restartable.why_not_restartable(data, _last_words(trail.stderr), went_further)
+
+
+def _last_words(stderr: bytes) -> str:
+    lines = (line.strip() for line in reversed(stderr.decode(errors="replace").splitlines()))
+    return next((line for line in lines if line and not line.startswith("oomph: ")), "")
+
+
+def _preempted(trail: Trail, returncode: int, trained: bool) -> str:
+    """The signal by which a scheduler took the machine away while it trained, between two trainings, or to go on."""
+    if trail.hung and not trail.asked:
+        return ""  # the SIGTERM that woke it up was ours
+    event = last(trail.events, "preempted")
+    if event is not None:
+        return str(event.data.get("signal"))
+    died_of_it = -returncode in (signal.SIGTERM, signal.SIGUSR1, signal.SIGKILL)
+    # Nobody catches SIGUSR1 until the first fit, and so nobody was seen to ask: a script with a use for it outlives it.
+    warned = trail.went_further and returncode == -signal.SIGUSR1
+    asked = trail.asked or (signal.SIGUSR1.name if warned else "")
+    return asked if trained and died_of_it and not trail.hung else ""
+
+
+def _gets_the_same_data(events: Sequence[Event]) -> bool:
+    """Whether the step that failed gets the same samples again: not when its epoch is begun in another order."""
+    resumed = last(events, "resumed")
+    return resumed is None or resumed.data.get("kind") != "epoch"
+
+
+def last(events: Sequence[Event], name: str) -> Event | None:
+    """The last event of this name."""
+    return next((event for event in reversed(events) if event.name == name), None)
+
+
+def _through_shell(returncode: int) -> int:
+    return 128 - returncode if is_crash(128 - returncode) else returncode
+
+
+def _reason(event: Event) -> str:
+    return str(event.data.get("reason") or event.data.get("fault") or event.name)

@@ -1,0 +1,203 @@
+"""The script's stderr on its way through the supervisor: passed on unchanged and at once, its end kept."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import struct
+import termios
+
+from oomph.recovery.posix.descriptors import close_all_but, wait_until_writable
+from oomph.redaction import redacted
+from oomph.run_files import OwnFile
+
+KEPT_BYTES = 1 << 20
+_CHUNK = 1 << 16
+_WINDOW = struct.Struct("HHHH")
+
+
+class _RedactedLines:
+    """A stream on its way into a file, without the keys in it: line by line, since a key may come in two pieces."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._within_key = False
+
+    def take(self, data: bytes, ended: bool = False) -> bytes:
+        """What can be written by now."""
+        self._rest += data
+        end = max(self._rest.rfind(b"\n"), self._rest.rfind(b"\r")) + 1
+        if ended or (not end and len(self._rest) > _CHUNK):
+            end = len(self._rest)
+        whole, self._rest = self._rest[:end], self._rest[end:]
+        if b"PRIVATE KEY-----" not in whole and not self._within_key:
+            return _redacted(whole)
+        return b"".join(map(self._of_a_private_key, whole.splitlines(keepends=True)))
+
+    def _of_a_private_key(self, line: bytes) -> bytes:
+        if b"PRIVATE KEY-----" in line:
+            self._within_key = b"-----BEGIN" in line
+        elif self._within_key:
+            return b""
+        return _redacted(line)
+
+
+def _redacted(data: bytes) -> bytes:
+    return redacted(data.decode(errors="surrogateescape")).encode(errors="surrogateescape")
+
+
+class Tail:
+    """The last mebibyte of a stream: in memory, and without keys in a file."""
+
+    def __init__(self, file: OwnFile | None, kept_bytes: int = KEPT_BYTES) -> None:
+        self._kept_bytes = kept_bytes
+        self._recent = bytearray()
+        self._written = 0
+        self._lines = _RedactedLines()
+        self._fd = None if file is None else _create(file)
+
+    def feed(self, data: bytes) -> None:
+        """Take in the next piece; the file is shortened whenever it holds twice what is kept."""
+        self._recent += data
+        if len(self._recent) > 2 * self._kept_bytes:
+            del self._recent[: -self._kept_bytes]
+        self._write(self._lines.take(data))
+        if self._written > 2 * self._kept_bytes:
+            self._shorten()
+
+    def close(self) -> None:
+        """Leave the file with the last mebibyte in it."""
+        self._write(self._lines.take(b"", ended=True))
+        if self._written > self._kept_bytes:
+            self._shorten()
+            self._write(self._lines.take(b"", ended=True))
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    @property
+    def data(self) -> bytes:
+        """The last bytes of the stream."""
+        return bytes(self._recent[-self._kept_bytes :])
+
+    def _shorten(self) -> None:
+        if self._fd is not None:
+            os.ftruncate(self._fd, 0)
+            os.lseek(self._fd, 0, os.SEEK_SET)
+            self._written = 0
+            self._lines = _RedactedLines()
+            self._write(self._lines.take(self.data))
+
+    def _write(self, data: bytes) -> None:
+        if self._fd is None:
+            return
+        try:
+            self._written += os.write(self._fd, data)
+        except OSError:  # a full disk must not end the training
+            os.close(self._fd)
+            self._fd = None
+
+
+class Pump:
+    """Carries what the script writes to stderr over to ours. It runs inside the supervisor's one loop."""
+
+    def __init__(self, target_fd: int, tail: Tail) -> None:
+        self._target_fd: int | None = target_fd
+        self._tail = tail
+        self.is_terminal = os.isatty(target_fd)
+        self.source_fd, self.script_fd = _open_terminal(target_fd) if self.is_terminal else os.pipe()
+        os.set_blocking(self.source_fd, False)
+        self.open = True
+        self.at_line_start = True
+
+    def started(self) -> None:
+        """The script holds its end now; ours would keep the stream from ending."""
+        os.close(self.script_fd)
+
+    def carry(self) -> bool:
+        """Pass on one piece; False when there is none at the moment, or never again."""
+        try:
+            data = os.read(self.source_fd, _CHUNK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""  # EIO: every process has closed the other side of the pseudo-terminal
+        if not data:
+            self.open = False
+            return False
+        self.at_line_start = data.endswith(b"\n")
+        self._pass_on(data)
+        self._tail.feed(data)
+        return True
+
+    def drain(self) -> None:
+        """Pass on what is there, without waiting for processes that still hold the other end."""
+        most = 4 * KEPT_BYTES // _CHUNK  # more than a pipe holds: one who writes without end shall not keep us
+        for _ in range(most):
+            if not self.carry():
+                break
+
+    def follow_window(self) -> None:
+        """Give the script's stderr the size of our terminal, so that progress bars are as wide as it is."""
+        if self.is_terminal:
+            try:
+                size = fcntl.ioctl(2, termios.TIOCGWINSZ, bytes(_WINDOW.size))
+                fcntl.ioctl(self.source_fd, termios.TIOCSWINSZ, size)
+            except OSError:
+                pass  # a terminal without a size
+
+    def carry_in_background(self) -> None:
+        """Leave the rest to a process that ends with the stream.
+
+        What the script has left running writes to its stderr as before; without a reader it would die of SIGPIPE.
+        """
+        if self._target_fd is None or os.fork() != 0:
+            return
+        try:
+            signal.set_wakeup_fd(-1)
+            for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP, signal.SIGCONT):
+                signal.signal(signum, signal.SIG_DFL)
+            close_all_but(self.source_fd, self._target_fd)
+            os.set_blocking(self.source_fd, True)
+            while data := os.read(self.source_fd, _CHUNK):
+                self._pass_on(data)
+        finally:
+            os._exit(0)
+
+    def close(self) -> None:
+        """End the stream; the tail stays readable."""
+        os.close(self.source_fd)
+        self._tail.close()
+
+    def _pass_on(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view and self._target_fd is not None:
+            try:
+                view = view[os.write(self._target_fd, view) :]
+            except BlockingIOError:
+                wait_until_writable(self._target_fd, 1.0)
+            except OSError:
+                self._target_fd = None  # nobody reads our stderr any more; the script shall not suffer
+
+
+def _open_terminal(target_fd: int) -> tuple[int, int]:
+    """A pseudo-terminal that passes bytes unchanged: the real one behind it will turn newlines into what it needs."""
+    source_fd, script_fd = os.openpty()
+    attributes = termios.tcgetattr(script_fd)
+    attributes[1] &= ~termios.OPOST
+    attributes[3] &= ~termios.ECHO
+    termios.tcsetattr(script_fd, termios.TCSANOW, attributes)
+    try:
+        size = fcntl.ioctl(target_fd, termios.TIOCGWINSZ, bytes(_WINDOW.size))
+        fcntl.ioctl(script_fd, termios.TIOCSWINSZ, size)
+    except OSError:
+        pass  # a terminal without a size
+    return source_fd, script_fd
+
+
+def _create(file: OwnFile) -> int | None:
+    try:
+        return file.open(os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    except OSError:
+        return None

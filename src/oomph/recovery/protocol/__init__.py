@@ -1,0 +1,1 @@
+"""What the supervisor and the script's process agree on. Standard library only; in both processes."""

@@ -1,0 +1,152 @@
+"""A run in words: why it starts again, and at the end what happened, was done, was paid, and is next. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from oomph.recovery.policy.cause import signal_name
+from oomph.recovery.policy.ladder import Change
+from oomph.recovery.policy.policy import Ending
+from oomph.recovery.protocol.progress import Progress
+from oomph.recovery.report.labels import MEANING, NOT_EQUAL, SMALLER_BATCHES, STARTED_OVER, STOPPED, UNGUARDED
+from oomph.recovery.report.remedies import remedies
+from oomph.recovery.report.summary import UNRELATED, Summary
+
+_MOST_REASONS = 3
+
+
+def account(summary: Summary, run_dir: str | None, again: str = "") -> list[str]:
+    """The lines to print at the end: exactly one when nothing happened.
+
+    Args:
+        summary: what the run came to.
+        run_dir: None for a run without one.
+        again: the command that goes on with the run, where somebody may want that.
+    """
+    if not summary.eventful:
+        return [_one_line(summary, run_dir, again)]
+    return [f"{head:<14} {text}" for head, text in _rows(summary, run_dir, again)]
+
+
+def restart_line(ending: Ending, progress: Progress | None, attempt: int, change: Change | None = None) -> str:
+    """What ended the last attempt, where, and what the next one begins with."""
+    how, changed = _how(ending), "" if change is None else f", {change}"
+    if progress is None:
+        return f"the script {how}; starting attempt {attempt}{changed}"
+    at_fit = f"at fit {progress.fit + 1}, epoch {progress.epoch + 1}, step {progress.step + 1}"
+    place = at_fit if progress.fit >= 0 else "in a training loop"
+    steps = f"({progress.steps} steps done, {progress.saved} saved)"
+    origin = "from the last checkpoint" if progress.saved else "from the beginning"
+    return f"the script {how} {place} {steps}; starting attempt {attempt} {origin}{changed}"
+
+
+def _how(ending: Ending) -> str:
+    if ending.restart_requested:
+        return f"asked for a new process ({ending.restart_requested})"
+    if ending.hung:
+        return "was ended because it made no progress any more (hang)"
+    name = signal_name(ending.returncode)
+    if ending.returncode >= 0:
+        return f"ended with {name} ({ending.fault})"
+    known = ending.fault not in (name, "killed")  # "killed by SIGKILL (killed)" says nothing more
+    return f"was killed by {name}" + (f" ({ending.fault})" if known else "")
+
+
+def _one_line(summary: Summary, run_dir: str | None, again: str) -> str:
+    facts = list(_facts(summary))
+    if summary.exit_code == 0:
+        return ", ".join(["finished" if summary.checkpoints.failed else "finished without a fault", *facts])
+    told = ", ".join([_ended(summary), *facts])
+    if again and summary.checkpoints.count:
+        return f"{told}; to go on: {again}"
+    if again and summary.steps:
+        return f"{told}; no checkpoint was taken, so there is nothing to go on from"
+    known = run_dir is not None and summary.faults
+    return told + (f"; the cause: oomph explain {run_dir}" if known else "")
+
+
+def _rows(summary: Summary, run_dir: str | None, again: str) -> Iterator[tuple[str, str]]:
+    if summary.faults:
+        yield "what happened", ", ".join(f"{name} {_times(count)}" for name, count in summary.faults.items())
+    done = list(_done(summary))
+    if done:
+        yield "what was done", ", ".join(done)
+    cost = list(_cost(summary))
+    if cost:
+        yield "what it cost", ", ".join(cost)
+    if summary.steps and summary.exit_code == 0:
+        yield "the result", _result(summary)
+        if summary.exactness in (NOT_EQUAL, STARTED_OVER, UNGUARDED):
+            yield "to better it", remedies(summary.exactness, summary.exactness_reasons)[0].text
+    yield "the end", ", ".join([_ended(summary), *_facts(summary)])
+    if summary.gave_up:
+        yield "stopped" if summary.exit_code in STOPPED else "gave up", summary.gave_up
+    if run_dir is not None:
+        yield "next", again or f"oomph explain {run_dir}"
+
+
+def _result(summary: Summary) -> str:
+    if "nan-loss" in summary.faults:
+        return "not finite: the weights hold NaN or infinity, or held them on the way"
+    return "; ".join((MEANING[summary.exactness], *summary.exactness_reasons[:_MOST_REASONS]))
+
+
+def _done(summary: Summary) -> Iterator[str]:
+    if summary.recoveries and summary.micro_batch is not None:
+        smaller = SMALLER_BATCHES in summary.exactness_reasons
+        size = summary.micro_batch
+        yield f"batches of at most {size}" if smaller else f"micro-batches of {size}, the same global batch"
+    if summary.restarts:
+        yield _count(summary.restarts, "restart")
+    yield from summary.changes
+
+
+def _cost(summary: Summary) -> Iterator[str]:
+    if summary.restarts and (summary.steps or summary.steps_repeated):
+        yield f"{_count(summary.steps_repeated, 'step')} repeated of {summary.steps}"
+    if summary.seconds_recovering:
+        yield f"{summary.seconds_recovering:.0f} s on recovering"
+
+
+def _facts(summary: Summary) -> Iterator[str]:
+    if summary.steps:
+        yield _count(summary.steps, "step")
+    yield f"{summary.seconds:.0f} s"
+    kept = summary.checkpoints
+    if kept.count:
+        size = as_size(kept.bytes)
+        yield f"{_count(kept.count, 'checkpoint')} of {size} ({kept.share:.1%} of the time)"
+    if kept.failed:
+        yield f"{_count(kept.failed, 'checkpoint')} could not be written"
+    if summary.device_peak_bytes:
+        yield f"peak device memory {as_size(summary.device_peak_bytes)}"
+    elif summary.host_peak_bytes:
+        yield f"peak memory {as_size(summary.host_peak_bytes)}"
+
+
+def _ended(summary: Summary) -> str:
+    if summary.exit_code == 0:
+        return "the script finished"
+    if summary.exit_code is None:
+        return "the script was interrupted"
+    by_itself = not summary.gave_up and summary.exit_code < 128 and summary.exit_code not in STOPPED
+    if by_itself and UNRELATED in summary.faults:
+        return f"the script failed with an error of its own, exit code {summary.exit_code}"
+    return f"ended with exit code {summary.exit_code}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def as_size(size_bytes: float) -> str:
+    """An amount of bytes for people: "33 KiB"."""
+    for unit in ("B", "KiB", "MiB"):
+        if size_bytes < 1024:
+            return f"{size_bytes:.0f} {unit}"
+        size_bytes /= 1024
+    return f"{size_bytes:.1f} GiB"

@@ -1,0 +1,291 @@
+"""Labels: what may be said of the result of a run, and why it is not better. Pure.
+
+What was restored decides what is tried; what was compared decides what is said. A label is given to each fit of each
+attempt, from the events alone, and the label of the run is the worst of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from oomph.journal import Event, by_attempt, by_name
+from oomph.recovery.policy.ladder import OPT_IN, change_in
+
+EXACT = "exact"
+VERIFIED = "verified"
+UNVERIFIED = "unverified"
+REPLAYED = "replayed"
+APPROXIMATE = "approximate"
+NOT_EQUAL = "not-equal"
+STARTED_OVER = "started-over"
+UNGUARDED = "unguarded"
+FAILED = "failed"
+ORDER = (EXACT, VERIFIED, UNVERIFIED, REPLAYED, APPROXIMATE, NOT_EQUAL, STARTED_OVER, UNGUARDED, FAILED)
+"""From best to worst."""
+STOPPED = (75, 129, 130, 143)
+"""Exit codes after a preemption, SIGHUP, Ctrl-C and SIGTERM: the end was asked for, and the run may go on later."""
+MEANING = {
+    EXACT: "exact: as if nothing had happened, within rounding",
+    VERIFIED: "verified: the steps that were repeated came out as before",
+    UNVERIFIED: "unverified: everything known was restored, but no step was repeated that could be compared",
+    REPLAYED: "replayed: the batches of the epoch were taken anew; they and the steps repeated came out as before",
+    APPROXIMATE: "approximate: batches were taken in parts, which need not give the same result",
+    NOT_EQUAL: "not equal to an undisturbed training",
+    STARTED_OVER: "started over: a training that had begun was begun again, not resumed",
+    UNGUARDED: "unguarded: no fit was guarded, so nothing was checkpointed or resumed",
+    FAILED: "failed: the training did not come to its end",
+}
+_GUARDS = {"approximate": APPROXIMATE, "smaller batches": NOT_EQUAL}
+"""What recovering from an out-of-memory error is worth under a guard of this kind; exact under all others."""
+SMALLER_BATCHES = "a batch that did not fit was trained on in parts, each with its own update"
+
+
+class Labelled(NamedTuple):
+    """A label, and the reasons for it, the first cause first."""
+
+    label: str = EXACT
+    reasons: tuple[str, ...] = ()
+
+
+def worst(labelled: Iterable[Labelled]) -> Labelled:
+    """The worst of several, with the reasons of all that are as bad or that tell of inequality."""
+    known = list(labelled)
+    label = max((each.label for each in known), key=ORDER.index, default=EXACT)
+    reasons = [reason for each in known if each.label in (label, NOT_EQUAL) for reason in each.reasons]
+    return Labelled(label, tuple(dict.fromkeys(reasons)))
+
+
+def label_of(events: Sequence[Event], exit_code: int | None) -> Labelled:
+    """The label of a run.
+
+    Args:
+        events: of all its attempts, in their order.
+        exit_code: how it ended; None while it runs, or when nobody saw its end.
+    """
+    found = worst(
+        [*_recoveries(events), *_changes(events), *_resumes(events), *_abandoned(events, exit_code), *_loops(events)]
+    )
+    if exit_code not in (None, 0, *STOPPED):
+        return Labelled(FAILED, found.reasons)
+    if not any(event.name == "fit-started" or event.data.get("guarded") for event in events):
+        return Labelled(UNGUARDED, found.reasons)
+    return found
+
+
+def _recoveries(events: Sequence[Event]) -> Iterator[Labelled]:
+    """What micro-batches were worth, wherever a batch was divided."""
+    guards = _guards(events)
+    probed = [event for event in events if event.name == "probed"]
+    if _contradicted(probed):
+        yield Labelled(APPROXIMATE, ("a later probe found a coupling that the first one had not",))
+    elsewhere = {event.data["during"]: _guard(event, "kind") for event in probed if "during" in event.data}
+    for event in events:
+        guard = guards.get((event.attempt, event.data.get("fit")), ("", ""))
+        if event.name == "recovered" and "during" in event.data:
+            yield _of_guard(*elsewhere.get(event.data["during"], ("", "")))
+        elif event.name == "recovered":
+            yield _of_guard(*guard)
+        elif event.name == "fit-finished" and event.data.get("micro_batch") is not None:
+            kind = str(event.data.get("guard"))
+            yield _of_guard(kind, guard[1] if kind == guard[0] else "")
+
+
+def _changes(events: Iterable[Event]) -> Iterator[Labelled]:
+    """What the user has allowed to be done although it alters the mathematics."""
+    for event in events:
+        change = change_in(event.data) if event.name == "decided" else None
+        if change is not None and change.name in OPT_IN:
+            yield Labelled(NOT_EQUAL, (str(change),))
+
+
+def _guards(events: Sequence[Event]) -> dict[Any, tuple[str, str]]:
+    """For each fit of each attempt the kind of its guard, and the reason for it."""
+    found = {(e.attempt, e.data.get("fit")): _guard(e, "guard") for e in events if e.name == "fit-started"}
+    probed = (e for e in events if e.name == "probed" and "fit" in e.data)
+    return found | {(e.attempt, e.data.get("fit")): _guard(e, "kind") for e in probed}
+
+
+def _guard(event: Event, kind: str) -> tuple[str, str]:
+    return str(event.data.get(kind, "")), str(event.data.get("reason", ""))
+
+
+def _of_guard(kind: str, reason: str) -> Labelled:
+    label = _GUARDS.get(kind, EXACT)
+    if label == EXACT:
+        return Labelled()
+    words = SMALLER_BATCHES if label == NOT_EQUAL else reason
+    return Labelled(label, (words,) if words else ())
+
+
+def _contradicted(probed: Sequence[Event]) -> bool:
+    """Whether a later probe found a coupling that the first one of the same fit, or loop, had not."""
+    exact: set[Any] = set()
+    for event in probed:
+        step = (event.attempt, event.data.get("fit"), event.data.get("during"))
+        if event.data.get("kind") == "exact":
+            exact.add(step)
+        elif step in exact:
+            return True
+    return False
+
+
+# -- restarts ---------------------------------------------------------------------------------------------------------
+
+
+def _resumes(events: Sequence[Event]) -> Iterator[Labelled]:
+    """What each attempt after the first made of the fits that an earlier one had begun."""
+    begun: set[Any] = set()
+    finished: dict[Any, Event] = {}
+    if min((event.attempt for event in events), default=1) > 1:
+        yield Labelled(STARTED_OVER)  # the journals of the earlier attempts were removed
+    for attempt in by_attempt(events):
+        by = by_name(attempt)
+        yield from _not_reached(attempt, finished)
+        yield from _returned_after_an_edit(attempt)
+        yield from _from_before_an_edit(attempt)
+        short = {key for key, event in finished.items() if event.data.get("too_dear")}
+        finished |= {_key(event): event for event in by.get("fit-finished", ()) if "key" in event.data}
+        fits = by.get("fit-started", [])
+        resumed = {_key(event) for event in by.get("resumed", ())}  # also by a call that has been edited
+        again = [
+            _begun_again(fit, by, short) for fit in fits if begun & {_key(fit), _number(fit)} or _key(fit) in resumed
+        ]
+        is_gone = attempt[0].attempt != events[-1].attempt and not _has_left(by)
+        yield from (each for each in again if not (is_gone and each.label == STARTED_OVER))
+        if begun and not again and (fits or by.get("resumed")):
+            yield Labelled(UNVERIFIED)  # it left its process between two fits: nothing was there to be repeated
+        begun |= {_key(fit) for fit in fits}
+        for event in by.get("appended-again", ()):
+            told = f"{event.data.get('site')} appends to {event.data.get('path')} a second time"
+            yield Labelled(NOT_EQUAL, (told,))
+        for name in ("trusted", "another-way", "passed-on"):
+            for event in by.get(name, ()):
+                yield Labelled(NOT_EQUAL, (str(event.data.get("reason")),))
+
+
+def _has_left(by: Mapping[str, list[Event]]) -> bool:
+    """Whether later attempts find anything of this one."""
+    return bool(by.get("checkpoint") or by.get("fit-finished"))
+
+
+def _not_reached(attempt: Iterable[Event], finished: Mapping[Any, Event]) -> Iterator[Labelled]:
+    """Fits that an earlier attempt had finished, and that the script passed by: what they had changed is not there."""
+    events, missing = list(attempt), dict(finished)
+    resumed = {_key(event) for event in events if event.name == "resumed"}
+    for event in events:
+        if _is_edited(event):  # the edit may have given it another key, and it has a new number
+            missing = {
+                key: other for key, other in missing.items() if other.data.get("fit") != event.data["edited_fit"]
+            }
+        if event.name == "fit-started" and _key(event) not in {*resumed, *missing}:
+            for passed_by in missing.values():
+                if passed_by.role == event.role:
+                    number = passed_by.data.get("fit", 0) + 1
+                    reason = f"fit {number} was finished by an earlier attempt, and not reached again"
+                    yield Labelled(NOT_EQUAL, (reason,))
+        if event.name in ("fit-started", "resumed"):
+            missing.pop(_key(event), None)
+        if event.name == "resumed" and "fit" in event.data:  # also by a call that has been edited
+            missing = {key: other for key, other in missing.items() if _number(other) != _number(event)}
+
+
+def _from_before_an_edit(attempt: Iterable[Event]) -> Iterator[Labelled]:
+    """Fits that were restored after an edited fit had trained again. Their state comes from before the edit."""
+    edited: Event | None = None
+    for event in attempt:
+        if _is_edited(event):
+            edited = event
+        elif event.name == "resumed" and edited is not None and event.role == edited.role and "fit" in event.data:
+            number, before = event.data["fit"] + 1, edited.data["edited_fit"] + 1
+            yield Labelled(NOT_EQUAL, (f"the state of fit {number} is from before fit {before} was edited",))
+
+
+def _returned_after_an_edit(attempt: Iterable[Event]) -> Iterator[Labelled]:
+    """Fits whose result was returned although the code of the script has changed since."""
+    for event in attempt:
+        if event.name == "resumed" and event.data.get("kind") == "finished" and event.data.get("meant"):
+            yield Labelled(NOT_EQUAL, tuple(str(each) for each in event.data["meant"]))
+
+
+def _is_edited(event: Event) -> bool:
+    """Whether a fit trains again because it was edited; the event holds the number that it had before."""
+    return event.name == "trains-again" and event.data.get("edited_fit") is not None
+
+
+def _abandoned(events: Sequence[Event], exit_code: int | None) -> Iterator[Labelled]:
+    """Fits that an earlier attempt was in the midst of, and that the one which came to the end has not reached."""
+    fits = [event for event in events if event.name == "fit-started" and "key" in event.data]
+    over = {_key(event) for event in events if event.name == "fit-finished"}
+    last = max((event.attempt for event in events), default=0)
+    over |= {_key(event) for event in events if event.attempt == last and event.name in ("fit-started", "resumed")}
+    here = (event for event in events if event.attempt == last and event.name == "resumed" and "fit" in event.data)
+    resumed = {_number(event) for event in here}  # also by a call that has been edited
+    for fit in fits if exit_code == 0 else ():
+        if _key(fit) not in over and _number(fit) not in resumed and not fit.role.startswith("worker"):
+            reason = f"fit {fit.data.get('fit', 0) + 1} was begun by an earlier attempt, and not reached again"
+            yield Labelled(NOT_EQUAL, (reason,))
+
+
+def _begun_again(fit: Event, by: Mapping[str, list[Event]], short: Container[Any]) -> Labelled:
+    """A fit that an earlier attempt had begun: resumed, or begun anew after everything before it was restored.
+
+    Args:
+        short: finished fits whose end states were too expensive to keep.
+    """
+    compared = [event for event in by.get("compared", ()) if _key(event) == _key(fit)]
+    unequal = [str(event.data.get("cause")) for event in compared if not event.data.get("equal")]
+    resumed = next(
+        (e for e in by.get("resumed", ()) if _key(e) == _key(fit) and e.data.get("kind") != "finished"), None
+    )
+    if unequal:
+        known = () if resumed is None else _resumed(resumed, bool(compared)).reasons
+        return Labelled(NOT_EQUAL, (*known, *unequal))
+    if resumed is not None:
+        return _within_noise(_resumed(resumed, bool(compared)), compared)
+    restored = _key(fit) in short or any(event.data.get("kind") == "finished" for event in by.get("resumed", ()))
+    if not (restored or _key(fit) in {_key(event) for event in by.get("trains-again", ())}):
+        return Labelled(STARTED_OVER)
+    return _within_noise(Labelled(VERIFIED if compared else UNVERIFIED), compared)
+
+
+def _within_noise(label: Labelled, compared: Iterable[Event]) -> Labelled:
+    """The label, with the noise of this training where not every bit was the same."""
+    noise = max((float(event.data.get("noise") or 0) for event in compared), default=0.0)
+    told = (f"not in every bit: within this training's own noise of {noise:.1g}",) if noise else ()
+    return Labelled(label.label, (*label.reasons, *told))
+
+
+def _resumed(resumed: Event, compared: bool) -> Labelled:
+    kind = resumed.data.get("kind")
+    reasons = [str(reason) for reason in (*resumed.data.get("lost", ()), *resumed.data.get("meant", ()))]
+    if kind == "epoch":
+        reasons.append("the interrupted epoch was begun again")
+    if reasons:
+        return Labelled(NOT_EQUAL, tuple(reasons))
+    if not compared:
+        return Labelled(UNVERIFIED)
+    return Labelled(REPLAYED if kind == "replayed" else VERIFIED)
+
+
+def _loops(events: Sequence[Event]) -> Iterator[Labelled]:
+    """Loops of the script's own: what no oomph has saved is begun again."""
+    looped = [event for event in events if event.name == "loop-seen"]
+    trained = {event.attempt for event in looped}
+    resumed = {event.attempt for event in looped if event.data.get("restored")}
+    ended = [event for event in events if event.name == "attempt-ended" and event.data.get("steps")]
+    lost = min((event.attempt for event in ended), default=None)
+    if lost is not None and any(attempt > lost for attempt in trained - resumed):
+        yield Labelled(STARTED_OVER)
+    elif lost is not None and any(attempt > lost for attempt in trained):
+        yield Labelled(UNVERIFIED)
+
+
+def _key(event: Event) -> Any:
+    """Which fit an event is about: its identity, or its number in journals of an older oomph."""
+    return event.role.startswith("worker"), event.data.get("key", event.data.get("fit"))
+
+
+def _number(event: Event) -> Any:
+    """The fit as an older oomph, which only counted fits, calls it."""
+    return event.role.startswith("worker"), event.data.get("fit")

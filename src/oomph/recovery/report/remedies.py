@@ -1,0 +1,346 @@
+"""Remedies: what to change in a script so that a resume of it earns a better label. Pure.
+
+The reasons of a label are words that come from all over `tensorflow/`. Each row here knows one wording and says what
+to do about it, in terms of the script. A reason that no row knows gets a general remedy; each label has one too, for
+where there is no reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from oomph.journal import Event
+from oomph.recovery.report.labels import (
+    APPROXIMATE,
+    EXACT,
+    FAILED,
+    NOT_EQUAL,
+    REPLAYED,
+    SMALLER_BATCHES,
+    STARTED_OVER,
+    UNGUARDED,
+    UNVERIFIED,
+    VERIFIED,
+)
+
+BEST = (EXACT, VERIFIED)
+"""Labels that nothing would better."""
+_SEED = "call keras.utils.set_random_seed(1) at the top of the script"
+_SAME_FITS = "let every start of the script come to the same fits in the same order, whatever it finds on the disk"
+_ALL_ANEW = "to train everything with the edit, begin anew with --start-over"
+_OWN_GENERATOR = (
+    "keep a generator in the model, self.random = keras.random.SeedGenerator(1), and draw with "
+    "keras.random.normal(..., seed=self.random) and its like"
+)
+_AS_CLASS = "write the generator as a class with __iter__ and __next__ that keeps what it counts in attributes"
+_PLAIN = "numbers, text, lists, dicts, NumPy arrays or generators, or a tf.Variable"
+_OTHER_THREADS = "do not change it from other threads, or say its state with get_state() and set_state(state)"
+_ORDER = (
+    "draw the order of each epoch from its number, np.random.default_rng((seed, epoch)), and nothing else; "
+    "a keras.utils.PyDataset can do so in on_epoch_end"
+)
+_TF_DATA = (
+    "to be exact, read the data with a tf.data.Dataset of TensorFlow's own operations (from_tensor_slices, files), "
+    "without a Python generator, py_function or PyDataset"
+)
+_FITTING = "take a batch size that fits"
+_STEPS = "write it as `for batch in oomph.steps(dataset, epochs=..., state=[model, optimizer]):`"
+
+
+class Remedy(NamedTuple):
+    """One reason, and what to do about it."""
+
+    reason: str
+    text: str
+
+
+class _Row(NamedTuple):
+    """The wording of a reason, and what helps; `{name}` stands for a group of the pattern."""
+
+    wording: str
+    text: str
+
+
+_OF_OBJECTS = (
+    # What is wrong with an object says more than where it is.
+    _Row(
+        r"there was no time to look at it",
+        "let it hold less: large tables belong into NumPy arrays, which are seen at once",
+    ),
+    _Row(r"a generator that |\(a generator\)|\(generator\)", _AS_CLASS),
+    _Row(r"an object that other threads change", _OTHER_THREADS),
+    _Row(r"a large open file", 'open the file with mode "a" where a line is written, and close it again'),
+    _Row(
+        r"an iterator that TensorFlow cannot save",
+        "make the iterator anew in each epoch, or from a dataset without Python in it",
+    ),
+    _Row(
+        r"(?:an array|a variable) of another shape",
+        "assign a new array in the place of the old one, and give variables that grow the shape [None]",
+    ),
+    _Row(
+        r"an optimizer with other variables",
+        "build that optimizer before the fit: optimizer.build(model.trainable_variables)",
+    ),
+    _Row(r"\(not there any more\)", "create it before the fit, in every start of the script"),
+    _Row(
+        r": (?P<method>get_state|set_state|state_dict|load_state_dict) failed",
+        "mend {method}(): it has raised an error",
+    ),
+    _Row(r", of which nothing was saved", "keep it in state= from the first start of the script on"),
+    _Row(
+        r"^(?P<name>\S+), which the loop carries on and state= does not hold",
+        'keep {name} in a dict, and the dict in state=: state=[..., kept], then kept["{name}"] = ...',
+    ),
+    _Row(r"^the file (?P<path>.+), which it wrote, is (?:gone|another one)", "leave {path} as the fit has written it"),
+    _Row(r"too large to be kept\)", "keep less in it, or write it to a file and read it in every start of the script"),
+    _Row(r"\(an array of ", "keep its columns in arrays of numbers, not in one of records"),
+    # Where it is.
+    _Row(
+        r"^callback (?P<name>\w+)",
+        "give {name} get_state() and set_state(state): return what it counts, and take it back",
+    ),
+    _Row(
+        r"^layer \d+ (?P<name>\w+)",
+        f"keep it in {_PLAIN} of {{name}}, or give {{name}} save_own_variables and load_own_variables",
+    ),
+    _Row(r"^(?:model|optimizer|loss|metric \w+)\b", f"keep it in {_PLAIN}, as an attribute"),
+    _Row(
+        r"^state\b",
+        "keep it in numbers, lists, dicts or arrays, or let its class have get_state() and set_state(state)",
+    ),
+    _Row(r"^data\b", f"let the data set keep it in {_PLAIN}"),
+    _Row(
+        r"^class (?P<name>[\w.]+)",
+        f"keep it in {_PLAIN}, or in an attribute of one object in the place of the class {{name}}",
+    ),
+    _Row(
+        r"^global of (?P<module>\S+): (?P<name>\w+)?",
+        f"keep it in {_PLAIN}, or as an attribute of a callback with get_state()",
+    ),
+)
+_OF_RANDOM_NUMBERS = (
+    _Row(
+        r"^random numbers of the data pipeline, which has no seed",
+        f"{_SEED}, or give the random operations of the pipeline a seed",
+    ),
+    _Row(r"^the order of later epochs, which has no seed", _SEED),
+    _Row(
+        r"^random numbers of the data pipeline: to draw them again takes too long",
+        "draw them from the number of the element: dataset.enumerate(), then tf.random.stateless_uniform with "
+        "seed=(1, number)",
+    ),
+    _Row(r"^random numbers of (?P<kind>\w+) in the train step", f"{_OWN_GENERATOR}, not by {{kind}}"),
+    _Row(
+        r"^random numbers that TensorFlow's kernels count themselves(?:, in (?P<function>\S+))?",
+        f"{_OWN_GENERATOR}; in a loop of your own, name it in state=",
+    ),
+    _Row(
+        r"^the order of the data: to go through those of the epochs before takes too long",
+        "let shuffle() be the last of the steps that order the data, behind cache(), repeat() and concatenate()",
+    ),
+)
+_OF_COMPARISONS = (
+    _Row(r"^the batches that were taken anew are others", _ORDER),
+    _Row(r"^the data come in another order, or are others", f"{_SEED}; {_ORDER}"),
+    _Row(r"^other random numbers are drawn", f"{_SEED}; what draws by itself: {_OWN_GENERATOR}"),
+    _Row(
+        r"^the learning rate is ",
+        "let the rate follow from the epoch (LearningRateScheduler) or from the step (a schedule in the optimizer), or "
+        "give the callback that sets it get_state() and set_state(state)",
+    ),
+    _Row(
+        r"^the same batch gives another result",
+        "call tf.config.experimental.enable_op_determinism() at the top; what the step reads belongs into the model, "
+        "as a tf.Variable",
+    ),
+    _Row(
+        r"^the state (?:is another|at the end is another)",
+        "what callbacks do to the model may depend on nothing but the epoch and their own attributes, which are kept",
+    ),
+    _Row(
+        r"^the file (?P<path>.+) is read, and is not what it was at the checkpoint",
+        "keep what is read back from {path} in an attribute of the callback too, and read that",
+    ),
+    _Row(
+        r"^the order of the validation data",
+        "let the validation data end: leave repeat() out, or their shuffle",
+    ),
+    _Row(
+        r"^the data had been moved on before",
+        "give each fit a dataset of its own",
+    ),
+    _Row(
+        r"^\S+ appends to (?P<path>.+) a second time",
+        "collect the rows in the script, and write {path} as a whole at its end",
+    ),
+    _Row(r"^not in every bit: ", "for equal bits, call tf.config.experimental.enable_op_determinism() at the top"),
+    _Row(r"^the interrupted epoch was begun again", "let every start of the script make the same data"),
+)
+_OF_FITS = (
+    _Row(r"^fit \d+ was (?:finished|begun) by an earlier attempt, and not reached again", _SAME_FITS),
+    _Row(r"^the script came to (?:fit|loop) at .+ another way than before", _SAME_FITS),
+    _Row(r"^the state of fit \d+ is from before fit \d+ was edited", _ALL_ANEW),
+    _Row(r": not restored: ", "leave --trust-finished-fits out: the fit trains again then"),
+    _Row(
+        r"the checkpoint is of another (?:fit|loop): (?P<difference>.+)",
+        f"{_SEED}, and let every start of the script make the same model and the same data",
+    ),
+    _Row(rf"^{re.escape(SMALLER_BATCHES)}", "leave --allow-smaller-batch out, or take a batch size that fits"),
+    _Row(r"goes on with a generator that a resumed fit has taken batches from", "make a new generator for each fit"),
+    _Row(r"^in mixed_bfloat16", "leave --allow-bfloat16 out, or take a smaller batch size"),
+    _Row(r"^leaving out the batch at ", "leave --skip-poison out, and mend the batch"),
+    _Row(
+        r"^a later probe found a coupling",
+        "give the option --inexact=refuse, or let no layer look at several samples at once",
+    ),
+    _Row(
+        r"\.py was edited|→", "let every start of the script take the same; after an edit, begin anew with --start-over"
+    ),
+)
+_OF_CHECKPOINTS = (
+    _Row(
+        r"^the training loop at (?P<site>\S+) is not over oomph\.steps",
+        f"make the loop at {{site}} resumable: {_STEPS.removeprefix('write it as ')}",
+    ),
+    _Row(
+        r"compiled anew within the fit",
+        "call compile() before fit, and train what comes after the change in a fit of its own",
+    ),
+    _Row(r"is not finite", "end such a training with the callback keras.callbacks.TerminateOnNaN()"),
+    _Row(r"^no checkpoint could be written: ", "make room, or name another folder with --run-dir"),
+    _Row(r"^the guard failed: ", "oomph doctor says whether the versions fit; if they do, report it, with the journal"),
+    _Row(
+        r"^no checkpoint had been taken",
+        "let the first checkpoint come earlier: --checkpoint-every 1m, or a number of steps",
+    ),
+    _Row(
+        r"^the position in the data cannot be saved: (?P<kind>\w*(?:Random|Normal|Multinomial|Sample)\w*) is stateful",
+        "draw with tf.random.stateless_normal and its like in the place of {kind}, with the seed (1, number) of "
+        "dataset.enumerate()",
+    ),
+    _Row(
+        r"^the position in the data cannot be saved: not a tf\.data iterator",
+        "in a loop of your own, go through a tf.data.Dataset; under a strategy there is nothing to mend",
+    ),
+    _Row(
+        r"^the position in the data cannot be saved: a batch of it was taken ahead",
+        "tell the length of the data: dataset.apply(tf.data.experimental.assert_cardinality(number))",
+    ),
+    _Row(r"^the position in the data cannot be saved", _TF_DATA),
+)
+_OF_PARTS = (
+    _Row(
+        r"BatchNormalization sees each micro-batch alone",
+        "take LayerNormalization or GroupNormalization for BatchNormalization, or a batch size that fits",
+    ),
+    _Row(r"^random numbers that TensorFlow cannot draw again", _OWN_GENERATOR),
+    _Row(
+        r"^metric .* depends on which samples are together|a number that the step returns is no mean over samples",
+        "let the metric add up over samples in update_state, and divide in result",
+    ),
+    _Row(r"which samples are together|no memory for a probe|a probe could not tell", _FITTING),
+)
+_ROWS = tuple(
+    (re.compile(row.wording), row.text)
+    for row in (*_OF_PARTS, *_OF_CHECKPOINTS, *_OF_RANDOM_NUMBERS, *_OF_COMPARISONS, *_OF_FITS, *_OF_OBJECTS)
+)
+_GENERAL = (
+    f"keep what the training changes in {_PLAIN} of the model or of a callback, or give the callback get_state() and "
+    "set_state(state)"
+)
+_OF_LABELS = {
+    UNVERIFIED: "nothing to mend in the script: no step that could be compared lay between checkpoint and fault",
+    REPLAYED: _TF_DATA,
+    APPROXIMATE: _FITTING,
+    NOT_EQUAL: _GENERAL,
+    STARTED_OVER: "leave --start-over out if it was given, and let the first checkpoint come earlier: "
+    "--checkpoint-every 10s",
+    UNGUARDED: f"train with model.fit; a loop of your own: {_STEPS}",
+    FAILED: "mend what ended the script: oomph explain names it",
+}
+
+
+def remedies(label: str, reasons: Iterable[str]) -> list[Remedy]:
+    """What would better a label, one remedy for each of its reasons; those that the same change mends come once.
+
+    Args:
+        label: of a run.
+        reasons: why it is not a better one; without any, the label speaks for itself.
+    """
+    if label in BEST:
+        return []
+    found: dict[str, Remedy] = {}
+    for reason in map(_cause_in, reasons):
+        text = remedy_of(reason)
+        found.setdefault(text, Remedy(reason, text))
+    return list(found.values()) or [Remedy("", _OF_LABELS[label])]
+
+
+def remedy_of(reason: str) -> str:
+    """What to do about one reason."""
+    for wording, text in _ROWS:
+        match = wording.search(reason)
+        if match is not None:
+            return text.format(**{name: value or "it" for name, value in match.groupdict().items()})
+    return _GENERAL
+
+
+def causes(label: str, events: Sequence[Event]) -> tuple[str, ...]:
+    """Why a label that has no reasons of its own is not a better one, from the events of the run."""
+    find = _CAUSES.get(label)
+    return () if find is None else tuple(dict.fromkeys(find(events)))
+
+
+def _cause_in(reason: str) -> str:
+    """What a comparison has shown, or, where something is known to be missing, that: it is the cause."""
+    _, known, lost = reason.partition(" (not restored: ")
+    return lost.removesuffix(")") if known else reason
+
+
+def _of_loops(events: Sequence[Event]) -> Iterator[str]:
+    for event in events:
+        if event.name == "loop-seen":
+            yield f"the training loop at {event.data.get('site')} is not over oomph.steps"
+
+
+def _of_unguarded(events: Sequence[Event]) -> Iterator[str]:
+    yield from _of_loops(events)
+    for event in events:
+        if event.name == "guard-failed" and not any(each.name == "loop-seen" for each in events):
+            yield f"the guard failed: {event.data.get('reason')}"
+
+
+def _of_started_over(events: Sequence[Event]) -> Iterator[str]:
+    yield from _of_loops(events)
+    for event in events:
+        reason = str(event.data.get("reason", ""))
+        if event.name == "checkpoint-failed":
+            yield f"no checkpoint could be written: {reason}"
+        elif event.name == "checkpoint-skipped" or (event.name == "checkpoint-refused" and not event.data.get("name")):
+            yield reason
+    if not any(event.name == "checkpoint" and event.attempt == 1 for event in events):
+        yield "no checkpoint had been taken"
+
+
+def _of_replayed(events: Sequence[Event]) -> Iterator[str]:
+    for event in events:
+        why = event.data.get("iterator", "saved") if event.name == "checkpoint" else "saved"
+        if why not in ("saved", "the shuffle of this epoch is over"):
+            yield f"the position in the data cannot be saved: {why}"
+
+
+def _of_failed(events: Sequence[Event]) -> Iterator[str]:
+    for event in events:
+        if event.name == "gave-up" and event.data.get("fault") == "checkpoint-failure":
+            yield str(event.data.get("reason"))
+
+
+_CAUSES = {
+    UNGUARDED: _of_unguarded,
+    STARTED_OVER: _of_started_over,
+    REPLAYED: _of_replayed,
+    FAILED: _of_failed,
+}

@@ -1,0 +1,167 @@
+"""Summary: what a run came to, computed from its events alone. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from oomph.journal import Event, by_attempt, by_name
+from oomph.recovery.policy.ladder import change_in
+from oomph.recovery.report.labels import label_of
+
+SCHEMA = 1
+UNRELATED = "unrelated"
+"""The fault name of a plain Python error in the user's code: no matter of oomph's."""
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """What keeping the state has cost."""
+
+    count: int = 0
+    bytes: int = 0
+    """Of the largest one."""
+    seconds: float = 0.0
+    share: float = 0.0
+    """Of the wall time, 0 to 1."""
+    failed: int = 0
+    """Those that could not be written, as on a full disk."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What happened in a run, what was done about it and what it cost."""
+
+    attempts: int
+    faults: Mapping[str, int]
+    """How often each fault was seen, by name."""
+    recoveries: int
+    """Faults overcome inside the script's process."""
+    restarts: int
+    steps: int
+    """Steps done, counted once however often they were repeated."""
+    steps_repeated: int
+    micro_batch: int | None
+    """The micro-batch that the last fit ended with; None when batches were never divided."""
+    exactness: str
+    """How the result relates to that of an undisturbed run: one of `labels.ORDER`."""
+    exit_code: int | None
+    seconds: float
+    seconds_recovering: float
+    """Spent on faults inside the script's process, TensorFlow's own wait of 10 s included."""
+    device_peak_bytes: int | None
+    host_peak_bytes: int | None
+    gave_up: str = ""
+    """Why oomph gave up, when it did."""
+    checkpoints: Checkpoints = field(default_factory=Checkpoints)
+    changes: tuple[str, ...] = ()
+    """What was made different from the first attempt on, in words."""
+    exactness_reasons: tuple[str, ...] = ()
+    """Why the label is not a better one, in words."""
+
+    @property
+    def eventful(self) -> bool:
+        """Whether there is more to tell than that the run has ended."""
+        return bool(set(self.faults) - {UNRELATED} or self.restarts or self.recoveries or self.gave_up)
+
+    def as_document(self) -> dict[str, Any]:
+        """The document of summary.json."""
+        return {"schema": SCHEMA, **asdict(self)}
+
+    def to_json(self) -> str:
+        """The document as text."""
+        return json.dumps(self.as_document(), indent=2) + "\n"
+
+
+def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
+    """The summary of a run, of all its attempts, those before a `--resume` included."""
+    by = by_name(events)
+    endings = by.get("attempt-ended", [])
+    seconds = sum(_number(event, "seconds") for event in endings)
+    attempts = {event.attempt for event in events} - {0}  # any of its lines will do: the first may be lost
+    decided = by.get("decided", [])
+    stopped = ("give-up", "requeue")
+    gave_up = decided[-1].data.get("reason") if decided and decided[-1].data.get("action") in stopped else ""
+    labelled = label_of(events, exit_code)
+    return Summary(
+        attempts=len(attempts),
+        faults=_faults(by),
+        recoveries=len(by.get("recovered", [])),
+        restarts=max(0, len(attempts) - 1),
+        steps=max((int(_number(event, "steps")) for event in endings), default=0),
+        steps_repeated=steps_repeated(events),
+        micro_batch=_micro_batch(events),
+        exactness=labelled.label,
+        exactness_reasons=labelled.reasons,
+        exit_code=exit_code,
+        seconds=round(seconds, 3),
+        seconds_recovering=round(sum(_number(event, "seconds") for event in by.get("recovered", [])), 3),
+        device_peak_bytes=_largest(by.get("fit-finished", []), "device_peak_bytes"),
+        host_peak_bytes=_largest(endings, "peak_rss_bytes"),
+        gave_up=str(gave_up),
+        checkpoints=_checkpoints(by, seconds),
+        changes=tuple(str(change) for event in decided if (change := change_in(event.data)) is not None),
+    )
+
+
+def steps_repeated(events: Iterable[Event]) -> int:
+    """Over all restarts: the steps at death less those that were resumed from, by oomph or by the script's own loop."""
+    repeated, at_death = 0, 0
+    for attempt in by_attempt(events):
+        resumed = [int(_number(event, "steps")) for event in attempt if event.name == "resumed"]
+        resumed += [int(_number(event, "restored")) for event in attempt if event.name == "loop-seen"]
+        trained = resumed or any(event.name == "fit-started" for event in attempt)
+        if trained:
+            repeated += max(0, at_death - max(resumed, default=0))
+            at_death = 0
+        died_at = [int(_number(event, "steps")) for event in attempt if event.name == "attempt-ended"]
+        at_death = max(at_death, *died_at) if died_at else at_death
+    return repeated
+
+
+def _number(event: Event, key: str) -> float:
+    value = event.data.get(key)
+    return value if isinstance(value, (int, float)) else 0
+
+
+def _largest(events: Iterable[Event], key: str) -> int | None:
+    return max((int(_number(event, key)) for event in events if event.data.get(key)), default=None)
+
+
+def _faults(by: Mapping[str, list[Event]]) -> dict[str, int]:
+    """Out-of-memory errors as often as they came; what ended an attempt once for each attempt that it ended.
+
+    A state that was not finite counts once: training goes on with it.
+    """
+    count: Counter[str] = Counter()
+    told = by.get("oom", [])
+    count["device-oom"] += len(told)
+    for event in by.get("diagnosed", []):
+        name = event.data.get("fault")
+        if isinstance(name, str) and not (name == "device-oom" and told):
+            count[name] += 1
+    if by.get("checkpoint-skipped"):
+        count["nan-loss"] += 1
+    return {name: times for name, times in sorted(count.items()) if times}
+
+
+def _micro_batch(events: Iterable[Event]) -> int | None:
+    """The last one in the order of the journal: a clock may have been set back meanwhile."""
+    values = [event.data.get("micro_batch") for event in events if event.name in ("recovered", "fit-finished")]
+    known = [value for value in values if isinstance(value, int)]
+    return known[-1] if known else None
+
+
+def _checkpoints(by: Mapping[str, list[Event]], seconds: float) -> Checkpoints:
+    events = by.get("checkpoint", [])
+    spent = sum(_number(event, "seconds") for event in events)
+    return Checkpoints(
+        count=len(events),
+        bytes=_largest(events, "bytes") or 0,
+        seconds=round(spent, 3),
+        share=round(spent / seconds, 4) if seconds else 0.0,
+        failed=len(by.get("checkpoint-failed", [])),
+    )

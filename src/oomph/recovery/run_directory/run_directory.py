@@ -1,0 +1,285 @@
+"""RunDirectory: the folder in which one run keeps all it knows, and the lock that keeps a second oomph out of it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from oomph import __version__
+from oomph.console import say
+from oomph.errors import RunDirectoryError
+from oomph.recovery.posix.process_identity import Place
+from oomph.recovery.run_directory.trust import close_to_others, why_not_trusted
+from oomph.redaction import redacted_data, redacted_words
+from oomph.run_files import open_own, read_own, replace_own
+
+SCHEMA = 1
+DEFAULT_PARENT = Path(".oomph") / "runs"
+RUNNING = "running"
+FINISHED = "finished"
+PREEMPTED = "preempted"
+_HOLDER_BYTES = 512
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What run.json says: enough to find the run again, and to start it again."""
+
+    command: tuple[str, ...]
+    python: str
+    cwd: str
+    created: str
+    status: str = RUNNING
+    """"running", "finished" (exit code 0), "failed" (the script's own failure), "gave-up" (oomph's decision) or
+    "preempted" (to be started again elsewhere or later)."""
+    attempts: int = 0
+    host: str = ""
+    """The machine that has it, or had it last; empty in the records of an older oomph."""
+    options: tuple[str, ...] = ()
+    """Those of `oomph run` as they were typed last; empty in the records of an older oomph."""
+    entropy: str = ""
+    """What stands for the system's entropy in every attempt; empty in the records of an older oomph."""
+
+    def to_json(self) -> str:
+        """The document of run.json."""
+        return json.dumps(redacted_data({"schema": SCHEMA, "oomph": __version__, **asdict(self)}), indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> RunRecord:
+        """The record of a run.json; raises ValueError when it is none."""
+        document = _document(text)
+        if document.get("schema") != SCHEMA:
+            raise ValueError("not a run.json of this schema")
+        try:
+            return cls(
+                command=_command(document["command"]),
+                python=str(document["python"]),
+                cwd=str(document["cwd"]),
+                created=str(document["created"]),
+                status=str(document["status"]),
+                attempts=_number(document["attempts"]),
+                host=str(document.get("host", "")),
+                options=_words(document.get("options", []), "options"),
+                entropy=_hexadecimal(document.get("entropy", "")),
+            )
+        except KeyError as error:
+            raise ValueError(f"run.json is incomplete: {error}") from error
+
+
+def _document(text: str) -> dict[str, Any]:
+    try:
+        document: Any = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("run.json is nested too deeply") from error
+    if not isinstance(document, dict):
+        raise ValueError("run.json is no object")
+    return document
+
+
+def _command(value: object) -> tuple[str, ...]:
+    words = _words(value, "command")
+    if not words:
+        raise ValueError("the command of run.json is empty")
+    return words
+
+
+def _words(value: object, what: str) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"the {what} of run.json is no list of words")
+    return tuple(map(str, value))
+
+
+def _hexadecimal(value: object) -> str:
+    if not isinstance(value, str) or (value and not re.fullmatch("[0-9a-f]{32}", value)):
+        raise ValueError("the entropy of run.json is no number")
+    return value
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int) or value < 0:
+        raise ValueError("the attempts of run.json are no number")
+    return value
+
+
+class RunDirectory:
+    """A run directory that this process holds the lock of."""
+
+    def __init__(self, path: Path, record: RunRecord, lock_fd: int) -> None:
+        self.path, self.record, self.lock_fd = path, record, lock_fd
+
+    @classmethod
+    def create(cls, path: Path, record: RunRecord) -> RunDirectory:
+        """Make a new run in `path`; raises RunDirectoryError when it cannot be written or holds a run already."""
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            path = path.resolve()
+            _check_not_foreign(path)
+            close_to_others(path)
+            lock_fd = _lock(path)
+        except OSError as error:
+            raise RunDirectoryError(f"the run directory {path} cannot be written: {error.strerror}") from error
+        try:
+            _check_no_run(path)
+            run = cls(path, record, lock_fd)
+            run.update()
+        except OSError as error:
+            os.close(lock_fd)
+            raise RunDirectoryError(f"the run directory {path} cannot be written: {error.strerror}") from error
+        except RunDirectoryError:
+            os.close(lock_fd)
+            raise
+        return run
+
+    @classmethod
+    def create_default(cls, name: str, record: RunRecord) -> RunDirectory:
+        """Make a new run in a folder of its own below `.oomph/runs`, named after the time and the script."""
+        safe = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:60]
+        stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{safe}"
+        for number in range(1, 1000):
+            path = DEFAULT_PARENT / (stem if number == 1 else f"{stem}-{number}")
+            try:
+                path.mkdir(parents=True)
+            except FileExistsError:
+                if path.is_dir():
+                    continue  # another run began in this very second
+                raise RunDirectoryError(f"the run directory {path} cannot be written") from None
+            except OSError as error:
+                raise RunDirectoryError(f"the run directory {path} cannot be written: {error.strerror}") from error
+            return cls.create(path, record)
+        raise RunDirectoryError(f"no free name for a run directory like {stem}")
+
+    @classmethod
+    def reopen(cls, path: Path) -> RunDirectory:
+        """Take up an existing run; raises RunDirectoryError when it is none, or when another oomph has it."""
+        record = read_record(path)
+        if record is None:
+            raise RunDirectoryError(_why_not_a_run(path))
+        path = path.resolve()
+        stranger = why_not_trusted(path)
+        if stranger is not None:
+            raise RunDirectoryError(f"{path} is not gone on with: {stranger}")
+        try:
+            lock_fd = _lock(path)
+        except OSError as error:
+            raise RunDirectoryError(f"the run directory {path} cannot be written: {error.strerror}") from error
+        run = cls(path, read_record(path) or record, lock_fd)
+        return run
+
+    def update(self, **changes: Any) -> None:
+        """Change the record and write it, whole or not at all."""
+        self.record = replace(self.record, **changes)
+        replace_own(self.path, "run.json", self.record.to_json().encode())
+
+    def close(self) -> None:
+        """Let go of the lock; a script that still lives keeps its own hold on it."""
+        os.close(self.lock_fd)
+
+
+def read_record(path: Path) -> RunRecord | None:
+    """The record of the run in `path`, or None when there is none."""
+    try:
+        return RunRecord.from_json(_text(path))
+    except (OSError, ValueError):
+        return None
+
+
+def _text(path: Path) -> str:
+    return read_own(path, "run.json").decode()
+
+
+def _why_not_a_run(path: Path) -> str:
+    try:
+        schema = _document(_text(path))["schema"]
+    except (OSError, ValueError, KeyError):
+        return f"{path} is not a run of oomph: it has no readable run.json"
+    if schema == SCHEMA or not isinstance(schema, int):
+        return f"{path} cannot be gone on with: its run.json is incomplete or damaged"
+    return f"{path} was written by another oomph, in format {schema}; this one, {__version__}, reads format {SCHEMA}"
+
+
+def newest_unfinished(command: tuple[str, ...], cwd: str) -> Path | None:
+    """The newest run of the same command in the same folder that has not finished."""
+    runs = sorted(_unfinished(command, cwd))
+    return runs[-1][1] if runs else None
+
+
+def _unfinished(command: tuple[str, ...], cwd: str) -> Iterator[tuple[float, Path]]:
+    parent, command = Path(cwd) / DEFAULT_PARENT, tuple(redacted_words(command))  # as run.json has it
+    for path in parent.iterdir() if parent.is_dir() else ():
+        record = read_record(path)
+        if record is None or (record.command, record.cwd) != (command, cwd) or record.status == FINISHED:
+            continue
+        stranger = why_not_trusted(path)
+        if stranger is None:
+            yield (path / "run.json").stat().st_mtime, path
+        else:
+            say(f"{path} is not gone on with: {stranger}")
+
+
+def _check_not_foreign(path: Path) -> None:
+    """A new run starts in an empty folder: what else is in there belongs to somebody."""
+    if read_record(path) is None and any(entry.name != "lock" for entry in path.iterdir()):
+        raise RunDirectoryError(f"{path} is not empty and not a run of oomph: choose another directory")
+
+
+def _check_no_run(path: Path) -> None:
+    record = read_record(path)
+    if record is not None:
+        what = "finished run" if record.status == FINISHED else "run"
+        raise RunDirectoryError(
+            f"{path} holds a {what} already: choose another directory"
+            + ("" if record.status == FINISHED else f", or continue it with --resume={path}")
+        )
+
+
+def _lock(path: Path) -> int:
+    """Lock the directory for this process and those it hands the descriptor to."""
+    fd = open_own(path, "lock", os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = _holder(fd)
+        os.close(fd)
+        raise RunDirectoryError(_in_use(path, holder)) from None
+    except OSError:
+        _look_without_lock(fd, path)
+    if not _is_at(path / "lock", fd):  # it was a finished run, and another start has made room for a new one
+        os.close(fd)
+        raise RunDirectoryError(f"{path} has just been taken by another oomph run")
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, Place.here().to_text().encode(), 0)
+    return fd
+
+
+def _is_at(path: Path, fd: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(fd))
+    except OSError:
+        return False
+
+
+def _look_without_lock(fd: int, path: Path) -> None:
+    """On a file system without locks: run without one rather than not at all, but not beside one that is seen."""
+    holder = _holder(fd)
+    if holder is not None and holder.lives and holder.pid != os.getpid():
+        os.close(fd)
+        raise RunDirectoryError(_in_use(path, holder))
+    say(f"the file system of {path} has no locks: see to it that no other machine uses this run directory meanwhile")
+
+
+def _holder(fd: int) -> Place | None:
+    return Place.from_text(os.pread(fd, _HOLDER_BYTES, 0).decode(errors="replace"))
+
+
+def _in_use(path: Path, holder: Place | None) -> str:
+    gone = holder is not None and not holder.elsewhere and holder.began != "-" and not holder.lives
+    if gone:
+        return f"{path} is in use: {holder}, which ran it, has ended, but the script that it started has not yet"
+    return f"{path} is in use by another oomph run, {holder or 'process ?'}"

@@ -1,0 +1,84 @@
+"""What a script appends to its files between its fits. A restart notices when the script appends it once more.
+
+The file may belong to other runs as well, so nothing is removed from it; the repetition is reported. A script that has
+read the file first is trusted to know what it does. Standard library only; used in the script's process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from oomph.recovery.script.script_line import caller, calling
+from oomph.regular_file import read_regular
+from oomph.run_files import OwnFile
+
+_MOST_NOTES = 10_000
+_KEY_BYTES = 16
+_LOGS = ("logging", "absl.logging")
+"""Modules that append to logs, not to results."""
+
+Tell = Callable[[str, str], None]
+"""What to do about a file that is appended to a second time: its path, and the line of the script."""
+
+
+class Appends:
+    """The appends of one attempt, and those of the attempts before it.
+
+    Args:
+        run_dir: of the run.
+        attempt: the present one.
+        tell: called once for each line that repeats itself.
+    """
+
+    def __init__(self, run_dir: Path, attempt: int, tell: Tell) -> None:
+        self._file, self._tell = OwnFile(run_dir, f"appended-{attempt}"), tell
+        self._counts: Counter[str] = Counter()
+        self._read: set[str] = set()
+        self._told: set[str] = set()
+        self._earlier = {key for number in range(1, attempt) for key in _keys(run_dir / f"appended-{number}")}
+
+    def opened(self, path: str, flags: int) -> None:
+        """A file of the script's is about to be opened, with these flags, and no fit is running."""
+        if not flags & (os.O_WRONLY | os.O_RDWR):
+            if self._earlier:
+                self._read.add(path)
+        elif flags & os.O_APPEND:
+            self._append(path)
+
+    def _append(self, path: str) -> None:
+        line, frame = calling(), caller()
+        if line is None or (frame is not None and str(frame.f_globals.get("__name__")).startswith(_LOGS)):
+            return
+        place = f"{path} {line.place}"
+        self._counts[place] += 1
+        key = hashlib.blake2b(f"{place} {self._counts[place]}".encode(), digest_size=_KEY_BYTES).digest()
+        if key in self._earlier and path not in self._read and line.site not in self._told:
+            self._told.add(line.site)
+            self._tell(path, line.site)
+        if self._counts.total() <= _MOST_NOTES:
+            _note(self._file, key)
+
+
+def _note(file: OwnFile, key: bytes) -> None:
+    try:
+        fd = file.open(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    except OSError:
+        return  # a full disk must not end the training
+    try:
+        os.write(fd, key)
+    except OSError:
+        pass
+    finally:
+        os.close(fd)
+
+
+def _keys(path: Path) -> set[bytes]:
+    try:
+        content = read_regular(path)
+    except OSError:
+        return set()
+    return {content[start : start + _KEY_BYTES] for start in range(0, len(content), _KEY_BYTES)}

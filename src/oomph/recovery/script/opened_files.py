@@ -1,0 +1,190 @@
+"""The files that a script opens for writing while it trains, and those that are put back before it opens them again.
+
+Callbacks write logs and read them back. A restarted script finds them as the process that died has left them, with
+lines of steps that come again. So what they held at the checkpoint is put back, at the moment when the script opens
+such a file itself: a checkpoint is data, and names no file to write. Standard library only.
+
+Python tells of the files that it opens and renames (audit events, PEP 578); libraries that open their own are asked in
+`library_files.py`. A database is left alone: it may know of this attempt already, as the storage of a tuner does.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from oomph.recovery.script.appended import Appends
+from oomph.recovery.script.library_files import tell_of_openings
+from oomph.run_files import is_reaching
+
+_MOST_FILES = 1000
+_NOT_FILES = ("/dev/", "/proc/", "/sys/")
+
+Stamp = tuple[int, int]
+"""Size, and nanoseconds of the last change."""
+
+
+@dataclass(frozen=True)
+class FileState:
+    """What a file held at a checkpoint; `content` is None where it was too large to be copied."""
+
+    path: str
+    stamp: Stamp
+    content: bytes | None = None
+
+    def holds_now(self) -> bool:
+        """Whether the file is as it was."""
+        found = stamp_of(self.path)
+        if found == self.stamp:
+            return True
+        if found is None or self.content is None or found[0] != self.stamp[0]:
+            return False
+        return Path(self.path).read_bytes() == self.content
+
+
+def stamp_of(path: str) -> Stamp | None:
+    """Size and last change of a regular file; None when it is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return (found.st_size, found.st_mtime_ns) if os.path.isfile(path) else None
+
+
+class OpenedFiles:
+    """Watches what this process opens, for as long as there is something to watch for.
+
+    Args:
+        except_under: a folder whose files are none of the script's.
+        appends: told of what is opened while no fit runs.
+    """
+
+    def __init__(self, except_under: Path | None = None, appends: Appends | None = None) -> None:
+        self.written: dict[str, None] = {}
+        """The paths that were opened for writing while a fit ran."""
+        self._except = () if except_under is None else (f"{except_under.absolute()}{os.sep}",)
+        self._noting = False
+        self._due: dict[str, tuple[FileState, Stamp | None]] = {}
+        """By path, what is to be put back, and the stamp of the file when that was settled."""
+        self._suspect: set[str] = set()
+        self._on_lost: Callable[[str], None] = lambda path: None
+        self._busy = threading.local()
+        self._hooked = False
+        self._appends = appends
+        if appends is not None:
+            self._hook()
+
+    def begin(self) -> None:
+        """Note from now on which files are opened for writing."""
+        self._hook()
+        tell_of_openings(self.opened)
+        self.written.clear()
+        self._noting = True
+
+    def end(self) -> None:
+        """Note no more."""
+        self._noting = False
+
+    def put_back_when_opened(self, states: Mapping[str, FileState], on_lost: Callable[[str], None]) -> None:
+        """Put these back when the script opens them next, unless it empties them or has written them by then.
+
+        Args:
+            states: by path; those that are as they were are left alone.
+            on_lost: called with the path of one that the script reads, and of which there is no copy.
+        """
+        for path, state in states.items():
+            self._due.pop(path, None)  # what was due before is older
+            if not state.holds_now():
+                self._due[path] = state, stamp_of(path)
+        self._on_lost = on_lost
+        if self._due:
+            self._hook()
+            tell_of_openings(self.opened)
+
+    def tell_when_read(self, paths: Iterable[str]) -> None:
+        """Report when the script reads one of these. They are logs, and hold the lines of repeated steps twice."""
+        self._suspect.update(paths)
+        self._hook()
+
+    def opened(self, path: Any, flags: int) -> None:
+        """A file is about to be opened."""
+        if getattr(self._busy, "now", False) or is_reaching() or isinstance(path, int):
+            return
+        full = os.path.abspath(os.fsdecode(path))
+        if self._noting and flags & (os.O_WRONLY | os.O_RDWR) and self._is_the_scripts(full):
+            self.written[full] = None
+        if self._appends is not None and not self._noting and self._is_the_scripts(full):
+            self._within(self._appends.opened, full, flags)
+        if full in self._suspect and not flags & (os.O_WRONLY | os.O_RDWR):
+            self._suspect.discard(full)
+            self._on_lost(full)
+        if full in self._due:
+            state, stamp = self._due.pop(full)
+            if not flags & os.O_TRUNC and stamp_of(full) == stamp:
+                self._put_back(state)
+
+    def renamed(self, path: Any) -> None:
+        """A file is about to get this name. Scripts that replace a file in one go write a temporary one first."""
+        if getattr(self._busy, "now", False) or is_reaching():
+            return
+        full = os.path.abspath(os.fsdecode(path))
+        self._due.pop(full, None)
+        if self._noting and self._is_the_scripts(full):
+            self.written[full] = None
+
+    def _is_the_scripts(self, path: str) -> bool:
+        return len(self.written) < _MOST_FILES and not path.startswith((*_NOT_FILES, *self._except))
+
+    def _within(self, action: Callable[..., None], *arguments: Any) -> None:
+        """Do something that opens files itself."""
+        self._busy.now = True
+        try:
+            action(*arguments)
+        finally:
+            self._busy.now = False
+
+    def _put_back(self, state: FileState) -> None:
+        if state.content is None:
+            self._on_lost(state.path)
+            return
+        try:
+            self._within(replace_file, Path(state.path), state.content)
+        except OSError:
+            self._on_lost(state.path)
+
+    def _hook(self) -> None:
+        if not self._hooked:
+            self._hooked = True
+            sys.addaudithook(self._on_event)  # there is no way to take it back
+
+    def _on_event(self, event: str, arguments: Any) -> None:
+        if event not in ("open", "os.rename"):
+            return
+        if self._noting or self._due or self._suspect or self._appends is not None:
+            try:
+                if event == "open":
+                    self.opened(arguments[0], arguments[2])
+                else:
+                    self.renamed(arguments[1])
+            except Exception:
+                pass  # the script's own call says what is wrong with the path
+
+
+def log_files() -> list[str]:
+    """The files that handlers of `logging` append to."""
+    handlers = [reference() for reference in getattr(logging, "_handlerList", [])]
+    return [str(h.baseFilename) for h in handlers if isinstance(h, logging.FileHandler) and "a" in h.mode]
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Let a file hold this, all at once."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.oomph")
+    temporary.write_bytes(content)
+    os.replace(temporary, path)

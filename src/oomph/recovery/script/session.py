@@ -1,0 +1,142 @@
+"""Session: one process's part in a run, as seen from inside the script's process. Standard library only."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from oomph.journal import Journal
+from oomph.recovery.protocol.dumps import Stacks
+from oomph.recovery.protocol.handover import Handover
+from oomph.recovery.protocol.owner import claim_ownership
+from oomph.recovery.protocol.phases import Power
+from oomph.recovery.protocol.progress import ProgressBoard
+from oomph.recovery.script.pulse import Pulse, inherited
+from oomph.redaction import know_secrets
+from oomph.shown import shown_line
+
+_MESSAGE_CHARACTERS = 2000
+
+
+@dataclass(frozen=True)
+class Session:
+    """What the code inside the script's process needs to take part in the run."""
+
+    handover: Handover
+    journal: Journal
+    owner: bool
+    """True in the script's main process: the only one that is checkpointed and resumed."""
+    role: str
+    """"script" for the owner, "worker<pid>" for the processes that it starts."""
+    pid: int
+    board: ProgressBoard | None
+    """The progress board; None in workers, and in runs without a directory."""
+    run_dir: Path | None
+    pulse: Pulse = field(default_factory=Pulse)
+    """Heartbeats to the supervisor; those of workers go nowhere."""
+
+    def say(self, text: str) -> None:
+        """Write one line to stderr; never raises, since the script must not fail over a remark of ours."""
+        say(text)
+
+    def is_owner_now(self) -> bool:
+        """True in the owner itself, False in its forks, which inherit this object."""
+        return self.owner and os.getpid() == self.pid
+
+    def in_this_process(self) -> Session:
+        """This session, or in a fork of its process that of a worker, with a journal of its own."""
+        pid = os.getpid()
+        if pid == self.pid:
+            return self
+        role = f"worker{pid}"
+        journal = Journal(self.run_dir, self.handover.attempt, role)
+        return replace(self, owner=False, role=role, pid=pid, board=None, journal=journal, pulse=Pulse())
+
+
+_joined: Session | None = None
+
+
+def current() -> Session | None:
+    """The session of this process, for code that the script calls itself; None outside a run."""
+    global _joined
+    if _joined is not None:
+        _joined = _joined.in_this_process()
+    return _joined
+
+
+def say(text: str) -> None:
+    """Write one line to stderr; never raises, since the script must not fail over a remark of ours."""
+    try:
+        sys.stderr.write(f"oomph: {shown_line(text)}\n")
+        sys.stderr.flush()
+    except Exception:
+        pass  # stderr may be closed, or replaced by something that is none
+
+
+def join(handover: Handover) -> Session:
+    """Take part in the run: as its owner when this is the first Python process of the attempt, else as a worker."""
+    global _joined
+    know_secrets(sys.orig_argv, os.environ)
+    pid, run_dir = os.getpid(), handover.path
+    owner = claim_ownership(run_dir, handover.attempt)
+    role = "script" if owner else f"worker{pid}"
+    session = _joined = Session(
+        handover=handover,
+        journal=Journal(run_dir, handover.attempt, role),
+        owner=owner,
+        role=role,
+        pid=pid,
+        board=_open_board(run_dir, handover.attempt) if owner else None,
+        run_dir=run_dir,
+        pulse=_pulse(handover) if owner else Pulse(),
+    )
+    if owner:
+        session.pulse.tell_power(Power.NONE)
+        _keep_lock_from_children(handover.lock_fd)
+        atexit.register(_record_uncaught_exception, session)
+    version = ".".join(map(str, sys.version_info[:3]))
+    session.journal.write("process-started", pid=pid, python=sys.executable, version=version, argv=list(sys.orig_argv))
+    return session
+
+
+def _pulse(handover: Handover) -> Pulse:
+    """Heartbeats, and stacks when the supervisor asks. If the script has closed the one descriptor, then the other."""
+    beats, fd = inherited(handover.beat_fd, handover.beat_inode), inherited(handover.stacks_fd, handover.stacks_inode)
+    if fd is None or handover.stacks_signal is None:
+        return Pulse(beats)
+    stacks = Stacks(fd, handover.stacks_signal)
+    stacks.begin()
+    return Pulse(beats, stacks.end_if_lost)
+
+
+def _open_board(run_dir: Path | None, attempt: int) -> ProgressBoard | None:
+    if run_dir is None:
+        return None
+    try:
+        return ProgressBoard(run_dir, attempt)
+    except OSError:
+        return None  # a full disk must not end the training
+
+
+def _keep_lock_from_children(lock_fd: int | None) -> None:
+    """The lock of the run directory shall not outlive the script in some process that it started."""
+    if lock_fd is not None:
+        try:
+            os.set_inheritable(lock_fd, False)
+        except OSError:
+            pass  # a launcher between oomph and Python has closed it
+
+
+def _record_uncaught_exception(session: Session) -> None:
+    """At exit: CPython has left the exception it printed, if there was one, in sys.last_value."""
+    error = getattr(sys, "last_value", None)
+    if error is None or not session.is_owner_now():
+        return
+    try:
+        message = str(error)[:_MESSAGE_CHARACTERS]
+    except Exception:
+        message = ""  # an exception whose __str__ fails
+    session.journal.write("uncaught-exception", type=type(error).__name__, message=message)

@@ -1,0 +1,1 @@
+"""The process that `oomph run` is: it starts the script, judges how it ended, and starts it again."""

@@ -1,0 +1,116 @@
+"""What is left to do when a run is over: its status, its summary, what it kept for a restart, and its last words."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from oomph.console import Voice
+from oomph.journal import Event
+from oomph.recovery.policy.examination import last
+from oomph.recovery.policy.policy import Finish, GiveUp, Requeue
+from oomph.recovery.report.account import account
+from oomph.recovery.report.labels import STOPPED
+from oomph.recovery.report.next_command import command_to_go_on
+from oomph.recovery.report.summary import Summary, summarise
+from oomph.recovery.run_directory.run_directory import FINISHED, PREEMPTED, RunDirectory
+from oomph.recovery.supervisor import interpreter
+from oomph.recovery.supervisor.chronicle import Chronicle
+from oomph.recovery.supervisor.command import Command
+from oomph.recovery.supervisor.settings import Settings
+from oomph.run_files import is_own_folder, replace_own
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What `oomph run` ends with."""
+
+    exit_code: int
+    summary: Summary
+
+
+@dataclass(frozen=True)
+class Closing:
+    """The end of one run."""
+
+    run: RunDirectory | None
+    chronicle: Chronicle
+    command: Command
+    python: str
+    settings: Settings
+    voice: Voice
+
+    def close(self, action: Finish | GiveUp | Requeue) -> Outcome:
+        """Whatever goes wrong here, the exit code is the script's."""
+        summary = summarise(self.chronicle.own_events(), action.exit_code)
+        try:
+            events = self.chronicle.events()
+            summary = summarise(events, action.exit_code)
+            note(self.run, self.voice, status=_status(action))
+            if self.run is not None:
+                self._keep(self.run.path, events, summary, action)
+            for line in account(summary, shown(self.run), self._again(events, action)):
+                self.voice.say(line)
+            self._advise(events)
+        except Exception as error:
+            self.voice.say(f"the summary could not be made: {type(error).__name__}: {error}")
+        return Outcome(action.exit_code, summary)
+
+    def _keep(self, folder: Path, events: Sequence[Event], summary: Summary, action: Finish | GiveUp | Requeue) -> None:
+        if _status(action) == FINISHED and is_own_folder(folder, "checkpoints"):  # nothing is left to resume
+            not_finite = any(event.name == "checkpoint-skipped" for event in events)
+            for path in folder.glob("checkpoints/finished-*" if not_finite else "checkpoints"):
+                shutil.rmtree(path, ignore_errors=True)  # of a state with NaN the last finite one stays
+            if not not_finite:
+                (folder / "witness").unlink(missing_ok=True)
+        replace_own(folder, "summary.json", summary.to_json().encode())
+
+    def _again(self, events: Sequence[Event], action: Finish | GiveUp | Requeue) -> str:
+        """How to go on with a run that somebody has stopped; empty for one that has ended by itself."""
+        decided = last(events, "decided")
+        wished = decided is not None and decided.data.get("ending", {}).get("stopped")
+        if self.run is None or action.exit_code == 0 or not (wished or action.exit_code in STOPPED):
+            return ""
+        return command_to_go_on(self.settings.typed, self.command.words, str(shown(self.run)))
+
+    def _advise(self, events: Sequence[Event]) -> None:
+        own = [event for event in events if event.attempt == self.chronicle.attempt]
+        module = interpreter.missing_module(own)
+        if module is not None:
+            self.voice.say(interpreter.advise(module, self.python, self.command))
+        if not self.chronicle.guarded():
+            self.voice.say(
+                "the script ran unguarded: no Python of it loaded oomph (was it started with -I, -E or -S?)"
+            )  # fmt: skip
+
+
+def note(run: RunDirectory | None, voice: Voice, **changes: Any) -> None:
+    """Bring run.json up to date; a full disk, or a folder that is gone, must not end the training."""
+    if run is not None:
+        try:
+            run.update(**changes)
+        except OSError as error:
+            voice.say(f"run.json cannot be written: {error.strerror}")
+
+
+def shown(run: RunDirectory | None) -> str | None:
+    """The run directory, as short as it can be typed."""
+    if run is None:
+        return None
+    try:
+        return str(run.path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(run.path)
+
+
+def _status(action: Finish | GiveUp | Requeue) -> str:
+    match action:
+        case Requeue():
+            return PREEMPTED
+        case GiveUp():
+            return "gave-up"
+        case Finish(exit_code):
+            return FINISHED if exit_code == 0 else "failed"

@@ -1,0 +1,192 @@
+"""Launch: from what the user asked for to a supervised run: the command, its Python and the run directory."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+from oomph.console import Voice, say
+from oomph.errors import RunDirectoryError, UsageError
+from oomph.journal import foreign_format as foreign_journal
+from oomph.recovery.checkpoint.store import foreign_format as foreign_checkpoints
+from oomph.recovery.posix import process_identity
+from oomph.recovery.posix.descriptors import LEAST, are_too_few, fill_standard
+from oomph.recovery.protocol.entropy import fresh
+from oomph.recovery.protocol.guarding import Guarding
+from oomph.recovery.run_directory.run_directory import FINISHED, RunDirectory, RunRecord, newest_unfinished, read_record
+from oomph.recovery.supervisor.closing import Outcome, note
+from oomph.recovery.supervisor.command import Command, parse_command
+from oomph.recovery.supervisor.interpreter import choose_python
+from oomph.recovery.supervisor.settings import Settings
+from oomph.recovery.supervisor.supervise import Supervisor
+from oomph.recovery.supervisor.surroundings import look
+from oomph.redaction import know_secrets
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for, as `oomph run` was typed."""
+
+    words: tuple[str, ...]
+    """The script and its arguments, `-m module ...` or `-- command ...`."""
+    run_dir: str | None = None
+    resume: str | None = None
+    """None: no; empty: the newest unfinished run of the same command; else the directory of the run."""
+    python: str | None = None
+    guarding: Guarding = field(default_factory=Guarding)
+    allowed: frozenset[str] = frozenset()
+    """Changes that alter the mathematics and are allowed all the same: names of `ladder.OPT_IN`."""
+    typed: tuple[str, ...] = field(default=(), compare=False)
+    """The options as they were typed, to say how to go on."""
+
+
+def launch(request: Request) -> Outcome:
+    """Run the script under supervision until it has finished; raises OomphError when it cannot be started."""
+    fill_standard()
+    _check_working_directory()
+    command = parse_command(request.words)
+    know_secrets(command.words, os.environ)
+    _check_directories(request)
+    python = choose_python(request.python)
+    if are_too_few():
+        _run_plainly(command, python)
+    run = _open(request, command, python)
+    settings = Settings(
+        guarding=request.guarding,
+        surroundings=look(command, python),
+        allowed=request.allowed,
+        typed=request.typed,
+    )
+    try:
+        return Supervisor(command, python, run, settings).supervise()
+    finally:
+        if run is not None:
+            run.close()
+
+
+def _run_plainly(command: Command, python: str) -> NoReturn:
+    """The script in place of this process: where oomph cannot work, the script still runs."""
+    say(f"fewer than {LEAST} files may be open at a time (ulimit -n): the script runs without oomph")
+    argv = command.argv(python)
+    try:
+        os.execvp(argv[0], argv)
+    except OSError as error:
+        raise UsageError(f"{argv[0]} cannot be started: {error.strerror}") from error
+
+
+def _open(request: Request, command: Command, python: str) -> RunDirectory | None:
+    """The run directory; None when the default one cannot be written, which is no reason not to train."""
+    run = None if request.resume is None else _resume(request, command)
+    if run is not None:
+        note(run, Voice(), python=python, host=process_identity.host(), options=request.typed)
+        return run
+    created = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+    host = process_identity.host()
+    record = RunRecord(
+        command.words, python, os.getcwd(), created, host=host, options=request.typed, entropy=fresh()
+    )  # fmt: skip
+    explicit = request.run_dir or _anew_in(request)
+    if explicit is not None:
+        return RunDirectory.create(Path(explicit), record)
+    try:
+        return RunDirectory.create_default(command.name, record)
+    except RunDirectoryError as error:
+        say(f"{error}; running without one: no checkpoints, no journal (--run-dir chooses another place)")
+        return None
+
+
+def _check_working_directory() -> None:
+    """A relative path means nothing in a folder that is gone, and the run's own directory has no place."""
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise UsageError("the working directory has been deleted: change to one that exists") from error
+
+
+def _check_directories(request: Request) -> None:
+    """What is named as the place of the run has to make sense before anything is written there."""
+    if not request.resume:
+        return
+    if request.run_dir and os.path.realpath(request.run_dir) != os.path.realpath(request.resume):
+        raise UsageError(
+            f"--run-dir={request.run_dir} and --resume={request.resume} are two places: a run has one directory"
+        )
+    parent = Path(request.resume).absolute().parent
+    if not parent.is_dir():
+        raise UsageError(
+            f"--resume={request.resume}: there is no folder {parent}; correct the path, or make the folder"
+        )
+
+
+def _resume(request: Request, command: Command) -> RunDirectory | None:
+    """The run to go on with; None, after one line, when there is none: a scheduler's first start has none."""
+    path = _to_resume(request, command)
+    if path is None:
+        named = request.resume or request.run_dir
+        say(f"nothing to resume{f' in {named}' if named else ''}: this is a new run")
+        return None
+    record = read_record(path)
+    if record is not None and record.status == FINISHED:
+        say(f"nothing to resume: the run in {path} has finished{_set_aside(path)}; this is a new run")
+        return None
+    run = RunDirectory.reopen(path)
+    if _what_runs(run.record.command) != _what_runs(command.words):
+        run.close()
+        raise RunDirectoryError(f"{path} is a run of {' '.join(run.record.command)}, not of {command.shown}")
+    trouble = foreign_journal(path) or foreign_checkpoints(path / "checkpoints")
+    if trouble is not None:
+        run.close()
+        raise RunDirectoryError(f"{path} cannot be gone on with: {trouble}")
+    if run.record.host not in ("", process_identity.host()):
+        say(f"this run comes from another machine, {run.record.host}; it goes on here, on {process_identity.host()}")
+    return run
+
+
+def _what_runs(words: Sequence[str]) -> Sequence[str]:
+    """The script, or the module after -m, or the program after --."""
+    return words[: 2 if words[:1] in (("-m",), ("--",)) else 1]
+
+
+def _set_aside(path: Path) -> str:
+    """Make room for the new run where the next start looks for it; returns how to say that.
+
+    Under the lock of the finished run: of two starts at a time the later one would move the new run of the other.
+    """
+    try:
+        finished = RunDirectory.reopen(path)
+    except RunDirectoryError:
+        return ""
+    try:
+        if finished.record.status != FINISHED:
+            return ""
+        aside = next(name for n in itertools.count(1) if not (name := path.with_name(f"{path.name}.{n}")).exists())
+        path.rename(aside)
+    except OSError:
+        return ""
+    finally:
+        finished.close()
+    return f", and is now in {aside}"
+
+
+def _to_resume(request: Request, command: Command) -> Path | None:
+    named = request.resume or request.run_dir
+    if named is None:
+        return newest_unfinished(command.words, os.getcwd())
+    return Path(named) if _in_use(Path(named)) else None
+
+
+def _anew_in(request: Request) -> str | None:
+    """`--resume=DIR` of a folder that is not there yet: the new run shall be found there the next time."""
+    return request.resume if request.resume and not _in_use(Path(request.resume)) else None
+
+
+def _in_use(path: Path) -> bool:
+    try:
+        return any(path.iterdir())
+    except OSError:
+        return False

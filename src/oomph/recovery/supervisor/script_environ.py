@@ -1,0 +1,71 @@
+"""The environment that the script is started in: ours, the handover, and our sitecustomize in front of PYTHONPATH."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import oomph
+from oomph.recovery.hang.watch import STACKS_SIGNAL, Watch
+from oomph.recovery.policy.ladder import Change
+from oomph.recovery.protocol.entropy import hash_seed
+from oomph.recovery.protocol.handover import Handover
+from oomph.recovery.protocol.lineage import VARIABLE as OWNER_VARIABLE
+from oomph.recovery.run_directory.run_directory import RunDirectory
+from oomph.recovery.supervisor import effects
+from oomph.recovery.supervisor.devices import Gpu
+from oomph.recovery.supervisor.settings import Settings
+
+_PACKAGE = Path(oomph.__file__).resolve().parent
+_SITE = _PACKAGE / "inject" / "site"
+
+
+def surrounding(settings: Settings, changes: Sequence[Change], gpus: Sequence[Gpu], entropy: str) -> dict[str, str]:
+    """Our environment, with what the doctor repairs and what the decisions so far have changed.
+
+    Args:
+        settings: those of the run.
+        changes: what was decided to be different.
+        gpus: all of the machine.
+        entropy: of the run; empty for none.
+    """
+    environ = dict(os.environ)
+    environ.pop(OWNER_VARIABLE, None)  # a run below another run has an owner of its own
+    _repair(environ, settings.surroundings.changes)
+    if changes:
+        environ = effects.environ_after(changes, environ, gpus)
+    environ |= hash_seed(entropy, environ)
+    path = environ.get("PYTHONPATH")
+    environ["PYTHONPATH"] = f"{_SITE}{os.pathsep}{path}" if path else str(_SITE)
+    return environ
+
+
+def handover(
+    settings: Settings, changes: Sequence[Change], run: RunDirectory | None, attempt: int, watch: Watch
+) -> Handover:
+    """What the script's process is told."""
+    beat_inode, stacks_inode = watch.inodes
+    return Handover(
+        package=str(_PACKAGE),
+        run_dir=None if run is None else str(run.path),
+        attempt=attempt,
+        guarding=settings.guarding,
+        lock_fd=None if run is None else run.lock_fd,
+        beat_fd=watch.beat_fd,
+        beat_inode=beat_inode,
+        stacks_fd=watch.stacks_fd,
+        stacks_inode=stacks_inode,
+        stacks_signal=STACKS_SIGNAL,
+        most_samples=effects.most_samples(changes),
+        entropy="" if run is None else run.record.entropy,
+        changes=effects.for_the_script(changes),
+    )
+
+
+def _repair(environ: dict[str, str], repairs: Mapping[str, str | None]) -> None:
+    for name, value in repairs.items():
+        if value is None:
+            environ.pop(name, None)
+        else:
+            environ[name] = value

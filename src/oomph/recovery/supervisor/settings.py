@@ -1,0 +1,22 @@
+"""Settings: what the command line sets for every attempt of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from oomph.recovery.posix.patience import Patience
+from oomph.recovery.protocol.guarding import Guarding
+from oomph.recovery.supervisor.surroundings import Surroundings
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the command line sets for every attempt of the run."""
+
+    guarding: Guarding = field(default_factory=Guarding)
+    allowed: frozenset[str] = frozenset()
+    """Changes that alter the mathematics (`ladder.OPT_IN`) and are allowed all the same."""
+    typed: tuple[str, ...] = ()
+    """The options of `oomph run` as they were typed."""
+    patience: Patience = field(default_factory=Patience)
+    surroundings: Surroundings = field(default_factory=Surroundings)

@@ -1,0 +1,240 @@
+"""The supervisor: attempt, diagnose, decide, record, act; until the script has finished or oomph gives up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import replace
+
+from oomph.console import Voice
+from oomph.errors import UsageError
+from oomph.recovery.hang.limits import Hang, Timings, floor_seconds
+from oomph.recovery.hang.watch import Watch
+from oomph.recovery.policy.cause import Named, signal_name
+from oomph.recovery.policy.examination import Trail, examine
+from oomph.recovery.policy.ladder import Conditions
+from oomph.recovery.policy.policy import Action, Ending, Finish, Ledger, Restart, decide, record
+from oomph.recovery.posix.terminal import Terminal
+from oomph.recovery.protocol.injection import Injection
+from oomph.recovery.report.account import restart_line
+from oomph.recovery.run_directory.run_directory import RUNNING, RunDirectory
+from oomph.recovery.supervisor import effects
+from oomph.recovery.supervisor.attempt import Attempt, Ended
+from oomph.recovery.supervisor.chronicle import Chronicle, Judged
+from oomph.recovery.supervisor.circumstances import Circumstances, Machine, conditions
+from oomph.recovery.supervisor.closing import Closing, Outcome, note, shown
+from oomph.recovery.supervisor.command import Command
+from oomph.recovery.supervisor.script_environ import handover, surrounding
+from oomph.recovery.supervisor.settings import Settings
+from oomph.recovery.supervisor.signals import Signals
+from oomph.recovery.supervisor.standard_input import StandardInput
+from oomph.recovery.supervisor.surroundings import other_gpus
+from oomph.run_files import OwnFile
+
+_SILENT_WAIT_SECONDS = 2.0
+
+
+class Supervisor:
+    """One `oomph run`: it holds the signal handlers and the terminal while the script lives."""
+
+    def __init__(self, command: Command, python: str, run: RunDirectory | None, settings: Settings) -> None:
+        self._command, self._python, self._run, self._settings = command, python, run, settings
+        self._run_dir = None if run is None else run.path
+        self._chronicle = Chronicle(self._run_dir, 0 if run is None else run.record.attempts)
+        self._ledger = Ledger()
+        self._machine = Machine(os.environ)
+        self._timings, self._floor = Timings(), floor_seconds()
+        self._voice, self._stdin = Voice(), StandardInput()
+        injection = Injection.read()
+        self._rehearsed_before = injection is not None and bool(injection.earlier)
+
+    def supervise(self) -> Outcome:
+        """Run the script until it is over."""
+        self._ledger = self._chronicle.close_lost_attempt()
+        self._say_start()
+        with Signals() as signals:
+            terminal = Terminal()
+            try:
+                action = self._attempt(signals, terminal)
+                while isinstance(action, Restart):
+                    action = self._attempt(signals, terminal)
+            finally:
+                terminal.close()
+            self._machine.close()
+            closing = Closing(
+                self._run, self._chronicle, self._command, self._python, self._settings, self._voice
+            )  # fmt: skip
+            return closing.close(action)
+
+    def _attempt(self, signals: Signals, terminal: Terminal) -> Action:
+        """One life of the script, and what to do after it."""
+        self._chronicle.begin_attempt(self._command.words, self._python, self._settings.surroundings)
+        note(self._run, self._voice, attempts=self._chronicle.attempt, status=RUNNING)
+        around, watch = Circumstances(self._machine), Watch(self._timings, self._floor, self._chronicle.loops)
+        try:
+            attempt = self._start(signals, terminal, watch)
+        except UsageError:
+            self._chronicle.close_attempt(UsageError.exit_code)
+            note(self._run, self._voice, status="failed")
+            raise
+        try:
+            judged = self._judge(attempt, watch, around, signals)
+        finally:
+            peak_rss_bytes = attempt.close()
+            watch.close()
+        self._chronicle.write_end(judged, peak_rss_bytes, self._settings.allowed, self._ledger)
+        self._ledger = record(judged.ending, judged.action, self._ledger)
+        if isinstance(judged.action, Restart):
+            self._prepare(judged.action)
+            progress, following = self._chronicle.progress(), self._chronicle.attempt + 1
+            self._voice.say(restart_line(judged.ending, progress, following, judged.action.change))
+        return judged.action
+
+    def _judge(self, attempt: Attempt, watch: Watch, around: Circumstances, signals: Signals) -> Judged:
+        """Wait for the end, find out what it was, decide, and make room for another start."""
+        ended = attempt.wait()
+        self._voice.at_line_start = attempt.at_line_start
+        around.look_back(attempt.pids)
+        names, ending = self._examine_safely(ended, around, watch.crash_stacks())
+        there = self._conditions(ended, around)
+        ending = replace(ending, interrupted=_interrupted(signals))
+        action = self._decided(ending, there)
+        held = self._clear_away(attempt, ending, action)
+        if held:
+            self._chronicle.write("unkillable", reason=held)
+            self._voice.say(f"the script cannot be ended: {held}")
+            ending = replace(ending, unkillable=held)
+            action = self._decided(ending, there)
+        if isinstance(action, Restart):
+            self._wait_for_memory(signals)
+            ending = replace(ending, called_off=_called_off_by(signals))
+            action = self._decided(ending, there)
+        return Judged(ended, names, ending, there, action, around.oom_kills, around.kernel_lines)
+
+    def _decided(self, ending: Ending, there: Conditions) -> Action:
+        return decide(ending, self._ledger, there, self._settings.allowed)
+
+    def _start(self, signals: Signals, terminal: Terminal, watch: Watch) -> Attempt:
+        changes, number = self._ledger.changes, self._chronicle.attempt
+        entropy = "" if self._run is None else self._run.record.entropy
+        environ = surrounding(self._settings, changes, self._machine.all_gpus if changes else (), entropy)
+        handover(self._settings, changes, self._run, number, watch).write(environ)
+        return Attempt(
+            self._command.argv(self._python),
+            environ,
+            signals,
+            terminal,
+            log=None if self._run_dir is None else OwnFile(self._run_dir, f"stderr/{number}.log"),
+            lock_fd=None if self._run is None else self._run.lock_fd,
+            patience=self._settings.patience,
+            watch=watch,
+            on_hang=self._tell_hang,
+            meanwhile=self._machine.listen,
+        )
+
+    def _examine_safely(self, ended: Ended, around: Circumstances, stacks: str) -> tuple[tuple[Named, ...], Ending]:
+        """Without knowing more, the bare exit code is enough to decide upon."""
+        try:
+            trail = Trail(
+                ended.returncode,
+                around.oom_kills,
+                ended.stderr,
+                ended.stopped,
+                self._chronicle.of_the_script(),
+                self._chronicle.progress(),
+                asked=ended.asked,
+                hung=ended.hang is not None,
+                unkillable=ended.unkillable,
+                elsewhere="\n".join([stacks, *around.kernel_lines]),
+                broken_gpu=bool(around.broken_gpu),
+                again=self._chronicle.attempt > 1 or self._rehearsed_before,
+                went_further=self._rehearsed_before or self._chronicle.went_further(),
+            )
+            blind = not self._settings.guarding.guard or self._run_dir is None
+            return examine(trail, wrapped=self._command.form == "command", blind=blind)
+        except Exception as error:
+            self._voice.say(f"the end of the script could not be examined: {type(error).__name__}: {error}")
+            how = signal_name(ended.returncode)
+            return (), Ending(ended.returncode, how, stopped=ended.stopped, unkillable=ended.unkillable)
+
+    def _conditions(self, ended: Ended, around: Circumstances) -> Conditions:
+        if ended.returncode == 0:
+            return Conditions()  # nothing will be changed: do not wait for what NVML says
+        events = self._chronicle.of_the_script()
+        return conditions(self._machine, around.broken_gpu, events, self._run_dir, ended.returncode)
+
+    def _tell_hang(self, hang: Hang) -> None:
+        self._chronicle.write_hang(hang)
+        self._voice.say(hang.in_words())
+
+    def _clear_away(self, attempt: Attempt, ending: Ending, action: Action) -> str:
+        """What the script has left running goes on after its own end, and must go before another start.
+
+        Returns what keeps the process that saves, when that cannot be ended.
+        """
+        if ending.unkillable:
+            return ending.unkillable
+        if isinstance(action, Finish):
+            attempt.leave_rest()
+            return ""
+        return self._end_group(attempt)
+
+    def _end_group(self, attempt: Attempt) -> str:
+        """Workers that the script left behind hold memory that its next life needs."""
+        since = time.monotonic()
+        if attempt.end_group(_SILENT_WAIT_SECONDS):
+            return ""
+        self._voice.say("waiting for the processes that the script left behind to end")
+        if attempt.end_group(10 * _SILENT_WAIT_SECONDS):
+            return ""
+        waited, held = time.monotonic() - since, attempt.held()
+        if not held:
+            self._voice.say(f"they have not ended in {waited:.0f} s; going on without waiting")
+        return held and f"{held}, {waited:.0f} s after SIGKILL"
+
+    def _wait_for_memory(self, signals: Signals) -> None:
+        """A new process would run out of the memory that the driver has not taken back from the dead one yet."""
+        seconds = self._machine.wait_for_memory(lambda: bool(_called_off_by(signals)))
+        if seconds is None:
+            self._chronicle.write("gpu-memory-held")
+            self._voice.say("the GPU's memory is still in use by the dead script, or by others; starting all the same")
+        elif seconds > 1:
+            self._chronicle.write("gpu-memory-back", seconds=round(seconds, 1))
+
+    def _prepare(self, action: Restart) -> None:
+        """What a restart changes outside of the script's environment."""
+        lost = self._stdin.rewind()
+        if lost:
+            self._voice.say(lost)
+        if action.change is None:
+            return
+        self._timings.forget()
+        if action.change.name == "older-checkpoint" and self._run_dir is not None:
+            effects.set_aside(self._run_dir / "checkpoints", action.change.value)
+
+    def _say_start(self) -> None:
+        attempts = self._chronicle.attempt
+        python = "" if self._command.form == "command" else f" with {self._python}"
+        where = "" if self._run_dir is None else f", run directory {shown(self._run)}"
+        again = f", attempt {attempts + 1}" if attempts else ""
+        self._voice.say(f"running {self._command.shown}{python}{where}{again}")
+        machine = self._settings.surroundings
+        moved = other_gpus(self._chronicle.machine_before(), machine.snapshot)
+        for remark in (*([moved] if moved else ()), *machine.remarks):
+            self._voice.say(remark)
+
+
+def _interrupted(signals: Signals) -> bool:
+    """Whether Ctrl-C was pressed, and nothing else asked for the end: a second press is passed on as SIGTERM."""
+    asked = {arrival.signum for arrival in signals.history}
+    return signal.SIGINT in asked and signal.SIGTERM not in asked
+
+
+def _called_off_by(signals: Signals) -> int:
+    """The signal that came since the script has ended, and wants the run to end; 0 when none did.
+
+    There was no script to pass it on to. The queue holds others as well.
+    """
+    asks = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    return next((arrival.signum for arrival in signals.queue if arrival.signum in asks), 0)

@@ -1,0 +1,82 @@
+"""What the machine is like when a run starts: kept in its journal, and mended for the script where variables do it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from oomph.console import say
+from oomph.errors import OomphError
+from oomph.recovery.supervisor.command import IS_PYTHON, Command, after_env
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the doctor saw, and what it changes in the script's environment."""
+
+    snapshot: Mapping[str, Any] | None = None
+    """The document of an `oomph.doctor.snapshot.Snapshot`; None when nobody could look."""
+    changes: Mapping[str, str | None] = field(default_factory=dict)
+    """Variable → its value; None: unset."""
+    remarks: tuple[str, ...] = ()
+    """What to say about it at the start."""
+
+
+def look(command: Command, python: str) -> Surroundings:
+    """The machine as the script's Python will find it. Fails open: whatever goes wrong, the script runs as it is."""
+    found = _python_of(command, python)
+    if found is None:
+        return Surroundings()
+    try:
+        from oomph.doctor.observe import observe
+        from oomph.doctor.repairs import repairs
+
+        snapshot = observe(found, say=say)
+        mended = repairs(snapshot)
+    except OomphError as error:
+        return Surroundings(remarks=(f"the machine could not be examined: {error}",))
+    except Exception as error:
+        return Surroundings(remarks=(f"the machine could not be examined: {type(error).__name__}: {error}",))
+    return Surroundings(
+        snapshot=snapshot.as_document(),
+        changes={repair.variable: repair.value for repair in mended},
+        remarks=tuple(_said(repair.variable, repair.value, repair.why) for repair in mended),
+    )
+
+
+def _said(variable: str, value: str | None, why: str) -> str:
+    setting = f"{variable}={value}" if value is not None else f"{variable} unset"
+    return f"repaired for this run: {why}; {setting}"
+
+
+def _python_of(command: Command, python: str) -> str | None:
+    """The Python of the script; None when a command line does not begin with one, which may choose any."""
+    if command.form != "command":
+        return python
+    words = after_env(command.words[1:])
+    return shutil.which(words[0]) if words and IS_PYTHON.match(words[0]) else None
+
+
+def other_gpus(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
+    """What differs between the GPUs of two snapshots, in one line; empty when nothing does, or nobody could look."""
+    old, new = _gpus_of(before), _gpus_of(now)
+    if old is None or new is None or old == new:
+        return ""
+    return f"other GPUs than before: {_listed(old)} → {_listed(new)}"
+
+
+def _gpus_of(snapshot: Mapping[str, Any] | None) -> list[tuple[str, int]] | None:
+    """Name and memory of each, as NVML has them."""
+    if snapshot is None:
+        return None
+    try:
+        devices = snapshot.get("nvml", {}).get("devices", ())
+        return [(str(device.get("name")), int(device.get("total_bytes") or 0)) for device in devices]
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        return None  # a damaged journal: what it says about them is not to be had
+
+
+def _listed(gpus: list[tuple[str, int]]) -> str:
+    return ", ".join(f"{name} ({size / 2**30:.0f} GiB)" for name, size in gpus) or "none"

@@ -1,0 +1,1 @@
+"""A batch, and the micro-batches that it is cut into."""

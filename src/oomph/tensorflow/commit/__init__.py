@@ -1,0 +1,1 @@
+"""What a step may not do before it is certain to succeed: held back, then done at once."""

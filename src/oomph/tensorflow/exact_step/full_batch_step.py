@@ -1,0 +1,363 @@
+"""The whole batch in one compiled step, held so that a failure before its commit costs nothing.
+
+XLA needs one thing more. TensorFlow donates the buffer of every variable that a compiled step updates to XLA, and when
+the execution then fails for want of memory, the buffer is freed although the variable still points to it: the weights
+turn into whatever is allocated next, without a word (TensorFlow 2.21; `PopulateInputs` in
+tensorflow/compiler/jit/xla_launch_util.cc; shown in tests/end_to_end/test_tensorflow_itself.py). A buffer with a second
+reference is not donated. So the first step of a compiled form, the one that may turn out not to fit, holds its
+variables too; later ones do not, and an out-of-memory error in them goes back to the checkpoint.
+"""
+
+from __future__ import annotations
+
+import gc
+import traceback
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from types import FrameType
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.tensorflow.batch import batches, host_batches
+from oomph.tensorflow.batch.replicas import Replicas
+from oomph.tensorflow.commit.barrier import behind_barrier
+from oomph.tensorflow.commit.held_assignments import held_bytes
+from oomph.tensorflow.exact_step.execution import Execution, Form, unpacked
+from oomph.tensorflow.graph.write_set import Slot, SmallState, handles_of, written_slots
+from oomph.tensorflow.objects.code import is_users
+from oomph.tensorflow.random_numbers.random_ops import hidden_draws_in
+from oomph.tensorflow.random_numbers.stateful_ops import KeptDraws
+from oomph.tensorflow.runtime.allocator import DeviceMemory
+from oomph.tensorflow.runtime.errors import OutOfMemory, as_out_of_memory, handled
+from oomph.tensorflow.runtime.replacing import replaced
+from oomph.tensorflow.state.layer_state import calls_not_counted
+from oomph.tensorflow.state.optimizers import optimizers_of
+
+END_OF_DATA = (StopIteration, tf.errors.OutOfRangeError)
+_HELD = 0.5
+"""Share of what weights and slots have left of the device that a step may hold back until it commits. In the rest
+there is room for a batch in parts, whose gradients are added up in as many bytes again."""
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A step that ran out of memory. In the compute phase everything is as it was before it."""
+
+    oom: OutOfMemory
+    error: BaseException
+    phase: str
+    """"compute": nothing was assigned; "commit": something may have been; "input": it never had its batch."""
+    batch: Any = None
+    done: int = 0
+    """Steps of the same execution (`steps_per_execution`) that were complete before."""
+
+
+class WholeStep:
+    """The user's step on whole batches, with its commit behind a barrier.
+
+    Args:
+        model: a compiled Keras model.
+        step: its `train_step`, or its `test_step`, which commits nothing.
+        trains: whether it is the former.
+        can_go_back: whether there are checkpoints; without, steps compiled by XLA always hold their variables.
+        witnessed: whether the batches' fingerprints are computed along with the steps.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        step: Callable[[Any], Any],
+        trains: bool = True,
+        can_go_back: bool = True,
+        witnessed: bool = False,
+    ) -> None:
+        self._model, self._step, self._trains = model, step, trains
+        self.eagerly = bool(model.run_eagerly)
+        self.pins = bool(model.jit_compile) and trains and not self.eagerly
+        """Whether XLA compiles the step, so that its first run has to hold weights and slots."""
+        self.can_go_back, self._witnessed = can_go_back, witnessed
+        self.draws = KeptDraws()
+        """Random numbers of the step that are drawn from variables; under XLA, and eagerly, there are none."""
+        self.fingerprint: Any = None
+        """Of the batch of the last step that `run` took, or of the batches of its last execution."""
+        self.commits = tf.Variable(0, dtype=tf.int64, trainable=False)
+        """Counts calls of `optimizer.apply`; it moves before the first assignment of each."""
+        self.completed = tf.Variable(0, dtype=tf.int64, trainable=False)
+        """Counts complete steps, where one execution takes several."""
+        self._committed = 0
+        self._per_step: int | None = None
+        self._counts: set[int | None] = set()
+        """How often one step commits, for each trace; None where that depends on what it computes."""
+        self._optimizers = 0
+        """How many the model had when its step was last traced: no others are in the graph."""
+        self._steps = 1
+        """Steps in the execution that is complete."""
+        self._forms: dict[str, Form] = {}
+        self._distributed: dict[str, tuple[Any, list[Slot]]] = {}
+        """For each kind of distributed iterator the spec of its batches, and what the step writes on them. Their
+        batches are taken in Python: nothing holds what a strategy has put on several devices."""
+        self._states: dict[Any, SmallState] = {}
+        self._traced: list[Any] = []
+        self._hidden: list[str] | None = None
+        self._proven: set[Any] = set()
+        self._one = self._compiled_step()
+
+    def prepare(self, iterator: Any) -> None:
+        """Trace the step for this kind of iterator, once: afterwards every variable exists. Takes no data."""
+        if self.eagerly:
+            with calls_not_counted(self._model):
+                self._model._symbolic_build(data_batch=batches.without_optionals(iterator.element_spec))
+            return
+        key = str(iterator.element_spec)
+        if isinstance(iterator, tf.distribute.DistributedIterator):
+            if key not in self._distributed:
+                spec = batches.without_optionals(iterator.element_spec)
+                self._distributed[key] = spec, self._small_state(self._one.get_concrete_function(spec))
+        elif key not in self._forms:
+            self._forms[key] = self._form_of(iterator)
+
+    def count_commits(self) -> None:
+        """An execution is complete: what has been committed until now is no sign of a failure later."""
+        unknown = self._per_step is None or self.eagerly or len(self._counts) > 1 or None in self._counts
+        if unknown or self._optimizers > 1 or self._model.steps_per_execution > 1:
+            now = int(self.commits.numpy())
+            self._per_step, self._committed = (now - self._committed) // max(1, self._steps), now
+        else:
+            self._committed += self._per_step or 0
+        self._steps = 1
+
+    def run(self, iterator: Any) -> Any:
+        """Take one batch and train on it; returns Keras' logs, or Failed. Raises at the end of the data."""
+        form = self._forms[str(iterator.element_spec)]
+        try:
+            outcome = attempt(partial(form.run, iterator), END_OF_DATA)
+        except END_OF_DATA:
+            raise
+        except BaseException:
+            form.hold.clear()
+            raise
+        if isinstance(outcome, Failed):
+            return self._taken_back(form, outcome)
+        if not form.proven:
+            form.proven, form.hold, form.run = True, *form.without_pins()
+        if self._model.steps_per_execution > 1:
+            self._steps = int(self.completed.numpy()) - form.completed
+        logs, self.fingerprint = outcome
+        return unpacked(logs)
+
+    def run_held(self, batch: Any, pinned: bool = True) -> Any:
+        """Train on a batch that Python holds; returns Keras' logs, or Failed.
+
+        Args:
+            batch: a nest of eager tensors, or of arrays.
+            pinned: False to run under XLA without holding the weights, at the risk of a failure in the commit phase.
+        """
+        state = self.state_of(batch)
+        tensors = attempt(partial(host_batches.on_device, batch))
+        if isinstance(tensors, Failed):
+            return replace(tensors, batch=batch)
+        key = batches.kind_of(batch, with_size=True)
+        unsafe = self.pins and self.can_go_back and (key in self._proven or not pinned)
+        pins = [] if unsafe or not self.pins else [slot.read() for slot in self.committed_slots()]
+        before = state.snapshot()
+        outcome = attempt(partial(self._one, tensors))
+        del pins
+        if not isinstance(outcome, Failed):
+            self._proven.add(key)
+            return outcome
+        phase = "commit" if unsafe or self.commit_has_begun() else "compute"
+        if phase == "compute":
+            state.restore(before)
+            self._reset_what_came(state)
+        return Failed(outcome.oom, outcome.error, phase, batch)
+
+    def build_metrics(self, batch: Any) -> None:
+        """An eager model makes its metrics in the first step. If that step is divided, its parts need them before."""
+        metrics = getattr(self._model, "_compile_metrics", None)
+        if self.eagerly and not (metrics is None or metrics.built):
+            with calls_not_counted(self._model):
+                self._model._symbolic_build(data_batch=batch)
+
+    def _reset_what_came(self, state: SmallState) -> None:
+        """An eager model makes its metrics in the first step. If that step fails, they have counted a batch already."""
+        known = {id(slot.handle) for slot in state.slots}
+        for metric in self._model.metrics if self.eagerly else ():
+            if any(id(slot.handle) not in known for slot in Slot.each_of(metric.variables)):
+                metric.reset_state()
+
+    def state_of(self, batch: Any) -> SmallState:
+        """The small state of the step for an eager batch, traced if this kind of batch is new."""
+        if self.eagerly:
+            return SmallState(self._listed_state())  # not all metrics exist before the first step
+        key = batches.kind_of(batch)
+        if key not in self._states:
+            spec = host_batches.specs_of(batch)
+            self._states[key] = SmallState(self._small_state(self._one.get_concrete_function(spec)))
+        return self._states[key]
+
+    def knows_size(self, batch: Any) -> bool:
+        """Whether Keras knows the size of every batch when it traces its step for batches like this one."""
+        specs = [form.spec for form in self._forms.values()]
+        specs += [batches.tensors_of(spec) for spec, _ in self._distributed.values()]
+        if self.eagerly or not specs:
+            return True
+        return any(batches.length_is_known(spec) for spec in specs)
+
+    def trace_sizes_apart(self) -> None:
+        """Trace every size of batch that is to come by itself: the code of the step may rely on knowing the size."""
+        self._one = self._compiled_step(reduce_retracing=False)
+
+    @property
+    def held_bytes(self) -> int | None:
+        """How much the step holds back until it commits; 0: nothing, for want of room; None: not known."""
+        replicas = self._model.distribute_strategy.num_replicas_in_sync
+        if self.eagerly or self.pins or replicas > 1 or not any(self._counts):
+            return None
+        return max(held_bytes(traced.graph) for traced in self._traced)
+
+    def small_state(self) -> list[Slot]:
+        """What the step writes besides weights and slots, for every kind of iterator traced so far."""
+        written = [*(form.state for form in self._forms.values()), *(state for _, state in self._distributed.values())]
+        draws = handles_of(self.draws.variables)
+        return [slot for state in written for slot in state if id(slot.handle) not in draws]
+
+    def hidden_state(self) -> list[str]:
+        """The random operations of the step that count in their kernels what they have drawn, in words."""
+        if self._hidden is None:
+            graphs = [traced.graph for traced in self._traced]
+            self._hidden = sorted({kind for graph in graphs for kind in hidden_draws_in(graph)})
+        where = "in the train step" if self._trains else "in the validation step"
+        return [f"random numbers of {kind} {where}" for kind in self._hidden]
+
+    def _listed_state(self) -> list[Slot]:
+        """What the model lists: without a graph, nothing tells what the step writes."""
+        model = self._model
+        return Slot.each_of([*model.non_trainable_variables, *model.metrics_variables])
+
+    def committed_slots(self) -> list[Slot]:
+        """What only a commit writes: weights, the optimizer's variables, and the counter of commits."""
+        return Slot.each_of(self._committed_variables())
+
+    def commit_has_begun(self, done: int = 0) -> bool:
+        """After a failed step: whether assigning had begun. Not to be asked after XLA failed without pins.
+
+        Args:
+            done: steps of the same execution that were complete before it.
+        """
+        return int(self.commits.numpy()) != self._committed + done * (1 if self._per_step is None else self._per_step)
+
+    def trained_slots(self) -> list[Slot]:
+        """The weights and the optimizers' variables, without our own counters."""
+        return Slot.each_of(self._trained_variables())
+
+    def _trained_variables(self) -> list[Any]:
+        model = self._model
+        slots = [variable for optimizer in optimizers_of(model) for variable in optimizer.variables]
+        return [*model.trainable_variables, *slots]
+
+    def _committed_variables(self) -> list[Any]:
+        return [*self._trained_variables(), self.commits, self.completed]
+
+    def _room_bytes(self) -> int | None:
+        """How much of the device the step may hold back; None where no limit is known."""
+        memory = DeviceMemory.of_training_device()
+        if memory.limit_bytes is None:
+            return None
+        trained = sum(slot.nbytes for slot in self.trained_slots())  # slots may not have their memory yet
+        return int(_HELD * (memory.limit_bytes - max(trained, memory.in_use_bytes() or 0)))
+
+    def _compiled_step(self, reduce_retracing: bool = True) -> Any:
+        """The step as a function of a batch; it has the name of Keras' own, which TensorFlow's errors repeat."""
+        model, commits, step = self._model, self.commits, self._step
+        replicas = Replicas(model.distribute_strategy)
+
+        @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+        def one_step_on_data(data: Any) -> Any:
+            with ExitStack() as undo:
+                for optimizer in optimizers_of(model):
+                    apply = behind_barrier(optimizer, commits, bool(model.jit_compile), self._room_bytes)
+                    undo.enter_context(replaced(optimizer, "apply", apply))
+                if not self.eagerly and not model.jit_compile:
+                    undo.enter_context(self.draws.replaced())
+                return replicas.reduced(model.distribute_strategy.run(step, args=(data,)))
+
+        if self.eagerly:
+            return one_step_on_data
+        return tf.function(one_step_on_data, reduce_retracing=reduce_retracing, jit_compile=model.jit_compile)
+
+    def _small_state(self, concrete: Any) -> list[Slot]:
+        self._traced.append(concrete)
+        self._optimizers = len(optimizers_of(self._model))
+        self._counts.add(_count_of(self.commits, concrete.graph))
+        self.draws.take(concrete)
+        self._hidden = None
+        return written_slots(concrete, self._committed_variables())
+
+    def _form_of(self, iterator: Any) -> Form:
+        spec = batches.without_optionals(iterator.element_spec)
+        state = self._small_state(self._one.get_concrete_function(spec))
+        pinned = self.committed_slots() if self.pins else []
+        execution = Execution(self._model.steps_per_execution, self.completed, self._witnessed)
+        return Form(self._one, iterator, spec, state, pinned, execution)
+
+    def _taken_back(self, form: Form, outcome: Failed) -> Failed:
+        batch = form.batch_held()
+        unsafe = self.pins and form.proven
+        done = 0 if unsafe or self._model.steps_per_execution == 1 else int(self.completed.numpy()) - form.completed
+        phase = "input" if batch is None else "commit" if unsafe or self.commit_has_begun(done) else "compute"
+        if phase == "compute":
+            form.hold.roll_back()
+        form.hold.clear()
+        return Failed(outcome.oom, outcome.error, phase, batch, done)
+
+
+def _count_of(commits: tf.Variable, graph: Any) -> int | None:
+    """How often a traced step increments `commits`; None when a branch or a loop of it does."""
+    inner = {id(inside) for outside, inside in graph.captures if outside is commits.handle}
+    users = [op for op in graph.get_operations() if any(id(tensor) in inner for tensor in op.inputs)]
+    if any(op.type not in ("AssignAddVariableOp", "ReadVariableOp") for op in users):
+        return None
+    return [op.type for op in users].count("AssignAddVariableOp")
+
+
+def attempt(run: Callable[[], Any], passed_on: tuple[type[BaseException], ...] = ()) -> Any:
+    """What `run` returns, or Failed when it runs out of memory; any other error goes on.
+
+    The phase is left at "compute" for the caller to settle. What garbage there is may be all that the next try lacks.
+    """
+    try:
+        with handled():
+            return run()
+    except passed_on:
+        raise
+    except Exception as error:
+        oom = as_out_of_memory(error)
+        if oom is None or (oom.disguised and not DeviceMemory.of_training_device().was_nearly_full()):
+            raise
+        caught = error
+    _let_go_of_frames(caught)
+    gc.collect()
+    return Failed(oom, caught, "compute")
+
+
+def _let_go_of_frames(error: BaseException) -> None:
+    """Take the traceback from an error, and leave a note of the lines of the script in it.
+
+    Its frames hold tensors, and with them the memory that the next try needs. To clear them is not enough: TensorFlow
+    takes its own out of the traceback, and each frame holds the one that it was called from, this one's callers too
+    (`filter_traceback` in tensorflow/python/util/traceback_utils.py; `take_ownership` in CPython's Python/frame.c).
+    """
+    frames = traceback.walk_tb(error.__traceback__)
+    own = [f"{frame.f_code.co_filename}, line {line}" for frame, line in frames if _is_of_the_script(frame)]
+    if own and hasattr(error, "add_note"):  # Python 3.11
+        error.add_note(f"It was raised at {own[-1]}.")
+    error.__traceback__ = None
+    if error.__context__ is not None:
+        _let_go_of_frames(error.__context__)
+
+
+def _is_of_the_script(frame: FrameType) -> bool:
+    return is_users(str(frame.f_globals.get("__name__")))

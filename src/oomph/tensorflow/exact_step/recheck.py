@@ -1,0 +1,173 @@
+"""Recheck: now and then the gradients of a step computed twice. A device that gives two answers is broken.
+
+Silent data corruption leaves no error behind: P. H. Hochschild et al., "Cores that don't count", HotOS 2021; H. D.
+Dixit et al., "Silent Data Corruptions at Scale", 2021. Both computations start from the same weights, the same small
+state and the same random numbers, so that nothing but the order of summation may differ.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from oomph.errors import UnsupportedError
+from oomph.tensorflow.exact_step.full_batch_step import Failed
+from oomph.tensorflow.exact_step.recomputation import Recomputation
+from oomph.tensorflow.graph.write_set import SmallState, components
+
+_TOLERANCES = {
+    "float64": (1e-10, 1e-12),
+    "float32": (1e-4, 1e-6),
+    "bfloat16": (0.1, 1e-3),
+    "float16": (0.05, 1e-3),
+}
+"""What is still rounding: of the norm of a gradient, plus of that of all gradients, by the coarsest type computed in.
+
+The second is for gradients that are zero but for rounding, such as that of a bias before BatchNormalization.
+"""
+
+
+@dataclass(frozen=True)
+class Inconsistent:
+    """Two computations of the same gradients that differ by more than rounding."""
+
+    device: str
+    variable: str
+    """Whose gradient differs most."""
+    difference: float
+    """Norm of the difference over the norm of the gradient."""
+    third: str
+    """What a third computation agrees with: "the first", "the second", "neither" or "both"."""
+
+
+class Recheck:
+    """Compares the gradients of one step in every `every`.
+
+    Args:
+        model: a compiled Keras model.
+        step: its `train_step`.
+        every: steps between two comparisons.
+        found: told about a difference.
+        clean: told after each comparison without one.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        step: Callable[[Any], Any],
+        every: int,
+        found: Callable[[Inconsistent], None],
+        clean: Callable[[], None],
+    ) -> None:
+        self._model, self._every, self._found, self._clean = model, every, found, clean
+        self._recomputation = Recomputation(model, step)
+        self._part = self._recomputation.part
+        self._steps = 0
+        self.done = 0
+        """Comparisons made."""
+        self.seconds = 0.0
+        """What they have cost."""
+        self.impossible = ""
+        """Why no comparison can be made."""
+
+    def is_due(self, steps: int = 1) -> bool:
+        """Count the steps of one execution; whether the first of them is to be compared."""
+        before, self._steps = self._steps, self._steps + steps
+        return not self.impossible and self._steps // self._every > before // self._every
+
+    def check(self, batch: Any, samples: int, small: SmallState) -> None:
+        """Compute the gradients of a batch twice, on its first samples; weights and small state stay as they are.
+
+        Args:
+            samples: so many fit into memory at once.
+            small: what the step writes besides weights.
+        """
+        started = time.monotonic()
+
+        def compare(computed: Callable[[], Any]) -> None:
+            first, second = computed(), computed()
+            if not (isinstance(first, Failed) or isinstance(second, Failed)):
+                self._compare(first, second, computed)  # else out of memory: no time for it, and it comes again
+
+        try:
+            self._recomputation.with_gradients(batch, samples, small, compare)
+        except UnsupportedError as error:
+            self.impossible = str(error)
+        finally:
+            self.seconds += time.monotonic() - started
+
+    def _compare(self, first: list[Any], second: list[Any], computed: Callable[[], Any]) -> None:
+        self.done += 1
+        worst, difference = self._worst(first, second)
+        if worst is None:
+            self._clean()
+            return
+        third = computed()
+        agrees = [not isinstance(third, Failed) and self._worst(one, third)[0] is None for one in (first, second)]
+        words = {(True, True): "both", (True, False): "the first", (False, True): "the second"}
+        names = self._names()
+        replica, number = divmod(worst, max(1, len(first) // self._part.replicas.count))
+        name = names[number] if number < len(names) else f"gradient {number}"
+        told = words.get((agrees[0], agrees[1]), "neither")
+        self._found(Inconsistent(_device_of(self._model, replica), name, difference, told))
+
+    def _worst(self, first: list[Any], second: list[Any]) -> tuple[int | None, float]:
+        """The gradient that differs most beyond rounding, and by how much of its norm; None when there is none.
+
+        Most devices give the same bits twice: then nothing has to be computed.
+        """
+        numbered = list(enumerate(zip(first, second, strict=True)))
+        other_bits = [(number, *pair) for number, pair in numbered if not np.array_equal(*pair)]
+        if not other_bits:
+            return None, 0.0
+        relative, absolute = _TOLERANCES.get(self._model.dtype_policy.compute_dtype, _TOLERANCES["float32"])
+        every = np.sqrt(sum(_norm(one) ** 2 for one in first))
+        worst, most = None, 0.0
+        for number, one, other in other_bits:
+            apart = _difference(one, other)
+            bound = relative * _norm(one) + absolute * every
+            if apart > bound and apart / max(_norm(one), bound, 1e-300) >= most:
+                worst, most = number, apart / max(_norm(one), bound, 1e-300)
+        return worst, float(most)
+
+    def _names(self) -> list[str]:
+        applied = self._part.applied
+        return [] if applied is None else [str(v.path) for call in applied.variables for v in call]
+
+
+def _norm(array: Any) -> float:
+    exact = array.astype(np.float64)
+    return float(np.linalg.norm(exact[np.isfinite(exact)]))
+
+
+def _difference(one: Any, other: Any) -> float:
+    """The norm of the difference; infinite where one is finite and the other is not."""
+    one, other = one.astype(np.float64), other.astype(np.float64)
+    same = (one == other) | (np.isnan(one) & np.isnan(other))
+    apart = np.where(same, 0.0, one - other)
+    return float("inf") if not np.isfinite(apart).all() else float(np.linalg.norm(apart))
+
+
+def _device_of(model: Any, replica: int) -> str:
+    """Where the weights of a replica are, and what TensorFlow calls that device: "GPU:0 (NVIDIA H200)"."""
+    weights = [components(v)[replica] for v in model.trainable_variables]
+    device = tf.DeviceSpec.from_string(weights[0].device if weights else "")
+    gpus = tf.config.list_logical_devices("GPU")
+    kind, index = device.device_type or ("GPU" if gpus else "CPU"), device.device_index or 0
+    if kind == "CPU" and gpus:
+        kind = "GPU"  # small weights may lie on the host; the gradients are computed on the GPU
+    name = _name_of_gpu(index) if kind == "GPU" else ""
+    return f"{kind}:{index}" + (f" ({name})" if name else "")
+
+
+def _name_of_gpu(index: int) -> str:
+    try:
+        physical = tf.config.list_physical_devices("GPU")[index]
+        return str(tf.config.experimental.get_device_details(physical).get("device_name", ""))
+    except (IndexError, ValueError, tf.errors.OpError):
+        return ""

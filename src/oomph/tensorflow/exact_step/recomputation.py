@@ -1,0 +1,102 @@
+"""Recomputation: the gradients of a step on one batch, computed as often as wanted; nothing of the training moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from oomph.errors import UnsupportedError
+from oomph.tensorflow.batch import batches
+from oomph.tensorflow.batch.micro_batch_slice import Frame
+from oomph.tensorflow.exact_step.full_batch_step import Failed, attempt
+from oomph.tensorflow.graph.write_set import SmallState
+from oomph.tensorflow.micro_batch.micro_batch_step import PartStep
+
+
+class Recomputation:
+    """The step of one model.
+
+    Args:
+        model: a compiled Keras model.
+        step: its `train_step`.
+    """
+
+    def __init__(self, model: Any, step: Callable[[Any], Any]) -> None:
+        self.part = PartStep(model, step)
+
+    def with_gradients(
+        self, batch: Any, samples: int, small: SmallState, use: Callable[[Callable[[], Any]], None]
+    ) -> None:
+        """Call `use` with a function that computes the gradients of a batch; weights and small state stay as they are.
+
+        Each call starts from the same small state, so from the same random numbers, and returns Failed where the memory
+        does not suffice. Raises UnsupportedError where the step cannot be computed twice.
+
+        Args:
+            samples: so many of the first fit into memory at once.
+            small: what the step writes besides weights.
+        """
+        before, replicas = small.snapshot(), self.part.replicas
+        parts = [batches.part_of(own, 0, samples) for own in replicas.local(batch)]
+
+        def computed() -> Any:
+            small.restore(before)
+            return attempt(partial(self._gradients, parts))
+
+        try:
+            self.part.trace(replicas.together(parts))
+            if self.part.draws_from_hidden_state:
+                raise UnsupportedError("the step draws random numbers from a state that cannot be set back")
+            use(computed)
+        finally:
+            small.restore(before)
+
+    def noise(self, batch: Any, samples: int, small: SmallState) -> float:
+        """By how much gradients of one batch differ between computations: of their norm; 0.0 where no bit does.
+
+        Raises UnsupportedError.
+        """
+        found = 0.0
+
+        def compare(computed: Callable[[], Any]) -> None:
+            nonlocal found
+            first = computed()
+            for _ in range(_COMPUTATIONS - 1):
+                other = computed()
+                if isinstance(first, Failed) or isinstance(other, Failed):
+                    return
+                found = max(found, _apart(first, other))
+
+        self.with_gradients(batch, samples, small, compare)
+        return found
+
+    def _gradients(self, parts: list[Any]) -> list[Any]:
+        """The gradients of every variable, those of one replica after those of the other."""
+        summed = [0.0] * len(self.part.losses.terms)
+        sizes = [batches.size_of(part) or 0 for part in parts]
+        pairs = zip(sizes, self.part.divisors_of(parts), strict=True)
+        outputs = self.part(parts, [Frame.of(0, size, size, divisors, summed) for size, divisors in pairs])
+        return [_array(gradient) for own in outputs for call in own.gradients for gradient in call]
+
+
+_COMPUTATIONS = 4
+
+
+def _apart(first: list[Any], second: list[Any]) -> float:
+    norm = np.sqrt(sum(np.sum(np.square(np.nan_to_num(one.astype(np.float64)))) for one in first))
+    between = np.sqrt(
+        sum(np.sum(np.square(np.nan_to_num(a.astype(np.float64) - b))) for a, b in zip(first, second, strict=True))
+    )
+    return float(between / norm) if norm else 0.0
+
+
+def _array(gradient: Any) -> Any:
+    """A gradient on the host; of a sparse one its values, and indices after them."""
+    if gradient is None:
+        return np.zeros(0)
+    leaves = [np.asarray(leaf).reshape(-1) for leaf in tf.nest.flatten(gradient, expand_composites=True)]
+    return leaves[0] if len(leaves) == 1 else np.concatenate([leaf.astype(np.float64) for leaf in leaves])

@@ -1,0 +1,137 @@
+"""SizeSearch: runs pieces of a batch, and learns from each which size fits the device."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from oomph.recovery.policy.pieces import Pieces
+from oomph.recovery.policy.regrowth import Regrowth
+from oomph.recovery.script.kept_micro_batches import Start
+from oomph.tensorflow.exact_step.full_batch_step import Failed, attempt
+from oomph.tensorflow.runtime.allocator import DeviceMemory
+
+_LOOK_AGAIN = 5.0
+"""Seconds between two looks at whether memory has come back."""
+
+
+class SizeSearch:
+    """What is known of the memory that a step needs, kept up to date by running it."""
+
+    def __init__(self) -> None:
+        self.pieces = Pieces()
+        self.chosen: int | None = None
+        """The size to go on with; None while batches are whole, or while it is still to be found."""
+        self.room_bytes: int | None = None
+        """What a piece could take when the last one failed; None: not known."""
+        self._begin: Start | None = None
+        """What a new process begins with, before it has seen a batch."""
+        self._limit_bytes: int | None = None
+        self._most_bytes = 0
+        self._others_hold = self._gaps = False
+        self._gpu: str | None = None
+        """The GPU that ran out of memory, where an error has named it: of several the one that is to be watched."""
+        self._failed_at = self._cost = 0.0
+        self._regrowth: Regrowth | None = None
+        self._looked_at = 0.0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether batches are not divided."""
+        return self.pieces.failed is None and self.chosen is None and self._begin is None
+
+    def begin(self, start: Start) -> None:
+        """Take pieces of that size first, unless something is known already."""
+        if not self.is_whole:
+            return
+        if start.guessed:
+            self._begin, self._limit_bytes = start, DeviceMemory.of_training_device().limit_bytes
+        else:
+            self.chosen = start.samples
+
+    def expect_gaps(self) -> None:
+        """Fill less of the memory: the step keeps many small tensors, which leave it in pieces."""
+        self._gaps, self.pieces = True, replace(self.pieces, gaps=True)
+
+    def next_size(self, batch: int) -> int | None:
+        """The most samples to take next of a batch of `batch`; None when even one sample did not fit."""
+        if self.chosen is not None:
+            return min(self.chosen, batch)
+        if self._begin is not None:  # the whole batch has failed in the process before this one
+            self.pieces, self._begin = Pieces(max(2, batch), self._begin.samples, gaps=self._gaps), None
+        return None if self.pieces.hopeless else self.pieces.part(batch)
+
+    def run(self, part: int, step: Callable[[], Any]) -> Any:
+        """What `step` returns for a piece of that many samples, or Failed; what it takes is measured in a search."""
+        if self.chosen is not None or self.pieces.failed is None:
+            return attempt(step)
+        memory = DeviceMemory.of_training_device(self._gpu)
+        memory.reset_peak()
+        base = memory.in_use_bytes() or 0
+        outcome = attempt(step)
+        peak = memory.peak_bytes() or 0
+        self._most_bytes = max(self._most_bytes, peak)
+        if not isinstance(outcome, Failed):
+            room = None if self._limit_bytes is None else self._limit_bytes - base
+            self.pieces = self.pieces.after_fit(part, max(0, peak - base), room)
+        return outcome
+
+    def learn(self, failed: Failed, part: int, seconds: float, extra_bytes: int = 0) -> None:
+        """Take a failure of that many samples into account.
+
+        Args:
+            seconds: what it has cost.
+            extra_bytes: what pieces need on the device and the whole batch did not.
+        """
+        self._gpu = failed.oom.gpu or self._gpu
+        memory = DeviceMemory.of_training_device(self._gpu)
+        peak, base, limit = memory.peak_bytes() or 0, memory.in_use_bytes() or 0, memory.limit_bytes
+        requested, need = failed.oom.requested_bytes, None
+        self._most_bytes = max(self._most_bytes, peak)
+        self._others_hold = False
+        if failed.oom.whole_step and requested:
+            need = requested + max(0, peak - base)  # XLA names its last piece: others had taken the rest
+        elif peak and (limit is None or (requested and peak + requested < limit)):
+            limit = self._most_bytes  # others hold the rest, or it is in pieces too small
+            self._others_hold = True
+        self._limit_bytes = limit
+        self.room_bytes = None if limit is None else limit - base - extra_bytes
+        self._failed_at, self._cost, self.chosen = time.monotonic(), seconds, None
+        self.pieces = self.pieces.after_failure(part, self.room_bytes, need)
+        if self._regrowth is not None:
+            self._regrowth = self._regrowth.after_failure(self._failed_at, seconds)
+
+    def settle(self, batch: int) -> None:
+        """A batch of that size has been taken in pieces: go on with what was found."""
+        if self.chosen is None and self.pieces.failed is not None:
+            room = self._room_now()
+            self.pieces = self.pieces.lasting(room)
+            self.chosen = self.pieces.part(batch)
+            setbacks = 0 if self._regrowth is None else self._regrowth.setbacks
+            self._regrowth = Regrowth(self.chosen, room, self._failed_at, self._cost, self._others_hold, setbacks)
+
+    def grow(self, batch: int) -> None:
+        """Take larger pieces, or whole batches, when there is reason to believe that memory has come back."""
+        now = time.monotonic()
+        if self._regrowth is None or self.chosen is None or now - self._looked_at < _LOOK_AGAIN:
+            return
+        self._looked_at = now
+        larger = self._regrowth.larger(now, self._room_now())
+        if larger is None:
+            return
+        self.chosen = None if larger >= batch else larger
+        whole = larger >= batch
+        self.pieces = Pieces(gaps=self._gaps) if whole else Pieces(batch, larger, gaps=self._gaps)
+        self._regrowth = Regrowth(larger, self._room_now(), now, self._cost, self._others_hold, self._regrowth.setbacks)
+
+    def undivided(self) -> None:
+        """Take whole batches, whatever has been learned."""
+        self.pieces, self.chosen, self._regrowth, self._begin = Pieces(gaps=self._gaps), None, None, None
+
+    def _room_now(self) -> int | None:
+        memory = DeviceMemory.of_training_device(self._gpu)
+        limit = self._limit_bytes if self._others_hold else memory.limit_bytes
+        base = memory.in_use_bytes()
+        return None if limit is None or base is None else limit - base

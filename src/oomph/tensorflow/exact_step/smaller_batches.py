@@ -1,0 +1,52 @@
+"""A batch trained on as several smaller ones, each with an update of its own, where the user allows that.
+
+What a step does to a batch that cannot be divided exactly it may still do to a smaller batch: nothing of the step is
+taken apart. It is not the training that was asked for: as many more updates, at the same learning rate.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+from oomph.tensorflow.batch import batches
+from oomph.tensorflow.batch.replicas import Replicas, cuts
+from oomph.tensorflow.exact_step.full_batch_step import Failed, WholeStep
+from oomph.tensorflow.exact_step.size_search import SizeSearch
+
+
+class SmallerBatches:
+    """The smaller batches of one batch. What has been trained on is not trained on again after a failure.
+
+    Args:
+        whole: the step on a batch.
+        search: knows how many samples fit.
+        replicas: that share the batch.
+        batch: a nest of eager tensors.
+        size: its samples, of the replica that has most of them.
+    """
+
+    def __init__(self, whole: WholeStep, search: SizeSearch, replicas: Replicas, batch: Any, size: int) -> None:
+        self._whole, self._search, self._replicas = whole, search, replicas
+        self._own, self._sizes, self._size = replicas.local(batch), replicas.sizes(batch) or [size], size
+        self._done = 0
+
+    def go_on(self) -> tuple[Any, int]:
+        """Take what is left; returns Keras' logs of the last step or Failed, and how many samples it had."""
+        while True:
+            left = self._size - self._done
+            part = math.ceil(left / math.ceil(left / (self._search.next_size(self._size) or 1)))
+            outcome = self._search.run(part, partial(self._whole.run_held, self._next(part)))
+            if isinstance(outcome, Failed):
+                return outcome, part
+            self._done += part
+            if self._done == self._size:
+                return outcome, part
+            self._whole.count_commits()
+
+    def _next(self, part: int) -> Any:
+        places = cuts(self._sizes, self._done, part)
+        return self._replicas.together(
+            [batches.part_of(own, *place) for own, place in zip(self._own, places, strict=True)]
+        )

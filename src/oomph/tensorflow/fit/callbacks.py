@@ -1,0 +1,203 @@
+"""The state of Keras' callbacks and of History, saved and given back, and what callbacks say of themselves.
+
+Keras' own callbacks are known by what they count, also where the user's classes inherit from them. A callback of the
+user's that has `get_state()` and `set_state(state)` says itself what it keeps. What else it holds is looked at by type
+(`objects/`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oomph.recovery.checkpoint.container import Checkpoint
+from oomph.recovery.script.opened_files import FileState, replace_file
+from oomph.tensorflow.fit import event_files
+from oomph.tensorflow.state import nested
+from oomph.tensorflow.state.training_state import Array, read_arrays
+
+_SCALARS = (bool, int, float, str, type(None))
+_STATE = {
+    "EarlyStopping": ("wait", "best", "best_epoch", "stopped_epoch"),
+    "ReduceLROnPlateau": ("wait", "best", "cooldown_counter"),
+    "ModelCheckpoint": (
+        "best",
+        "epochs_since_last_save",
+        "_current_epoch",
+        "_last_batch_seen",
+        "_batches_seen_since_last_saving",
+    ),
+    "TensorBoard": ("_global_train_batch", "_global_test_batch"),
+    "SwapEMAWeights": ("_ema_weights_in_model",),
+}
+"""What Keras' callbacks count or remember from one epoch to the next; those not named keep nothing.
+
+LearningRateScheduler keeps nothing: the rate that it goes on from is the optimizer's.
+"""
+Tell = Callable[[str], None]
+
+
+def listed(callbacks: Any) -> list[Any]:
+    """The user's callbacks as a flat list, whatever form Keras accepts."""
+    if callbacks is None:
+        return []
+    if hasattr(callbacks, "callbacks"):
+        return list(callbacks.callbacks)
+    return list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
+
+
+def continue_logs(callbacks: list[Any], epoch: int, kept: Mapping[str, FileState]) -> None:
+    """A resumed CSVLogger appends to its file instead of emptying it; lines from `epoch` on will come again.
+
+    Args:
+        kept: by path, what files held at the checkpoint.
+    """
+    for callback in callbacks:
+        if type(callback).__name__ == "CSVLogger" and _is_of_keras(callback):
+            callback.append = True
+            path = Path(os.path.abspath(callback.filename))
+            state = kept.get(str(path))
+            try:
+                if state is not None and state.content is not None:
+                    replace_file(path, state.content)
+                else:
+                    _drop_lines_from(path, callback.sep, epoch)
+            except OSError:
+                pass  # Keras says itself what is wrong with the file
+
+
+def _drop_lines_from(path: Path, separator: str, epoch: int) -> None:
+    lines = path.read_bytes().splitlines(keepends=True)  # as they are: Keras ends them as Windows does
+    kept = [line for line in lines if not _is_from(line.partition(separator.encode())[0], epoch)]
+    if len(kept) < len(lines):
+        temporary = path.with_name(f"{path.name}.oomph")
+        temporary.write_bytes(b"".join(kept))
+        os.replace(temporary, path)
+
+
+def _is_from(first_field: bytes, epoch: int) -> bool:
+    return first_field.strip().isdigit() and int(first_field) >= epoch
+
+
+# -- saving -----------------------------------------------------------------------------------------------------------
+
+
+def captured(callbacks: list[Any], tell: Tell) -> tuple[list[dict[str, Any]], list[Array]]:
+    """What each callback remembers, fit for JSON, and the arrays that belong to it: copies, as they are now.
+
+    Args:
+        tell: told about a callback whose state cannot be had.
+    """
+    states, arrays = [], []
+    for index, callback in enumerate(callbacks):
+        found = dict(_counters(callback))
+        entry: dict[str, Any] = {"class": type(callback).__name__, "state": found}
+        for number, weight in enumerate(_best_weights(callback)):
+            arrays.append(_copied(f"callback/{index}/{number}", weight))
+        if _tells_its_state(callback):
+            try:
+                entry["own"], own = nested.encode(callback.get_state(), f"callback/{index}/state/")
+                arrays += [_copied(name, value) for name, value in own.items()]
+            except Exception as error:
+                tell(f"callback {type(callback).__name__}: its state cannot be saved ({type(error).__name__}: {error})")
+        states.append(entry)
+    return states, arrays
+
+
+# -- resuming ---------------------------------------------------------------------------------------------------------
+
+
+def restore(callbacks: list[Any], saved: list[dict[str, Any]], checkpoint: Checkpoint, tell: Tell) -> None:
+    """Give each callback its state back: the first of a class what the first of that class has left, and so on."""
+    for callback, index in _matched(callbacks, saved):
+        for name in _counted_by(callback):
+            if name in saved[index]["state"]:
+                setattr(callback, name, saved[index]["state"][name])
+        event_files.tell_step(callback)
+        arrays = read_arrays(checkpoint, f"callback/{index}/")
+        weights = [arrays[name] for name in sorted((n for n in arrays if n.isdigit()), key=int)]
+        if weights:
+            callback.best_weights = weights
+        if "own" in saved[index] and _tells_its_state(callback):
+            try:
+                callback.set_state(nested.decode(saved[index]["own"], arrays, f"callback/{index}/"))
+            except Exception as error:
+                tell(f"callback {type(callback).__name__}: set_state failed ({type(error).__name__}: {error})")
+
+
+def history_state(history: Any) -> dict[str, Any]:
+    """The epochs and values of a History, as Python floats."""
+    values = {key: [_plain(v) for v in series] for key, series in getattr(history, "history", {}).items()}
+    return {"epoch": [int(e) for e in getattr(history, "epoch", [])], "history": values}
+
+
+def restore_history(history: Any, saved: dict[str, Any]) -> None:
+    """Continue a History where it was."""
+    if history is not None:
+        history.epoch = list(saved["epoch"])
+        history.history = {key: [_as_it_was(v) for v in series] for key, series in saved["history"].items()}
+
+
+def _as_it_was(value: Any) -> Any:
+    return np.asarray(value) if isinstance(value, list) else value
+
+
+def _matched(callbacks: list[Any], saved: list[dict[str, Any]]) -> Iterator[tuple[Any, int]]:
+    left = list(enumerate(saved))
+    for callback in callbacks:
+        index = next((i for i, entry in left if entry["class"] == type(callback).__name__), None)
+        if index is not None:
+            left = [(i, entry) for i, entry in left if i != index]
+            yield callback, index
+
+
+def _counters(callback: Any) -> Iterator[tuple[str, Any]]:
+    """What the class of Keras that this callback is, or inherits from, has counted."""
+    for name in _counted_by(callback):
+        value = _plain(vars(callback).get(name))
+        if name in vars(callback) and isinstance(value, _SCALARS):
+            yield name, value
+
+
+def _counted_by(callback: Any) -> list[str]:
+    """The names of it. Nothing else is set: a checkpoint that says where to write is not to be believed."""
+    kinds = [kind for kind in type(callback).__mro__ if _is_from_keras(kind)]
+    return [name for kind in kinds for name in _STATE.get(kind.__name__, ())]
+
+
+def _best_weights(callback: Any) -> list[Any]:
+    """The weights that EarlyStopping keeps."""
+    weights = vars(callback).get("best_weights")
+    inherits = any(kind.__name__ == "EarlyStopping" and _is_from_keras(kind) for kind in type(callback).__mro__)
+    return weights if inherits and isinstance(weights, list) else []
+
+
+def _tells_its_state(callback: Any) -> bool:
+    kind = type(callback)
+    return callable(getattr(kind, "get_state", None)) and callable(getattr(kind, "set_state", None))
+
+
+def _copied(name: str, value: Any) -> Array:
+    array = np.array(value)
+    return Array(name, array.dtype.name, array)
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's scalars and one-element tensors as Python's numbers, larger ones as lists."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return _plain(value.numpy()) if hasattr(value, "numpy") else value
+
+
+def _is_of_keras(callback: Any) -> bool:
+    return _is_from_keras(type(callback))
+
+
+def _is_from_keras(kind: type) -> bool:
+    return kind.__module__.startswith("keras.")

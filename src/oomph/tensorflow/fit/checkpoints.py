@@ -1,0 +1,202 @@
+"""FitCheckpoints: when a fit is saved, and what of it."""
+
+from __future__ import annotations
+
+import time
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+
+from oomph.recovery.checkpoint.container import CheckpointWriter, Position
+from oomph.recovery.checkpoint.interval import SHARE
+from oomph.recovery.checkpoint.store import CheckpointStore, Saved
+from oomph.tensorflow.exact_step.train_function import Taken
+from oomph.tensorflow.fit import callbacks, step_draws, written_files
+from oomph.tensorflow.objects.picture import Changes
+from oomph.tensorflow.random_numbers.uncheckpointed_ops import functions_with_draws
+from oomph.tensorflow.state import iterators, layer_state, optimizers, training_state
+from oomph.tensorflow.state.training_state import Array
+from oomph.tensorflow.training.fit_objects import as_arrays, as_meta
+from oomph.tensorflow.training.step_checkpoints import Snapshot, StepCheckpoints
+
+if TYPE_CHECKING:
+    from oomph.tensorflow.fit.fit import Fit
+
+
+_LEAST_SECONDS, _BYTES_PER_SECOND = 0.02, 5e8
+"""What keeping an end state takes, before the first has been measured."""
+
+
+class FitCheckpoints(StepCheckpoints):
+    """The checkpoints of one fit: of its steps, after all callbacks of the step before, and of its end."""
+
+    def __init__(self, fit: Fit) -> None:
+        super().__init__(fit)
+        self._fit = fit
+        self._began, self._began_at = time.monotonic(), time.time()
+        self._files = written_files.Kept()
+        self.end_state_was_too_dear = False
+
+    def at_border(self, iterator: Any) -> None:
+        """Save when it is time to."""
+        self._fit.data.look_at(iterator)
+        self._look_for_written()
+        if self._is_due():
+            self._save()
+
+    def save_end(self, history: Any) -> Saved | None:
+        """Keep the state that the fit ended in; its other checkpoints are not needed any more."""
+        self.settle(wait=True)
+        store = self._fits.store()
+        if store is None or self._fits.context_lost:
+            return None
+        started = time.monotonic()
+        if not self._can_afford_end():
+            return None
+        named = self._named()
+        changes = self._fit.objects.changed_at_end()
+        meta, arrays = self._taken_state(history, changes)
+        meta["iterator_of_dataset"] = False
+        meta["fingerprint_of_state"] = self._fit.proof.last_state
+        meta["fit_seconds"] = round(time.monotonic() - self._began, 1)
+        meta["files"], copies = written_files.noted(self._fit.callbacks, self._fits.files.written, self._began_at)
+        arrays += copies
+
+        def write(writer: CheckpointWriter) -> None:
+            training_state.write(writer, chain(training_state.values_of(named), arrays))
+            meta["iterator_of_dataset"] = self._save_dataset_iterator(writer)
+
+        saved: Saved | None = self._attempted(lambda: store.save_finished(self._fit.position, meta, write), "end state")
+        if saved is not None:
+            self._stall, self._write = time.monotonic() - started, 0.0
+            self._fits.end_state_seconds = self._stall
+            self._note_saved(saved, Snapshot(self._fit.position, self._stall, self._fit.data.obstacle))
+            self._fits.note_end_state(saved)
+            broken = training_state.not_finite(named, training_state.finite_only(self._fit.model, named))
+            if broken:
+                self._say_not_finite(broken, self._fit.position, "that is how the fit has ended")
+            else:
+                store.drop_steps(self._fit.identity.ordinal)
+        return saved
+
+    def _can_afford_end(self) -> bool:
+        """Many short fits would spend more time on their end states than checkpoints may take of the run."""
+        fits, expected = self._fits, self._fits.end_state_seconds
+        if not expected:
+            expected = _LEAST_SECONDS + sum(slot.nbytes for _, slot in self._named()) / _BYTES_PER_SECOND
+        if fits.interval.end_state_is_due(fits.trained_seconds(), fits.saving_seconds, expected):
+            return True
+        self.end_state_was_too_dear = True
+        fits.say_once(
+            f"the end states of some short fits are not kept: they would take more than {SHARE:.0%} of the time;"
+            " after a restart these fits train again"
+        )
+        return False
+
+    def _save_step(self, store: CheckpointStore, at: Position, started: float) -> None:
+        draft = store.draft_step(at)
+        try:
+            self._fit.data.save(draft, self._between_saves)  # the position of the data first: its shuffle buffer moves
+            named = self._named()
+            meta, own = self._taken_state(self._fit.model.history, self._fit.objects.changed())
+            own += self._fit.data.taken_moment(meta)
+            own += self._taken_files(meta)
+            self._fit.proof.checkpointed()
+            self._complete(
+                draft, (meta, own), named, training_state.finite_only(self._fit.model, named),
+                lambda: Snapshot(at, time.monotonic() - started, self._fit.data.not_saved),
+            )  # fmt: skip
+        except BaseException:
+            draft.abandon()
+            raise
+
+    def _can_be_saved(self) -> bool:
+        """False once a callback has compiled the model: a restarted script would not have done that yet."""
+        if not self._fit.trained.is_compiled_anew(self._fit.model):
+            return True
+        reason = "the model was compiled anew within the fit"
+        self._fit.note_here("checkpoint-refused", name="", reason=reason)
+        kept = f"the one of step {self._fits.saved} stays" if self._fits.saved else "there is none yet"
+        self._fits.say_once(f"{reason}: no further checkpoint is taken of it; {kept}")
+        return False
+
+    def _taken_files(self, meta: dict[str, Any]) -> list[Array]:
+        """What is in the files that this fit writes; after the objects, which flush those that they hold open."""
+        states = self._files.states(self._fit.callbacks, self._fits.files.written)
+        meta["opened"] = written_files.as_meta(states)
+        return written_files.as_arrays(states)
+
+    def _taken_state(self, history: Any, changes: Changes) -> tuple[dict[str, Any], list[Array]]:
+        """Everything but variables, copied: what JSON holds, and arrays."""
+        fit = self._fit
+        untold: list[str] = []
+        states, arrays = callbacks.captured(fit.callbacks, untold.append)
+        for line in untold:
+            self._fits.say_once(line)
+        arrays += step_draws.as_arrays(fit.model)
+        arrays += as_arrays(changes, "object/")
+        layers = layer_state.own_arrays(fit.model, self._fits.say_once)
+        arrays += [Array(f"layer/{name}", value.dtype.name, value) for name, value in layers.items()]
+        meta = {
+            "site": fit.identity.site,
+            "key": fit.identity.key,
+            "outline": fit.identity.outline,
+            "fingerprint": fit.identity.fingerprint,
+            "guard": fit.promise.kind,
+            "optimizers": optimizers.weights_of_each(fit.model),
+            "random": training_state.random_state(),
+            "history": callbacks.history_state(history),
+            "callbacks": states,
+            "objects": as_meta(changes),
+            "hidden": [*untold, *step_draws.hidden_in(fit.model), *functions_with_draws(fit.functions)],
+            "taken": fit.data.taken,
+            "iterators_made": fit.data.iterators_made,
+            "iterators_used": fit.data.iterators_used,
+            "validated_after": fit.validation.made,
+            "validated": fit.validation.is_begun,
+            "logs": _numbers(getattr(fit.model.train_function, "taken", None)),
+            "steps_seen": getattr(fit.epoch_iterator, "_steps_seen", 0),
+            "stop_training": bool(fit.model.stop_training),
+            "trained": fit.trained.now(fit.model),
+            "made_by": fit.beginning.facts(fit.epoch_iterator),
+            "learning_rate": fit.beginning.learning_rate,
+            "seconds": round(self._fits.trained_seconds(), 1),
+            "taken_at": time.time(),
+        }
+        return meta, arrays
+
+    def _save_dataset_iterator(self, writer: CheckpointWriter) -> bool:
+        """The position of a dataset's own shuffle seeds, which the next fit on the same dataset continues."""
+        last = getattr(self._fit.epoch_iterator, "_current_iterator", None)
+        if not isinstance(self._fit.arguments.get("x"), tf.data.Dataset) or not isinstance(last, tf.data.Iterator):
+            return False
+        return not iterators.save(last, writer.folder)
+
+    def _named(self) -> training_state.Named:
+        return training_state.slots_of(self._fit.model, self._fit.model.train_function)
+
+    def _path_of(self, name: str) -> str:
+        return training_state.path_of(self._fit.model, self._named(), name)
+
+    def set_aside_after(self, steps: int) -> None:
+        """Trust no checkpoint that was taken after so many steps of the run."""
+        self.settle(wait=True)
+        store = self._fits.store()
+        if store is not None:
+            store.set_aside(steps, "the device has computed wrongly since the last comparison that was clean")
+
+
+def _numbers(taken: Taken | None) -> dict[str, float]:
+    """What the last step has returned, where that is numbers."""
+    logs = None if taken is None else taken.logs
+    if not isinstance(logs, dict):
+        return {}
+    found = {}
+    for name, value in logs.items():
+        try:
+            found[str(name)] = float(np.asarray(value))
+        except (TypeError, ValueError):
+            return {}
+    return found

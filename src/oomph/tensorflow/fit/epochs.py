@@ -1,0 +1,126 @@
+"""Keras' epochs: where each begins and ends, and which batches of a resumed one are passed over."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from oomph.errors import UnsupportedError
+from oomph.tensorflow.fit.fit import Fit
+from oomph.tensorflow.fit.validation_data import ValidationData
+from oomph.tensorflow.training import retaking
+from oomph.tensorflow.training.fits import Fits
+
+_ENUMERATION, _OLDER_ENUMERATION = "_enumerate_iterator", "enumerate_epoch"
+
+
+def replace_epochs(trainer: Any, fits: Fits) -> None:
+    """Let the first epoch of a resumed fit start in its middle, and know which iterator is the fit's own.
+
+    Args:
+        trainer: Keras' module of its TensorFlow trainer.
+    """
+    cls = trainer.TFEpochIterator
+    initialise = cls.__init__
+
+    @functools.wraps(initialise)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        initialise(self, *args, **kwargs)
+        running = fits.running
+        if isinstance(running, Fit) and running.epoch_iterator is None:
+            running.epoch_iterator = self  # Keras makes the training iterator before any other of a fit
+
+    cls.__init__ = __init__
+    _replace_beginnings(cls, fits)
+    _replace_ends(cls, fits)
+
+
+def probe(trainer: Any) -> None:
+    """Raise UnsupportedError, naming what is missing, unless Keras' epochs look as they need to."""
+    cls = getattr(trainer, "TFEpochIterator", None)
+    if cls is None:
+        raise UnsupportedError("no TFEpochIterator")
+    _enumeration(cls)
+    for name in ("_get_iterator", "catch_stop_iteration"):
+        if not callable(getattr(cls, name, None)):
+            raise UnsupportedError(f"no TFEpochIterator.{name}")
+
+
+def _enumeration(epoch_iterator: Any) -> str:
+    """The name of the generator of (step, ..., iterator), which Keras has moved in the course of version 3."""
+    if inspect.isgeneratorfunction(getattr(epoch_iterator, _ENUMERATION, None)):
+        return _ENUMERATION
+    if inspect.isgeneratorfunction(vars(epoch_iterator).get(_OLDER_ENUMERATION)):  # the inherited one is another thing
+        return _OLDER_ENUMERATION
+    raise UnsupportedError(f"no TFEpochIterator.{_ENUMERATION}")
+
+
+def _replace_beginnings(cls: Any, fits: Fits) -> None:
+    name = _enumeration(cls)
+    enumerate_steps, get_iterator = getattr(cls, name), cls._get_iterator
+
+    @functools.wraps(enumerate_steps)
+    def enumerate_from_where_it_was(self: Any) -> Iterator[Any]:
+        running = _fit_of(fits, self)
+        first = 0
+        if running is not None:
+            first = running.skipped_steps
+            running.pass_over_iterators(self)
+            if not running.prepare_data():
+                retaking.pass_epochs(self, running.skipped_epochs)
+            running.data.epoch_begins(self)
+        if name == _OLDER_ENUMERATION and not (self.steps_per_epoch and self._current_iterator):
+            _note_iterator(fits, self)
+        validation = _validation_of(fits, self)
+        for item in enumerate_steps(self):
+            if validation is not None:
+                validation.note_used()
+            if item[0] >= first:
+                yield item  # Keras takes the data later, in the train function: passing over an item takes none
+
+    @functools.wraps(get_iterator)
+    def _get_iterator(self: Any) -> Any:
+        _note_iterator(fits, self)
+        return get_iterator(self)
+
+    cls._get_iterator = _get_iterator
+    setattr(cls, name, enumerate_from_where_it_was)
+
+
+def _replace_ends(cls: Any, fits: Fits) -> None:
+    """Not where the enumeration ends: data of unknown length end in the train function, which leaves it suspended."""
+    catch = cls.catch_stop_iteration
+
+    @functools.wraps(catch)
+    @contextmanager
+    def catch_stop_iteration(self: Any) -> Iterator[None]:
+        with catch(self):
+            yield
+        running = _fit_of(fits, self)
+        if running is not None:
+            running.end_epoch_steps()
+
+    cls.catch_stop_iteration = catch_stop_iteration
+
+
+def _note_iterator(fits: Fits, epochs: Any) -> None:
+    """Keras makes an iterator: over the training data of a fit, over its validation data, or for something else."""
+    running, validation = _fit_of(fits, epochs), _validation_of(fits, epochs)
+    if running is not None:
+        running.data.iterators_made += 1
+    elif validation is not None:
+        validation.note_made(fits.running.data.iterators_made)
+
+
+def _validation_of(fits: Fits, epochs: Any) -> ValidationData | None:
+    running = fits.running
+    is_its = isinstance(running, Fit) and getattr(running.model, "_eval_epoch_iterator", None) is epochs
+    return running.validation if is_its else None
+
+
+def _fit_of(fits: Fits, epochs: Any) -> Fit | None:
+    running = fits.running
+    return running if isinstance(running, Fit) and running.epoch_iterator is epochs else None

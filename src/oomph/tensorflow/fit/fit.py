@@ -1,0 +1,477 @@
+"""Fit: one call of `model.fit` under guard. It knows where it is and is told about every step."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import Any, NoReturn
+from weakref import WeakSet
+
+from oomph.recovery.checkpoint.container import Checkpoint, Position
+from oomph.recovery.protocol.phases import Phase
+from oomph.recovery.script.kept_micro_batches import Start
+from oomph.tensorflow.exact_step.guarded_step import GuardedStep
+from oomph.tensorflow.exact_step.probe import Finding
+from oomph.tensorflow.exact_step.recheck import Inconsistent, Recheck
+from oomph.tensorflow.exact_step.train_function import Failure, Recovery, Step
+from oomph.tensorflow.fit import callbacks, event_files, trained
+from oomph.tensorflow.fit.beginning import Beginning
+from oomph.tensorflow.fit.checkpoints import FitCheckpoints
+from oomph.tensorflow.fit.resumption import CannotResumeError, Resumption
+from oomph.tensorflow.fit.validation_data import ValidationData
+from oomph.tensorflow.micro_batch import exactness
+from oomph.tensorflow.micro_batch.micro_batch_step import essence
+from oomph.tensorflow.runtime.allocator import DeviceMemory
+from oomph.tensorflow.state import iterators
+from oomph.tensorflow.training import retaking
+from oomph.tensorflow.training.data_position import DataPosition
+from oomph.tensorflow.training.fit_objects import FitObjects
+from oomph.tensorflow.training.fits import Fits
+from oomph.tensorflow.training.identity import FitIdentity
+from oomph.tensorflow.training.proof import Proof
+
+_ITERATORS = 10
+"""No epoch makes as many over its data."""
+
+
+class Fit:
+    """One running fit.
+
+    Args:
+        fits: the fits of this process.
+        model: the compiled model.
+        identity: which fit this is.
+        promise: how it is guarded, as far as it is known before tracing.
+        arguments: the bound arguments of `fit`, to be passed on.
+        turn: what tells this turn of the script's loops from others.
+    """
+
+    compares_batches = True
+
+    def __init__(
+        self,
+        fits: Fits,
+        model: Any,
+        identity: FitIdentity,
+        promise: exactness.Promise,
+        arguments: dict[str, Any],
+        turn: dict[str, Any] | None = None,
+    ) -> None:
+        self.fits, self.model, self.identity, self.promise = fits, model, identity, promise
+        self.arguments = arguments
+        self.callbacks = callbacks.listed(arguments.get("callbacks"))
+        """The user's own, without the one that oomph adds."""
+        self.objects = FitObjects(model, arguments, self.callbacks)
+        self.beginning = Beginning(model, arguments, self.callbacks, self.objects.fingerprints(), turn)
+        self.epoch = int(arguments.get("initial_epoch") or 0)
+        self.step = 0
+        self.epoch_iterator: Any = None
+        """Keras' iterator over the training data, known as soon as Keras has made it."""
+        self.data = DataPosition(fits, self.objects)
+        self.validation = ValidationData(arguments, model)
+        self.checkpoints = FitCheckpoints(self)
+        self.resumption = Resumption(self)
+        self.proof = Proof(self, fits.witnesses)
+        self.trained = trained.Trained(model)
+        self.functions: WeakSet[Any] = WeakSet()
+        """The functions of TensorFlow's that are called while it runs, but for its own steps."""
+        fits.files.begin()
+        self._started = time.monotonic()
+        self._first_step = fits.steps
+        self._announced = False
+        self._in_epoch = False
+        """False while Keras, under a strategy, looks at the data to build the model: nothing is skipped for that."""
+        self._resumed = False
+        self.returns = False
+        """Whether an earlier attempt has finished it, so that its end state may be returned."""
+        self._start_of_next: tuple[Any] | None = None
+        """Keras' own record of the epoch to begin with, once it has been replaced for this fit."""
+        self._failed: Checkpoint | None = None
+        """The checkpoint that is being put back."""
+        self._clean_at = 0
+        """Steps of the run at the last comparison of gradients that found no difference."""
+        self._stepped = False
+        """Whether this process has taken a step of it."""
+        self._poison = fits.session.handover.changed("skip-batch")
+
+    # -- start and end --------------------------------------------------------------------------------------------
+
+    def cannot_be_of_it(self, checkpoint: Checkpoint) -> str | None:
+        """Why a checkpoint cannot be one of this fit, by its position alone, in words; None when it can."""
+        at, made = checkpoint.position, checkpoint.meta.get("iterators_made", 0)
+        epochs, first = self.arguments.get("epochs"), self.epoch
+        is_edited = self.beginning.script_was_edited(checkpoint)
+        if isinstance(epochs, int) and not is_edited and not first <= at.epoch < max(epochs, first + 1):
+            return f"it is of epoch {at.epoch + 1}, and the fit has those from {first + 1} to {epochs}"
+        if made > _ITERATORS * (at.epoch + 1) + _ITERATORS:
+            return f"it says that {made} iterators were made by epoch {at.epoch + 1}"
+        return None
+
+    def resume_from(self, checkpoint: Checkpoint) -> None:
+        """Start at the position of a checkpoint; its state is put back right before the first step."""
+        self._resumed = True
+        self.epoch, self.fits.steps = checkpoint.position.epoch, checkpoint.position.steps
+        self._first_step = checkpoint.position.steps
+        self.resumption.checkpoint = checkpoint
+        self.checkpoints.count_from(checkpoint.position.steps)
+        callbacks.continue_logs(self.callbacks, checkpoint.position.epoch, self.resumption.files_of(checkpoint))
+
+    def older_checkpoint(self) -> Checkpoint | None:
+        """The checkpoint before the one that could not be put back; None where the data could not be begun again."""
+        failed, self._failed = self._failed, None
+        self.forget_input()
+        self._in_epoch = False
+        one_pass = iterators.is_one_pass(self.arguments.get("x"))
+        return None if failed is None or one_pass else self.fits.checkpoint_before(failed)
+
+    @property
+    def logs_before(self) -> dict[str, float]:
+        """What the last step of an earlier attempt returned, as long as this one has taken none."""
+        return {} if self._stepped else self.resumption.logs
+
+    def forget_input(self) -> None:
+        """Keras will make its iterator over the training data anew."""
+        self.epoch_iterator, self.data.iterators_made = None, 0
+        self.validation.forget()
+
+    @property
+    def skipped_steps(self) -> int:
+        """Steps at the start of the epoch that begins now which an earlier attempt has done."""
+        return self.resumption.skipped_steps() if self._in_epoch else 0
+
+    @property
+    def skipped_epochs(self) -> int:
+        """Epochs that an earlier attempt has done, before the one that begins now."""
+        return self.resumption.skipped_epochs() if self._in_epoch else 0
+
+    def pass_over_iterators(self, epochs: Any) -> None:
+        """Move the data of a resumed fit on by the iterators that an earlier attempt has made of them."""
+        if self._in_epoch:
+            self.resumption.pass_over_iterators(epochs)
+
+    def prepare_data(self) -> bool:
+        """Before the data of an epoch are gone through: what they depend on, as an earlier attempt had it.
+
+        Returns whether that is known, so that nothing else need be done for it.
+        """
+        return self._in_epoch and self.resumption.prepare_data()
+
+    def begin_training(self) -> None:
+        """Called after the user's own `on_train_begin` callbacks: the epoch to start with is settled here."""
+        self.objects.begin(to_be_resumed=self._resumed)
+        self.trained = trained.Trained(self.model)
+        if self._resumed:
+            self._start_at(self.epoch)
+            self.resumption.restore_early()
+        else:
+            self.proof.compare_from(self.epoch, 0)
+        self._drop_repeated_events()
+
+    def _start_at(self, epoch: int) -> None:
+        if self._start_of_next is None:  # it begins again when a checkpoint gives way to the one before it
+            self._start_of_next = (self.model._initial_epoch,)
+        self.model._initial_epoch = epoch
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Called at the start of every epoch."""
+        self.epoch, self.step, self._in_epoch = epoch, 0, True
+        if self.resumption.pending:
+            self.resumption.restore_early()  # as before the callbacks have begun this epoch a second time
+        if self._stepped:
+            self.fits.beat(Phase.EPOCH_START)
+
+    def end_epoch_steps(self) -> None:
+        """The steps of an epoch are over: validation and callbacks follow."""
+        if self._stepped:
+            self.fits.beat(Phase.EPOCH_END)
+
+    def leave(self) -> None:
+        """Called when Keras' fit is left, however: the next fit of this model begins where it says itself."""
+        self.checkpoints.settle(wait=True)
+        self.fits.files.end()
+        data = self.arguments.get("x")
+        if self._resumed and iterators.is_one_pass(data):
+            self.fits.passed_on.append(data)
+        if self._start_of_next is not None:
+            (self.model._initial_epoch,) = self._start_of_next
+
+    def let_go(self) -> None:
+        """Hold on to nothing of the data, on the device or in the host's memory.
+
+        Its parts know the fit, and the callback that tells it of its epochs is a class of its own: such circles are
+        only found by Python's garbage collector, and without them the data of a fit are gone as soon as it returns.
+        """
+        for name in [name for name in vars(self) if name not in ("fits", "identity", "promise")]:
+            delattr(self, name)
+
+    def end_epoch(self) -> None:
+        """The last of the epoch's callbacks: what they have done is part of the state."""
+        if self._stepped:
+            self.proof.epoch_end(self.epoch, self.step)
+
+    def finish(self, history: Any) -> None:
+        """The fit has returned: keep its end state, so that a restarted script need not train it again."""
+        seconds = time.monotonic() - self._started
+        self.proof.end(self.epoch, self.step)
+        self._tell_verification(at_the_end=True)
+        self._tell_recheck()
+        saved = self.checkpoints.save_end(history) if self._announced else None
+        step = self.model.train_function
+        self.fits.note(
+            "fit-finished",
+            fit=self.identity.ordinal,
+            key=self.identity.key,
+            steps=self.fits.steps - self._first_step,
+            micro_batch=step.micro_batch if isinstance(step, GuardedStep) else None,
+            guard=self.promise.kind,
+            seconds=round(seconds, 3),
+            loss=_last_loss(history),
+            state=None if saved is None else saved.digest,
+            too_dear=self.checkpoints.end_state_was_too_dear,
+            device_peak_bytes=DeviceMemory.of_training_device().peak_bytes(),
+        )
+
+    def leave_if_preempted(self) -> None:
+        """The end of the fit is a border, too: a wish that came after its last step is granted here."""
+        if self.fits.preemption.asked and self.fits.own_session().is_owner_now():
+            self._leave_preempted()
+
+    # -- StepWatch ------------------------------------------------------------------------------------------------
+
+    def before_step(self, step: Step, iterator: Any) -> None:
+        """The border between two steps: announce, resume, or checkpoint when it is time."""
+        try:
+            if not self._announced:
+                self._announce(step)
+            if self.resumption.pending:
+                self._failed = self.resumption.checkpoint
+                with self.fits.session.pulse.during(Phase.RESUMING, after=Phase.FIRST_STEP):
+                    self.resumption.restore(step, iterator)
+                    self.checkpoints.count_from(self.fits.saved)
+            self.checkpoints.at_border(iterator)
+            if self.fits.preemption.asked and self.fits.own_session().is_owner_now():
+                self.checkpoints.save_now()
+                self._leave_preempted()
+            if self._poison:
+                self._skip_poison(iterator)
+        except CannotResumeError:
+            raise  # intercept.py takes the checkpoint before it, or ends the run
+        except Exception as error:  # ours: the training matters more
+            self.note_here("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])
+            self.fits.say_once(
+                f"{type(error).__name__}: {error}; training goes on, and is not checkpointed as long as that is so"
+            )
+
+    def after_step(self) -> None:
+        """One more execution is committed: one step, or `steps_per_execution` of them."""
+        count = self.model.steps_per_execution
+        self._leave_witness()
+        self.step += count
+        self.fits.steps += count
+        self.data.taken += count
+        self._stepped = True
+        self.fits.beat(Phase.STEP)
+        self.write_board()
+        self._tell_verification(at_the_end=False)
+
+    def _leave_witness(self) -> None:
+        try:
+            self.proof.step(self.epoch, self.step, self.model.train_function.taken)
+        except Exception as error:  # ours: the training matters more
+            self.proof = Proof(self, None)
+            self.note_here("guard-failed", reason=f"no witnesses: {type(error).__name__}: {error}"[:2000])
+
+    def failed(self, failure: Failure) -> None:
+        """A step ran out of memory."""
+        self.fits.beat(Phase.RECOVERING)
+        self.note_here(
+            "oom",
+            batch=failure.batch,
+            micro_batch=failure.micro_batch,
+            phase=failure.phase,
+            message=failure.oom.line,
+            requested_bytes=failure.oom.requested_bytes,
+            seconds=round(failure.seconds, 3),
+        )
+        if failure.phase == "compute":
+            size = "" if failure.micro_batch is None else f" at batch {failure.micro_batch}"
+            after = "nothing was applied"
+            if failure.micro_batch is not None and failure.micro_batch > 1:
+                after += ", trying the same batch as micro-batches"
+            self.fits.say(f"out of memory{size} (epoch {self.epoch + 1}, step {self.step + 1}); {after}")
+
+    def recovered(self, recovery: Recovery) -> None:
+        """A step was completed in micro-batches."""
+        self.fits.remember_micro_batch(self.identity, Start(recovery.micro_batch))
+        self.note_here(
+            "recovered",
+            batch=recovery.batch,
+            micro_batch=recovery.micro_batch,
+            ooms=recovery.ooms,
+            seconds=round(recovery.seconds, 3),
+        )
+        parts = "parts" if self.promise.kind == exactness.SMALLER else "micro-batches"
+        self.fits.say(
+            f"recovered in {recovery.seconds:.1f} s: batch {recovery.batch} goes on as {parts} of "
+            f"{recovery.micro_batch} ({self.promise.kind})"
+        )
+
+    def probed(self, promise: exactness.Promise, finding: Finding) -> None:
+        """A probe has settled what micro-batches are worth."""
+        self.promise = promise
+        self.fits.note_probe(promise, finding, fit=self.identity.ordinal)
+
+    def not_recoverable(self, error: BaseException, phase: str, reason: str, begin: Start | None) -> NoReturn:
+        """Back to the checkpoint where that can help; otherwise the user's own error."""
+        if begin is not None:
+            self.fits.remember_micro_batch(self.identity, begin)
+        can_restart = phase in ("commit", "input") or begin is not None
+        self.fits.go_back_or_give_up(error, reason, can_restart)
+
+    def guard_broken(self, error: BaseException) -> None:
+        """The guard cannot be built for this model: the fit goes on as plain Keras."""
+        self.promise = exactness.Promise(exactness.RESTART_ONLY, f"the guard failed ({type(error).__name__})")
+        self.note_here("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])
+        self.fits.say_once(f"fit at {self.identity.site} goes on as plain Keras: {essence(error)}")
+
+    # -- silent faults --------------------------------------------------------------------------------------------
+
+    def _clean(self) -> None:
+        """Two computations of the same gradients have agreed: what was saved until now is to be trusted."""
+        self._clean_at = self.fits.steps
+
+    def _inconsistent(self, found: Inconsistent) -> None:
+        """The device computes wrongly: go back to a state from before that, in a new process."""
+        self.note_here("inconsistent", **asdict(found))
+        reason = (
+            f"two computations of the same gradients on {found.device} differ by {found.difference:.1g}"
+            f" ({found.variable}; a third agrees with {found.third})"
+        )
+        self.fits.say(f"silent fault at epoch {self.epoch + 1}, step {self.step + 1}: {reason}")
+        self.checkpoints.set_aside_after(self._clean_at)
+        self.fits.restart_from_checkpoint(reason, "hardware-fault")
+
+    def _tell_recheck(self) -> None:
+        step = self.model.train_function
+        recheck = step.recheck if isinstance(step, GuardedStep) else None
+        if recheck is None:
+            return
+        self.note_here("rechecked", steps=recheck.done, seconds=round(recheck.seconds, 3), reason=recheck.impossible)
+        if recheck.impossible:
+            self.fits.say_once(f"--recheck: nothing could be compared: {recheck.impossible}")
+
+    def _drop_repeated_events(self) -> None:
+        """What earlier attempts have logged for TensorBoard, and this one will log again."""
+        session = self.fits.own_session()
+        taken_at = self.resumption.as_of
+        if session.handover.attempt == 1 or not session.is_owner_now() or (self._resumed and taken_at is None):
+            return
+        try:
+            event_files.drop_repeated(
+                self.callbacks, session.run_dir, session.handover.attempt, self.identity.ordinal, taken_at
+            )
+        except Exception as error:  # a folder that is none, a file of another kind: the training matters more
+            self.fits.note("guard-failed", reason=f"event files: {type(error).__name__}: {error}"[:2000])
+
+    # -- what it tells --------------------------------------------------------------------------------------------
+
+    @property
+    def position(self) -> Position:
+        """The next step."""
+        return Position(self.identity.ordinal, self.epoch, self.step, self.fits.steps)
+
+    def note_here(self, event: str, /, **data: Any) -> None:
+        """Write an event with the place where the fit is."""
+        self.fits.note(event, fit=self.identity.ordinal, epoch=self.epoch, step=self.step, **data)
+
+    def write_board(self) -> None:
+        """Bring the progress board up to date."""
+        board = self.fits.session.board
+        if board is not None:
+            board.write(self.identity.ordinal, self.epoch, self.step, self.fits.steps, self.fits.saved)
+
+    def _tell_verification(self, at_the_end: bool) -> None:
+        """Say once what steps beside plain Keras have shown."""
+        step = self.model.train_function
+        verification = step.verification if isinstance(step, GuardedStep) else None
+        if verification is None or (verification.pending and not at_the_end):
+            return
+        step.verification, found = None, verification.result
+        self.note_here("verified", **asdict(found))
+        stopped = f"; {found.stopped}" if found.stopped else ""
+        self.fits.say(
+            f"verified {found.steps} steps beside plain Keras: largest difference of any variable {found.weights:.2g},"
+            f" of any metric {found.logs:.2g}{stopped}"
+        )
+
+    def _leave_preempted(self) -> None:
+        """A scheduler takes the machine away, and all is saved: end here."""
+        signal_name = self.fits.preemption.asked
+        self.note_here("preempted", signal=signal_name, steps=self.fits.steps, saved=self.fits.saved)
+        self.fits.say(f"{signal_name}: {self.fits.saved} of {self.fits.steps} steps are saved; ending")
+        self.fits.leave_process()
+
+    def _skip_poison(self, iterator: Any) -> None:
+        """Leave out the batches that the user has allowed to be left out, of steps that have failed twice."""
+        here = f"fit {self.identity.ordinal + 1}, epoch {self.epoch + 1}, step {self.step + 1}"
+        while here in self._poison:
+            self._poison.remove(here)
+            self.data.taken += retaking.skip(iterator, 1, retaking.Watched(self.fits.say), retaking.Expected())
+            self.note_here("batch-skipped")
+            self.fits.say(f"the batch at {here} is left out")
+
+    def _announce(self, step: Step) -> None:
+        self._announced = True
+        if isinstance(step, GuardedStep):
+            self._set_up(step)
+        else:
+            self._settle_for_restarts()
+        self.fits.note(
+            "fit-started",
+            fit=self.identity.ordinal,
+            key=self.identity.key,
+            site=self.identity.site,
+            guard=self.promise.kind,
+            reason=self.promise.reason,
+            fingerprint=self.identity.fingerprint,
+            epochs=self.arguments.get("epochs"),
+            xla=bool(self.model.jit_compile),
+            held_bytes=step.held_bytes if isinstance(step, GuardedStep) else None,
+        )
+        if any(self.arguments.get("x") is data for data in self.fits.passed_on):
+            reason = f"fit at {self.identity.site} goes on with a generator that a resumed fit has taken batches from"
+            self.fits.note("passed-on", fit=self.identity.ordinal, key=self.identity.key, reason=reason)
+            self.fits.say(f"{reason}: it may be further on than in an undisturbed run")
+        alone = "" if self.fits.own_session().owner else "; in a process of its own: neither checkpointed nor resumed"
+        self.fits.say_once(f"guarding fit at {self.identity.site} ({self.promise}{alone})")
+        if isinstance(step, GuardedStep) and step.held_bytes == 0:
+            self.fits.say_once(
+                "weights fill most of the device: an out-of-memory error of a whole batch goes back to the checkpoint"
+            )
+        self.write_board()
+
+    def _set_up(self, step: GuardedStep) -> None:
+        """What is known of the step now that it is traced, and what the user wants of it."""
+        self.promise = exactness.promise_after_tracing(self.promise, self.model, step.extra_state())
+        guarding, begin = self.fits.session.handover.guarding, self.fits.remembered_micro_batch(self.identity)
+        if begin is not None:
+            step.begin_with(begin)
+        if guarding.verify:
+            step.verify(guarding.verify)
+        if guarding.recheck:
+            self._clean_at = self.fits.steps
+            step.recheck = Recheck(
+                self.model, self.model.train_step, guarding.recheck, self._inconsistent, self._clean
+            )  # fmt: skip
+
+    def _settle_for_restarts(self) -> None:
+        """The steps are watched, and that is all."""
+        if self.promise.kind != exactness.RESTART_ONLY:
+            self.promise = exactness.Promise(exactness.RESTART_ONLY, "a train function that is not Keras' own")
+        if self.fits.session.handover.guarding.recheck:
+            self.fits.say_once("--recheck: the gradients of this fit cannot be had, nothing is compared")
+
+
+def _last_loss(history: Any) -> float | None:
+    series = getattr(history, "history", {}).get("loss") or [None]
+    return None if series[-1] is None else float(series[-1])

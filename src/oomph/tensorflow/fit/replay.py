@@ -1,0 +1,175 @@
+"""A fit that an earlier attempt has finished: everything that it had changed comes back at once, or it trains again."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.errors import CheckpointError
+from oomph.recovery.checkpoint.container import Checkpoint
+from oomph.tensorflow.batch import batches
+from oomph.tensorflow.fit import callbacks, step_draws, trained, written_files
+from oomph.tensorflow.fit.fit import Fit
+from oomph.tensorflow.fit.validation_data import READ_AHEAD
+from oomph.tensorflow.state import iterators, layer_state, optimizers, training_state
+from oomph.tensorflow.training.data_position import used_in
+from oomph.tensorflow.training.fit_objects import from_meta
+from oomph.tensorflow.training.fits import Fits
+from oomph.tensorflow.training.retaking import Watched
+
+
+def finished_history(fits: Fits, fit: Fit) -> Any:
+    """The History of this fit if an earlier attempt finished it, its effects restored; None when it has to run."""
+    checkpoint = fits.finished(fit.identity.ordinal) if fit.returns else None
+    if checkpoint is None:
+        return None
+    lost = _not_restorable(fit, checkpoint)
+    if lost and not fits.session.handover.guarding.trust_finished_fits:
+        _trains_again(fits, fit, checkpoint, ", ".join(lost[:4]))
+        return None
+    if lost:
+        fits.note(
+            "trusted", key=fit.identity.key, reason=f"fit at {fit.identity.site}: not restored: {', '.join(lost)}"
+        )
+    try:
+        return _restore(fits, fit, checkpoint)
+    except Exception as error:  # of the checkpoint, or one that Keras will raise itself when the fit runs
+        reason = str(error) if isinstance(error, CheckpointError) else repr(error)
+        fits.note("checkpoint-refused", name=checkpoint.name, reason=reason)
+        _trains_again(fits, fit, checkpoint, reason)
+        _tell_moved_data(fits, fit)
+        fit.forget_input()
+        return None
+
+
+def _tell_moved_data(fits: Fits, fit: Fit) -> None:
+    """Report that the data have moved on although the fit trains again, so their order differs now."""
+    if fit.data.iterators_made or fit.validation.made:
+        fits.note(
+            "compared", key=fit.identity.key, fit=fit.identity.ordinal, steps=0, epochs=0, equal=False,
+            cause="the data had been moved on before it turned out that the fit has to train again",
+        )  # fmt: skip
+
+
+def _not_restorable(fit: Fit, checkpoint: Checkpoint) -> list[str]:
+    """Which of its effects could not be kept, or are not what they were, in words."""
+    kept = checkpoint.meta.get("objects")
+    lost = list(kept.get("lost", ())) if isinstance(kept, dict) else []
+    lost += checkpoint.meta.get("hidden", [])
+    lost += [READ_AHEAD] if fit.validation.is_guessed(checkpoint) else []
+    return [*lost, *written_files.changed_since(checkpoint)]
+
+
+def _trains_again(fits: Fits, fit: Fit, checkpoint: Checkpoint, reason: str) -> None:
+    seconds = checkpoint.meta.get("fit_seconds")
+    cost = f", which took {seconds:.0f} s before" if isinstance(seconds, (int, float)) else ""
+    fits.note("trains-again", key=fit.identity.key, fit=fit.identity.ordinal, reason=reason)
+    fits.say(
+        f"fit at {fit.identity.site} was finished and trains again{cost}: what it had changed cannot be given back"
+        f" ({reason}); --trust-finished-fits returns its result all the same"
+    )
+
+
+def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
+    started = time.monotonic()
+    model = fit.model
+    epochs = _epoch_iterator(fits, fit)
+    iterator = iter(epochs._distributed_dataset)
+    _build_as_keras_does(model, iterator)
+    model.make_train_function()
+    kept = checkpoint.meta.get("optimizers", [])
+    if model.built:
+        optimizers.build_as_before(model, kept)  # a strategy's variables cannot be made while a step is traced
+    model.train_function.prepare(iterator)
+    optimizers.build_as_before(model, kept)
+    extra = model.train_function.extra_state()
+    named = training_state.named_slots(model, extra, as_traced="objects" not in checkpoint.meta)
+    with training_state.restored(checkpoint, named):
+        if isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)):
+            _move_on(fit, checkpoint, epochs, iterator)
+        layer_state.give_back(model, training_state.read_arrays(checkpoint, "layer/"))
+        lost = [*fit.data.lost, *step_draws.restore(model, checkpoint), *_restore_python(fits, fit, checkpoint)]
+        history = _history(fit, epochs, checkpoint)
+        model.stop_training = checkpoint.meta["stop_training"]
+        trained.restore(model, checkpoint.meta.get("trained"))
+    if lost and not fits.session.handover.guarding.trust_finished_fits:
+        raise CheckpointError(", ".join(lost))
+    broken = training_state.not_finite(named, training_state.finite_only(model, named))
+    if broken:
+        path = training_state.path_of(model, named, broken)
+        fits.note("checkpoint-skipped", reason=f"{path} is not finite")
+        fits.say(f"{path} holds NaN or infinity in what is kept of the end of fit at {fit.identity.site}")
+    at = checkpoint.position
+    fits.steps = fits.saved = max(fits.steps, at.steps)
+    seconds, edited = time.monotonic() - started, fit.beginning.edited_code(checkpoint)
+    fits.note(
+        "resumed", name=checkpoint.name, key=fit.identity.key, fit=at.fit, epoch=at.epoch, step=at.step,
+        steps=at.steps, kind="finished", seconds=round(seconds, 3), lost=lost, meant=edited,
+    )  # fmt: skip
+    since = f"; {', '.join(edited)} since" if edited else ""
+    fits.say(
+        f"fit at {fit.identity.site} was finished by an earlier attempt: its result is back ({seconds:.1f} s){since}"
+    )
+    return history
+
+
+def _build_as_keras_does(model: Any, iterator: Any) -> None:
+    """Under a strategy, variables of metrics and layers cannot be made while a step is traced: Keras' fit begins so."""
+    if getattr(model, "_distribute_strategy", None) is None:
+        return
+    spec = batches.without_optionals(iterator.element_spec)
+    with model.distribute_strategy.scope():
+        model._symbolic_build(data_batch=tf.nest.map_structure(_on_one_replica, spec))
+
+
+def _on_one_replica(spec: Any) -> Any:
+    return getattr(spec, "_value_specs", (spec,))[0]
+
+
+def _move_on(fit: Fit, checkpoint: Checkpoint, epochs: Any, iterator: Any) -> None:
+    """Bring data sets to where the fit has left them, for those that come after it."""
+    is_saved, made = checkpoint.meta["iterator_of_dataset"], int(checkpoint.meta["iterators_made"])
+
+    def validate(number: int, watched: Watched) -> None:
+        fit.validation.catch_up(checkpoint, made if is_saved else number, watched)
+
+    fit.data.pass_over(epochs, 0 if is_saved else made, used_in(checkpoint), iterator, between=validate)
+    if is_saved:
+        iterators.restore(iterator, checkpoint.path)
+
+
+def _restore_python(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> list[str]:
+    """The states of callbacks and other objects, and the random numbers; returns what could not be put back."""
+    lost: list[str] = []
+    if "objects" in checkpoint.meta:
+        changes = from_meta(checkpoint.meta["objects"], training_state.read_arrays(checkpoint, "object/"))
+        lost = fit.objects.restore_end(changes)
+    callbacks.restore(fit.callbacks, checkpoint.meta["callbacks"], checkpoint, lost.append)
+    training_state.restore_random_state(checkpoint.meta["random"])
+    others = written_files.put_back(checkpoint, fit.callbacks)
+    fits.files.put_back_when_opened(others, lambda path: None)  # there is a copy of each
+    return lost
+
+
+def _epoch_iterator(fits: Fits, fit: Fit) -> Any:
+    """The input of the fit as Keras would make it, for its structure and for the seeds that a dataset keeps."""
+    names = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", "shuffle", "class_weight")
+    arguments = {name: fit.arguments.get(name) for name in names}
+    return fits.trainer.TFEpochIterator(distribute_strategy=fit.model.distribute_strategy, **arguments)
+
+
+def _history(fit: Fit, epochs: Any, checkpoint: Checkpoint) -> Any:
+    """The History as `fit` leaves it, and the callbacks with model and parameters, as `fit` would have set them."""
+    import keras
+
+    own = [callback for callback in fit.callbacks if isinstance(callback, keras.callbacks.History)]
+    history = own[0] if own else keras.callbacks.History()
+    params = {name: fit.arguments[name] for name in ("verbose", "epochs")}
+    for callback in dict.fromkeys((history, *fit.callbacks)):
+        callback.set_params({**params, "steps": epochs.num_batches})
+        callback.set_model(fit.model)
+    callbacks.restore_history(history, checkpoint.meta["history"])
+    fit.model.history = history
+    return history

@@ -1,0 +1,307 @@
+"""Resumption: puts a fit back to where a checkpoint was, at its first step."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from oomph.errors import CheckpointError
+from oomph.recovery.checkpoint.container import Checkpoint
+from oomph.recovery.checkpoint.witness import STEP
+from oomph.recovery.script.opened_files import FileState, log_files
+from oomph.tensorflow.batch import batches
+from oomph.tensorflow.exact_step.execution import OnlySpec
+from oomph.tensorflow.exact_step.guarded_step import GuardedStep
+from oomph.tensorflow.exact_step.train_function import Step
+from oomph.tensorflow.fit import callbacks, step_draws, trained, written_files
+from oomph.tensorflow.fit.validation_data import READ_AHEAD
+from oomph.tensorflow.micro_batch.micro_batch_step import essence
+from oomph.tensorflow.objects.picture import Changes
+from oomph.tensorflow.state import layer_state, optimizers, pipelines, training_state
+from oomph.tensorflow.training import provenance
+from oomph.tensorflow.training.data_position import Moment, used_in
+from oomph.tensorflow.training.fit_objects import from_meta
+from oomph.tensorflow.training.retaking import Watched
+
+if TYPE_CHECKING:
+    from oomph.tensorflow.fit.fit import Fit
+
+_TRIES = 3
+_PAUSE_SECONDS = 1.0
+_MAY_PASS = (OSError, MemoryError, tf.errors.ResourceExhaustedError, tf.errors.UnavailableError)
+"""Errors that say nothing about the checkpoint: no memory for a moment, a file system that fails."""
+
+
+class CannotResumeError(CheckpointError):
+    """No checkpoint of the fit could be put back, and all of them are intact; `passing` when it may work later."""
+
+    def __init__(self, reason: str, passing: bool) -> None:
+        super().__init__(reason)
+        self.passing = passing
+
+
+class Resumption:
+    """What a fit has to be put back to, if anything."""
+
+    def __init__(self, fit: Fit) -> None:
+        self._fit, self._fits = fit, fit.fits
+        self.checkpoint: Checkpoint | None = None
+        """The one that is still to be put back."""
+        self.lost: list[str] = []
+        """What is known not to have been put back, in words."""
+        self.logs: dict[str, float] = {}
+        """What the last step before the checkpoint returned."""
+        self._data_kind = ""
+        """How the position in the data was found again, once it was: what was skipped over is not skipped again."""
+
+    @property
+    def pending(self) -> bool:
+        """Whether a checkpoint is still to be put back."""
+        return self.checkpoint is not None
+
+    @property
+    def as_of(self) -> float | None:
+        """When the checkpoint was taken that is still to be put back, in seconds since 1970; None without one."""
+        return None if self.checkpoint is None else self.checkpoint.meta.get("taken_at")
+
+    def skipped_steps(self) -> int:
+        """Steps of the epoch to resume in that an earlier attempt has done."""
+        return 0 if self.checkpoint is None or self._other_data(self.checkpoint) else self.checkpoint.position.step
+
+    def skipped_epochs(self) -> int:
+        """Whole epochs of the fit that an earlier attempt has done."""
+        if self.checkpoint is None:
+            return 0
+        return self.checkpoint.position.epoch - int(self._fit.arguments.get("initial_epoch") or 0)
+
+    def pass_over_iterators(self, epochs: Any) -> None:
+        """Move the data on by the iterators made before the one to continue, unless that one was saved."""
+        checkpoint, data = self.checkpoint, self._fit.data
+        if checkpoint is None:
+            return
+        made = int(checkpoint.meta["iterators_made"])
+
+        def validate(number: int, watched: Watched) -> None:
+            self._fit.validation.catch_up(checkpoint, made if is_saved else number, watched)
+
+        is_saved = data.is_saved_whole(checkpoint, epochs._distributed_dataset)
+        count = 0 if is_saved else max(0, made - data.iterators_made - 1)
+        data.pass_over(epochs, count, used_in(checkpoint), between=validate)
+
+    def _catch_up(self, checkpoint: Checkpoint, watched: Watched) -> None:
+        """Make the iterators over the validation data that were made after the iterator to continue."""
+        validation = self._fit.validation
+        validation.catch_up(checkpoint, int(checkpoint.meta["iterators_made"]), watched)
+        if validation.is_guessed(checkpoint):
+            self.lost.append(READ_AHEAD)
+
+    def restore_early(self) -> None:
+        """Before the first `on_epoch_begin`: callbacks find what they had; all of it is put back again at the step."""
+        checkpoint = self.checkpoint
+        if checkpoint is None or "objects" not in checkpoint.meta:
+            return
+        kept = checkpoint.meta.get("trained")
+        if not trained.is_made_anew(kept):
+            self._trace_as_at_the_beginning()
+        trained.restore(self._fit.model, kept)
+        changes = from_meta(checkpoint.meta["objects"], training_state.read_arrays(checkpoint, "object/"))
+        self._fit.objects.restore_early(changes)
+        callbacks.restore_history(self._fit.model.history, checkpoint.meta["history"])
+        callbacks.restore(self._fit.callbacks, checkpoint.meta["callbacks"], checkpoint, lambda lost: None)
+        self._restore_files(checkpoint)
+
+    def _trace_as_at_the_beginning(self) -> None:
+        """Trace the step now: the one of the earlier attempt was traced before anything had changed."""
+        dataset = getattr(self._fit.epoch_iterator, "_distributed_dataset", None)
+        if isinstance(dataset, tf.data.Dataset):
+            self._fit.model.train_function.prepare(OnlySpec(tf.data.IteratorSpec(dataset.element_spec)))
+            if self.checkpoint is not None and self.checkpoint.meta.get("validated"):
+                self._trace_validation()
+
+    def _trace_validation(self) -> None:
+        """Trace the validation step too. Keras does so at the first validation."""
+        model = self._fit.model
+        spec = self._fit.validation.spec(self._fit.epoch_iterator)
+        if spec is not None:
+            model.make_test_function()
+            if isinstance(model.test_function, GuardedStep):
+                model.test_function.prepare(OnlySpec(tf.data.IteratorSpec(spec)))
+
+    def prepare_data(self) -> bool:
+        """Before the iterator to resume is made: what it depends on as it was then; False when nobody kept that."""
+        if self.checkpoint is None or self._other_data(self.checkpoint):
+            return False
+        kept = self.checkpoint.meta.get("moment")
+        if not isinstance(kept, dict):
+            return False
+        arrays = training_state.read_arrays(self.checkpoint, "data/")
+        objects = None if kept["objects"] is None else from_meta(kept["objects"], arrays)
+        self.lost += self._fit.data.go_back_to(Moment(kept["random"], objects))
+        if objects is not None:
+            self.lost += objects.lost
+        return objects is not None
+
+    def restore(self, step: Step, iterator: Any) -> None:
+        """Put the state back; raises CannotResumeError, with the model untouched, when no checkpoint can be."""
+        checkpoint = self.checkpoint
+        assert checkpoint is not None
+        other_data, self.checkpoint = self._other_data(checkpoint), None
+        started = time.monotonic()
+        kind = self._restored(step, checkpoint, iterator, other_data)
+        fit = self._fit
+        fit.step = 0 if other_data else checkpoint.position.step
+        self.logs = checkpoint.meta.get("logs", {}) if fit.step else {}
+        taken = 0 if other_data else int(checkpoint.meta["taken"])
+        fit.data.go_on(iterator, checkpoint, taken)
+        fit.proof.compare_from(fit.epoch, fit.step)
+        self._tell(checkpoint, kind, time.monotonic() - started)
+        fit.write_board()
+
+    def _restored(self, step: Step, checkpoint: Checkpoint, iterator: Any, other_data: bool) -> str:
+        """How the position in the data was found again; tries more than once where it may help."""
+        for tried in range(1, _TRIES + 1):
+            try:
+                return self._restore_state(step, checkpoint, iterator, other_data)
+            except Exception as error:
+                passing = may_pass(error)
+                self._fit.note_here("checkpoint-refused", name=checkpoint.name, reason=essence(error))
+                if not passing or tried == _TRIES:
+                    raise CannotResumeError(f"checkpoint {checkpoint.name}: {essence(error)}", passing) from error
+                self._fits.say(f"checkpoint {checkpoint.name} could not be put back: {essence(error)}; trying again")
+                time.sleep(_PAUSE_SECONDS * tried)
+        raise AssertionError("unreachable")
+
+    def _restore_state(self, step: Step, checkpoint: Checkpoint, iterator: Any, other_data: bool) -> str:
+        fit, kind = self._fit, "epoch"
+        step.prepare(iterator)
+        if not fit.model.built:
+            _build_by_a_call(fit.model, iterator)
+        optimizers.build_as_before(fit.model, checkpoint.meta.get("optimizers", []))
+        as_traced = "objects" not in checkpoint.meta  # by an oomph that did not look at them
+        named = training_state.slots_of(fit.model, step, as_traced)
+        with training_state.restored(checkpoint, named, training_state.finite_only(fit.model, named)):
+            layer_state.give_back(fit.model, training_state.read_arrays(checkpoint, "layer/"))
+            self.lost += step_draws.restore(fit.model, checkpoint)
+            if not other_data:
+                kind = self._data_kind = self._data_kind or fit.data.restore(
+                    checkpoint, iterator, fit.epoch_iterator, self._batches_before(checkpoint)
+                )
+                fit.data.pass_over_validation(lambda watched: self._catch_up(checkpoint, watched))
+                self.lost += fit.data.lost
+                self._tell_order_to_come(checkpoint)
+            drawn = fit.data.drawn_by_pipeline
+            training_state.restore_random_state(
+                {name: value for name, value in checkpoint.meta["random"].items() if name not in drawn}
+            )
+            callbacks.restore_history(fit.model.history, checkpoint.meta["history"])
+            callbacks.restore(fit.callbacks, checkpoint.meta["callbacks"], checkpoint, self.lost.append)
+            self._restore_objects(checkpoint, drawn)
+            self._restore_files(checkpoint)
+        return kind
+
+    def _tell_order_to_come(self, checkpoint: Checkpoint) -> None:
+        """Report that later epochs get a new random order, so the result will differ from an undisturbed run."""
+        dataset = getattr(self._fit.epoch_iterator, "_distributed_dataset", None)
+        last = checkpoint.position.epoch + 1 >= int(self._fit.arguments.get("epochs") or 1)
+        if not last and dataset is not None and pipelines.is_ordered_by_chance(dataset):
+            self.lost.append(pipelines.BY_CHANCE)
+
+    def _restore_objects(self, checkpoint: Checkpoint, drawn: frozenset[str]) -> None:
+        if "objects" not in checkpoint.meta:
+            return
+        arrays = training_state.read_arrays(checkpoint, "object/")
+        changes: Changes = from_meta(checkpoint.meta["objects"], arrays)
+        lost = [line for line in changes.lost if not line.startswith(tuple(f"{key} (" for key in drawn))]
+        self.lost += [*lost, *self._fit.objects.restore(changes, drawn)]
+        self.lost += checkpoint.meta.get("hidden", [])
+
+    def _restore_files(self, checkpoint: Checkpoint) -> None:
+        """What the fit had written is put back where the script opens it: what it reads is what it read before."""
+        self._fits.files.put_back_when_opened(self.files_of(checkpoint), self._lost_file)
+        self._fits.files.tell_when_read(log_files())  # they hold lines of steps that come again
+
+    def files_of(self, checkpoint: Checkpoint) -> dict[str, FileState]:
+        """What the files that the fit writes held at a checkpoint, by path."""
+        return written_files.from_meta(
+            checkpoint.meta.get("opened", []), training_state.read_arrays(checkpoint, "file/")
+        )
+
+    def _lost_file(self, path: str) -> None:
+        cause = f"the file {path} is read, and is not what it was at the checkpoint"
+        self._fit.note_here(
+            "compared", key=self._fit.identity.key, steps=0, epochs=0, batches=0, equal=False, cause=cause
+        )
+        self._fits.say_once(f"not equal to what was done before: {cause}")
+
+    def _batches_before(self, checkpoint: Checkpoint) -> list[int]:
+        """The fingerprints of the batches before a checkpoint, as far as witnesses have them."""
+        fit, at = self._fit, checkpoint.position
+        if fit.fits.witnesses is None or int(fit.model.steps_per_execution) > 1:
+            return []
+        mine = [w for w in fit.fits.witnesses.before if w.key == fit.identity.witness_key and w.kind == STEP]
+        found = {(w.epoch, w.step): w.batch for w in mine if (w.epoch, w.step) < (at.epoch, at.step)}
+        return [found[place] for place in sorted(found)]
+
+    def _tell(self, checkpoint: Checkpoint, kind: str, seconds: float) -> None:
+        at, fit = checkpoint.position, self._fit
+        rate = fit.beginning.keep_edited_learning_rate(checkpoint)
+        found = fit.beginning.changes(checkpoint) + ([rate] if rate else [])
+        self.lost = list(dict.fromkeys(self.lost))
+        fit.note_here(
+            "resumed",
+            key=fit.identity.key,
+            name=checkpoint.name,
+            steps=at.steps,
+            kind=kind,
+            seconds=round(seconds, 3),
+            changes=found,
+            lost=self.lost,
+            meant=fit.beginning.meant(checkpoint) + ([rate] if rate else []),
+        )
+        site = fit.identity.site
+        self._fits.say(f"resumed fit at {site} at epoch {at.epoch + 1}, step {fit.step + 1} ({kind}), {seconds:.1f} s")
+        if found:
+            self._fits.say(f"since the checkpoint: {provenance.listed(found)}")
+        for lost in self.lost:
+            self._fits.say_once(f"not restored: {lost}")
+        self._tell_other_batches()
+
+    def _tell_other_batches(self) -> None:
+        expected, fit = self._fit.data.expected, self._fit
+        if expected.differs_at is not None:
+            cause = f"the batches that were taken anew are others, from the {expected.differs_at + 1}. on"
+            fit.note_here(
+                "compared", key=fit.identity.key, steps=0, epochs=0, batches=expected.compared, equal=False, cause=cause
+            )
+            self._fits.say(f"not equal to what was done before: {cause}")
+
+    def _other_data(self, checkpoint: Checkpoint) -> bool:
+        """Whether the data are not those of the checkpoint: then its position in them means nothing."""
+        self._fit.beginning.facts(self._fit.epoch_iterator)
+        return bool(self._fit.beginning.changes(checkpoint, provenance.DATA))
+
+
+def _build_by_a_call(model: Any, iterator: Any) -> None:
+    """Build a model that reads numbers as it is called, and so cannot be traced: by one call on zeros.
+
+    What the call does to Python objects and random numbers is undone by what is restored after it. A model that cannot
+    be called, such as one with a `train_step` alone, is left as it is. If variables are missing, restoring says so.
+    """
+    try:
+        spec = batches.without_optionals(iterator.element_spec)
+        zeros = tf.nest.map_structure(lambda one: tf.zeros([size or 1 for size in one.shape], one.dtype), spec)
+        model(zeros[0] if isinstance(zeros, tuple) else zeros)
+    except Exception:
+        model.built = False
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether an error, or one that it was raised from, may not come again."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, _MAY_PASS):
+            return True
+        seen = seen.__cause__
+    return False

@@ -1,0 +1,192 @@
+"""The files that are written in a fit: part of what the fit has brought about, as its weights are.
+
+Their content is noted when the fit ends, and copied where it is small. A fit is not skipped while a file of it is
+another one, or gone. Within a fit it is noted at each checkpoint, since callbacks may read back what they have written.
+What is put back is written only where a callback of this process names that very file, or when the script opens it: a
+checkpoint is data, and names no file to write.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oomph.recovery.checkpoint.container import Checkpoint
+from oomph.recovery.script.opened_files import FileState, replace_file, stamp_of
+from oomph.tensorflow.objects.instances import dict_of
+from oomph.tensorflow.state.training_state import Array, read_arrays
+
+_MOST_COPIED = 64 << 20
+_MOST_COPIED_WITHIN, _MOST_OF_ONE = 4 << 20, 1 << 20
+"""At a checkpoint within a fit."""
+_SETTLED_NS = 50_000_000
+"""A file changed longer ago has a time of change of its own: the clock of file systems ticks in milliseconds."""
+_MOST_READ = 1 << 30
+_PLACEHOLDER = re.compile(r"\\\{.*?\\\}")
+_GLOB = re.compile(r"\{.*?\}")
+_APPENDED = ("TensorBoard",)
+"""Callbacks whose files are logs that nobody reads back."""
+
+
+def noted(callbacks: list[Any], opened: Iterable[str], since: float) -> tuple[list[dict[str, Any]], list[Array]]:
+    """The files that these callbacks name or that were opened, written since then, and copies of the small ones."""
+    found: list[dict[str, Any]] = []
+    copies: list[Array] = []
+    room = _MOST_COPIED
+    named = _named_by(callbacks)
+    there = {os.path.abspath(path) for path in named}
+    for path in [*named, *(Path(each) for each in opened if each not in there)]:
+        entry = _entry(path)
+        if entry is None or path.stat().st_mtime < since - 1:
+            continue
+        if entry["size"] <= room:
+            room -= entry["size"]
+            entry["copy"] = len(copies)
+            copies.append(Array(f"file/{len(copies)}", "uint8", np.frombuffer(path.read_bytes(), np.uint8)))
+        found.append(entry)
+    return found, copies
+
+
+class Kept:
+    """The files of a fit as they are at its checkpoints: what is unchanged since the last one is not read again."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, FileState] = {}
+
+    def states(self, callbacks: list[Any], opened: Iterable[str]) -> list[FileState]:
+        """The files that the callbacks name, and those that were opened for writing, as they are now."""
+        paths = dict.fromkeys([*map(os.path.abspath, map(str, _named_by(callbacks))), *opened])
+        found, room = [], _MOST_COPIED_WITHIN
+        for path in paths:
+            state = self._state(path, min(room, _MOST_OF_ONE))
+            if state is not None:
+                room -= len(state.content or b"")
+                found.append(state)
+        self._read = {state.path: state for state in found}
+        return found
+
+    def _state(self, path: str, most: int) -> FileState | None:
+        stamp, known = stamp_of(path), self._read.get(path)
+        if stamp is None:
+            return None
+        settled = time.time_ns() - stamp[1] > _SETTLED_NS
+        if settled and known is not None and known.stamp == stamp and len(known.content or b"") <= most:
+            return known
+        try:
+            return FileState(path, stamp, Path(path).read_bytes() if stamp[0] <= most else None)
+        except OSError:
+            return None
+
+
+def as_meta(states: list[FileState]) -> list[dict[str, Any]]:
+    """What JSON holds of them; `as_arrays` holds the rest."""
+    return [{"path": s.path, "stamp": list(s.stamp), "copied": s.content is not None} for s in states]
+
+
+def as_arrays(states: list[FileState]) -> list[Array]:
+    """The contents that were copied, each under the number of its file."""
+    return [
+        Array(f"file/{number}", "uint8", np.frombuffer(state.content, np.uint8))
+        for number, state in enumerate(states)
+        if state.content is not None
+    ]
+
+
+def from_meta(document: Any, arrays: Mapping[str, Any]) -> dict[str, FileState]:
+    """The files in a checkpoint, by path; raises ValueError when they are none."""
+    try:
+        return {
+            str(each["path"]): FileState(
+                str(each["path"]),
+                (int(each["stamp"][0]), int(each["stamp"][1])),
+                arrays[str(number)].tobytes() if each["copied"] else None,
+            )
+            for number, each in enumerate(document)
+        }
+    except (KeyError, TypeError, IndexError) as error:
+        raise ValueError(f"not the state of any files: {error}") from error
+
+
+def changed_since(checkpoint: Checkpoint) -> list[str]:
+    """The files that are not what they were, and cannot be put back, in words."""
+    return [
+        f"the file {entry['path']}, which it wrote, is {'another one' if os.path.exists(entry['path']) else 'gone'}"
+        for entry in _entries(checkpoint)
+        if not _is_as_it_was(entry) and not isinstance(entry.get("copy"), int)
+    ]
+
+
+def put_back(checkpoint: Checkpoint, callbacks: list[Any]) -> dict[str, FileState]:
+    """Write the files that are not what they were, of those that a callback of this process names.
+
+    Returns the others, which are to be put back when the script opens them.
+    """
+    others, copies = {}, read_arrays(checkpoint, "file/")
+    for entry in _entries(checkpoint):
+        path = os.path.abspath(entry["path"])
+        if not isinstance(entry.get("copy"), int):
+            continue
+        content = copies[str(entry["copy"])].tobytes()
+        if not _is_named(entry["path"], callbacks):
+            others[path] = FileState(path, (len(content), 0), content)
+        elif not _is_as_it_was(entry):
+            replace_file(Path(path), content)
+    return others
+
+
+def _entries(checkpoint: Checkpoint) -> Iterator[dict[str, Any]]:
+    for entry in checkpoint.meta.get("files", ()):
+        if isinstance(entry, dict) and isinstance(entry.get("path"), str):
+            yield entry
+
+
+def _entry(path: Path) -> dict[str, Any] | None:
+    try:
+        size = path.stat().st_size
+        return {"path": str(path), "size": size, "digest": _digest(path, size)} if path.is_file() else None
+    except OSError:
+        return None
+
+
+def _is_as_it_was(entry: dict[str, Any]) -> bool:
+    now = _entry(Path(entry["path"]))
+    return now is not None and (now["size"], now["digest"]) == (entry.get("size"), entry.get("digest"))
+
+
+def _digest(path: Path, size: int) -> str:
+    if size > _MOST_READ:
+        return f"written {path.stat().st_mtime_ns}"
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _is_named(path: str, callbacks: list[Any]) -> bool:
+    """Whether a callback of this process writes to that file, or to one of that pattern."""
+    return any(
+        re.fullmatch(_PLACEHOLDER.sub(r"[^/]*", re.escape(pattern)), path) for pattern in _patterns(callbacks)
+    )  # fmt: skip
+
+
+def _named_by(callbacks: list[Any]) -> list[Path]:
+    """The files that exist under the names that callbacks hold."""
+    found: dict[str, None] = {}
+    for pattern in _patterns(callbacks):
+        names = glob.glob(_GLOB.sub("*", glob.escape(pattern).replace("[{]", "{"))) if "{" in pattern else [pattern]
+        found |= dict.fromkeys(name for name in sorted(names) if os.path.isfile(name))
+    return [Path(name) for name in found]
+
+
+def _patterns(callbacks: list[Any]) -> Iterator[str]:
+    for callback in callbacks:
+        if any(base.__name__ in _APPENDED for base in type(callback).__mro__):
+            continue
+        for value in dict_of(callback).values():
+            if issubclass(type(value), (str, os.PathLike)) and len(os.fspath(value)) < 4096 and os.fspath(value):
+                yield str(os.fspath(value))

@@ -1,0 +1,1 @@
+"""What a traced function writes, depends on and consists of."""

@@ -1,0 +1,169 @@
+"""Fingerprints: 64 bits that stand for a batch, for what a step reports, or for a state.
+
+TensorFlow's own `Fingerprint` operation hashes tensors where they are, at the speed of the memory (FarmHash;
+tensorflow/core/kernels/fingerprint_op.cc). It runs on the host; what lives on a GPU is summed up there first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from oomph.tensorflow.graph.compiled import compiled
+from oomph.tensorflow.graph.write_set import Slot
+
+_HOST = "/CPU:0"
+_METHOD = "farmhash64"
+_WHOLE_BYTES = 1 << 16
+"""Up to this size an array is hashed byte by byte."""
+_AT_ONCE_BYTES = 64 << 20
+"""Above this size it is hashed in blocks of whole rows: only a block is copied where rows do not lie side by side."""
+_SAMPLED_BYTES = 2 << 30
+"""Above this size it is hashed in samples: to read more at each checkpoint would hold up the training. Arrays that are
+larger are not kept in checkpoints either."""
+_PIECES, _PIECE = 4096, 512
+_BYTES_PER_SECOND = 2e9
+"""Of variables that are hashed: guessed before the first time."""
+_ROW = 512
+"""Words that a larger array is summed up by, along both sides: as fast as memory, and every order tells."""
+
+
+def of_tensors(tensors: Sequence[Any]) -> Any:
+    """The fingerprint of tensors, one after the other: int64 [1], on the host; also while tracing."""
+    with tf.device(_HOST):
+        each = [_of_tensor(tensor) for tensor in tensors if _can_be_hashed(tensor)]
+        together = (
+            each[0] if len(each) == 1 else _of_tensor(tf.concat(each, axis=0)) if each else tf.zeros([1, 8], "uint8")
+        )
+        return tf.bitcast(together, tf.int64)
+
+
+def none() -> Any:
+    """The fingerprint of nothing."""
+    return tf.zeros([1], tf.int64)
+
+
+def joined(first: Any, second: Any) -> Any:
+    """The fingerprint of two fingerprints."""
+    with tf.device(_HOST):
+        return tf.bitcast(_of_tensor(tf.concat([first, second], axis=0)), tf.int64)
+
+
+def as_number(fingerprint: Any) -> int:
+    """A fingerprint that was computed, as a number below 2**64."""
+    return 0 if fingerprint is None else int(np.asarray(fingerprint).view(np.uint64)[0])
+
+
+def of_logs(logs: Any) -> int:
+    """The fingerprint of what a step returned; reading it waits for the device."""
+    digest = hashlib.blake2b(digest_size=8)
+    for leaf in tf.nest.flatten(logs):
+        digest.update(np.ascontiguousarray(leaf).tobytes())
+    return int.from_bytes(digest.digest(), "little")
+
+
+def of_array(array: Any) -> str:
+    """The fingerprint of a NumPy array's values, dtype and shape, in hexadecimal; of a very large one, of samples."""
+    digest = hashlib.blake2b(f"{array.dtype.str}{array.shape}".encode(), digest_size=8)
+    if array.dtype.hasobject:
+        known = (str, bytes, bool, int, float, type(None))
+        items = (each if type(each) in known else type(each).__name__ for each in array.reshape(-1).tolist())
+        digest.update(repr(list(items)).encode())
+        return digest.hexdigest()
+    for block in _blocks(array):
+        _take_in(digest, np.ascontiguousarray(block).reshape(-1).view(np.uint8))
+    return digest.hexdigest()
+
+
+def _blocks(array: Any) -> Iterator[Any]:
+    """An array as it is hashed: at once, in blocks of whole rows, or in samples."""
+    if array.nbytes > _SAMPLED_BYTES:
+        yield _sampled(array)
+    elif array.nbytes <= _AT_ONCE_BYTES:
+        yield array
+    else:
+        rows = max(1, _AT_ONCE_BYTES // (array.nbytes // len(array)))
+        yield from (array[start : start + rows] for start in range(0, len(array), rows))
+
+
+def _take_in(digest: Any, flat: Any) -> None:
+    """Add bytes to a digest: up to a size themselves, above it what they sum up to in rows and columns."""
+    if flat.nbytes > _WHOLE_BYTES:
+        rows = flat.nbytes // (8 * _ROW)
+        table = flat[: rows * 8 * _ROW].view(np.uint64).reshape(rows, _ROW)
+        digest.update(table.sum(axis=0, dtype=np.uint64).tobytes())
+        digest.update(table.sum(axis=1, dtype=np.uint64).tobytes())
+        flat = flat[rows * 8 * _ROW :]
+    digest.update(flat.tobytes())
+
+
+def _sampled(array: Any) -> Any:
+    """Some thousand pieces from all over an array, in their order."""
+    flat = array.reshape(-1) if array.flags.c_contiguous else array.flat  # no copy of all of it, whatever its strides
+    starts = np.linspace(0, array.size - _PIECE, _PIECES, dtype=np.int64).tolist()
+    return np.concatenate([flat[start : start + _PIECE] for start in starts])
+
+
+class StateFingerprint:
+    """The fingerprint of many variables, computed where they are, and no more often than there is time for.
+
+    Args:
+        slots: the variables, in an order that stays.
+        since: when there was nothing to be computed yet, in seconds of the monotonic clock; None for now.
+    """
+
+    def __init__(self, slots: Iterable[Slot], since: float | None = None) -> None:
+        self.slots = list(slots)
+        self._compute = compiled(self._of_all)
+        self._at = time.monotonic() if since is None else since
+        self.seconds = -1.0
+        """What the last one took; 0 for the first, which was traced as well, and below 0 before it."""
+
+    def is_of(self, slots: Sequence[Slot]) -> bool:
+        """Whether these are its variables."""
+        return len(slots) == len(self.slots) and all(
+            one.handle is other.handle for one, other in zip(slots, self.slots, strict=True)
+        )
+
+    def is_affordable(self, share: float) -> bool:
+        """Whether computing it now takes no more than this share of the time since it was computed last."""
+        seconds = self.seconds
+        if seconds < 0:
+            seconds = sum(slot.nbytes for slot in self.slots) / _BYTES_PER_SECOND
+        return (time.monotonic() - self._at) * share >= seconds
+
+    def compute(self) -> int:
+        """The fingerprint of the present values; 0 without any variable."""
+        started = time.monotonic()
+        found = as_number(self._compute()) if self.slots else 0
+        self._at = time.monotonic()
+        self.seconds = self._at - started if self.seconds >= 0 else 0.0
+        return found
+
+    def _of_all(self) -> Any:
+        return of_tensors([_summed_up(slot) for slot in self.slots])
+
+
+def _of_tensor(tensor: Any) -> Any:
+    return tf.raw_ops.Fingerprint(data=tf.reshape(tensor, [1, -1]), method=_METHOD)
+
+
+def _can_be_hashed(tensor: Any) -> bool:
+    return tensor.dtype not in (tf.resource, tf.variant)
+
+
+def _summed_up(slot: Slot) -> Any:
+    """The value of a variable, or on a GPU two sums over its bits: to copy all of it to the host would take long."""
+    value = slot.read()
+    if "GPU" not in slot.device or value.dtype.size not in (2, 4, 8) or not value.dtype.is_floating:
+        return value
+    with tf.device(slot.device):
+        words = {2: tf.int16, 4: tf.int32, 8: tf.int64}[value.dtype.size]
+        bits = tf.cast(tf.bitcast(tf.reshape(value, [-1]), words), tf.int64)
+        places = tf.range(tf.size(bits, tf.int64), dtype=tf.int64) * 2 + 1
+        return tf.stack([tf.reduce_sum(bits), tf.reduce_sum(bits * places)])

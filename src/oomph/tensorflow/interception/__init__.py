@@ -1,0 +1,1 @@
+"""Where oomph meets Keras and TensorFlow: what is replaced, and what is only watched."""

@@ -1,0 +1,232 @@
+"""Faults on purpose, in the script's process: what `oomph rehearse` has asked for, at the step that it named.
+
+The faults are as real as they can be without breaking the machine: real signals, a real refusal of TensorFlow's
+allocator, a real flipped bit in a checkpoint. Only the full disk and the GPU that is gone are played.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import hashlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import tensorflow as tf
+
+from oomph.recovery.checkpoint.container import TENSORS, CheckpointWriter
+from oomph.recovery.protocol.injection import Injection, has_fired, mark_fired
+from oomph.tensorflow.batch import batches
+from oomph.tensorflow.exact_step.full_batch_step import Failed, WholeStep, attempt
+from oomph.tensorflow.exact_step.train_function import PlainStep
+from oomph.tensorflow.micro_batch.gradient_accumulation import DividedStep
+from oomph.tensorflow.state.optimizers import optimizers_of
+from oomph.tensorflow.training.fits import Fits
+
+_TOO_MUCH = 1 << 46
+"""Bytes: more than an address space holds, so that every allocator refuses."""
+
+
+def install(fits: Fits) -> None:
+    """Prepare the fault that a rehearsal has asked for; nothing outside of one."""
+    injection, session = Injection.read(), fits.session
+    if injection is None or session.board is None or session.run_dir is None:
+        return
+    rehearsed = _Rehearsed(fits, injection, session.run_dir)
+    _after_each_write(session.board, rehearsed.reached)
+    if injection.fault == "oom":
+        rehearsed.refuse_memory()
+    if injection.fault == "lost-gpu" and has_fired(session.run_dir):
+        _hide_a_gpu()
+
+
+class _Rehearsed:
+    """One injection, and what it needs to know."""
+
+    def __init__(self, fits: Fits, injection: Injection, run_dir: Path) -> None:
+        self._fits, self._injection, self._run_dir = fits, injection, run_dir
+        self._room: int | None = None
+        """Samples that fit into memory, once it has run out."""
+
+    def reached(self, steps: int) -> None:
+        """So many steps are committed."""
+        injection = self._injection
+        if injection.stop is not None and steps >= injection.stop:
+            self._stop()
+        if injection.fault in _AT_A_BORDER and self._is_time(steps):
+            self._fire()
+            _AT_A_BORDER[injection.fault](self)
+
+    def refuse_memory(self) -> None:
+        """Let one step run out of memory, and after it every part of more than half of its batch."""
+        self._replace(WholeStep, "run", self._whole_on_iterator)
+        self._replace(WholeStep, "run_held", self._whole_held)
+        self._replace(DividedStep, "add", self._part)
+        self._replace(PlainStep, "__call__", self._plain)
+
+    @property
+    def run_dir(self) -> Path:
+        """The run directory."""
+        return self._run_dir
+
+    @property
+    def fit(self) -> Any:
+        """The fit that runs; None in a loop of the script's own."""
+        running = self._fits.running
+        return running if hasattr(running, "checkpoints") else None
+
+    def _is_time(self, steps: int) -> bool:
+        return steps >= self._injection.step and not has_fired(self._run_dir)
+
+    def _fire(self) -> None:
+        mark_fired(self._run_dir)
+        self._fits.note("injected", fault=self._injection.fault)
+        self._fits.say(f"rehearsal: {self._injection.fault} now")
+
+    def _stop(self) -> NoReturn:
+        """The rehearsal has seen enough: note the state, and end well."""
+        fit = self.fit
+        facts: dict[str, Any] = {} if fit is None else {"state": _digest(fit.model), "loss": _loss(fit.model)}
+        self._fits.note("rehearsal-ended", **facts)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+    # -- running out of memory ------------------------------------------------------------------------------------
+
+    def _replace(self, kind: type, name: str, replacement: Callable[..., Any]) -> None:
+        original = getattr(kind, name)
+
+        @functools.wraps(original)
+        def method(this: Any, *args: Any, **kwargs: Any) -> Any:
+            return replacement(functools.partial(original, this), this, *args, **kwargs)
+
+        setattr(kind, name, method)
+
+    def _whole_on_iterator(self, original: Callable[..., Any], whole: Any, iterator: Any) -> Any:
+        if not self._is_due(whole):
+            return original(iterator)
+        return self._failed(batches.without_optionals(next(iterator)))
+
+    def _whole_held(self, original: Callable[..., Any], whole: Any, batch: Any, pinned: bool = True) -> Any:
+        return self._failed(batch) if self._is_due(whole) else original(batch, pinned)
+
+    def _part(self, original: Callable[..., Any], divided: Any, start: int, part: int) -> None:
+        if self._room is not None and part > self._room and divided.trains:
+            _run_out_of_memory()
+        original(start, part)
+
+    def _plain(self, original: Callable[..., Any], step: Any, iterator: Any) -> Any:
+        if self._is_time(self._fits.steps):
+            self._fire()
+            step._plain = lambda iterator: _run_out_of_memory()
+        return original(iterator)
+
+    def _is_due(self, whole: Any) -> bool:
+        fit = self.fit
+        trains = fit is not None and getattr(fit.model.train_function, "_whole", None) is whole
+        return trains and self._is_time(self._fits.steps)
+
+    def _failed(self, batch: Any) -> Failed:
+        self._fire()
+        self._room = max(1, (batches.size_of(batch) or 2) // 2)
+        failed = attempt(_run_out_of_memory)
+        return Failed(failed.oom, failed.error, "compute", batch)
+
+
+def _after_each_write(board: Any, reached: Callable[[int], None]) -> None:
+    write = board.write
+
+    def and_look(fit: int, epoch: int, step: int, steps: int, *rest: Any, **named: Any) -> None:
+        write(fit, epoch, step, steps, *rest, **named)
+        reached(steps)
+
+    board.write = and_look
+
+
+def _run_out_of_memory() -> None:
+    tf.zeros([_TOO_MUCH // 8], tf.float64)
+
+
+def _kill(rehearsed: _Rehearsed) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _abort(rehearsed: _Rehearsed) -> None:
+    os.abort()
+
+
+def _hang(rehearsed: _Rehearsed) -> None:
+    while True:
+        time.sleep(3600)
+
+
+def _lose_gpu(rehearsed: _Rehearsed) -> None:
+    """As TensorFlow ends when a device has fallen off the bus: a failed check, and nothing to be saved any more."""
+    os.abort()
+
+
+def _turn_nan(rehearsed: _Rehearsed) -> None:
+    if rehearsed.fit is not None:
+        weight = rehearsed.fit.model.trainable_variables[0]
+        weight.assign(np.full(weight.shape, np.nan))
+
+
+def _fill_disk(rehearsed: _Rehearsed) -> None:
+    def add(writer: CheckpointWriter, *args: Any) -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    CheckpointWriter.add = add  # type: ignore[assignment]
+
+
+def _corrupt_checkpoint(rehearsed: _Rehearsed) -> None:
+    """Flip a bit of the newest checkpoint, and die, so that it is read."""
+    if rehearsed.fit is not None:
+        rehearsed.fit.checkpoints.settle(wait=True)
+    found = sorted((rehearsed.run_dir / "checkpoints").glob("step-*"))
+    for folder in found[-1:]:
+        path = folder / TENSORS
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+_AT_A_BORDER: dict[str, Callable[[_Rehearsed], None]] = {
+    "kill": _kill,
+    "abort": _abort,
+    "hang": _hang,
+    "lost-gpu": _lose_gpu,
+    "nan": _turn_nan,
+    "disk-full": _fill_disk,
+    "corrupt-checkpoint": _corrupt_checkpoint,
+}
+
+
+def _hide_a_gpu() -> None:
+    """The GPU that was lost is not there in the next life of the script."""
+    try:
+        tf.config.set_visible_devices(tf.config.list_physical_devices("GPU")[1:], "GPU")
+    except (RuntimeError, ValueError):
+        pass  # the script has used it before Keras' trainer was imported
+
+
+def _digest(model: Any) -> str:
+    digest = hashlib.sha256()
+    slots = [variable for optimizer in optimizers_of(model) for variable in optimizer.variables]
+    for variable in [*model.variables, *slots]:
+        digest.update(np.ascontiguousarray(variable.numpy()).tobytes())
+    return digest.hexdigest()
+
+
+def _loss(model: Any) -> float | None:
+    try:
+        return float(model.get_metrics_result()["loss"])
+    except Exception:  # a train_step of the script's own may report what it likes
+        return None

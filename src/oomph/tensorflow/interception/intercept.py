@@ -1,0 +1,386 @@
+"""Where oomph meets Keras: the few methods of Keras' TensorFlow trainer that are replaced, after each was probed.
+
+Keras is probed by feature and not by version. When a probe fails nothing is replaced, and one line says so.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from oomph.errors import UnsupportedError
+from oomph.package import PACKAGE
+from oomph.recovery.checkpoint.container import Checkpoint
+from oomph.recovery.checkpoint.store import Record
+from oomph.recovery.protocol.lineage import below_owner
+from oomph.recovery.protocol.phases import Phase
+from oomph.recovery.script.session import Session
+from oomph.tensorflow.batch.replicas import Replicas
+from oomph.tensorflow.exact_step.guarded_step import GuardedStep
+from oomph.tensorflow.exact_step.train_function import PlainStep, Step, StepWatch
+from oomph.tensorflow.exact_step.verdict import choice_of
+from oomph.tensorflow.fit import epochs, replay
+from oomph.tensorflow.fit.fit import Fit
+from oomph.tensorflow.fit.resumption import CannotResumeError
+from oomph.tensorflow.interception import adjustments, fault_injection, keras_names, unfinished_caches, unguarded
+from oomph.tensorflow.interception.predict import GuardedPredict
+from oomph.tensorflow.interception.watched import TrainingOutsideFit, Watched
+from oomph.tensorflow.loop import loops
+from oomph.tensorflow.micro_batch import exactness
+from oomph.tensorflow.random_numbers import eager_ops
+from oomph.tensorflow.runtime import memory_wait
+from oomph.tensorflow.training.fits import Fits
+from oomph.tensorflow.training.recognition import Known, Recognised, Verdict, recognise
+
+_FIT_ARGUMENTS = {"self", "x", "callbacks", "initial_epoch", "epochs"}
+
+
+def install(trainer: Any, session: Session) -> None:
+    """Guard Keras' TensorFlow trainer, the freshly imported module; never raises."""
+    try:
+        _probe(trainer)
+    except UnsupportedError as error:
+        session.journal.write("guard-failed", reason=str(error))
+        session.say(f"this Keras is not known ({error}); the script runs unguarded")
+        return
+    fits = Fits(session, trainer)
+    _hide_our_frames()
+    _replace_fit(trainer, fits)
+    _replace_make_train_function(trainer, fits)
+    _replace_make_test_function(trainer, fits)
+    _replace_make_predict_function(trainer, fits)
+    epochs.replace_epochs(trainer, fits)
+    _replace_logs(trainer, fits)
+    adjustments.make(session)
+    unfinished_caches.watch(session)
+    unguarded.watch(session)
+    fault_injection.install(fits)
+    loops.install(fits)
+    if not below_owner():
+        eager_ops.install(session.handover.entropy)
+    session.journal.write("guard-installed", keras=_version())
+
+
+def _probe(trainer: Any) -> None:
+    """Raise UnsupportedError, naming what is missing, unless Keras looks as the guard needs it."""
+    cls = getattr(trainer, "TensorFlowTrainer", None)
+    if cls is None:
+        raise UnsupportedError("no TensorFlowTrainer")
+    makers = ("make_train_function", "make_test_function", "make_predict_function")
+    for name in ("fit", *makers, "train_step", "test_step", "compute_loss", "train_on_batch"):
+        if not callable(getattr(cls, name, None)):
+            raise UnsupportedError(f"no TensorFlowTrainer.{name}")
+    if not set(inspect.signature(cls.fit).parameters) >= _FIT_ARGUMENTS:
+        raise UnsupportedError("fit takes other arguments")
+    for name in makers:
+        if list(inspect.signature(getattr(cls, name)).parameters) != ["self", "force"]:
+            raise UnsupportedError(f"{name} takes other arguments")
+    epochs.probe(trainer)
+    absent = keras_names.missing()
+    if absent is not None:
+        raise UnsupportedError(absent)
+
+
+def _replace_fit(trainer: Any, fits: Fits) -> None:
+    cls = trainer.TensorFlowTrainer
+    public = cls.fit
+    inner = inspect.unwrap(public)
+    signature = inspect.signature(inner)
+
+    @functools.wraps(inner)
+    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+        running = _begin(fits, self, signature, args, kwargs)
+        if running is None:
+            return public(self, *args, **kwargs)
+        try:
+            finished = replay.finished_history(fits, running)
+            if finished is not None:
+                return finished
+            history = _trained(fits, running, lambda: inner(self, **running.arguments))
+            _fail_open(fits, lambda: running.finish(history))
+            running.leave_if_preempted()
+        except Exception as error:
+            fits.leave_if_lost(error)
+            raise
+        finally:
+            _fail_open(fits, running.leave)
+            _end(fits, running.arguments["callbacks"])
+            running.let_go()
+        return history
+
+    # Keras' own decorator around ours: the traceback of an error in fit reads as under plain Keras.
+    cls.fit = trainer.traceback_utils.filter_traceback(fit) if public is not inner else fit
+
+
+def _trained(fits: Fits, fit: Fit, train: Callable[[], Any]) -> Any:
+    """What the training returns. A checkpoint that cannot be put back gives way to the one before it, or ends the run.
+
+    None is displaced: the process ends with all of them intact, so that somebody can see to what is wrong.
+    """
+    while True:
+        try:
+            return train()
+        except CannotResumeError as error:
+            if error.passing:
+                fits.leave_for_later(fit.identity.site, str(error))
+            older = fit.older_checkpoint()
+            if older is None:
+                fits.refuse(fit.identity.site, str(error))
+            fits.say(f"using the checkpoint before it, {older.name}")
+            fit.resume_from(older)
+
+
+def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwargs: Any) -> Fit | None:
+    """The guarded fit that starts now; None when it is to run as plain Keras: nested, wrongly called, or unknown."""
+    try:
+        bound = signature.bind(model, *args, **kwargs)
+    except TypeError:
+        return None  # a wrong call: Keras says so in its own words
+    if not getattr(model, "compiled", False) or not fits.claim(model):
+        return None
+    bound.apply_defaults()
+    arguments = dict(bound.arguments)
+    del arguments["self"]
+    try:
+        identity, place = fits.identify(model)
+        promise = exactness.promise_before_tracing(model, fits.trainer)
+        running = Fit(fits, model, identity, promise, arguments, place.turn)
+        arguments["callbacks"] = _with_ours(arguments["callbacks"], running)
+        fits.running = running
+        if fits.own_session().is_owner_now():
+            fits.preemption.arm()
+            memory_wait.start_once(fits.session)
+        _look_for_checkpoint(fits, running)
+        fits.beat(Phase.FIRST_STEP, running.identity.ordinal)
+        return running
+    except Exception as error:
+        _end(fits, arguments["callbacks"])
+        fits.note("guard-failed", reason=f"{type(error).__name__}: {error}")
+        fits.say(f"{type(error).__name__}: {error}; this fit runs unguarded")
+        return None
+    except BaseException:  # the script was edited, and ends here
+        _end(fits, arguments["callbacks"])
+        raise
+
+
+def _end(fits: Fits, callbacks: Any) -> None:
+    """Nothing of a fit stays behind: no claim, no handler, no phase, no callback of ours in the user's own list."""
+    fits.release()
+    fits.preemption.disarm()
+    fits.beat(Phase.OWN_CODE, -1)
+    added_to = getattr(callbacks, "callbacks", None)
+    if isinstance(added_to, list):
+        added_to[:] = [one for one in added_to if not getattr(one, "tells_the_fit", False)]
+
+
+def _look_for_checkpoint(fits: Fits, fit: Fit) -> None:
+    """Settle what becomes of the fit, and its number in the run."""
+    record = fits.known_state(fit.identity, fit.beginning.script_was_edited)
+    known = None if record is None else _known(fit, record)
+    found = recognise(known, fits.came_another_way)
+    fits.came_another_way = fits.came_another_way or found.another_way
+    fit.identity = fits.number(fit.identity, record if found.verdict in (Verdict.RESUME, Verdict.RETURN) else None)
+    match found.verdict:
+        case Verdict.REFUSE:
+            reason = f"the checkpoint is of another fit: {found.reason}"
+            fits.refuse(fit.identity.site, reason, by_itself=known is not None and not known.edited)
+        case Verdict.RETURN:
+            fit.returns = True
+        case Verdict.RESUME:
+            checkpoint = _newest_credible(fits, fit)
+            if checkpoint is not None:
+                fit.resume_from(checkpoint)
+        case Verdict.TRAIN:
+            _tell_difference(fits, fit, found, record)
+
+
+def _newest_credible(fits: Fits, fit: Fit) -> Checkpoint | None:
+    checkpoint = fits.checkpoint_of(fit.identity.ordinal)
+    while checkpoint is not None:
+        trouble = fit.cannot_be_of_it(checkpoint)
+        if trouble is None:
+            break
+        fits.note("checkpoint-refused", name=checkpoint.name, reason=trouble)
+        fits.say(f"checkpoint {checkpoint.name} is not used: {trouble}")
+        checkpoint = fits.checkpoint_before(checkpoint)
+    return checkpoint
+
+
+def _known(fit: Fit, record: Record) -> Known:
+    return Known(
+        finished=record.finished,
+        edited=fit.beginning.script_was_edited(record),
+        same_fingerprint=record.meta.get("fingerprint") == fit.identity.fingerprint,
+        differences=lambda *groups: fit.beginning.changes(record, *groups),
+    )
+
+
+def _tell_difference(fits: Fits, fit: Fit, found: Recognised, record: Record | None) -> None:
+    site = fit.identity.site
+    if not found.reason:
+        others = fits.interrupted_sites()
+        if others:
+            fits.say(
+                f"fit at {site} trains from its beginning: the checkpoints are of another one, at {', '.join(others)}"
+            )
+        return
+    if found.another_way:
+        reason = f"the script came to fit at {site} another way than before ({found.reason})"
+        fits.note("another-way", key=fit.identity.key, fit=fit.identity.ordinal, reason=reason)
+        fits.say(f"{reason}: it trains")
+    else:
+        was = None if record is None else record.position.fit
+        fits.note("trains-again", key=fit.identity.key, fit=fit.identity.ordinal, reason=found.reason, edited_fit=was)
+        fits.say(f"fit at {site} trains again, since it is not what was trained: {found.reason}")
+
+
+def _with_ours(callbacks: Any, fit: Fit) -> Any:
+    """The user's callbacks and one more at their end, which tells the fit about its epochs."""
+    import keras
+
+    class FitCallback(keras.callbacks.Callback):  # type: ignore[misc]
+        async_safe = True  # Keras may go on dispatching the others as before
+        tells_the_fit = True
+
+        def on_train_begin(self, logs: Any = None) -> None:
+            _watch_the_steps_of_others(fit.fits, fit.model, "train_function")
+            _fail_open(fit.fits, fit.begin_training)
+
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            _fail_open(fit.fits, lambda: fit.begin_epoch(epoch))
+
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            _fail_open(fit.fits, fit.end_epoch)
+
+        def on_test_begin(self, logs: Any = None) -> None:
+            fit.validation.is_begun = True
+            _watch_the_steps_of_others(fit.fits, fit.model, "test_function")
+            fit.fits.beat(Phase.VALIDATION_START)
+
+        def on_test_end(self, logs: Any = None) -> None:
+            fit.fits.beat(Phase.EPOCH_END)
+
+    if isinstance(callbacks, keras.callbacks.CallbackList):
+        callbacks.callbacks.append(FitCallback())  # not every Keras 3 has `append`
+        return callbacks
+    if callbacks is None:
+        return [FitCallback()]
+    return [*callbacks, FitCallback()] if isinstance(callbacks, (list, tuple)) else [callbacks, FitCallback()]
+
+
+def _replace_logs(trainer: Any, fits: Fits) -> None:
+    """Let an epoch that is resumed behind its last batch end with the logs of that batch: Keras only knows its own."""
+    cls = trainer.TensorFlowTrainer
+    original = getattr(cls, "_get_metrics_result_or_logs", None)
+    if original is None:
+        return  # a Keras that asks the metrics alone
+
+    @functools.wraps(original)
+    def result_or_logs(self: Any, logs: Any) -> Any:
+        running = fits.running
+        if isinstance(running, Fit) and running.model is self and not logs:
+            logs = running.logs_before or logs
+        return original(self, logs)
+
+    cls._get_metrics_result_or_logs = result_or_logs
+
+
+def _replace_make_train_function(trainer: Any, fits: Fits) -> None:
+    _replace_maker(trainer, fits, "train_function", _guarded)
+
+
+def _replace_make_test_function(trainer: Any, fits: Fits) -> None:
+    _replace_maker(trainer, fits, "test_function", _guarded_test)
+
+
+def _replace_make_predict_function(trainer: Any, fits: Fits) -> None:
+    _replace_maker(trainer, fits, "predict_function", _guarded_predict)
+
+
+def _replace_maker(trainer: Any, fits: Fits, name: str, guard: Callable[[Fits, Any, Any], Any]) -> None:
+    """Let `model.make_NAME` put a guarded function where Keras puts its own."""
+    cls = trainer.TensorFlowTrainer
+    original = getattr(cls, f"make_{name}")
+
+    @functools.wraps(original)
+    def make(self: Any, force: bool = False) -> Any:
+        if getattr(self, name) is not None and not force:
+            return getattr(self, name)
+        original(self, force)
+        try:
+            setattr(self, name, guard(fits, self, getattr(self, name)))
+        except Exception as error:
+            fits.note("guard-failed", reason=f"{type(error).__name__}: {error}")
+        return None
+
+    setattr(cls, f"make_{name}", make)
+
+
+def _watch_the_steps_of_others(fits: Fits, model: Any, name: str) -> None:
+    """A function of the script's own, or one that could not be guarded: without its beats it would pass for a hang."""
+    function = getattr(model, name, None)
+    if callable(function) and not isinstance(function, (GuardedStep, PlainStep)):
+        setattr(model, name, PlainStep(model, function, _watch_of(fits, model, name)))
+
+
+def _watch_of(fits: Fits, model: Any, name: str) -> Callable[[], StepWatch]:
+    evaluated = Watched(fits, "evaluate")
+
+    def watch() -> StepWatch:
+        running = fits.running
+        return running if isinstance(running, Fit) and running.model is model else TrainingOutsideFit(fits)
+
+    return watch if name == "train_function" else lambda: evaluated
+
+
+def _guarded(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
+    watch = _watch_of(fits, model, "train_function")
+    promise = exactness.promise_before_tracing(model, fits.trainer)
+    if promise.kind == exactness.RESTART_ONLY:
+        return PlainStep(model, plain, watch)
+    choice = choice_of(fits.session.handover.guarding)
+    return GuardedStep(model, model.train_step, plain, watch, promise, choice, witnessed=fits.witnesses is not None)
+
+
+def _guarded_test(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
+    watch = _watch_of(fits, model, "test_function")
+    promise = exactness.promise_before_tracing(model, fits.trainer, "test_step")
+    if promise.kind == exactness.RESTART_ONLY:
+        return PlainStep(model, plain, watch)
+    choice = choice_of(fits.session.handover.guarding)
+    return GuardedStep(model, model.test_step, plain, watch, promise, choice, trains=False)
+
+
+def _guarded_predict(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    if exactness.promise_before_tracing(model, fits.trainer).kind == exactness.RESTART_ONLY:
+        return plain
+    promise, replicas = exactness.promise_for_predict(model, fits.trainer), Replicas(model.distribute_strategy)
+    return GuardedPredict(plain, replicas, Watched(fits, "predict"), promise, fits.session.handover.guarding.inexact)
+
+
+def _hide_our_frames() -> None:
+    """Keras leaves its own frames out of the tracebacks it shows; ours are as little use to the reader."""
+    from keras.src.utils import traceback_utils
+
+    excluded = getattr(traceback_utils, "_EXCLUDED_PATHS", None)
+    if isinstance(excluded, tuple):
+        traceback_utils._EXCLUDED_PATHS = (*excluded, PACKAGE)
+
+
+def _fail_open(fits: Fits, action: Callable[[], None]) -> None:
+    try:
+        action()
+    except Exception as error:
+        fits.note("guard-failed", reason=f"{type(error).__name__}: {error}")
+        fits.say(f"{type(error).__name__}: {error}; the script goes on")
+
+
+def _version() -> str:
+    try:
+        from keras.src.version import __version__
+
+        return str(__version__)
+    except ImportError:
+        return "?"

@@ -1,0 +1,166 @@
+"""What happens outside guarded steps: out-of-memory errors anywhere else, and the steps of custom training loops.
+
+Nothing is repaired here, and no exception is touched. The errors are named in the journal, also those that the script
+catches itself. Custom loops are seen where they call `optimizer.apply`: in Python for eager loops, while a
+`tf.function` is traced for others, whose calls are counted from then on.
+
+Source: `_status_to_exception` in tensorflow/python/eager/core.py, through which every error of TensorFlow's runtime
+becomes a Python exception; `Function.__call__` in tensorflow/python/eager/polymorphic_function/polymorphic_function.py;
+`_create_concrete_function` in tracing_compilation.py beside it, which runs when a function is traced and only then.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.recovery.protocol.phases import Phase
+from oomph.recovery.script.loop_location import enclosing_loops
+from oomph.recovery.script.session import Session
+from oomph.tensorflow.api.custom_step import steps_before
+from oomph.tensorflow.loop import loops
+from oomph.tensorflow.runtime.allocator import DeviceMemory
+from oomph.tensorflow.runtime.errors import as_out_of_memory, being_handled
+from oomph.tensorflow.training.identity import call_site
+
+_STEPPING = (Phase.FIRST_STEP, Phase.STEP, Phase.EPOCH_START)
+"""Phases within a fit in which a step is traced; one within another is part of it."""
+
+
+def watch(session: Session) -> None:
+    """Watch this process; each of the three watches is left out where TensorFlow or Keras is not as expected."""
+    seen = _Seen(session)
+    for install in (_watch_errors, _watch_loops, _watch_tracing):
+        try:
+            install(seen)
+        except (ImportError, AttributeError) as error:
+            session.journal.write("guard-failed", reason=f"{type(error).__name__}: {error}")
+
+
+class _Seen:
+    """What has been seen outside guarded steps, told once each on stderr and always in the journal."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._said: set[str] = set()
+
+    def out_of_memory(self, error: BaseException) -> None:
+        """An error of TensorFlow's runtime has become an exception; it counts if it is about memory."""
+        oom = as_out_of_memory(error)
+        if (
+            oom is None
+            or being_handled()
+            or (oom.disguised and not DeviceMemory.of_training_device().was_nearly_full())
+        ):
+            return
+        site = call_site()
+        session = self._session.in_this_process()
+        session.journal.write(
+            "oom", phase="elsewhere", site=site, message=oom.line, requested_bytes=oom.requested_bytes
+        )
+        self._say(f"out of memory at {site}, outside of a guarded step: left to the script")
+
+    def step_of_a_loop(self, optimizer: Any, applied: bool) -> None:
+        """A custom loop applies gradients, or has `applied` them. One over `oomph.steps` counts its steps itself."""
+        if loops.running() is not None:
+            return
+        session = self._session.in_this_process()
+        first = "loop" not in self._said
+        restored = steps_before([optimizer], applied) if first else 0
+        if session.board is not None:
+            session.board.count_step(restored)
+        if first:
+            self._said.add("loop")
+            site = call_site()
+            session.journal.write("loop-seen", site=site, loops=enclosing_loops(sys._getframe(1)), restored=restored)
+            session.say(
+                f"watching the training loop at {site} (restart only: a custom loop; over oomph.steps it would be"
+                " resumed, @oomph.guard on its step divides batches that do not fit)"
+            )
+        if session.pulse.phase in (Phase.OWN_CODE, Phase.LOOP):
+            session.pulse.beat(Phase.LOOP)
+
+    def trace(self, create: Callable[[], Any]) -> Any:
+        """A function of TensorFlow is being traced; the step that needed it is one that may take its time, too."""
+        pulse = self._session.in_this_process().pulse
+        if pulse.phase not in _STEPPING:
+            return create()
+        with pulse.during(Phase.TRACING, after=Phase.FIRST_STEP):
+            return create()
+
+    def _say(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self._session.in_this_process().say(text)
+
+
+def _watch_errors(seen: _Seen) -> None:
+    from tensorflow.python.eager import core
+
+    original = core._status_to_exception
+
+    @functools.wraps(original)
+    def status_to_exception(status: Any) -> Any:
+        error = original(status)
+        try:
+            seen.out_of_memory(error)
+        except Exception:
+            pass  # the user's error is what matters
+        return error
+
+    core._status_to_exception = status_to_exception
+
+
+def _watch_loops(seen: _Seen) -> None:
+    from keras.src.optimizers.base_optimizer import BaseOptimizer
+    from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
+
+    apply, call = BaseOptimizer.apply, Function.__call__
+    running = threading.local()
+    appliers: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+    """The functions that apply gradients, each with a reference to the optimizer."""
+
+    @functools.wraps(apply)
+    def watched_apply(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not being_handled():
+            outermost = getattr(running, "function", None)
+            if tf.executing_eagerly():
+                seen.step_of_a_loop(self, applied=False)
+            elif outermost is not None:
+                appliers[outermost] = weakref.ref(self)
+        return apply(self, *args, **kwargs)
+
+    @functools.wraps(call)
+    def watched_call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if getattr(running, "function", None) is not None:
+            return call(self, *args, **kwargs)
+        running.function = self
+        if not being_handled():
+            loops.note_called(self)
+        try:
+            result = call(self, *args, **kwargs)
+        finally:
+            running.function = None
+        if self in appliers and not being_handled():
+            seen.step_of_a_loop(appliers[self](), applied=True)
+        return result
+
+    BaseOptimizer.apply, Function.__call__ = watched_apply, watched_call
+
+
+def _watch_tracing(seen: _Seen) -> None:
+    from tensorflow.python.eager.polymorphic_function import tracing_compilation
+
+    create = tracing_compilation._create_concrete_function
+
+    @functools.wraps(create)
+    def create_concrete_function(*args: Any, **kwargs: Any) -> Any:
+        return seen.trace(lambda: create(*args, **kwargs))
+
+    tracing_compilation._create_concrete_function = create_concrete_function

@@ -1,0 +1,79 @@
+"""Who is told about steps that no guarded fit runs: evaluate, predict, `train_on_batch`, a fit within a fit."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from oomph.recovery.protocol.phases import Phase
+from oomph.recovery.script.kept_micro_batches import Start
+from oomph.tensorflow.exact_step.probe import Finding
+from oomph.tensorflow.exact_step.train_function import Failure, Recovery, Step
+from oomph.tensorflow.loop import loops
+from oomph.tensorflow.micro_batch.exactness import Promise
+from oomph.tensorflow.training.fits import Fits
+
+
+class Watched:
+    """Steps that are recovered in process, and neither counted nor checkpointed.
+
+    Args:
+        fits: the fits of this process, for its journal.
+        during: what the script has called, such as "evaluate".
+    """
+
+    compares_batches = False
+
+    def __init__(self, fits: Fits, during: str) -> None:
+        self._fits, self._during = fits, during
+
+    def before_step(self, step: Step, iterator: Any) -> None:
+        pass
+
+    def after_step(self) -> None:
+        self._beat_in_validation(Phase.VALIDATION)
+
+    def _beat_in_validation(self, phase: Phase) -> None:
+        if self._fits.session.pulse.phase in (Phase.VALIDATION_START, Phase.VALIDATION, Phase.RECOVERING):
+            self._fits.beat(phase)
+
+    def failed(self, failure: Failure) -> None:
+        self._beat_in_validation(Phase.RECOVERING)
+        self._fits.note(
+            "oom", during=self._during, batch=failure.batch, micro_batch=failure.micro_batch, phase=failure.phase,
+            message=failure.oom.line, requested_bytes=failure.oom.requested_bytes, seconds=round(failure.seconds, 3),
+        )  # fmt: skip
+
+    def recovered(self, recovery: Recovery) -> None:
+        self._fits.note(
+            "recovered", during=self._during, batch=recovery.batch, micro_batch=recovery.micro_batch,
+            ooms=recovery.ooms, seconds=round(recovery.seconds, 3),
+        )  # fmt: skip
+        self._fits.say(
+            f"recovered in {recovery.seconds:.1f} s: {self._during} takes its batch of {recovery.batch} as"
+            f" micro-batches of {recovery.micro_batch}"
+        )
+
+    def probed(self, promise: Promise, finding: Finding) -> None:
+        self._fits.note_probe(promise, finding, during=self._during)
+
+    def not_recoverable(self, error: BaseException, phase: str, reason: str, begin: Start | None) -> NoReturn:
+        self._fits.go_back_or_give_up(error, reason, can_restart=False)
+
+    def guard_broken(self, error: BaseException) -> None:
+        self._fits.note("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])
+
+
+class TrainingOutsideFit(Watched):
+    """Training steps outside a guarded fit, said once."""
+
+    def __init__(self, fits: Fits) -> None:
+        super().__init__(fits, "train_on_batch")
+
+    def before_step(self, step: Step, iterator: Any) -> None:
+        if loops.running() is None:
+            self._fits.say_once(
+                "guarding steps outside of a fit that is resumed: recovered in process, not checkpointed"
+            )
+        size = self._fits.session.handover.guarding.micro_batch
+        if size is not None:
+            step.begin_with(Start(size))

@@ -1,0 +1,136 @@
+"""Where a loop is in its data: saved with TensorFlow's iterators, found again by taking the batches anew otherwise."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+
+from oomph.recovery.checkpoint.container import Checkpoint
+from oomph.tensorflow.graph import fingerprints
+from oomph.tensorflow.loop.source import Source
+from oomph.tensorflow.state import pipelines, training_state
+from oomph.tensorflow.training import retaking
+from oomph.tensorflow.training.data_position import DataPosition, Moment, used_in
+from oomph.tensorflow.training.fit_objects import from_meta
+from oomph.tensorflow.training.retaking import Watched
+
+if TYPE_CHECKING:
+    from oomph.tensorflow.loop.objects import LoopObjects
+    from oomph.tensorflow.training.fits import Fits
+
+
+class LoopData(DataPosition):
+    """The position of one loop in its data.
+
+    Args:
+        source: of the batches.
+    """
+
+    def __init__(self, fits: Fits, objects: LoopObjects, source: Source) -> None:
+        super().__init__(fits, objects)
+        self._source = source
+        dataset = source.dataset
+        self._of_tensorflow = isinstance(dataset, tf.data.Dataset) or hasattr(dataset, "_original_dataset")
+        self.epochs = SimpleNamespace(
+            _distributed_dataset=dataset if self._of_tensorflow else None,
+            data_adapter=SimpleNamespace(py_dataset=dataset if source.is_py_dataset else None),
+            steps_per_epoch=None,
+            _current_iterator=None,
+            _steps_seen=0,
+        )
+        """Keras' iterator over epochs, as far as the position of a fit needs one."""
+        self.differs_at: int | None = None
+        """The first of the batches that were taken anew which was another, counted from 0."""
+        self.same = 0
+        """Batches that were taken anew and were the expected ones."""
+
+    def begins(self) -> None:
+        """An iterator is about to be made."""
+        self.epoch_begins(self.epochs)
+        self.iterators_made += 1
+
+    def begins_as_before(self, checkpoint: Checkpoint) -> None:
+        """An iterator is about to be made that goes on from a checkpoint."""
+        if self._of_tensorflow and not self.is_saved_whole(checkpoint, self._source.dataset):
+            count = int(checkpoint.meta["iterators_made"]) - self.iterators_made - 1
+            self.pass_over(self.epochs, max(0, count), used_in(checkpoint))
+        kept, known = checkpoint.meta.get("moment"), False
+        if isinstance(kept, dict):
+            found = kept["objects"]
+            changes = None if found is None else from_meta(found, training_state.read_arrays(checkpoint, "data/"))
+            self.lost += self.go_back_to(Moment(kept["random"], changes))
+            self.lost += [] if changes is None else changes.lost
+            known = changes is not None
+        if not known:
+            retaking.pass_epochs(self.epochs, checkpoint.position.epoch)
+        self.begins()
+
+    def order_to_come_is_by_chance(self, is_last_epoch: bool) -> bool:
+        """Whether later epochs get a new random order, so that the result differs from an undisturbed run."""
+        dataset = self.epochs._distributed_dataset
+        return not is_last_epoch and dataset is not None and pipelines.is_ordered_by_chance(dataset)
+
+    def _is_made_by_python(self, epochs: Any) -> bool:
+        return not self._of_tensorflow or super()._is_made_by_python(epochs)
+
+    def _take_anew(self, iterator: Any, batches: Sequence[int], seconds: float = math.inf) -> str:
+        if self.moment is not None:
+            training_state.restore_random_state(self.moment.random)
+        before, random = self._objects.data_now(), training_state.random_state()
+        watched, taken = Watched(self._fits.say, seconds), 0
+        for batch in watched.take(iterator, self.taken, "taking the batches of the epoch anew"):
+            self._compare(taken, batch, batches)
+            taken += 1
+        after, random_after = self._objects.data_now(before), training_state.random_state()
+        moved = {key for key, content in after.contents.items() if before.contents.get(key) != content}
+        moved |= {name for name, value in random_after.items() if random.get(name) != value}
+        self.drawn_by_pipeline = frozenset(moved)
+        return "replayed" if taken == self.taken else "epoch"
+
+    def _compare(self, number: int, batch: Any, known: Sequence[int]) -> None:
+        expected = known[number] if number < len(known) else 0
+        if not expected or self.differs_at is not None:
+            return
+        if digest_of(batch) == expected:
+            self.same += 1
+        else:
+            self.differs_at = number
+
+
+class Digests:
+    """Fingerprints of batches, no more of them than may be: each is a look at all that is in the batch.
+
+    Args:
+        share: of the time, that they may take.
+    """
+
+    def __init__(self, share: float) -> None:
+        self._share, self._cost, self._at = share, 0.0, time.monotonic()
+
+    def of(self, batch: Any, wanted: bool) -> int:
+        """The fingerprint; 0 where it is not wanted, and would take more time than there is for it."""
+        started = time.monotonic()
+        if not wanted and (started - self._at) * self._share < self._cost:
+            return 0
+        found = digest_of(batch)
+        self._at = time.monotonic()
+        self._cost = self._at - started
+        return found
+
+
+def digest_of(batch: Any) -> int:
+    """A fingerprint of everything in a batch whose value can be seen, whatever the batch is made of: 64 bits."""
+    digest = hashlib.blake2b(digest_size=8)
+    for leaf in tf.nest.flatten(batch, expand_composites=True):
+        if hasattr(leaf, "__array__"):
+            digest.update(fingerprints.of_array(np.asarray(leaf)).encode())
+        elif isinstance(leaf, (str, bytes, bool, int, float)):
+            digest.update(repr(leaf).encode())
+    return int.from_bytes(digest.digest(), "little")

@@ -1,0 +1,68 @@
+"""What a loop was like when it began: it tells which loop a checkpoint is of, and what was edited since."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from oomph.recovery.checkpoint.store import Record
+from oomph.tensorflow.loop.roots import Root
+from oomph.tensorflow.loop.source import Source
+from oomph.tensorflow.loop.variables import LoopVariables
+from oomph.tensorflow.training import provenance
+from oomph.tensorflow.training.provenance import CONFIGURATION, DATA, SCRIPT, STRUCTURE, TURN, Facts
+from oomph.tensorflow.training.recognition import Recognised, Verdict
+
+
+def facts_of(
+    roots: list[Root], variables: LoopVariables, source: Source, epochs: Sequence[int] | None, turn: dict[str, Any]
+) -> Facts:
+    """Everything by which a loop is known, before anything of an earlier attempt is put back."""
+    weights = {f"weights of {root}": shapes for root in roots if (shapes := variables.shapes(root.name))}
+    return {
+        **provenance.facts_around(),
+        STRUCTURE: weights,
+        CONFIGURATION: {"epochs": None if epochs is None else str(epochs)},
+        TURN: turn,
+        DATA: {
+            "kind of data": type(source.dataset).__name__,
+            "elements of the data": str(getattr(source.dataset, "element_spec", None)),
+            "batches in an epoch": source.length(),
+        },
+    }
+
+
+def recognised(record: Record | None, facts: Facts, came_another_way: bool) -> Recognised:
+    """What becomes of a loop, given the newest state of an earlier attempt at its place.
+
+    Args:
+        record: None when there is none.
+        facts: of the loop as it begins.
+        came_another_way: whether a fit or loop before it was not the one that was expected there.
+    """
+    if record is None:
+        return Recognised(Verdict.TRAIN)
+    before, edited = record.meta.get("made_by", {}), was_edited(record, facts)
+    structure = provenance.changes(before, facts, STRUCTURE)
+    if record.finished or (structure and came_another_way):
+        return Recognised(Verdict.TRAIN, _words(structure) or "a fit and not a loop", another_way=True)
+    if structure:
+        return Recognised(Verdict.REFUSE, _words(structure))
+    others = provenance.changes(before, facts, TURN, DATA)
+    if others and not edited:
+        return Recognised(Verdict.TRAIN, _words(others), another_way=True)
+    return Recognised(Verdict.RESUME)
+
+
+def was_edited(record: Record, facts: Facts) -> bool:
+    """Whether the script is another one since."""
+    return bool(provenance.changes(record.meta.get("made_by", {}), facts, SCRIPT))
+
+
+def other_data(before: Facts, now: Facts) -> bool:
+    """Whether the data are not those of the checkpoint, after an edit of the script."""
+    return bool(provenance.changes(before, now, DATA))
+
+
+def _words(found: list[str]) -> str:
+    return provenance.listed(found)

@@ -1,0 +1,144 @@
+"""Loops: the loop over `oomph.steps` that runs in this process, if it is one that is resumed, and how it begins."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
+
+from oomph.recovery.protocol.phases import Phase
+from oomph.recovery.script import session
+from oomph.tensorflow.loop.steps import Steps, Unwatched, Watch
+
+if TYPE_CHECKING:
+    from oomph.tensorflow.loop.resumable import ResumableLoop
+    from oomph.tensorflow.training.fits import Fits
+
+T = TypeVar("T")
+_fits: Fits | None = None
+_running: ResumableLoop | None = None
+
+
+def install(fits: Fits) -> None:
+    """From now on loops are counted among these fits."""
+    global _fits
+    _fits = fits
+
+
+def running() -> ResumableLoop | None:
+    """The loop that runs in this process and is resumed after a fault; None when there is none."""
+    if _running is None or _fits is None or _fits.running is not _running:
+        return None
+    return _running if _fits.own_session().is_owner_now() else None
+
+
+def note_called(function: Any) -> None:
+    """A function of TensorFlow's is called, in the fit or the loop that runs, if there is one."""
+    functions = None if _fits is None else getattr(_fits.running, "functions", None)
+    if isinstance(functions, WeakSet):  # not while `running` is still the model that claimed its turn
+        functions.add(function)
+
+
+def begin(steps: Steps) -> Watch:
+    """Who watches a loop that begins: nobody, where it is nested in a fit or another loop, or not in the owner."""
+    try:
+        fits = _guard()
+        if fits is None or fits.session.run_dir is None or not fits.own_session().is_owner_now():
+            return Unwatched()
+        if not fits.claim(steps):
+            return Unwatched()
+    except Exception as error:
+        session.say(f"{type(error).__name__}: {error}; this loop is not resumed")
+        return Unwatched()
+    return _Watched(fits, steps)
+
+
+def _guard() -> Fits | None:
+    """The fits of this process; a script that uses TensorFlow without Keras has not imported it yet."""
+    if _fits is None and "tensorflow" in sys.modules:
+        import keras  # noqa: F401  # the guard is installed as soon as it is imported
+    return _fits
+
+
+class _Watched:
+    """A loop that is resumed after a fault. When the machinery for that fails it goes on as a plain one."""
+
+    def __init__(self, fits: Fits, steps: Steps) -> None:
+        self._fits, self._steps = fits, steps
+        self._loop: ResumableLoop | None = None
+        self._is_over = False
+
+    def resume(self) -> int | None:
+        return self._safely(self._begun)
+
+    def _begun(self) -> int | None:
+        global _running
+        from oomph.tensorflow.loop.resumable import ResumableLoop
+
+        self._loop = ResumableLoop(self._fits, self._steps, _frame_of_the_script())
+        self._fits.running = _running = self._loop
+        self._fits.beat(Phase.FIRST_STEP, self._loop.identity.ordinal)
+        return self._loop.resume()
+
+    def epoch_begins(self, number: int) -> None:
+        if self._loop is not None:
+            loop = self._loop
+            self._safely(lambda: loop.epoch_begins(number))
+
+    def epoch_began(self) -> None:
+        if self._loop is not None:
+            self._safely(self._loop.epoch_began)
+
+    def at_border(self) -> None:
+        if self._loop is not None:
+            self._safely(self._loop.at_border)
+
+    def taken(self, batch: Any) -> None:
+        if self._loop is not None:
+            loop = self._loop
+            self._safely(lambda: loop.taken(batch))
+
+    def stepped(self) -> None:
+        if self._loop is not None:
+            self._safely(self._loop.stepped)
+
+    def finished(self) -> None:
+        if self._loop is not None:
+            self._safely(self._loop.finished)
+
+    def left(self) -> None:
+        """Nothing of the loop stays behind: no claim, no handler, no phase."""
+        if self._loop is not None:
+            self._safely(self._loop.left)
+        self._release()
+
+    def _safely(self, action: Callable[[], T]) -> T | None:
+        try:
+            return action()
+        except Exception as error:  # ours: the training matters more
+            self._loop = None
+            self._fits.note("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])
+            self._fits.say_once(f"{type(error).__name__}: {error}; the loop goes on, and is not saved any more")
+            self._release()
+            return None
+
+    def _release(self) -> None:
+        global _running
+        if self._is_over:
+            return
+        self._is_over, _running = True, None
+        self._fits.release()
+        self._fits.preemption.disarm()
+        self._fits.beat(Phase.OWN_CODE, -1)
+
+
+def _frame_of_the_script() -> FrameType | None:
+    """The innermost frame of the script's own: what shows the progress of a loop may stand between."""
+    from oomph.tensorflow.objects.code import is_users
+
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not is_users(str(frame.f_globals.get("__name__", ""))):
+        frame = frame.f_back
+    return frame

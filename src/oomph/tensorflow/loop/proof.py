@@ -1,0 +1,101 @@
+"""LoopProof: the witnesses of a loop: of each step its batch, and as often as may be the state that it led to.
+
+Nobody knows what the body of a loop returns. So a step is witnessed by the variables of the loop's state after it: the
+first after every checkpoint always, the others for as long as it costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from oomph.recovery.checkpoint.witness import STEP, Witness, WitnessBoard
+from oomph.tensorflow.graph import fingerprints
+from oomph.tensorflow.loop.data import Digests
+from oomph.tensorflow.training.proof import Proof, loss_of, random_state
+
+if TYPE_CHECKING:
+    from oomph.tensorflow.loop.resumable import ResumableLoop
+
+_SHARE = 0.004
+"""Of the time, that fingerprints of batches may take."""
+_CHEAP_SECONDS = 0.002
+"""What fingerprints of the state may cost each, to be taken of all of the first steps."""
+
+
+class LoopProof(Proof):
+    """The witnesses of one loop.
+
+    Args:
+        loop: the running loop.
+        board: where they are left; None to leave none.
+    """
+
+    def __init__(self, loop: ResumableLoop, board: WitnessBoard | None) -> None:
+        super().__init__(loop, board)  # type: ignore[arg-type]  # it asks of a fit what a loop has too
+        self._loop = loop
+        self._known: fingerprints.StateFingerprint | None = None
+        self._digests = Digests(_SHARE)
+        self._batch = 0
+        self._is_first = True
+        self._states = 0
+        """Of the steps that were compared, those whose state was."""
+
+    def checkpointed(self) -> None:
+        """A checkpoint was taken before the next step."""
+        super().checkpointed()
+        self._is_first = True
+
+    def compare_from(self, epoch: int, step: int) -> None:
+        """The loop goes on here."""
+        super().compare_from(epoch, step)
+        self._is_first = True
+
+    def taken(self, epoch: int, step: int, batch: Any) -> None:
+        """A step begins with this batch, before the body of the loop has had it."""
+        if self._board is not None:
+            wanted = self._is_first or self._is_compared(STEP, epoch, step)
+            self._batch = self._digests.of(batch, wanted)
+
+    def stepped(self, epoch: int, step: int) -> None:
+        """The step is complete."""
+        if self._board is None:
+            return
+        compared = self._is_compared(STEP, epoch, step)
+        detailed = self._detailed > 0
+        cheap = 0 <= self._state().seconds <= _CHEAP_SECONDS
+        if self._is_first or compared or (detailed and cheap) or self._is_affordable():
+            state = self._state_now()
+            witness = Witness(self._key, STEP, epoch, step, self._batch, state, self._loss(), random=random_state())
+            self._states += compared
+        else:
+            witness = Witness(self._key, STEP, epoch, step, self._batch)
+        self._detailed -= detailed
+        self._is_first = False
+        if witness.batch or witness.result:
+            self._leave(witness)
+
+    def tell(self, at_the_end: bool) -> None:
+        """Write down how the comparison stands; nothing before a state has been compared."""
+        found = self._comparison
+        if found is not None and (self._states or found.difference is not None):
+            super().tell(at_the_end)
+
+    def _newest_state(self) -> fingerprints.StateFingerprint:
+        return self._state()
+
+    def _state(self) -> fingerprints.StateFingerprint:
+        named = self._loop.variables.named
+        if self._known is None or len(self._known.slots) != len(named):
+            self._known = fingerprints.StateFingerprint([slot for _, slot in named], self._began)
+        return self._known
+
+    def _loss(self) -> float:
+        """The loss that the last guarded step returned; 0.0 without one, since the body of a loop reports none."""
+        step = self._step_to_measure()
+        return 0.0 if step is None or step.taken is None else loss_of(step.taken.logs)
+
+    def _step_to_measure(self) -> Any:
+        return self._loop.last_guarded
+
+    def _rate(self) -> float:
+        return 0.0

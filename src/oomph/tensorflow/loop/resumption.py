@@ -1,0 +1,160 @@
+"""LoopResumption: puts a loop back to where a checkpoint was, before its body gets the first batch."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from oomph.recovery.checkpoint.container import Checkpoint
+from oomph.recovery.checkpoint.witness import STEP
+from oomph.tensorflow.fit.resumption import CannotResumeError, may_pass
+from oomph.tensorflow.loop.description import other_data
+from oomph.tensorflow.loop.objects import OWN
+from oomph.tensorflow.micro_batch.micro_batch_step import essence
+from oomph.tensorflow.state import pipelines, training_state
+from oomph.tensorflow.training import provenance
+from oomph.tensorflow.training.fit_objects import from_meta
+from oomph.tensorflow.training.provenance import CODE, CONFIGURATION, DATA, SCRIPT
+
+if TYPE_CHECKING:
+    from oomph.tensorflow.loop.resumable import ResumableLoop
+
+_TRIES = 3
+_PAUSE_SECONDS = 1.0
+
+
+class LoopResumption:
+    """What a loop has to be put back to, if anything."""
+
+    def __init__(self, loop: ResumableLoop) -> None:
+        self._loop, self._fits = loop, loop.fits
+        self.checkpoint: Checkpoint | None = None
+        self.lost: list[str] = []
+        """What is known not to have been put back, in words."""
+
+    def go_on(self) -> int | None:
+        """The number of the epoch to go on in; None without a checkpoint. Ends the process when none can be put back.
+
+        None of them is displaced by that.
+        """
+        checkpoint = self.checkpoint
+        while checkpoint is not None:
+            try:
+                started = time.monotonic()
+                kind = self._restored(checkpoint)
+                self._tell(checkpoint, kind, time.monotonic() - started)
+                return self._loop.steps.number
+            except CannotResumeError as error:
+                checkpoint = self._older(checkpoint, error)
+        return None
+
+    def _older(self, checkpoint: Checkpoint, error: CannotResumeError) -> Checkpoint:
+        site = self._loop.identity.site
+        if error.passing:
+            self._fits.leave_for_later(site, str(error), "loop")
+        older = None if self._loop.steps.source.is_one_pass else self._fits.checkpoint_before(checkpoint)
+        if older is None:
+            self._fits.refuse(site, str(error), "loop")
+        self._fits.say(f"using the checkpoint before it, {older.name}")
+        self.lost.clear()
+        self._loop.data.iterators_made = 0
+        return older
+
+    def _restored(self, checkpoint: Checkpoint) -> str:
+        """How the position in the data was found again; tries more than once where it may help."""
+        made, kind = False, ""
+        for tried in range(1, _TRIES + 1):
+            try:
+                if not made:
+                    self._make_iterator(checkpoint)
+                    made = True
+                kind = kind or self._find_position(checkpoint)
+                self._restore_state(checkpoint)
+                return kind
+            except Exception as error:
+                passing = may_pass(error)
+                self._loop.note_here("checkpoint-refused", name=checkpoint.name, reason=essence(error))
+                if not passing or not made or tried == _TRIES:
+                    raise CannotResumeError(f"checkpoint {checkpoint.name}: {essence(error)}", passing) from error
+                self._fits.say(f"checkpoint {checkpoint.name} could not be put back: {essence(error)}; trying again")
+                time.sleep(_PAUSE_SECONDS * tried)
+        raise AssertionError("unreachable")
+
+    def _make_iterator(self, checkpoint: Checkpoint) -> None:
+        """The data as they were when the iterator was made that the loop goes on with."""
+        loop = self._loop
+        loop.data.begins_as_before(checkpoint)
+        loop.steps.begin_epoch(checkpoint.position.epoch)
+        loop.data.look_at(loop.steps.iterator)
+
+    def _find_position(self, checkpoint: Checkpoint) -> str:
+        loop, at = self._loop, checkpoint.position
+        if other_data(checkpoint.meta.get("made_by", {}), loop.facts):
+            return "epoch"  # after an edit: its position in them means nothing
+        kind = loop.data.restore(checkpoint, loop.steps.iterator, None, self._batches_before(checkpoint))
+        loop.steps.step, loop.steps.drawn = at.step, loop.data.taken
+        return kind
+
+    def _batches_before(self, checkpoint: Checkpoint) -> list[int]:
+        """The fingerprints of the batches of the epoch before a checkpoint, 0 where there is none."""
+        at, board = checkpoint.position, self._fits.witnesses
+        mine = [] if board is None else board.before
+        key = self._loop.identity.witness_key
+        found = {w.step: w.batch for w in mine if w.key == key and w.kind == STEP and w.epoch == at.epoch}
+        return [found.get(step, 0) for step in range(at.step)]
+
+    def _restore_state(self, checkpoint: Checkpoint) -> None:
+        loop, meta = self._loop, checkpoint.meta
+        loop.variables.make_as_before(meta["made"])
+        with training_state.restored(checkpoint, loop.variables.named, loop.variables.finite):
+            drawn = loop.data.drawn_by_pipeline
+            training_state.restore_random_state(
+                {name: value for name, value in meta["random"].items() if name not in drawn}
+            )
+            changes = from_meta(meta["objects"], training_state.read_arrays(checkpoint, "object/"))
+            self.lost = [*loop.data.lost, *changes.lost, *loop.objects.restore(changes, drawn)]
+            self.lost += loop.objects.tell(meta["own"], training_state.read_arrays(checkpoint, OWN))
+            self.lost += meta["hidden"]
+            loop.restore_draws(training_state.read_arrays(checkpoint, "draws/"), meta["draws"])
+            if loop.data.order_to_come_is_by_chance(loop.steps.is_in_last_epoch):
+                self.lost.append(pipelines.BY_CHANCE)
+        loop.steps.steps = int(meta["loop_steps"])
+        loop.take_held()
+
+    # -- telling ------------------------------------------------------------------------------------------------------
+
+    def _tell(self, checkpoint: Checkpoint, kind: str, seconds: float) -> None:
+        loop, at, before = self._loop, checkpoint.position, checkpoint.meta.get("made_by", {})
+        self._fits.steps = at.steps
+        loop.checkpoints.count_from(at.steps)
+        edited = bool(provenance.changes(before, loop.facts, SCRIPT))
+        rates = loop.keep_edited_learning_rates(checkpoint.meta.get("learning_rates", {})) if edited else []
+        found = [*provenance.changes(before, loop.facts), *rates]
+        self.lost = list(dict.fromkeys(self.lost))
+        loop.note_here(
+            "resumed",
+            key=loop.identity.key,
+            name=checkpoint.name,
+            steps=at.steps,
+            kind=kind,
+            seconds=round(seconds, 3),
+            changes=found,
+            lost=self.lost,
+            meant=[*provenance.changes(before, loop.facts, CODE, CONFIGURATION, DATA), *rates],
+        )
+        self._fits.say(f"resumed loop at {loop.identity.site} at {loop.where} ({kind}), {seconds:.1f} s")
+        if found:
+            self._fits.say(f"since the checkpoint: {provenance.listed(found)}")
+        for lost in self.lost:
+            self._fits.say_once(f"not restored: {lost}")
+        self._tell_other_batches()
+
+    def _tell_other_batches(self) -> None:
+        data, loop = self._loop.data, self._loop
+        if data.differs_at is None:
+            return
+        cause = f"the batches that were taken anew are others, from the {data.differs_at + 1}. on"
+        loop.note_here(
+            "compared", key=loop.identity.key, steps=0, epochs=0, batches=data.same, equal=False, cause=cause
+        )
+        self._fits.say(f"not equal to what was done before: {cause}")

@@ -1,0 +1,1 @@
+"""One step in micro-batches: gradients, losses, metrics and statistics, as if the batch had been whole."""

@@ -1,0 +1,102 @@
+"""What micro-batches may be promised for a model before one is needed: exact, approximate, a probe, or only restarts.
+
+"exact": the update of the divided step is the update of the whole batch, up to rounding. Said beforehand when Keras'
+own train step is used, and layers, losses and metrics that treat each sample by itself (`by_construction.py`). Before a
+batch is divided, every model is probed with samples of it, known or not (`probe.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from oomph.tensorflow.graph.write_set import Slot, handles_of
+from oomph.tensorflow.micro_batch.by_construction import unproved_layer, unproved_loss, unproved_metric
+
+EXACT, APPROXIMATE, RESTART_ONLY = "exact", "approximate", "restart only"
+TO_BE_PROBED = "probed before a batch is divided"
+SMALLER = "smaller batches"
+"""Not divided: each part is a batch of its own, with its own update."""
+REFUSED = "refused"
+BATCH_NORMALIZATION = "BatchNormalization sees each micro-batch alone"
+_STRATEGIES = ("_DefaultDistributionStrategy", "_DefaultDistributionExtended", "MirroredStrategy", "OneDeviceStrategy")
+
+
+@dataclass(frozen=True)
+class Promise:
+    """How a fit is guarded, and why not better."""
+
+    kind: str
+    reason: str = ""
+
+    @property
+    def refused(self) -> bool:
+        """Whether no batch may be divided."""
+        return self.kind == REFUSED
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.reason}" if self.reason else self.kind
+
+
+def promise_before_tracing(model: Any, trainer: Any, step: str = "train_step") -> Promise:
+    """What can be said from the compiled model alone; "exact" may still turn out to be approximate.
+
+    Args:
+        step: the method that is to be guarded, "train_step" or "test_step".
+    """
+    if type(model).make_train_function is not trainer.TensorFlowTrainer.make_train_function:
+        return Promise(RESTART_ONLY, "custom make_train_function")
+    if type(model.distribute_strategy).__name__ not in _STRATEGIES:
+        return Promise(RESTART_ONLY, type(model.distribute_strategy).__name__)
+    if model.run_eagerly and model.distribute_strategy.num_replicas_in_sync > 1:
+        return Promise(RESTART_ONLY, "run_eagerly with several replicas")
+    if model.steps_per_execution > 1 and not hasattr(model, "unrolled_steps_per_execution"):
+        return Promise(RESTART_ONLY, "steps_per_execution with this version of Keras")  # it ends its epochs differently
+    unknown = _unknown_step(model, trainer, step) or _unknown_loss(model) or _unknown_layer(model)
+    unknown = unknown or unproved_metric(model)
+    return Promise(TO_BE_PROBED, unknown) if unknown else Promise(EXACT)
+
+
+def promise_for_predict(model: Any, trainer: Any) -> Promise:
+    """What can be said of the outputs of `predict` from the model alone. Losses and metrics have no part in them."""
+    own = type(model).predict_step is not trainer.TensorFlowTrainer.predict_step
+    unknown = "custom predict_step" if own else _unknown_layer(model)
+    return Promise(TO_BE_PROBED, unknown) if unknown else Promise(EXACT)
+
+
+def promise_after_tracing(promise: Promise, model: Any, written: list[Slot]) -> Promise:
+    """The same with what the traced step writes before its commit."""
+    if promise.kind == RESTART_ONLY or not _moving_statistics_are_written(model, written):
+        return promise
+    if promise.reason:
+        return Promise(promise.kind, f"{promise.reason}; {BATCH_NORMALIZATION}")
+    return Promise(APPROXIMATE, BATCH_NORMALIZATION)
+
+
+def _unknown_step(model: Any, trainer: Any, step: str) -> str:
+    base = trainer.TensorFlowTrainer
+    for method in (step, "compute_loss"):
+        if getattr(type(model), method) is not getattr(base, method):
+            return f"custom {method}"
+    return ""
+
+
+def _unknown_loss(model: Any) -> str:
+    return "no loss in compile" if model.loss is None else unproved_loss(model)
+
+
+def _unknown_layer(model: Any) -> str:
+    custom_call = layer_class(model) not in ("Sequential", "Functional")
+    return unproved_layer(model) or (f"custom model {type(model).__name__}" if custom_call else "")
+
+
+def layer_class(model: Any) -> str:
+    """The nearest class of a model that Keras itself defines."""
+    cls = next((c for c in type(model).__mro__ if c.__module__.startswith("keras.")), type(model))
+    return "custom" if cls is not type(model) and "call" in vars(type(model)) else cls.__name__
+
+
+def _moving_statistics_are_written(model: Any, written: list[Slot]) -> bool:
+    handles = {id(slot.handle) for slot in written}
+    layers = [layer for layer in model._flatten_layers() if getattr(layer, "moving_variance", None) is not None]
+    return any(not handles.isdisjoint(handles_of([layer.moving_variance])) for layer in layers)

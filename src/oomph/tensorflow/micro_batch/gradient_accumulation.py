@@ -1,0 +1,231 @@
+"""A batch taken as micro-batches: the user's step on each part, everything added up as if it had been one step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.tensorflow.batch import batches
+from oomph.tensorflow.batch.micro_batch_slice import Frame
+from oomph.tensorflow.batch.replicas import cuts
+from oomph.tensorflow.commit.barrier import Accumulators
+from oomph.tensorflow.commit.held_assignments import one_by_one
+from oomph.tensorflow.graph.compiled import compiled
+from oomph.tensorflow.graph.inlining import inlined
+from oomph.tensorflow.graph.write_set import Slot, SmallState
+from oomph.tensorflow.micro_batch.merged_metrics import MergedMetrics
+from oomph.tensorflow.micro_batch.micro_batch_step import PartOutputs, PartStep, flat
+from oomph.tensorflow.micro_batch.moving_statistics import MovingState
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """What adds up over samples as a sum, and what as a mean: the loss that the step trains on, and plain numbers."""
+
+    loss: bool
+    terms: list[bool]
+    values: list[bool]
+    logs: list[bool]
+
+
+class DividedStep:
+    """The compiled parts of a divided step. Nothing but accumulators and small state changes before `commit`.
+
+    Without XLA a part adds each of its gradients up as soon as it exists. Where the model is compiled by XLA, only the
+    gradients of a part are; adding them up is not. A step compiled by XLA loses the buffers of the variables it writes
+    when it runs out of memory (see `whole.py`), and the sums must survive.
+
+    Args:
+        model: a compiled Keras model.
+        part: its step for parts.
+        commits: the variable that counts commits; it moves before the first assignment. None for steps that commit
+            nothing.
+    """
+
+    def __init__(self, model: Any, part: PartStep, commits: tf.Variable | None) -> None:
+        self._model, self.part, self._commits = model, part, commits
+        self.trains = part.trains
+        self._replicas = part.replicas
+        self._sums = [Accumulators(replica) for replica in range(self._replicas.count)]
+        self._metrics = MergedMetrics(model, part)
+        self._moving: MovingState | None = None
+        self._small: SmallState | None = None
+        self._divisors: list[Any] = []
+        self._own: list[Any] = []
+        """The samples of each replica, and how many."""
+        self._sizes: list[int] = []
+        self._size = 0
+        self.combine: str | None = None
+        """How numbers in the logs add up, where the user has said it."""
+        self.compiled = True
+        """False to run parts without XLA: a probe is not worth a compilation."""
+        self.summed: list[float] = []
+        """For each term of the loss that is a plain number, 1 if it is a sum over samples; found by the probe."""
+        self._add = _compiled(self._added, part.eagerly)
+        self._adds_at_once = self.trains and not part.eagerly and self._replicas.count == 1
+        self._at_once: tuple[Any, Any] | None = None
+        """A traced part, and the function that runs it and adds its gradients up."""
+        self._commit = _compiled(self._apply_sums, part.eagerly, model.jit_compile)
+
+    def extra_bytes(self) -> int:
+        """What dividing takes on the device besides the parts: the sums, unless they exist, and a part's gradients
+        where XLA computes them all before the first is added up."""
+        if not self.trains:
+            return 0
+        weights = sum(Slot.of(variable).nbytes for variable in self._model.trainable_variables)
+        together = not self._adds_at_once or bool(self._model.jit_compile)
+        return weights * (together + (not self._sums[0].exist))
+
+    def start(self, batch: Any, size: int, small: SmallState) -> None:
+        """Begin with a batch.
+
+        Args:
+            size: its samples, of the replica that has most of them.
+            small: the state that the step writes besides weights.
+        """
+        self.part.trace(batch)
+        if self._small is not small:
+            self._small = small
+            self._moving = MovingState(self._model, small.slots, self._model.metrics_variables)
+        for sums in self._sums:
+            if self.trains and self.part.applied is not None:
+                sums.make(self.part.applied.gradients, self._variables)
+                sums.pieces = self.part.pieces
+            sums.clear()
+        self._metrics.start()
+        self._state.start()
+        self._own, self._size = self._replicas.local(batch), size
+        self._sizes = [batches.size_of(own) or 0 for own in self._own]
+        self._divisors = self.part.divisors_of(self._own)
+        self.summed += [0.0] * (len(self.part.losses.terms) - len(self.summed))
+
+    def add(self, start: int, part: int) -> None:
+        """Run the step on the samples from `start` on, `part` of them; of smaller replicas as large a share."""
+        self._state.before_part()
+        assert self._small is not None
+        held = self._small.snapshot()  # a second reference: XLA may not take these buffers for its outputs
+        outputs, sparse = self._added_up(*self._parts(start, part))
+        del held
+        self._state.after_part(part / self._size)
+        for sums, slices, own in zip(self._sums, sparse, outputs, strict=True):
+            sums.keep(slices, own.sizes)
+        self._metrics.keep(outputs, [stop - first for first, stop in cuts(self._sizes, start, part)])
+
+    def finish(self, size_is_known: bool) -> Any:
+        """Bring state and metrics to where the whole batch would have brought them; returns Keras' logs."""
+        self._state.finish()
+        return self._replicas.reduced(self._replicas.together(self._metrics.finish(size_is_known)))
+
+    def commit(self) -> None:
+        """Apply the sum of the gradients, once."""
+        self._commit([sums.sparse() for sums in self._sums])
+
+    def let_go(self) -> None:
+        """Hold on to nothing of the batch."""
+        self._own, self._divisors = [], []
+
+    def outputs(self, start: int, part: int) -> list[PartOutputs]:
+        """What the step gives for these samples alone, in each replica. Moves the state, and adds nothing up."""
+        return self.part(*self._parts(start, part), self.compiled)
+
+    def settle(self, terms: list[bool], values: list[bool], logs: list[bool]) -> None:
+        """Say which terms of the loss, numbers for metrics and numbers in the logs are sums over samples."""
+        self.summed = [float(is_sum) for is_sum in terms]
+        if self.combine is not None:
+            logs = [self.combine == "sum"] * len(self.part.sources)
+        self._metrics.summed = {"values": values, "logs": logs}
+
+    def kinds(self) -> Kinds:
+        """What has been settled."""
+        return Kinds(self.part.summed, [bool(is_sum) for is_sum in self.summed], *self._metrics.kinds())
+
+    def settle_as(self, kinds: Kinds) -> None:
+        """Take over what has been settled before, or for another division of the same step."""
+        self.settle(kinds.terms, kinds.values, kinds.logs)
+        if self.part.summed != kinds.loss:
+            self.part.take_for(kinds.loss)
+
+    def gradients(self) -> list[Any]:
+        """The sums as they are now, of each replica for every variable of every optimizer; None for no gradient."""
+        return [gradient for sums in self._sums for gradient in sums.gradients(sums.sparse())]
+
+    @property
+    def _state(self) -> MovingState:
+        assert self._moving is not None
+        return self._moving
+
+    @property
+    def _variables(self) -> list[Any]:
+        applied = self.part.applied
+        return [] if applied is None else [v for call in applied.variables for v in call]
+
+    def _parts(self, start: int, part: int) -> tuple[list[Any], list[Frame]]:
+        """These samples and where they lie, in each replica."""
+        places = cuts(self._sizes, start, part)
+        parts = [batches.part_of(own, *place) for own, place in zip(self._own, places, strict=True)]
+        frames = [
+            Frame.of(first, stop - first, size, divisors, self.summed)
+            for (first, stop), size, divisors in zip(places, self._sizes, self._divisors, strict=True)
+        ]
+        return parts, frames
+
+    def _added_up(self, parts: list[Any], frames: list[Frame]) -> tuple[list[PartOutputs], list[Any]]:
+        """Run a part and add its dense gradients up; returns what else it gives, and its sparse gradients."""
+        if self._adds_at_once and not (self.compiled and self._model.jit_compile):
+            if self._at_once is None or self._at_once[0] is not self.part.traced:
+                self._at_once = self.part.traced, self._run_and_add(self.part.traced)
+            return self._at_once[1](*flat(parts, frames))  # type: ignore[no-any-return]
+        outputs = self.part(parts, frames, self.compiled)
+        for sums, own in zip(self._sums, outputs, strict=True):
+            sums.make(own.gradients, self._variables)
+        return outputs, self._add([own.gradients for own in outputs])
+
+    def _run_and_add(self, traced: Any) -> Any:
+        """A function that runs a part and adds each gradient up once it exists: they are never there all together."""
+        run = inlined(traced)
+
+        def run_and_add(*tensors: Any) -> tuple[list[PartOutputs], list[Any]]:
+            outputs = run(*tensors)
+            return [own._replace(gradients=[]) for own in outputs], self._added([own.gradients for own in outputs])
+
+        count = len(traced.inputs) - len(traced.captured_inputs)
+        signature = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in traced.inputs[:count]]
+        return tf.function(run_and_add, input_signature=signature, autograph=False)
+
+    def _added(self, gradients: list[Any]) -> list[Any]:
+        return [sums.add(own) for sums, own in zip(self._sums, gradients, strict=True)]
+
+    def _apply_sums(self, sparse: list[Any]) -> None:
+        applied = self.part.applied
+        assert applied is not None
+        assert self._commits is not None
+        started = self._commits.assign_add(len(applied.optimizers), read_value=False)
+        after = [] if tf.executing_eagerly() else [started]
+        with tf.control_dependencies(after):
+            gradients = [sums.gradients(slices) for sums, slices in zip(self._sums, sparse, strict=True)]
+        self._replicas.run(partial(self._apply, after), gradients)
+
+    def _apply(self, after: list[Any], gradients: list[Any]) -> None:
+        """Apply the sums of one replica, on its device, as a step of Keras' own would."""
+        applied = self.part.applied
+        assert applied is not None
+        with tf.control_dependencies(after):
+            remaining = iter([None if g is None else _identity(g) for g in gradients])
+            for optimizer, variables in zip(applied.optimizers, applied.variables, strict=True):
+                apply = partial(optimizer.apply, [next(remaining) for _ in variables], variables)
+                if self._replicas.count > 1 or tf.executing_eagerly():
+                    apply()
+                else:
+                    one_by_one(apply)
+        self.part.assignments.make()
+
+
+def _identity(gradient: Any) -> Any:
+    return tf.nest.map_structure(tf.identity, gradient, expand_composites=True)
+
+
+def _compiled(function: Any, eagerly: bool, jit_compile: Any = None) -> Any:
+    return function if eagerly else compiled(function, jit_compile)

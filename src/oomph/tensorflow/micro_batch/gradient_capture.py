@@ -1,0 +1,118 @@
+"""What the user's step does with its optimizers, seen while it is traced for a part of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.tensorflow.batch.micro_batch_slice import Frame
+from oomph.tensorflow.runtime.replacing import replaced
+
+NEVER_APPLIED = "the step applies no optimizer of the model"
+
+
+class Applied:
+    """The calls of `optimizer.apply` in one traced part: none of them assigns anything.
+
+    Args:
+        frame: where the part lies.
+        summed: whether the loss of the step is a sum over samples: then the gradients of the parts just add up.
+
+    Otherwise the loss is multiplied by the share of the part before its gradients are taken, in
+    `optimizer.scale_loss`, so that float16 gradients have the magnitude they have in the whole batch. Where the step
+    does not call that, the gradients are multiplied.
+    """
+
+    def __init__(self, frame: Frame, summed: bool = False) -> None:
+        self._frame, self._summed = frame, summed
+        self.optimizers: list[Any] = []
+        """The optimizer of each call."""
+        self.variables: list[list[Any]] = []
+        """For each call, what its gradients belong to."""
+        self.gradients: list[list[Any]] = []
+        self._scaled: set[int] = set()
+        self._before: set[str] | None = None
+        self._late = False
+
+    @staticmethod
+    @contextmanager
+    def replaced(optimizers: list[Any], current: Callable[[], Applied | None]) -> Iterator[None]:
+        """Within the block, these optimizers hand their gradients out.
+
+        Args:
+            current: gives the calls of the part that this thread traces; None in others.
+        """
+        with ExitStack() as undo:
+            for optimizer in optimizers:
+                undo.enter_context(replaced(optimizer, "apply", _apply_of(optimizer, current)))
+                undo.enter_context(replaced(optimizer, "scale_loss", _scale_loss_of(optimizer, current)))
+            yield
+
+    def reason(self) -> str:
+        """Why the gradients cannot be added up and applied once; empty when they can."""
+        if not self.optimizers:
+            return NEVER_APPLIED
+        return "its second optimizer needs what the first has updated" if self._late else ""
+
+    @property
+    def before(self) -> set[str]:
+        """The names of the operations that existed when the first call came."""
+        return self._before or set()
+
+    def _apply(self, optimizer: Any, grads: Any, trainable_variables: Any) -> None:
+        grads = list(grads)
+        self._note_order(grads)
+        self.optimizers.append(optimizer)
+        known = optimizer._trainable_variables if trainable_variables is None else trainable_variables
+        self.variables.append(list(known))
+        weight = None if self._summed or id(optimizer) in self._scaled else self._frame.share
+        self.gradients.append([_times(gradient, weight) for gradient in grads])
+
+    def _scale(self, optimizer: Any, loss: Any) -> Any:
+        self._scaled.add(id(optimizer))
+        return loss if self._summed else loss * tf.cast(self._frame.share, loss.dtype)
+
+    def _note_order(self, grads: list[Any]) -> None:
+        """Remember what existed before the first call; a gradient made later may depend on its update."""
+        if tf.executing_eagerly():
+            self._late = self._late or bool(self.optimizers)
+            return
+        graph = tf.compat.v1.get_default_graph()
+        if self._before is None:
+            self._before = {operation.name for operation in graph.get_operations()}
+        leaves = [leaf for g in grads if g is not None for leaf in tf.nest.flatten(g, expand_composites=True)]
+        self._late = self._late or any(leaf.op.name not in self._before for leaf in leaves)
+
+
+def _apply_of(optimizer: Any, current: Callable[[], Applied | None]) -> Any:
+    original = optimizer.apply
+
+    def apply(grads: Any, trainable_variables: Any = None) -> Any:
+        mine = current()
+        if mine is None:
+            return original(grads, trainable_variables)
+        return mine._apply(optimizer, grads, trainable_variables)
+
+    return apply
+
+
+def _scale_loss_of(optimizer: Any, current: Callable[[], Applied | None]) -> Any:
+    original = optimizer.scale_loss
+
+    def scale_loss(loss: Any) -> Any:
+        mine = current()
+        return original(loss if mine is None else mine._scale(optimizer, loss))
+
+    return scale_loss
+
+
+def _times(gradient: Any, weight: Any) -> Any:
+    if gradient is None or weight is None:
+        return gradient
+    if isinstance(gradient, tf.IndexedSlices):
+        values = gradient.values * tf.cast(weight, gradient.values.dtype)
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    return gradient * tf.cast(weight, gradient.dtype)

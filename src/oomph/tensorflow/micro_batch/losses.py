@@ -1,0 +1,185 @@
+"""The loss of a micro-batch, such that share times it, added up over the parts, is the loss of the whole batch.
+
+Keras computes a loss as a sum over entries divided by something. Where that is the number of entries, the mean of a
+part is right as it is. Otherwise, while the step is traced for a part, the result is corrected where Keras reduces it:
+
+- "sum" and "none": divided by the share of the part, since the share is taken of every loss later;
+- "mean_with_sample_weight" and masks: the divisor of the part (sum of weights, count of valid entries) is replaced by
+  that of the whole batch, which a small function computes from the data alone beforehand;
+- plain numbers that are divided by something that depends on the data alone, such as the count of valid tokens: the
+  same is done with that divisor;
+- other plain numbers, from a custom loss function or `add_loss`: whether they are means or sums is found by a numerical
+  probe (`probe.py`).
+
+Source: keras/src/losses/loss.py (`reduce_weighted_values`, `apply_mask`) and keras/src/layers/layer.py (`losses`).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.tensorflow.batch.micro_batch_slice import Frame
+from oomph.tensorflow.graph.dependence import divisor_in_data
+
+_MEANS = ("mean", "sum_over_batch_size")
+
+
+class PartLosses:
+    """The corrections for one traced part, and what the trace has met.
+
+    Args:
+        frame: where the part lies; None to leave all as it is and only collect the divisors.
+        eagerly: whether the step runs eagerly. Then nothing tells what a number was divided by.
+    """
+
+    def __init__(self, frame: Frame | None, eagerly: bool = False) -> None:
+        self._frame, self._eagerly = frame, eagerly
+        self.divisors: list[tf.Tensor] = []
+        """Of this part, one for each reduction whose divisor depends on the data."""
+        self.terms: list[tf.Tensor] = []
+        """Terms of the loss that are plain numbers, before their correction."""
+        self.names: list[str] = []
+        """What each of the terms is."""
+        self._calls: list[type] = []
+        """The losses that are being called, one within another."""
+
+    @staticmethod
+    @contextmanager
+    def replaced(current: Callable[[], PartLosses | None]) -> Iterator[None]:
+        """Within the block, Keras' reductions, and the losses that a layer lists, are corrected for a part.
+
+        Args:
+            current: gives the corrections for the part that this thread traces; None in others.
+        """
+        from keras.src.layers.layer import Layer
+        from keras.src.losses import loss as module
+        from keras.src.trainers.compile_utils import CompileLoss
+
+        originals = {name: getattr(module, name) for name in ("reduce_values", "apply_mask")}
+        module.reduce_values = _reduce_values(originals["reduce_values"], current)
+        module.apply_mask = _apply_mask(originals["apply_mask"], current)
+        listed = Layer.losses
+        calls = [(cls, cls.__call__) for cls in (module.Loss, CompileLoss)]
+
+        def losses(layer: Any) -> list[Any]:
+            mine, found = current(), listed.fget(layer)
+            return found if mine is None else [mine._term(loss, "add_loss or a regulariser") for loss in found]
+
+        Layer.losses = property(losses)
+        for cls, call in calls:
+            cls.__call__ = _called(call, current)
+        try:
+            yield
+        finally:
+            Layer.losses = listed
+            for cls, call in calls:
+                cls.__call__ = call
+            for name, original in originals.items():
+                setattr(module, name, original)
+
+    def _reduced(self, loss: Any, given: dict[str, Any]) -> Any:
+        """The loss that Keras has reduced from `given`, corrected."""
+        reduction, weights = given["reduction"], given.get("sample_weight")
+        if given["values"].shape.rank == 0:
+            return self._term(loss, "a loss function that returns one number")
+        if reduction in (None, "none", "sum"):
+            return self._undivided(loss) if self._is_added(reduction) else loss
+        if reduction == "mean_with_sample_weight" and weights is not None:
+            return loss * tf.cast(self._share_of_divisor(tf.reduce_sum(weights)), loss.dtype)
+        return loss
+
+    def _is_added(self, reduction: str | None) -> bool:
+        """Whether the step adds a loss that is no mean to its loss as it is.
+
+        What a loss gives within another one is reduced by that, and one number for each entry by the user's own step.
+        """
+        outer = self._calls[-2:-1]
+        return "CompileLoss" in [cls.__name__ for cls in outer] if outer else reduction == "sum"
+
+    def _share_of_divisor(self, own: tf.Tensor) -> Any:
+        """What a mean over the part's own divisor has to be multiplied by; 1 where the part is the whole."""
+        own = tf.cast(own, tf.float64)
+        self.divisors.append(own)
+        if self._frame is None:
+            return tf.constant(1.0, tf.float64)
+        whole = self._frame.divisors[len(self.divisors) - 1]
+        return tf.math.divide_no_nan(own, self._frame.share * whole)
+
+    def _undivided(self, loss: Any) -> Any:
+        return loss if self._frame is None else tf.math.divide_no_nan(loss, tf.cast(self._frame.share, loss.dtype))
+
+    def _term(self, loss: Any, name: str) -> Any:
+        loss = tf.convert_to_tensor(loss)
+        divisor = None if self._eagerly else divisor_in_data(loss)
+        if divisor is not None:
+            return loss * tf.cast(self._share_of_divisor(divisor), loss.dtype)
+        self.terms.append(tf.cast(tf.reduce_sum(loss), tf.float64))
+        self.names.append(name)
+        if self._frame is None:
+            return loss
+        is_sum = self._frame.summed[len(self.terms) - 1]
+        one = tf.ones([], tf.float64)
+        factor = one + is_sum * (tf.math.divide_no_nan(one, self._frame.share) - one)
+        return loss * tf.cast(factor, loss.dtype)
+
+
+def _called(original: Any, current: Callable[[], PartLosses | None]) -> Any:
+    def call(loss: Any, *args: Any, **kwargs: Any) -> Any:
+        mine = current()
+        if mine is None:
+            return original(loss, *args, **kwargs)
+        mine._calls.append(type(loss))
+        try:
+            return original(loss, *args, **kwargs)
+        finally:
+            mine._calls.pop()
+
+    return call
+
+
+def _reduce_values(original: Any, current: Callable[[], PartLosses | None]) -> Any:
+    signature = inspect.signature(original)
+
+    def reduce_values(*args: Any, **kwargs: Any) -> Any:
+        mine, reduced = current(), original(*args, **kwargs)
+        if mine is None:
+            return reduced
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return mine._reduced(reduced, bound.arguments)
+
+    return reduce_values
+
+
+def _apply_mask(original: Any, current: Callable[[], PartLosses | None]) -> Any:
+    signature = inspect.signature(original)
+
+    def apply_mask(*args: Any, **kwargs: Any) -> Any:
+        mine, weights = current(), original(*args, **kwargs)
+        bound = signature.bind(*args, **kwargs)
+        mask = bound.arguments["mask"]
+        if mine is None or mask is None or bound.arguments["reduction"] not in _MEANS:
+            return weights
+        valid = tf.reduce_sum(tf.cast(mask, tf.float64)) + _guard_of(original)
+        return weights * tf.cast(mine._share_of_divisor(valid), weights.dtype)
+
+    return apply_mask
+
+
+_guards: dict[Any, float] = {}
+
+
+def _guard_of(apply_mask: Any) -> float:
+    """What this version of Keras adds to the count of valid entries against a division by zero: 0, once 1e-7."""
+    if apply_mask not in _guards:
+        with tf.init_scope():
+            mask = tf.constant([True, False])
+            weight = float(apply_mask(None, mask, tf.float64, "sum_over_batch_size")[0])
+        guard = 2.0 / weight - 1.0
+        _guards[apply_mask] = guard if guard > 1e-12 else 0.0
+    return _guards[apply_mask]

@@ -1,0 +1,138 @@
+"""The random numbers of a micro-batch: those that its samples would have got in the whole batch.
+
+Keras draws with stateless operations: the numbers depend on a seed and on the shape alone. While a step is traced for
+a part, a draw whose first dimension goes with the batch gives the part's rows of what the whole batch would get. Only
+they are drawn where the operation can begin in the middle (`philox.py`); otherwise all are drawn, and the others left.
+The seeds are those of the whole step, because every part starts from the state that the step started from.
+
+Source: tensorflow/python/ops/stateless_random_ops.py, which calls the operations replaced here by these names.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.framework import tensor_util
+from tensorflow.python.ops import gen_stateless_random_ops_v2
+
+from oomph.tensorflow.batch.micro_batch_slice import Frame
+from oomph.tensorflow.random_numbers import philox
+
+_BY_SHAPE = (
+    (gen_stateless_random_ops_v2, "stateless_random_uniform_v2"),
+    (gen_stateless_random_ops_v2, "stateless_random_uniform_int_v2"),
+    (gen_stateless_random_ops_v2, "stateless_random_uniform_full_int_v2"),
+    (gen_stateless_random_ops_v2, "stateless_random_normal_v2"),
+    (gen_stateless_random_ops_v2, "stateless_truncated_normal_v2"),
+)
+STATEFUL = frozenset(
+    (
+        "AllCandidateSampler",
+        "FixedUnigramCandidateSampler",
+        "LearnedUnigramCandidateSampler",
+        "LogUniformCandidateSampler",
+        "ThreadUnsafeUnigramCandidateSampler",
+        "UniformCandidateSampler",
+        "RandomCrop",
+        "RandomUniform",
+        "RandomUniformInt",
+        "RandomStandardNormal",
+        "TruncatedNormal",
+        "ParameterizedTruncatedNormal",
+        "RandomGamma",
+        "RandomShuffle",
+        "Multinomial",
+        "RandomPoisson",
+        "RandomPoissonV2",
+        "SampleDistortedBoundingBox",
+        "SampleDistortedBoundingBoxV2",
+    )
+)
+"""Operations that draw from a state within TensorFlow's kernels, which nobody can set back."""
+
+
+class PartDraws:
+    """The draws of one part: those that go with the batch are the part's rows of the whole batch's.
+
+    Args:
+        frame: where the part lies.
+        part: the number of samples in the part.
+        kinds: for each draw of the step, in their order, whether it goes with the batch. A trace fills this in anew;
+            in eager mode, where shapes do not tell, it is what a trace has found.
+        compiled: whether the step is going to run under XLA.
+    """
+
+    def __init__(self, frame: Frame, part: Any, kinds: list[bool], compiled: bool = False) -> None:
+        self._frame, self._part, self._kinds, self._compiled = frame, part, kinds, compiled
+        self._drawn = itertools.count()
+        if not tf.executing_eagerly():
+            kinds.clear()
+
+    @staticmethod
+    @contextmanager
+    def replaced(current: Callable[[], PartDraws | None]) -> Iterator[None]:
+        """Within the block, TensorFlow's stateless operations draw for a part.
+
+        Args:
+            current: gives the draws of the part that this thread traces; None in others.
+        """
+        with ExitStack() as undo:
+            for module, name in _BY_SHAPE:
+                original = getattr(module, name, None)
+                if original is not None:
+                    setattr(module, name, _rows(original, current))
+                    undo.callback(setattr, module, name, original)
+            yield
+
+    def _draw(self, original: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
+        shape = bound.arguments["shape"]
+        number = next(self._drawn)
+        if not tf.executing_eagerly():
+            self._kinds.append(_goes_with_the_batch(shape))
+        if number >= len(self._kinds) or not self._kinds[number]:
+            return original(*bound.args, **bound.kwargs)
+        shape = tf.cast(tf.convert_to_tensor(shape), tf.int32)
+        # A layer may have folded time into the first dimension. An empty part, of a replica without data, has no rows.
+        rows = tf.math.floordiv(shape[0], tf.maximum(self._part, 1))
+        if philox.draws_rows(original, bound, self._compiled):
+            with tf.device("/CPU:0"):
+                of_each = tf.reduce_prod(tf.cast(tf.concat([[rows], shape[1:]], axis=0), tf.int64))
+                first = of_each * tf.cast(self._frame.start, tf.int64)
+            return philox.rows(original, bound, first, shape)
+        bound.arguments["shape"] = tf.concat([[rows * self._frame.whole], shape[1:]], axis=0)
+        whole = original(*bound.args, **bound.kwargs)
+        first = tf.concat([[rows * self._frame.start], tf.zeros_like(shape[1:])], axis=0)
+        return tf.slice(whole, first, shape)
+
+
+def _rows(original: Callable[..., Any], current: Callable[[], PartDraws | None]) -> Callable[..., Any]:
+    signature = inspect.signature(original)
+
+    def draw(*args: Any, **kwargs: Any) -> Any:
+        mine = current()
+        return original(*args, **kwargs) if mine is None else mine._draw(original, signature.bind(*args, **kwargs))
+
+    return draw
+
+
+def _goes_with_the_batch(shape: Any) -> bool:
+    """Whether the first dimension is a multiple of the batch: in a trace, those that are not known beforehand."""
+    known = tensor_util.constant_value_as_shape(tf.convert_to_tensor(shape))
+    return known.rank is not None and known.rank > 0 and known[0] is None
+
+
+def draws_from_hidden_state(graph: Any) -> bool:
+    """Whether a traced graph, or a function that it calls, draws random numbers that cannot be drawn again."""
+    return bool(hidden_draws_in(graph))
+
+
+def hidden_draws_in(graph: Any) -> set[str]:
+    """The operations of a traced graph, and of functions that it calls, that draw from a state within their kernels."""
+    definition = graph.as_graph_def()
+    nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
+    return {node.op for node in nodes if node.op in STATEFUL}

@@ -1,0 +1,1 @@
+"""What TensorFlow's runtime says: its errors, its allocator, its waiting for memory."""

@@ -1,0 +1,1 @@
+"""The state of a training: variables, layers, optimizers, data iterators."""

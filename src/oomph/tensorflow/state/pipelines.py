@@ -1,0 +1,164 @@
+"""What a `tf.data` pipeline is made of: its datasets, the operations of their functions, and what these depend on."""
+
+from __future__ import annotations
+
+import enum
+import itertools
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.tensorflow.random_numbers.random_ops import STATEFUL
+
+_OF_PYTHON_OR_VARIABLES = ("PyFunc", "VariableOp", "RngReadAndSkip", "LookupTable")
+"""Parts of the names of operations."""
+BY_CHANCE = "the order of later epochs, which has no seed"
+"""What a restart loses where `is_ordered_by_chance`."""
+
+
+class KernelDraws(enum.Enum):
+    """How a pipeline draws random numbers from a state within TensorFlow's kernels, which no checkpoint holds."""
+
+    NONE = "none"
+    SEEDED = "seeded"
+    """A new iterator draws the same ones again."""
+    UNSEEDED = "unseeded"
+    """Nobody can draw them again."""
+
+
+def datasets_in(dataset: Any) -> Iterator[Any]:
+    """A dataset and all those that it is made from."""
+    waiting = [dataset]
+    while waiting:
+        each = waiting.pop()
+        if hasattr(each, "_functions"):
+            yield each
+            waiting += _inputs_of(each)
+        else:  # one that a strategy has distributed
+            waiting += [inner for inner in (getattr(each, "_original_dataset", None),) if inner is not None]
+
+
+def shuffles(dataset: Any) -> bool:
+    """Whether a shuffle is among the datasets that this one is made from."""
+    return any("Shuffle" in type(each).__name__ for each in datasets_in(dataset))
+
+
+def writes_cache_file(dataset: Any) -> bool:
+    """Whether a cache of it is to be in a file that is not complete yet."""
+    names = (getattr(each, "_filename", None) for each in datasets_in(dataset) if "Cache" in type(each).__name__)
+    paths = (tf.get_static_value(name) for name in names if name is not None)
+    return any(path and not os.path.exists(os.fsdecode(path) + ".index") for path in paths)
+
+
+def is_begun_by_making(dataset: Any) -> bool:
+    """Whether to make an iterator, and to drop it, moves the dataset on as much as to go through it would.
+
+    Each shuffle draws a seed for every iterator over it. Most are made with the one that the user sees. An iterator
+    below a shuffle or within a repetition is made when the first element is wanted, and a cache keeps the order in
+    which it was filled.
+    """
+    for each in datasets_in(dataset):
+        kind, inputs = type(each).__name__, [below for one in _inputs_of(each) for below in datasets_in(one)]
+        if "Cache" in kind:
+            return False
+        if any(word in kind for word in ("Shuffle", "Repeat", "Concatenate")) and any(map(_reshuffles, inputs)):
+            return False
+    return True
+
+
+def repeats_shuffled(dataset: Any) -> bool:
+    """Whether a shuffle within a repetition draws a seed whenever the data begin again, also when read ahead."""
+    return any(
+        "Repeat" in type(each).__name__ and any(map(_reshuffles, datasets_in(one)))
+        for each in datasets_in(dataset)
+        for one in _inputs_of(each)
+    )
+
+
+def _inputs_of(dataset: Any) -> list[Any]:
+    return list(dataset._inputs())
+
+
+def _reshuffles(dataset: Any) -> bool:
+    return "Shuffle" in type(dataset).__name__ and bool(getattr(dataset, "_reshuffle_each_iteration", True))
+
+
+def is_reproducible(dataset: Any) -> bool:
+    """Whether the same script takes the same batches in a new process: it has set a seed, and demands an order."""
+    from tensorflow.python.eager import context
+
+    if dataset is None or context.global_seed() is None:
+        return False
+    return dataset.options().deterministic is not False
+
+
+def depends_on_python(dataset: Any) -> bool:
+    """Whether the elements are made by Python, or depend on variables."""
+    return any(
+        word in node.op for each in datasets_in(dataset) for node in _nodes_of(each) for word in _OF_PYTHON_OR_VARIABLES
+    )
+
+
+def kernel_draws(dataset: Any) -> KernelDraws:
+    """Whether elements that are still to come depend on random numbers that kernels count themselves.
+
+    A map over a single element has drawn before the first element is there. So Keras shuffles arrays.
+    """
+    found = KernelDraws.NONE
+    for each in datasets_in(dataset):
+        drawn = [node for node in _nodes_of(each) if node.op in STATEFUL]
+        if not drawn or _maps_one_element(each):
+            continue
+        if any(map(_draws_without_a_seed, drawn)):
+            return KernelDraws.UNSEEDED
+        found = KernelDraws.SEEDED
+    return found
+
+
+def is_ordered_by_chance(dataset: Any) -> bool:
+    """Whether kernels draw the order of each epoch when it begins, without a seed, as for arrays given to `fit`."""
+    return any(
+        _shuffles_without_a_seed(nodes) or (_maps_one_element(each) and any(map(_draws_without_a_seed, nodes)))
+        for each in datasets_in(dataset)
+        for nodes in _graphs_of(each)
+    )
+
+
+def _draws_without_a_seed(node: Any) -> bool:
+    return node.op in STATEFUL and node.attr["seed"].i == 0 and node.attr["seed2"].i == 0
+
+
+def _shuffles_without_a_seed(nodes: Sequence[Any]) -> bool:
+    """Whether a function makes such datasets. Those outside functions have seeds (`recovery/protocol/entropy.py`)."""
+    constants = {node.name: node.attr["value"].tensor for node in nodes if node.op == "Const"}
+    seeds = [node.input[2:4] for node in nodes if "ShuffleDataset" in node.op]
+    return any(all(_is_zero(constants.get(name.partition(":")[0])) for name in names) for names in seeds)
+
+
+def _is_zero(constant: Any) -> bool:
+    return constant is not None and not tf.make_ndarray(constant).any()
+
+
+def _maps_one_element(dataset: Any) -> bool:
+    return (
+        type(dataset).__name__.endswith("MapDataset")
+        and "Flat" not in type(dataset).__name__
+        and all(int(tf.data.experimental.cardinality(each)) == 1 for each in _inputs_of(dataset))
+    )
+
+
+def _nodes_of(dataset: Any) -> Iterator[Any]:
+    """The operations of the functions of one dataset, and of all that these call, as nodes of a graph's definition."""
+    return itertools.chain.from_iterable(_graphs_of(dataset))
+
+
+def _graphs_of(dataset: Any) -> Iterator[Sequence[Any]]:
+    """The same, function by function."""
+    for wrapper in dataset._functions():
+        graph = getattr(getattr(wrapper, "function", None), "graph", None)
+        if graph is not None:
+            definition = graph.as_graph_def()
+            yield definition.node
+            yield from (function.node_def for function in definition.library.function)

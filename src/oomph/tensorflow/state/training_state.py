@@ -1,0 +1,262 @@
+"""The state of a fit as bytes: variables of model, optimizers and metrics, and the random number generators."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from oomph.errors import CheckpointError
+from oomph.recovery.checkpoint.container import Checkpoint, CheckpointWriter
+from oomph.tensorflow.graph.write_set import Slot, differs_by_replica, handles_of, tensorflow_variable
+from oomph.tensorflow.random_numbers import eager_ops
+from oomph.tensorflow.state.layer_state import hidden_variables
+from oomph.tensorflow.state.optimizers import optimizers_of
+
+Named = list[tuple[str, Slot]]
+_NO_VARIABLES = ("callback", "layer/", "object/", "data/", "draws/", "validation/", "file/", "own/")
+"""How the names of tensors begin that are not the values of variables."""
+
+
+class NotFiniteError(CheckpointError):
+    """A weight holds NaN or infinity; the message is its name in the checkpoint."""
+
+
+@dataclass(frozen=True)
+class Array:
+    """One array on its way into a checkpoint. Nobody else has a reference to its memory."""
+
+    name: str
+    dtype: str
+    value: Any
+
+    @property
+    def nbytes(self) -> int:
+        """The size of its value."""
+        return int(self.value.nbytes)
+
+
+def named_slots(model: Any, extra: Iterable[Slot] = (), as_traced: bool = False) -> Named:
+    """Every variable that a resumed fit needs, once, under a name that is the same in every attempt.
+
+    Args:
+        extra: those that a traced step writes.
+        as_traced: name these before the ones that layers hold as attributes, as an older oomph did. A step that is
+            traced anew, with a layer left out, may write others, in another order.
+    """
+    groups = {
+        "model": model.variables,
+        "optimizer": _optimizer_variables(model),
+        "metrics": model.metrics_variables,
+    }
+    named: Named = []
+    seen: set[int] = set()
+    for group, variables in groups.items():
+        as_one = as_traced or group == "optimizer"  # which assigns the same on each replica
+        for variable in variables:
+            for slot in [Slot.of(variable)] if as_one or not differs_by_replica(variable) else Slot.each_of([variable]):
+                _add(named, seen, group, slot)
+            seen |= handles_of([variable])
+    hidden = [Slot.of(variable) for variable in hidden_variables(model)]
+    for slot in [*extra, *hidden] if as_traced else [*hidden, *extra]:
+        _add(named, seen, "extra", slot)
+    return named
+
+
+def _optimizer_variables(model: Any) -> list[Any]:
+    return [variable for optimizer in optimizers_of(model) for variable in optimizer.variables]
+
+
+def trained_slots(model: Any) -> list[Slot]:
+    """What a training is about: the variables of the model and of its optimizers."""
+    seen: set[int] = set()
+    slots = []
+    for variable in [*model.variables, *_optimizer_variables(model)]:
+        slot = Slot.of(variable)
+        if id(slot.handle) not in seen:
+            seen.add(id(slot.handle))
+            slots.append(slot)
+    return slots
+
+
+def slots_of(model: Any, step: Any, as_traced: bool = False) -> Named:
+    """The same, with what the step that is guarded writes besides."""
+    return named_slots(model, step.extra_state() if hasattr(step, "extra_state") else [], as_traced)
+
+
+def _add(named: Named, seen: set[int], group: str, slot: Slot) -> None:
+    if id(slot.handle) not in seen:
+        seen.add(id(slot.handle))
+        named.append((f"{group}/{len(named)}", slot))
+
+
+def values_of(named: Named) -> Iterator[Array]:
+    """The present values, one at a time, each a copy that later steps do not reach.
+
+    `EagerTensor.numpy` copies (tensorflow/python/framework/ops.py), also from the memory of the CPU.
+    """
+    for name, slot in named:
+        yield Array(name, slot.dtype.name, slot.read().numpy())
+
+
+def finite_only(model: Any, named: Named) -> frozenset[str]:
+    """The names of what must be finite in a useful state: weights that are trained, and the optimizers' variables."""
+    handles = {id(Slot.of(variable).handle) for variable in [*model.trainable_variables, *_optimizer_variables(model)]}
+    return frozenset(name for name, slot in named if id(slot.handle) in handles)
+
+
+def write(writer: CheckpointWriter, arrays: Iterable[Array], finite: frozenset[str] = frozenset()) -> None:
+    """Append the arrays; raises NotFiniteError at the first of those that must be finite and is not.
+
+    No other variable of the model may be NaN either. It may hold infinity, as masks do.
+    """
+    for array in arrays:
+        if finite and not _is_acceptable(array, array.name in finite):
+            raise NotFiniteError(array.name)
+        writer.add(array.name, array.dtype, array.value.shape, raw_bytes(array.value))
+
+
+def not_finite(named: Named, finite: frozenset[str]) -> str:
+    """The name of the first variable that must be finite and is not; empty when the state is a useful one."""
+    return next((a.name for a in values_of(named) if not _is_acceptable(a, a.name in finite)), "")
+
+
+def path_of(model: Any, named: Named, name: str) -> str:
+    """What Keras calls the variable of that name in a checkpoint."""
+    handle = id(dict(named)[name].handle)
+    variables = [*model.variables, *_optimizer_variables(model)]
+    return next((str(v.path) for v in variables if id(Slot.of(v).handle) == handle), name)
+
+
+def read_arrays(checkpoint: Checkpoint, under: str) -> dict[str, Any]:
+    """The arrays whose names begin so, by the rest of their names; the memory is the caller's own."""
+    wanted = [entry for entry in checkpoint.tensors if entry.name.startswith(under)]
+    return {
+        entry.name[len(under) :]: np.frombuffer(data, tf.as_dtype(entry.dtype).as_numpy_dtype)
+        .reshape(entry.shape)
+        .copy()
+        for entry, data in checkpoint.read(wanted)
+    }
+
+
+def _is_acceptable(array: Array, must_be_finite: bool) -> bool:
+    if not tf.as_dtype(array.dtype).is_floating or not array.name.startswith(("model/", "optimizer/")):
+        return True
+    return bool(np.isfinite(array.value).all() if must_be_finite else not np.isnan(array.value).any())
+
+
+def restore_variables(checkpoint: Checkpoint, named: Named, finite: frozenset[str] = frozenset()) -> None:
+    """Assign the saved values; raises CheckpointError when they are not those of this model, or of no useful state.
+
+    Args:
+        finite: the names of the variables that must be finite; without any, nothing has to be.
+    """
+    tensors = [entry for entry in checkpoint.tensors if not entry.name.startswith(_NO_VARIABLES)]
+    if len(tensors) != len(named):
+        raise CheckpointError(f"it holds {len(tensors)} variables, this fit has {len(named)}")
+    slots = dict(named)
+    for entry in tensors:
+        slot = slots.get(entry.name)
+        if slot is None or slot.dtype.name != entry.dtype or _shape(slot) != entry.shape:
+            raise CheckpointError(f"its variable {entry.name} is {entry.dtype}{list(entry.shape)}, this fit's is not")
+    for entry, data in checkpoint.read(tensors):
+        array = np.frombuffer(data, tf.as_dtype(entry.dtype).as_numpy_dtype).reshape(entry.shape)
+        if finite and not _is_acceptable(Array(entry.name, entry.dtype, array), entry.name in finite):
+            raise CheckpointError(f"its variable {entry.name} holds NaN or infinity")
+        slots[entry.name].assign(tf.constant(array))
+
+
+@contextmanager
+def restored(checkpoint: Checkpoint, named: Named, finite: frozenset[str] = frozenset()) -> Iterator[None]:
+    """Assign the saved values for good if the block succeeds; raises CheckpointError, with nothing changed, if not.
+
+    The values from before are kept in host memory until then: half a state is worse than none.
+    """
+    before = [(slot, slot.read().numpy()) for _, slot in named]
+    try:
+        restore_variables(checkpoint, named, finite)
+        yield
+    except Exception as error:
+        for slot, value in before:
+            slot.assign(tf.constant(value, slot.dtype))
+        raise CheckpointError(str(error) if isinstance(error, CheckpointError) else repr(error)) from error
+
+
+def raw_bytes(array: Any) -> memoryview:
+    """The bytes of an array in row-major order, whatever its dtype."""
+    return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+
+
+def _shape(slot: Slot) -> tuple[int, ...]:
+    return tuple(slot.read().shape)
+
+
+def random_state() -> dict[str, Any]:
+    """The state of Python's, NumPy's, TensorFlow's and Keras' global generators, fit for JSON."""
+    numpy_state: Any = np.random.get_state(legacy=False)
+    state: dict[str, Any] = {"python": _listed(random.getstate())}
+    if numpy_state["bit_generator"] == "MT19937":
+        key = numpy_state["state"]["key"].tolist()
+        state["numpy"] = numpy_state | {"state": {"key": key, "pos": int(numpy_state["state"]["pos"])}}
+    eager = _eager_generator()
+    if eager is not None:
+        state["tensorflow_eager"] = _listed(eager.getstate())
+    if eager_ops.installed is not None:
+        state["tensorflow_unseeded"] = eager_ops.installed.count
+    for name, variable in _generator_variables().items():
+        state[name] = tensorflow_variable(variable).numpy().tolist()
+    return state
+
+
+def restore_random_state(state: dict[str, Any]) -> None:
+    """Put the generators back; those that the script has not created this time are left out."""
+    if "python" in state:
+        random.setstate(_tupled(state["python"]))
+    if "numpy" in state:
+        saved = state["numpy"]
+        key = np.array(saved["state"]["key"], dtype=np.uint32)
+        np.random.set_state({**saved, "state": {"key": key, "pos": saved["state"]["pos"]}})
+    eager = _eager_generator()
+    if eager is not None and "tensorflow_eager" in state:
+        eager.setstate(_tupled(state["tensorflow_eager"]))
+    if eager_ops.installed is not None:
+        eager_ops.installed.count = state.get("tensorflow_unseeded", eager_ops.installed.count)
+    for name, variable in _generator_variables().items():
+        if name in state:
+            target = tensorflow_variable(variable)
+            target.assign(tf.constant(state[name], target.dtype))
+
+
+def _eager_generator() -> random.Random | None:
+    """What seeds TensorFlow's eager random ops after `tf.random.set_seed` (tensorflow/python/eager/context.py)."""
+    from tensorflow.python.eager import context
+
+    return getattr(context.context(), "_rng", None)
+
+
+def _generator_variables() -> dict[str, Any]:
+    """The global generators that exist; asking TensorFlow for its own would create one."""
+    from keras.src.backend.common import global_state
+    from tensorflow.python.ops import stateful_random_ops
+
+    found = {}
+    generator = getattr(stateful_random_ops, "global_generator", None)
+    if generator is not None:
+        found["tensorflow_global"] = generator.state
+    seeds = global_state.get_global_attribute("global_seed_generator")
+    if seeds is not None:
+        found["keras_global"] = seeds.state
+    return found
+
+
+def _listed(value: Any) -> Any:
+    return [_listed(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(_tupled(item) for item in value) if isinstance(value, list) else value

@@ -1,0 +1,275 @@
+"""DataPosition: where a fit is in its training data, and whether a checkpoint holds that or its batches come anew."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from oomph.recovery.checkpoint.container import Checkpoint
+from oomph.recovery.checkpoint.store import Draft
+from oomph.recovery.policy.pipeline_buffers import PipelineCosts, has_room, worth_saving
+from oomph.tensorflow.objects.picture import Changes
+from oomph.tensorflow.state import iterators, pipelines, training_state
+from oomph.tensorflow.state.pipelines import KernelDraws
+from oomph.tensorflow.state.training_state import Array
+from oomph.tensorflow.training import retaking
+from oomph.tensorflow.training.fit_objects import FitObjects, as_arrays, as_meta
+from oomph.tensorflow.training.retaking import Expected, TookTooLongError, Watched
+
+if TYPE_CHECKING:
+    from oomph.tensorflow.training.fits import Fits
+
+_MOST_SECONDS_ANEW = 600.0
+"""To take batches anew only for the sake of random numbers in them, or of the order of those to come."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What the data depend on besides themselves, as it was when an iterator over them was about to be made."""
+
+    random: dict[str, Any]
+    """The states of the generators that everybody shares."""
+    objects: Changes | None
+    """What the data are made from; None for the first iterator of a fit, which finds all as the script has left it."""
+
+
+class DataPosition:
+    """The position of one fit in its data.
+
+    Args:
+        fits: the fits of this process.
+        objects: the Python objects of the fit.
+    """
+
+    def __init__(self, fits: Fits, objects: FitObjects) -> None:
+        self._fits, self._objects = fits, objects
+        self.taken = 0
+        """Batches taken from the present iterator."""
+        self.iterators_made = 0
+        """Iterators that Keras has made over the training data."""
+        self.iterators_used: list[int] = []
+        """Those of them that batches were taken from, counted from 1."""
+        self.obstacle = ""
+        """Why the iterator cannot be saved, once that is known."""
+        self.moment: Moment | None = None
+        """Of the present iterator, where its batches would have to be made anew by Python."""
+        self.drawn_by_pipeline: frozenset[str] = frozenset()
+        """The objects and shared generators that moved while batches were taken anew: they are right as they are."""
+        self.expected = Expected()
+        """How the batches that were taken anew compare with those from before."""
+        self.lost: list[str] = []
+        """What a restored position lacks, in words."""
+        self._made_by_python: bool | None = None
+        self._told = False
+        self._drained = ""
+        """Why it could not be saved at the last checkpoint alone."""
+        self._iterator: Any = None
+        self._since = 0.0
+        self._cost: tuple[float, int] | None = None
+        """Seconds and bytes of the last time it was saved."""
+
+    def look_at(self, iterator: Any) -> None:
+        """The next batch will come from this iterator."""
+        if iterator is not self._iterator:
+            self._iterator, self.taken, self._since = iterator, 0, time.monotonic()
+            self.iterators_used.append(self.iterators_made)
+
+    def epoch_begins(self, epochs: Any) -> None:
+        """Keras begins to go through the data: keep what a new iterator over them will start from.
+
+        Args:
+            epochs: Keras' iterator over epochs.
+        """
+        seen = getattr(epochs, "_steps_seen", 1)  # Keras before 3.7 does not count, and goes on with what it has
+        goes_on = epochs.steps_per_epoch is not None and epochs._current_iterator is not None and seen
+        if goes_on or not (self.obstacle or self._is_made_by_python(epochs)):
+            return
+        first = self.iterators_made == 0
+        self.moment = Moment(training_state.random_state(), None if first else self._objects.data_changed())
+
+    def pass_over(
+        self,
+        epochs: Any,
+        count: int,
+        used: Sequence[int],
+        first: Any = None,
+        between: Callable[[int, Watched], None] = lambda number, watched: None,
+    ) -> None:
+        """Before the iterator of a resumed epoch is made: move the data on by those of the epochs before.
+
+        Args:
+            count: of the iterators made before.
+            used: those of them that batches were taken from, counted from 1.
+            first: the first of them, if it has been made already.
+            between: moves the validation data on to where they were after so many iterators.
+        """
+        watched = Watched(self._fits.say, _MOST_SECONDS_ANEW)
+        try:
+            numbers = range(self.iterators_made + 1, self.iterators_made + count + 1)
+            retaking.pass_over(epochs, numbers, used, watched, first, lambda number: between(number, watched))
+            between(self.iterators_made + count, watched)
+        except TookTooLongError:
+            self.lost.append("the order of the data: to go through those of the epochs before takes too long")
+        self.iterators_made += count
+
+    def pass_over_validation(self, catch_up: Callable[[Watched], None]) -> None:
+        """Move the validation data on; what takes too long is lost."""
+        try:
+            catch_up(Watched(self._fits.say, _MOST_SECONDS_ANEW))
+        except TookTooLongError:
+            self.lost.append("the order of the validation data: to go through them again takes too long")
+
+    def go_back_to(self, moment: Moment) -> list[str]:
+        """Let the next iterator start from what an earlier one did; returns what could not be put back, in words."""
+        self.moment = moment
+        lost = self._objects.restore_data(moment.objects or Changes())
+        training_state.restore_random_state(moment.random)
+        return lost
+
+    def _is_made_by_python(self, epochs: Any) -> bool:
+        if self._made_by_python is None:
+            self._made_by_python = iterators.depends_on_python(epochs)
+        return self._made_by_python
+
+    @property
+    def not_saved(self) -> str:
+        """Why the last checkpoint does not hold the iterator; empty when it does."""
+        return self.obstacle or self._drained
+
+    def taken_moment(self, meta: dict[str, Any]) -> list[Array]:
+        """What the present iterator started from, where its batches may have to be taken anew: for a checkpoint."""
+        moment = self.moment
+        if moment is None:
+            return []
+        objects = None if moment.objects is None else as_meta(moment.objects)
+        meta["moment"] = {"random": moment.random, "objects": objects}
+        return [] if moment.objects is None else as_arrays(moment.objects, "data/")
+
+    def save(self, draft: Draft, between_saves: float) -> None:
+        """Save the iterator with a checkpoint that has been begun, if it can be and is worth it."""
+        if self.obstacle or not self._pays(between_saves):
+            return
+        started = time.monotonic()
+        self.obstacle = draft.filled(lambda: iterators.save(self._iterator, draft.folder))
+        self._drained = draft.filled(lambda: iterators.drop_drained(self._iterator, draft.folder))
+        size = sum(path.stat().st_size for path in draft.folder.iterdir())
+        self._cost = (time.monotonic() - started, size)
+        self._tell_obstacle()
+
+    def _tell_obstacle(self) -> None:
+        reason = self.obstacle
+        if not reason and _draws_of(self._iterator) is KernelDraws.SEEDED:
+            reason = "its random numbers are counted in TensorFlow's kernels"
+        if reason and not self._told:
+            self._told = True
+            by_now = f", {self.taken} by now, {self._replay_seconds():.0f} s at most" if self.taken else ""
+            self._fits.say(
+                f"the position in the data cannot be saved ({reason}): after a fault the batches that the epoch has"
+                f" had are taken anew{by_now}"
+            )
+
+    def is_saved_whole(self, checkpoint: Checkpoint, dataset: Any) -> bool:
+        """Whether a checkpoint holds all that the next batches of a dataset depend on."""
+        return iterators.is_saved(checkpoint.path) and pipelines.kernel_draws(dataset) is not KernelDraws.SEEDED
+
+    def restore(self, checkpoint: Checkpoint, iterator: Any, steps: Any, batches: Sequence[int] = ()) -> str:
+        """Go to where a checkpoint was; returns "exact", "replayed", or "epoch" when the data have ended before.
+
+        Args:
+            iterator: over the training data, from the beginning of the epoch.
+            steps: Keras' enumeration of the steps of the epoch, or None.
+            batches: fingerprints of the last batches before the checkpoint, as far as they are known.
+        """
+        if steps is not None:
+            steps._steps_seen = int(checkpoint.meta["steps_seen"])
+        self.taken = int(checkpoint.meta["taken"])
+        draws, saved = _draws_of(iterator), iterators.is_saved(checkpoint.path)
+        if draws is KernelDraws.UNSEEDED:
+            self.lost.append("random numbers of the data pipeline, which has no seed")
+        if draws is KernelDraws.SEEDED and saved:
+            try:
+                return self._take_anew(iterator, batches, _MOST_SECONDS_ANEW)
+            except TookTooLongError:
+                self.lost.append("random numbers of the data pipeline: to draw them again takes too long")
+        if saved and self._restored(iterator, checkpoint):
+            return "exact"
+        return self._take_anew(iterator, batches)
+
+    def _restored(self, iterator: Any, checkpoint: Checkpoint) -> bool:
+        try:
+            iterators.restore(iterator, checkpoint.path)
+        except (tf.errors.OpError, AssertionError, ValueError) as error:
+            reason = str(getattr(error, "message", error)).splitlines()[0][:200]
+            self._fits.say(f"the data pipeline is not the one of the checkpoint ({reason})")
+            return False
+        return True
+
+    def _take_anew(self, iterator: Any, batches: Sequence[int], seconds: float = math.inf) -> str:
+        """Take the batches that the epoch has had, and see which generators and objects that moves."""
+        if self.moment is not None:
+            training_state.restore_random_state(self.moment.random)
+        before, random = self._objects.data_now(), training_state.random_state()
+        self.expected = Expected(self.taken, batches[-self.taken :] if self.taken else ())
+        skipped = retaking.skip(iterator, self.taken, Watched(self._fits.say, seconds), self.expected)
+        after, random_after = self._objects.data_now(before), training_state.random_state()
+        moved = {key for key, content in after.contents.items() if before.contents.get(key) != content}
+        moved |= after.troubles.keys()  # only the data could have moved these
+        moved |= {name for name, value in random_after.items() if random.get(name) != value}
+        self.drawn_by_pipeline = frozenset(moved)
+        return "replayed" if skipped == self.taken else "epoch"
+
+    def go_on(self, iterator: Any, checkpoint: Checkpoint, taken: int) -> None:
+        """Count on from where a checkpoint was."""
+        self._iterator, self._since, self.taken = iterator, time.monotonic(), taken
+        self.iterators_made = int(checkpoint.meta["iterators_made"])
+        self.iterators_used = used_in(checkpoint)
+
+    def _pays(self, between_saves: float) -> bool:
+        """Whether to save the buffers of the data pipeline, or to fill them anew after a fault."""
+        if self._cost is None or not pipelines.is_reproducible(_dataset_of(self._iterator)):
+            return True
+        seconds, size = self._cost
+        costs = PipelineCosts(
+            save_seconds=seconds,
+            save_bytes=size,
+            replay_seconds=self._replay_seconds(),
+            between_saves=between_saves,
+            between_faults=self._fits.seconds_between_faults(),
+            free_bytes=self._fits.free_bytes(),
+        )
+        if worth_saving(costs):
+            return True
+        if not has_room(costs):
+            self._fits.say_once(
+                "the disk has too little room for the buffers of the data pipeline: after a fault the batches of the"
+                " epoch are taken anew instead"
+            )
+            return False
+        self._fits.say_once(
+            f"the buffers of the data pipeline take {size / 1e6:.0f} MB and {seconds:.1f} s to save: after a fault"
+            f" the batches of the epoch are taken anew instead, {self._replay_seconds():.0f} s at most by now"
+        )
+        return False
+
+    def _replay_seconds(self) -> float:
+        """The most that taking the epoch's batches again can cost: as long as training on them has taken."""
+        return time.monotonic() - self._since
+
+
+def used_in(checkpoint: Checkpoint) -> list[int]:
+    """The iterators that batches were taken from before a checkpoint, counted from 1."""
+    made = int(checkpoint.meta["iterators_made"])
+    return [int(each) for each in checkpoint.meta.get("iterators_used", range(1, made + 1))]
+
+
+def _dataset_of(iterator: Any) -> Any:
+    return getattr(iterator, "_dataset", None)
+
+
+def _draws_of(iterator: Any) -> KernelDraws:
+    return pipelines.kernel_draws(_dataset_of(iterator))

@@ -1,0 +1,194 @@
+"""FitObjects: the Python objects around one fit, seen when it begins, at each checkpoint and at its end.
+
+What the data are made from is looked at apart: a pipeline that is taken anew after a fault needs its objects as they
+were when its iterator was made, and brings them to where they were itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.tensorflow.graph.write_set import tensorflow_variable
+from oomph.tensorflow.objects.picture import Changes, Picture, bytes_of, changes_between, is_large, size_of
+from oomph.tensorflow.objects.restoration import Restoration
+from oomph.tensorflow.state.optimizers import optimizers_of
+from oomph.tensorflow.state.training_state import Array
+from oomph.tensorflow.training.call_place import plain
+
+_DATA = ("x", "y", "sample_weight", "class_weight")
+_VALIDATION = ("validation_data",)
+_SECONDS = 1.0
+_KEPT_BYTES = 16 << 20
+"""Arrays up to this size are copied when a fit is to be resumed: a callback may change them before that."""
+
+Roots = list[tuple[str, Any]]
+
+
+class FitObjects:
+    """Everything of the user's that a fit may change.
+
+    Args:
+        model: the compiled model.
+        arguments: those of `fit`.
+        callbacks: the user's own.
+    """
+
+    def __init__(self, model: Any, arguments: Mapping[str, Any], callbacks: list[Any]) -> None:
+        self._model, self._callbacks = model, callbacks
+        self._data: Roots = [(f"data {name}", arguments.get(name)) for name in _DATA]
+        self._others: Roots = [
+            *((f"callback {type(callback).__name__}", callback) for callback in callbacks),
+            ("model", model),
+            *(
+                (f"layer {number} {type(layer).__name__}", layer)  # Keras numbers names by what the process has made
+                for number, layer in enumerate(model._flatten_layers())
+            ),
+            ("optimizer", model.optimizer),
+            ("loss", model.loss),
+            *((f"metric {type(metric).__name__}", metric) for metric in _metrics_of(model)),
+            *((f"data {name}", arguments.get(name)) for name in _VALIDATION),
+        ]
+        self.at_entry = self._picture()
+        """Before anything of the fit has run: what its end is compared with."""
+        self._at_begin = self.at_entry
+        """After the callbacks' `on_train_begin`: what a checkpoint is compared with."""
+        self._kept: dict[str, Any] = {}
+
+    # -- looking ----------------------------------------------------------------------------------------------------
+
+    def begin(self, to_be_resumed: bool) -> None:
+        """The user's callbacks have had their `on_train_begin`."""
+        self._at_begin = self._picture(self.at_entry)
+        if to_be_resumed:
+            self._kept = dict(self._arrays_of(self._at_begin))
+
+    def changed(self) -> Changes:
+        """What is different from the beginning of the training."""
+        return changes_between(self._at_begin, self._picture(self._at_begin))
+
+    def changed_at_end(self) -> Changes:
+        """What is different from before the fit was called."""
+        return changes_between(self.at_entry, self._picture(self._at_begin))
+
+    def data_changed(self) -> Changes:
+        """What the data are made from, as it differs from the beginning of the training."""
+        return changes_between(self._at_begin, self._picture(self._at_begin, self._data))
+
+    def fingerprints(self) -> dict[str, Any]:
+        """What each of the data is, in a few characters; nothing of what the clock did not let it look at."""
+        given = {name.removeprefix("data "): (name, thing) for name, thing in [*self._data, self._others[-1]]}
+        found = {f"values of {short}": self._fingerprint(*each) for short, each in given.items() if each[1] is not None}
+        return {name: fingerprint for name, fingerprint in found.items() if fingerprint}
+
+    def _fingerprint(self, name: str, thing: Any) -> str:
+        """Empty when there was no time: another attempt would have seen another part, and taken it for other data."""
+        seen = "" if self.at_entry.graph.out_of_time else f"{type(thing).__name__} {self.at_entry.fingerprint(name)}"
+        return plain(thing) or seen
+
+    def _picture(self, before: Picture | None = None, roots: Roots | None = None) -> Picture:
+        return Picture.of(
+            roots or [*self._data, *self._others], before, frozenset(self._saved_elsewhere()), _SECONDS
+        )  # fmt: skip
+
+    def _saved_elsewhere(self) -> Iterator[int]:
+        """What `state.py` saves: variables of the model, of its optimizers and metrics; and what holds them."""
+        model = self._model
+        yield from (id(thing) for thing in (model, *model._flatten_layers(), *model.metrics, *optimizers_of(model)))
+        variables = [*model.variables, *model.metrics_variables]
+        variables += [variable for optimizer in optimizers_of(model) for variable in optimizer.variables]
+        for variable in variables:
+            yield from (id(variable), id(tensorflow_variable(variable)))
+
+    # -- giving back ------------------------------------------------------------------------------------------------
+
+    def data_now(self, before: Picture | None = None) -> Picture:
+        """What the data are made from, as it is now; an earlier picture tells what is new."""
+        return self._picture(before or self._at_begin, self._data)
+
+    def restore(self, changes: Changes, except_for: frozenset[str] = frozenset()) -> list[str]:
+        """Put back what had changed at a checkpoint; what has changed since in this process alone becomes as it was.
+
+        Returns what could not be put back, in words.
+        """
+        now = self._picture(self._at_begin)
+        undo = self._undoing(now, changes)
+        undone, restored = Restoration(self._at_begin, undo, now), Restoration(self._at_begin, changes, now)
+        undone.apply(except_for)
+        restored.apply(except_for)
+        return [*restored.lost, *undone.lost]
+
+    def _undoing(self, now: Picture, changes: Changes) -> Changes:
+        """What has changed since the training began, other than by these changes, as it was then."""
+        at_begin = self._at_begin.contents.items()
+        undo = {
+            key: content
+            for key, content in at_begin
+            if key not in changes.changed and now.contents.get(key, content) != content
+        }
+        return Changes(undo, arrays=self._kept)
+
+    def restore_early(self, changes: Changes) -> None:
+        """Put back most of it before the callbacks' first `on_epoch_begin`, which may look at it and change it."""
+        Restoration(self._at_begin, changes, self._picture(self._at_begin)).apply_early()
+
+    def restore_data(self, changes: Changes) -> list[str]:
+        """Put back what the data are made from, before the iterator over them is made."""
+        undone = Restoration(self._at_begin, self._undoing(self.data_now(), changes))
+        restored = Restoration(self._at_begin, changes)
+        undone.apply()
+        restored.apply()
+        return [*restored.lost, *undone.lost]
+
+    def restore_end(self, changes: Changes) -> list[str]:
+        """Put back what a fit had changed when it ended, without running it."""
+        restored = Restoration(self.at_entry, changes, self._picture(self.at_entry))
+        restored.apply()
+        return restored.lost
+
+    def _arrays_of(self, picture: Picture) -> Iterator[tuple[str, Any]]:
+        for key, node in picture.graph.nodes.items():
+            content = picture.contents[key]
+            if is_large(content) and node.kind.in_place and _is_kept(content):
+                yield key, bytes_of(node)
+
+
+def _is_kept(content: Any) -> bool:
+    """Whether an array is small enough for a copy; asked before there is one."""
+    try:
+        return size_of(content) <= _KEPT_BYTES
+    except TypeError:
+        return False  # records, which nothing puts back
+
+
+def _metrics_of(model: Any) -> list[Any]:
+    """The metrics that the script has compiled the model with, also before Keras has built them."""
+    compiled = getattr(model, "_compile_metrics", None)
+    given = [getattr(compiled, name, None) for name in ("_user_metrics", "_user_weighted_metrics")]
+    return [metric for metric in tf.nest.flatten(given) if metric is not None and not isinstance(metric, str)]
+
+
+def as_arrays(changes: Changes, under: str) -> list[Array]:
+    """The arrays of some changes on their way into a checkpoint, in the order of their names."""
+    return [
+        Array(f"{under}{number}", "uint8", changes.arrays[key]) for number, key in enumerate(sorted(changes.arrays))
+    ]
+
+
+def as_meta(changes: Changes) -> dict[str, Any]:
+    """The rest of them, fit for JSON."""
+    return changes.to_json() | {"arrays": sorted(changes.arrays)}
+
+
+def from_meta(document: Any, arrays: Mapping[str, Any]) -> Changes:
+    """The changes in a checkpoint; raises ValueError when they are none.
+
+    Args:
+        arrays: those of the checkpoint, by number.
+    """
+    if not isinstance(document, dict):
+        raise ValueError("not the state of any objects")
+    names = document.get("arrays", [])
+    return Changes.from_json(document, {key: arrays[str(number)] for number, key in enumerate(names)})

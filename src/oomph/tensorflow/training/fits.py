@@ -1,0 +1,343 @@
+"""Fits: the fits of one process, in their order, and what they share: the journal, the store, the count of steps."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from oomph.errors import CheckpointError
+from oomph.recovery.checkpoint import refused
+from oomph.recovery.checkpoint.container import Checkpoint
+from oomph.recovery.checkpoint.endstates import EndStates
+from oomph.recovery.checkpoint.interval import Interval, seconds_between_faults
+from oomph.recovery.checkpoint.store import CheckpointStore, Record, Saved
+from oomph.recovery.checkpoint.witness import WitnessBoard
+from oomph.recovery.policy.policy import GAVE_UP_EXIT_CODE
+from oomph.recovery.protocol.phases import Phase
+from oomph.recovery.script.appended import Appends
+from oomph.recovery.script.background import Background
+from oomph.recovery.script.kept_micro_batches import MicroBatches, Start
+from oomph.recovery.script.opened_files import OpenedFiles
+from oomph.recovery.script.preemption import EXIT_CODE as RESTART_EXIT_CODE
+from oomph.recovery.script.preemption import Preemption
+from oomph.recovery.script.session import Session
+from oomph.tensorflow.exact_step.probe import Finding
+from oomph.tensorflow.micro_batch.exactness import SMALLER, Promise
+from oomph.tensorflow.micro_batch.micro_batch_step import essence
+from oomph.tensorflow.runtime.errors import lost_context
+from oomph.tensorflow.training.call_place import Place, place_of_call
+from oomph.tensorflow.training.identity import FitIdentity, fingerprint
+
+
+class Fits:
+    """The fits of this process. Only the owner process has a store; the others are guarded in process alone."""
+
+    def __init__(self, session: Session, trainer: Any) -> None:
+        self.session, self.trainer = session, trainer
+        handover = session.handover
+        self.interval = Interval(handover.guarding.checkpoint_steps, handover.guarding.checkpoint_seconds)
+        self.steps = 0
+        """Steps committed by all fits of the run so far, those of finished fits of earlier attempts included."""
+        self.saved = 0
+        self.saving_seconds = 0.0
+        """For so long the training has waited for checkpoints and end states."""
+        self.end_state_seconds = 0.0
+        """For so long it has waited for the last end state; 0 before the first."""
+        self.running: Any = None
+        self._ordinal = 0
+        self._lock = threading.Lock()
+        self.background: Background[Saved] = Background()
+        """Writes checkpoints while the training goes on."""
+        self._began = time.monotonic()
+        self._seconds_before = 0.0
+        self._store: CheckpointStore | None = None
+        self._records: list[Record] = []
+        """What earlier attempts have left, the newest first, the end states of fits after the rest."""
+        self._numbers: set[int] = set()
+        """Those that fits of this process have."""
+        self._visits: Counter[str] = Counter()
+        """How often each place in the script has called fit."""
+        self.came_another_way = False
+        """Whether a fit was not the one that was expected at its place: nothing after it need be, either."""
+        self._refusals: list[refused.Refusal] = []
+        """Checkpoints that could not be read, and of which nothing has been said yet."""
+        self._end_states = EndStates()
+        self._opened = False
+        self._closed = False
+        """Nothing is to be written any more."""
+        self._said: set[str] = set()
+        self.preemption = Preemption(session.pulse)
+        self.witnesses = _witness_board(session)
+        """Where the steps of this process leave witnesses; None in workers, and without a run directory."""
+        self.files = OpenedFiles(session.run_dir, self._appends())
+        """What the script opens while it trains."""
+        self.passed_on: list[Any] = []
+        """Python iterators that resumed fits have taken their batches from. They may be further on than undisturbed."""
+        self.context_lost = ""
+        """The fault after which the GPU context of this process is of no use; nothing is saved from it any more."""
+
+    def _appends(self) -> Appends | None:
+        run_dir = self.session.run_dir
+        if run_dir is None or not self.session.owner:
+            return None
+        return Appends(run_dir, self.session.handover.attempt, self._tell_append)
+
+    def _tell_append(self, path: str, site: str) -> None:
+        name = os.path.relpath(path)
+        self.note("appended-again", path=name, site=site)
+        self.say(f"{site} appends to {name} a second time: an earlier attempt has done so too")
+
+    def own_session(self) -> Session:
+        """The session of this very process: a fork of the owner becomes a worker with a journal of its own."""
+        own = self.session.in_this_process()
+        if own is not self.session:
+            self.session, self._store = own, None
+        return self.session
+
+    def claim(self, fit: Any) -> bool:
+        """Make `fit` the running one and count it; False when another fit runs (nested, or in another thread)."""
+        with self._lock:
+            if self.running is not None:
+                return False
+            self.running = fit
+            return True
+
+    def identify(self, model: Any) -> tuple[FitIdentity, Place]:
+        """Which fit starts now, by its place, and that place."""
+        place = place_of_call()
+        return self.identify_at(place, fingerprint(model)), place
+
+    def identify_at(self, place: Place, fingerprint: str) -> FitIdentity:
+        """Which fit, or loop, starts at a place."""
+        occurrence = self._visits[place.key]
+        self._visits[place.key] += 1
+        ordinal = self._ordinal
+        self._ordinal += 1
+        return FitIdentity(ordinal, place.site, fingerprint, place.key, occurrence, place.outline)
+
+    def known_state(self, identity: FitIdentity, was_edited: Callable[[Record], bool]) -> Record | None:
+        """The newest state that an earlier attempt has left of the fit at this place; its end state first.
+
+        Args:
+            was_edited: whether the script is another one since. Then the call itself may have been edited.
+        """
+        self.store()
+        since = self.session.handover.guarding.ignore_before
+        records = [r for r in self._records if since is None or r.meta.get("taken_at", 0.0) >= since]
+        mine = [r for r in records if r.key == identity.key]
+        if not mine:
+            same = [r for r in records if r.outline == identity.outline and r.position.fit == identity.ordinal]
+            mine = [r for r in same if was_edited(r)]
+        if not mine:  # an older oomph only counted fits
+            mine = [r for r in records if r.key is None and r.position.fit == identity.ordinal]
+        return next((r for r in mine if r.finished), mine[0] if mine else None)
+
+    def interrupted_sites(self) -> list[str]:
+        """Where the fits are that earlier attempts have left in their midst."""
+        left = [r for r in self._records if not r.finished and r.position.fit not in self._numbers]
+        return sorted({str(record.meta.get("site", "?")) for record in left})
+
+    def number(self, identity: FitIdentity, known: Record | None) -> FitIdentity:
+        """The fit with its number in the run: that of the state that it goes on from, or one that nobody has."""
+        self.store()  # what is there keeps its numbers, also when nothing is to be resumed
+        taken = self._numbers | {record.position.fit for record in self._records}
+        if known is not None:
+            number = known.position.fit
+        else:
+            number = identity.ordinal if identity.ordinal not in taken else max(taken) + 1
+        self._numbers.add(number)
+        return replace(identity, ordinal=number)
+
+    def release(self) -> None:
+        """No fit runs any more."""
+        self.running = None
+
+    def store(self) -> CheckpointStore | None:
+        """Where this process checkpoints; None in workers, without a run directory, and when it cannot be opened."""
+        session = self.own_session()
+        if not self._opened and session.is_owner_now() and session.run_dir is not None:
+            self._opened = True
+            store = CheckpointStore(session.run_dir / "checkpoints", self._refused)
+            try:
+                store.open()
+                self._store, self._records = store, store.records()
+                seconds = [r.meta.get("seconds") for r in self._records]
+                self._seconds_before = max((float(s) for s in seconds if isinstance(s, (int, float))), default=0.0)
+            except CheckpointError as error:
+                session.journal.write("checkpoint-failed", reason=str(error))
+                session.say(f"no checkpoints: {error}")
+        return self._store if session.is_owner_now() and not self._closed else None
+
+    def finished(self, number: int) -> Checkpoint | None:
+        """The end state of a fit that an earlier attempt finished, if it is there and can be read."""
+        store = self.store()
+        found = None if store is None else store.finished(number)
+        self._tell_refused(refused.of_end_states(self._refusals))
+        return found
+
+    def checkpoint_of(self, number: int) -> Checkpoint | None:
+        """The newest intact checkpoint within a fit."""
+        store = self.store()
+        found = None if store is None else store.latest_step(number)
+        self._tell_refused(refused.of_steps(self._refusals, None if found is None else found.name))
+        return found
+
+    def checkpoint_before(self, newer: Checkpoint) -> Checkpoint | None:
+        """The intact checkpoint of the same fit before this one."""
+        store = self.store()
+        return None if store is None else store.step_before(newer)
+
+    def note_end_state(self, saved: Saved) -> None:
+        """The end state of one more fit is kept."""
+        line = self._end_states.add(saved.nbytes)
+        if line:
+            self.say(line)
+
+    def trained_seconds(self) -> float:
+        """How long the run has trained, over all attempts that a checkpoint knows of."""
+        return self._seconds_before + time.monotonic() - self._began
+
+    def seconds_between_faults(self) -> float:
+        """The mean time between interruptions of this run: each attempt but the first began with one."""
+        return seconds_between_faults(self.session.handover.attempt - 1, self.trained_seconds())
+
+    def free_bytes(self) -> int | None:
+        """What the disk of the run directory has room for."""
+        try:
+            return None if self.session.run_dir is None else shutil.disk_usage(self.session.run_dir).free
+        except OSError:
+            return None
+
+    def note(self, event: str, /, **data: Any) -> None:
+        """Write one event to the journal of this process."""
+        self.own_session().journal.write(event, **data)
+
+    def say(self, text: str) -> None:
+        """Write one line to stderr."""
+        self.own_session().say(text)
+
+    def say_once(self, text: str) -> None:
+        """Write a line that need not be repeated in this process."""
+        if text not in self._said:
+            self._said.add(text)
+            self.say(text)
+
+    def note_probe(self, promise: Promise, finding: Finding, **where: Any) -> None:
+        """Write down, and say, what a probe has found of micro-batches."""
+        self.note("probed", kind=promise.kind, reason=promise.reason, **finding.facts(), **where)
+        what = promise if promise.kind == SMALLER else f"micro-batches: {promise}"
+        self.say(f"{what}" + ("" if not finding.samples else f" ({finding})"))
+
+    def beat(self, phase: Phase, fit: int | None = None) -> None:
+        """Show the supervisor that this process gets on."""
+        self.session.pulse.beat(phase, fit)
+
+    # -- the sizes that fitted ------------------------------------------------------------------------------------
+
+    def remembered_micro_batch(self, fit: FitIdentity) -> Start | None:
+        """The micro-batch that was found for this fit, or for one like it; else the one that the user gave."""
+        handover = self.session.handover
+        found = MicroBatches(self.session.run_dir).of([f"fit {fit.ordinal}", fit.fingerprint])
+        given, most = handover.guarding.micro_batch, handover.most_samples
+        if found is None:
+            return None if given is None and most is None else Start(min(n for n in (given, most) if n is not None))
+        return found.at_most(most)
+
+    def remember_micro_batch(self, fit: FitIdentity, start: Start) -> None:
+        """Keep a micro-batch for the attempts to come, and for later fits of a model like this one."""
+        if self.own_session().is_owner_now():
+            MicroBatches(self.session.run_dir).keep([f"fit {fit.ordinal}", fit.fingerprint], start)
+
+    # -- when a step cannot be repaired here ---------------------------------------------------------------------
+
+    def go_back_or_give_up(self, error: BaseException, reason: str, can_restart: bool) -> NoReturn:
+        """End the process so that the supervisor restarts it from the checkpoint; else the user's own error goes on."""
+        if can_restart:
+            self.restart_from_checkpoint(reason, "device-oom")
+        self.note("gave-up", fault="device-oom", reason=reason)
+        raise error
+
+    def restart_from_checkpoint(self, reason: str, fault: str) -> None:
+        """End the process so that the supervisor restarts it from the last checkpoint; returns in all but the owner.
+
+        What the process holds is not to be trusted: the weights may be half updated.
+        """
+        if self.own_session().is_owner_now():
+            self.note("restart-requested", fault=fault, reason=reason)
+            self.say(f"{reason}: going on in a new process")
+            self.background.take(wait=True)  # it is of a border before the step that failed
+            self.leave_process()
+
+    def refuse(self, site: str, reason: str, what: str = "fit", by_itself: bool = False) -> NoReturn:
+        """End the script with its checkpoints intact: what it trains now is not what they are of.
+
+        To begin anew would lose what was trained. SystemExit, since the words of oomph are all there is to say.
+
+        Args:
+            by_itself: whether the script differs from the checkpoint although it was not edited.
+        """
+        self.note("gave-up", fault="checkpoint-failure", reason=reason)
+        self.say(f"{what} at {site} cannot be resumed: {reason}")
+        self.say(
+            "the checkpoint is kept; undo the change to go on with it, start anew without --resume,"
+            f" or begin this {what} anew with --start-over"
+        )
+        if by_itself:
+            self.say("if the script has no seed: call keras.utils.set_random_seed(1) at its top, and start anew")
+        self._store, self._closed = None, True
+        raise SystemExit(GAVE_UP_EXIT_CODE)
+
+    def leave_for_later(self, site: str, reason: str, what: str = "fit") -> NoReturn:
+        """End the process with its checkpoints intact: they are right, and could not be used now."""
+        self.note("resume-postponed", reason=reason)
+        self.say(f"{what} at {site} cannot be resumed now: {reason}")
+        self.say("the checkpoint is kept; start the run again with --resume to go on with it")
+        self._store, self._closed = None, True
+        self.leave_process()
+
+    def leave_if_lost(self, error: BaseException) -> None:
+        """After an error that took the GPU context with it, only a new process can go on; returns for any other."""
+        fault = lost_context(error)
+        if fault:
+            self.context_lost = fault
+            reason = essence(error)
+            if self.own_session().is_owner_now() and self.session.run_dir is not None:
+                self.note("restart-requested", fault=fault, reason=f"{fault}: {reason}")
+                self.say(f"{reason}: the GPU context is lost; going on in a new process")
+                self.background.take(wait=True)  # a copy in the host's memory, of before the error
+                self.leave_process()
+            self.note("context-lost", fault=fault, reason=reason)
+
+    def leave_process(self) -> NoReturn:
+        """End this process for a new one. No exception: scripts catch them, and save what they should not."""
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except Exception:
+                pass  # closed, or replaced by something that is none
+        os._exit(RESTART_EXIT_CODE)
+
+    def _refused(self, name: str, reason: str) -> None:
+        self.session.journal.write("checkpoint-refused", name=name, reason=reason)
+        self._refusals.append((name, reason))
+
+    def _tell_refused(self, lines: list[str]) -> None:
+        self._refusals.clear()
+        for line in lines:
+            self.session.say(line)
+
+
+def _witness_board(session: Session) -> WitnessBoard | None:
+    if not session.is_owner_now() or session.run_dir is None:
+        return None
+    try:
+        return WitnessBoard(session.run_dir, session.handover.attempt)
+    except OSError:
+        return None  # a full disk must not end the training

@@ -1,0 +1,208 @@
+"""Proof: each step of a fit leaves a witness; those of a resumed fit are held against the ones from before.
+
+What a step returns is read at once where it lies in the host's memory. On a GPU only the first steps after a
+checkpoint are read: to read every one would make the training wait for the device.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+import time
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import tensorflow as tf
+
+from oomph.recovery.checkpoint.comparison import Comparison
+from oomph.recovery.checkpoint.witness import END, EPOCH, STEP, Witness, WitnessBoard
+from oomph.tensorflow.exact_step.guarded_step import GuardedStep
+from oomph.tensorflow.exact_step.train_function import Taken
+from oomph.tensorflow.graph import fingerprints
+from oomph.tensorflow.state import training_state
+
+if TYPE_CHECKING:
+    from oomph.tensorflow.fit.fit import Fit
+
+_DETAILED = 4
+"""So many steps after a checkpoint tell of learning rate and random numbers too, and are read from a GPU."""
+_SHARE = 0.005
+"""Of the time, that fingerprints of the state may take."""
+_of_models: WeakKeyDictionary[Any, fingerprints.StateFingerprint] = WeakKeyDictionary()
+"""The fingerprints of models' states: traced once, and not in each fit of a loop of fits."""
+
+
+class Proof:
+    """The witnesses of one fit.
+
+    Args:
+        fit: the running fit.
+        board: where they are left; None to leave none.
+    """
+
+    def __init__(self, fit: Fit, board: WitnessBoard | None) -> None:
+        self._fit, self._board = fit, board
+        self._detailed = _DETAILED
+        self._on_host = not tf.config.list_logical_devices("GPU")
+        self._comparison: Comparison | None = None
+        self._told = False
+        self.last_state = 0
+        """The fingerprint of the state that the fit ended in; 0 where there was no time for it."""
+        self._began = time.monotonic()
+
+    # -- leaving witnesses ------------------------------------------------------------------------------------------
+
+    def checkpointed(self) -> None:
+        """A checkpoint was taken before the next step: the next ones are the first to be repeated."""
+        self._detailed = _DETAILED
+
+    def compare_from(self, epoch: int, step: int) -> None:
+        """The fit goes on here: what it does from now on was done before, at least in part."""
+        self._detailed = _DETAILED
+        if self._board is not None:
+            self._comparison = Comparison(self._board.before, self._key, epoch, step)
+
+    def step(self, epoch: int, step: int, taken: Taken | None) -> None:
+        """A step is complete.
+
+        Args:
+            epoch, step: its place, counted from 0; of several steps in one execution, that of the first.
+        """
+        if self._board is None or taken is None:
+            return
+        batch = fingerprints.as_number(taken.fingerprint)
+        witness = Witness(self._key, STEP, epoch, step, batch)
+        detailed = self._detailed > 0
+        if detailed or self._on_host:
+            witness = witness._replace(result=fingerprints.of_logs(taken.logs), loss=loss_of(taken.logs))
+        if detailed:
+            self._detailed -= 1
+            witness = witness._replace(rate=self._rate(), random=random_state())
+        self._leave(witness)
+
+    def epoch_end(self, epoch: int, step: int) -> None:
+        """An epoch is over, with its validation and callbacks."""
+        if self._board is not None and (self._is_affordable() or self._is_compared(EPOCH, epoch, step)):
+            self._leave(Witness(self._key, EPOCH, epoch, step, result=self._state_now()))
+
+    def end(self, epoch: int, step: int) -> None:
+        """The fit is over."""
+        if self._board is not None and (self._is_affordable() or self._is_compared(END, epoch, step)):
+            self.last_state = self._state_now()
+            self._leave(Witness(self._key, END, epoch, step, result=self.last_state))
+        self.tell(at_the_end=True)
+
+    def _leave(self, witness: Witness) -> None:
+        assert self._board is not None
+        if self._comparison is not None and self._comparison.pending:
+            self._comparison.see(witness)
+            if self._comparison.is_in_doubt:
+                self._measure_noise(self._comparison)
+            self.tell(at_the_end=False)
+        self._board.write(witness)
+
+    def _measure_noise(self, comparison: Comparison) -> None:
+        """Before the next step, where it is a guarded one: two computations of it may differ themselves."""
+        step = self._step_to_measure()
+        if isinstance(step, GuardedStep):
+            step.measure_noise(comparison.settle)
+        else:
+            comparison.settle(0.0)
+
+    def _step_to_measure(self) -> Any:
+        return self._fit.model.train_function
+
+    @property
+    def _key(self) -> int:
+        return self._fit.identity.witness_key
+
+    # -- what the comparison has shown ------------------------------------------------------------------------------
+
+    def tell(self, at_the_end: bool) -> None:
+        """Write down how the comparison stands: at its first step, at the first difference, and at its end."""
+        found = self._comparison
+        if found is not None and found.is_in_doubt and at_the_end:
+            found.settle(0.0)  # there was no further step to measure it with
+        if found is None or (found.steps == 0 and found.epochs == 0 and found.difference is None):
+            return
+        over, different = at_the_end or not found.pending, found.difference
+        if self._told and not over:
+            return
+        self._told = True
+        self._fit.note_here(
+            "compared",
+            key=self._fit.identity.key,
+            steps=found.steps,
+            epochs=found.epochs,
+            equal=different is None,
+            cause="" if different is None else str(different),
+            noise=found.noise,
+        )
+        if different is not None:
+            self._fit.fits.say(f"not equal to what was done before: {self._cause(str(different))}")
+        elif over:
+            lost = self._fit.resumption.lost
+            self._fit.fits.say(_repeated(found, bool(lost)))
+        if over:
+            self._comparison = None
+
+    def _cause(self, different: str) -> str:
+        lost = self._fit.resumption.lost
+        return f"{different} (not restored: {', '.join(lost[:4])})" if lost else different
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def _is_compared(self, kind: int, epoch: int, step: int) -> bool:
+        return self._comparison is not None and self._comparison.awaits(kind, epoch, step)
+
+    def _is_affordable(self) -> bool:
+        return self._newest_state().is_affordable(_SHARE)
+
+    def _newest_state(self) -> fingerprints.StateFingerprint:
+        """The model's last fingerprint, which may lack new variables. That matters only when it is computed."""
+        return _of_models.get(self._fit.model) or self._state()
+
+    def _state_now(self) -> int:
+        """The fingerprint of weights and optimizers."""
+        return self._state().compute()
+
+    def _state(self) -> fingerprints.StateFingerprint:
+        model = self._fit.model
+        slots, known = training_state.trained_slots(model), _of_models.get(model)
+        if known is None or not known.is_of(slots):
+            known = _of_models[model] = fingerprints.StateFingerprint(slots, self._began)
+        return known
+
+    def _rate(self) -> float:
+        optimizer = getattr(self._fit.model.optimizer, "inner_optimizer", self._fit.model.optimizer)
+        rate = getattr(optimizer, "_learning_rate", None)
+        return float(rate.numpy()) if rate is not None and hasattr(rate, "numpy") else 0.0
+
+
+def _repeated(found: Comparison, is_lost: bool) -> str:
+    steps = f"{found.steps} step" + ("" if found.steps == 1 else "s")
+    within = f", within this training's own noise of {found.noise:.1g}" if found.noise else ""
+    if is_lost:
+        return f"{steps} done again came out as before{within}, but not everything was restored"
+    return f"verified: {steps} done again came out as before{within}"
+
+
+def loss_of(logs: Any) -> float:
+    """The loss among what a step returned, or the one number that it returned; 0.0 where there is none."""
+    loss = logs.get("loss") if isinstance(logs, dict) else logs
+    try:
+        value = float(np.asarray(loss))
+    except (TypeError, ValueError):
+        return 0.0
+    return value if math.isfinite(value) else 0.0
+
+
+def random_state() -> int:
+    """The states of the generators that a script shares with everybody, in 64 bits."""
+    digest = hashlib.blake2b(repr(random.getstate()).encode(), digest_size=8)
+    found: Any = np.random.get_state(legacy=False)
+    digest.update(repr((found["bit_generator"], found["state"].get("pos"), found["gauss"])).encode())
+    digest.update(np.asarray(found["state"].get("key", 0)).tobytes())
+    return int.from_bytes(digest.digest(), "little")

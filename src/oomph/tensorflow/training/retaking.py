@@ -1,0 +1,135 @@
+"""Batches that a resumed fit takes again: those of its epoch, and what it needs of the epochs before."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Container, Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.tensorflow.batch import batches
+from oomph.tensorflow.graph import fingerprints
+from oomph.tensorflow.state import pipelines
+
+_TELL_SECONDS = 2.0
+
+
+class TookTooLongError(Exception):
+    """The batches were not taken within the time that was given."""
+
+
+class Expected:
+    """The batches that are to be skipped over, by their fingerprints, as far as these are known.
+
+    Args:
+        count: of the batches to be skipped over.
+        fingerprints: of the last of them.
+    """
+
+    def __init__(self, count: int = 0, fingerprints: Sequence[int] = ()) -> None:
+        self._count, self._known = count, fingerprints
+        self.compared = 0
+        """Batches that were the expected ones."""
+        self.differs_at: int | None = None
+        """The first one that was another, counted from 0."""
+
+    def see(self, number: int, batch: Any) -> None:
+        """One more batch was taken."""
+        at = number - (self._count - len(self._known))
+        if not 0 <= at < len(self._known) or not self._known[at] or self.differs_at is not None:
+            return
+        parts = [part for own in _of_each_replica(batches.without_optionals(batch)) for part in batches.tensors_of(own)]
+        if fingerprints.as_number(fingerprints.of_tensors(parts)) == self._known[at]:
+            self.compared += 1
+        else:
+            self.differs_at = number
+
+
+def _of_each_replica(batch: Any) -> list[Any]:
+    """The batch of each replica, of one that a strategy has distributed; otherwise the batch itself."""
+    leaves = tf.nest.flatten(batch)
+    values = [leaf.values if isinstance(leaf, tf.distribute.DistributedValues) else (leaf,) for leaf in leaves]
+    count = max((len(each) for each in values), default=1)
+    columns = [each if len(each) == count else each * count for each in values]
+    return [tf.nest.pack_sequence_as(batch, [column[number] for column in columns]) for number in range(count)]
+
+
+class Watched:
+    """Takes batches, tells how far it is, and gives up when its time is over.
+
+    Args:
+        tell: is told from time to time.
+        seconds: for all that it takes.
+    """
+
+    def __init__(self, tell: Callable[[str], None], seconds: float = math.inf) -> None:
+        self._tell, self._seconds = tell, seconds
+        self._started = self._told = time.monotonic()
+
+    def take(self, iterator: Any, count: int | None, what: str) -> Iterator[Any]:
+        """Up to that many batches, or all there are; raises TookTooLongError."""
+        taken = 0
+        while count is None or taken < count:
+            try:
+                batch = next(iterator)
+            except (StopIteration, tf.errors.OutOfRangeError):
+                return
+            taken += 1
+            yield batch
+            self._look(f"{what}: {taken}" + ("" if count is None else f" of {count}"))
+
+    def _look(self, text: str) -> None:
+        now = time.monotonic()
+        if now - self._started > self._seconds:
+            raise TookTooLongError
+        if now - self._told >= _TELL_SECONDS:
+            self._told = now
+            self._tell(f"{text}, {now - self._started:.0f} s")
+
+
+def skip(iterator: Any, count: int, watched: Watched, expected: Expected) -> int:
+    """Take up to that many batches and drop them; returns how many there were. Raises TookTooLongError."""
+    taken = -1
+    for taken, batch in enumerate(watched.take(iterator, count, "taking the batches of the epoch anew")):
+        expected.see(taken, batch)
+    return taken + 1
+
+
+def pass_over(
+    epochs: Any,
+    numbers: range,
+    used: Container[int],
+    watched: Watched,
+    first: Any = None,
+    before_each: Callable[[int], None] = lambda number: None,
+) -> None:
+    """Move the data of a Keras epoch iterator on by some iterators.
+
+    A dataset's shuffle draws new seeds for every iterator made of it, so a process that skips epochs has to make those
+    of the skipped ones too. Where that is not enough it goes through them. Raises TookTooLongError when that does.
+
+    Args:
+        numbers: of the iterators, counted from 1.
+        used: those that batches were taken from; Keras makes some for nothing.
+        first: the first of them, if it has been made already.
+        before_each: called with how many have been made by then.
+    """
+    dataset = epochs._distributed_dataset
+    whole = not pipelines.is_begun_by_making(dataset)
+    for number in numbers:
+        before_each(number - 1)
+        iterator = iter(dataset) if first is None or number > numbers[0] else first
+        if whole and number in used:
+            for _ in watched.take(iterator, None, "going through the data of the epochs before again"):
+                pass
+
+
+def pass_epochs(epochs: Any, count: int) -> None:
+    """Let a PyDataset know of epochs that an earlier attempt has done: many bring their samples into another order."""
+    dataset: Any = getattr(epochs.data_adapter, "py_dataset", None)
+    for _ in range(0 if dataset is None else count):
+        if hasattr(dataset, "on_epoch_begin"):  # not yet in Keras 3.5
+            dataset.on_epoch_begin()
+        dataset.on_epoch_end()

@@ -1,0 +1,229 @@
+"""StepCheckpoints: when a training is saved between two steps, how that is written, and what is told of it."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import tensorflow as tf
+
+from oomph.errors import CheckpointError
+from oomph.recovery.checkpoint.container import CheckpointWriter, Position
+from oomph.recovery.checkpoint.interval import Cost
+from oomph.recovery.checkpoint.store import CheckpointStore, Draft, Saved
+from oomph.recovery.posix.available_memory import available_bytes
+from oomph.recovery.protocol.phases import Phase
+from oomph.recovery.report.account import as_size
+from oomph.tensorflow.state import training_state
+from oomph.tensorflow.state.training_state import Array, NotFiniteError
+from oomph.tensorflow.training.fits import Fits
+
+_BACKGROUND_BYTES = 4 << 20
+_BACKGROUND_SECONDS = 0.1
+"""A smaller state that is written faster is not worth a thread."""
+_SHARE_OF_MEMORY = 0.25
+"""The copy that is written in the background may take this much of the host's free memory."""
+_ERRORS = (CheckpointError, tf.errors.OpError, ValueError)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A state that is being saved, and where it was taken."""
+
+    at: Position
+    seconds: float
+    """For so long the training stood still for it."""
+    iterator: str
+    """Why it does not hold the position in the data; empty when it does."""
+
+
+class Training(Protocol):
+    """What is saved: a fit, or a loop."""
+
+    fits: Fits
+
+    @property
+    def position(self) -> Position:
+        """The next step."""
+
+    def note_here(self, event: str, /, **data: Any) -> None:
+        """Write an event with the place."""
+
+    def write_board(self) -> None:
+        """Bring the progress board up to date."""
+
+
+class StepCheckpoints(ABC):
+    """The checkpoints of one training. They are taken at the border before a step.
+
+    Args:
+        training: the running fit or loop.
+    """
+
+    def __init__(self, training: Training) -> None:
+        self._training, self._fits = training, training.fits
+        self._saved_at_step = training.fits.steps
+        self._saved_at, self._stall, self._write = time.monotonic(), 0.0, 0.0
+        self._between_saves = 0.0
+        self._told_interval = self._told_not_finite = False
+        self._snapshot: Snapshot | None = None
+        """What is being written in the background."""
+
+    # -- what is saved ------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _save_step(self, store: CheckpointStore, at: Position, started: float) -> None:
+        """Take the state of this step and have it written."""
+
+    def _can_be_saved(self) -> bool:
+        """Whether a restarted script could make anything of it."""
+        return True
+
+    @abstractmethod
+    def _path_of(self, name: str) -> str:
+        """What people call the variable of that name in a checkpoint."""
+
+    # -- when ---------------------------------------------------------------------------------------------------------
+
+    def save_now(self) -> None:
+        """Save, unless the newest checkpoint is of this very step: the process is about to end."""
+        if self._fits.steps != self._saved_at_step:
+            self._save()
+        self.settle(wait=True)
+
+    def count_from(self, steps: int) -> None:
+        """The newest checkpoint is one of so many steps of the run."""
+        self._fits.saved = self._saved_at_step = steps
+        self._saved_at = time.monotonic()
+
+    def settle(self, wait: bool) -> None:
+        """Take note of what was written in the background."""
+        outcome = self._fits.background.take(wait)
+        if outcome is None or self._snapshot is None:
+            return
+        snapshot, self._snapshot = self._snapshot, None
+        self._write = outcome.seconds
+        if outcome.error is not None:
+            self._say_failed(outcome.error, "checkpoint", snapshot.at)
+        elif outcome.result is not None:
+            self._note_saved(outcome.result, snapshot)
+
+    def _look_for_written(self) -> None:
+        if self._snapshot is not None:
+            self.settle(wait=False)
+
+    def _is_due(self) -> bool:
+        since = self._fits.steps - self._saved_at_step
+        return self._fits.interval.due(since, time.monotonic() - self._saved_at, self._cost())
+
+    def _cost(self) -> Cost:
+        return Cost(self._stall, self._write, self._fits.seconds_between_faults())
+
+    # -- how ----------------------------------------------------------------------------------------------------------
+
+    def _save(self) -> None:
+        """Take the state while the training stands still, and write it: here, or in the background if that pays."""
+        store = self._fits.store()
+        self._between_saves = time.monotonic() - self._saved_at
+        self._saved_at, self._saved_at_step = time.monotonic(), self._fits.steps
+        if store is None or self._fits.context_lost or not self._can_be_saved():
+            return
+        started, at = time.monotonic(), self._training.position
+        self.settle(wait=True)
+        self._attempted(lambda: self._save_step(store, at, started), "checkpoint")
+
+    def _complete(
+        self, draft: Draft, taken: tuple[dict[str, Any], list[Array]], named: training_state.Named,
+        finite: frozenset[str], snapshot: Callable[[], Snapshot],
+    ) -> None:  # fmt: skip
+        """Write what was taken, and the variables: here, or in the background if that pays.
+
+        Args:
+            taken: what JSON holds, and arrays.
+            finite: the names of the variables that must be finite.
+            snapshot: tells where the state was taken, once the training may go on.
+        """
+        meta, own = taken
+        if not self._pays_in_background(named):
+            saved = draft.complete(meta, _writer(lambda: training_state.values_of(named), own, finite))
+            found = snapshot()
+            self._stall, self._write = found.seconds, 0.0
+            self._note_saved(saved, found)
+            return
+        values = list(training_state.values_of(named))
+        self._snapshot = snapshot()
+        self._stall = self._snapshot.seconds
+        self._fits.background.start(partial(draft.complete, meta, _writer(lambda: values, own, finite)))
+
+    def _pays_in_background(self, named: training_state.Named) -> bool:
+        size = sum(slot.nbytes for _, slot in named)
+        room = available_bytes()
+        if room is not None and size > room * _SHARE_OF_MEMORY:
+            return False
+        return size >= _BACKGROUND_BYTES or self._stall + self._write >= _BACKGROUND_SECONDS
+
+    def _attempted(self, save: Callable[[], Any], what: str) -> Any:
+        """What `save` returns; None, said once, when it fails: the training matters more."""
+        try:
+            with self._fits.session.pulse.during(Phase.CHECKPOINT):
+                return save()
+        except _ERRORS as error:
+            self._say_failed(error, what, self._training.position)
+            return None
+        finally:
+            self._saved_at = time.monotonic()
+
+    # -- what is told -------------------------------------------------------------------------------------------------
+
+    def _say_failed(self, error: Exception, what: str, at: Position) -> None:
+        if isinstance(error, NotFiniteError):
+            kept = f"the one of step {self._fits.saved} stays" if self._fits.saved else "there is none yet"
+            self._say_not_finite(str(error), at, f"no checkpoint is taken of that; {kept}")
+            return
+        reason = str(getattr(error, "message", error)).splitlines()[0][:300]
+        self._training.note_here("checkpoint-failed", reason=reason)
+        self._fits.say_once(f"{what} could not be written: {reason.partition(' (')[0]}; training goes on")
+
+    def _say_not_finite(self, name: str, at: Position, outcome: str) -> None:
+        path = self._path_of(name)
+        self._training.note_here("checkpoint-skipped", reason=f"{path} is not finite")
+        if not self._told_not_finite:
+            self._told_not_finite = True
+            self._fits.say(f"{path} holds NaN or infinity at epoch {at.epoch + 1}, step {at.step}: {outcome}")
+
+    def _note_saved(self, saved: Saved, snapshot: Snapshot) -> None:
+        at = snapshot.at
+        self._fits.saved = at.steps
+        self._fits.saving_seconds += snapshot.seconds
+        self._training.write_board()
+        self._fits.note(
+            "checkpoint",
+            name=saved.name,
+            fit=at.fit,
+            epoch=at.epoch,
+            step=at.step,
+            steps=at.steps,
+            bytes=saved.nbytes,
+            seconds=round(snapshot.seconds, 4),
+            background_seconds=round(self._write, 4),
+            iterator=snapshot.iterator or "saved",
+        )
+        if not self._told_interval and not saved.name.startswith("finished"):
+            self._told_interval = True
+            behind = f" and {self._write:.2f} s in the background" if self._write else ""
+            rule = self._fits.interval.describe(self._cost())
+            self._fits.say(f"checkpoint of {as_size(saved.nbytes)} in {self._stall:.2f} s{behind}; next {rule}")
+
+
+def _writer(
+    values: Callable[[], Iterable[Array]], own: list[Array], finite: frozenset[str]
+) -> Callable[[CheckpointWriter], None]:
+    def write(writer: CheckpointWriter) -> None:
+        training_state.write(writer, values(), finite)
+        training_state.write(writer, own)
+
+    return write

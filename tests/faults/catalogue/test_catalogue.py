@@ -1,0 +1,145 @@
+"""Every page is complete, and its example is its own test."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from oomph.faults.catalogue.catalogue import PageError, find, load, parse_page
+from oomph.faults.catalogue.fault import Fault
+from oomph.faults.diagnose import diagnose
+from oomph.faults.evidence.evidence import TEXT_LIMIT, Evidence
+from oomph.faults.reading.log import read_log
+
+if sys.version_info >= (3, 11):
+    from re import _parser as parser
+else:
+    import sre_parse as parser
+
+FAULTS = load()
+by_code = pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.code)
+
+
+def read_example(fault: Fault) -> list[Evidence]:
+    return list(read_log(io.BytesIO(fault.example.encode())))
+
+
+@by_code
+def test_the_example_of_a_page_is_diagnosed_as_its_fault_first(fault: Fault) -> None:
+    diagnoses = diagnose(read_example(fault))
+    assert diagnoses[0].code == fault.code
+    assert diagnoses[0].role == "cause"
+    assert diagnoses[0].evidence
+
+
+@by_code
+def test_no_other_example_is_diagnosed_as_this_fault_first(fault: Fault) -> None:
+    others = [other for other in FAULTS if other is not fault]
+    assert [other.code for other in others if diagnose(read_example(other))[0].code == fault.code] == []
+
+
+@by_code
+def test_the_groups_of_every_pattern_are_named_like_captured_values(fault: Fault) -> None:
+    for signature in fault.signatures:
+        names = re.compile(signature.pattern).groupindex
+        assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", name) for name in names)
+
+
+@by_code
+def test_every_need_is_the_id_of_an_earlier_signature_of_the_page(fault: Fault) -> None:
+    ids: set[str] = set()
+    for signature in fault.signatures:
+        assert ids.issuperset(signature.needs)
+        ids.add(signature.id)
+
+
+@by_code
+def test_what_must_or_must_not_stand_beside_a_signature_is_an_id_of_the_page(fault: Fault) -> None:
+    ids = {signature.id for signature in fault.signatures}
+    assert ids.issuperset(name for each in fault.signatures for name in (*each.unless, *each.beside))
+
+
+@by_code
+def test_no_repeat_in_a_pattern_holds_another(fault: Fault) -> None:
+    """Nested unbounded repeats are what makes matching exponential."""
+    for signature in fault.signatures:
+        assert deepest_repeat(parser.parse(signature.pattern)) <= 1, signature.pattern
+
+
+@by_code
+@pytest.mark.parametrize("filler", ["a", " ", "1", "/", "(", "Killed "], ids=repr)
+def test_a_pattern_is_fast_on_a_long_line_that_almost_matches(fault: Fault, filler: str) -> None:
+    for signature in fault.signatures:
+        text = (signature.literal + filler * TEXT_LIMIT)[:TEXT_LIMIT]
+        started = time.process_time()
+        signature.match(text)
+        assert time.process_time() - started < 0.1, signature.pattern
+
+
+def deepest_repeat(pattern: object) -> int:
+    """How many unbounded repeats lie within each other."""
+    deepest = 0
+    for operation, argument in pattern:  # type: ignore[attr-defined]
+        name, inner = str(operation), []
+        if name in ("MAX_REPEAT", "MIN_REPEAT"):
+            low_high, inner = argument[:2], [argument[2]]
+            own = int(low_high[1] is parser.MAXREPEAT)
+        else:
+            own = 0
+            if name == "SUBPATTERN":
+                inner = [argument[3]]
+            elif name == "BRANCH":
+                inner = list(argument[1])
+        deepest = max([deepest, *(own + deepest_repeat(part) for part in inner)])
+    return deepest
+
+
+def test_codes_and_names_are_unique() -> None:
+    assert len({fault.code for fault in FAULTS}) == len({fault.name for fault in FAULTS}) == len(FAULTS)
+
+
+def test_consequences_are_faults_of_the_catalogue() -> None:
+    names = {fault.name for fault in FAULTS}
+    assert {name for fault in FAULTS for name in fault.leads_to} <= names
+
+
+def test_a_fault_is_found_by_its_code_or_its_name_in_any_case() -> None:
+    by_name = find("Device-OOM")
+    assert by_name is not None
+    assert by_name is find("oom101")
+    assert find("no-such-fault") is None
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (("+++", "---"), "not enough values"),
+        (('severity = "recoverable"', 'severity = "bad"'), "severity"),
+        (("## Why\n", "## Because\n"), "headings"),
+        (('name = "device-oom"', 'name = "Device OOM"'), "CODE-name.md"),
+        (('code = "OOM101"', "code = "), "Invalid value"),
+        (("confidence = 0.97", "certainty = 0.97"), "certainty"),
+    ],
+)
+def test_a_page_that_can_not_be_read_says_what_is_wrong(change: tuple[str, str], complaint: str) -> None:
+    source = Path(__file__).parents[3] / "src/oomph/faults/pages/memory/OOM101-device-oom.md"
+    with pytest.raises(PageError, match=complaint):
+        parse_page(source.read_text().replace(*change), source)
+
+
+def test_a_number_of_the_driver_stands_for_one_fault() -> None:
+    numbers = Counter(
+        number
+        for fault in load()
+        for each in fault.signatures
+        if each.literal == "CUDA_SUCCESS"
+        for number in each.pattern.partition("<status>")[2].partition(")")[0].split("|")
+    )
+    assert len(numbers) > 20
+    assert set(numbers.values()) == {1}

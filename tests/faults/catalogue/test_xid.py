@@ -1,0 +1,85 @@
+"""NVIDIA's Xid catalogue, and its table in the reference."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from oomph.faults.catalogue.catalogue import find, load
+from oomph.faults.catalogue.docs import xid_table
+from oomph.faults.catalogue.xid import Xid, catalogue, described, read_spreadsheet, write_table
+from oomph.faults.diagnose import diagnose
+from oomph.faults.evidence.evidence import Evidence
+
+REFERENCE = Path(__file__).parents[3] / "docs/reference/xid.md"
+NEED_HARDWARE = {"RESET_GPU", "RESTART_BM", "WORKFLOW_XID_48", "WORKFLOW_NVLINK_ERR", "CHECK_MECHANICALS"}
+
+
+def first(xid: int) -> str:
+    (best, *_) = diagnose([Evidence("log", f"NVRM: Xid (PCI:0000:3b:00): {xid}, pid=1, name=python, something")])
+    return best.name
+
+
+def test_the_catalogue_is_complete() -> None:
+    assert list(catalogue()) == list(range(1, 173))
+    assert catalogue()[79] == Xid(
+        79, "ROBUST_CHANNEL_GPU_HAS_FALLEN_OFF_THE_BUS", True, "RESTART_BM", "CONTACT_SUPPORT"
+    )
+
+
+def test_what_needs_a_reset_or_more_is_a_hardware_fault() -> None:
+    for xid in catalogue().values():
+        if xid.immediate in NEED_HARDWARE:
+            assert first(xid.code) == "hardware-fault", xid
+
+
+@pytest.mark.parametrize("xid", [13, 31])
+def test_what_programs_do_themselves_is_not_blamed_on_the_hardware_first(xid: int) -> None:
+    assert first(xid) == "illegal-memory-access"
+
+
+def test_an_xid_brings_its_name_and_what_to_do() -> None:
+    assert described("79") == {
+        "xid_name": "ROBUST_CHANNEL_GPU_HAS_FALLEN_OFF_THE_BUS",
+        "xid_action": "restart the machine",
+    }
+    assert described("9999") == described("x") == {}
+    (best, *_) = diagnose([Evidence("log", "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.")])
+    assert "restart the machine" in best.remedies[0].text
+
+
+def test_the_reference_is_what_the_table_says() -> None:
+    """When this fails: python -m oomph.faults.catalogue.docs docs/reference/faults"""
+    assert REFERENCE.read_text() == xid_table(catalogue().values())
+
+
+def test_every_page_that_reads_an_xid_reads_its_number() -> None:
+    pages = [fault for fault in load() if any("Xid" in s.literal.split() for s in fault.signatures)]
+    assert find("HWD801") in pages
+    assert all("xid" in s.pattern for fault in pages for s in fault.signatures if s.literal == "Xid")
+
+
+def test_a_spreadsheet_as_nvidia_publishes_it_becomes_the_table(tmp_path: Path) -> None:
+    headings = ["Type (XID)", "Code", "Mnemonic", "Description", "Resolution Bucket (Immediate Action)"]
+    headings += ["Resolution Bucket (Investigatory Action)"]
+    rows = [headings, ["XID", "79", "A /\nB", "lost", "RESTART_BM", "X, Y"], ["XID", "1", "C", "Unused", "Z", "Z"]]
+    strings = [cell for row in rows for cell in row]
+    space = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+    shared = "".join(f"<si><t>{text}</t></si>" for text in strings)
+    number = iter(range(len(strings)))
+    sheet = "".join(
+        "<row>"
+        + "".join(f'<c r="{"ABCDEF"[column]}{line}" t="s"><v>{next(number)}</v></c>' for column in range(6))
+        + "</row>"
+        for line, _ in enumerate(rows, 1)
+    )
+    path = tmp_path / "Xid-Catalog.xlsx"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("xl/sharedStrings.xml", f"<sst {space}>{shared}</sst>")
+        archive.writestr("xl/worksheets/sheet1.xml", f"<worksheet {space}><sheetData>{sheet}</sheetData></worksheet>")
+    found = list(read_spreadsheet(path))
+    assert found == [Xid(79, "A", True, "RESTART_BM", "X Y"), Xid(1, "C", False, "", "")]
+    write_table(found, tmp_path / "xid.csv")
+    assert (tmp_path / "xid.csv").read_text().splitlines()[1:] == ["1,C,no,,", "79,A,yes,RESTART_BM,X Y"]

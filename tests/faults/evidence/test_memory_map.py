@@ -1,0 +1,136 @@
+"""The allocator's dump: what was free, in which pieces, and the file that TensorFlow writes of it."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oomph.faults.diagnose import diagnose, words
+from oomph.faults.evidence.memory_map import condense
+from oomph.faults.evidence.sizes import read_size, write_size
+from oomph.faults.reading.heap_dump import describe, looks_like_one, read_dump
+from oomph.faults.reading.log import CHUNK_BYTES, read_log
+
+LOGS = Path(__file__).parents[2] / "logs"
+DUMP = LOGS / "memory_map_bfc.1795269674182208"
+
+REQUEST = (
+    "Allocator (GPU_0_bfc) ran out of memory trying to allocate 64.00MiB (rounded to 67108864)requested by op Fill\n"
+)
+FAILURE = "OOM when allocating tensor with shape[16,1048576] and type float on /device:GPU:0 by allocator GPU_0_bfc\n"
+
+
+def names(text: str) -> list[tuple[str, str]]:
+    return [(found.name, found.role) for found in diagnose(read_log(io.BytesIO(text.encode())))]
+
+
+def free(*megabytes: int) -> str:
+    return "".join(
+        f"I bfc_allocator.cc:1105] Free  at 7f{n}0 of size {size << 20} next 3\n" for n, size in enumerate(megabytes)
+    )
+
+
+def test_room_enough_in_too_small_pieces_is_fragmentation() -> None:
+    found = names(REQUEST + free(40, 10, 40) + FAILURE)
+    assert found == [("device-oom-fragmentation", "cause"), ("device-oom", "consequence")]
+
+
+@pytest.mark.parametrize("pieces", [(), (10, 10), (63,), (70, 10)])
+def test_too_little_room_or_one_piece_large_enough_is_none(pieces: tuple[int, ...]) -> None:
+    assert names(REQUEST + free(*pieces) + FAILURE) == [("device-oom", "cause")]
+
+
+def test_a_later_dump_replaces_the_earlier_one() -> None:
+    assert names(REQUEST + free(40, 40) + REQUEST + free(10) + FAILURE)[0] == ("device-oom", "cause")
+
+
+def test_plain_bytes_of_older_versions_are_read() -> None:
+    text = "Stats: \nLimit:                 11330964685\nInUse:                  1330964685\n"
+    (found,) = diagnose(read_log(io.BytesIO((REQUEST + text + FAILURE).encode())))
+    assert (found.captured["limit"], found.captured["in_use"]) == ("10.55GiB", "1.24GiB")
+
+
+def test_without_its_chunks_what_was_free_is_what_the_figures_leave() -> None:
+    text = "Stats: \nLimit:                  2787868672\nInUse:                  2590112512\n"
+    found, *_ = diagnose(read_log(io.BytesIO((REQUEST + text + FAILURE).encode())))
+    assert found.captured["free"] == "188.59MiB"
+    assert "largest_free" not in found.captured
+
+
+def test_the_remedy_has_the_figures() -> None:
+    (found,) = diagnose(read_log(io.BytesIO((LOGS / "eager_fill.log").read_bytes())))
+    assert found.remedies[0].text.startswith("64.00MiB were asked for, 2.00MiB of 512.00MiB were free")
+
+
+def test_a_file_that_tensorflow_wrote_is_read() -> None:
+    """Written by TensorFlow 2.21 under a ceiling of 100 MB: five tensors of 16 MiB, and one of 80 MiB that failed."""
+    assert looks_like_one(DUMP.read_bytes())
+    (found,) = diagnose([read_dump(DUMP)])
+    assert (found.name, found.captured["in_use"], found.captured["largest_free"]) == (
+        "device-oom",
+        "80.00MiB",
+        "18.00MiB",
+    )
+
+
+@given(st.binary(max_size=200))
+def test_any_other_bytes_are_refused_without_a_crash(data: bytes) -> None:
+    for start in (b"", b"\x0a\x09GPU_0_bfc"):
+        try:
+            describe(start + data)
+        except ValueError:
+            pass
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("1.02GiB", 1095216660),
+        ("2147483648", 1 << 31),
+        ("1.97G", 2115271393),
+        ("800 MiB", 800 << 20),
+        ("0B", 0),
+        ("x", None),
+    ],
+)
+def test_amounts_are_read_as_programs_print_them(text: str, size: int | None) -> None:
+    assert read_size(text) == size
+
+
+@given(st.integers(0, 1 << 50))
+def test_what_is_written_reads_back_nearly(size: int) -> None:
+    back = read_size(write_size(size))
+    assert back is not None
+    assert abs(back - size) <= 0.006 * size + 1
+
+
+def dumps(sizes: list[list[int]]) -> bytes:
+    """A log of as many dumps, with chunks in use between the free ones."""
+    used = "I bfc_allocator.cc:1105] InUse at 7f00 of size 256 next 7\n"
+    text = "".join(REQUEST + "".join(free(size) + used for size in dump) for dump in sizes)
+    return (text + FAILURE).encode()
+
+
+@given(st.lists(st.lists(st.integers(1, 90), max_size=5), max_size=4), st.booleans(), st.booleans())
+def test_a_dump_that_is_condensed_says_the_same(sizes: list[list[int]], warned: bool, as_json: bool) -> None:
+    data = dumps(sizes)
+    if warned:
+        data += REQUEST.replace("requested", " The caller indicates that this is not a failure, requested").encode()
+    if as_json:
+        lines = [{"log": line + "\n", "stream": "stderr"} for line in data.decode().splitlines()]
+        data = "\n".join(json.dumps(line) for line in lines).encode()
+    assert condense(data).count(b"\n") == data.count(b"\n")
+    whole, quick = (diagnose(read_log(io.BytesIO(data), words=each)) for each in (None, words()))
+    assert [(d.name, d.role, d.captured) for d in whole] == [(d.name, d.role, d.captured) for d in quick]
+
+
+def test_a_dump_that_is_longer_than_a_block_is_added_up() -> None:
+    data = dumps([[1] * (3 * CHUNK_BYTES // 100)])
+    assert len(data) > 3 * CHUNK_BYTES
+    whole, quick = (diagnose(read_log(io.BytesIO(data), words=each)) for each in (None, words()))
+    assert whole[0].captured["free"] == quick[0].captured["free"] == write_size(data.count(b"Free ") << 20)

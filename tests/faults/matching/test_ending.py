@@ -1,0 +1,99 @@
+"""The end of a log: what tells of a failure in words that no page knows."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from oomph.faults.diagnose import diagnose, words
+from oomph.faults.evidence.evidence import Evidence
+from oomph.faults.matching.ending import LINES, LastLines, tells_of_failure
+from oomph.faults.reading.log import read_log
+
+START = "2024-08-11 20:04:18.331017: "
+ALARMING = [
+    f"{START}E tensorflow/core/foo/bar.cc:12] the frobnicator went wrong",
+    "F0000 00:00:1795273984.028772   23189 bar.cc:52] no frobnicator",
+    "job 7 died on node 3",
+    "the trainer crashed",
+    "#3  0x00007f863dd73f09 in ncclGroupEnd () from /usr/lib/libnccl.so.2",
+    "0  /usr/local/ucx/lib/libucs.so.0(ucs_handle_error+0x2dc) [0x7f5a6c0b6bdc]",
+    '  File "train.py", line 3, in main',
+]
+CALM = [
+    f"{START}I tensorflow/core/util/port.cc:113] round-off errors from different computation orders",
+    f"{START}W tensorflow/core/foo.cc:1] could not open it, which is fine",
+    f"{START}E external/xla/cuda_fft.cc:485] Unable to register cuFFT factory: Attempting to register factory",
+    "E0000 00:00:1795237449.986561    6493 cuda_executor.cc:1827] Nvml call failed with 3(Not Supported). Assuming",
+    "WARNING: the old name will be invalid soon",
+    "finished with 0 errors",
+    "Epoch 3/5 loss: 0.1",
+]
+
+
+@pytest.mark.parametrize("line", ALARMING)
+def test_this_tells_of_a_failure(line: str) -> None:
+    assert tells_of_failure(line)
+
+
+@pytest.mark.parametrize("line", CALM)
+def test_this_does_not(line: str) -> None:
+    assert not tells_of_failure(line)
+
+
+def of(*lines: str) -> list[str]:
+    log = io.BytesIO("\n".join(lines).encode())
+    return [diagnosis.name for diagnosis in diagnose(read_log(log, words=words()))]
+
+
+PEER = "E0000 00:00:1795273984.028772   23189 bar.cc:52] the grpc channel to peer task worker 2 is dead: unavailable"
+
+
+def test_an_end_in_unknown_words_is_named_after_the_page_that_it_is_like() -> None:
+    first, *others = diagnose([Evidence("log", PEER, 1)])
+    assert first.name == "worker-lost"
+    assert first.confidence <= 0.5
+    assert first.evidence == (Evidence("log", PEER, 1),)
+    assert 1 <= len(others) <= 2
+    assert all(other.confidence < first.confidence for other in others)
+
+
+def test_an_end_that_the_user_wanted_is_none() -> None:
+    frames = ("Traceback (most recent call last):", '  File "/lib/keras/src/trainer.py", line 377, in fit')
+    assert of(PEER, *frames, "KeyboardInterrupt") == []
+
+
+def test_what_training_has_outlived_is_no_end() -> None:
+    assert of(PEER, "Epoch 2/5", " 10/10 - loss: 0.5") == []
+
+
+def test_an_error_after_which_tensorflow_goes_on_with_its_start_is_none() -> None:
+    said = "the launch of a kernel on the GPU failed, the stream is gone"
+    error = f"{START}E tensorflow/stream_executor/cuda/cuda_new.cc:1] {said}"
+    assert of(error) != []
+    assert of(error, f"{START}I tensorflow/core/common_runtime/gpu/gpu_device.cc:1] Created device GPU:0") == []
+
+
+def test_a_text_that_is_of_no_training_is_left_alone() -> None:
+    assert of("nginx: worker process 7 died: connection to its peer lost", "nginx: exiting") == []
+
+
+def test_the_last_lines_are_read_however_long_the_log_is() -> None:
+    noise = b"nothing of interest here\n" * 40_000
+    log = io.BytesIO(noise + b"\n".join(b"%d of them" % n for n in range(5)) + b"\n" + PEER.encode())
+    first, *_ = diagnose(read_log(log, words=words()))
+    assert (first.name, first.evidence[0].line) == ("worker-lost", 40_006)
+
+
+def test_a_progress_bar_counts_as_one_line() -> None:
+    last = LastLines()
+    last.see(Evidence("log", "the GPU failed", 1), 0)
+    for number in range(9 * LINES):
+        last.see(Evidence("log", f"{number}/400 [====>.....] loss: 0.{number}", 2), number)
+    last.see(Evidence("log", "the end", 3), 10 * LINES)
+    assert [fact.text for fact in last.alarming(-1)] == [
+        "the GPU failed",
+        "359/400 [====>.....] loss: 0.359",
+        "the end",
+    ]

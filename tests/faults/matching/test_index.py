@@ -1,0 +1,128 @@
+"""Signatures are filed under words, and the quick reading of a log finds what the slow one finds."""
+
+from __future__ import annotations
+
+import io
+import re
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oomph.faults.catalogue.catalogue import load
+from oomph.faults.diagnose import diagnose, words
+from oomph.faults.evidence.evidence import TEXT_LIMIT, Evidence
+from oomph.faults.matching.index import index, key
+from oomph.faults.reading.log import read_log
+
+LOGS = Path(__file__).parents[2] / "logs"
+SLOWEST = 0.5  # seconds for a text of TEXT_LIMIT that was made to be slow; a linear pass takes milliseconds
+
+
+@pytest.mark.parametrize(
+    ("literal", "word"),
+    [
+        ("ut of memory while trying to allocate", "trying"),
+        ("OOMKilled", "OOMKilled"),
+        ("is not in [0,", "not"),
+        ("CUDA_ERROR_NO_DEVICE", "CUDA"),
+    ],
+)
+def test_a_literal_is_filed_under_a_rare_whole_word(literal: str, word: str) -> None:
+    assert key(literal) == word
+
+
+def test_a_literal_without_a_word_is_refused() -> None:
+    with pytest.raises(ValueError, match="word"):
+        key("(): ")
+
+
+def test_every_literal_is_found_again_in_its_own_text() -> None:
+    catalogue = load()
+    for fault in catalogue:
+        for signature in fault.signatures:
+            for source in signature.sources:
+                text = f"before {signature.literal} after"
+                assert (fault, signature) in list(index(catalogue).candidates(source, text)), signature.literal
+
+
+@pytest.mark.parametrize("path", sorted(LOGS.rglob("*.log")), ids=lambda path: str(path.relative_to(LOGS)))
+def test_the_quick_reading_shows_the_same_faults(path: Path) -> None:
+    def found(quick: bool) -> list[tuple[str, str, float]]:
+        with path.open("rb") as stream:
+            diagnoses = diagnose(read_log(stream, words=words() if quick else None))
+        return [(each.name, each.role, each.confidence) for each in diagnoses]
+
+    assert found(True) == found(False)
+
+
+def test_a_long_log_is_read_at_twenty_megabytes_a_second() -> None:
+    data = b"2024-01-01 10:00:00,123 INFO trainer: worker 12 did step 1234 in 0.123 s, loss 0.1234 lr 0.001\n" * 50_000
+    diagnose([])
+
+    def seconds() -> float:
+        started = time.process_time()
+        assert diagnose(read_log(io.BytesIO(data), words=words())) == ()
+        return time.process_time() - started
+
+    assert len(data) / min(seconds() for _ in range(3)) > 20e6
+
+
+def spent(text: str) -> float:
+    started = time.process_time()
+    diagnose([Evidence("log", text), Evidence("exception", text)])
+    return time.process_time() - started
+
+
+def test_a_line_of_all_literals_is_read_in_linear_time() -> None:
+    """Each signature meets a text that is full of the words of every other one."""
+    pieces = [signature.literal for fault in load() for signature in fault.signatures if "log" in signature.sources]
+    diagnose([])  # the catalogue is read once
+    for start in range(0, len(pieces), 40):
+        once = " ".join(pieces[start : start + 40])
+        assert spent((once * 10)[:TEXT_LIMIT]) < SLOWEST
+
+
+@pytest.mark.parametrize("filler", ["a", "0", " ", "(", "[", ".", "a.", "1,", "' ", ": "], ids=repr)
+def test_no_literal_and_filler_make_a_pattern_slow(filler: str) -> None:
+    diagnose([])
+    for fault in load():
+        for signature in fault.signatures:
+            text = ((signature.literal + filler * 40) * 200)[:TEXT_LIMIT]
+            started = time.process_time()
+            signature.match(text)
+            assert time.process_time() - started < SLOWEST, signature.pattern
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(
+        st.sampled_from(["CUDA_ERROR", "shape", "[", "(None, 3)", "labels", "loss: nan", "\n", "a" * 50, "=", "1"])
+    )
+)
+def test_any_mixture_of_their_parts_is_read_in_linear_time(parts: list[str]) -> None:
+    assert spent((" ".join(parts) * 50)[:TEXT_LIMIT]) < SLOWEST
+
+
+_MAY_GO_ON = re.compile(r"\\w|\(\?!|\[A-Za-z|\(\?:s\||s\?")
+
+
+def test_a_word_that_may_go_on_in_the_text_is_not_what_a_literal_is_filed_under() -> None:
+    """It is filed under a whole word: `hipError` would not be found in `hipErrorUnknown`."""
+    dead = []
+    for fault in load():
+        for signature in fault.signatures:
+            literal = signature.literal
+            after = signature.pattern.partition(literal)[2] if literal in signature.pattern else ""
+            if not signature.goes_on and literal.endswith(key(literal)) and _MAY_GO_ON.match(after):
+                dead.append((fault.name, literal))
+    assert dead == []
+
+
+@pytest.mark.parametrize("word", ["hipErrorPeerAccessUnsupported", "miopenStatusVersionMismatch", "librocmsmi64.so"])
+def test_a_literal_that_goes_on_is_found_in_a_log_of_any_length(word: str) -> None:
+    noise = b"INFO step 12 of 5000\n" * 20_000
+    found, *_ = diagnose(read_log(io.BytesIO(noise + f"failed with {word}\n".encode() + noise), words=words()))
+    assert (found.name, found.evidence[0].line) == ("rocm-failure", 20_001)

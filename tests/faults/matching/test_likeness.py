@@ -1,0 +1,85 @@
+"""An error in words that no page knows is named after what it is most like, and never without a reason."""
+
+from __future__ import annotations
+
+import io
+import time
+
+import pytest
+
+from oomph.faults.catalogue.catalogue import load
+from oomph.faults.diagnose import diagnose
+from oomph.faults.evidence.evidence import TEXT_LIMIT
+from oomph.faults.matching.likeness import MOST, SUREST, likely, likely_of_check, likely_of_library
+from oomph.faults.matching.vocabulary import AT_IMPORT, CLASSES, COMMON_WORDS, OPERATIONS, PATHS, WORDS
+from oomph.faults.reading.log import read_log
+
+
+def names(*lines: str) -> list[str]:
+    return [found.name for found in diagnose(read_log(io.BytesIO("\n".join(lines).encode())))]
+
+
+def test_the_vocabulary_speaks_for_pages_that_exist() -> None:
+    spoken_for = {name for weights in CLASSES.values() for name in weights}
+    spoken_for |= {*WORDS, *COMMON_WORDS, *OPERATIONS, *PATHS, *AT_IMPORT}
+    assert spoken_for <= {fault.name for fault in load()}
+
+
+# Wordings of public reports; none of them is a signature.
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("UnimplementedError:  Fused conv implementation does not support grouped ones.", "operation-not-registered"),
+        ("InternalError (see above for traceback): Failed launching MaxPoolForwardNoMask", "kernel-launch-failure"),
+        ("InvalidArgumentError:  Dimension -2147483648 must be >= 0", "shape-mismatch"),
+        ("FailedPreconditionError: /tmp/model.ckpt.tempstate", "checkpoint-failure"),
+        ("UnavailableError: the remote task went away", "worker-lost"),
+    ],
+)  # fmt: skip
+def test_a_class_of_tensorflow_is_named_by_its_nouns(line: str, expected: str) -> None:
+    assert names(line)[0] == expected
+
+
+def test_what_the_program_asserts_itself_is_not_guessed_at() -> None:
+    assert likely("InvalidArgumentError: assertion failed: [Condition x < y did not hold] shape") == ()
+
+
+FRAMES = ("Traceback (most recent call last):", '  File "train.py", line 2, in <module>')
+KERAS = '  File "/opt/lib/python3.11/site-packages/keras/src/ops/nn.py", line 9, in check'
+
+
+def test_a_plain_error_is_named_when_keras_raised_it_and_unrelated_when_the_user_did() -> None:
+    error = "ValueError: the widths have rank 2 and the heights rank 3"
+    assert names(*FRAMES, KERAS, error)[0] == "shape-mismatch"
+    assert names(*FRAMES, error) == ["unrelated"]
+    assert names(*FRAMES, KERAS, "ValueError: mauve") == ["unrelated"]
+
+
+def test_what_keras_raised_in_words_of_no_signature_is_followed_by_the_pages_that_it_is_like() -> None:
+    error = "ValueError: a variable of a replica belongs to the scope of its strategy"
+    assert names(*FRAMES, KERAS, error)[:2] == ["unrelated", "strategy-not-supported"]
+    assert names(*FRAMES, error) == ["unrelated"]
+
+
+def test_a_failed_check_of_the_gpu_s_code_is_the_cause_of_the_abort() -> None:
+    line = "F tensorflow/core/common_runtime/gpu/gpu_bfc_allocator.cc:136] Check failed: this->H2D_stream_->ok()"
+    found = diagnose(read_log(io.BytesIO(line.encode())))
+    assert (found[0].name, found[0].role) == ("kernel-launch-failure", "cause")
+    assert [d.role for d in found if d.name == "abort"] == ["consequence"]
+    assert likely_of_check("F tensorflow/core/kernels/check.cc:12] Check failed: x == y (1 vs. 2)") == ()
+
+
+def test_no_more_is_claimed_than_a_suspicion() -> None:
+    for text in ("InternalError: CUDA cuDNN cuBLAS NCCL XLA", "InvalidArgumentError: shape dtype label"):
+        found = likely(text)
+        assert 1 <= len(found) <= MOST
+        assert all(entry.confidence <= SUREST for entry in found)
+
+
+@pytest.mark.parametrize("filler", ["a", " ", "[[", "{{node ", "/", "shape ", "(of type "], ids=repr)
+def test_a_long_message_takes_linear_time(filler: str) -> None:
+    text = f"InvalidArgumentError: {filler * TEXT_LIMIT}"[: 2 * TEXT_LIMIT]
+    started = time.process_time()
+    likely(text)
+    likely_of_library(text)
+    assert time.process_time() - started < 1.0

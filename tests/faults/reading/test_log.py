@@ -1,0 +1,171 @@
+"""The reader of logs: constant memory, and nothing a log can hold raises."""
+
+from __future__ import annotations
+
+import io
+import tracemalloc
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from oomph.faults.evidence.evidence import TEXT_LIMIT, Evidence
+from oomph.faults.reading.encodings import looks_binary
+from oomph.faults.reading.log import CHUNK_BYTES, clean, read_log
+
+
+def texts(data: bytes) -> list[tuple[int | None, str]]:
+    return [(fact.line, fact.text) for fact in read_log(io.BytesIO(data))]
+
+
+@given(st.binary(max_size=2000))
+@example(b"\xff\xfe\x00")
+@example(b"\xef\xbb")
+@example(b"\x1b[")
+@example(b"\r\n\r\r\n")
+def test_the_reader_never_raises(data: bytes) -> None:
+    for fact in read_log(io.BytesIO(data)):
+        assert fact.source == "log"
+        assert fact.line is not None
+        assert fact.text
+        assert len(fact.text) <= TEXT_LIMIT
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_categories=("C",)), max_size=50), max_size=30))
+def test_line_numbers_are_those_of_an_editor(lines: list[str]) -> None:
+    wanted = [number for number, line in enumerate(lines, 1) if clean(line)]
+    assert [number for number, _ in texts("\n".join(lines).encode())] == wanted
+
+
+def test_a_progress_bar_is_one_line_in_many_pieces() -> None:
+    data = b"Epoch 1/2\n 1/9 [=]\r 2/9 [==]\rOOM when allocating\nend\r\n"
+    assert texts(data) == [(1, "Epoch 1/2"), (2, " 1/9 [=]"), (2, " 2/9 [==]"), (2, "OOM when allocating"), (3, "end")]
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        ("\x1b[1m\x1b[31mError\x1b[0m", "Error"),
+        ("\x1b]0;title\x07Error", "Error"),
+        ("\x1b[36m(RayTrainWorker pid=7089)\x1b[0m ValueError: x", "ValueError: x"),
+        ("(RayTrainWorker pid=7089, ip=10.0.0.1) ValueError: x", "ValueError: x"),
+        ("[1,0]<stderr>:ValueError: x", "ValueError: x"),
+        ("[rank3]: ValueError: x", "ValueError: x"),
+        ("trainer-1  | ValueError: x", "ValueError: x"),
+        ("2026-01-01T00:00:00.123456789Z stderr F ValueError: x", "ValueError: x"),
+        ("2026-01-01T00:00:00.123456789Z ValueError: x", "ValueError: x"),
+        ("ValueError: x   ", "ValueError: x"),
+        ("  File 'x'", "  File 'x'"),
+        ("\b\b\b\b5/9", "5/9"),
+    ],
+)
+def test_what_launchers_and_terminals_add_is_taken_off(raw: str, text: str) -> None:
+    assert clean(raw) == text
+
+
+def test_broken_utf8_is_replaced() -> None:
+    assert texts(b"caf\xe9 OOM\n") == [(1, "caf\ufffd OOM")]
+
+
+def test_a_log_of_powershell_is_read() -> None:
+    assert texts("KeyError: 'x'\r\n".encode("utf-16")) == [(1, "KeyError: 'x'")]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("text", ["KeyError: 'x'\r\nof the data\r\n", "内存不足\r\n请减小批量大小 64\r\n"])
+def test_wide_logs_with_a_byte_order_mark_are_read(encoding: str, text: str) -> None:
+    data = ("\ufeff" + text).encode(encoding)
+    assert not looks_binary(data)
+    assert [line for _, line in texts(data)] == text.splitlines()
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_wide_logs_without_a_byte_order_mark_are_read(encoding: str) -> None:
+    data = "KeyError: 'x'\r\n".encode(encoding)
+    assert not looks_binary(data)
+    assert texts(data) == [(1, "KeyError: 'x'")]
+
+
+@pytest.mark.parametrize("stray", [b"\xff\xfe", b"\xfe\xff"])
+@pytest.mark.parametrize("text", ["KeyError: 'x'\nand more", "Fehler: größer\nals der Speicher"])
+def test_two_stray_bytes_hide_nothing(stray: bytes, text: str) -> None:
+    for encoding in ("utf-8", "latin-1"):
+        (_, first), _ = texts(stray + text.encode(encoding) + b"\0" * 100)
+        assert first[:6] == text[:6]
+
+
+def test_holes_in_a_log_are_left_out() -> None:
+    assert texts(b"\0" * 300_000 + b"one\n" + b"\0" * 600_000 + b"two\n\0\0") == [(1, "one"), (2, "two")]
+
+
+def test_a_log_of_nothing_but_colours_is_read() -> None:
+    assert texts(b"\x1b[0m" * CHUNK_BYTES) == []
+
+
+def test_a_character_across_two_chunks_is_whole() -> None:
+    data = b"x" * (CHUNK_BYTES - 1) + "é\nend".encode()
+    assert texts(data)[-1] == (2, "end")
+    assert all("\ufffd" not in text for _, text in texts(data))
+
+
+class Endless:
+    """A stream that gives the same block so many times, without ever holding it twice."""
+
+    def __init__(self, block: bytes, times: int) -> None:
+        self.block, self.left = block, times
+
+    def read(self, size: int, /) -> bytes:
+        self.left -= 1
+        return self.block if self.left >= 0 else b""
+
+
+@pytest.mark.parametrize(
+    "block", [b"a line of a log\n" * 256, b" 5/9 [==]\r" * 400, b"x" * 4096], ids=["lines", "bar", "endless"]
+)
+def test_memory_does_not_grow_with_the_log(block: bytes) -> None:
+    def peak(times: int) -> int:
+        tracemalloc.start()
+        for _ in read_log(Endless(block, times)):
+            pass
+        _, highest = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return highest
+
+    few, many = (times * CHUNK_BYTES // len(block) for times in (4, 16))
+    peak(few)
+    assert peak(many) < peak(few) + 50_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"\0" * 100 + b"log after truncation\n",
+        b"log before a power cut\n" + b"\0" * 100,
+        b"one\n" + b"\0" * 4000 + b"two\n" + b"\0" * 4000 + b"three\n",
+        b"\0" * 8192,
+        b"plain\ttext\r\n",
+        "für".encode("latin-1"),
+        b"",
+    ],
+)
+def test_texts_are_no_binaries(text: bytes) -> None:
+    assert not looks_binary(text)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        bytes(range(256)) * 4,
+        b"\x7fELF\x02\x01\x01" + b"\0" * 100 + b"\3\0>\0",
+        b"P\0K\0L\0",
+        b"\x93NUMPY\x01\0v\0{'descr': '<f4', 'shape': (999,), }".ljust(127) + b"\n" + b"\0" * 3996 + b"\x80?",
+        b"\xff\xfe\x01\x02\x03" + bytes(range(1, 32)) * 9,
+    ],
+)
+def test_binaries_are_recognised(data: bytes) -> None:
+    assert looks_binary(data)
+
+
+def test_evidence_says_where_it_comes_from() -> None:
+    (fact,) = read_log(io.BytesIO(b"x"), "attempt 2, stderr")
+    assert fact == Evidence("log", "x", 1, "attempt 2, stderr")

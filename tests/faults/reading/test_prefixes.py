@@ -1,0 +1,97 @@
+"""What stands in front of a program's own line is taken off; who said it is kept."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oomph.faults.reading.prefixes import from_json, without_prefixes
+
+
+@pytest.mark.parametrize(
+    ("raw", "speaker"),
+    [
+        ("(RayTrainWorker pid=7089, ip=10.0.0.1) ", "(RayTrainWorker pid=7089, ip=10.0.0.1)"),
+        ("(pid=123) ", "(pid=123)"),
+        ("[1,0]<stderr>:", "[1,0]<stderr>"),
+        ("[1,mpirank:0,algo-1]<stderr>:", "[1,mpirank:0,algo-1]<stderr>"),
+        ("[rank3]: ", "[rank3]"),
+        ("trainer-1  | ", "trainer-1"),
+        ("[pod/train-0/main] ", "[pod/train-0/main]"),
+        (" 3: ", "3"),
+        ("2026-01-01T00:00:00.123456789Z stderr F ", ""),
+        ("2026-01-01T00:00:00.123456789Z ", ""),
+        ("2023/10/26 12:12:19 ", ""),
+        ("Nov 21 13:14:01 host python[1234]: ", ""),
+        ("2026-11-21T13:14:01+0000 host kernel: ", ""),
+        ("Nov  1 13:14:01 host kernel: [ 1821.451540] ", ""),
+        ("[ 1821.451540] ", ""),
+        ("<4>[ 1821.451540] ", ""),
+        ("[Sat Nov 21 13:14:01 2026] ", ""),
+        ("kern  :warn  : [ 1821.451540] ", ""),
+        ("[2024-01-01, 12:00:00 UTC] {subprocess.py:93} INFO - ", ""),
+        ("> ", ""),
+        ("> > ", ""),
+        (">>> ", ""),
+        ("# ", ""),
+        ("2026-01-01T00:00:00.123456789Z stderr F (main pid=4) [rank1]: ", "(main pid=4)"),
+    ],
+)
+def test_a_prefix_is_taken_off_and_the_speaker_kept(raw: str, speaker: str) -> None:
+    assert without_prefixes(f"{raw}ValueError: x") == ("ValueError: x", speaker)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2023-01-01 10:00:00.123456: W tensorflow/core: x",
+        "W0000 00:00:1795237229.045565     889 bfc_allocator.cc:502] x",
+        '  File "train.py", line 2, in <module>',
+        "KeyError: 'x'",
+        "[1795236788.995] W0 CAUGHT",
+        "-----> 1 model.fit(x)",
+    ],
+)
+def test_a_line_of_the_program_itself_is_left_alone(line: str) -> None:
+    assert without_prefixes(line) == (line, "")
+
+
+@pytest.mark.parametrize("key", ["log", "message", "msg", "MESSAGE", "textPayload"])
+def test_the_message_of_a_line_of_json_is_found(key: str) -> None:
+    assert from_json(json.dumps({"time": "now", key: "OOM \u001b[31mwhen"})) == "OOM \u001b[31mwhen"
+    assert from_json(json.dumps({"jsonPayload": {key: "x"}})) == "x"
+
+
+@pytest.mark.parametrize("text", ['{"a": 1}', "{broken", "[1]", '{"log": 3}', '{"a":' * 5000])
+def test_other_json_is_left_alone(text: str) -> None:
+    assert from_json(text) == text
+
+
+@given(st.text(max_size=300))
+def test_nothing_is_invented(text: str) -> None:
+    assert text.endswith(without_prefixes(text)[0])
+
+
+def test_what_a_logger_of_json_says_was_raised_is_read_with_its_message() -> None:
+    line = json.dumps({"ts": "2026", "msg": "training failed", "exc": "Graph execution error:\n\nindices[0] = 7"})
+    assert from_json(line) == "training failed\nGraph execution error:\n\nindices[0] = 7"
+    error = {"type": "ResourceExhaustedError", "message": "OOM when allocating", "code": 8}
+    assert from_json(json.dumps({"message": "failed", "level": "ERROR", "error": error})).splitlines() == [
+        "failed",
+        "ResourceExhaustedError",
+        "OOM when allocating",
+    ]
+
+
+@pytest.mark.parametrize("error", [None, 0.25, True, [1], ""])
+def test_an_error_that_is_none_leaves_the_line_as_it_is(error: object) -> None:
+    assert from_json(json.dumps({"message": "step 3", "error": error})) == "step 3"
+    assert from_json(json.dumps({"loss": 0.5, "error": error})) == json.dumps({"loss": 0.5, "error": error})
+
+
+def test_what_a_logger_of_json_only_warns_of_is_no_error() -> None:
+    assert from_json(json.dumps({"level": "warning", "message": "retry", "exc_info": "KeyError: 'x'"})) == "retry"
+    assert from_json(json.dumps({"level": 50, "message": "failed", "err": "KeyError: 'x'"})) == "failed\nKeyError: 'x'"

@@ -1,0 +1,50 @@
+"""A run directory as evidence: what is in it, what may be damaged in it, and how long it may be."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from oomph.faults.reading import run
+from oomph.journal import Event, Journal
+
+
+def test_ten_thousand_attempts_are_read_in_a_time_that_grows_with_their_number(tmp_path: Path, monkeypatch) -> None:
+    ends = range(1, 10_001)
+    events = [Event("attempt-ended", {"returncode": -9}, attempt, sequence=1) for attempt in ends]
+    monkeypatch.setattr(run, "read_journal", lambda directory: events)
+    began = time.process_time()
+    facts = list(run.read_run(tmp_path))
+    assert time.process_time() - began < 1.5
+    assert [fact.origin for fact in facts if fact.source == "exit"] == [f"attempt {attempt}" for attempt in ends]
+
+
+@pytest.mark.parametrize("seconds", ["q", None, [], float("inf"), float("nan")])
+def test_a_hang_whose_seconds_are_damaged_is_told_without_them(tmp_path: Path, seconds: object) -> None:
+    Journal(tmp_path, 1, "supervisor").write("hang", phase="step", seconds=seconds, limit_seconds=60.0)
+    (fact,) = run.read_run(tmp_path)
+    assert fact.text == "no progress for ? s in step (limit 60 s); oomph ended the script"
+
+
+def test_nothing_waits_for_a_fifo_in_place_of_a_file(tmp_path: Path) -> None:
+    Journal(tmp_path, 1, "supervisor").write("oom", message="no room")
+    (tmp_path / "stderr").mkdir()
+    for name in ("stderr/1.log", "stderr/2.log", "bfc_GPU_0_bfc.1"):
+        os.mkfifo(tmp_path / name)
+    (tmp_path / "stderr" / "\u00b2.log").write_text("not the number of an attempt")
+    assert [fact.source for fact in run.read_run(tmp_path)] == ["exception"]
+
+
+@pytest.mark.parametrize(
+    ("ending", "sources"), [({"preempted": "SIGTERM"}, []), ({"stopped": True}, []), ({}, ["exit"])]
+)
+def test_a_script_that_oomph_had_to_kill_as_its_end_was_wished_for_was_not_killed_by_somebody(
+    tmp_path: Path, ending: dict[str, object], sources: list[str]
+) -> None:
+    journal = Journal(tmp_path, 1, "supervisor")
+    journal.write("attempt-ended", returncode=-9)
+    journal.write("decided", action="requeue", ending=ending)
+    assert [fact.source for fact in run.read_run(tmp_path)] == sources

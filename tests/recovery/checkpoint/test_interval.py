@@ -1,0 +1,101 @@
+"""When a checkpoint is due."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oomph.recovery.checkpoint.interval import (
+    ASSUMED_SECONDS,
+    SHARE,
+    SHORTEST_SECONDS,
+    WRITING_SHARE,
+    Cost,
+    Interval,
+    optimal_seconds,
+    seconds_between_faults,
+)
+
+
+@pytest.mark.parametrize(("steps", "due"), [(0, False), (1, False), (9, False), (10, True), (11, True)])
+def test_a_number_of_steps_is_kept_whatever_the_time(steps, due):
+    assert Interval(steps=10).due(steps, seconds=1e9, cost=Cost()) is due
+    assert Interval(steps=10).due(steps, seconds=0, cost=Cost(1e9)) is due
+
+
+@pytest.mark.parametrize(("seconds", "due"), [(29.9, False), (30, True), (1e9, True)])
+def test_a_time_is_kept_whatever_it_costs(seconds, due):
+    assert Interval(seconds=30).due(1, seconds, cost=Cost(1000)) is due
+
+
+@pytest.mark.parametrize("rule", [Interval(), Interval(steps=1), Interval(seconds=0.1)])
+def test_without_a_step_since_the_last_one_there_is_nothing_to_save(rule):
+    assert not rule.due(0, seconds=1e9, cost=Cost())
+
+
+def test_without_a_wish_the_first_one_comes_after_a_few_seconds():
+    assert not Interval().due(1000, SHORTEST_SECONDS - 0.1, Cost())
+    assert Interval().due(1, SHORTEST_SECONDS, Cost())
+
+
+@given(stall=st.floats(0, 1e5), write=st.floats(0, 1e5), between_faults=st.floats(1, 1e7))
+def test_without_a_wish_checkpoints_take_at_most_their_share_of_the_time(stall, write, between_faults):
+    between = Interval().seconds_between(Cost(stall, write, between_faults))
+    assert between >= SHORTEST_SECONDS
+    assert stall / between <= SHARE * (1 + 1e-9)
+    assert write / between <= WRITING_SHARE * (1 + 1e-9)
+
+
+def lost(between: float, cost: float, between_faults: float) -> float:
+    """The time that a second of useful work takes, from Daly 2006: faults at random moments, restarts for nothing."""
+    return between_faults * (math.exp((between + cost) / between_faults) - 1) / between
+
+
+@given(cost=st.floats(0.01, 100), ratio=st.floats(10, 1e5))
+def test_no_other_time_between_checkpoints_loses_noticeably_less(cost, ratio):
+    between_faults = cost * ratio
+    best = optimal_seconds(cost, between_faults)
+    for other in (best * 0.5, best * 0.9, best * 1.1, best * 2):
+        assert lost(best, cost, between_faults) <= lost(other, cost, between_faults) * (1 + 1e-3)
+
+
+def test_the_optimum_is_that_of_young_where_checkpoints_cost_little_and_that_of_daly_where_they_cost_much():
+    assert optimal_seconds(0.001, 1e6) == pytest.approx(math.sqrt(2 * 0.001 * 1e6), rel=1e-3)
+    assert optimal_seconds(20, 10) == 10
+
+
+def test_faults_bring_checkpoints_closer_together():
+    assert seconds_between_faults(0, 0) == ASSUMED_SECONDS
+    assert seconds_between_faults(5, 600) == (ASSUMED_SECONDS + 600) / 6
+    calm = Interval().seconds_between(Cost(0.05, 0, seconds_between_faults(0, 36_000)))
+    rough = Interval().seconds_between(Cost(0.05, 0, seconds_between_faults(30, 3_600)))
+    assert rough < calm / 5
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        (Interval(steps=100), "every 100 steps"),
+        (Interval(seconds=300), "every 300 s"),
+        (Interval(), "every 84 s, at most 2% of the time"),
+    ],
+)
+def test_the_rule_in_words(rule, words):
+    assert rule.describe(Cost(1)) == words
+
+
+@pytest.mark.parametrize(
+    ("interval", "seconds", "spent", "due"),
+    [
+        (Interval(), 10, 0.0, True),
+        (Interval(), 10, 0.19, False),
+        (Interval(), 0.5, 0.0, False),
+        (Interval(steps=5), 0.5, 9.0, True),
+        (Interval(seconds=60), 0.5, 9.0, True),
+    ],
+)
+def test_end_states_are_kept_as_long_as_all_together_take_their_share_of_the_time(interval, seconds, spent, due):
+    assert interval.end_state_is_due(seconds, spent, expected=0.02) is due

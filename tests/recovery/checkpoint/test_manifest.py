@@ -1,0 +1,86 @@
+"""What may stand in a manifest."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomph.recovery.checkpoint.manifest import meta_trouble, position_trouble, tensors_trouble
+
+POSITION = {"fit": 0, "epoch": 3, "step": 2, "steps": 47}
+META = {
+    "callbacks": [{"class": "EarlyStopping", "state": {"best": float("inf"), "wait": 0, "kept": None}}],
+    "history": {"epoch": [0, 1], "history": {"loss": [1.0, float("nan")]}},
+    "optimizers": [[0, 1], []],
+    "random": {},
+    "taken": 47,
+    "iterators_made": 4,
+    "iterators_used": [1, 2, 3, 4],
+    "validated_after": [[1, 1], [2, 0]],
+    "logs": {"loss": 0.5},
+    "learning_rate": None,
+    "made_by": {"code": {"train.py": "abc"}},
+    "hidden": ["random numbers"],
+    "taken_at": 1.5,
+    "something of a later oomph": object(),
+}
+
+
+def test_what_a_checkpoint_says_is_in_order():
+    assert position_trouble(POSITION) is None
+    assert meta_trouble(META, 47) is None
+    assert meta_trouble({}, 0) is None
+
+
+@pytest.mark.parametrize("value", [-1, 1.5, "x", True, None, 2**53, float("inf"), [3]])
+@pytest.mark.parametrize("name", POSITION)
+def test_a_position_is_four_counts(name, value):
+    assert position_trouble({**POSITION, name: value}).startswith(f"its position says {name}=")
+
+
+@pytest.mark.parametrize("position", [None, [], "x", 3])
+def test_a_position_is_an_object(position):
+    assert position_trouble(position) == "its position is no object"
+
+
+@pytest.mark.parametrize("name", [name for name in META if not name.startswith("something")])
+def test_each_thing_that_is_said_is_of_its_kind(name):
+    assert meta_trouble({**META, name: object()}, 47).startswith(f"what it says of {name} cannot be: ")
+
+
+def test_what_cannot_be_is_said_in_one_line_however_much_it_is():
+    assert len(meta_trouble({"callbacks": "x" * 10**6}, 0)) == 200
+    assert len(position_trouble({"fit": "x" * 10**6})) == 200
+
+
+@pytest.mark.parametrize(("steps", "taken", "right"), [(0, 1000, True), (0, 1001, False), (100, 2000, True)])
+def test_there_is_about_one_batch_to_a_step(steps, taken, right):
+    assert (meta_trouble({"taken": taken}, steps) is None) == right
+
+
+ENTRY = {"name": "model/0", "dtype": "float32", "shape": [2, 3], "offset": 8, "nbytes": 24}
+
+
+def test_tensors_lie_in_their_file():
+    assert tensors_trouble([ENTRY, {**ENTRY, "shape": []}], 32) is None
+    assert tensors_trouble([], 0) is None
+    assert "is not in its file" in tensors_trouble([ENTRY], 31)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"offset": -1},
+        {"nbytes": 10**12},
+        {"nbytes": 2**70},
+        {"nbytes": None},
+        {"shape": [-1]},
+        {"shape": 3},
+        {"shape": ["x"]},
+        {"dtype": None},
+        {"name": ["x"]},
+        {"more": 1},
+    ],
+)
+def test_a_tensor_that_cannot_be_is_told(change):
+    assert tensors_trouble([ENTRY, {**ENTRY, **change}], 32).startswith("a tensor of it")
+    assert tensors_trouble({"a": ENTRY}, 32) == tensors_trouble([5], 32) == "its tensors are no table"

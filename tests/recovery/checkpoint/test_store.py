@@ -1,0 +1,458 @@
+"""Checkpoints on disk: written whole or not at all, and nothing damaged is ever used."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import oomph
+from oomph.errors import CheckpointError
+from oomph.recovery.checkpoint import container as checkpoint_module
+from oomph.recovery.checkpoint import store as store_module
+from oomph.recovery.checkpoint.container import CheckpointWriter, Position, read_checkpoint
+from oomph.recovery.checkpoint.store import CheckpointStore, foreign_format
+
+SOURCE = Path(oomph.__file__).parents[1]
+
+
+def write(writer: CheckpointWriter) -> None:
+    writer.add("model/0", "float32", (2, 3), bytes(range(24)))
+    writer.add("model/1", "int64", (), (7).to_bytes(8, "little"))
+    writer.add("empty", "float32", (0,), b"")
+    (writer.folder / "iterator.index").write_bytes(b"position of the data")
+
+
+@pytest.fixture
+def refused() -> list[tuple[str, str]]:
+    return []
+
+
+@pytest.fixture
+def store(tmp_path, refused) -> CheckpointStore:
+    store = CheckpointStore(tmp_path / "checkpoints", lambda name, reason: refused.append((name, reason)))
+    store.open()
+    return store
+
+
+def save(store, step: int, fit: int = 0):
+    return store.draft_step(Position(fit, 0, step, step)).complete({"taken": step}, write)
+
+
+def names(tmp_path) -> list[str]:
+    return sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
+
+
+def test_what_is_saved_comes_back(store):
+    saved = save(store, 5)
+    found = store.latest_step()
+    assert found is not None
+    assert (found.name, found.position, found.meta) == (saved.name, Position(0, 0, 5, 5), {"taken": 5})
+    read = {entry.name: (entry.dtype, entry.shape, data) for entry, data in found.read()}
+    assert read["model/0"] == ("float32", (2, 3), bytes(range(24)))
+    assert read["model/1"] == ("int64", (), (7).to_bytes(8, "little"))
+    assert read["empty"] == ("float32", (0,), b"")
+    assert (found.path / "iterator.index").read_bytes() == b"position of the data"
+
+
+def test_the_sums_are_those_of_sha256sum(store, tmp_path):
+    folder = tmp_path / "checkpoints" / save(store, 1).name
+    result = subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=folder, capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stdout.count(": OK")) == (0, 3)
+
+
+def test_the_last_two_are_kept(store, tmp_path):
+    saved = [save(store, step).name for step in range(1, 6)]
+    assert names(tmp_path) == saved[-2:]
+    latest = store.latest_step()
+    assert latest is not None
+    assert latest.position.steps == 5
+
+
+def test_the_newest_is_the_one_written_last_even_at_an_earlier_position(store):
+    save(store, 9)
+    save(store, 3)
+    assert store.latest_step().position.step == 3
+
+
+def test_numbers_go_on_in_the_next_process_also_after_a_refusal(store, tmp_path):
+    save(store, 1)
+    save(store, 2)
+    (tmp_path / "checkpoints" / names(tmp_path)[1] / "tensors.bin").write_bytes(b"")
+    again = CheckpointStore(tmp_path / "checkpoints")
+    again.open()
+    assert again.latest_step().position.step == 1
+    save(again, 3)
+    third = CheckpointStore(tmp_path / "checkpoints")
+    third.open()
+    assert third.latest_step().position.step == 3
+
+
+def test_end_states_stay_when_the_steps_of_their_fit_go(store, tmp_path):
+    save(store, 1)
+    store.save_finished(Position(0, 2, 0, 30), {"done": True}, write)
+    store.drop_steps(0)
+    assert store.latest_step() is None
+    assert store.finished(0).meta == {"done": True}
+    assert store.finished(1) is None
+
+
+def test_each_fit_keeps_its_last_two_whatever_others_save(store, tmp_path):
+    for step in range(1, 5):
+        save(store, step, fit=0)
+    for step in range(1, 5):
+        save(store, step, fit=1)
+    kept = [name.partition("-fit")[2] for name in names(tmp_path)]
+    assert kept == ["0-epoch0-step3", "0-epoch0-step4", "1-epoch0-step3", "1-epoch0-step4"]
+    assert store.latest_step().position.fit == 1
+    assert store.latest_step(0).position == Position(0, 0, 4, 4)
+    assert store.latest_step(2) is None
+    store.drop_steps(1)
+    assert [name.partition("-fit")[2] for name in names(tmp_path)] == kept[:2], "those of another fit stay"
+
+
+def test_the_one_before_is_of_the_same_fit_and_skips_what_is_damaged(store, refused, tmp_path):
+    before = save(store, 1, fit=0)
+    save(store, 2, fit=1)
+    newest = save(store, 3, fit=0)
+    assert store.step_before(store.latest_step(0)).name == before.name
+    assert store.step_before(store.step_before(store.latest_step(0))) is None
+    (tmp_path / "checkpoints" / before.name / "tensors.bin").write_bytes(b"")
+    assert store.step_before(store.latest_step(0)) is None
+    assert [name for name, _ in refused] == [before.name]
+    assert store.latest_step(0).name == newest.name
+
+
+def test_the_one_before_the_millionth_is_the_one_with_the_number_before(store):
+    store._number = 999_998
+    older, newer = save(store, 1), save(store, 2)
+    assert (older.name[:11], newer.name[:12]) == ("step-999999", "step-1000000")
+    assert store.step_before(store.latest_step()).name == older.name
+    assert store.step_before(store.step_before(store.latest_step())) is None
+
+
+def test_what_there_is_can_be_told_without_reading_it(store, tmp_path):
+    save(store, 1, fit=0)
+    store.save_finished(Position(0, 2, 0, 30), {"key": "place-0"}, write)
+    os.utime(tmp_path / "checkpoints" / "finished-fit0", (1, 1))
+    save(store, 31, fit=1)
+    store.save_finished(Position(2, 1, 0, 40), {"key": 5}, write)
+    (tmp_path / "checkpoints" / names(tmp_path)[2] / "tensors.bin").write_bytes(b"")
+    found = store.records()
+    assert [(r.position.fit, r.finished, r.key) for r in found] == [
+        (1, False, None), (0, False, None), (2, True, None), (0, True, "place-0")
+    ]  # fmt: skip
+    (tmp_path / "checkpoints" / "finished-fit2" / "manifest.json").write_text("[]")
+    assert len(store.records()) == 3, "it is refused when it is to be used"
+
+
+def test_half_of_what_is_let_go_never_passes_for_a_damaged_one(store, refused, tmp_path, monkeypatch):
+    first = save(store, 1)
+    monkeypatch.setattr(
+        store_module.shutil, "rmtree", lambda path, ignore_errors: (path / "tensors.bin").unlink(missing_ok=True)
+    )
+    save(store, 2)
+    save(store, 3)
+    assert first.name not in names(tmp_path)
+    assert store.latest_step().position.step == 3
+    monkeypatch.undo()
+    again = CheckpointStore(tmp_path / "checkpoints", lambda name, reason: refused.append((name, reason)))
+    again.open()
+    assert not [name for name in names(tmp_path) if name.startswith("tmp")]
+    assert again.latest_step().position.step == 3
+    assert refused == []
+
+
+def test_an_end_state_can_be_replaced(store):
+    for steps in (10, 20):
+        store.save_finished(Position(0, 0, 0, steps), {}, write)
+    assert store.finished(0).position.steps == 20
+
+
+@pytest.mark.parametrize("name", ["tensors.bin", "manifest.json", "SHA256SUMS", "iterator.index"])
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "gone", "emptied", "longer"])
+def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_used(store, refused, tmp_path, name, damage):
+    save(store, 1)
+    newest = save(store, 2).name
+    spoil(tmp_path / "checkpoints" / newest / name, damage)
+    assert store.latest_step().position.step == 1
+    assert [who for who, _ in refused] == [newest]
+    assert refused[0][1]
+    assert f"refused-{newest}" in names(tmp_path)
+    assert store.latest_step().position.step == 1
+    assert len(refused) == 1, "a checkpoint put aside is not looked at again"
+
+
+def spoil(path: Path, damage: str) -> None:
+    data = bytearray(path.read_bytes())
+    if damage == "gone":
+        path.unlink()
+    elif damage == "emptied":
+        path.write_bytes(b"")
+    elif damage == "longer":
+        path.write_bytes(bytes(data) + b"\0")
+    elif damage == "truncated":
+        path.write_bytes(bytes(data[: len(data) // 2]))
+    else:
+        data[len(data) // 2] ^= 1
+        path.write_bytes(bytes(data))
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_no_single_flipped_bit_goes_unnoticed(tmp_path_factory, data):
+    root = tmp_path_factory.mktemp("flip")
+    store = CheckpointStore(root)
+    store.open()
+    folder = root / save(store, 1).name
+    path = data.draw(st.sampled_from(sorted(folder.iterdir())))
+    content = bytearray(path.read_bytes())
+    bit = data.draw(st.integers(0, 8 * len(content) - 1))
+    content[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(bytes(content))
+    try:
+        read = read_checkpoint(folder)
+    except CheckpointError:
+        return
+    # Only letters of a checksum file can change without meaning: nothing that was saved may have.
+    assert path.name == "SHA256SUMS"
+    assert next(payload for _, payload in read.read()) == bytes(range(24))
+
+
+@pytest.mark.parametrize("name", ["tensors.bin", "manifest.json"])
+def test_a_damaged_end_state_counts_as_none(store, refused, tmp_path, name):
+    store.save_finished(Position(0), {}, write)
+    spoil(tmp_path / "checkpoints" / "finished-fit0" / name, "flipped")
+    assert store.finished(0) is None
+    assert refused[0][0] == "finished-fit0"
+
+
+def test_a_checkpoint_of_another_format_is_refused_by_its_number(store, tmp_path):
+    folder = tmp_path / "checkpoints" / save(store, 1).name
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps(manifest | {"schema": 99}))
+    _reseal(folder)
+    with pytest.raises(CheckpointError, match="format 99"):
+        read_checkpoint(folder)
+
+
+def test_a_checkpoint_of_the_format_before_is_still_read(store, tmp_path):
+    folder = tmp_path / "checkpoints" / save(store, 1).name
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["oomph"]
+    (folder / "manifest.json").write_text(json.dumps(manifest | {"schema": 1}))
+    _reseal(folder)
+    assert store.latest_step().position.step == 1
+
+
+def test_a_checkpoint_of_a_later_format_stays_for_the_oomph_that_reads_it(store, refused, tmp_path):
+    assert foreign_format(tmp_path / "checkpoints") is None
+    folder = tmp_path / "checkpoints" / save(store, 1).name
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps(manifest | {"schema": 99, "oomph": "9.9"}))
+    _reseal(folder)
+    assert store.latest_step() is None
+    assert names(tmp_path) == [folder.name]
+    assert "saved by oomph 9.9 in format 99" in foreign_format(tmp_path / "checkpoints")
+    assert refused == [(folder.name, refused[0][1])]
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", "no json", '{"schema": 1}', '{"schema": 1, "position": 3}'])
+def test_a_manifest_that_is_not_ours_is_refused_in_words(store, tmp_path, text):
+    folder = tmp_path / "checkpoints" / save(store, 1).name
+    (folder / "manifest.json").write_text(text)
+    _reseal(folder)
+    with pytest.raises(CheckpointError, match=r"manifest\.json is not one of ours"):
+        read_checkpoint(folder)
+
+
+def test_sums_that_point_out_of_the_folder_are_refused(store, tmp_path):
+    folder = tmp_path / "checkpoints" / save(store, 1).name
+    with (folder / "SHA256SUMS").open("a") as sums:
+        sums.write(f"{'0' * 64}  ../../secret\n")
+    with pytest.raises(CheckpointError, match="SHA256SUMS is damaged"):
+        read_checkpoint(folder)
+
+
+def _reseal(folder: Path) -> None:
+    (folder / "SHA256SUMS").unlink()
+    words = ["sha256sum", *os.listdir(folder)]
+    listing = subprocess.run(words, cwd=folder, capture_output=True, check=True, timeout=60)
+    (folder / "SHA256SUMS").write_bytes(listing.stdout)
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), ValueError("theirs"), KeyboardInterrupt()])
+def test_a_save_that_fails_leaves_nothing_and_the_older_ones_alone(store, tmp_path, error):
+    save(store, 1)
+    before = names(tmp_path)
+
+    def fail(writer: CheckpointWriter) -> None:
+        writer.add("half", "float32", (1,), b"abcd")
+        raise error
+
+    expected = CheckpointError if isinstance(error, OSError) else type(error)
+    with pytest.raises(expected):
+        store.draft_step(Position(0, 0, 2, 2)).complete({}, fail)
+    assert names(tmp_path) == before
+    assert store.latest_step().position.step == 1
+    save(store, 3)
+    assert store.latest_step().position.step == 3
+
+
+def test_an_end_state_that_can_not_be_written_leaves_the_older_one(store):
+    store.save_finished(Position(0, 0, 0, 10), {}, write)
+
+    def fail(writer: CheckpointWriter) -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(CheckpointError, match="No space left on device"):
+        store.save_finished(Position(0, 0, 0, 20), {}, fail)
+    assert store.finished(0).position.steps == 10
+
+
+def test_a_place_that_can_not_be_written_is_said_in_one_sentence(tmp_path):
+    (tmp_path / "checkpoints").write_text("a file")
+    with pytest.raises(CheckpointError, match="checkpoints is a link, or no folder"):
+        CheckpointStore(tmp_path / "checkpoints").open()
+
+
+def test_what_is_not_a_checkpoint_is_left_alone(store, tmp_path):
+    for name in ("notes", "step-1", "step-000001-fit0-epoch0-step1.bak"):
+        (tmp_path / "checkpoints" / name).mkdir()
+    assert store.latest_step() is None
+    save(store, 1)
+    store.drop_steps(0)
+    assert names(tmp_path) == ["notes", "step-000001-fit0-epoch0-step1.bak", "step-1"]
+
+
+def test_checkpoints_by_the_million_are_still_found(store):
+    store._number = 999_998
+    for step in range(1, 5):
+        save(store, step)
+    assert store.latest_step().position.step == 4
+
+
+def test_on_a_full_disk_an_older_checkpoint_makes_room(store, tmp_path):
+    save(store, 1)
+    newest = save(store, 2).name
+
+    def write_when_there_is_room(writer: CheckpointWriter) -> None:
+        if len([name for name in names(tmp_path) if name.startswith("step")]) > 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(writer)
+
+    third = store.draft_step(Position(0, 0, 3, 3)).complete({}, write_when_there_is_room).name
+    assert names(tmp_path) == [newest, third]
+
+
+def test_of_what_was_refused_the_last_two_are_kept(store, tmp_path):
+    for step in range(4):
+        name = save(store, step).name
+        (tmp_path / "checkpoints" / name / "tensors.bin").write_bytes(b"")
+        store.latest_step()
+    save(store, 9)
+    assert len([name for name in names(tmp_path) if name.startswith("refused-")]) <= 2
+
+
+@pytest.mark.parametrize("failure", [errno.EIO, errno.ESTALE, errno.ETIMEDOUT])
+@pytest.mark.parametrize("failures", [1, 2, 99])
+def test_a_file_system_that_fails_for_a_moment_costs_no_checkpoint(store, refused, monkeypatch, failure, failures):
+    save(store, 1)
+    name = save(store, 2).name
+    left, read = [failures], checkpoint_module._digest
+
+    def unreliable(path):
+        if path.parent.name == name and left[0] > 0:
+            left[0] -= 1
+            raise OSError(failure, os.strerror(failure), str(path))
+        return read(path)
+
+    monkeypatch.setattr(store_module, "_READ_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(checkpoint_module, "_digest", unreliable)
+    assert store.latest_step().position.step == (2 if failures < 3 else 1)
+    left[0] = 0
+    assert store.latest_step().position.step == 2, "nothing was put aside"
+    assert [who for who, _ in refused] == ([] if failures < 3 else [name])
+
+
+@pytest.mark.parametrize("failure", [errno.EINVAL, errno.ENOTSUP])
+def test_a_file_system_that_can_not_flush_folders_is_good_enough(store, monkeypatch, failure):
+    flush = os.fsync
+
+    def picky(fd):
+        if stat.S_ISDIR(os.fstat(fd).st_mode):
+            raise OSError(failure, os.strerror(failure))
+        flush(fd)
+
+    monkeypatch.setattr(os, "fsync", picky)
+    save(store, 1)
+    assert store.latest_step().position.step == 1
+
+
+def test_a_flush_that_fails_leaves_nothing(store, tmp_path, monkeypatch):
+    def broken(fd):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", broken)
+    with pytest.raises(CheckpointError, match="Input/output error"):
+        save(store, 1)
+    assert names(tmp_path) == []
+
+
+def test_what_was_taken_after_a_step_can_be_set_aside(store, refused):
+    save(store, 1)
+    name = save(store, 2).name
+    store.set_aside(1, "not to be trusted")
+    assert store.latest_step().position.step == 1
+    assert refused == [(name, "not to be trusted")]
+
+
+def test_the_same_tensors_have_the_same_digest(store):
+    assert save(store, 1).digest == save(store, 2).digest
+    other = store.draft_step(Position(0, 0, 3, 3)).complete(
+        {}, lambda writer: writer.add("a", "float32", (1,), b"1234")
+    )
+    assert other.digest != save(store, 4).digest
+
+
+_KILLED_WHILE_WRITING = """
+import os, signal, sys
+sys.path.insert(0, {source!r})
+from pathlib import Path
+from oomph.recovery.checkpoint.container import Position
+from oomph.recovery.checkpoint.store import CheckpointStore, foreign_format
+store = CheckpointStore(Path({root!r}))
+store.open()
+
+def half(writer):
+    writer.add("a", "float32", (2,), b"12345678")
+    writer._file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+store.draft_step(Position(0, 0, 1, 1)).complete({{}}, lambda w: w.add("a", "float32", (1,), b"1234"))
+at = Position(0, 0, 2, 2)
+store.{call}
+"""
+
+
+@pytest.mark.parametrize("call", ["draft_step(at).complete({}, half)", "save_finished(at, {}, half)"])
+def test_a_writer_killed_in_the_middle_leaves_nothing_that_counts(tmp_path, call):
+    root = tmp_path / "checkpoints"
+    code = textwrap.dedent(_KILLED_WHILE_WRITING).format(source=str(SOURCE), root=str(root), call=call)
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == -signal.SIGKILL
+    assert len([path for path in root.iterdir() if path.name.startswith("tmp-")]) == 1
+    store = CheckpointStore(root)
+    store.open()
+    assert [path.name for path in root.iterdir()] == ["step-000001-fit0-epoch0-step1"]
+    assert store.latest_step().position.step == 1
+    assert store.finished(0) is None

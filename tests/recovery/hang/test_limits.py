@@ -1,0 +1,204 @@
+"""When silence is a hang, from numbers alone; and the heartbeats that the numbers come from."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oomph.recovery.hang.limits import FLOOR_VARIABLE, Silence, Timings, floor_seconds, is_over, limit
+from oomph.recovery.hang.watch import Watch
+from oomph.recovery.protocol.phases import Beat, Phase, Power, has_been_timed, unpack
+from oomph.recovery.script.pulse import Pulse, inherited
+
+FLOOR = 60.0
+
+
+def timed(phase: Phase, *seconds: float) -> Timings:
+    timings = Timings()
+    for one in seconds:
+        timings.add(phase, 0, one)
+    return timings
+
+
+def over(timings: Timings, phase: Phase, seconds: float, idle: float = 0.0, **options: bool) -> bool:
+    silence = Silence(phase, 0, seconds, idle, **options)
+    return is_over(silence, limit(timings, silence, FLOOR))
+
+
+@given(st.lists(st.floats(0.001, 500), min_size=1, max_size=300))
+def test_a_timed_phase_may_last_five_times_its_99th_percentile_and_the_floor_at_least(durations: list[float]) -> None:
+    timings = timed(Phase.STEP, *durations)
+    ranked = sorted(durations)
+    exact = ranked[math.ceil(0.99 * len(ranked)) - 1]
+    most = max(FLOOR, 5 * exact * 1.06)
+    assert max(FLOOR, 5 * exact) <= limit(timings, Silence(Phase.STEP, 0, 1.0, 0.0), FLOOR) + 1e-6
+    assert over(timings, Phase.STEP, most)
+    assert not over(timings, Phase.STEP, max(FLOOR, 5 * exact) - 1)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "idle", "expected"),
+    [(59, 59, False), (61, 60, True), (61, 20, False), (590, 20, False), (600, 0, True)],
+)
+def test_a_phase_that_was_never_timed_is_a_hang_when_nothing_moves_or_after_ten_minutes(seconds, idle, expected):
+    assert over(Timings(), Phase.FIRST_STEP, seconds, idle) is expected
+
+
+def test_timings_of_one_fit_say_nothing_about_another() -> None:
+    timings = timed(Phase.STEP, *[0.01] * 50)
+    silence = Silence(Phase.STEP, 1, 100, 0)
+    assert not is_over(silence, limit(timings, silence, FLOOR))
+
+
+def test_a_slow_beginning_leaves_no_mark_on_steps_and_the_other_way_round() -> None:
+    timings = timed(Phase.EPOCH_START, 120, 118)
+    assert not over(timings, Phase.EPOCH_START, 500)
+    for _ in range(500):
+        timings.add(Phase.STEP, 0, 0.01)
+    assert not over(timings, Phase.EPOCH_START, 500)
+    assert over(timings, Phase.STEP, 60)
+
+
+@pytest.mark.parametrize(("seconds", "idle", "expected"), [(3000, 100, False), (3000, 3000, True), (500, 500, False)])
+def test_the_scripts_own_code_is_suspected_only_when_nothing_has_moved_for_ten_minutes(seconds, idle, expected):
+    assert over(Timings(), Phase.OWN_CODE, seconds, idle) is expected
+
+
+def test_a_loop_that_works_is_given_ten_minutes_and_one_that_waits_its_own_limit() -> None:
+    timings = timed(Phase.LOOP, *[0.1] * 30)
+    assert over(timings, Phase.LOOP, 60, idle=55)
+    assert not over(timings, Phase.LOOP, 300, idle=5)
+    assert over(timings, Phase.LOOP, 600, idle=0)
+
+
+@pytest.mark.parametrize("phase", [Phase.TRACING, Phase.FIRST_STEP, Phase.EPOCH_START, Phase.VALIDATION_START])
+def test_what_one_time_says_little_about_the_next_is_given_ten_minutes_as_long_as_it_works(phase) -> None:
+    """Small functions were traced before, and now a large one is, on a busy machine."""
+    timings = timed(phase, *[0.1] * 200)
+    assert not over(timings, phase, 300, idle=5)
+    assert over(timings, phase, 60, idle=60)
+    assert over(timings, phase, 600, idle=0)
+    assert not over(timed(phase, 200), phase, 900, idle=0), "it has taken long before"
+
+
+def test_a_step_that_recovers_from_out_of_memory_is_not_measured_by_the_steps_before() -> None:
+    timings = timed(Phase.STEP, *[0.01] * 500)
+    assert not over(timings, Phase.RECOVERING, 300, idle=11)
+    assert over(timings, Phase.RECOVERING, 62, idle=61)
+
+
+def test_the_floor_can_be_lowered_for_tests_and_not_below_three_seconds() -> None:
+    assert floor_seconds({}) == 60
+    assert floor_seconds({FLOOR_VARIABLE: "5"}) == 5
+    assert floor_seconds({FLOOR_VARIABLE: "0.1"}) == 3
+    assert floor_seconds({FLOOR_VARIABLE: "soon"}) == 60
+
+
+class Pipe:
+    def __init__(self) -> None:
+        self.read_fd, self.write_fd = os.pipe()
+        os.set_blocking(self.read_fd, False)
+
+    def beats(self) -> list[Beat]:
+        try:
+            return unpack(os.read(self.read_fd, 1 << 20))
+        except BlockingIOError:
+            return []
+
+
+@pytest.fixture
+def pipe():
+    opened = Pipe()
+    yield opened
+    os.close(opened.read_fd)
+    os.close(opened.write_fd)
+
+
+def test_each_change_of_phase_is_told_and_what_lies_between_is_summed_up(pipe: Pipe, monkeypatch) -> None:
+    pulse, now = Pulse(pipe.write_fd), 0
+    monkeypatch.setattr("oomph.recovery.script.pulse.time.monotonic_ns", lambda: now)
+    pulse._told_ns = pulse._seen_ns = 0
+    pulse.beat(Phase.STEP, 2)
+    for milliseconds in (1, 9, 2, 3, 40):
+        now += milliseconds * 1_000_000
+        pulse.beat(Phase.STEP)
+    now += 5_000_000
+    pulse.beat(Phase.CHECKPOINT)
+    told = [(beat.phase, beat.fit, beat.longest_ns // 1_000_000) for beat in pipe.beats()]
+    assert told == [(Phase.STEP, 2, 0), (Phase.STEP, 2, 40), (Phase.CHECKPOINT, 2, 5)]
+
+
+def test_a_reader_that_does_not_read_costs_nothing_but_the_records(pipe: Pipe) -> None:
+    pulse = Pulse(pipe.write_fd)
+    for number in range(10_000):
+        pulse.beat(Phase(number % 5))
+    assert pipe.beats()
+    pulse.beat(Phase.LOOP)
+    assert pipe.beats()[-1].phase is Phase.LOOP
+
+
+def test_a_fork_does_not_speak_for_the_process_it_came_from(pipe: Pipe) -> None:
+    pulse = Pulse(pipe.write_fd)
+    pid = os.fork()
+    if pid == 0:
+        pulse.beat(Phase.STEP)
+        os._exit(0)
+    os.waitpid(pid, 0)
+    assert pipe.beats() == []
+
+
+def test_a_descriptor_that_has_become_something_else_is_left_alone(pipe: Pipe, tmp_path) -> None:
+    inode = os.fstat(pipe.write_fd).st_ino
+    assert inherited(pipe.write_fd, inode) == pipe.write_fd
+    assert inherited(pipe.write_fd, inode + 1) is None
+    assert inherited(1 << 20, inode) is None
+    assert inherited(None, None) is None
+
+
+def test_garbage_in_the_pipe_is_left_out() -> None:
+    good = Beat(Phase.STEP, Power.NONE, 1, 0, 5, 6)
+    assert unpack(good.pack() + b"\xff" * len(good.pack()) + good.pack() + b"half") == [good, good]
+    assert unpack(random.Random(1).randbytes(31)) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "timed"),
+    [
+        (Phase.STEP, Phase.STEP, True),
+        (Phase.STEP, Phase.EPOCH_END, True),
+        (Phase.FIRST_STEP, Phase.TRACING, False),
+        (Phase.STEP, Phase.RECOVERING, False),
+        (Phase.RECOVERING, Phase.STEP, True),
+    ],
+)
+def test_what_a_phase_took_is_learned_where_it_ended_in_its_own_way(before: Phase, after: Phase, timed: bool) -> None:
+    assert has_been_timed(before, after) is timed
+
+
+def test_a_hang_that_was_woken_up_teaches_nothing() -> None:
+    """SIGTERM ends a sleep: the step that goes on then has not taken as long as steps take."""
+    timings = Timings()
+    watch = Watch(timings, floor=0.5)
+    pulse = Pulse(os.dup(watch.beat_fd))
+    watch.started()
+    for _ in range(6):
+        pulse.beat(Phase.STEP, 0)
+        time.sleep(0.06)
+        watch.hear()
+    learned = timings.percentile(Phase.STEP, 0)
+    assert learned is not None
+    found, until = None, time.monotonic() + 20
+    while found is None and time.monotonic() < until:
+        time.sleep(0.05)
+        found = watch.look(os.getpgid(0))
+    assert found is not None
+    pulse.beat(Phase.STEP, 0)
+    watch.hear()
+    assert timings.percentile(Phase.STEP, 0) == learned
+    watch.close()

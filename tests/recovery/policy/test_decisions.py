@@ -1,0 +1,168 @@
+"""A run's decisions, computed again from its journal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oomph.cli import main
+from oomph.journal import Event, Journal, read_journal
+from oomph.recovery.policy import decisions
+from oomph.recovery.policy.ladder import Conditions
+from oomph.recovery.policy.policy import Action, Ending, Finish, GiveUp, Ledger, Restart, decide, record
+
+ENDINGS = st.builds(
+    Ending,
+    returncode=st.sampled_from([-9, -11, -6, 1, 0, 75]),
+    fault=st.sampled_from(["killed", "abort", "device-oom", "hang", "hardware-fault"]),
+    started=st.booleans(),
+    steps=st.integers(0, 50),
+    saved=st.integers(0, 50),
+    hung=st.booleans(),
+    place=st.sampled_from([None, (0, 0, 1), (0, 1, 0)]),
+    same_data=st.booleans(),
+    preempted=st.sampled_from(["", "", "SIGTERM"]),
+)
+CONDITIONS = st.builds(
+    Conditions,
+    gpus=st.sampled_from([(), ("GPU-a",), ("GPU-a", "GPU-b")]),
+    broken_gpu=st.sampled_from(["", "GPU-a"]),
+    xla=st.booleans(),
+    samples=st.sampled_from([None, 1, 64]),
+    resumed_from=st.sampled_from(["", "step-1"]),
+    older_checkpoints=st.integers(0, 1),
+)
+
+
+def written(
+    endings: list[tuple[Ending, Conditions]], allowed: tuple[str, ...] = ()
+) -> tuple[list[Event], list[Action]]:
+    """The events that a supervisor writes about these endings, through JSON as on a disk, and what it decided."""
+    ledger, events, actions = Ledger(), [], []
+    for attempt, (ending, there) in enumerate(endings, 1):
+        action = decide(ending, ledger, there, allowed)
+        facts = decisions.facts(ending, there, allowed)
+        data = {**decisions.in_words(action), "ledger": ledger.as_data(), **facts}
+        events.append(Event.from_json(Event("decided", data, attempt).to_json()))
+        actions.append(action)
+        if not isinstance(action, Restart):
+            break
+        ledger = record(ending, action, ledger)
+    return events, actions
+
+
+@given(st.lists(st.tuples(ENDINGS, CONDITIONS), min_size=1, max_size=30), st.booleans())
+def test_every_decision_can_be_computed_again_from_the_journal(endings, skip) -> None:
+    events, actions = written(endings, ("skip-batch",) if skip else ())
+    played = decisions.replay(events)
+    assert [decision.again for decision in played] == actions
+    assert all(decision.reproduced for decision in played)
+    assert decisions.as_text(played, "run").count("\n   ") >= len(actions)
+
+
+def test_a_decision_that_comes_out_otherwise_is_told() -> None:
+    (event,), _ = written([(Ending(-9, "killed", steps=5), Conditions())])
+    changed = Event(event.name, {**event.data, "action": "give-up", "reason": "tired"}, 1)
+    (decision,) = decisions.replay([changed])
+    assert not decision.reproduced
+    text = decisions.as_text([decision], "run")
+    assert "give up with exit code 93: tired" in text
+    assert "this oomph would decide otherwise: start again, nothing changed" in text
+
+
+def test_a_run_goes_on_from_what_was_decided_and_not_from_what_would_be_today(monkeypatch) -> None:
+    """An oomph that was upgraded has other ladders: what was not done is not counted as done."""
+    killed = (Ending(-6, "device-oom", steps=5), Conditions(xla=True, samples=64))
+    events, actions = written([killed] * 3)
+    before = decisions.ledger_of(events)
+    assert before.changes
+    monkeypatch.setattr(decisions, "decide", lambda *given: GiveUp("this oomph would not have tried"))
+    played = decisions.replay(events)
+    assert [decision.action for decision in played] == actions
+    assert not any(decision.reproduced for decision in played)
+    assert decisions.ledger_of(events) == before
+
+
+def test_a_journal_without_ledgers_is_replayed_from_its_actions() -> None:
+    killed = (Ending(-9, "killed", steps=5), Conditions())
+    events, _ = written([killed] * 3)
+    older = [Event(e.name, {k: v for k, v in e.data.items() if k != "ledger"}, e.attempt) for e in events]
+    assert decisions.ledger_of(older) == decisions.ledger_of(events)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"ledger": {"restarts": {"killed": "many"}}}, {"ledger": {"changes": [7]}}, {"rung": 1e400}, {"rung": "x"},
+     {"ending": {"returncode": {}}}, {"ending": []}, {"conditions": 5}, {"allowed": 7}, {"ledger": {"restarts": []}}],
+)  # fmt: skip
+def test_a_decision_that_makes_no_sense_is_left_out(change) -> None:
+    (event,), _ = written([(Ending(-9, "killed", steps=5), Conditions())])
+    assert decisions.replay([Event(event.name, {**event.data, **change}, 1)]) in ((), decisions.replay([event]))
+
+
+def test_what_was_passed_over_is_explained() -> None:
+    events, _ = written([(Ending(-6, "device-oom", steps=5), Conditions(xla=True))] * 3)
+    text = decisions.as_text(decisions.replay(events), "run")
+    assert "passed over: allocator (no GPU is known)" in text
+    assert "passed over: precision (alters the mathematics, and --allow-bfloat16 was not given)" in text
+    assert "start again, with one change: without XLA" in text
+
+
+def test_an_interrupted_run_goes_on_with_its_ledger_and_a_given_up_one_with_a_new_one() -> None:
+    killed = (Ending(-9, "killed", steps=5), Conditions())
+    events, _ = written([killed] * 2)
+    assert decisions.ledger_of(events).restarts == {"killed": 2}
+    events, actions = written([killed] * 9)
+    assert isinstance(actions[-1], GiveUp)
+    assert decisions.ledger_of(events) == Ledger()
+
+
+def test_a_journal_of_an_older_oomph_has_no_decisions_to_show() -> None:
+    assert decisions.replay([Event("decided", {"action": "restart", "reason": "killed"}, 1)]) == ()
+
+
+def test_explain_shows_the_decisions_of_a_run(tmp_path: Path, capsys) -> None:
+    events, _ = written([(Ending(-9, "killed", steps=5, place=(0, 0, 5)), Conditions()), (Ending(0, ""), Conditions())])
+    for event in events:
+        journal = Journal(tmp_path, event.attempt, "supervisor")
+        journal.write(event.name, **event.data)
+        journal.close()
+    assert main(["explain", str(tmp_path), "--decisions", "--exit-code"]) == 0
+    shown = capsys.readouterr().out
+    assert "1. attempt 1 ended by signal 9 (killed); 5 steps done, 0 saved, at fit 1, epoch 1, step 6" in shown
+    assert main(["explain", str(tmp_path), "--decisions", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [entry["action"] for entry in document["decisions"]] == ["restart", "finish"]
+    assert all(entry["reproduced"] for entry in document["decisions"])
+    assert main(["explain", __file__, "--decisions"]) == 3
+
+
+def test_a_resumed_finish_begins_anew() -> None:
+    events, _ = written([(Ending(1, "unrelated"), Conditions())])
+    assert isinstance(decisions.replay(events)[0].again, Finish)
+    assert decisions.ledger_of(events) == Ledger()
+
+
+def test_half_a_line_at_the_end_of_a_journal_takes_no_other_with_it(tmp_path: Path) -> None:
+    first = Journal(tmp_path, 1, "supervisor")
+    first.write("one")
+    first.close()
+    with (tmp_path / "journal" / "1-0-supervisor.jsonl").open("a") as file:
+        file.write('{"schema": 1, "event": "ha')
+    second = Journal(tmp_path, 1, "supervisor")
+    second.write("two")
+    second.close()
+    assert [event.name for event in read_journal(tmp_path)] == ["one", "two"]
+
+
+def test_a_clock_that_is_set_back_does_not_reorder_what_one_writer_wrote(tmp_path: Path, monkeypatch) -> None:
+    journal = Journal(tmp_path, 1, "script")
+    for name, now in (("one", 1000.0), ("two", 400.0), ("three", 401.0)):
+        monkeypatch.setattr("oomph.journal.time.time", lambda now=now: now)
+        journal.write(name)
+    journal.close()
+    assert [event.name for event in read_journal(tmp_path)] == ["one", "two", "three"]

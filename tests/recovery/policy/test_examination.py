@@ -1,0 +1,48 @@
+"""What the end of an attempt was, where signals, hangs and exit codes could be taken for one another."""
+
+from __future__ import annotations
+
+import signal
+
+from oomph.journal import Event
+from oomph.recovery.policy.examination import Trail, examine
+from oomph.recovery.policy.policy import Finish, Ledger, Requeue, Restart, decide
+
+SAVED_AND_LEFT = Event("preempted", {"signal": "SIGTERM"})
+
+
+def test_a_hang_that_our_own_sigterm_wakes_up_is_no_preemption() -> None:
+    """It then meets the next border between two steps, saves, and leaves with 75."""
+    trail = Trail(75, None, b"", stopped=False, events=[SAVED_AND_LEFT], progress=None, hung=True)
+    names, ending = examine(trail, blind=True)
+    assert (names[0].name, ending.preempted) == ("hang", "")
+    assert isinstance(decide(ending, Ledger()), Restart)
+
+
+def test_a_scheduler_that_asks_while_a_hang_is_ended_has_its_way() -> None:
+    trail = Trail(75, None, b"", stopped=True, events=[SAVED_AND_LEFT], progress=None, hung=True, asked="SIGTERM")
+    assert isinstance(decide(examine(trail, blind=True)[1], Ledger()), Requeue)
+
+
+def test_a_signal_to_the_script_itself_is_a_preemption_without_a_word_to_us() -> None:
+    trail = Trail(75, None, b"", stopped=False, events=[SAVED_AND_LEFT], progress=None)
+    assert examine(trail, blind=True)[1].preempted == "SIGTERM"
+
+
+def test_a_kill_after_a_scheduler_asked_is_a_preemption_and_without_one_a_kill() -> None:
+    killed = Trail(-signal.SIGKILL, 0, b"", stopped=True, events=[Event("fit-started")], progress=None, asked="SIGUSR1")
+    assert examine(killed)[1].preempted == "SIGUSR1"
+    plain = Trail(-signal.SIGKILL, 0, b"", stopped=False, events=[Event("fit-started")], progress=None)
+    names, ending = examine(plain)
+    assert (names[0].name, ending.preempted) == ("killed", "")
+
+
+def test_a_signal_while_a_training_is_to_go_on_is_a_preemption_and_before_any_training_the_scripts_end() -> None:
+    for signum in (signal.SIGTERM, signal.SIGUSR1):
+        name = signal.Signals(signum).name
+        again = Trail(-signum, 0, b"", stopped=True, events=[], progress=None, asked=name, went_further=True)
+        assert decide(examine(again)[1], Ledger()) == Requeue(f"preempted by {name}")
+    warned = Trail(-signal.SIGUSR1, 0, b"", stopped=False, events=[], progress=None, went_further=True)
+    assert decide(examine(warned)[1], Ledger()) == Requeue("preempted by SIGUSR1")
+    first = Trail(-signal.SIGTERM, 0, b"", stopped=True, events=[], progress=None, asked="SIGTERM")
+    assert decide(examine(first)[1], Ledger()) == Finish(143)

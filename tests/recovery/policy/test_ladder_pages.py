@@ -1,0 +1,24 @@
+"""The page that explains the decisions names every fault and every rung as they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from oomph.recovery.policy.ladder import LADDERS, OPT_IN
+
+PAGE = (Path(__file__).parents[3] / "docs" / "explanation" / "decisions.md").read_text()
+
+
+@pytest.mark.parametrize("fault", LADDERS)
+def test_the_ladder_of_a_fault_is_documented_as_it_is(fault: str) -> None:
+    (row,) = [line for line in PAGE.splitlines() if line.startswith("|") and f"`{fault}`" in line.split("|")[1]]
+    assert row.split("|")[2].strip() == ", ".join(LADDERS[fault])
+
+
+def test_every_flag_that_alters_the_mathematics_is_documented_as_one() -> None:
+    for rung, flag in OPT_IN.items():
+        (row,) = [line for line in PAGE.splitlines() if line.startswith(f"| {rung} |")]
+        assert flag in row
+        assert "**altered**" in row

@@ -1,0 +1,200 @@
+"""How many samples to take at once: on devices whose memory follows a rule that the search does not know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oomph.recovery.policy.pieces import Pieces
+
+
+@dataclass
+class Device:
+    """A device on which a piece of n samples takes constant + n * each bytes."""
+
+    limit: int
+    constant: int
+    each: int
+    measures: bool = True
+    names_its_need: bool = False
+    tried: list[int] = field(default_factory=list)
+    failures: int = 0
+
+    @property
+    def largest(self) -> int:
+        return (self.limit - self.constant) // self.each
+
+    def taken(self, size: int) -> int:
+        return self.constant + size * self.each
+
+    def map(self, batch: int, pieces: Pieces | None = None) -> Pieces | None:
+        """One batch as map_batches takes it; None when one sample does not fit."""
+        pieces, done = pieces or Pieces(), 0
+        while done < batch:
+            size = min(pieces.part(batch), batch - done)
+            assert 1 <= size <= batch
+            assert pieces.failed is None or size < pieces.failed, "a size that failed was tried again"
+            self.tried.append(size)
+            if size > self.largest:
+                self.failures += 1
+                need = self.taken(size) if self.names_its_need else None
+                pieces = pieces.after_failure(size, self.limit if self.measures else None, need)
+                if pieces.hopeless:
+                    return None
+                continue
+            done += size
+            pieces = pieces.after_fit(size, self.taken(size) if self.measures else None, self.limit)
+        return pieces
+
+
+@st.composite
+def too_large(draw: st.DrawFn, most: int = 64, largest: int = 5000) -> tuple[Device, int]:
+    """A device, and a batch up to `most` times larger than what it can take."""
+    largest = draw(st.integers(1, largest))
+    batch = draw(st.integers(largest + 1, most * largest + 1))
+    each, constant = draw(st.integers(1, 1 << 26)), draw(st.integers(0, 1 << 34))
+    return Device(constant + largest * each + draw(st.integers(0, each - 1)), constant, each), batch
+
+
+def test_without_a_failure_every_batch_is_taken_whole():
+    assert Pieces().part(256) == 256
+    assert Pieces().after_fit(256, 100, 1000) == Pieces()
+
+
+def test_one_sample_that_does_not_fit_is_the_end():
+    assert Pieces().after_failure(1).hopeless
+    assert not Pieces().after_failure(2).hopeless
+    assert Pieces().after_failure(2).part(2) == 1
+
+
+@settings(max_examples=500, deadline=None)
+@given(given=too_large())
+def test_where_memory_is_linear_and_measured_one_failure_is_enough(given):
+    device, batch = given
+    pieces = device.map(batch)
+    for _ in range(3):  # the first batch may be too short for the whole search
+        pieces = device.map(batch, pieces)
+    assert device.failures <= 2
+    assert device.failures == 1 or batch > 63 * device.largest or device.largest < 2
+    assert pieces.part(batch) <= device.largest <= 2 * pieces.size
+
+
+@settings(max_examples=500, deadline=None)
+@given(given=too_large(), held=st.floats(0, 0.5))
+def test_what_is_gone_on_with_leaves_gaps(given, held):
+    device, batch = given
+    pieces = device.map(batch)
+    if pieces is None or len(pieces.points) < 2:
+        return
+    room = int(device.limit * (1 - held))  # something has been made since that stays
+    lasting = pieces.lasting(room)
+    assert max(1, pieces.size // 2) <= lasting.size <= pieces.size
+    assert lasting.failed == pieces.failed
+    if device.taken(pieces.size) <= 0.79 * room:
+        assert lasting == pieces
+    if pieces.size // 2 < lasting.size < pieces.size:
+        assert device.taken(lasting.size) <= 0.8 * room < device.taken(lasting.size + 1)
+
+
+def test_a_tight_fit_is_made_smaller():
+    tight = Pieces(failed=2000, size=900, points=((100, 200), (900, 1000)))
+    assert tight.lasting(1000).size == 700
+    assert tight.lasting(1300) == tight
+    assert tight.lasting(300).size == 450, "not by more than half"
+    assert tight.lasting(None) == tight
+
+
+@settings(max_examples=500, deadline=None)
+@given(given=too_large(most=128))
+def test_where_nothing_is_measured_two_failures_are_enough(given):
+    device, batch = given
+    device.measures = False
+    pieces = device.map(batch)
+    for _ in range(3):
+        pieces = device.map(batch, pieces)
+    assert device.failures <= 2
+    assert pieces.part(batch) <= device.largest <= 2 * pieces.size + 1
+
+
+@given(given=too_large())
+def test_where_the_error_names_the_need_the_next_size_fits(given):
+    device, batch = given
+    device = Device(device.limit - device.constant, 0, device.each, names_its_need=True)
+    pieces = device.map(batch)
+    assert device.failures == 1 or device.largest < 2
+    assert pieces.part(batch) <= device.largest
+
+
+@settings(deadline=None)
+@given(given=too_large(most=2000, largest=100), measures=st.booleans())
+def test_however_much_too_large_a_size_that_fits_is_found(given, measures):
+    device, batch = given
+    device.measures = measures
+    pieces = device.map(batch)
+    for _ in range(3):
+        pieces = device.map(batch, pieces)
+    assert 1 <= pieces.part(batch) <= device.largest
+    assert device.failures <= 5
+
+
+@given(each=st.integers(1, 1000), batch=st.integers(1, 1000))
+def test_when_not_even_one_sample_fits_the_search_ends(each, batch):
+    assert Device(each - 1, 0, each).map(batch) is None
+
+
+@given(
+    limit=st.integers(1, 1000),
+    needs=st.lists(st.integers(0, 1000), min_size=200, max_size=200),
+    batch=st.integers(1, 200),
+    measures=st.booleans(),
+)
+def test_on_a_device_without_any_rule_every_failure_lowers_the_next_size(limit, needs, batch, measures):
+    pieces, failures = Pieces(), 0
+    for step in range(1000):
+        size = pieces.part(batch)
+        assert pieces.failed is None or size < pieces.failed
+        need = needs[(size * 7 + step) % 200]  # the same size may fit once and fail later
+        if need <= limit:
+            pieces = pieces.after_fit(size, need if measures else None, limit)
+            continue
+        failures += 1
+        pieces = pieces.after_failure(size, limit if measures else None)
+        if pieces.hopeless:
+            break
+    assert failures <= 60
+
+
+def test_a_size_that_fits_is_kept_although_measurements_differ_a_little():
+    pieces = Device(1 << 30, 0, 1 << 20).map(4000)
+    size = pieces.size
+    for noise in (0.97, 1.04, 0.95, 1.0, 1.05):
+        pieces = pieces.after_fit(size, int(size * noise * (1 << 20)), 1 << 30)
+        assert pieces.size == size, "each other shape would be traced anew"
+
+
+def test_after_a_late_failure_it_goes_down_and_grows_again_below_what_failed():
+    pieces = Device(1000, 0, 1).map(4000)
+    late = pieces.after_failure(pieces.size, 1000)
+    assert late.size < pieces.size
+    again = Device(1000, 0, 1).map(4000, late)
+    assert late.size <= again.size < pieces.size
+
+
+def test_below_a_piece_that_should_have_fitted_nothing_larger_than_half_of_it_is_tried():
+    """A kernel that takes 20 MB at once from 64 samples on, as the gradient of a convolution does on the CPU."""
+    pieces = Pieces().after_failure(256, 60)
+    for size, taken in ((2, 2), (16, 9)):
+        pieces = pieces.after_fit(size, taken, 60)
+    assert pieces.size == 88
+    pieces = pieces.after_failure(88, 60)
+    for _ in range(4):
+        assert pieces.size == 44
+        pieces = pieces.after_fit(44, 23, 60)
+
+
+def test_the_parts_of_a_batch_are_equal_and_no_more_than_needed():
+    assert Pieces(failed=300, size=100).part(201) == 67
+    assert Pieces(failed=300, size=100).part(200) == 100
+    assert Pieces(failed=300, size=100).part(99) == 99

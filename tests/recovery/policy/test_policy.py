@@ -1,0 +1,291 @@
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oomph.recovery.policy.ladder import LADDERS, MOST_SAME, SAME, Change, Conditions
+from oomph.recovery.policy.policy import (
+    MOST_IN_ALL,
+    MOST_WITHOUT_CHECKPOINT,
+    Action,
+    Ending,
+    Finish,
+    GiveUp,
+    Ledger,
+    Requeue,
+    Restart,
+    decide,
+    record,
+)
+
+
+def play(
+    endings: Iterable[Ending], conditions: Conditions | None = None, allowed: Collection[str] = ()
+) -> list[Action]:
+    """The actions that follow one another, until one ends the run."""
+    ledger, actions = Ledger(), []
+    for ending in endings:
+        actions.append(decide(ending, ledger, conditions, allowed))
+        ledger = record(ending, actions[-1], ledger)
+        if not isinstance(actions[-1], Restart):
+            break
+    return actions
+
+
+@pytest.mark.parametrize("code", [0, 1, 3, 93, 255])
+def test_an_exit_code_of_the_script_is_its_own(code: int) -> None:
+    assert decide(Ending(code, "unrelated"), Ledger()) == Finish(code)
+
+
+@pytest.mark.parametrize("signum", [1, 2, 13, 15])
+def test_a_signal_that_somebody_meant_ends_the_run_with_the_code_of_a_shell(signum: int) -> None:
+    assert decide(Ending(-signum, "x"), Ledger()) == Finish(128 + signum)
+
+
+@pytest.mark.parametrize("signum", [4, 6, 7, 8, 9, 11])
+def test_a_crash_restarts(signum: int) -> None:
+    assert decide(Ending(-signum, "crash", steps=5), Ledger()) == Restart("crash")
+
+
+@pytest.mark.parametrize(
+    ("ending", "expected"),
+    [
+        (Ending(-15, "x", stopped=True), Finish(130)),
+        (Ending(-9, "killed", stopped=True), Finish(130)),
+        (Ending(75, "x", preempted="SIGTERM"), Finish(130)),
+        (Ending(5, "x", stopped=True), Finish(5)),
+        (Ending(1, "device-oom", gave_up="one sample does not fit"), GiveUp("one sample does not fit")),
+        (Ending(-11, "crash"), Restart("crash")),
+    ],
+)
+def test_however_hard_oomph_had_to_ask_ctrl_c_is_ctrl_c(ending: Ending, expected: Action) -> None:
+    assert decide(replace(ending, interrupted=True), Ledger()) == expected
+
+
+@pytest.mark.parametrize("signum", [1, 2, 15])
+def test_a_signal_between_two_attempts_calls_the_next_one_off(signum: int) -> None:
+    crash = Ending(-11, "crash", started=False, called_off=signum)
+    assert decide(crash, Ledger()) == Finish(128 + signum)
+    assert decide(Ending(0, "x", called_off=signum), Ledger()) == Finish(0)
+
+
+@pytest.mark.parametrize(("signum", "code"), [(1, 129), (2, 130), (15, 75)])
+def test_a_scheduler_that_takes_the_machine_between_two_attempts_of_a_training_may_give_it_back(signum, code) -> None:
+    assert decide(Ending(-11, "crash", steps=5, called_off=signum), Ledger()).exit_code == code
+
+
+def test_the_same_fault_without_progress_is_given_up_after_the_budget() -> None:
+    actions = play([Ending(-9, "killed", steps=12)] * 10)
+    assert [type(action) for action in actions] == [Restart] * MOST_SAME + [GiveUp]
+    assert actions[-1] == GiveUp("killed 4 times without any progress in between", 93)
+
+
+def test_each_fault_has_a_budget_of_its_own() -> None:
+    endings = [Ending(-9, "killed", steps=12), Ending(-11, "segfault", steps=12)] * MOST_SAME
+    assert all(isinstance(action, Restart) for action in play(endings))
+
+
+def test_progress_beyond_the_best_failure_refills_the_budget() -> None:
+    endings = [Ending(-9, "killed", steps=steps, saved=steps) for steps in range(10, 200, 10)]
+    assert all(isinstance(action, Restart) for action in play(endings))
+
+
+def test_steps_that_are_only_repeated_refill_nothing() -> None:
+    actions = play(Ending(-9, "killed", steps=steps, saved=5) for steps in (12, 11, 12, 10, 12, 12))
+    assert isinstance(actions[-1], GiveUp)
+    assert len(actions) == MOST_SAME + 1
+
+
+def test_progress_that_no_checkpoint_keeps_is_given_up_in_the_end() -> None:
+    actions = play(Ending(-9, "killed", steps=steps, saved=0) for steps in range(1, 100))
+    assert isinstance(actions[-1], GiveUp)
+    assert len(actions) == MOST_WITHOUT_CHECKPOINT + 1
+
+
+def test_a_script_that_never_starts_is_tried_once_more() -> None:
+    actions = play([Ending(-11, "segfault", started=False)] * 5)
+    assert [type(action) for action in actions] == [Restart, GiveUp]
+    assert actions[-1] == GiveUp("segfault before any training began, twice", 93)
+
+
+def test_a_start_in_between_makes_never_starting_new_again() -> None:
+    endings = [Ending(-9, "a", started=False), Ending(-9, "b", steps=5), Ending(-9, "a", started=False)]
+    assert all(isinstance(action, Restart) for action in play(endings))
+
+
+@pytest.mark.parametrize("returncode", [0, 1, 86, -6])
+def test_a_restart_that_the_guard_asked_for_comes_whatever_the_exit_code(returncode: int) -> None:
+    ending = Ending(returncode, "device-oom", steps=5, restart_requested="out of memory in the update")
+    assert decide(ending, Ledger()) == Restart("out of memory in the update")
+
+
+def test_a_guard_that_gave_up_ends_the_run_with_93() -> None:
+    assert decide(Ending(1, "device-oom", gave_up="one sample does not fit"), Ledger()) == GiveUp(
+        "one sample does not fit", 93
+    )
+
+
+@pytest.mark.parametrize("returncode", [-9, -15, -6, 0, 1])
+def test_what_was_stopped_on_purpose_is_never_restarted(returncode: int) -> None:
+    ending = Ending(returncode, "killed", stopped=True, restart_requested="x", gave_up="x")
+    assert isinstance(decide(ending, Ledger()), Finish)
+
+
+def changes(actions: Iterable[Action]) -> list[str]:
+    """What each restart changed."""
+    return [str(action.change.name) if action.change else SAME for action in actions if isinstance(action, Restart)]
+
+
+GPU = Conditions(gpus=("GPU-a", "GPU-b"), xla=True, samples=64, resumed_from="step-2", older_checkpoints=1)
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        ("device-oom", [SAME, "micro-batch", "allocator", "growth", "no-xla"]),
+        ("host-oom", [SAME, "prefetch", "micro-batch"]),
+        ("illegal-memory-access", [SAME, "no-xla", "older-checkpoint", SAME, SAME]),
+        ("xla-compile-failure", ["no-xla"]),
+        ("hang", [SAME, SAME, "older-checkpoint", SAME]),
+        ("killed", [SAME] * MOST_SAME),
+    ],
+)
+def test_the_ladder_of_a_fault_is_climbed_one_change_at_a_time(fault: str, expected: list[str]) -> None:
+    actions = play([Ending(-6, fault, steps=5)] * 20, GPU)
+    assert changes(actions) == expected
+    assert isinstance(actions[-1], GiveUp)
+
+
+def test_a_change_that_does_not_apply_is_passed_over() -> None:
+    actions = play([Ending(-6, "device-oom", steps=5)] * 20, Conditions())
+    assert changes(actions) == [SAME]
+
+
+def test_micro_batches_are_halved_from_what_failed() -> None:
+    ledger, sizes, at = Ledger(), [], 64
+    for _ in range(3):
+        action = decide(Ending(-6, "device-oom", steps=5), ledger, Conditions(samples=at))
+        ledger = record(Ending(-6, "device-oom", steps=5), action, ledger)
+        if isinstance(action, Restart) and action.change:
+            at = int(action.change.value)
+            sizes.append(at)
+    assert sizes == [32, 16]
+
+
+def test_changes_stay_in_effect_over_progress() -> None:
+    ledger = Ledger()
+    for steps in (5, 5, 50, 50):
+        ending = Ending(-6, "xla-compile-failure", steps=steps)
+        ledger = record(ending, decide(ending, ledger, GPU), ledger)
+    assert ledger.changes == (Change("no-xla"),)
+
+
+def test_a_broken_gpu_is_left_out_and_the_last_one_means_another_machine() -> None:
+    broken = Ending(-6, "hardware-fault", steps=5)
+    conditions = Conditions(gpus=("GPU-a", "GPU-b"), broken_gpu="GPU-a")
+    assert decide(broken, Ledger(), conditions) == Restart("hardware-fault", Change("exclude-gpu", "GPU-a"), 0)
+    alone = play([broken] * 5, Conditions(gpus=("GPU-a",), broken_gpu="GPU-a"))
+    assert changes(alone) == [SAME]
+    assert isinstance(alone[-1], Requeue)
+    assert alone[-1].exit_code == 75
+
+
+@pytest.mark.parametrize("fault", ["abort", "segmentation-fault", "hang", "something-new"])
+def test_the_same_step_failing_twice_on_the_same_data_is_a_poison_step(fault: str) -> None:
+    ending = Ending(-6, fault, steps=5, place=(0, 1, 5), same_data=True)
+    actions = play([ending] * 5)
+    assert changes(actions) == [SAME]
+    assert actions[-1] == GiveUp(
+        f"poison step: fit 1, epoch 2, step 6 ended by {fault} twice, on the same data; --skip-poison would leave its"
+        " batch out"
+    )
+
+
+@pytest.mark.parametrize("fault", ["device-oom", "device-oom-fragmentation"])
+def test_a_step_without_memory_twice_is_told_as_a_want_of_memory(fault: str) -> None:
+    ending = Ending(93, fault, steps=5, place=(0, 1, 5), same_data=True, restart_requested=fault)
+    assert play([ending] * 5)[-1] == GiveUp(
+        "fit 1, epoch 2, step 6 ran out of memory twice, with nothing left to change: it needs a smaller batch or more"
+        " memory"
+    )
+
+
+def test_at_a_poison_step_what_can_be_changed_is_changed_first() -> None:
+    ending = Ending(-6, "abort", steps=5, place=(0, 1, 5), same_data=True)
+    assert changes(play([ending] * 5, GPU)) == [SAME, "no-xla", "older-checkpoint"]
+
+
+def test_a_poison_batch_is_left_out_only_when_that_is_allowed() -> None:
+    ending = Ending(-6, "abort", steps=5, place=(0, 1, 5), same_data=True)
+    actions = play([ending] * 9, allowed=("skip-batch",))
+    assert changes(actions) == [SAME, "skip-batch", "skip-batch", "skip-batch"]
+    assert actions[1] == Restart("abort", Change("skip-batch", "fit 1, epoch 2, step 6"), actions[1].rung)
+
+
+@pytest.mark.parametrize("fault", ["killed", "host-oom", "worker-lost"])
+def test_what_comes_from_outside_makes_no_poison_step(fault: str) -> None:
+    ending = Ending(-9, fault, steps=5, place=(0, 1, 5), same_data=True)
+    assert len(changes(play([ending] * 9))) > 1
+
+
+def test_other_data_and_other_faults_make_no_poison_step() -> None:
+    other_data = Ending(-6, "abort", steps=5, place=(0, 1, 5), same_data=False)
+    assert changes(play([other_data] * 9)) == [SAME] * 3
+    faults = [Ending(-6, fault, steps=5, place=(0, 1, 5), same_data=True) for fault in ("abort", "hang", "abort")]
+    assert changes(play(faults)) == [SAME] * 3
+
+
+def test_what_alters_the_mathematics_needs_its_flag() -> None:
+    endings = [Ending(-6, "device-oom", steps=5)] * 20
+    assert "precision" not in changes(play(endings, GPU))
+    assert changes(play(endings, GPU, allowed=("precision",)))[-1] == "precision"
+
+
+def test_a_preemption_is_to_be_requeued_and_not_restarted() -> None:
+    action = decide(Ending(75, "exit code 75", stopped=True, preempted="SIGTERM"), Ledger())
+    assert action == Requeue("preempted by SIGTERM", 75)
+
+
+@pytest.mark.parametrize(
+    "ending", [Ending(-15, "hang", hung=True), Ending(1, "illegal-memory-access", context_lost=True)]
+)
+def test_a_hang_and_a_lost_context_restart_whatever_the_exit_code(ending: Ending) -> None:
+    assert isinstance(decide(ending, Ledger()), Restart)
+
+
+def test_there_is_a_ceiling_for_the_whole_run() -> None:
+    actions = play(Ending(-9, "killed", steps=steps, saved=steps) for steps in range(1, 2 * MOST_IN_ALL))
+    assert len(actions) == MOST_IN_ALL + 1
+
+
+@pytest.mark.parametrize("fault", LADDERS)
+def test_alternating_faults_come_to_an_end(fault: str) -> None:
+    endings = [Ending(-6, name, steps=5) for name in (fault, "killed", "abort", "hang")] * 20
+    assert not isinstance(play(endings, GPU)[-1], Restart)
+
+
+_ENDINGS = st.builds(
+    Ending,
+    returncode=st.sampled_from([-9, -11, -6, 1, 0]),
+    fault=st.sampled_from(["a", "b", "c"]),
+    started=st.booleans(),
+    steps=st.integers(0, 50),
+    saved=st.integers(0, 50),
+    restart_requested=st.sampled_from(["", "reason"]),
+    place=st.sampled_from([None, (0, 0, 1), (0, 1, 0)]),
+    same_data=st.booleans(),
+)
+
+
+@given(st.lists(_ENDINGS, min_size=1, max_size=400))
+def test_no_run_goes_on_for_ever(endings: list[Ending]) -> None:
+    """The last ending, repeated, comes to an end; and the pasts that led there never cost more than progress pays."""
+    actions = play([*endings, *[endings[-1]] * 50], allowed=("skip-batch",))
+    most = (len({e.steps for e in endings}) + 1) * MOST_SAME * 3 + 1
+    assert not isinstance(actions[-1], Restart)
+    assert len(actions) <= most
+    assert len(actions) <= MOST_IN_ALL + 1

@@ -1,0 +1,194 @@
+"""Processes that SIGKILL does not end, as under a driver that hangs: waited for, but not for ever; nothing beside them.
+
+A tracer that stops its tracee at the door (PTRACE_O_TRACEEXIT) makes a real one: the kernel does not let it go before
+the tracer says so, however often it is killed, and its files and locks stay open.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from oomph.journal import read_journal
+from oomph.recovery.isolation.isolate import isolate
+from oomph.recovery.policy import decisions
+from oomph.recovery.policy.ladder import Conditions
+from oomph.recovery.policy.policy import Ending, Ledger, Requeue, decide
+from oomph.recovery.posix import process_group
+from oomph.recovery.posix.patience import Patience
+from oomph.recovery.run_directory.run_directory import RunDirectory, RunRecord
+from oomph.recovery.supervisor import supervise
+from oomph.recovery.supervisor.command import Command
+from oomph.recovery.supervisor.settings import Settings
+
+SECONDS = 60
+HOLD = """
+import ctypes, os, signal, sys, time
+
+def hold(pid, path, seconds=30):
+    "Trace the process from a child of its own session, which lets go of all that it holds; says so in a file."
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(0x59616D61, -1, 0, 0, 0)  # PR_SET_PTRACER: where Yama asks for it
+    if os.fork() == 0:
+        os.setsid()
+        os.closerange(3, 256)
+        null = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(null, fd)
+        libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+        seized = libc.ptrace(0x4206, pid, None, 0x40)  # PTRACE_SEIZE, PTRACE_O_TRACEEXIT
+        with open(path, "w") as file:
+            file.write(f"{os.getpid() if seized == 0 else ''}\\n")
+        time.sleep(seconds)
+        os._exit(0)
+    while not (os.path.exists(path) and open(path).read().endswith("\\n")):
+        time.sleep(0.01)
+"""
+
+
+@pytest.fixture
+def let_go(work):
+    """Ends the tracer, whose number is in the file."""
+
+    def end(name: str = "held") -> None:
+        (tracer,) = work.wait_for(name)
+        if tracer and psutil.pid_exists(int(tracer)):
+            os.kill(int(tracer), signal.SIGKILL)
+
+    yield end
+    if (work.folder / "held").exists():
+        end()
+
+
+def may_trace() -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        code = HOLD + "hold(os.getpid(), 'held', 0.1)"
+        subprocess.run([sys.executable, "-c", code], cwd=folder, check=True, timeout=SECONDS)
+        return bool((Path(folder) / "held").read_text().strip())
+
+
+pytestmark = pytest.mark.skipif(not may_trace(), reason="a container may forbid tracing: no such process is to be had")
+
+
+def test_a_script_that_can_not_be_killed_is_left_after_a_while_and_no_second_one_is_started(
+    work, let_go, monkeypatch, capfd
+):
+    work.script(
+        HOLD + "open('count', 'a').write('x')\nhold(os.getpid(), 'held')\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nos.kill(os.getppid(), signal.SIGTERM)\ntime.sleep(50)"
+    )
+    monkeypatch.chdir(work.folder)
+    run = RunDirectory.create(work.folder / "run", RunRecord(("train.py",), sys.executable, str(work.folder), ""))
+    settings = Settings(patience=Patience(terminate_seconds=0.5, unkillable_seconds=3))
+    began = time.monotonic()
+    outcome = supervise.Supervisor(Command(("train.py",)), sys.executable, run, settings).supervise()
+    run.close()
+    assert outcome.exit_code == 75
+    assert 3 < time.monotonic() - began < 20
+    (tracer,) = work.wait_for("held")
+    said = capfd.readouterr().err
+    assert "waiting for the killed script to end" in said, "progress, after two seconds"
+    assert f"3 s after SIGKILL: process {tracer} traces it" in said
+    assert "not started again while it may still write" in said
+    events = read_journal(work.folder / "run")
+    assert [event.data["reason"] for event in events if event.name == "unkillable"]
+    assert all(decision.reproduced for decision in decisions.replay(events))
+    assert work.document("run.json", work.folder / "run")["status"] == "preempted"
+    assert (work.folder / "count").read_text() == "x"
+    # it holds the run directory for as long as it is there: no other oomph takes the run over meanwhile
+    again = work.run("--resume=run", "train.py")
+    assert again.returncode == 2
+    assert b"in use" in again.stderr
+    let_go()
+
+
+def test_a_process_behind_a_shell_that_can_not_be_killed_keeps_the_next_attempt_from_starting(
+    work, let_go, monkeypatch
+):
+    """The shell has died, and could be started again; the Python behind it is the one that writes."""
+    monkeypatch.chdir(work.folder)
+    monkeypatch.setattr(supervise, "_SILENT_WAIT_SECONDS", 0.1)
+    work.script(
+        HOLD + "open('count', 'a').write('x')\n"
+        "hold(os.getpid(), 'held')\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(50)"
+    )
+    run = RunDirectory.create(work.folder / "run", RunRecord(("train.py",), sys.executable, str(work.folder), ""))
+    words = ("--", "sh", "-c", f"{sys.executable} train.py; exit 3")
+    outcome = supervise.Supervisor(Command(words), sys.executable, run, Settings()).supervise()
+    run.close()
+    assert outcome.exit_code == 75
+    assert (work.folder / "count").read_text() == "x"
+    let_go()
+
+
+def test_what_keeps_a_process_is_told_in_words():
+    child = subprocess.Popen(
+        [sys.executable, "-c", "import time; print(flush=True); time.sleep(50)"],
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        child.stdout.readline()  # until then it may well wait for the disk that Python is on
+        assert process_group.is_in(child.pid, child.pid)
+        assert process_group.why_it_stays(child.pid).startswith(("state S", "state R"))
+    finally:
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert not process_group.is_in(child.pid, child.pid), "a zombie holds nothing any more"
+        child.wait(SECONDS)
+        child.stdout.close()
+
+
+def test_while_it_may_write_nothing_is_started_whatever_the_fault():
+    ending = Ending(-9, "killed", steps=10, saved=10, unkillable="process 7: state D")
+    action = decide(ending, Ledger(), Conditions())
+    assert isinstance(action, Requeue)
+    assert "process 7: state D" in action.reason
+
+
+FROM_OUTSIDE = """
+import time
+until = time.monotonic() + 30
+while not os.path.exists('wanted') and time.monotonic() < until:
+    time.sleep(0.01)
+hold(int(open('wanted').read()), 'held')
+"""
+"""The tracer of a process that is not below it: what an isolated function has started itself ends with the call."""
+
+
+def stay(folder: str) -> None:
+    """Asks for a tracer that holds this process, and never returns."""
+    ctypes.CDLL(None).prctl(0x59616D61, -1, 0, 0, 0)  # PR_SET_PTRACER: where Yama asks for it
+    wanted = Path(folder) / "wanted"
+    wanted.with_suffix(".tmp").write_text(str(os.getpid()))
+    wanted.with_suffix(".tmp").rename(wanted)
+    time.sleep(SECONDS)
+
+
+def test_a_function_whose_process_can_not_be_killed_does_not_keep_the_caller(work, let_go, monkeypatch):
+    monkeypatch.setattr("oomph.recovery.isolation.isolated_process._GRACE_SECONDS", 0.2)
+    monkeypatch.setattr("oomph.recovery.isolation.isolated_process._KILLED_SECONDS", 0.5)
+    began = time.monotonic()
+    outside = subprocess.Popen([sys.executable, "-c", HOLD + FROM_OUTSIDE], cwd=work.folder)
+    outcome = isolate(stay, (str(work.folder),), timeout=3)
+    outside.wait(SECONDS)
+    assert time.monotonic() - began < 20
+    assert outcome.timed_out
+    (tracer,) = work.wait_for("held")
+    assert outcome.reason == (
+        "the function did not return within 3 s, and its process cannot be ended:"
+        f" process {tracer} traces it, as a debugger does"
+    )
+    let_go()
+    for child in psutil.Process().children():  # nobody else will
+        if child.status() == psutil.STATUS_ZOMBIE:
+            os.waitpid(child.pid, 0)

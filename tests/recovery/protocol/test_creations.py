@@ -1,0 +1,321 @@
+"""What a script creates: noticed as it does so, and known again by an attempt that creates just the same."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import os
+import pickle
+import stat
+from pathlib import Path
+
+import pytest
+
+import oomph
+from oomph.recovery.protocol.creations import DIRECTORY, FILE, LINK, SCHEMA, Creation, Earlier, Notes
+from oomph.recovery.script.created_before import FAILS, Before, _Link, _MakeDirectory, _Open, _OpenDescriptor
+from oomph.recovery.script.creating import Creating
+
+_NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+OTHER = "some.other.event"
+_HOOKED = """
+def call(*given, **named):
+    hook(event, args(*given, **{k: v for k, v in named.items() if k != "opener"}))
+    return function(*given, **named)
+"""
+
+
+class Attempt:
+    """One attempt: its hook, told of events by hand since no hook can be taken back, and its functions."""
+
+    def __init__(self, run_dir: Path, number: int) -> None:
+        self.earlier = Earlier.read(run_dir, number)
+        self.creating = Creating(Notes(run_dir, number), self.earlier)
+        self.told: list[tuple[str, str, str]] = []
+        self.before = Before(self.earlier, self.creating, lambda *told: self.told.append(told))
+        self.hook = self.creating.hook()
+        self.mkdir = _MakeDirectory(self._hooked(os.mkdir, "os.mkdir", lambda path: (path, 511, -1)), "os", self.before)
+        self.symlink = _Link(self._hooked(os.symlink, "os.symlink", lambda *paths: (*paths, -1)), "os", self.before)
+        hooked = self._hooked(os.open, "open", lambda path, flags, mode=511: (path, None, flags))
+        self.os_open = _OpenDescriptor(hooked, "os", self.before)
+        flags = lambda path, mode="r", **_: (path, mode, _NEW if "x" in mode else 0)  # noqa: E731
+        self.open = _Open(self._hooked(open, "open", flags), "io", self.before, self.os_open.existing)
+
+    def _hooked(self, function, event, args):
+        """A function of Python's that tells its event to this attempt's hook, from a frame that is not the script's."""
+        names = {"hook": self.hook, "function": function, "event": event, "args": args}
+        exec(compile(_HOOKED, str(Path(oomph.__file__).parent / "hooked.py"), "exec"), names)
+        names["call"].__name__ = function.__name__
+        return names["call"]
+
+    def on(self) -> None:
+        self.hook(OTHER, ())
+
+
+@pytest.fixture
+def first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    return Attempt(tmp_path / "run", 1)
+
+
+def again(number: int = 2) -> Attempt:
+    return Attempt(Path.cwd() / "run", number)
+
+
+def make(attempt: Attempt, path: str = "out") -> None:
+    attempt.mkdir(path)
+
+
+def make_elsewhere(attempt: Attempt, path: str = "out") -> None:
+    attempt.mkdir(path)
+
+
+def write(attempt: Attempt, text: str) -> io.TextIOWrapper:
+    with attempt.open("log", "x") as file:
+        file.write(text)
+    return file
+
+
+def test_a_folder_that_an_earlier_attempt_has_made_counts_as_made_at_the_same_line(first):
+    make(first)
+    first.on()
+    second = again()
+    make(second)
+    line = make.__code__.co_firstlineno + 1
+    assert second.told == [(DIRECTORY, str(Path.cwd() / "out"), f"test_creations.py:{line}")]
+
+
+def test_but_not_at_another_line_nor_a_second_time(first):
+    make(first)
+    first.on()
+    second = again()
+    with pytest.raises(FileExistsError):
+        make_elsewhere(second)
+    make(second)
+    with pytest.raises(FileExistsError):
+        make(second)
+
+
+def test_nor_what_was_there_before(first):
+    os.mkdir("out")
+    with pytest.raises(FileExistsError):
+        make(first)
+    first.on()
+    with pytest.raises(FileExistsError):
+        make(again())
+
+
+def test_nor_what_somebody_else_has_put_in_its_place(first):
+    make(first)
+    first.on()
+    os.rename("out", "old")
+    os.mkdir("out")
+    with pytest.raises(FileExistsError):
+        make(again())
+    os.rmdir("out")
+    os.symlink("old", "out")
+    with pytest.raises(FileExistsError):
+        make(again())
+
+
+def test_nor_what_could_not_be_made_and_came_later_from_elsewhere(first):
+    with pytest.raises(FileNotFoundError):
+        make(first, "no/out")
+    first.on()
+    os.makedirs("no/out")
+    with pytest.raises(FileExistsError):
+        make(again(), "no/out")
+
+
+def test_a_process_that_is_killed_at_once_has_left_the_note(first):
+    make(first)  # and no event after it
+    make(again())
+
+
+def test_a_loop_makes_each_of_its_folders_again(first):
+    for number in range(3):
+        make(first, f"out{number}")
+    first.on()
+    second = again()
+    for number in range(3):
+        make(second, f"out{number}")
+    make(second, "out3")
+    second.on()
+    make(again(3), "out3")
+    make(again(3), "out1")
+
+
+def test_one_that_is_made_and_removed_in_turns(first):
+    for _ in range(2):
+        make(first)
+        first.on()
+        os.rmdir("out")
+    make(first)
+    second = again()
+    for _ in range(2):
+        make(second)
+        second.on()
+        os.rmdir("out")
+    make(second)
+
+
+def test_a_file_is_opened_empty_and_as_if_it_were_new(first):
+    write(first, "first attempt\n")
+    first.on()
+    inode = os.stat("log").st_ino
+    file = write(again(), "second\n")
+    assert Path("log").read_text() == "second\n"
+    assert (file.name, file.mode, os.stat("log").st_ino) == ("log", "x", inode)
+
+
+def test_a_descriptor_is_too(first):
+    def lock(attempt):
+        return attempt.os_open("lock", _NEW)
+
+    os.write(fd := lock(first), b"1234")
+    os.close(fd)
+    first.on()
+    fd = lock(again())
+    assert os.fstat(fd).st_size == 0
+    assert not os.get_inheritable(fd)
+    os.close(fd)
+
+
+def test_a_file_that_the_script_has_replaced_is_still_its_own(first):
+    write(first, "first")
+    first.on()
+    Path("new").write_text("whole")
+    first.hook("os.rename", ("new", "log", -1, -1))
+    os.replace("new", "log")
+    write(again(), "second")
+    assert Path("log").read_text() == "second"
+
+
+def test_a_link_in_the_place_of_the_file_is_not_followed(first):
+    write(first, "first")
+    first.on()
+    os.remove("log")
+    Path("precious").write_text("kept")
+    os.symlink("precious", "log")
+    with pytest.raises(FileExistsError):
+        write(again(), "second")
+    assert Path("precious").read_text() == "kept"
+
+
+def test_a_link_is_made_anew_with_its_new_target(first):
+    def link(attempt, target):
+        attempt.symlink(target, "latest")
+
+    link(first, "run-1")
+    first.on()
+    link(again(), "run-2")
+    assert os.readlink("latest") == "run-2"
+
+
+def test_who_takes_what_is_there_is_not_noted(first):
+    namespace = {"__name__": "pathlib", "make": first.mkdir}
+    exec("def mkdir(path, exist_ok):\n make(path)", namespace)
+    namespace["mkdir"]("out", exist_ok=True)
+    first.on()
+    assert again().earlier.kinds == frozenset()
+    namespace["mkdir"]("strict", exist_ok=False)
+    assert again().earlier.kinds == {DIRECTORY}
+
+
+def test_names_that_are_new_each_time_are_not_noted(first):
+    namespace = {"__name__": "tempfile", "make": first.mkdir}
+    exec("def mkdtemp(path):\n make(path)", namespace)
+    namespace["mkdtemp"]("xyz")
+    assert again().earlier.kinds == frozenset()
+
+
+def test_opening_for_anything_else_is_not_noted(first):
+    for flags in (os.O_RDONLY, os.O_CREAT | os.O_WRONLY, None):
+        first.hook("open", ("log", "w", flags))
+    first.hook("open", (3, "x", _NEW))
+    first.hook("os.mkdir", ("out", 511, 7))  # relative to a descriptor
+    assert list(Path("run").iterdir()) == []
+
+
+@pytest.mark.parametrize("args", [(), (None,), (object(), None, _NEW), ("\0", None, _NEW), (b"\xff", None, _NEW)])
+def test_the_hook_never_raises(first, args):
+    for event in ("open", "os.mkdir", "os.symlink", "os.link", "os.rename"):
+        first.hook(event, args)
+        first.on()
+
+
+def test_a_fork_notes_nothing(first):
+    first.creating._pid -= 1
+    make(first)
+    assert not list(Path("run").glob("created-*"))
+
+
+def test_notes_are_for_the_owner_of_the_run_alone(first):
+    make(first)
+    (notes,) = Path("run").iterdir()
+    assert notes.name == "created-1.jsonl"
+    assert stat.S_IMODE(notes.stat().st_mode) == 0o600
+
+
+def test_a_run_directory_that_is_gone_is_no_obstacle(first):
+    os.rmdir("run")
+    make(first)
+    first.on()
+    assert Path("out").is_dir()
+
+
+def test_notes_that_are_damaged_are_left_out(first):
+    make(first)
+    first.on()
+    path = Path("run/created-1.jsonl")
+    bad = ["", "[]", "3", '{"schema":1}', '{"schema":1,"id":[],"kind":3}', "[" * 9999]
+    bad += ['{"schema":1,"inode":"x","path":[]}']
+    bad += [json.dumps({"schema": SCHEMA + 1, "id": "1", "kind": FILE, "path": "/x", "place": "", "number": 1})]
+    path.write_text("\n".join([*bad, path.read_text(), '{"schema":1,"id":"9-9","ki']))
+    second = again()
+    assert second.earlier.paths == {str(Path.cwd() / "out")}
+    make(second)
+
+
+def test_only_so_many_notes_are_taken(first, monkeypatch):
+    monkeypatch.setattr("oomph.recovery.protocol.creations._MOST_NOTES", 5)
+    for number in range(9):
+        make(first, f"out{number}")
+        first.on()
+    assert len(again().earlier.paths) == 5
+
+
+def test_own_attempts_and_later_ones_do_not_count(first):
+    make(first)
+    first.on()
+    with pytest.raises(FileExistsError):
+        make(again(1))
+
+
+def test_what_replaces_a_function_is_as_the_original(first, monkeypatch):
+    before = first.before
+    names = {name: getattr(os, name) for name in ("mkdir", "open")}
+    ours = [_MakeDirectory(names["mkdir"], "os", before), _OpenDescriptor(names["open"], "os", before)]
+    try:
+        for function in ours:
+            function.replace(os, function.__name__)
+        assert os.mkdir is ours[0]
+        assert pickle.loads(pickle.dumps(os.open)) is os.open
+        assert copy.deepcopy(os.mkdir) is os.mkdir
+        assert {os.mkdir, os.open} <= os.supports_dir_fd
+        assert os.mkdir.__doc__ == names["mkdir"].__doc__
+        Kept = type("Kept", (), {"mkdir": os.mkdir})
+        Kept().mkdir("out")  # no method, as a function would be
+        Path("p").mkdir()
+    finally:
+        for function in ours:
+            setattr(os, function.__name__, names[function.__name__])
+            os.supports_dir_fd.discard(function)
+
+
+def test_before_answers_that_it_fails_when_it_can_not_tell(first):
+    assert first.before.accepts(FILE, 3, lambda *_: None) is FAILS
+    assert first.before.accepts(LINK, object(), lambda *_: None) is FAILS
+    assert Creation(FILE, "/a", "b", 1) == first.creating.next(FILE, "/a", "b")

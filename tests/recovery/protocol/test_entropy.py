@@ -1,0 +1,122 @@
+"""What a script draws without a seed is the same in every attempt of a run, and unlike that of any other run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from oomph.recovery.protocol.entropy import fresh, hash_seed, seeding
+
+DRAWS = """
+import random, sys
+from oomph.inject.hook import after_import
+from oomph.recovery.protocol.entropy import seeding
+after_import(seeding(sys.argv[1]))
+import numpy as np
+for statement in sys.argv[2:]:
+    exec(statement)
+print([random.random() for _ in range(2)], np.random.rand(2))
+print(np.random.default_rng().random(2), np.random.default_rng().random(), np.random.RandomState().rand())
+print(random.Random(5).random(), np.random.default_rng(5).random())
+"""
+
+SEEDED = DRAWS.partition("print")[0]
+
+
+def drawn(entropy: str, *statements: str, script: str = DRAWS) -> str:
+    pytest.importorskip("numpy")
+    environ = {**os.environ, **hash_seed(entropy, {})}
+    ended = subprocess.run(
+        [sys.executable, "-c", script, entropy, *statements], env=environ, capture_output=True, text=True, timeout=60
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def test_every_run_has_a_number_of_its_own():
+    assert fresh() != fresh()
+    assert len(fresh()) == 32
+    int(fresh(), 16)
+
+
+def test_two_attempts_of_one_run_draw_the_same_and_two_runs_do_not():
+    first, second = "0" * 31 + "1", "f" * 32
+    assert drawn(first) == drawn(first)
+    assert drawn(first) != drawn(second)
+    assert drawn("") != drawn(""), "no run, no help"
+
+
+def test_a_script_that_sets_its_seeds_sees_nothing_of_it():
+    seeds = ("random.seed(3)", "np.random.seed(4)")
+    alone = "import random, numpy as np\nrandom.seed(3); np.random.seed(4)\nprint(random.random(), np.random.rand(3))"
+    ours = SEEDED + "print(random.random(), np.random.rand(3))"
+    assert drawn("a" * 32, *seeds, script=ours) == drawn("a" * 32, script=alone)
+
+
+FORKS = (
+    SEEDED
+    + """
+import os
+for number in range(3):
+    if os.fork() == 0:
+        print(np.random.default_rng().random(), flush=True)
+        os._exit(0)
+    os.wait()
+print(np.random.default_rng().random())
+"""
+)
+
+
+def test_processes_that_are_forked_draw_for_themselves():
+    """Data-loading workers would otherwise all augment their images in the same way."""
+    first, second = (drawn("a" * 32, script=FORKS).split() for _ in range(2))
+    assert len(set(first)) == 4
+    assert first[3] == second[3]
+    assert not set(first[:3]) & set(second[:3])
+
+
+def test_strings_hash_alike_in_every_attempt():
+    script = "print(hash('oomph'), list({'a', 'b', 'c', 'd'}))"
+    assert drawn("b" * 32, script=script) == drawn("b" * 32, script=script)
+    assert len({drawn(number * 32, script=script) for number in "cdef"}) == 4
+
+
+def test_a_hash_seed_of_the_users_own_stays():
+    assert hash_seed("a" * 32, {"PYTHONHASHSEED": "0"}) == {}
+    assert hash_seed("", {}) == {}
+
+
+@pytest.mark.parametrize("entropy", ["0" * 32, "f" * 32, "1"])
+def test_the_hash_seed_is_one_that_python_takes(entropy):
+    (seed,) = hash_seed(entropy, {}).values()
+    assert 0 < int(seed) <= 4294967295, "0 would switch it off"
+
+
+def test_secrets_and_names_of_temporary_files_stay_unlike_anything_before():
+    script = SEEDED + (
+        "import os, secrets, tempfile, uuid\n"
+        "print(os.urandom(8), secrets.token_hex(8), uuid.uuid4(), tempfile.mktemp())"
+    )
+    one, other = (drawn("a" * 32, script=script).split() for _ in range(2))
+    assert not set(one) & set(other)
+
+
+def test_nothing_is_seeded_without_a_number():
+    assert seeding("") == {}
+    assert set(seeding("a" * 32)) == {"random", "numpy.random", "tensorflow.python.data.util.random_seed"}
+
+
+def test_a_numpy_without_a_generator_of_bits_is_seeded_as_far_as_it_can_be():
+    class Old:
+        seeds = ()
+
+        @classmethod
+        def seed(cls, seeds):
+            cls.seeds = tuple(seeds)
+
+    act = seeding("a" * 32)["numpy.random"]
+    act(Old)  # type: ignore[arg-type]
+    assert len(Old.seeds) == 16

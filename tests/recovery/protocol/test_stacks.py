@@ -1,0 +1,161 @@
+"""Stacks of real processes that stand still: read, and the line named that holds them up."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from oomph.recovery.protocol.stacks import blocking_line, parse, stands_in, stands_in_machinery, waits_for_the_script
+from oomph.recovery.script.loop_location import enclosing_loops
+
+OURS = "/nowhere/oomph"
+
+
+def dump_of(tmp_path: Path, text: str, *arguments: str) -> str:
+    """What faulthandler prints of a script that is stuck after a tenth of a second."""
+    script = tmp_path / "train.py"
+    head = "import faulthandler, sys\nfaulthandler.dump_traceback_later(0.3, exit=True, file=sys.stdout)\n"
+    script.write_text(head + textwrap.dedent(text))
+    return subprocess.run(
+        [sys.executable, str(script), *arguments], capture_output=True, text=True, timeout=30
+    ).stdout.partition("\n")[2]
+
+
+def test_the_innermost_line_of_the_script_is_named_with_what_it_waits_in(tmp_path: Path) -> None:
+    threads = parse(
+        dump_of(
+            tmp_path,
+            """
+            import queue
+            def fetch():
+                queue.Queue().get()
+            fetch()
+            """,
+        )
+    )
+    line = blocking_line(threads, OURS)
+    assert line.startswith("train.py:6 in fetch (")
+    assert "threading.py" in line or "queue.py" in line
+
+
+def test_a_thread_of_the_scripts_own_is_the_one_to_blame(tmp_path: Path) -> None:
+    threads = parse(
+        dump_of(
+            tmp_path,
+            """
+            import threading, time
+            def feeds_nothing():
+                lock = threading.Lock(); lock.acquire(); lock.acquire()
+            thread = threading.Thread(target=feeds_nothing, daemon=True)
+            thread.start()
+            thread.join()
+            """,
+        )
+    )
+    assert blocking_line(threads, OURS) == "train.py:6 in feeds_nothing, while train.py:9 in <module> waits"
+
+
+_LOOP = """
+def step():
+    import time
+    time.sleep(50)
+def train():
+    for epoch in range(3):
+        for batch in range(4):
+            step()
+    step()
+if len(sys.argv) > 1:
+    train()
+else:
+    step()
+"""
+
+
+def test_a_stack_is_in_a_loop_or_has_left_it(tmp_path: Path) -> None:
+    script = str(tmp_path / "train.py")
+    inside, outside = parse(dump_of(tmp_path, _LOOP, "train")), parse(dump_of(tmp_path, _LOOP))
+    assert stands_in(inside, [(script, 8, 10)])
+    assert not stands_in(outside, [(script, 8, 10)])
+
+
+def test_the_lines_of_the_loop_around_a_call_are_found_in_the_source(tmp_path: Path) -> None:
+    path = tmp_path / "loops.py"
+    path.write_text(
+        "def inner(take):\n    return take()\n"
+        "def train(take):\n    for epoch in range(1):\n        for batch in range(1):\n"
+        "            found = inner(take)\n"
+        "    return found\n"
+        "def single(take):\n    return inner(take)\n"
+    )
+    names: dict = {}
+    exec(compile(path.read_text(), str(path), "exec"), names)
+
+    def of_this_file(function: str) -> list:
+        found = names[function](lambda: enclosing_loops(sys._getframe(1)))
+        return [lines for lines in found if lines[0] == str(path)]
+
+    assert of_this_file("train") == [(str(path), 4, 6)]
+    assert of_this_file("single") == []
+
+
+KERAS = """Thread 0x00007f5fb5ffb6c0 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 320 in wait
+
+Current thread 0x00007f66bc4c9b80 (most recent call first):
+  File "/env/lib/python3.11/site-packages/tensorflow/python/data/ops/iterator_ops.py", line 826 in __next__
+  File "/env/lib/python3.11/site-packages/keras/src/trainers/trainer.py", line 371 in fit
+  File "/home/user/train.py", line 60 in <module>
+"""
+
+
+def test_where_the_main_thread_stands() -> None:
+    threads = parse(KERAS)
+    assert stands_in_machinery(threads)
+    assert waits_for_the_script(threads, OURS)
+    assert blocking_line(threads, OURS) == "train.py:60 in <module> (iterator_ops.py:826 in __next__)"
+    serving = KERAS.replace("tensorflow/python/data/ops/iterator_ops.py", "tensorflow/python/training/server_lib.py")
+    assert not stands_in_machinery(parse(serving))
+
+
+@pytest.mark.parametrize("text", ["", "no stacks at all", "Current thread 0x1 (most recent call first):\n"])
+def test_without_stacks_nothing_is_claimed(text: str) -> None:
+    threads = parse(text)
+    assert blocking_line(threads, OURS) == ""
+    assert not stands_in_machinery(threads)
+    assert not waits_for_the_script(threads, OURS)
+    assert not stands_in(threads, [("train.py", 1, 9)])
+
+
+_SPIED = """\
+Process 23629: python train.py
+Python v3.11.7 (/usr/bin/python3.11)
+
+Thread 23629 (idle): "MainThread"
+    Net.step.<locals>.<lambda> (/home/me/my code/train.py:5)
+    fit (/usr/lib/python3/dist-packages/keras/src/trainers/trainer.py:117)
+    <module> (/home/me/my code/train.py:7)
+Thread 23631 (active+gil): "feeder x"
+    wait (/usr/lib/python3.11/threading.py:982)
+Process 23700: python worker.py
+Python v3.11.7 (/usr/bin/python3.11)
+
+Thread 23700 (idle): "MainThread"
+    <module> (/home/me/worker.py:1)
+"""
+
+
+def test_stacks_of_py_spy_are_read_as_well_and_those_of_other_processes_are_not_the_answer() -> None:
+    threads = parse(_SPIED)
+    assert len(threads) == 2
+    assert blocking_line(threads, OURS) == "train.py:5 in <lambda>"
+    assert stands_in_machinery(threads)
+    assert stands_in(threads, [("/home/me/my code/train.py", 4, 5)])
+
+
+def test_stacks_of_faulthandler_come_before_those_of_py_spy() -> None:
+    ours = 'Current thread 0x00007f0c2c9fd6c0 (most recent call first):\n  File "/home/me/a.py", line 3 in wait\n'
+    assert blocking_line(parse(ours + _SPIED), OURS) == "a.py:3 in wait"

@@ -1,0 +1,373 @@
+"""What is said of the result of a run, from its events alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oomph.journal import Event
+from oomph.recovery.report.labels import MEANING, ORDER, SMALLER_BATCHES, STOPPED, Labelled, label_of, worst
+
+EQUAL = {"steps": 3, "equal": True, "cause": ""}
+OTHER_DATA = {"steps": 1, "equal": False, "cause": "the data come in another order, from epoch 2, step 5 on"}
+
+
+def happened(attempt: int, name: str, key: str = "a-0", role: str = "owner", **data: Any) -> Event:
+    return Event(name, {"key": key, **data}, attempt=attempt, role=role)
+
+
+def killed(*fits: str, finished: tuple[str, ...] = ()) -> list[Event]:
+    """A first attempt that begins these fits and is killed in the last one that has not finished."""
+    events = [happened(1, "fit-started", fit, guard="exact") for fit in fits or ("a-0",)]
+    events += [happened(1, "fit-finished", fit, micro_batch=None) for fit in finished]
+    return [*events, happened(1, "attempt-ended", steps=412, saved=400)]
+
+
+def resumed(fit: str = "a-0", kind: str = "exact", attempt: int = 2, **data: Any) -> list[Event]:
+    return [happened(attempt, "fit-started", fit, guard="exact"), happened(attempt, "resumed", fit, kind=kind, **data)]
+
+
+def returned(fit: str = "a-0", attempt: int = 2) -> Event:
+    return happened(attempt, "resumed", fit, kind="finished")
+
+
+def labels(*events: Event | list[Event], code: int | None = 0) -> Labelled:
+    flat = [one for each in events for one in (each if isinstance(each, list) else [each])]
+    return label_of(flat, code)
+
+
+# -- one attempt ------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_never_left_its_process_is_exact():
+    assert labels(happened(1, "fit-started"), happened(1, "fit-finished")) == Labelled("exact")
+
+
+def test_a_run_without_a_guarded_fit_is_unguarded_whatever_it_has_trained():
+    assert label_of([], 0).label == "unguarded"
+    loop = [Event("loop-seen", {"restored": 0}, attempt=1), Event("attempt-ended", {"steps": 11}, attempt=1)]
+    assert label_of(loop, 0).label == "unguarded"
+    again = Event("loop-seen", {"restored": 0}, attempt=2)
+    assert label_of([*loop, again], 0).label == "unguarded"
+
+
+@pytest.mark.parametrize("code", [1, 2, 93, 137])
+def test_a_run_that_did_not_come_to_its_end_has_failed_and_keeps_its_reasons(code):
+    assert labels(happened(1, "fit-started"), code=code) == Labelled("failed")
+    lost = labels(killed(), resumed(lost=["a counter"]), code=code)
+    assert lost == Labelled("failed", ("a counter",))
+
+
+@pytest.mark.parametrize("code", [None, *STOPPED])
+def test_a_run_that_was_stopped_or_still_runs_has_not_failed(code):
+    assert labels(happened(1, "fit-started"), code=code).label == "exact"
+
+
+@pytest.mark.parametrize(
+    ("guard", "label"), [("exact", "exact"), ("approximate", "approximate"), ("smaller batches", "not-equal")]
+)
+def test_micro_batches_are_worth_what_their_guard_is(guard, label):
+    began = happened(1, "fit-started", guard=guard)
+    assert labels(began).label == "exact", "nothing was divided"
+    assert labels(began, happened(1, "recovered", micro_batch=8)).label in (label, "exact")
+    assert labels(began, happened(1, "fit-finished", micro_batch=8, guard=guard)).label == label
+    assert labels(Event("fit-started", {"fit": 0, "guard": guard}, attempt=1),
+                  Event("recovered", {"fit": 0, "micro_batch": 8}, attempt=1)).label == label  # fmt: skip
+
+
+def test_batches_that_were_trained_on_in_parts_are_named_as_the_reason():
+    divided = happened(1, "fit-finished", micro_batch=8, guard="smaller batches")
+    assert labels(happened(1, "fit-started"), divided) == Labelled("not-equal", (SMALLER_BATCHES,))
+
+
+def test_a_generator_that_a_resumed_fit_has_used_makes_the_next_fit_unequal():
+    told = happened(2, "passed-on", reason="fit at train.py:9 goes on with a generator")
+    found = labels(killed(), resumed(), happened(2, "compared", **EQUAL), told)
+    assert found == Labelled("not-equal", ("fit at train.py:9 goes on with a generator",))
+
+
+def test_an_approximate_run_says_why():
+    started = happened(1, "fit-started", fit=0, guard="approximate", reason="BatchNormalization sees each part alone")
+    divided = happened(1, "fit-finished", fit=0, micro_batch=8, guard="approximate")
+    assert labels(started, divided).reasons == ("BatchNormalization sees each part alone",)
+    probed = happened(1, "probed", fit=0, kind="approximate", reason="random numbers that cannot be drawn again")
+    recovered = happened(1, "recovered", fit=0, micro_batch=8)
+    assert labels(started, probed, recovered, divided).reasons == ("random numbers that cannot be drawn again",)
+
+
+def test_a_probe_that_found_more_than_the_first_makes_all_approximate():
+    probed = [Event("probed", {"fit": 0, "kind": kind}, attempt=1) for kind in ("exact", "approximate")]
+    found = labels(Event("fit-started", {"fit": 0, "guard": "exact"}, attempt=1), probed)
+    assert found.label == "approximate"
+    assert labels(Event("fit-started", {"fit": 0, "guard": "exact"}, attempt=1), probed[:1]).label == "exact"
+
+
+# -- resumed ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_resumed_fit_is_unverified_until_a_step_was_compared():
+    assert labels(killed(), resumed()).label == "unverified"
+    assert labels(killed(), resumed(), happened(2, "compared", **EQUAL)).label == "verified"
+
+
+def test_batches_taken_anew_are_replayed_once_compared_and_unverified_before():
+    assert labels(killed(), resumed(kind="replayed")).label == "unverified"
+    assert labels(killed(), resumed(kind="replayed"), happened(2, "compared", **EQUAL)).label == "replayed"
+
+
+def test_what_came_out_otherwise_is_not_equal_with_its_cause():
+    found = labels(killed(), resumed(), happened(2, "compared", **EQUAL), happened(2, "compared", **OTHER_DATA))
+    assert found == Labelled("not-equal", (OTHER_DATA["cause"],))
+
+
+def test_what_is_known_to_be_lost_is_told_before_what_came_of_it():
+    found = labels(killed(), resumed(lost=["a list"]), happened(2, "compared", **OTHER_DATA))
+    assert found == Labelled("not-equal", ("a list", OTHER_DATA["cause"]))
+
+
+def test_equal_steps_do_not_outweigh_a_difference_that_was_seen_before():
+    found = labels(killed(), resumed(), happened(2, "compared", **OTHER_DATA), happened(2, "compared", **EQUAL))
+    assert found == Labelled("not-equal", (OTHER_DATA["cause"],))
+
+
+@pytest.mark.parametrize("facts", [{"lost": ["a closure"]}, {"meant": ["a closure"]}])
+def test_what_is_known_to_be_lost_or_edited_is_not_equal_also_when_the_next_steps_were_equal(facts):
+    found = labels(killed(), resumed(**facts), happened(2, "compared", **EQUAL))
+    assert found == Labelled("not-equal", ("a closure",))
+
+
+def test_an_epoch_that_was_begun_again_is_not_equal():
+    found = labels(killed(), resumed(kind="epoch"), happened(2, "compared", **EQUAL))
+    assert found == Labelled("not-equal", ("the interrupted epoch was begun again",))
+
+
+def test_a_comparison_of_another_fit_or_another_attempt_proves_nothing():
+    assert labels(killed(), resumed(), happened(2, "compared", "b-0", **EQUAL)).label == "unverified"
+    assert labels(killed(), happened(1, "compared", **EQUAL), resumed()).label == "unverified"
+    assert labels(killed(), resumed(), happened(2, "compared", role="worker-7", **EQUAL)).label == "unverified"
+
+
+def test_the_worst_attempt_counts():
+    twice = [*resumed(), happened(2, "compared", **EQUAL), *resumed(attempt=3)]
+    assert labels(killed(), twice).label == "unverified"
+    assert labels(killed(), twice, happened(3, "compared", **EQUAL)).label == "verified"
+
+
+def test_a_fit_without_a_checkpoint_is_started_over_even_if_its_first_steps_were_equal():
+    assert labels(killed(), happened(2, "fit-started")).label == "started-over"
+    assert labels(killed(), happened(2, "fit-started"), happened(2, "compared", **EQUAL)).label == "started-over"
+
+
+def test_an_approximate_recovery_is_not_hidden_by_a_verified_resume():
+    divided = happened(1, "fit-finished", micro_batch=8, guard="approximate")
+    assert labels(killed(), divided, resumed(), happened(2, "compared", **EQUAL)).label == "approximate"
+
+
+@pytest.mark.parametrize(
+    ("change", "label", "reasons"),
+    [
+        (
+            {"name": "skip-batch", "value": "fit 1, epoch 1, step 7"},
+            "not-equal",
+            ("leaving out the batch at fit 1, epoch 1, step 7",),
+        ),
+        ({"name": "precision", "value": ""}, "not-equal", ("in mixed_bfloat16",)),
+        ({"name": "no-xla", "value": ""}, "verified", ()),
+        (None, "verified", ()),
+    ],
+)
+def test_what_alters_the_mathematics_is_not_equal_also_when_the_steps_before_it_were(change, label, reasons):
+    decided = Event("decided", {"action": "restart", "change": change}, attempt=1)
+    assert labels(killed(), decided, resumed(), happened(2, "compared", **EQUAL)) == Labelled(label, reasons)
+
+
+# -- several fits -----------------------------------------------------------------------------------------------------
+
+
+def test_a_fit_that_begins_after_a_finished_one_was_returned_is_as_good_as_what_was_compared():
+    first, second = killed("a-0", "b-0", finished=("a-0",)), happened(2, "fit-started", "b-0")
+    assert labels(first, returned(), second).label == "unverified"
+    assert labels(first, returned(), second, happened(2, "compared", "b-0", **EQUAL)).label == "verified"
+
+
+def test_a_run_that_was_killed_between_two_fits_has_left_its_process():
+    first = killed("a-0", finished=("a-0",))
+    assert labels(first, returned(), happened(2, "fit-started", "b-0")).label == "unverified"
+    assert labels(first, returned()).label == "unverified", "killed after its last fit"
+
+
+def test_a_finished_fit_that_the_script_passes_by_has_left_nothing_to_the_next_one():
+    """`if not os.path.exists(weights): fit; save`, then the real training: its random numbers are other ones."""
+    first = killed("a-0", finished=("a-0",))
+    found = labels(first, happened(2, "fit-started", "b-0"))
+    assert found == Labelled("not-equal", ("fit 1 was finished by an earlier attempt, and not reached again",))
+    both = killed("a-0", "b-0", finished=("a-0",))
+    assert labels(both, resumed("b-0")).label == "unverified", "a checkpoint of its own has all that it needs"
+    assert labels(both, resumed("b-0"), happened(2, "compared", "b-0", **EQUAL)).label == "verified"
+    assert labels(both, happened(2, "fit-started", "b-0")).label == "started-over"
+
+
+def test_an_interrupted_fit_that_is_not_reached_again_was_trained_for_nothing():
+    """The call of fit was edited, say: it is another one now."""
+    first = killed("a-0")
+    why = ("fit 1 was begun by an earlier attempt, and not reached again",)
+    assert labels(first, happened(2, "fit-started", "b-0")) == Labelled("not-equal", why)
+    assert labels(first, happened(2, "fit-started", "b-0"), code=75).label == "unverified", "it may still come to it"
+    both = [happened(2, "fit-started", "b-0"), *resumed("a-0")]
+    assert labels(first, both, happened(2, "compared", **EQUAL)).label == "verified"
+
+
+def test_a_finished_fit_that_comes_in_another_order_is_reached_too_late():
+    first = killed("a-0", "b-0", finished=("a-0", "b-0"))
+    assert labels(first, returned("a-0"), returned("b-0"), happened(2, "fit-started", "c-0")).label == "unverified"
+    assert labels(first, returned("a-0"), happened(2, "fit-started", "c-0"), returned("b-0")).label == "not-equal"
+    again = [happened(2, "trains-again", "b-0", reason="x"), happened(2, "fit-started", "b-0")]
+    assert labels(first, returned("a-0"), again, happened(2, "fit-started", "c-0")).label == "unverified"
+
+
+def test_a_killed_run_that_had_not_trained_is_exact():
+    before = [Event("attempt-started", {}, attempt=1), Event("attempt-ended", {"steps": 0}, attempt=1)]
+    assert labels(before, happened(2, "fit-started")).label == "exact"
+
+
+def test_a_finished_fit_that_trains_again_is_proved_by_its_steps():
+    again = [happened(2, "trains-again", reason="a file is gone"), happened(2, "fit-started")]
+    assert labels(killed(), again).label == "unverified"
+    assert labels(killed(), again, happened(2, "compared", **EQUAL)).label == "verified"
+    assert labels(killed(), again, happened(2, "compared", **OTHER_DATA)).label == "not-equal"
+
+
+def test_a_result_that_other_code_has_trained_is_not_equal():
+    first = killed("a-0", "b-0", finished=("a-0",))
+    edited = happened(2, "resumed", "a-0", kind="finished", meant=["train.py was edited"])
+    found = labels(first, edited, resumed("b-0"), happened(2, "compared", "b-0", **EQUAL))
+    assert found == Labelled("not-equal", ("train.py was edited",))
+
+
+def test_where_the_journal_of_the_attempts_before_is_gone_it_was_started_over():
+    assert labels(happened(2, "fit-started"), happened(2, "fit-finished")).label == "started-over"
+
+
+def test_a_short_fit_whose_end_state_was_not_kept_trains_again_and_is_compared():
+    first = [happened(1, "fit-started", "a-0", fit=0), happened(1, "fit-finished", "a-0", fit=0, too_dear=True)]
+    first += [happened(1, "fit-started", "b-0", fit=1)]
+    again = [happened(2, "fit-started", "a-0", fit=0), happened(2, "fit-finished", "a-0", fit=0)]
+    second = [happened(2, "fit-started", "b-0", fit=1), happened(2, "resumed", "b-0", fit=1, kind="exact")]
+    proofs = [happened(2, "compared", key, **EQUAL) for key in ("a-0", "b-0")]
+    assert labels(first, again, second, *proofs).label == "verified"
+    assert labels(first, again, second, proofs[1]).label == "unverified"
+    kept = [first[0], happened(1, "fit-finished", "a-0", fit=0), first[2]]
+    assert labels(kept, again, second, *proofs).label == "started-over"
+
+
+def test_what_goes_on_behind_a_fit_that_was_edited_is_from_before_the_edit():
+    """The edit changes the key and the number of the fit."""
+    first = [happened(1, "fit-started", "a-0", fit=0), happened(1, "fit-finished", "a-0", fit=0)]
+    first.append(happened(1, "fit-started", "b-0", fit=1))
+    goes_on = [happened(2, name, "b-0", fit=1, kind="exact") for name in ("fit-started", "resumed")]
+    proved = happened(2, "compared", "b-0", **EQUAL)
+    edited = [happened(2, name, "e-0", fit=2, edited_fit=0) for name in ("trains-again", "fit-started")]
+    why = ("the state of fit 2 is from before fit 1 was edited",)
+    assert labels(first, edited, goes_on, proved) == Labelled("not-equal", why)
+    as_it_was = [happened(2, name, "a-0", fit=0) for name in ("trains-again", "fit-started")]
+    assert labels(first, as_it_was, goes_on, proved).label == "unverified"
+
+
+@pytest.mark.parametrize("name", ["trusted", "another-way"])
+def test_a_result_that_was_trusted_and_a_script_that_came_another_way_are_not_equal(name):
+    found = labels(killed(), returned(), happened(2, name, reason="why"))
+    assert found == Labelled("not-equal", ("why",))
+
+
+def test_fits_of_other_processes_are_not_those_of_the_owner():
+    spawned = [happened(1, "fit-started", role="worker-7"), happened(2, "fit-started", role="worker-9")]
+    assert (
+        labels(killed("b-0"), spawned, resumed("b-0"), happened(2, "compared", "b-0", **EQUAL)).label == "started-over"
+    )
+
+
+# -- journals of an older oomph ---------------------------------------------------------------------------------------
+
+
+def old(attempt: int, name: str, **data: Any) -> Event:
+    return Event(name, {"fit": 0, **data}, attempt=attempt, role="owner")
+
+
+def test_a_run_of_an_older_oomph_was_never_compared():
+    first = [old(1, "fit-started", guard="exact"), old(1, "attempt-ended", steps=9)]
+    again = [old(2, "fit-started", guard="exact"), old(2, "resumed", kind="exact")]
+    assert labels(first, again).label == "unverified"
+    assert labels(first, again[:1]).label == "started-over"
+
+
+def test_a_run_of_an_older_oomph_that_this_one_goes_on_with_is_known_by_its_number():
+    first = [old(1, "fit-started", guard="exact"), old(1, "attempt-ended", steps=9)]
+    ours = {"fit": 0, "key": "a-0"}
+    began = Event("fit-started", {**ours, "guard": "exact"}, attempt=2, role="owner")
+    put_back = Event("resumed", {**ours, "kind": "exact", "lost": ["a list"]}, attempt=2, role="owner")
+    assert labels(first, began, put_back) == Labelled("not-equal", ("a list",))
+    assert labels(first, began).label == "started-over"
+
+
+# -- loops of the script's own ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("restored", "label"), [(0, "started-over"), (10, "unverified")])
+def test_a_loop_beside_a_fit_is_begun_again_or_goes_on_by_itself(restored, label):
+    loop = [
+        Event("loop-seen", {"restored": 0, "guarded": True}, attempt=1),
+        Event("attempt-ended", {"steps": 11}, attempt=1),
+    ]
+    assert labels(loop, Event("loop-seen", {"restored": restored}, attempt=2)).label == label
+    assert labels(loop).label == "exact"
+
+
+# -- the worst --------------------------------------------------------------------------------------------------------
+
+
+def test_every_label_has_a_meaning():
+    assert set(MEANING) == set(ORDER)
+
+
+def test_nothing_at_all_is_exact():
+    assert worst([]) == Labelled("exact")
+
+
+def test_reasons_of_inequality_are_told_under_a_worse_label_too_and_each_once():
+    found = worst([Labelled("not-equal", ("a", "b")), Labelled("started-over"), Labelled("not-equal", ("a",))])
+    assert found == Labelled("started-over", ("a", "b"))
+
+
+@given(st.lists(st.sampled_from(ORDER)), st.randoms())
+def test_the_worst_does_not_depend_on_the_order(found, shuffled):
+    before = worst(map(Labelled, found)).label
+    shuffled.shuffle(found)
+    assert worst(map(Labelled, found)).label == before
+    assert before == max(found, key=ORDER.index, default="exact")
+
+
+# -- attempts that leave nothing, and calls that were edited ----------------------------------------------------------
+
+
+def test_an_attempt_that_could_not_resume_and_has_left_nothing_does_not_make_the_next_one_started_over():
+    refused = [happened(2, "fit-started", guard="exact"), happened(2, "resume-postponed")]
+    last = [*resumed(attempt=3), happened(3, "compared", equal=True, steps=3)]
+    assert labels(killed(), refused, last).label == "verified"
+    assert labels(killed(), refused).label == "started-over", "nothing came after it"
+    saved = [happened(2, "fit-started", guard="exact"), happened(2, "checkpoint")]
+    assert labels(killed(), saved, last).label == "started-over"
+
+
+def test_a_fit_whose_call_was_edited_is_known_by_its_number():
+    begun = [happened(1, "fit-started", "a-0"), happened(1, "attempt-ended", steps=412, saved=400)]
+    begun[0].data["fit"] = 1
+    again = [happened(2, "fit-started", "b-0"), happened(2, "resumed", "b-0", kind="exact", meant=["epochs: 4 → 5"])]
+    for event in again:
+        event.data["fit"] = 1
+    assert labels(begun, again) == ("not-equal", ("epochs: 4 → 5",))
+    for event in again:
+        event.data["fit"] = 2
+    assert "not reached again" in labels(begun, again).reasons[-1]

@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from oomph.journal import Event
+from oomph.recovery.report.account import account
+from oomph.recovery.report.labels import ORDER
+from oomph.recovery.report.summary import Summary, steps_repeated, summarise
+
+
+def happened(attempt: int, name: str, **data: Any) -> Event:
+    return Event(name, data, attempt=attempt)
+
+
+def undisturbed() -> list[Event]:
+    return [
+        happened(1, "attempt-started"),
+        happened(1, "fit-started", fit=0, guard="exact"),
+        happened(1, "checkpoint", bytes=2048, seconds=0.5, steps=50),
+        happened(1, "checkpoint", bytes=4096, seconds=0.5, steps=100),
+        happened(1, "fit-finished", fit=0, steps=120, micro_batch=None, device_peak_bytes=3 << 30),
+        happened(1, "attempt-ended", returncode=0, seconds=100.0, steps=120, saved=120, peak_rss_bytes=1 << 30),
+        happened(1, "decided", action="finish", exit_code=0, reason=""),
+    ]
+
+
+def killed_once(kind: str | None = "exact", guard: str = "exact") -> list[Event]:
+    events = [
+        happened(1, "attempt-started"),
+        happened(1, "fit-started", fit=0, guard=guard),
+        happened(1, "attempt-ended", returncode=-9, seconds=10.0, steps=412, saved=400),
+        happened(1, "diagnosed", fault="killed"),
+        happened(1, "decided", action="restart", reason="killed"),
+        happened(2, "attempt-started"),
+        happened(2, "fit-started", fit=0, guard=guard),
+    ]
+    if kind is not None:
+        events.append(happened(2, "resumed", fit=0, steps=400, kind=kind))
+    return [*events, happened(2, "attempt-ended", returncode=0, seconds=10.0, steps=500, saved=500)]
+
+
+def test_a_run_without_a_fault_is_told_in_one_line() -> None:
+    summary = summarise(undisturbed(), 0)
+    assert summary.steps == 120
+    assert (summary.checkpoints.count, summary.checkpoints.bytes, summary.checkpoints.share) == (2, 4096, 0.01)
+    assert account(summary, "runs/x") == [
+        "finished without a fault, 120 steps, 100 s, 2 checkpoints of 4 KiB (1.0% of the time), "
+        "peak device memory 3.0 GiB"
+    ]
+
+
+def test_a_script_that_fails_by_itself_is_told_in_one_line_with_the_next_command() -> None:
+    events = [happened(1, "attempt-started"), happened(1, "attempt-ended", returncode=3, seconds=1.0)]
+    assert account(summarise(events, 3), "runs/x") == ["ended with exit code 3, 1 s"]
+    events.append(happened(1, "diagnosed", fault="unrelated"))
+    assert account(summarise(events, 3), "runs/x") == [
+        "the script failed with an error of its own, exit code 3, 1 s; the cause: oomph explain runs/x"
+    ]
+
+
+def test_steps_repeated_are_those_between_the_checkpoint_and_the_death() -> None:
+    assert steps_repeated(killed_once()) == 12
+
+
+def test_without_a_checkpoint_all_steps_are_repeated() -> None:
+    summary = summarise(killed_once(kind=None), 0)
+    assert (summary.steps_repeated, summary.exactness) == (412, "started-over")
+
+
+def test_a_death_before_the_resumed_fit_is_not_counted_twice() -> None:
+    events = killed_once()
+    before, after = events[:5], [Event(e.name, e.data, attempt=3) for e in events[5:]]
+    stillborn = [happened(2, "attempt-started"), happened(2, "attempt-ended", returncode=-11, steps=0)]
+    summary = summarise([*before, *stillborn, *after], 0)
+    assert (summary.steps_repeated, summary.restarts) == (12, 2)
+
+
+def test_the_label_is_told_with_its_reasons_in_words_and_in_the_document() -> None:
+    lost = happened(2, "resumed", fit=0, steps=400, kind="exact", lost=["attribute best of callback Own"])
+    summary = summarise([*killed_once(kind=None)[:-1], lost], 0)
+    assert (summary.exactness, summary.exactness_reasons) == ("not-equal", ("attribute best of callback Own",))
+    assert json.loads(summary.to_json())["exactness_reasons"] == ["attribute best of callback Own"]
+    ended = summarise([*killed_once(kind=None), lost], 0)
+    rows = account(ended, "runs/x")
+    assert "the result     not equal to an undisturbed training; attribute best of callback Own" in rows
+
+
+def test_the_first_reasons_are_told_and_the_document_has_all() -> None:
+    lost = happened(2, "resumed", fit=0, steps=400, kind="exact", lost=["a", "b", "c", "d"])
+    summary = summarise([*killed_once(kind=None), lost], 0)
+    (row,) = [row for row in account(summary, None) if row.startswith("the result")]
+    assert row.endswith("; a; b; c")
+    assert summary.exactness_reasons == ("a", "b", "c", "d")
+
+
+@pytest.mark.parametrize("label", sorted(set(ORDER) - {"failed"}))
+def test_only_what_never_left_its_process_or_was_repeated_is_called_as_if_nothing_had_happened(label: str) -> None:
+    summary = replace(summarise(killed_once(), 0), exactness=label)
+    (row,) = [row for row in account(summary, None) if row.startswith("the result")]
+    assert ("as if nothing had happened" in row) is (label == "exact")
+    assert row.removeprefix("the result     ").startswith(label.replace("-", " "))
+
+
+def test_what_was_overcome_is_told() -> None:
+    oom = [happened(1, "oom", fit=0), happened(1, "recovered", fit=0, micro_batch=8, seconds=11.0)]
+    summary = summarise([*killed_once(), *oom], 0)
+    assert summary.faults == {"device-oom": 1, "killed": 1}
+    assert (summary.recoveries, summary.restarts, summary.micro_batch) == (1, 1, 8)
+    text = "\n".join(account(summary, "runs/x"))
+    assert "device-oom once, killed once" in text
+    assert "micro-batches of 8, the same global batch, 1 restart" in text
+    assert "12 steps repeated of 500, 11 s on recovering" in text
+    assert "oomph explain runs/x" in text
+
+
+def test_a_run_that_did_not_finish_is_not_praised() -> None:
+    for code in (1, 75, 93, 130):
+        text = "\n".join(account(summarise(killed_once("exact"), code), "runs/x"))
+        assert "the result" not in text
+        assert not any(word in text for word in ("exact", "verified"))
+    own = [*killed_once("exact"), happened(2, "diagnosed", fault="unrelated")]
+    rows = account(summarise(own, 1), "runs/x")
+    assert any(row.startswith("the end        the script failed with an error of its own, exit code 1") for row in rows)
+
+
+def test_batches_that_were_trained_on_in_parts_are_not_called_micro_batches_however_the_run_ended() -> None:
+    divided = happened(1, "recovered", fit=0, micro_batch=8, seconds=11.0)
+    for code in (0, 1, 93):
+        text = "\n".join(account(summarise([*killed_once(guard="smaller batches"), divided], code), "runs/x"))
+        assert "batches of at most 8" in text
+        assert "the same global batch" not in text
+
+
+def test_a_run_that_was_stopped_says_how_to_go_on() -> None:
+    again = "oomph run --resume=runs/x train.py"
+    assert account(summarise(undisturbed(), 130), "runs/x", again)[-1].endswith(f"; to go on: {again}")
+    assert account(summarise(killed_once(), 130), "runs/x", again)[-1] == f"next           {again}"
+    without = [event for event in undisturbed() if event.name != "checkpoint"]
+    assert account(summarise(without, 130), "runs/x", again)[-1].endswith("so there is nothing to go on from")
+
+
+def test_the_users_own_error_is_no_event_of_ours() -> None:
+    events = [happened(1, "attempt-started"), happened(1, "diagnosed", fault="unrelated")]
+    summary = summarise(events, 1)
+    assert summary.faults == {"unrelated": 1}
+    assert len(account(summary, "runs/x")) == 1
+
+
+def test_a_run_that_went_on_after_giving_up_did_not_give_up() -> None:
+    events = [happened(1, "decided", action="give-up", reason="x"), happened(2, "decided", action="finish")]
+    assert summarise(events, 0).gave_up == ""
+
+
+def test_giving_up_says_why() -> None:
+    events = [*killed_once(), happened(2, "decided", action="give-up", reason="killed 4 times")]
+    assert "killed 4 times" in "\n".join(account(summarise(events, 93), None))
+
+
+def test_the_document_has_a_schema_and_survives_json() -> None:
+    document = json.loads(summarise(killed_once(), 0).to_json())
+    assert document["schema"] == 1
+    assert document["faults"] == {"killed": 1}
+    assert document["checkpoints"]["count"] == 0
+
+
+def test_an_empty_journal_gives_an_empty_summary() -> None:
+    summary = summarise([], None)
+    assert isinstance(summary, Summary)
+    assert account(summary, None)
+
+
+def test_a_state_that_was_not_finite_is_a_fault_and_counts_once():
+    skipped = [Event("checkpoint-skipped", {"reason": "dense/kernel is not finite"})] * 3
+    assert summarise(skipped, 0).faults == {"nan-loss": 1}
+
+
+def test_a_preemption_is_no_giving_up():
+    ended = Event("decided", {"action": "requeue", "reason": "preempted by SIGTERM"})
+    for code, head in ((75, "stopped"), (93, "gave up")):
+        told = account(summarise([ended], code), "there")
+        assert any(line.startswith(f"{head} ") and "preempted by SIGTERM" in line for line in told), told
+
+
+def test_every_attempt_that_ran_out_of_memory_counts_when_no_guard_tells_of_each_error() -> None:
+    ended = [happened(attempt, "diagnosed", fault="device-oom") for attempt in (1, 2, 3)]
+    assert summarise(ended, 0).faults == {"device-oom": 3}
+    assert summarise([happened(1, "oom"), happened(1, "oom"), *ended[:1]], 0).faults == {"device-oom": 2}
+
+
+def loop_killed_once(restored: int) -> list[Event]:
+    return [
+        happened(1, "loop-seen", restored=0),
+        happened(1, "attempt-ended", steps=11, seconds=1.0),
+        happened(2, "loop-seen", restored=restored),
+        happened(2, "attempt-ended", steps=30, seconds=1.0),
+    ]
+
+
+def test_a_loop_that_began_anew_has_repeated_its_steps_and_one_that_goes_on_by_itself_has_not() -> None:
+    anew = summarise(loop_killed_once(restored=0), 0)
+    assert (anew.steps, anew.steps_repeated, anew.exactness) == (30, 11, "unguarded")
+    gone_on = summarise(loop_killed_once(restored=10), 0)
+    assert (gone_on.steps, gone_on.steps_repeated, gone_on.exactness) == (30, 1, "unguarded")
+
+
+def test_checkpoints_that_could_not_be_written_are_told_in_the_one_line() -> None:
+    events = [*undisturbed(), happened(1, "checkpoint-failed", reason="No space left on device")]
+    (line,) = account(summarise(events, 0), "run")
+    assert line.startswith("finished, ")
+    assert "1 checkpoint could not be written" in line

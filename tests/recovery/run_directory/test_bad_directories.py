@@ -1,0 +1,250 @@
+"""Run directories that are not as they should be, and scripts that do not behave."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import resource
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from oomph.errors import RunDirectoryError
+from oomph.journal import Event, Journal, foreign_format, read_journal, unreadable_lines
+from oomph.recovery.policy import decisions
+from oomph.recovery.policy.ladder import Conditions
+from oomph.recovery.policy.policy import Ending, Ledger, decide, record
+from oomph.recovery.report.summary import summarise
+from oomph.recovery.run_directory.run_directory import RunDirectory, RunRecord
+from oomph.recovery.supervisor import launch
+from oomph.recovery.supervisor.surroundings import other_gpus
+from oomph.run_files import replace_own
+
+RECORD = RunRecord(("train.py",), "python", "/", "2026-01-01")
+LIMIT = 60
+
+
+def test_a_run_of_another_format_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps({"schema": 7, "oomph": "9.0"}))
+    with pytest.raises(RunDirectoryError, match=r"another oomph, in format 7; this one, .* reads format 1"):
+        RunDirectory.reopen(tmp_path)
+    (tmp_path / "run.json").write_text('{"schema": 1, "comm')
+    with pytest.raises(RunDirectoryError, match=r"no readable run\.json"):
+        RunDirectory.reopen(tmp_path)
+
+
+def test_a_run_json_whose_format_is_no_number_is_not_said_to_be_of_another_oomph(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(RECORD.to_json().replace('"schema": 1', '"schema": "1"'))
+    with pytest.raises(RunDirectoryError, match=r"its run\.json is incomplete or damaged"):
+        RunDirectory.reopen(tmp_path)
+
+
+@pytest.mark.parametrize("attempts", ["Infinity", "NaN", "-1", '"3"', "2.5", "null"])
+def test_a_run_json_with_an_impossible_number_of_attempts_is_refused(tmp_path: Path, attempts: str) -> None:
+    (tmp_path / "run.json").write_text(RECORD.to_json().replace('"attempts": 0', f'"attempts": {attempts}'))
+    with pytest.raises(RunDirectoryError, match=r"its run\.json is incomplete or damaged"):
+        RunDirectory.reopen(tmp_path)
+
+
+@pytest.mark.parametrize("command", ["[]", '"train.py"', "{}"])
+def test_a_run_json_without_a_command_is_refused(tmp_path: Path, command: str) -> None:
+    document = {**json.loads(RECORD.to_json()), "command": json.loads(command)}
+    (tmp_path / "run.json").write_text(json.dumps(document))
+    with pytest.raises(RunDirectoryError, match=r"its run\.json is incomplete or damaged"):
+        RunDirectory.reopen(tmp_path)
+
+
+def test_a_run_json_without_end_of_brackets_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("[" * 100_000)
+    with pytest.raises(RunDirectoryError, match=r"no readable run\.json"):
+        RunDirectory.reopen(tmp_path)
+
+
+def test_nothing_waits_for_a_fifo_in_a_run_directory(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "run.json")
+    with pytest.raises(RunDirectoryError, match=r"no readable run\.json"):
+        RunDirectory.reopen(tmp_path)
+    Journal(tmp_path, 1, "script").write("seen")
+    os.mkfifo(tmp_path / "journal" / "2-0-script.jsonl")
+    assert [event.name for event in read_journal(tmp_path)] == ["seen"]
+    assert foreign_format(tmp_path) is None
+    assert unreadable_lines(tmp_path) == 1
+
+
+def test_damaged_lines_of_a_journal_are_left_out(tmp_path: Path) -> None:
+    Journal(tmp_path, 1, "script").write("seen")
+    (tmp_path / "journal" / "2-0-script.jsonl").write_text("[" * 100_000 + "\n")
+    (tmp_path / "journal" / "3-0-script.jsonl").write_text('{"schema": "1", "event": "x"}\n')
+    assert [event.name for event in read_journal(tmp_path)] == ["seen"]
+    assert foreign_format(tmp_path) is None
+    assert unreadable_lines(tmp_path) == 2
+
+
+@pytest.mark.parametrize(
+    "snapshot", [5, "x", {"nvml": 5}, {"nvml": {"devices": 5}}, {"nvml": {"devices": [{"total_bytes": "x"}]}}]
+)
+def test_a_damaged_snapshot_of_the_machine_tells_nothing_of_its_gpus(snapshot: object) -> None:
+    assert other_gpus(snapshot, {"nvml": {"devices": [{"name": "T4", "total_bytes": 1}]}}) == ""
+
+
+def test_the_number_of_another_process_in_the_lock_holds_nobody_up(tmp_path: Path) -> None:
+    """What counts is the lock and not the number: it may belong to somebody else by now."""
+    RunDirectory.create(tmp_path, RECORD).close()
+    (tmp_path / "lock").write_text(f"{os.getppid()}\n")
+    run = RunDirectory.reopen(tmp_path)
+    with pytest.raises(RunDirectoryError, match=f"in use by another oomph run, process {os.getpid()}"):
+        RunDirectory.reopen(tmp_path)
+    run.close()
+
+
+def test_a_file_system_without_locks_is_used_without_one(tmp_path: Path, monkeypatch) -> None:
+    def refuse(fd: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")  # NFS without its lock daemon
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    RunDirectory.create(tmp_path / "run", RECORD).close()
+    RunDirectory.reopen(tmp_path / "run").close()
+
+
+def test_the_journal_of_ten_thousand_restarts_is_read_and_played_again(tmp_path: Path) -> None:
+    folder, ledger = tmp_path / "journal", Ledger()
+    folder.mkdir()
+    restarts = 10_000
+    for attempt in range(1, restarts + 1):
+        ending = Ending(-9, "killed", steps=attempt, saved=attempt)
+        action = decide(ending, ledger, Conditions())
+        data = {**decisions.in_words(action), **decisions.facts(ending, Conditions(), ())}
+        events = [
+            Event("attempt-started", {}, attempt, 0, "supervisor", 1, attempt),
+            Event("attempt-ended", {"returncode": -9, "steps": attempt}, attempt, 0, "supervisor", 2, attempt),
+            Event("decided", data, attempt, 0, "supervisor", 3, attempt),
+        ]
+        text = "".join(event.to_json() + "\n" for event in events)
+        (folder / f"{attempt}-0-supervisor.jsonl").write_text(text)
+        ledger = Ledger() if ledger.total >= 900 else record(ending, action, ledger)
+    began = time.process_time()
+    events = read_journal(tmp_path)
+    assert len(events) == 3 * restarts
+    assert summarise(events).attempts == restarts
+    assert len(decisions.replay(events)) == restarts
+    assert time.process_time() - began < 20
+    began = time.process_time()
+    assert len(read_journal(tmp_path, 7)) == 3
+    assert time.process_time() - began < 1  # what the supervisor does after each attempt
+
+
+def test_a_script_that_ignores_sigterm_is_killed_when_its_time_is_up(work, monkeypatch) -> None:
+    from oomph.recovery.posix.patience import Patience
+    from oomph.recovery.supervisor import supervise
+    from oomph.recovery.supervisor.command import Command
+    from oomph.recovery.supervisor.settings import Settings
+
+    work.script(
+        "import os, signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "os.kill(os.getppid(), signal.SIGTERM)\ntime.sleep(50)"
+    )
+    monkeypatch.chdir(work.folder)
+    settings = Settings(patience=Patience(terminate_seconds=1))
+    began = time.monotonic()
+    outcome = supervise.Supervisor(Command(("train.py",)), "python3", None, settings).supervise()
+    assert outcome.exit_code == 128 + signal.SIGKILL
+    assert time.monotonic() - began < 20
+
+
+def test_children_that_hold_every_descriptor_of_the_script_hold_nobody_up(work, alive) -> None:
+    work.script(
+        "import os, subprocess, sys\n"
+        "child = subprocess.Popen(['sleep', '50'], close_fds=False,"
+        " stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\n"
+        "open('child', 'w').write(f'{child.pid}\\n')\n"
+        "if not os.path.exists('again'): open('again', 'w').close(); os.kill(os.getpid(), 9)\nprint('end')"
+    )
+    began = time.monotonic()
+    process = work.start("train.py")
+    out = process.communicate(timeout=LIMIT)[0]
+    assert (out, process.returncode) == (b"end\n", 0)
+    assert time.monotonic() - began < 20
+    (child,) = work.wait_for("child")
+    assert alive(int(child))  # of the life that ended by itself: left alone, as after a plain start
+    os.kill(int(child), signal.SIGKILL)
+
+
+def test_sigusr1_that_the_script_uses_itself_is_no_preemption(work) -> None:
+    work.script(
+        "import os, signal, time\nseen = []\nsignal.signal(signal.SIGUSR1, lambda *a: seen.append(1))\n"
+        "open('ready', 'w').write('x\\n')\n"
+        "while len(seen) < 3: time.sleep(0.05)\nprint('seen', len(seen))"
+    )
+    process = work.start("train.py")
+    work.wait_for("ready")
+    for _ in range(3):
+        process.send_signal(signal.SIGUSR1)
+        time.sleep(0.7)
+    out = process.communicate(timeout=LIMIT)[0]
+    assert (out, process.returncode) == (b"seen 3\n", 0)
+
+
+def test_a_run_that_can_not_be_noted_down_is_gone_on_with(work) -> None:
+    work.script("import os, sys\nif not os.path.exists('failed'): open('failed', 'w'); sys.exit(3)\nprint('end')")
+    assert work.run("--run-dir=here", "train.py").returncode == 3
+    (work.folder / "here" / "run.json.partial").mkdir()  # nobody can write a file of this name, root neither
+    again = work.run("--resume=here", "train.py")
+    assert (again.returncode, again.stdout) == (0, b"end\n")
+    assert b"oomph: run.json cannot be written: Is a directory" in again.stderr
+    assert b"Traceback" not in again.stderr
+
+
+def test_of_two_starts_after_a_finished_run_only_one_moves_it(tmp_path: Path) -> None:
+    """Both have seen that it is finished; the later one must not move the new run of the other."""
+    finished = RunDirectory.create(tmp_path / "run", RECORD)
+    finished.update(status="finished")
+    finished.close()
+    assert launch._set_aside(tmp_path / "run") == f", and is now in {tmp_path / 'run.1'}"
+    first = RunDirectory.create(tmp_path / "run", RECORD)
+    assert launch._set_aside(tmp_path / "run") == ""
+    assert (tmp_path / "run" / "run.json").exists()
+    first.close()
+    assert launch._set_aside(tmp_path / "run") == "", "not finished"
+
+
+def test_a_directory_that_is_moved_while_its_lock_is_taken_is_not_taken(tmp_path: Path, monkeypatch) -> None:
+    RunDirectory.create(tmp_path / "run", RECORD).close()
+    lock = fcntl.flock
+
+    def meanwhile(fd: int, operation: int) -> None:
+        lock(fd, operation)
+        if not (tmp_path / "run.1").exists():
+            (tmp_path / "run").rename(tmp_path / "run.1")
+            (tmp_path / "run").mkdir()
+
+    monkeypatch.setattr(fcntl, "flock", meanwhile)
+    with pytest.raises(RunDirectoryError, match="has just been taken by another oomph run"):
+        RunDirectory.reopen(tmp_path / "run")
+
+
+def test_what_a_file_is_replaced_by_is_on_the_disk_first(tmp_path: Path, monkeypatch) -> None:
+    """Or the machine could lose its power between the two, and leave an empty run.json."""
+    order = []
+    sync, put = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda fd: order.append(os.readlink(f"/proc/self/fd/{fd}")) or sync(fd))
+    monkeypatch.setattr(os, "replace", lambda old, new, **at: order.append(new) or put(old, new, **at))
+    replace_own(tmp_path, "run.json", b"{}")
+    assert order == [str(tmp_path / "run.json.partial"), "run.json"]
+
+
+def test_half_a_line_on_a_full_disk_does_not_take_the_next_one_with_it(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, 1, "script")
+    journal.write("first")
+    size = next((tmp_path / "journal").iterdir()).stat().st_size
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20, before[1]))  # as far as the disk has room
+    try:
+        journal.write("cut off")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    journal.write("last")
+    assert [event.name for event in read_journal(tmp_path)] == ["first", "last"]

@@ -1,0 +1,260 @@
+"""Run directories of another machine, another boot, another oomph, and clocks that were set meanwhile."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from oomph.errors import RunDirectoryError
+from oomph.journal import Event, foreign_format, read_journal
+from oomph.recovery.policy import decisions
+from oomph.recovery.policy.ladder import Change
+from oomph.recovery.posix import process_identity
+from oomph.recovery.posix.process_identity import Place
+from oomph.recovery.report.summary import summarise
+from oomph.recovery.run_directory.run_directory import RunDirectory, RunRecord
+from oomph.recovery.supervisor import effects
+from oomph.recovery.supervisor.chronicle import Chronicle
+from oomph.recovery.supervisor.devices import Gpu
+from oomph.recovery.supervisor.surroundings import other_gpus
+
+RECORD = RunRecord(("train.py",), "python", "/", "2026-01-01")
+LIMIT = 60
+
+
+def said(stderr: bytes) -> list[str]:
+    return [line for line in stderr.decode().splitlines() if line.startswith("oomph: ")]
+
+
+# -- whose number it is -----------------------------------------------------------------------------------------------
+
+
+def test_a_process_is_known_by_more_than_its_number() -> None:
+    here = Place.here()
+    assert here.lives
+    assert not here.elsewhere
+    assert Place.from_text(here.to_text()) == here
+    assert not replace(here, began="1").lives, "its number was given to another one"
+    assert not replace(here, boot="another").lives, "the machine has started anew since"
+    other = replace(here, host="elsewhere")
+    assert other.elsewhere
+    assert not other.lives
+    assert str(other) == f"process {os.getpid()} on elsewhere"
+
+
+def test_a_process_that_has_ended_does_not_live() -> None:
+    with subprocess.Popen(["sleep", "50"]) as child:
+        there = Place.here(child.pid)
+        assert there.lives
+        child.kill()
+    assert not there.lives
+
+
+@pytest.mark.parametrize("text", ["", "x", "\n", "\0" * 20])
+def test_what_is_no_process_is_none(text: str) -> None:
+    assert Place.from_text(text) is None
+
+
+def test_the_number_alone_as_older_ones_wrote_it_says_who_but_not_whether_it_lives() -> None:
+    old = Place.from_text(f"{os.getpid()}\n")
+    assert old is not None
+    assert str(old) == f"process {os.getpid()}"
+    assert not old.lives
+
+
+# -- where there are no locks -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(fd: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")  # NFS without its lock daemon
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+
+
+def test_without_locks_a_second_oomph_of_this_machine_is_kept_out_all_the_same(tmp_path, without_locks, capfd) -> None:
+    RunDirectory.create(tmp_path / "run", RECORD).close()
+    assert "has no locks: see to it that no other machine uses" in capfd.readouterr().err
+    with subprocess.Popen(["sleep", "50"]) as other:
+        (tmp_path / "run" / "lock").write_text(Place.here(other.pid).to_text())
+        with pytest.raises(RunDirectoryError, match=f"in use by another oomph run, process {other.pid}$"):
+            RunDirectory.reopen(tmp_path / "run")
+        other.kill()
+    RunDirectory.reopen(tmp_path / "run").close()
+
+
+def test_without_locks_the_numbers_of_another_machine_or_boot_hold_nobody_up(tmp_path, without_locks) -> None:
+    RunDirectory.create(tmp_path / "run", RECORD).close()
+    mine = Place.here(os.getppid())
+    for stranger in (replace(mine, host="elsewhere"), replace(mine, boot="another"), replace(mine, began="1")):
+        (tmp_path / "run" / "lock").write_text(stranger.to_text())
+        RunDirectory.reopen(tmp_path / "run").close()
+
+
+def test_who_holds_the_lock_is_told_with_its_machine_and_whether_it_lives(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path / "run", RECORD)
+    for holder, words in (
+        (replace(Place.here(), host="node-7"), f"another oomph run, process {os.getpid()} on node-7$"),
+        (replace(Place.here(), began="1"), "has ended, but the script that it started has not yet$"),
+    ):
+        (tmp_path / "run" / "lock").write_text(holder.to_text())
+        with pytest.raises(RunDirectoryError, match=words):
+            RunDirectory.reopen(tmp_path / "run")
+    run.close()
+
+
+# -- another machine --------------------------------------------------------------------------------------------------
+
+
+def test_a_run_of_another_machine_goes_on_here_and_says_so(work) -> None:
+    work.script("import os; open('count', 'a').write('x')\nraise SystemExit(len(open('count').read()) < 2)")
+    assert work.run("--run-dir=there", "train.py").returncode == 1
+    folder = work.folder / "there"
+    record = json.loads((folder / "run.json").read_text())
+    assert record["host"] == process_identity.host()
+    (folder / "run.json").write_text(json.dumps({**record, "host": "node-7"}))
+    (folder / "lock").write_text("17 node-7 another-boot 12345\n")
+    again = work.run("--resume=there", "train.py")
+    assert again.returncode == 0
+    assert said(again.stderr)[0] == (
+        f"oomph: this run comes from another machine, node-7; it goes on here, on {process_identity.host()}"
+    )
+    assert json.loads((folder / "run.json").read_text())["host"] == process_identity.host()
+
+
+def test_other_gpus_than_before_are_named() -> None:
+    def snapshot(*gpus: tuple[str, int]):
+        return {"nvml": {"asked": True, "devices": [{"name": name, "total_bytes": size << 30} for name, size in gpus]}}
+
+    assert other_gpus(snapshot(("NVIDIA A100", 80)), snapshot(("Tesla T4", 16))) == (
+        "other GPUs than before: NVIDIA A100 (80 GiB) → Tesla T4 (16 GiB)"
+    )
+    assert other_gpus(snapshot(("Tesla T4", 16)), snapshot()).endswith("→ none")
+    assert other_gpus(snapshot(("Tesla T4", 16)), snapshot(("Tesla T4", 16))) == ""
+    assert other_gpus(None, snapshot()) == other_gpus(snapshot(), None) == ""
+
+
+def test_a_gpu_that_was_excluded_on_another_machine_takes_none_away_here() -> None:
+    change = Change("exclude-gpu", "GPU-of-another-machine")
+    here = (Gpu(0, "GPU-aa", "", 0), Gpu(1, "GPU-bb", "", 0))
+    assert effects.environ_after([change], {}, here) == {}
+    assert effects.environ_after([change], {}, ()) == {}, "NVML is silent: all would be hidden"
+    assert effects.environ_after([Change("exclude-gpu", "GPU-aa")], {}, here) == {"CUDA_VISIBLE_DEVICES": "GPU-bb"}
+
+
+# -- another oomph ----------------------------------------------------------------------------------------------------
+
+
+def test_a_journal_of_another_format_is_refused_in_one_sentence(work) -> None:
+    work.script("raise SystemExit(1)")
+    work.run("--run-dir=there", "train.py")
+    (work.folder / "there" / "journal" / "2-0-script.jsonl").write_text('{"schema": 2, "event": "x"}\n{"sch')
+    result = work.run("--resume=there", "train.py")
+    assert result.returncode == 2
+    assert said(result.stderr) == [
+        "oomph: there cannot be gone on with: its journal was written by another oomph, in format 2;"
+        " this one reads format 1"
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "\n", '{"schema": 1, "ev', "[]\n", "\0\0\0", '{"event": "x"}\n'])
+def test_what_is_cut_off_or_none_of_ours_is_no_other_format(tmp_path: Path, text: str) -> None:
+    (tmp_path / "journal").mkdir()
+    (tmp_path / "journal" / "1-0-script.jsonl").write_text(text)
+    assert foreign_format(tmp_path) is None
+
+
+# -- a journal that was cut off, and clocks ---------------------------------------------------------------------------
+
+TRAINING = """
+import json, os, signal, sys, time
+import oomph.journal
+from oomph.journal import Journal
+from oomph.recovery.protocol.handover import Handover
+from oomph.recovery.protocol.progress import ProgressBoard
+
+handover = Handover.read()
+journal = Journal(handover.path, handover.attempt, "script")
+board = ProgressBoard(handover.path, handover.attempt)
+
+def committed(steps, saved):
+    journal.write("fit-started", fit=0, guard="exact")
+    board.write(fit=0, epoch=0, step=steps % 100, steps=steps, saved=saved)
+
+"""
+
+
+@pytest.mark.parametrize("cut", [1, 40])
+def test_a_run_whose_journals_were_cut_off_goes_on(work, cut, wait_until) -> None:
+    """The plug was pulled: the last line of each file is half there, and zeros may stand where the rest was to come."""
+    work.script(
+        TRAINING
+        + "committed(12, 10)\nif handover.attempt == 1:\n    open('ready', 'w').write('x\\n'); time.sleep(50)\n"
+        "journal.write('resumed', fit=0, steps=10, kind='exact'); print('end')"
+    )
+    process = work.start("--run-dir=there", "train.py")
+    work.wait_for("ready")
+    process.kill()
+    process.wait(LIMIT)
+    for number, path in enumerate(sorted((work.folder / "there" / "journal").iterdir())):
+        path.write_bytes(path.read_bytes()[:-cut] + b"\0" * 100 * (number % 2))
+    wait_until(lambda: work.run("--resume=there", "train.py"), lambda ended: ended.returncode == 0, seconds=20)
+    summary = work.document("summary.json", work.folder / "there")
+    assert (summary["attempts"], summary["steps"]) == (2, 12)
+    assert all(decision.reproduced for decision in decisions.replay(read_journal(work.folder / "there")))
+
+
+JUMPING = """
+jumps = iter([-3.2e8, 1.6e9, 0, -1e5, 7e8] * 1000)
+real = time.time
+oomph.journal.time = type(sys)("clock")
+oomph.journal.time.time = lambda: real() + next(jumps)
+"""
+
+
+def test_clocks_that_jump_change_neither_order_nor_sums(work) -> None:
+    work.script(
+        TRAINING + JUMPING + "committed(12 * handover.attempt, 10)\n"
+        "journal.write('recovered', fit=0, micro_batch=64 // handover.attempt, seconds=1.0)\n"
+        "if handover.attempt < 4: os.kill(os.getpid(), 9)\n"
+    )
+    assert work.run("train.py").returncode == 0
+    events = read_journal(work.run_dir)
+    assert [event.attempt for event in events if event.name == "decided"] == [1, 2, 3, 4]
+    assert all(decision.reproduced for decision in decisions.replay(events))
+    summary = work.document("summary.json")
+    assert (summary["attempts"], summary["restarts"], summary["micro_batch"]) == (4, 3, 16)
+    assert 0 < summary["seconds"] < 60
+
+
+def test_an_attempt_whose_end_nobody_saw_lasted_no_longer_than_its_clock_can_tell(tmp_path: Path) -> None:
+    (tmp_path / "journal").mkdir()
+    times = (1000.0, 1010.0, 3e8, 3e8 + 5, 2000.0, 2001.0)  # set forward by years, and back
+    lines = [Event("x", {}, 1, 0, "script", number, at).to_json() for number, at in enumerate(times)]
+    (tmp_path / "journal" / "1-0-script.jsonl").write_text("\n".join(lines) + "\n")
+    Chronicle(tmp_path, 1).close_lost_attempt()
+    assert summarise(read_journal(tmp_path)).seconds == 16
+
+
+def test_heartbeats_are_counted_by_a_clock_that_nobody_sets(monkeypatch) -> None:
+    """What decides on a hang never looks at the time of day."""
+    from oomph.recovery.hang.limits import Timings
+    from oomph.recovery.hang.watch import Watch
+
+    def forbidden() -> float:
+        raise AssertionError("the time of day decides on a hang")
+
+    watch = Watch(Timings(), 1.0)
+    monkeypatch.setattr("time.time", forbidden)
+    watch.started()
+    watch.hear()
+    assert watch.look(os.getpid()) is None
+    watch.close()

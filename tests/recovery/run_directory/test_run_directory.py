@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from oomph.errors import RunDirectoryError
+from oomph.recovery.run_directory.run_directory import (
+    RunDirectory,
+    RunRecord,
+    newest_unfinished,
+    read_record,
+)
+
+RECORD = RunRecord(("train.py", "--epochs", "3"), sys.executable, "/here", "2026-11-21T07:00:39+0000")
+
+
+def test_a_new_run_writes_what_is_needed_to_find_it_again(tmp_path: Path) -> None:
+    RunDirectory.create(tmp_path / "run", RECORD).close()
+    document = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert document["schema"] == 1
+    assert document["command"] == ["train.py", "--epochs", "3"]
+    assert document["status"] == "running"
+    assert read_record(tmp_path / "run") == RECORD
+
+
+def test_default_directories_are_unique_within_one_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("time.strftime", lambda form: "20261121-070039")
+    runs = [RunDirectory.create_default("train", RECORD) for _ in range(3)]
+    assert [run.path.name for run in runs] == [
+        "20261121-070039-train",
+        "20261121-070039-train-2",
+        "20261121-070039-train-3",
+    ]
+    for run in runs:
+        run.close()
+
+
+def test_a_name_that_is_no_file_name_becomes_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = RunDirectory.create_default("my train/ing é", RECORD)
+    assert run.path.name.endswith("-my-train-ing-")
+    run.close()
+
+
+def test_a_second_oomph_is_told_who_has_the_directory(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path / "run", RECORD)
+    with pytest.raises(RunDirectoryError, match=f"in use by another oomph run, process {os.getpid()}"):
+        RunDirectory.create(tmp_path / "run", RECORD)
+    with pytest.raises(RunDirectoryError, match="in use"):
+        RunDirectory.reopen(tmp_path / "run")
+    run.close()
+    RunDirectory.reopen(tmp_path / "run").close()
+
+
+def test_the_lock_lasts_as_long_as_a_process_that_inherited_it(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path / "run", RECORD)
+    heir = subprocess.Popen(["sleep", "60"], pass_fds=[run.lock_fd])
+    run.close()
+    with pytest.raises(RunDirectoryError, match="in use"):
+        RunDirectory.reopen(tmp_path / "run")
+    heir.kill()
+    heir.wait(10)
+    RunDirectory.reopen(tmp_path / "run").close()
+
+
+@pytest.mark.parametrize(("status", "words"), [("finished", "finished run"), ("failed", "--resume=")])
+def test_a_directory_that_holds_a_run_takes_no_second_one(tmp_path: Path, status: str, words: str) -> None:
+    run = RunDirectory.create(tmp_path / "run", RECORD)
+    run.update(status=status)
+    run.close()
+    with pytest.raises(RunDirectoryError, match=words):
+        RunDirectory.create(tmp_path / "run", RECORD)
+
+
+def test_a_directory_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("1,2\n")
+    with pytest.raises(RunDirectoryError, match="not empty and not a run"):
+        RunDirectory.create(tmp_path, RECORD)
+    with pytest.raises(RunDirectoryError, match="is not a run of oomph"):
+        RunDirectory.reopen(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 99}', '{"schema": 1, "command": 3}'])
+def test_a_damaged_record_is_no_record(tmp_path: Path, text: str) -> None:
+    (tmp_path / "run.json").write_text(text)
+    assert read_record(tmp_path) is None
+
+
+@pytest.mark.parametrize("entropy", [3, None, "abc", "0" * 33, "x" * 32, "0" * 32 + "\n"])
+def test_an_entropy_that_is_no_number_is_that_of_no_record(tmp_path: Path, entropy: object) -> None:
+    RunDirectory.create(tmp_path / "run", replace(RECORD, entropy="0" * 32)).close()
+    found = read_record(tmp_path / "run")
+    assert found is not None
+    assert found.entropy == "0" * 32
+    document = json.loads((tmp_path / "run" / "run.json").read_text())
+    (tmp_path / "run" / "run.json").write_text(json.dumps({**document, "entropy": entropy}))
+    assert read_record(tmp_path / "run") is None
+
+
+def test_a_record_of_an_older_oomph_has_no_entropy(tmp_path: Path) -> None:
+    RunDirectory.create(tmp_path / "run", replace(RECORD, entropy="0" * 32)).close()
+    document = json.loads((tmp_path / "run" / "run.json").read_text())
+    del document["entropy"]
+    (tmp_path / "run" / "run.json").write_text(json.dumps(document))
+    assert read_record(tmp_path / "run") == RECORD
+
+
+def test_a_directory_that_can_not_be_made_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunDirectoryError, match="cannot be written: Not a directory"):
+        RunDirectory.create(tmp_path / "file" / "run", RECORD)
+    with pytest.raises(RunDirectoryError, match="cannot be written"):
+        RunDirectory.create(tmp_path / "file", RECORD)
+
+
+def test_the_newest_unfinished_run_of_the_same_command_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    here = str(tmp_path)
+
+    def made(name: str, status: str, command: tuple[str, ...], at: int, cwd: str = here) -> Path:
+        path = tmp_path / ".oomph" / "runs" / name
+        run = RunDirectory.create(path, RunRecord(command, "python", cwd, ""))
+        run.update(status=status)
+        run.close()
+        os.utime(path / "run.json", (at, at))
+        return path
+
+    assert newest_unfinished(("a.py",), here) is None
+    made("1", "failed", ("a.py",), 100)
+    newest = made("0", "running", ("a.py",), 200)
+    made("2", "finished", ("a.py",), 300)
+    made("3", "running", ("a.py", "--more"), 400)
+    made("4", "running", ("a.py",), 500, cwd="/elsewhere")
+    assert newest_unfinished(("a.py",), here) == newest

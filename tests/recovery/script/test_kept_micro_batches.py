@@ -1,0 +1,51 @@
+"""What is kept of micro-batches: by name, guesses told from what has fitted, and never in the way."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from oomph.recovery.script.kept_micro_batches import MicroBatches, Start
+
+
+def test_what_is_kept_is_found_under_each_of_its_names(tmp_path):
+    MicroBatches(tmp_path).keep(["fit 0", "a-model"], Start(16))
+    MicroBatches(tmp_path).keep(["fit 1", "another"], Start(4, guessed=True))
+    known = MicroBatches(tmp_path)
+    assert known.of(["fit 7", "a-model"]) == Start(16)
+    assert known.of(["fit 1"]) == Start(4, guessed=True)
+    assert known.of(["fit 7"]) is None
+
+
+def test_a_guess_that_has_fitted_is_none_any_more(tmp_path):
+    known = MicroBatches(tmp_path)
+    known.keep(["fit 0", "a-model"], Start(4, guessed=True))
+    known.keep(["fit 0"], Start(24))
+    assert (known.of(["fit 0"]), known.of(["a-model"])) == (Start(24), Start(4, guessed=True))
+
+
+def test_a_file_of_an_older_oomph_is_read(tmp_path):
+    (tmp_path / "micro_batch.json").write_text(json.dumps({"schema": 1, "micro_batch": {"fit 0": 8}}))
+    assert MicroBatches(tmp_path).of(["fit 0"]) == Start(8)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"micro_batch": 3}', '{"micro_batch": {"fit 0": "many"}, "guessed": 1}'])
+def test_a_file_that_is_not_ours_is_as_good_as_none(tmp_path, text):
+    (tmp_path / "micro_batch.json").write_text(text)
+    known = MicroBatches(tmp_path)
+    assert known.of(["fit 0"]) is None
+    known.keep(["fit 0"], Start(2))
+    assert known.of(["fit 0"]) == Start(2)
+
+
+def test_without_a_place_nothing_is_kept(tmp_path):
+    for known in (MicroBatches(None), MicroBatches(tmp_path / "gone")):
+        known.keep(["fit 0"], Start(2))
+        assert known.of(["fit 0"]) is None
+
+
+def test_a_limit_makes_a_size_smaller_and_a_guess_stays_one():
+    assert Start(16).at_most(None) == Start(16).at_most(16) == Start(16)
+    assert Start(16).at_most(4) == Start(4)
+    assert Start(2, guessed=True).at_most(4) == Start(2, guessed=True)

@@ -1,0 +1,204 @@
+"""The files that a script opens while it trains, and those that are put back."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import sys
+
+import pytest
+
+from oomph.recovery.script.opened_files import FileState, OpenedFiles, log_files, stamp_of
+
+
+@pytest.fixture
+def files(tmp_path):
+    watched = OpenedFiles(tmp_path / "run")
+    yield watched
+    watched.end()
+    watched._due.clear()  # the audit hook stays for the life of the process
+
+
+def state_of(path, copied=True):
+    return FileState(str(path), stamp_of(str(path)), path.read_bytes() if copied else None)
+
+
+def arranged(files, path, before="one\n", now="one\ntwo\n", copied=True):
+    """A file that held something else at the checkpoint; returns what is told to be lost."""
+    path.write_text(before)
+    state = state_of(path, copied)
+    path.write_text(now)
+    os.utime(path, ns=(1, 1))  # the clock of the file system may not have ticked
+    lost = []
+    files.put_back_when_opened({state.path: state}, lost.append)
+    return lost
+
+
+def test_what_is_opened_for_writing_is_noted_while_a_fit_runs(files, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "read.txt").write_text("")
+    (tmp_path / "run").mkdir()
+    files.begin()
+    for name, mode in (("a.txt", "w"), ("b.txt", "a"), ("read.txt", "r"), ("run/own", "w")):
+        with open(name, mode):
+            pass
+    os.close(os.open(b"c.txt", os.O_RDWR | os.O_CREAT))
+    (tmp_path / "d.txt").write_text("")
+    with open(os.devnull, "w"):
+        pass
+    files.end()
+    (tmp_path / "later.txt").write_text("")
+    assert list(files.written) == [str(tmp_path / f"{name}.txt") for name in "abcd"]
+
+
+def test_a_file_that_is_put_in_its_place_whole_counts_as_written(files, tmp_path):
+    """Scripts write JSON in this way so that no reader sees half a file."""
+    target, later = tmp_path / "state.json", tmp_path / "later.json"
+    lost = arranged(files, target)
+    files.begin()
+    for path in (target, later):
+        (tmp_path / "temporary").write_text("new")
+        os.replace(tmp_path / "temporary", path)
+    (tmp_path / "temporary").write_text("new")
+    os.rename(tmp_path / "temporary", tmp_path / "named")
+    files.end()
+    assert {str(target), str(later), str(tmp_path / "named")} <= set(files.written)
+    assert target.read_text() == "new", "what was due before is no more"
+    assert lost == []
+
+
+def test_files_of_hdf5_and_tensorflow_count_too_and_databases_do_not(files, tmp_path):
+    h5py, file_io = pytest.importorskip("h5py"), pytest.importorskip("tensorflow.python.lib.io.file_io")
+    database, hdf5, text, read = (str(tmp_path / name) for name in ("a.db", "a.h5", "a.txt", "read.txt"))
+    (tmp_path / "read.txt").write_text("x")
+    files.begin()
+    sqlite3.connect(database).close()
+    h5py.File(hdf5, "a").close()
+    with file_io.FileIO(text, "a") as file:
+        file.write("x")
+        file.write("y")
+    with file_io.FileIO(read, "r") as file:
+        assert file.read() == "x"
+    files.end()
+    assert set(files.written) == {hdf5, text}
+
+
+def test_what_tensorflow_opens_is_put_back_before(files, tmp_path):
+    file_io = pytest.importorskip("tensorflow.python.lib.io.file_io")
+    lost = arranged(files, tmp_path / "log.txt")
+    with file_io.FileIO(str(tmp_path / "log.txt"), "r") as file:
+        assert file.read() == "one\n"
+    assert lost == []
+
+
+def test_each_fit_has_its_own(files, tmp_path):
+    files.begin()
+    (tmp_path / "a").write_text("")
+    files.begin()
+    assert list(files.written) == []
+
+
+@pytest.mark.parametrize(("mode", "found"), [("r", "one\n"), ("a", "one\n"), ("r+", "one\n"), ("w", "")])
+def test_a_file_is_put_back_before_it_is_opened_unless_that_empties_it(files, tmp_path, mode, found):
+    path = tmp_path / "log.csv"
+    lost = arranged(files, path)
+    with open(path, mode):
+        assert path.read_text() == found
+    assert lost == []
+
+
+def test_it_is_put_back_once(files, tmp_path):
+    path = tmp_path / "log.csv"
+    arranged(files, path)
+    assert path.read_text() == "one\n"
+    path.write_text("three\n")
+    assert path.read_text() == "three\n"
+
+
+def test_what_the_script_has_written_meanwhile_is_kept(files, tmp_path):
+    path = tmp_path / "best.bin"
+    arranged(files, path)
+    other = tmp_path / "new"
+    other.write_text("written by a library that tells nobody")
+    os.replace(other, path)
+    assert path.read_text().startswith("written by")
+
+
+def test_a_file_that_is_gone_comes_back_when_it_is_read(files, tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("one\n")
+    state = state_of(path)
+    path.unlink()
+    files.put_back_when_opened({str(path): state}, pytest.fail)
+    with open(path) as file:
+        assert file.read() == "one\n"
+
+
+def test_one_of_which_there_is_no_copy_is_told_when_it_is_read(files, tmp_path):
+    path = tmp_path / "weights.bin"
+    lost = arranged(files, path, copied=False)
+    assert lost == []
+    path.read_bytes()
+    assert lost == [str(path)]
+
+
+def test_a_file_that_is_as_it_was_is_left_alone(files, tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("one\n")
+    state = state_of(path)
+    os.utime(path, ns=(1, 1))
+    assert state.holds_now()
+    inode = path.stat().st_ino
+    files.put_back_when_opened({state.path: state}, pytest.fail)
+    path.read_text()
+    assert path.stat().st_ino == inode
+
+
+def test_a_later_state_of_the_same_file_takes_the_place_of_an_earlier_one(files, tmp_path):
+    path = tmp_path / "log.csv"
+    arranged(files, path)
+    files.put_back_when_opened({str(path): state_of(path, copied=False)}, pytest.fail)
+    assert path.read_text() == "one\ntwo\n"
+
+
+def test_hdf5_is_asked_too(files, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "weights.h5"
+    with h5py.File(path, "w") as file:
+        file["value"] = 1
+    state = state_of(path)
+    with h5py.File(path, "w") as file:
+        file["value"] = 2
+    os.utime(path, ns=(1, 1))
+    files.put_back_when_opened({str(path): state}, pytest.fail)
+    with h5py.File(path) as file:
+        assert file["value"][()] == 1
+
+
+def test_a_path_that_is_none_is_the_scripts_own_affair(files):
+    files.begin()
+    with pytest.raises(ValueError, match="null"):
+        open("a\0b", "w")  # noqa: SIM115
+    with pytest.raises(TypeError):
+        open(1.5, "w")  # type: ignore[call-overload]  # noqa: SIM115
+    sys.audit("open", None, None, None)
+
+
+def test_a_log_goes_on_and_is_told_when_the_script_reads_it(files, tmp_path):
+    log = logging.FileHandler(tmp_path / "training.log")
+    other = logging.FileHandler(tmp_path / "emptied.log", mode="w")
+    try:
+        assert log_files() == [str(tmp_path / "training.log")]
+        lost = []
+        files.put_back_when_opened({}, lost.append)
+        files.tell_when_read(log_files())
+        with open(tmp_path / "training.log", "a"):
+            pass
+        assert lost == []
+        (tmp_path / "training.log").read_text()
+        (tmp_path / "training.log").read_text()
+        assert lost == [str(tmp_path / "training.log")]
+    finally:
+        log.close()
+        other.close()

@@ -1,0 +1,165 @@
+"""What is known of the machine around an attempt: the kernel's log, NVML, and what can be changed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import oomph
+from oomph.faults.catalogue import xid
+from oomph.journal import Event
+from oomph.recovery.policy.ladder import LADDERS, OPT_IN, SAME, Change, climb
+from oomph.recovery.supervisor import effects, kernel_log
+from oomph.recovery.supervisor.circumstances import Machine, conditions
+from oomph.recovery.supervisor.devices import Gpu, Reading, memory_is_back, visible
+from oomph.recovery.supervisor.kernel_log import KernelLog, broken_bus, that_concern
+
+SOURCE = Path(oomph.__file__).parents[1]
+BUSES = {"00000000:3B:00.0", "00000000:AF:00.0"}
+XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+KILL = "Memory cgroup out of memory: Killed process 6492 (python3) total-vm:426156kB, anon-rss:204160kB, file-rss:6kB"
+GPUS = (Gpu(0, "GPU-aa", "00000000:3B:00.0", 1 << 30), Gpu(1, "GPU-bb", "00000000:AF:00.0", 0))
+
+
+def test_only_what_comes_after_the_start_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "kmsg"
+    path.write_text("6,1,1,-;old\n")
+    log = KernelLog(path)
+    assert log.read() == []
+    with path.open("a") as file:
+        file.write(f"3,2,2,-;{XID}\n4,3,3,-;something else\n")
+    assert log.read() == [XID, "something else"]
+    log.close()
+    assert log.read() == []
+    assert KernelLog(tmp_path / "none").read() == []
+
+
+def test_the_kernel_tells_of_everybody_and_only_ours_counts() -> None:
+    other = XID.replace("3b", "5e")
+    lines = [KILL, KILL.replace("6492", "777"), XID, other, "usb 1-1: new device"]
+    assert that_concern(lines, [6492], BUSES) == [KILL, XID]
+    assert that_concern(lines, [], []) == [XID, other]
+    assert broken_bus([XID], BUSES) == "00000000:3B:00.0"
+    assert broken_bus([XID], []) == "0000:3b:00"
+    assert broken_bus([XID.replace(": 79,", ": 31,"), KILL], BUSES) is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [(None, [0, 1]), ("", []), ("-1", []), ("1", [1]), ("1,0", [1, 0]), ("GPU-aa", [0]), ("0,7,1", [0]), ("GPU-", [])],
+)
+def test_what_the_script_may_see(wanted, expected) -> None:
+    environ = {} if wanted is None else {"CUDA_VISIBLE_DEVICES": wanted}
+    assert [gpu.index for gpu in visible(GPUS, environ)] == expected
+
+
+def test_memory_is_back_when_about_as_much_is_free_as_before() -> None:
+    more = (Gpu(0, "GPU-aa", "", (1 << 30) + (400 << 20)), Gpu(1, "GPU-bb", "", 0))
+    assert memory_is_back(GPUS, more)
+    assert not memory_is_back(GPUS, (Gpu(1, "GPU-bb", "", 600 << 20),))
+    assert memory_is_back(GPUS, ())
+
+
+def test_without_a_driver_there_are_no_gpus() -> None:
+    reading = Reading()
+    assert isinstance(reading.gpus(), tuple)
+    reading.close()
+    machine = Machine(dict(os.environ))
+    assert machine.wait_for_memory(lambda: False) is not None or machine.gpus
+    machine.close()
+
+
+def test_changes_become_environment() -> None:
+    made = [Change("allocator"), Change("growth"), Change("no-onednn"), Change("exclude-gpu", "GPU-aa")]
+    environ = effects.environ_after(made, {"A": "1"}, GPUS)
+    assert environ == {
+        "A": "1",
+        "TF_GPU_ALLOCATOR": "cuda_malloc_async",
+        "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+        "TF_ENABLE_ONEDNN_OPTS": "0",
+        "CUDA_VISIBLE_DEVICES": "GPU-bb",
+    }
+    assert effects.most_samples([Change("micro-batch", "32"), Change("micro-batch", "16")]) == 16
+    assert effects.for_the_script([Change("no-xla"), Change("growth")]) == (("no-xla", ""),)
+
+
+def test_every_change_of_every_ladder_has_an_effect_somewhere() -> None:
+    rungs = {rung for ladder in LADDERS.values() for rung in ladder} | set(OPT_IN)
+    in_environment = {"allocator", "growth", "no-onednn", "exclude-gpu"}
+    known = in_environment | set(effects._IN_THE_SCRIPT) | {SAME, "micro-batch", "older-checkpoint"}
+    assert rungs == known
+
+
+def test_the_newest_checkpoint_is_set_aside(tmp_path: Path) -> None:
+    (tmp_path / "step-000002-fit0").mkdir()
+    effects.set_aside(tmp_path, "step-000002-fit0")
+    effects.set_aside(tmp_path, "step-000002-fit0")  # gone already
+    assert [path.name for path in tmp_path.iterdir()] == ["refused-step-000002-fit0"]
+
+
+def test_conditions_come_from_what_the_script_has_told(tmp_path: Path) -> None:
+    for number in (1, 2):
+        (tmp_path / "checkpoints" / f"step-00000{number}-fit0-epoch0-step{number}").mkdir(parents=True)
+    name = "step-000002-fit0-epoch0-step2"
+    events = [
+        Event("resumed", {"name": name, "kind": "exact"}),
+        Event("fit-started", {"xla": True}),
+        Event("oom", {"batch": 64, "micro_batch": None}),
+    ]
+    machine = Machine({"CUDA_VISIBLE_DEVICES": ""})
+    there = conditions(machine, "", events, tmp_path, -11)
+    machine.close()
+    assert (there.xla, there.samples, there.resumed_from, there.older_checkpoints) == (True, 64, name, 1)
+    assert there.segmentation_fault
+    newer = conditions(machine, "", [*events, Event("checkpoint", {"name": "x"})], tmp_path, -6)
+    assert (newer.resumed_from, newer.older_checkpoints) == ("", 0)
+
+
+def test_onednns_segmentation_fault_is_met_without_onednn() -> None:
+    machine = Machine({"CUDA_VISIBLE_DEVICES": ""})
+    there = conditions(machine, "", [], None, -11)
+    machine.close()
+    second = climb("host-oom", 2, there, (), ())
+    assert second is not None
+    assert second.change == Change("no-onednn")
+
+
+def in_python(code: str) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    return subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=60)
+
+
+def test_a_child_that_the_kernel_reaps_itself_is_no_trouble() -> None:
+    """Who starts oomph may ignore SIGCHLD; then no child is there to be waited for, or killed."""
+    code = (
+        "import signal, time; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        "from oomph.recovery.supervisor.devices import Reading\n"
+        "asked, given_up = Reading(), Reading()\ntime.sleep(1)\n"
+        "given_up.close()\nprint(isinstance(asked.gpus(), tuple))"
+    )
+    done = in_python(code)
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+def test_a_fork_lets_go_of_descriptors_beyond_the_limit_too() -> None:
+    code = (
+        "import os, resource\nfrom oomph.recovery.posix.descriptors import close_all_but\n"
+        "high, kept = os.dup2(0, 900), os.dup2(1, 800)\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))\n"
+        "close_all_but(1, kept)\n"
+        "os.write(1, ' '.join(sorted(os.listdir('/proc/self/fd'), key=int)).encode())"
+    )
+    done = in_python(code)
+    assert done.stdout == "0 1 800", "0 is the listing's own"
+
+
+def test_a_gpu_is_broken_by_the_xids_after_which_it_has_to_be_reset_and_by_no_others():
+    grave = {"RESET_GPU", "RESTART_BM", "RESTART_VM", "WORKFLOW_XID_48", "WORKFLOW_NVLINK_ERR"}
+    assert {code for code, known in xid.catalogue().items() if known.immediate in grave} == kernel_log.BROKEN
+    line = "NVRM: Xid (PCI:0000:3b:00): {}, pid=1234, name=python, Ch 00000008"
+    told = {code: kernel_log.broken_bus([line.format(code)], ["00000000:3B:00.0"]) for code in (79, 92, 94, 95)}
+    assert told == {79: "00000000:3B:00.0", 92: None, 94: None, 95: "00000000:3B:00.0"}

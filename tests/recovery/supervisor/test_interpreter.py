@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from oomph.errors import UsageError
+from oomph.journal import Event
+from oomph.recovery.supervisor.command import parse_command
+from oomph.recovery.supervisor.interpreter import advise, candidates, choose_python, has_module, missing_module
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("")
+
+
+def test_a_script_keeps_its_arguments_untouched() -> None:
+    command = parse_command(["train.py", "--run-dir", "x", "--", "-m"])
+    assert (command.form, command.name) == ("script", "train")
+    assert command.argv("/py") == ("/py", "train.py", "--run-dir", "x", "--", "-m")
+
+
+def test_a_module() -> None:
+    command = parse_command(["-m", "package.train", "--epochs", "3"])
+    assert (command.form, command.name) == ("module", "package.train")
+    assert command.argv("/py") == ("/py", "-m", "package.train", "--epochs", "3")
+
+
+def test_a_command_is_started_as_it_is() -> None:
+    command = parse_command(["--", "env", "A=1", sys.executable, "train.py"])
+    assert (command.form, command.name) == ("command", "train")
+    assert command.argv("/py") == ("env", "A=1", sys.executable, "train.py")
+
+
+def test_a_script_behind_two_dashes_is_a_script() -> None:
+    assert parse_command(["--", "train.py", "-v"]).argv("/py") == ("/py", "train.py", "-v")
+
+
+def test_a_folder_with_a_main_is_a_script(tmp_path: Path) -> None:
+    (tmp_path / "app").mkdir()
+    with pytest.raises(UsageError, match="directory without a __main__"):
+        parse_command(["app"])
+    (tmp_path / "app" / "__main__.py").write_text("")
+    assert parse_command(["app"]).form == "script"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "name the script"),
+        (["-m"], "name the script"),
+        (["--"], "name the script"),
+        (["missing.py"], "no such script: missing.py"),
+        (["-"], "standard input"),
+        (["--", "no-such-program-here"], "no such command"),
+    ],
+)
+def test_what_can_not_be_run_is_said_in_one_sentence(words: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse_command(words)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_script_that_can_not_be_read(tmp_path: Path) -> None:
+    (tmp_path / "train.py").chmod(0)
+    with pytest.raises(UsageError, match="cannot be read"):
+        parse_command(["train.py"])
+
+
+def test_the_python_of_oomph_is_the_default() -> None:
+    assert choose_python(None) == sys.executable
+    assert choose_python(sys.executable) == sys.executable
+    with pytest.raises(UsageError, match="no such Python: /no/python"):
+        choose_python("/no/python")
+
+
+def test_a_module_is_looked_for_without_importing_it(tmp_path: Path) -> None:
+    assert has_module(sys.executable, "json")
+    assert not has_module(sys.executable, "no_such_module_here")
+    assert not has_module(str(tmp_path / "no-python"), "json")
+
+
+def test_a_missing_tensorflow_is_recognised() -> None:
+    def uncaught(kind: str, message: str) -> Event:
+        return Event("uncaught-exception", {"type": kind, "message": message})
+
+    assert missing_module([uncaught("ModuleNotFoundError", "No module named 'tensorflow'")]) == "tensorflow"
+    assert missing_module([uncaught("ModuleNotFoundError", "No module named 'keras.layers'")]) == "keras"
+    assert missing_module([uncaught("ModuleNotFoundError", "No module named 'pandas'")]) is None
+    assert missing_module([uncaught("ValueError", "No module named 'tensorflow'")]) is None
+
+
+def test_another_python_that_has_it_is_named_with_the_command_to_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty").mkdir()
+    other = tmp_path / "venv" / "bin" / "python"
+    other.parent.mkdir(parents=True)
+    other.write_text("#!/bin/sh\nexit 0\n")  # has every module
+    other.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "venv"))
+    said = advise("tensorflow", "/usr/bin/python3", parse_command(["train.py", "--name", "a b"]))
+    assert said.endswith(f"has: oomph run --python {other} train.py --name 'a b'")
+    monkeypatch.delenv("VIRTUAL_ENV")
+    other.unlink()
+    assert "--python" in advise("tensorflow", "/usr/bin/python3", parse_command(["train.py"]))
+
+
+def test_the_python_in_use_is_no_candidate(tmp_path: Path) -> None:
+    environ = {"PATH": os.path.dirname(sys.executable)}
+    assert sys.executable not in list(candidates(sys.executable, environ))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "python3 train.py",
+        "python3 -u -X dev train.py -",
+        "python3 -c pass",
+        "python3 -Ic pass",
+        "python3 -cpass",
+        "python3 -W error -m train",
+        "python3 --check-hash-based-pycs never train.py",
+        "python3 --version",
+        "python3 -V",
+        "env A=1 python3 train.py",
+        "env -i python3",
+        "sh -c 'python3 - < train.py'",
+    ],
+)
+def test_a_command_that_names_what_python_runs_is_taken_as_it_is(line):
+    assert parse_command(["--", *shlex.split(line)]).form == "command"
+
+
+@pytest.mark.parametrize(
+    "line", ["python3", "python3 -", "python3 -u", "python3 -i -W error", "env A=1 python3 -X dev -"]
+)
+def test_a_python_that_reads_its_script_from_standard_input_is_refused(line):
+    with pytest.raises(UsageError, match="a script from standard input cannot be started a second time"):
+        parse_command(["--", *shlex.split(line)])

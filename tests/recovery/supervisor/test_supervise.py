@@ -1,0 +1,490 @@
+"""Whole runs of `oomph run`: crashes, restarts, signals, and what is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from oomph.journal import read_journal
+from oomph.recovery.policy.decisions import replay
+from oomph.recovery.run_directory.run_directory import read_record
+
+LIMIT = 60
+
+# What the part of oomph that knows TensorFlow does in a real script: report where the training is.
+_TRAINING = """
+import json, os, signal, sys, time
+from pathlib import Path
+from oomph.journal import Journal
+from oomph.recovery.protocol.handover import Handover
+from oomph.recovery.protocol.progress import ProgressBoard
+
+handover = Handover.read()
+journal = Journal(handover.path, handover.attempt, "script")
+board = ProgressBoard(handover.path, handover.attempt)
+
+def committed(steps, saved=0, epoch=0):
+    journal.write("fit-started", fit=0, guard="exact")
+    board.write(fit=0, epoch=epoch, step=steps % 100, steps=steps, saved=saved)
+
+def killed(signum=signal.SIGKILL):
+    os.kill(os.getpid(), signum)
+    time.sleep(50)
+
+"""
+
+
+def lines(stderr: bytes) -> list[str]:
+    return [line for line in stderr.decode().splitlines() if line.startswith("oomph: ")]
+
+
+def named(run_dir: Path, name: str):
+    return [event for event in read_journal(run_dir) if event.name == name]
+
+
+def test_a_run_without_a_fault_says_where_it_is_and_one_line_at_the_end(work):
+    work.script("print('hello')")
+    result = work.run("train.py")
+    said = lines(result.stderr)
+    assert (
+        said[0]
+        == f"oomph: running train.py with {sys.executable}, run directory {work.run_dir.relative_to(work.folder)}"
+    )
+    assert said[1].startswith("oomph: finished without a fault, 0 s")
+    assert len(said) == 2
+    assert work.document("run.json")["status"] == "finished"
+    assert work.document("summary.json")["exit_code"] == 0
+    names = [event.name for event in read_journal(work.run_dir)]
+    assert names == [
+        "run-started",
+        "machine",
+        "attempt-started",
+        "process-started",
+        "attempt-ended",
+        "decided",
+        "run-ended",
+    ]
+
+
+def test_a_script_that_fails_by_itself_is_not_started_again(work):
+    work.script("open('count', 'a').write('x'); raise ValueError('its own')")
+    assert work.run("train.py").returncode == 1
+    assert (work.folder / "count").read_text() == "x"
+    assert work.document("run.json")["status"] == "failed"
+
+
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
+def test_a_crash_is_overcome_by_a_restart(work, signum):
+    work.script(
+        _TRAINING
+        + f"committed(412, 400, epoch=2)\nif handover.attempt == 1: killed({signum:d})\n"
+        + "journal.write('resumed', fit=0, steps=400, kind='exact')\nprint('trained')"
+    )
+    result = work.run("train.py")
+    assert (result.returncode, result.stdout) == (0, b"trained\n")
+    text = result.stderr.decode()
+    assert "at fit 1, epoch 3, step 13 (412 steps done, 400 saved); starting attempt 2 from the last checkpoint" in text
+    assert f"was killed by {signal.Signals(signum).name}" in text
+    summary = work.document("summary.json")
+    assert (summary["attempts"], summary["restarts"], summary["steps_repeated"]) == (2, 1, 12)
+    assert summary["exactness"] == "unverified"
+    (ended, again) = named(work.run_dir, "attempt-ended")
+    assert (ended.data["returncode"], ended.data["steps"], ended.data["saved"]) == (-signum, 412, 400)
+    assert again.data["returncode"] == 0
+
+
+def test_the_same_crash_without_progress_is_given_up_with_93(work):
+    work.script(_TRAINING + "open('count', 'a').write('x')\ncommitted(12)\nkilled()")
+    result = work.run("train.py")
+    assert result.returncode == 93
+    assert (work.folder / "count").read_text() == "xxxx"
+    assert work.document("run.json")["status"] == "gave-up"
+    assert "4 times without any progress in between" in result.stderr.decode()
+
+
+def test_progress_refills_the_budget(work):
+    work.script(
+        _TRAINING
+        + "at = 10 * handover.attempt\ncommitted(at, saved=at)\nif handover.attempt < 8: killed()\nprint('end')"
+    )
+    result = work.run("train.py")
+    assert (result.returncode, result.stdout) == (0, b"end\n")
+    assert work.document("summary.json")["attempts"] == 8
+
+
+def test_a_script_that_crashes_before_any_training_is_tried_twice(work):
+    work.script("import os; open('count', 'a').write('x'); os.abort()")
+    assert work.run("train.py").returncode == 93
+    assert (work.folder / "count").read_text() == "xx"
+
+
+def test_without_the_guard_the_budget_is_that_of_the_fault(work):
+    work.script("import os; open('count', 'a').write('x'); os.abort()")
+    assert work.run("--no-guard", "train.py").returncode == 93
+    assert (work.folder / "count").read_text() == "xxxx"
+
+
+def test_a_restart_that_the_guard_asks_for_comes_whatever_the_exit_code(work):
+    work.script(
+        _TRAINING + "committed(5, 5)\nif handover.attempt == 1:\n"
+        "    journal.write('restart-requested', fault='device-oom', reason='out of memory in the update'); os._exit(1)"
+    )
+    result = work.run("train.py")
+    assert result.returncode == 0
+    assert "asked for a new process (out of memory in the update)" in result.stderr.decode()
+    assert work.document("summary.json")["faults"] == {"device-oom": 1}
+
+
+def test_a_guard_that_gave_up_ends_the_run_with_93(work):
+    work.script(
+        _TRAINING + "committed(5)\njournal.write('gave-up', fault='device-oom', reason='one sample does not fit')\n"
+        "if sys.argv[1:]: sys.exit(0)\nraise MemoryError('OOM')"
+    )
+    result = work.run("train.py")
+    assert result.returncode == 93
+    assert b"MemoryError: OOM" in result.stderr
+    assert b"one sample does not fit" in result.stderr
+    assert work.run("train.py", "caught").returncode == 0  # the user's own code caught it: it stays theirs
+
+
+def test_a_crash_behind_a_shell_is_recognised(work):
+    work.script(_TRAINING + "committed(5)\nif handover.attempt == 1: killed(signal.SIGSEGV)\nprint('end')")
+    result = work.run("--", "sh", "-c", f"{sys.executable} train.py; exit $?")
+    assert (result.returncode, result.stdout) == (0, b"end\n")
+
+
+def test_workers_that_a_crash_left_behind_are_gone_before_the_restart(work, alive):
+    work.script(
+        _TRAINING + "import subprocess\ncommitted(5)\n"
+        "if handover.attempt == 1:\n"
+        "    child = subprocess.Popen(['sleep', '50'])\n    Path('child').write_text(str(child.pid))\n    killed()\n"
+        "print(Path(f'/proc/{Path(\"child\").read_text()}/stat').exists())"
+    )
+    start = time.monotonic()
+    result = work.run("train.py")
+    assert result.returncode == 0
+    assert not alive(int((work.folder / "child").read_text()))
+    assert time.monotonic() - start < 30
+
+
+def test_ctrl_c_once_is_the_scripts_to_answer(work):
+    # The file is closed by a call: Python drops a KeyboardInterrupt that comes while it closes one that nobody holds.
+    work.script(
+        "import time\ntry:\n    f = open('ready', 'w'); f.write('x\\n'); f.close(); time.sleep(50)\n"
+        "except KeyboardInterrupt:\n    time.sleep(0.3); print('saved'); raise SystemExit(5)"
+    )
+    process = work.start("train.py")
+    work.wait_for("ready")
+    process.send_signal(signal.SIGINT)
+    out = process.communicate(timeout=LIMIT)[0]
+    assert (out, process.returncode) == (b"saved\n", 5)
+
+
+def test_ctrl_c_unanswered_ends_as_under_plain_python(work):
+    work.script("import time; f = open('ready', 'w'); f.write('x\\n'); f.close(); time.sleep(50)")
+    process = work.start("train.py")
+    work.wait_for("ready")
+    process.send_signal(signal.SIGINT)
+    err = process.communicate(timeout=LIMIT)[1]
+    assert process.returncode == 130
+    assert err.count(b"KeyboardInterrupt") == 1
+    assert work.document("run.json")["attempts"] == 1
+
+
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 128 + signal.SIGKILL)])
+def test_a_second_signal_ends_a_script_that_does_not_listen_at_once(work, signum, code):
+    work.script(
+        f"import signal, time\nsignal.signal({signum:d}, signal.SIG_IGN)\n"
+        "f = open('ready', 'w'); f.write('x\\n'); f.close()\n"
+        "time.sleep(50)"
+    )
+    process = work.start("train.py")
+    work.wait_for("ready")
+    process.send_signal(signum)
+    time.sleep(1)
+    assert process.poll() is None
+    process.send_signal(signum)
+    process.communicate(timeout=10)
+    assert process.returncode == code
+
+
+def test_a_third_ctrl_c_kills(work):
+    work.script(
+        "import signal, time\nfor s in (signal.SIGINT, signal.SIGTERM): signal.signal(s, signal.SIG_IGN)\n"
+        "f = open('ready', 'w'); f.write('x\\n'); f.close()\ntime.sleep(50)"
+    )
+    process = work.start("train.py")
+    work.wait_for("ready")
+    for _ in range(3):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+    process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert work.document("run.json")["attempts"] == 1  # killed on purpose: no restart
+    (decision,) = replay(read_journal(work.run_dir))
+    assert decision.reproduced
+
+
+def test_sigterm_is_passed_on_and_ends_the_run(work):
+    work.script("import time; f = open('ready', 'w'); f.write('x\\n'); f.close(); time.sleep(50)")
+    process = work.start("train.py")
+    work.wait_for("ready")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=LIMIT)
+    assert process.returncode == 143
+    assert work.document("run.json")["attempts"] == 1
+
+
+def test_a_script_that_answers_sigterm_keeps_its_exit_code(work):
+    work.script(
+        "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *a: sys.exit(9))\n"
+        "f = open('ready', 'w'); f.write('x\\n'); f.close()\ntime.sleep(50)"
+    )
+    process = work.start("train.py")
+    work.wait_for("ready")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=LIMIT)
+    assert process.returncode == 9
+
+
+@pytest.mark.parametrize("signum", [signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP])
+def test_other_signals_reach_the_script(work, signum):
+    work.script(
+        f"import signal, sys, time\nsignal.signal({signum:d}, lambda *a: sys.exit(9))\n"
+        "f = open('ready', 'w'); f.write('x\\n'); f.close()\ntime.sleep(50)"
+    )
+    before = signal.signal(signum, signal.SIG_DFL)  # below nohup SIGHUP is ignored, by everybody
+    try:
+        process = work.start("train.py")
+    finally:
+        signal.signal(signum, before)
+    work.wait_for("ready")
+    process.send_signal(signum)
+    process.communicate(timeout=LIMIT)
+    assert process.returncode == 9
+
+
+def test_a_killed_supervisor_leaves_no_process_and_no_lock(work, wait_until, alive):
+    work.script(
+        _TRAINING + "import subprocess\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(50)'])\ncommitted(7, 5)\n"
+        "if handover.attempt == 1:\n"
+        "    Path('pids').write_text(f'{os.getpid()} {child.pid}\\n')\n    time.sleep(50)\n"
+        "child.kill(); child.wait(); print('end')"
+    )
+    process = work.start("train.py")
+    (pids,) = work.wait_for("pids")
+    process.kill()
+    process.wait(LIMIT)
+    wait_until(lambda: not any(alive(int(pid)) for pid in pids.split()), seconds=10)
+    assert work.document("run.json")["status"] == "running"
+    run_dir = work.run_dir
+    resumed = work.run("--resume", "train.py")
+    assert (resumed.returncode, resumed.stdout) == (0, b"end\n")
+    assert work.run_dir == run_dir
+    summary = work.document("summary.json")
+    assert (summary["attempts"], summary["steps_repeated"]) == (2, 7)
+    assert [event.data["steps"] for event in named(run_dir, "attempt-ended")] == [7, 7]
+
+
+def test_a_second_run_in_the_same_directory_is_refused(work):
+    work.script("import time; f = open('ready', 'w'); f.write('x\\n'); f.close(); time.sleep(50)")
+    process = work.start("--run-dir", "here", "train.py")
+    work.wait_for("ready")
+    for words in (["--run-dir", "here"], ["--resume=here"]):
+        second = work.run(*words, "train.py")
+        assert second.returncode == 2
+        assert lines(second.stderr) == [
+            f"oomph: {work.folder / 'here'} is in use by another oomph run, process {process.pid}"
+        ]
+
+
+def test_resume_with_nothing_to_resume_starts_anew(work):
+    work.script("print('anew')")
+    for words in (["--resume"], ["--resume=there"]):
+        result = work.run(*words, "train.py")
+        assert (result.returncode, result.stdout) == (0, b"anew\n")
+        place = " in there" if "there" in words[0] else ""
+        assert lines(result.stderr)[0] == f"oomph: nothing to resume{place}: this is a new run"
+    assert (work.folder / "there" / "run.json").exists()
+    first = (work.folder / "there" / "run.json").read_text()
+    again = work.run("--resume=there", "train.py")
+    assert lines(again.stderr)[0].endswith("in there has finished, and is now in there.1; this is a new run")
+    assert (work.folder / "there.1" / "run.json").read_text() == first
+    assert (work.folder / "there" / "summary.json").exists(), "where the next start looks for it"
+
+
+def test_a_mistyped_directory_to_resume_is_an_error(work):
+    work.script("print('never')")
+    result = work.run("--resume=mistyped/there", "train.py")
+    assert (result.returncode, result.stdout) == (2, b"")
+    parent = work.folder / "mistyped"
+    (said,) = lines(result.stderr)
+    assert said == f"oomph: --resume=mistyped/there: there is no folder {parent}; correct the path, or make the folder"
+    assert not parent.exists()
+
+
+def test_two_directories_for_one_run_are_an_error(work):
+    work.script("print('once')")
+    result = work.run("--run-dir", "here", "--resume=there", "train.py")
+    assert (result.returncode, result.stdout) == (2, b"")
+    assert lines(result.stderr) == ["oomph: --run-dir=here and --resume=there are two places: a run has one directory"]
+    assert not (work.folder / "here").exists()
+    same = work.run("--run-dir", "./here", f"--resume={work.folder / 'here'}", "train.py")
+    assert (same.returncode, same.stdout) == (0, b"once\n")
+
+
+def test_ctrl_c_ends_with_the_command_that_goes_on(work):
+    work.script(
+        _TRAINING + "committed(12, 10)\njournal.write('checkpoint', seconds=0.1, bytes=10)\n"
+        "Path('ready').write_text('x\\n')\n"
+        "if handover.attempt == 1: time.sleep(50)\nprint('went on', sys.argv[1:])"
+    )
+    process = work.start("--checkpoint-every", "10", "--run-dir", "my runs", "train.py", "--epochs", "3")
+    work.wait_for("ready")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=LIMIT)
+    assert process.returncode == 130
+    last = lines(err)[-1]
+    assert last.endswith("; to go on: oomph run '--resume=my runs' --checkpoint-every 10 train.py --epochs 3")
+    options = read_record(work.folder / "my runs").options
+    assert options == ("--checkpoint-every", "10", "--run-dir", "my runs"), "for oomph explain to say the same"
+    again = shlex.split(last.partition("to go on: ")[2])[2:]
+    assert work.run(*again).stdout == b"went on ['--epochs', '3']\n"
+
+
+def test_resume_of_another_module_is_refused(work):
+    work.script("raise SystemExit(1)", "one.py")
+    work.script("print('anew')", "other.py")
+    work.run("--run-dir", "there", "-m", "one")
+    result = work.run("--resume=there", "-m", "other")
+    assert result.returncode == 2
+    assert "is a run of -m one, not of -m other" in lines(result.stderr)[0]
+
+
+def test_resume_of_another_script_is_refused(work):
+    work.script("raise SystemExit(1)", "other.py")
+    work.run("--run-dir", "there", "other.py")
+    work.script("print('anew')")
+    result = work.run("--resume=there", "train.py")
+    assert result.returncode == 2
+    assert "is a run of other.py, not of train.py" in lines(result.stderr)[0]
+
+
+def test_a_default_directory_that_can_not_be_made_costs_a_warning(work):
+    (work.folder / ".oomph").write_text("a file")
+    work.script("import os; open('count', 'a').write('x')\nif len(open('count').read()) < 2: os.abort()\nprint('end')")
+    result = work.run("train.py")
+    assert (result.returncode, result.stdout) == (0, b"end\n")
+    assert "cannot be written: Not a directory; running without one" in lines(result.stderr)[0]
+
+
+def test_an_explicit_directory_that_can_not_be_made_is_an_error(work):
+    (work.folder / "file").write_text("")
+    work.script("print('never')")
+    result = work.run("--run-dir", "file/run", "train.py")
+    assert (result.returncode, result.stdout) == (2, b"")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_python_without_tensorflow_is_told_of_another_that_has_it(work):
+    other = work.folder / "env" / "bin" / "python"
+    other.parent.mkdir(parents=True)
+    other.write_text("#!/bin/sh\nexit 0\n")
+    other.chmod(0o755)
+    work.script("raise ModuleNotFoundError(\"No module named 'tensorflow'\")")
+    result = work.run("train.py", env=work.environ(VIRTUAL_ENV=str(work.folder / "env")))
+    assert result.returncode == 1
+    assert lines(result.stderr)[-1].endswith(f"oomph run --python {other} train.py")
+
+
+def test_a_script_that_oomph_could_not_get_into_is_said_to_be_unguarded(work):
+    work.script("print('alone')")
+    result = work.run("--", sys.executable, "-I", "train.py")
+    assert (result.returncode, result.stdout) == (0, b"alone\n")
+    assert "unguarded" in lines(result.stderr)[-1]
+
+
+def test_a_run_below_a_run_is_a_run_of_its_own(work):
+    work.script("import sys; print('inner')", "inner.py")
+    command = json.dumps(work.oomph("inner.py"))
+    work.script(f"import subprocess; print(subprocess.run({command}).returncode)")
+    result = work.run("train.py")
+    assert result.stdout == b"inner\n0\n"
+    for run_dir in (work.folder / ".oomph" / "runs").iterdir():
+        assert [event.role for event in named(run_dir, "process-started")] == ["script"]
+
+
+def test_what_the_kernel_killed_for_memory_is_told_from_a_kill(work, monkeypatch, tmp_path):
+    from oomph.recovery.run_directory.run_directory import RunDirectory, RunRecord
+    from oomph.recovery.supervisor import supervise
+    from oomph.recovery.supervisor.command import Command
+    from oomph.recovery.supervisor.settings import Settings
+
+    counts = iter([3, 4, 4, 4])
+    monkeypatch.setattr("oomph.recovery.posix.cgroup.oom_kills", lambda: next(counts))
+    monkeypatch.chdir(work.folder)
+    work.script(_TRAINING + "committed(5)\nif handover.attempt == 1: killed()")
+    run = RunDirectory.create(tmp_path / "run", RunRecord(("train.py",), sys.executable, str(tmp_path), ""))
+    outcome = supervise.Supervisor(Command(("train.py",)), sys.executable, run, Settings()).supervise()
+    run.close()
+    assert outcome.exit_code == 0
+    assert list(outcome.summary.faults) == ["host-oom"]
+
+
+def test_descriptors_of_the_shell_reach_the_script(work):
+    work.script("import sys; print(open(sys.argv[1]).read())")
+    line = " ".join(f"'{word}'" for word in work.oomph("train.py")[:2])
+    code = work.oomph("train.py")[3]
+    script = f'{line} -c "{code}" run train.py <(echo inside)'
+    result = subprocess.run(["bash", "-c", script], cwd=work.folder, capture_output=True, timeout=LIMIT)
+    assert result.stdout == b"inside\n\n"
+
+
+def test_a_run_directory_that_is_removed_meanwhile_does_not_change_the_end(work):
+    work.script("import shutil; shutil.rmtree('.oomph'); print('end'); raise SystemExit(4)")
+    result = work.run("train.py")
+    assert (result.returncode, result.stdout) == (4, b"end\n")
+    assert b"Traceback" not in result.stderr
+
+
+def test_the_supervisor_keeps_no_defunct_child(work):
+    work.script(
+        "import os, time, psutil\ntime.sleep(1)\n"
+        "print(sorted({one.status() for one in psutil.Process(os.getppid()).children()} & {'zombie'}))"
+    )
+    assert work.run("train.py").stdout == b"[]\n"
+
+
+def test_no_process_is_left_after_a_run(work):
+    work.script("import os; print(os.getpgrp())")
+    result = work.run("train.py")
+    group = int(result.stdout)
+    with pytest.raises(ProcessLookupError):
+        os.killpg(group, 0)
+    found = subprocess.run(["pgrep", "-f", str(work.folder)], capture_output=True, timeout=LIMIT)
+    assert found.stdout == b""
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_wish_to_end_reaches_the_shell_that_goes_on_after_the_training_has_ended(work, signum):
+    """The process that could save is gone, and its number may be another's."""
+    work.script(
+        "import os, time\nfrom oomph.recovery.script import session\nfrom oomph.recovery.protocol.phases import Power\n"
+        "session.current().pulse.tell_power(Power.CHECKPOINT_ON_TERM | Power.CHECKPOINT_ON_USR1)\ntime.sleep(0.5)\n"
+        "os._exit(0)"
+    )
+    shell = f"trap 'echo told; exit 9' {signum:d}; {sys.executable} train.py; echo over > ready; sleep 20 & wait"
+    process = work.start("--", "sh", "-c", shell)
+    work.wait_for("ready")
+    process.send_signal(signum)
+    out, _ = process.communicate(timeout=15)
+    assert out == b"told\n"

@@ -1,0 +1,55 @@
+"""A batch of several replicas is taken apart and put together again, and cut everywhere in the same share."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from oomph.tensorflow.batch.replicas import Replicas, cuts, replica_id
+
+
+@pytest.fixture(params=["no strategy", "mirrored"])
+def replicas(request):
+    made = tf.distribute.MirroredStrategy(["CPU:0"]) if request.param == "mirrored" else tf.distribute.get_strategy()
+    return Replicas(made)
+
+
+def test_what_is_taken_apart_is_the_same_when_put_together(replicas):
+    batch = ({"x": tf.ones((3, 2)), "none": None}, [tf.constant([1, 2, 3])])
+    (own,) = replicas.local(batch)
+    assert own[0]["none"] is None
+    (again,) = replicas.local(replicas.together([own]))
+    tf.nest.map_structure(lambda a, b: None if a is None else np.testing.assert_array_equal(a, b), batch, again)
+    assert (replicas.count, replicas.sizes(batch), replicas.size(batch)) == (1, [3], 3)
+
+
+def test_parts_that_do_not_agree_on_a_size_have_none(replicas):
+    assert replicas.sizes((tf.ones((3, 2)), tf.ones(2))) is None
+    assert replicas.size((tf.ones((3, 2)), tf.ones(2))) is None
+
+
+def test_a_function_runs_in_every_replica_with_its_own_arguments(replicas):
+    seen = []
+
+    def double(values, other):
+        seen.append(replica_id())
+        return {"twice": [2 * values, other]}
+
+    (result,) = replicas.run(double, [tf.constant([1.0, 2.0])], [tf.constant(5)])
+    assert result["twice"][0].numpy().tolist() == [2.0, 4.0]
+    assert int(result["twice"][1]) == 5
+    assert seen == [0]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "parts"),
+    [([16], [6, 6, 4]), ([16, 16], [5, 5, 5, 1]), ([16, 4], [6, 6, 4]), ([8, 0], [3, 3, 2]), ([4, 7], [7])],
+)
+def test_the_cuts_take_every_sample_of_every_replica_once(sizes, parts):
+    starts = np.cumsum([0, *parts[:-1]])
+    taken = [cuts(sizes, int(start), part) for start, part in zip(starts, parts, strict=True)]
+    for replica, size in enumerate(sizes):
+        places = [place[replica] for place in taken]
+        assert [sample for first, stop in places for sample in range(first, stop)] == list(range(size))
+    assert [stop - first for first, stop in (place[int(np.argmax(sizes))] for place in taken)] == parts

@@ -1,0 +1,106 @@
+"""Samples from every kind of source, in batches: none lost, none twice, in order, read once."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from oomph.tensorflow.batch.samples import in_batches
+
+X = np.arange(20, dtype="float32").reshape(10, 2)
+Y = np.arange(10)
+Pair = namedtuple("Pair", "x y")
+SOURCES = {
+    "pipeline": lambda: tf.data.Dataset.from_tensor_slices(X),
+    "array": lambda: X,
+    "tensor": lambda: tf.constant(X),
+    "variable": lambda: tf.Variable(X),
+    "list": lambda: list(X),
+    "list of lists": lambda: X.tolist(),
+    "generator": lambda: (row for row in X),
+    "tensors": lambda: iter(tf.constant(X)),
+}
+
+
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+@pytest.mark.parametrize(("size", "sizes"), [(1, [1] * 10), (4, [4, 4, 2]), (5, [5, 5]), (100, [10])])
+def test_every_sample_once_and_in_order(source, size, sizes):
+    read = list(in_batches(source(), size))
+    assert [batch.shape[0] for batch in read] == sizes
+    assert all(tf.is_tensor(batch) for batch in read)
+    np.testing.assert_array_equal(np.concatenate(read), X)
+
+
+@pytest.mark.parametrize(
+    "nest",
+    [(X, Y), {"x": X, "y": Y}, Pair(X, Y), (X, None, {"y": Y}), (X, list(Y))],
+    ids=["tuple", "dict", "namedtuple", "None inside", "list inside"],
+)
+def test_arrays_that_belong_together_stay_together(nest):
+    first, second, third = in_batches(nest, 4)
+    tf.nest.assert_same_structure(first, tf.nest.map_structure(lambda _: 0, third))
+    leaves = [leaf for leaf in tf.nest.flatten(second) if leaf is not None]
+    np.testing.assert_array_equal(leaves[0], X[4:8])
+    np.testing.assert_array_equal(leaves[1], Y[4:8])
+    assert type(first) is type(nest)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda i: (X[i], Y[i]),
+        lambda i: {"x": X[i], "y": Y[i]},
+        lambda i: Pair(X[i], Y[i]),
+        lambda i: (tf.constant(X[i]), {"y": Y[i]}, None),
+    ],
+)
+def test_elements_with_a_structure_become_batches_with_it(make):
+    batches = list(in_batches((make(i) for i in range(10)), 4))
+    assert type(batches[0]) is type(make(0))
+    leaves = [[leaf for leaf in tf.nest.flatten(batch) if leaf is not None] for batch in batches]
+    np.testing.assert_array_equal(np.concatenate([parts[0] for parts in leaves]), X)
+    np.testing.assert_array_equal(np.concatenate([parts[1] for parts in leaves]), Y)
+    assert leaves[0][1].dtype == Y.dtype
+
+
+def test_ragged_and_sparse_tensors_are_sliced_too():
+    ragged, sparse = tf.ragged.constant([[1], [2, 3], []]), tf.sparse.from_dense(X[:3])
+    first, last = in_batches((ragged, sparse), 2)
+    assert first[0].to_list() + last[0].to_list() == ragged.to_list()
+    assert tf.sparse.to_dense(last[1]).numpy().tolist() == X[2:3].tolist()
+
+
+@pytest.mark.parametrize(
+    "empty", [[], iter(()), X[:0], (X[:0], Y[:0]), tf.data.Dataset.from_tensor_slices(X[:0]), {"x": []}]
+)
+def test_nothing_in_nothing_out(empty):
+    assert list(in_batches(empty, 4)) == []
+
+
+def test_a_generator_is_read_no_further_than_needed_and_no_earlier():
+    read = []
+    batches = in_batches((read.append(i) or i for i in range(10**9)), 3)
+    assert read == []
+    np.testing.assert_array_equal(next(batches), [0, 1, 2])
+    assert read == [0, 1, 2]
+
+
+@pytest.mark.parametrize("wrong", [(X, Y[:9]), {"x": X, "y": np.float32(1)}, np.float32(1), (), (X, 3.0)])
+def test_arrays_without_a_common_number_of_samples_are_refused_at_once(wrong):
+    with pytest.raises(ValueError, match="first dimension"):
+        in_batches(wrong, 4)
+
+
+@pytest.mark.parametrize("wrong", [3, None, "text", b"bytes", object()])
+def test_what_holds_no_samples_is_refused_at_once(wrong):
+    with pytest.raises(TypeError, match=type(wrong).__name__):
+        in_batches(wrong, 4)
+
+
+@pytest.mark.parametrize("second", [(1, 2, 3), {"a": 1}, None, 4])
+def test_elements_of_different_structure_are_refused(second):
+    with pytest.raises(ValueError, match="structure"):
+        list(in_batches([(1, 2), second], 4))

@@ -1,0 +1,170 @@
+"""Nothing is assigned before every gradient exists."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from oomph.tensorflow.batch.sparse_slices import Origin, Piece
+from oomph.tensorflow.commit.barrier import Accumulators, behind_barrier
+from oomph.tensorflow.runtime.replacing import replaced
+
+
+@pytest.fixture
+def commits():
+    return tf.Variable(0, dtype=tf.int64, trainable=False)
+
+
+def optimizer_for(variables, **options):
+    optimizer = keras.optimizers.Adam(0.1, **options)
+    optimizer.build(variables)
+    return optimizer
+
+
+def test_a_method_is_replaced_for_one_object_and_for_a_while_only():
+    one, other = keras.optimizers.SGD(), keras.optimizers.SGD()
+    with replaced(one, "apply", lambda *a: "ours"):
+        assert one.apply([]) == "ours"
+        assert "apply" not in vars(other)
+    assert "apply" not in vars(one)
+    assert type(one).apply is type(other).apply
+
+
+def test_a_method_is_put_back_after_an_error():
+    optimizer = keras.optimizers.SGD()
+    with pytest.raises(ZeroDivisionError), replaced(optimizer, "apply", lambda *a: None):
+        raise ZeroDivisionError
+    assert "apply" not in vars(optimizer)
+
+
+@pytest.mark.parametrize("options", [{}, {"use_ema": True, "weight_decay": 0.1}, {"global_clipnorm": 0.5}])
+def test_the_update_behind_the_barrier_is_that_of_keras(commits, options):
+    def train(behind):
+        variables = [keras.Variable(np.ones((2, 3), "float32")), keras.Variable(np.full((3,), 2.0, "float32"))]
+        optimizer = optimizer_for(variables, **options)
+        apply = behind_barrier(optimizer, commits) if behind else optimizer.apply
+
+        @tf.function
+        def step():
+            apply([tf.ones((2, 3)) * 0.3, tf.ones((3,))], variables)
+
+        for _ in range(3):
+            step()
+        return [np.asarray(v) for v in [*variables, *optimizer.variables]]
+
+    for ours, plain in zip(train(True), train(False), strict=True):
+        np.testing.assert_array_equal(ours, plain)
+    assert int(commits.numpy()) == 3
+
+
+def test_a_gradient_that_fails_leaves_everything_as_it_was(commits):
+    variables = [keras.Variable(np.ones((2,), "float32")) for _ in range(3)]
+    optimizer = optimizer_for(variables)
+
+    @tf.function
+    def step(good):
+        last = tf.ones((2,))
+        with tf.control_dependencies([tf.debugging.Assert(good, ["no memory"])]):
+            first = tf.identity(last)
+        behind_barrier(optimizer, commits)([first, last, last], variables)
+
+    step(tf.constant(True))
+    before = [np.asarray(v) for v in [*variables, *optimizer.variables]]
+    for _ in range(20):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            step(tf.constant(False))
+    for value, variable in zip(before, [*variables, *optimizer.variables], strict=True):
+        np.testing.assert_array_equal(value, np.asarray(variable))
+    assert int(commits.numpy()) == 1
+
+
+def test_an_attribute_that_the_object_had_itself_is_there_again():
+    optimizer = keras.optimizers.SGD()
+    optimizer.apply = own = lambda *a: "own"
+    with replaced(optimizer, "apply", lambda *a: "ours"):
+        assert optimizer.apply() == "ours"
+    assert optimizer.apply is own
+
+
+def test_missing_and_sparse_gradients_pass_the_barrier(commits):
+    table, unused = keras.Variable(np.ones((5, 2), "float32")), keras.Variable(np.ones((2,), "float32"))
+    optimizer = keras.optimizers.SGD(1.0)
+    optimizer.build([table, unused])
+
+    @tf.function
+    def step():
+        rows = tf.IndexedSlices(tf.ones((2, 2)), tf.constant([1, 3]), tf.constant([5, 2]))
+        behind_barrier(optimizer, commits)([rows, None], [table, unused])
+
+    with pytest.warns(UserWarning, match="Gradients do not exist"):
+        step()
+    np.testing.assert_array_equal(np.asarray(table)[:, 0], [1, 0, 1, 0, 1])
+    np.testing.assert_array_equal(np.asarray(unused), [1, 1])
+    assert int(commits.numpy()) == 1
+
+
+def test_an_optimizer_that_is_not_built_is_built_outside_of_the_step(commits):
+    variable, optimizer = keras.Variable(np.ones((2,), "float32")), keras.optimizers.Adam(0.1)
+
+    @tf.function
+    def step(gradient):
+        behind_barrier(optimizer, commits)([gradient], [variable])
+
+    step(tf.ones((2,)))
+    step(tf.ones((2,)))
+    assert optimizer.built
+    assert int(optimizer.iterations.numpy()) == 2
+
+
+def slices(rows, values):
+    return tf.IndexedSlices(tf.constant(values), tf.constant(rows), tf.constant([5, 2]))
+
+
+def test_gradients_of_all_calls_are_added_up_dense_ones_in_place_sparse_ones_side_by_side():
+    sums, variables = Accumulators(), [keras.Variable(np.ones(shape, "float32")) for shape in ((2,), (5, 2), (2,))]
+    assert not sums.exist
+    calls = [[tf.constant([1.0, 2.0]), slices([1], [[1.0, 1.0]])], [None]]
+    sums.make(calls, variables)
+    assert sums.exist
+    add = tf.function(sums.add)
+    for factor in (1.0, 10.0):
+        sums.keep(add([[factor * calls[0][0], slices([1, 3], [[factor] * 2] * 2)], [None]]))
+    dense, sparse, missing = sums.gradients(sums.sparse())
+    assert (dense.numpy().tolist(), missing) == ([11, 22], None)
+    assert (sparse.indices.numpy().tolist(), sparse.values.numpy()[:, 0].tolist()) == ([1, 3, 1, 3], [1, 1, 10, 10])
+    assert sparse.dense_shape.numpy().tolist() == [5, 2]
+
+
+def test_sparse_gradients_that_have_each_index_once_are_added_up():
+    sums, table = Accumulators(), keras.Variable(np.ones((5, 2), "float32"))
+    sums.make([[slices([1], [[1.0, 1.0]])]], [table])
+    sums.pieces = {0: (Piece(Origin.DISTINCT),)}
+    for rows, values in [([3, 1], [[1.0, 2.0], [3.0, 4.0]]), ([1, 4], [[10.0, 20.0], [30.0, 40.0]])]:
+        sums.keep(sums.add([[slices(rows, values)]]))
+    (sparse,) = sums.gradients(sums.sparse())
+    assert sparse.indices.numpy().tolist() == [3, 1, 4]
+    assert sparse.values.numpy().tolist() == [[1, 2], [13, 24], [30, 40]]
+    assert sparse.dense_shape.numpy().tolist() == [5, 2]
+
+
+def test_cleared_sums_begin_at_zero_and_are_not_made_anew():
+    sums, variable = Accumulators(), keras.Variable(np.ones(2, "float32"))
+    for _ in range(2):
+        sums.clear()
+        sums.make([[tf.constant([1.0, 2.0])]], [variable])
+        sums.keep(sums.add([[tf.constant([1.0, 2.0])]]))
+        (total,) = sums.gradients(sums.sparse())
+        assert total.numpy().tolist() == [1, 2]
+
+
+def test_sums_have_the_type_of_their_variable():
+    sums, variable = Accumulators(), keras.Variable(np.ones(1, "float64"))
+    half = tf.constant([2.0**-12], tf.float16)
+    sums.make([[half]], [variable])
+    for _ in range(3):
+        sums.add([[half]])
+    sums.add([[tf.constant([1.0], tf.float16)]])
+    (total,) = sums.gradients({})
+    assert (total.dtype, total.numpy().tolist()) == (tf.float64, [1 + 3 * 2.0**-12])

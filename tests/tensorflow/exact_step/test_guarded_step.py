@@ -1,0 +1,376 @@
+"""Training on through out-of-memory errors, as a layer raises them: the weights are those of undisturbed training."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache, partial
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from oomph.recovery.script.kept_micro_batches import Start
+from oomph.tensorflow.exact_step import verdict
+from oomph.tensorflow.exact_step.probe import Finding
+
+RANDOM = np.random.default_rng(0)
+X, Y = RANDOM.normal(size=(190, 4)), RANDOM.normal(size=(190, 1))
+
+pytestmark = pytest.mark.usefixtures("float64")
+
+
+def data():
+    return tf.data.Dataset.from_tensor_slices((X, Y)).batch(20)  # ten batches, the last one of ten
+
+
+def model(*layers, **options):
+    keras.utils.set_random_seed(0)
+    made = keras.Sequential([keras.Input((4,)), keras.layers.Dense(8), *layers, keras.layers.Dense(1)])
+    made.compile(keras.optimizers.Adam(0.01), "mse", metrics=["mae"], **{"jit_compile": False, **options})
+    return made
+
+
+def with_loss(loss, made):
+    made.compile(keras.optimizers.Adam(0.01), loss, metrics=["mae"], jit_compile=False)
+    return made
+
+
+def trained(made, epochs=1):
+    history = made.fit(data(), epochs=epochs, verbose=0, shuffle=False).history
+    return history, [v.numpy() for v in [*made.variables, *made.optimizer.variables]]
+
+
+@cache
+def undisturbed():
+    return trained(model())
+
+
+def assert_same(one, other):
+    for name, expected in one[0].items():
+        assert other[0][name] == pytest.approx(expected, rel=1e-10)
+    for expected, value in zip(one[1], other[1], strict=True):
+        np.testing.assert_allclose(value, expected, 1e-9, 1e-12)
+
+
+@pytest.mark.parametrize("options", [{}, {"run_eagerly": True}, {"steps_per_execution": 3}])
+def test_from_the_first_step_on(guard, watch, memory, needs, options):
+    dropout = partial(keras.layers.Dropout, seed=5)
+    expected = trained(model(needs(), dropout(0.3), **options))
+    made = model(needs(), dropout(0.3), **options)
+    guard(made)
+    memory.room = 17
+    assert_same(expected, trained(made))
+    assert watch.verdicts == ["exact"]
+    assert watch.failures == [("compute", 20, 20)]
+    assert watch.recoveries == [(20, 10)]
+    assert not watch.broken
+
+
+class Calls(keras.callbacks.Callback):
+    def __init__(self):
+        super().__init__()
+        self.names, self.losses = Counter(), []
+
+    def on_train_begin(self, logs=None):
+        self.names["train begin"] += 1
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.names["epoch begin"] += 1
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.names["batch begin"] += 1
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.losses.append(logs["loss"])
+
+
+def test_to_callbacks_a_step_that_was_taken_again_in_parts_is_one_step(guard, memory, needs):
+    expected, calls = Calls(), Calls()
+    model(needs()).fit(data(), verbose=0, shuffle=False, callbacks=[expected])
+    made = model(needs())
+    guard(made)
+    memory.room = 17
+    made.fit(data(), verbose=0, shuffle=False, callbacks=[calls])
+    assert calls.names == expected.names == {"train begin": 1, "epoch begin": 1, "batch begin": 10}
+    assert calls.losses == pytest.approx(expected.losses, rel=1e-10)
+
+
+def test_sizes_that_were_traced_once_are_not_traced_again(guard, watch, memory, needs):
+    """Neither by the ragged batch at the end of each epoch, nor by a second fit."""
+    traced = []
+
+    class Notes(keras.layers.Layer):
+        def call(self, x):
+            traced.append(x.shape[0])
+            return x
+
+    made = model(Notes(), needs())
+    guard(made)
+    memory.room = 17
+    trained(made)
+    once = len(traced)
+    trained(made, epochs=3)
+    assert len(traced) == once
+    assert watch.recoveries == [(20, 10)]
+
+
+@pytest.mark.parametrize(
+    ("failing", "options"),
+    [*((failing, {}) for failing in (2, 7, 10)), *((failing, {"steps_per_execution": 3}) for failing in (5, 6, 10))],
+)
+def test_at_any_step(guard, watch, memory, needs, failing, options):
+    expected = undisturbed()
+    made = model(needs(), **options)
+    guard(made)
+    memory.seen.clear()
+    memory.fail_at = failing
+    _, variables = trained(made)
+    for one, other in zip(expected[1], variables, strict=True):
+        np.testing.assert_allclose(other, one, 1e-9, 1e-12)
+    assert watch.failures == [("compute", 10, 10) if failing == 10 else ("compute", 20, 20)]
+    assert int(made.optimizer.iterations.numpy()) == 10
+
+
+def test_a_size_given_beforehand_is_probed_and_taken_from_the_first_step_on(guard, watch, memory, needs):
+    expected = undisturbed()
+    made = model(needs())
+    guard(made).begin_with(Start(7))
+    memory.seen.clear()
+    memory.room = 16
+    assert_same(expected, trained(made))
+    assert (watch.verdicts, watch.failures, watch.recoveries) == (["exact"], [], [])
+    memory.seen = memory.seen[memory.seen.index(7) :]  # without the probe
+    assert memory.seen.count(7) == 9 * 2 + 1
+
+
+class Centred(keras.layers.Layer):
+    """Couples the samples of a batch."""
+
+    def call(self, x):
+        return x - keras.ops.mean(x, axis=0)
+
+
+def test_samples_that_look_at_each_other_are_not_divided(guard, watch, memory, needs):
+    made = model(needs(), Centred())
+    guard(made)
+    memory.fail_at = 3
+    with pytest.raises(RuntimeError, match="compute: micro-batches are refused: the update depends on which samples"):
+        trained(made)
+    assert int(made.optimizer.iterations.numpy()) == 2
+
+
+def test_they_are_when_that_is_allowed(guard, watch, memory, needs):
+    made = model(needs(), Centred())
+    guard(made, "allow")
+    memory.fail_at = 3
+    trained(made)
+    assert watch.verdicts[0].startswith("approximate: the update depends on which samples")
+    assert int(made.optimizer.iterations.numpy()) == 10
+
+
+def test_or_trained_on_as_smaller_batches_as_by_plain_keras(guard, watch, memory, needs):
+    def smaller():
+        for start in range(0, 190, 20):
+            sizes = [7, 7, 6] if start < 180 else [5, 5]
+            for first, size in zip(start + np.cumsum([0, *sizes]), sizes, strict=False):
+                yield X[first : first + size], Y[first : first + size]
+
+    spec = (tf.TensorSpec((None, 4), "float64"), tf.TensorSpec((None, 1), "float64"))
+    batches = tf.data.Dataset.from_generator(smaller, output_signature=spec)
+    batches = batches.apply(tf.data.experimental.assert_cardinality(9 * 3 + 2))
+    plain = model(needs(), Centred())
+    expected = plain.fit(batches, shuffle=False, verbose=0).history
+    made = model(needs(), Centred())
+    guard(made, None, True).begin_with(Start(7))
+    history, variables = trained(made)
+    assert watch.verdicts[0].startswith("smaller batches: the update depends on which samples")
+    assert_same((expected, [v.numpy() for v in [*plain.variables, *plain.optimizer.variables]]), (history, variables))
+
+
+@pytest.mark.parametrize("options", [{}, {"run_eagerly": True}, {"steps_per_execution": 3}])
+def test_a_failing_smaller_batch_is_made_smaller_and_no_sample_is_trained_on_twice(
+    guard, watch, memory, needs, options
+):
+    made = model(needs(), Centred(), **options)
+    guard(made, None, True).begin_with(Start(10))
+    made.fit(X[:20], Y[:20], batch_size=20, verbose=0)  # probed
+    memory.seen.clear()
+    memory.fail_at = 4  # the second half of the second batch
+    trained(made)
+    assert memory.seen[:4] == [10, 10, 10, 10]
+    assert watch.failures == [("compute", 20, 10)]
+    assert float(made.metrics[0].count) == 190
+    assert max(memory.seen[4:]) < 10
+    assert int(made.optimizer.iterations.numpy()) == 2 + len(memory.seen) - 1
+
+
+def test_a_step_that_only_a_probe_knows_is_probed_again_as_it_goes_on(guard, watch, memory, needs):
+    class CentredIfLarge(keras.layers.Layer):
+        def call(self, x):
+            return x - keras.ops.relu(keras.ops.mean(keras.ops.abs(x)) - 1000.0)
+
+    made = model(needs(), CentredIfLarge())
+    guard(made)
+    memory.room = 10
+    rare = tf.data.Dataset.from_tensor_slices((np.where(np.arange(190)[:, None] < 40, X, 1e6 * X), Y))
+    with pytest.raises(RuntimeError, match="micro-batches are refused: the update depends on which samples"):
+        made.fit(rare.batch(20), verbose=0, shuffle=False)
+    assert watch.verdicts[0] == "exact"
+    (again,) = watch.verdicts[1:]
+    assert "; found after " in again
+    assert 2 <= int(made.optimizer.iterations.numpy()) < 10
+
+
+@pytest.mark.parametrize("choice", [(), (None, True)])
+def test_without_memory_for_the_first_probe_a_new_process_is_asked_for(guard, watch, memory, needs, choice):
+    def sum_of_squares(y, p):
+        return tf.reduce_sum((y - p) ** 2)
+
+    made = with_loss(sum_of_squares, model(needs()))
+    guard(made, *choice)
+    memory.room = 1
+    with pytest.raises(RuntimeError, match="compute: micro-batches are refused: there is no memory for a probe"):
+        trained(made)
+    assert (watch.suggested, watch.verdicts) == (Start(1, guessed=True), [])
+
+
+def test_if_there_is_none_in_that_either_it_is_over(guard, watch, memory, needs):
+    def sum_of_squares(y, p):
+        return tf.reduce_sum((y - p) ** 2)
+
+    made = with_loss(sum_of_squares, model(needs()))
+    guard(made).begin_with(Start(1))
+    memory.room = 1
+    with pytest.raises(RuntimeError, match=r"micro-batches are refused: custom loss .*there was no memory for a probe"):
+        trained(made)
+    assert watch.suggested is None
+
+
+def test_a_later_probe_without_memory_changes_nothing(guard, watch, memory, needs, monkeypatch):
+    def sum_of_squares(y, p):
+        return 0.05 * tf.reduce_sum((y - p) ** 2)
+
+    expected = trained(with_loss(sum_of_squares, model()))
+    made = with_loss(sum_of_squares, model(needs()))
+    guard(made)
+    memory.room = 10
+    find, probes = verdict.find, []
+
+    def without_memory_later(model, divided, *others):
+        probes.append(divided)
+        if len(probes) == 1:
+            return find(model, divided, *others)
+        divided.settle([False], [], [])  # as far as a probe may get before its memory is used up
+        divided.part.take_for(True)
+        return Finding(0, conclusive=False)
+
+    monkeypatch.setattr(verdict, "find", without_memory_later)
+    assert_same(expected, trained(made))
+    assert len(probes) > 2
+    assert watch.verdicts == ["exact"]
+
+
+def test_one_sample_that_does_not_fit_is_the_end(guard, watch, memory, needs):
+    """In this process it need not be the batch alone; in one that has tried nothing else it is."""
+    made = model(needs())
+    guard(made, "allow")
+    memory.room = 0
+    with pytest.raises(RuntimeError, match="micro-batches are refused: there is no memory for a probe beside"):
+        trained(made)
+    assert watch.suggested == Start(1, guessed=True)
+    made = model(needs())
+    guard(made, "allow").begin_with(watch.suggested)
+    with pytest.raises(RuntimeError, match="compute: one sample does not fit"):
+        trained(made)
+    assert watch.suggested is None
+    assert watch.verdicts == ["approximate: custom layer Needs, and there was no memory for a probe"]
+    assert int(made.optimizer.iterations.numpy()) == 0
+
+
+def test_a_new_process_begins_with_few_samples_and_takes_more_as_they_fit(guard, watch, memory, needs):
+    expected = undisturbed()
+    made = model(needs())
+    guard(made).begin_with(Start(1, guessed=True))
+    memory.seen.clear()
+    memory.room = 16
+    assert_same(expected, trained(made))
+    assert (watch.verdicts, watch.failures, watch.recoveries) == (["exact"], [], [])
+    assert max(memory.seen[:6]) <= 4, "the probe"
+    assert 4 < max(memory.seen) <= 16
+
+
+def test_an_update_without_memory_is_tried_in_a_new_process_with_parts_that_do_not_grow(guard, watch, memory, needs):
+    """Such parts have fitted. Larger ones would only leave the update less."""
+    made = model(needs())
+    step = guard(made)
+    memory.room = 17
+
+    def without_memory():
+        raise tf.errors.ResourceExhaustedError(None, None, memory.TEXT)
+
+    step._division.divided.commit = without_memory
+    with pytest.raises(RuntimeError, match="out of memory in the commit phase"):
+        trained(made)
+    assert watch.failures[-1][0] == "commit"
+    assert watch.suggested == Start(watch.failures[-1][2] // 2, guessed=False)
+
+
+class Forward(keras.layers.Layer):
+    """Notes how many samples each call is given."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def call(self, x):
+        def note(samples):
+            self.seen.append(int(samples))
+            return np.int32(0)
+
+        with tf.control_dependencies([tf.numpy_function(note, [tf.shape(x)[0]], tf.int32)]):
+            return tf.identity(x)
+
+
+@pytest.mark.parametrize(("batch", "in_parts"), [(95, True), (24, False)])
+def test_an_evaluation_that_cannot_fit_as_training_did_not_is_not_tried_as_a_whole(
+    guard, guard_evaluation, watch, memory, needs, batch, in_parts
+):
+    made = model(needs(), forward := Forward())
+    step, evaluation = guard(made), guard_evaluation(made)
+    memory.room = 4
+    trained(made)
+    assert step.micro_batch == 3
+    failures = list(watch.failures)
+    forward.seen.clear()
+    found = made.evaluate(X, Y, batch_size=batch, verbose=0)
+    assert watch.failures == failures
+    assert (evaluation.micro_batch is not None) == (max(forward.seen) < batch) == in_parts
+    plain = model(Forward())
+    plain.set_weights(made.get_weights())
+    assert found == pytest.approx(plain.evaluate(X, Y, batch_size=batch, verbose=0), rel=1e-9)
+
+
+def test_an_evaluation_that_has_fitted_as_a_whole_stays_whole(guard, guard_evaluation, memory, needs):
+    made = model(needs(), forward := Forward())
+    guard(made)
+    evaluation = guard_evaluation(made)
+    made.evaluate(X, Y, batch_size=95, verbose=0)
+    memory.room = 4
+    trained(made)
+    forward.seen.clear()
+    made.evaluate(X, Y, batch_size=95, verbose=0)
+    assert evaluation.micro_batch is None
+    assert set(forward.seen) == {95}
+
+
+@pytest.mark.parametrize(("layer", "expected"), [(keras.layers.LSTM, True), (keras.layers.GlobalMaxPooling1D, False)])
+def test_a_step_with_a_loop_in_it_is_taken_to_leave_gaps(guard, memory, needs, layer, expected):
+    first = keras.layers.Reshape((4, 1)), keras.layers.Dense(2)
+    made = keras.Sequential([keras.Input((4,)), *first, layer(*[3] * expected), needs(), keras.layers.Dense(1)])
+    made.compile("sgd", "mse", jit_compile=False)
+    step = guard(made)
+    memory.room = 17
+    trained(made)
+    assert step.micro_batch is not None
+    assert step._search.pieces.gaps == expected

@@ -1,0 +1,134 @@
+"""Gradients computed twice: nothing changes by it, and what differs by more than rounding is found."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from oomph.tensorflow.exact_step.recheck import Recheck
+
+X, Y = np.random.default_rng(0).normal(size=(48, 4)).astype("float32"), np.ones((48, 2), "float32")
+
+
+class Device:
+    """Multiplies a gradient by one; in the computations of `wrong`, counted from 1, by something else."""
+
+    def __init__(self, *wrong, by=1.01):
+        self.wrong, self.by, self.count = wrong, by, 0
+
+    def factor(self):
+        self.count += 1
+        return np.float32(self.by if self.count in self.wrong else 1.0)
+
+    def layer(self):
+        @tf.custom_gradient
+        def through(x):
+            return tf.identity(x), lambda upstream: upstream * tf.numpy_function(self.factor, [], tf.float32)
+
+        class Through(keras.layers.Layer):
+            def call(self, x):
+                return through(x)
+
+        return Through()
+
+
+@pytest.fixture
+def rechecked(small_model, guard):
+    def run(*layers, every=2, steps=6, **compiled):
+        model = small_model(*layers, **compiled)
+        step, found, clean = guard(model), [], []
+        step.recheck = Recheck(model, model.train_step, every, found.append, lambda: clean.append(True))
+        data = tf.data.Dataset.from_tensor_slices((X, Y)).batch(48 // steps)
+        iterator = iter(data)
+        for _ in range(steps):
+            step(iterator)
+        return model, step.recheck, found, clean
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "compiled",
+    [
+        {},
+        pytest.param({"run_eagerly": True}, marks=pytest.mark.slow),
+        pytest.param({"jit_compile": True}, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_it_leaves_the_training_as_it_is(small_model, rechecked, compiled):
+    def layers():
+        return [keras.layers.Dense(6), keras.layers.BatchNormalization(), keras.layers.Dropout(0.5, seed=3)]
+
+    keras.utils.set_random_seed(0)
+    plain = small_model(*layers(), metrics=["mae"], **compiled)
+    plain.fit(X, Y, batch_size=8, shuffle=False, verbose=0)
+    keras.utils.set_random_seed(0)
+    ours, recheck, found, clean = rechecked(*layers(), metrics=["mae"], **compiled)
+    assert (recheck.done, found, len(clean), recheck.impossible) == (3, [], 3, "")
+    for theirs, mine in zip(plain.variables, ours.variables, strict=True):
+        np.testing.assert_array_equal(mine.numpy(), theirs.numpy(), err_msg=mine.path)
+
+
+@pytest.mark.parametrize(("wrong", "third"), [((2,), "the second"), ((3,), "the first"), ((2, 3), "neither")])
+def test_a_wrong_gradient_is_found_with_its_device(rechecked, wrong, third):
+    """Step 1 is computation 1; before step 2 come two that are compared, and a third when they differ."""
+    device = Device(*wrong) if third != "neither" else Device(2, by=1.5)
+    if third == "neither":
+        device.factor = iter(np.float32([1.0, 1.5, 1.0, 0.7, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0])).__next__
+    model, recheck, (found, *more), clean = rechecked(keras.layers.Dense(3), device.layer())
+    assert more == []
+    assert (recheck.done, len(clean)) == (3, 2)
+    assert found.device == "CPU:0"
+    assert found.variable == model.layers[0].kernel.path or found.variable == model.layers[0].bias.path
+    assert found.third == third
+    assert found.difference > 0.005
+
+
+def test_rounding_is_no_fault(rechecked):
+    _, _, found, clean = rechecked(keras.layers.Dense(3), Device(2, 5, by=1 + 2e-6).layer())
+    assert (found, len(clean)) == ([], 3)
+
+
+def test_nan_against_a_number_is_a_difference_and_nan_twice_is_none(rechecked):
+    _, _, found, _ = rechecked(keras.layers.Dense(3), Device(3, by=np.nan).layer())
+    assert [one.difference for one in found] == [np.inf]
+    _, _, found, clean = rechecked(keras.layers.Dense(3), Device(2, 3, by=np.nan).layer())
+    assert (found, len(clean)) == ([], 3)
+
+
+@pytest.mark.parametrize(("every", "steps", "due"), [(1, 1, 8), (3, 1, 2), (3, 4, 8), (100, 4, 0)])
+def test_every_so_many_steps_whatever_one_execution_takes(small_model, every, steps, due):
+    recheck = Recheck(small_model(), None, every, None, None)
+    assert sum(recheck.is_due(steps) for _ in range(8)) == due
+
+
+def test_sparse_gradients_are_compared():
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Embedding(9, 2), keras.layers.Flatten()])
+    model.add(keras.layers.Dense(1))
+    model.compile("sgd", "mse", jit_compile=False)
+    found, clean = [], []
+    recheck = Recheck(model, model.train_step, 1, found.append, lambda: clean.append(True))
+    batch = (tf.constant([[1, 2, 3], [2, 2, 8]]), tf.ones((2, 1)))
+    from oomph.tensorflow.exact_step.full_batch_step import WholeStep
+
+    recheck.check(batch, 2, WholeStep(model, model.train_step).state_of(batch))
+    assert (found, len(clean)) == ([], 1)
+
+
+def test_a_step_whose_draws_can_not_be_set_back_is_not_compared(rechecked):
+    class Noise(keras.layers.Layer):
+        def call(self, x):
+            return x + tf.random.normal(tf.shape(x))
+
+    _, recheck, found, clean = rechecked(Noise())
+    assert (recheck.done, found, clean) == (0, [], [])
+    assert "cannot be set back" in recheck.impossible
+
+
+def test_without_memory_for_it_nothing_is_compared_and_the_step_goes_on(rechecked, needs, memory):
+    memory.fail_at = 2
+    _, recheck, found, clean = rechecked(keras.layers.Dense(3), needs())
+    assert (found, recheck.done, len(clean)) == ([], 2, 2)

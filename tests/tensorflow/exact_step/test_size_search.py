@@ -1,0 +1,236 @@
+"""SizeSearch: what it takes from failures, what it goes on with, and when it takes more again."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow as tf
+
+from oomph.recovery.policy.pieces import Pieces
+from oomph.recovery.policy.regrowth import Regrowth
+from oomph.recovery.script.kept_micro_batches import Start
+from oomph.tensorflow.exact_step import size_search as module
+from oomph.tensorflow.exact_step.full_batch_step import Failed
+from oomph.tensorflow.exact_step.size_search import SizeSearch
+from oomph.tensorflow.runtime.errors import OutOfMemory, as_out_of_memory
+
+TEXT = "OOM when allocating tensor with shape[8,8] and type float on /job:x/device:CPU:0 by allocator cpu_bfc"
+ERROR = tf.errors.ResourceExhaustedError(None, None, TEXT)
+FAILED = Failed(as_out_of_memory(ERROR), ERROR, "compute")
+
+
+class Memory:
+    """A device on which a piece of n samples takes 10 n bytes beside what is in use."""
+
+    def __init__(self, limit=1000, in_use=100):
+        self.limit_bytes, self.in_use, self.peak = limit, in_use, None
+
+    def of_training_device(self, gpu=None):
+        return self
+
+    def in_use_bytes(self):
+        return self.in_use
+
+    def peak_bytes(self):
+        return self.peak
+
+    def reset_peak(self):
+        self.peak = self.in_use
+
+    def was_nearly_full(self):
+        return True
+
+    def step(self, size):
+        self.peak = min(self.in_use + 10 * size, self.limit_bytes)
+        if self.in_use + 10 * size > self.limit_bytes:
+            raise ERROR
+        return size
+
+
+class Clock:
+    def __init__(self):
+        self.now = 1000.0
+
+    def monotonic(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def memory(monkeypatch):
+    memory = Memory()
+    monkeypatch.setattr(module, "DeviceMemory", memory)
+    return memory
+
+
+def taken(search, memory, batch):
+    """Take a batch as the guarded step does; returns the sizes of what was tried."""
+    done, tried = 0, []
+    while done < batch:
+        part = min(search.next_size(batch), batch - done)
+        tried.append(part)
+        outcome = search.run(part, lambda part=part: memory.step(part))
+        if isinstance(outcome, Failed):
+            search.learn(outcome, part, seconds=10.0)
+        else:
+            assert outcome == part
+            done += part
+    search.settle(batch)
+    return tried
+
+
+@pytest.mark.parametrize(("begin", "batch"), [(1, 128), (4, 128), (4, 2), (1, 1)])
+def test_from_a_guess_larger_pieces_are_tried_until_the_memory_is_used(memory, clock, begin, batch):
+    search = SizeSearch()
+    search.begin(Start(begin, guessed=True))
+    assert not search.is_whole
+    tried = taken(search, memory, batch)
+    assert tried[0] == min(begin, batch)
+    assert sum(tried) == batch, "without an error"
+    assert min(search.chosen, batch) >= min(40, batch // 2)
+
+
+def test_a_guess_does_not_replace_what_is_known(memory, clock):
+    search = SizeSearch()
+    taken(search, memory, 200)
+    chosen = search.chosen
+    search.begin(Start(1, guessed=True))
+    assert (search.chosen, search.next_size(200)) == (chosen, chosen)
+
+
+def test_nothing_is_divided_before_a_failure():
+    search = SizeSearch()
+    assert (search.is_whole, search.next_size(64), search.chosen) == (True, 64, None)
+    search.settle(64)
+    assert search.is_whole
+
+
+def test_after_one_failure_a_size_that_fits_is_found_and_kept(memory, clock):
+    search = SizeSearch()
+    first = taken(search, memory, 200)
+    assert first[0] == 200
+    assert all(size <= 90 for size in first[1:])
+    assert not search.is_whole
+    assert search.chosen <= 90
+    for batch in (200, 200, 30):
+        assert set(taken(search, memory, batch)) <= {min(search.chosen, batch), batch % search.chosen}
+    assert search.room_bytes == 900
+
+
+def test_a_step_that_leaves_gaps_fills_less_of_the_memory(memory, clock):
+    """Free memory in pieces too small does not show in what others have taken: a piece that fails costs minutes."""
+    without, search = SizeSearch(), SizeSearch()
+    search.learn(FAILED, 400, 1.0)
+    taken(without, memory, 400)
+    search.expect_gaps()
+    taken(search, memory, 400)
+    assert 0.4 * 90 <= search.chosen <= 0.75 * 0.7 * 90 < without.chosen
+    search.undivided()
+    assert search.pieces == Pieces(gaps=True)
+
+
+def test_extra_memory_of_the_parts_is_taken_off_the_room(memory, clock):
+    search = SizeSearch()
+    search.learn(FAILED, 200, 1.0, extra_bytes=300)
+    assert search.room_bytes == 600
+
+
+def test_the_need_that_xla_names_gives_the_size_at_once(memory, clock):
+    search, memory.peak = SizeSearch(), 150
+    oom = OutOfMemory("line", 1950, whole_step=True)
+    search.learn(Failed(oom, ERROR, "compute"), 200, 1.0)
+    assert search.next_size(200) == 67  # 0.85 * 200 * 900 / (1950 + 50), in equal parts
+    assert search.room_bytes == 900
+
+
+def test_where_others_hold_the_rest_the_most_ever_in_use_is_the_limit(memory, clock):
+    search, memory.peak = SizeSearch(), 400
+    search.learn(FAILED, 200, 1.0)  # 256 bytes were asked for, and 600 should have been free
+    assert search.room_bytes == 300
+
+
+def test_one_sample_that_does_not_fit_leaves_no_size(memory, clock):
+    search = SizeSearch()
+    search.learn(FAILED, 1, 1.0)
+    assert search.next_size(64) is None
+    search.undivided()
+    assert (search.is_whole, search.next_size(64)) == (True, 64)
+
+
+def test_a_size_given_beforehand_is_taken_without_a_search():
+    search = SizeSearch()
+    search.begin(Start(16))
+    assert (search.is_whole, search.next_size(64), search.next_size(9)) == (False, 16, 9)
+    search.grow(64)
+    assert search.chosen == 16
+
+
+def test_errors_that_are_no_memory_go_through(memory, clock):
+    search = SizeSearch()
+    search.learn(FAILED, 64, 1.0)
+    with pytest.raises(ZeroDivisionError):
+        search.run(4, lambda: 1 / 0)
+
+
+def settled(memory, clock, batch=200):
+    search = SizeSearch()
+    taken(search, memory, batch)
+    return search
+
+
+def test_whole_batches_come_back_when_memory_does(memory, clock):
+    search = settled(memory, clock)
+    memory.limit_bytes = 10_000
+    clock.now += 59
+    search.grow(200)
+    assert not search.is_whole
+    clock.now += 6
+    search.grow(200)
+    assert search.is_whole
+    assert taken(search, memory, 200) == [200]
+
+
+def test_a_little_more_memory_gives_larger_parts_and_not_the_whole(memory, clock):
+    search = settled(memory, clock)
+    before = search.chosen
+    memory.limit_bytes = 1450
+    clock.now += 61
+    search.grow(200)
+    assert search.chosen == int(before * 1350 / 900)
+    assert set(taken(search, memory, 200)) <= {search.chosen, 200 % search.chosen}
+
+
+def test_memory_is_looked_at_every_few_seconds_only(memory, clock):
+    search = settled(memory, clock)
+    clock.now += 61
+    search.grow(200)
+    memory.limit_bytes = 10_000
+    clock.now += 4.9
+    search.grow(200)
+    assert not search.is_whole
+    clock.now += 0.2
+    search.grow(200)
+    assert search.is_whole
+
+
+def test_a_trial_that_fails_goes_back_and_waits_longer(memory, clock):
+    search = settled(memory, clock)
+    search._regrowth = Regrowth(search.chosen, None, clock.now, 1.0, others_hold=True)
+    good = search.chosen
+    clock.now += 101
+    search.grow(200)
+    assert search.chosen == 2 * good
+    tried = taken(search, memory, 200)
+    assert tried[0] == 2 * good
+    assert search.chosen <= 90
+    assert search._regrowth.setbacks == 1
+    clock.now += 119
+    search.grow(200)
+    assert search.chosen <= 90
+    assert search.pieces.failed == 2 * good
+    assert isinstance(search.pieces, Pieces)

@@ -1,0 +1,181 @@
+"""What a probe's finding means: pure, a table."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from oomph.tensorflow.exact_step.probe import Finding
+from oomph.tensorflow.exact_step.verdict import Choice, batch_normalizations, judge
+from oomph.tensorflow.graph.write_set import Slot, SmallState
+from oomph.tensorflow.micro_batch.exactness import APPROXIMATE, EXACT, REFUSED, SMALLER, TO_BE_PROBED, Promise
+
+KNOWN, UNKNOWN = Promise(EXACT), Promise(TO_BE_PROBED, "custom loss mine")
+EQUAL = Finding(16, 1e-8, 1e-8, "layer/state", 1e-3)
+COUPLED = Finding(16, 0.2, 0.0, "", 1e-3)
+MOVED = Finding(16, 0.0, 0.2, "layer/state", 1e-3)
+METRIC = Finding(16, 0.0, 0.2, "metric mine/total", 1e-3)
+ZERO = Finding(16, 0.0, 0.0, "", 1e-3, conclusive=False)
+FEW = Finding(0, conclusive=False)
+NO_MEMORY = Finding(0, conclusive=False, no_memory=True)
+NORMALISES = Finding(16, 1e-8, 1e-8, "", 1e-3, normalises=True)
+RETURNED = Finding(16, 1e-8, 1e-8, "", 1e-3, returned=0.2)
+HIDDEN = Finding(0, conclusive=False, hidden_draws=True)
+FAILS = Finding(0, conclusive=False, failure="shapes")
+OBSTACLE = Finding(0, conclusive=False, obstacle="the step assigns weights by itself")
+
+
+@pytest.mark.parametrize(
+    ("promise", "finding", "by_default", "allowed", "refused"),
+    [
+        (KNOWN, EQUAL, EXACT, EXACT, EXACT),
+        (UNKNOWN, EQUAL, EXACT, EXACT, EXACT),
+        (KNOWN, COUPLED, REFUSED, APPROXIMATE, REFUSED),
+        (UNKNOWN, COUPLED, REFUSED, APPROXIMATE, REFUSED),
+        (UNKNOWN, MOVED, REFUSED, APPROXIMATE, REFUSED),
+        (UNKNOWN, METRIC, APPROXIMATE, APPROXIMATE, REFUSED),
+        (KNOWN, ZERO, EXACT, EXACT, EXACT),
+        (UNKNOWN, ZERO, REFUSED, APPROXIMATE, REFUSED),
+        (KNOWN, FEW, EXACT, EXACT, EXACT),
+        (UNKNOWN, FEW, REFUSED, APPROXIMATE, REFUSED),
+        (KNOWN, NO_MEMORY, APPROXIMATE, APPROXIMATE, REFUSED),
+        (UNKNOWN, NO_MEMORY, REFUSED, APPROXIMATE, REFUSED),
+        (KNOWN, NORMALISES, APPROXIMATE, APPROXIMATE, REFUSED),
+        (UNKNOWN, NORMALISES, APPROXIMATE, APPROXIMATE, REFUSED),
+        (KNOWN, RETURNED, APPROXIMATE, APPROXIMATE, REFUSED),
+        (UNKNOWN, RETURNED, APPROXIMATE, APPROXIMATE, REFUSED),
+        (KNOWN, HIDDEN, APPROXIMATE, APPROXIMATE, REFUSED),
+        (KNOWN, FAILS, REFUSED, APPROXIMATE, REFUSED),
+        (KNOWN, OBSTACLE, REFUSED, REFUSED, REFUSED),
+        (UNKNOWN, OBSTACLE, REFUSED, REFUSED, REFUSED),
+    ],
+)
+def test_what_micro_batches_are_worth(promise, finding, by_default, allowed, refused):
+    choices = {None: by_default, "allow": allowed, "refuse": refused}
+    assert {choice: judge(promise, finding, Choice(choice)).kind for choice in choices} == choices
+
+
+NO_FIGURE = Finding(16, float("inf"), 0.0, "", 1e-3, incomparable="the parts look up another number of rows")
+NOT_FINITE = Finding(16, 0.0, float("inf"), "layer/state", 1e-3)
+
+
+@pytest.mark.parametrize("finding", [NO_FIGURE, NOT_FINITE])
+def test_what_is_no_number_is_said_in_words_and_never_as_a_figure(finding):
+    told = [str(finding), judge(UNKNOWN, finding, Choice()).reason, json.dumps(finding.facts(), allow_nan=False)]
+    assert not any("inf" in words.lower() for words in told)
+    assert judge(UNKNOWN, finding, Choice()).refused
+
+
+@pytest.mark.parametrize(
+    ("promise", "finding", "reason"),
+    [
+        (
+            UNKNOWN,
+            NO_FIGURE,
+            "the update depends on which samples are together (probe: the parts look up another number of rows)",
+        ),
+        (UNKNOWN, COUPLED, "the update depends on which samples are together (probe: relative difference 0.2)"),
+        (UNKNOWN, MOVED, "layer/state depends on which samples are together"),
+        (UNKNOWN, ZERO, "custom loss mine, and a probe could not tell"),
+        (KNOWN, FAILS, "the step fails on part of a batch (shapes)"),
+        (KNOWN, EQUAL, ""),
+    ],
+)
+def test_the_reason_names_the_cause_and_a_refusal_the_way_out(promise, finding, reason):
+    assert judge(promise, finding, Choice("allow")).reason == reason
+    if reason:
+        assert judge(promise, finding, Choice()).reason == f"{reason}; --inexact=allow accepts that"
+
+
+def test_what_nobody_can_allow_names_no_way_out():
+    assert judge(KNOWN, OBSTACLE, Choice()) == Promise(REFUSED, OBSTACLE.obstacle)
+    assert "--inexact" not in judge(KNOWN, NORMALISES, Choice("refuse")).reason
+
+
+def test_what_would_be_refused_is_taken_as_smaller_batches_where_that_is_allowed():
+    findings = [EQUAL, COUPLED, MOVED, METRIC, ZERO, FEW, NORMALISES, RETURNED, HIDDEN, FAILS, OBSTACLE]
+    for promise, finding, inexact in itertools.product([KNOWN, UNKNOWN], findings, ["refuse", None, "allow"]):
+        before = judge(promise, finding, Choice(inexact, smaller_batch=False))
+        after = judge(promise, finding, Choice(inexact, smaller_batch=True))
+        if before.refused:
+            assert "; --allow-smaller-batch trains on parts" in before.reason
+            assert after == Promise(SMALLER, judge(promise, finding, Choice(inexact)).reason.split("; --")[0])
+        else:
+            assert after == before
+
+
+def test_a_returned_number_that_does_not_add_up_is_named():
+    assert judge(KNOWN, RETURNED, Choice()).reason == "a number that the step returns is no mean over samples"
+
+
+def test_who_allows_more_is_never_promised_less():
+    order = [REFUSED, APPROXIMATE, EXACT]
+    findings = [EQUAL, COUPLED, MOVED, METRIC, ZERO, FEW, NORMALISES, RETURNED, HIDDEN, FAILS, OBSTACLE]
+    for promise, finding in itertools.product([KNOWN, UNKNOWN], findings):
+        ranks = [order.index(judge(promise, finding, Choice(choice)).kind) for choice in ("refuse", None, "allow")]
+        assert ranks == sorted(ranks)
+
+
+def test_only_layers_whose_statistics_the_step_writes_normalise(small_model):
+    moving, frozen = keras.layers.BatchNormalization(), keras.layers.BatchNormalization(trainable=False)
+    model = small_model(moving, frozen)
+    assert batch_normalizations(model, SmallState([Slot.of(v.value) for v in moving.variables])) == [moving]
+    assert batch_normalizations(model, SmallState([])) == []
+
+
+def test_a_layer_set_aside_for_a_probe_normalises_again_afterwards(guarded, small_model):
+    layer = keras.layers.BatchNormalization()
+    ours = guarded(small_model(layer), (np.ones((6, 4), "f4") * np.arange(6)[:, None], np.ones((6, 2), "f4")))
+    assert ours.find().normalises
+    assert "call" not in vars(layer)
+    values = layer(tf.constant([[0.0] * 4, [2.0] * 4]), training=True)
+    assert float(tf.reduce_min(values)) == pytest.approx(-1, abs=1e-2)
+
+
+class Penalty(keras.layers.Layer):
+    def call(self, x):
+        self.add_loss(0.3 * keras.ops.sum(x**2))
+        return x
+
+
+class Sums(keras.Sequential):
+    """Trains on a sum over samples, by its own hand."""
+
+    def train_step(self, data):
+        with tf.GradientTape() as tape:
+            loss = keras.ops.sum((self(data[0], training=True) - data[1]) ** 2)
+        self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
+        return {"loss": loss}
+
+
+@pytest.mark.parametrize("normalises", [False, True])
+@pytest.mark.parametrize("cls", [keras.Sequential, Sums])
+def test_sums_found_by_the_probe_are_sums_when_the_batch_is_divided(guarded, float64, cls, normalises):
+    layers = [keras.layers.BatchNormalization()] if normalises else []
+    model = cls([keras.Input((3,)), *layers, *([] if cls is Sums else [Penalty()]), keras.layers.Dense(1)])
+    model.compile(keras.optimizers.SGD(0.05), "mse", jit_compile=False)
+    x = np.random.default_rng(0).normal(size=(10, 3))
+    one, double = guarded(model, (x, x[:, :1])), guarded(model, (np.tile(x, (2, 1)), np.tile(x[:, :1], (2, 1))))
+    for ours in (one, double):
+        finding = ours.find()
+        assert finding.equal
+        for promise in (KNOWN, UNKNOWN):
+            assert judge(promise, finding, Choice()).kind == (APPROXIMATE if normalises else EXACT)
+        assert ours.divided.part.summed == (cls is Sums)
+        assert sum(ours.divided.summed) == (cls is not Sums)
+
+    def gradients(ours, sizes):
+        ours.take(sizes, commit=False)
+        return [gradient.numpy() for gradient in ours.divided.gradients()]
+
+    for once, twice, whole in zip(
+        gradients(one, [10]), gradients(double, [10, 10]), gradients(double, [20]), strict=True
+    ):
+        np.testing.assert_allclose(twice, whole, 1e-9, 1e-9)  # both halves are alike: to normalise them is no matter
+        if cls is Sums:
+            np.testing.assert_allclose(twice, 2 * once, 1e-9, 1e-9)

@@ -1,0 +1,185 @@
+"""What has changed between two beginnings of one fit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import keras
+import pytest
+import tensorflow as tf
+
+from oomph.recovery.checkpoint.container import Checkpoint, Position
+from oomph.tensorflow.fit.beginning import Beginning
+from oomph.tensorflow.training import provenance
+from oomph.tensorflow.training.identity import fingerprint
+from oomph.tensorflow.training.provenance import CALLBACKS, DATA, SCRIPT, STRUCTURE, TURN
+
+ARGUMENTS = {"epochs": 3, "batch_size": 16, "steps_per_epoch": None, "shuffle": True, "initial_epoch": 0}
+
+
+@pytest.fixture
+def begin(small_model):
+    def make(*layers, edited="", arguments=(), **compiled):
+        model = small_model(*layers, **compiled)
+        beginning = Beginning(model, {**ARGUMENTS, **dict(arguments)}, [])
+        beginning._facts[SCRIPT] = {"train.py": f"hash {edited}"}
+        return beginning
+
+    return make
+
+
+def saved(beginning: Beginning) -> Checkpoint:
+    meta = {
+        "made_by": beginning.facts(None),
+        "fingerprint": fingerprint(beginning._model),
+        "learning_rate": beginning.learning_rate,
+    }
+    return Checkpoint(Path("step"), Position(0), json.loads(json.dumps(meta)), ())
+
+
+def compared(now: Beginning, checkpoint: Checkpoint) -> str:
+    return now.compared(checkpoint, fingerprint(now._model))
+
+
+def test_nothing_has_changed_between_two_starts_of_one_script(begin):
+    def start():
+        return begin(keras.layers.Dense(3), keras.layers.Dropout(0.2), optimizer=keras.optimizers.Adam(0.1))
+
+    checkpoint = saved(start())
+    assert start().changes(checkpoint) == []
+    assert compared(start(), checkpoint) == "same"
+
+
+@pytest.mark.parametrize(
+    ("layers", "words"),
+    [
+        (lambda: [keras.layers.Dense(4)], "weights of layer 2"),
+        (lambda: [keras.layers.Dense(3), keras.layers.Dense(3)], "layer 4: none → Dense"),
+        (lambda: [keras.layers.EinsumDense("ab,bc->ac", 3)], "layer 2: Dense → EinsumDense"),
+        (lambda: [keras.layers.Dense(3, trainable=False)], "are trained: True → False"),
+        (lambda: [keras.layers.Dense(3, dtype="float64")], "float64"),
+    ],
+)
+def test_another_model_is_told_from_an_edit_that_leaves_its_variables(begin, layers, words):
+    checkpoint = saved(begin())
+    now = begin(*layers(), edited="since")
+    assert compared(now, checkpoint) == "another model"
+    assert any(words in change for change in now.changes(checkpoint, STRUCTURE))
+    assert compared(begin(*layers()), checkpoint) == "unstable", "the same script"
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        ({"optimizer": keras.optimizers.Adam(beta_1=0.8)}, "optimizer beta_1: 0.9 → 0.8"),
+        ({"loss": "mae"}, "loss: mse → mae"),
+        ({"arguments": {"epochs": 5}}, "epochs: 3 → 5"),
+        ({"layer": lambda: keras.layers.Dense(3, activation="relu")}, "activation: linear → relu"),
+    ],
+)
+def test_what_leaves_the_variables_as_they_are_is_said(begin, edit, words):
+    checkpoint = saved(begin())
+    layers = [edit.pop("layer")()] if "layer" in edit else []
+    now = begin(*layers, edited="since", **edit)
+    assert compared(now, checkpoint) in ("same", "edited")
+    assert words in provenance.listed(now.changes(checkpoint))
+    assert "train.py was edited" in provenance.listed(now.changes(checkpoint))
+
+
+def test_other_batches_are_other_data(begin):
+    checkpoint = saved(begin())
+    assert begin(arguments={"batch_size": 8}).changes(checkpoint, DATA) == ["batch_size: 16 → 8"]
+    assert begin().changes(checkpoint, DATA) == []
+
+
+def test_a_checkpoint_of_the_format_before_knows_nothing_of_this(begin):
+    now = begin()
+    old = Checkpoint(Path("step"), Position(0), {"fingerprint": fingerprint(now._model)}, ())
+    assert (now.changes(old), compared(now, old)) == ([], "same")
+    assert begin(keras.layers.Dense(9)).compared(old, "another") == "unstable"
+
+
+def test_more_changes_than_a_line_holds_are_counted():
+    assert provenance.listed([f"change {n}" for n in range(8)]).endswith("change 5; and 2 more")
+
+
+@pytest.mark.parametrize(("edited", "kept"), [("", 0.5), ("since", 0.1)])
+def test_a_learning_rate_is_that_of_the_checkpoint_unless_the_script_was_edited(begin, edited, kept):
+    checkpoint = saved(begin(optimizer=keras.optimizers.SGD(1.0)))
+    now = begin(edited=edited, optimizer=keras.optimizers.SGD(0.1))
+    now._model.optimizer.learning_rate = 0.5  # what the restore has put there: a callback had lowered it
+    said = now.keep_edited_learning_rate(checkpoint)
+    assert float(now._model.optimizer.learning_rate) == pytest.approx(kept)
+    assert said == ("learning rate: 1 → 0.1" if edited else "")
+
+
+def test_an_unedited_learning_rate_that_a_callback_lowered_stays_lowered(begin):
+    checkpoint = saved(begin(optimizer=keras.optimizers.SGD(1.0)))
+    now = begin(edited="elsewhere", optimizer=keras.optimizers.SGD(1.0))
+    now._model.optimizer.learning_rate = 0.5
+    assert now.keep_edited_learning_rate(checkpoint) == ""
+    assert float(now._model.optimizer.learning_rate) == 0.5
+
+
+def test_a_schedule_has_no_rate_of_its_own(begin):
+    schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.5)
+    assert begin(optimizer=keras.optimizers.SGD(schedule)).learning_rate is None
+
+
+def test_an_edit_that_changes_the_result_is_meant_and_the_place_to_begin_is_none(begin):
+    checkpoint = saved(begin())
+    now = begin(edited="since", arguments={"epochs": 5, "initial_epoch": 1, "batch_size": 8})
+    assert now.meant(checkpoint) == ["epochs: 3 → 5", "batch_size: 16 → 8"]
+    assert begin(edited="since").meant(checkpoint) == [], "a comment, say"
+
+
+def test_another_setting_of_a_callback_is_meant_if_the_script_was_edited(begin):
+    def with_patience(number, edited=""):
+        beginning = begin(edited=edited)
+        stopping = keras.callbacks.EarlyStopping(patience=number)
+        again = Beginning(beginning._model, ARGUMENTS, [stopping])
+        again._facts[SCRIPT] = beginning._facts[SCRIPT]
+        return again
+
+    checkpoint = saved(with_patience(3))
+    (change,) = with_patience(5, edited="since").meant(checkpoint)
+    assert "patience" in change
+    assert "3 → 5" in change.replace("'", "")
+    assert with_patience(5).meant(checkpoint) == []
+    assert len(with_patience(5).changes(checkpoint, CALLBACKS)) == 1
+
+
+def test_a_turn_of_a_loop_and_the_rate_that_it_has_set_are_told_apart(begin):
+    def turn(fold, rate):
+        model = begin(optimizer=keras.optimizers.SGD(rate))._model
+        return Beginning(model, ARGUMENTS, [], turn={"fold": str(fold)})
+
+    checkpoint = saved(turn(0, 0.5))
+    assert turn(0, 0.5).changes(checkpoint, TURN) == []
+    assert turn(1, 0.25).changes(checkpoint, TURN) == ["fold: 0 → 1", "learning rate: 0.5 → 0.25"]
+    assert turn(1, 0.25).changes(checkpoint) == [], "what is of this turn alone is no change of the fit"
+
+
+def test_the_data_are_known_by_their_elements_and_their_length():
+    class Epochs:
+        _distributed_dataset = tf.data.Dataset.range(4)
+
+        class data_adapter:
+            num_batches = 4
+
+    facts = provenance.data_facts(Epochs)
+    assert facts == {"elements of the data": str(Epochs._distributed_dataset.element_spec), "batches in an epoch": 4}
+
+
+def test_another_machine_and_other_versions_are_said(begin):
+    checkpoint = saved(begin())
+    checkpoint.meta["made_by"]["surroundings"] |= {
+        "machine": "node7",
+        "TensorFlow": "2.17.0",
+        "devices": "/device:GPU:0",
+    }
+    said = provenance.listed(begin().changes(checkpoint))
+    for words in ("machine: node7 → ", "TensorFlow: 2.17.0 → ", "devices: /device:GPU:0 → /device:CPU:0"):
+        assert words in said
+    assert compared(begin(), checkpoint) == "same"

@@ -1,0 +1,201 @@
+"""Keras' own callbacks go on where they were; the user's are left alone."""
+
+from __future__ import annotations
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from oomph.recovery.checkpoint.container import Position
+from oomph.recovery.checkpoint.store import CheckpointStore
+from oomph.tensorflow.fit import callbacks
+from oomph.tensorflow.state import training_state
+
+
+@pytest.fixture
+def told():
+    return []
+
+
+@pytest.fixture
+def saved(tmp_path, told):
+    """What a list of callbacks looks like after a checkpoint, as `restore` takes it."""
+
+    def save(listed):
+        store = CheckpointStore(tmp_path / "checkpoints")
+        store.open()
+        states, arrays = callbacks.captured(listed, told.append)
+        store.draft_step(Position(0)).complete({}, lambda writer: training_state.write(writer, arrays))
+        return json.loads(json.dumps(states)), store.latest_step(), told.append
+
+    return save
+
+
+@pytest.mark.parametrize("form", [None, [], (), "one", "list"])
+def test_callbacks_are_found_in_every_form_that_keras_takes(form):
+    one = keras.callbacks.History()
+    given = {"one": one, "list": keras.callbacks.CallbackList([one])}.get(str(form), form)
+    found = callbacks.listed(given)
+    assert (one in found) is (form in ("one", "list"))
+
+
+def test_early_stopping_keeps_its_patience_and_its_best_weights(saved):
+    old = keras.callbacks.EarlyStopping(patience=3, restore_best_weights=True)
+    old.wait, old.best, old.best_epoch = 2, np.float32(0.5), 7
+    old.best_weights = [np.arange(6, dtype="float32").reshape(2, 3), np.float32(3)]
+    new = keras.callbacks.EarlyStopping(patience=3, restore_best_weights=True)
+    callbacks.restore([new], *saved([old]))
+    assert (new.wait, new.best, new.best_epoch) == (2, 0.5, 7)
+    np.testing.assert_array_equal(new.best_weights[0], old.best_weights[0])
+    assert float(new.best_weights[1]) == 3
+
+
+def test_more_than_ten_best_weights_come_back_in_their_order(saved):
+    """Their names are numbers, and as words 10 comes before 2."""
+    old = keras.callbacks.EarlyStopping(restore_best_weights=True)
+    old.best_weights = [np.float32(number) for number in range(23)]
+    new = keras.callbacks.EarlyStopping(restore_best_weights=True)
+    callbacks.restore([new], *saved([old]))
+    assert [float(weight) for weight in new.best_weights] == list(range(23))
+
+
+def test_a_plateau_keeps_its_patience_and_its_cooldown(saved):
+    old = keras.callbacks.ReduceLROnPlateau(patience=3, cooldown=5)
+    old.wait, old.best, old.cooldown_counter = 2, 0.25, 4
+    new = keras.callbacks.ReduceLROnPlateau(patience=3, cooldown=5)
+    callbacks.restore([new], *saved([old]))
+    assert (new.wait, new.best, new.cooldown_counter) == (2, 0.25, 4)
+
+
+def test_the_users_own_callbacks_are_left_alone(saved):
+    class Mine(keras.callbacks.Callback):
+        count = 0
+
+    old, new = Mine(), Mine()
+    old.count, old.best_weights = 5, [np.zeros(2)]
+    callbacks.restore([new], *saved([old]))
+    assert (new.count, hasattr(new, "best_weights")) == (0, False)
+
+
+def test_in_an_edited_list_each_callback_finds_its_own_state(saved):
+    def made(*waits):
+        found = [keras.callbacks.EarlyStopping() for _ in waits]
+        for callback, wait in zip(found, waits, strict=True):
+            callback.wait = wait
+        return found
+
+    first, second, third = made(0, 0, 0)
+    plateau = keras.callbacks.ReduceLROnPlateau()
+    callbacks.restore([keras.callbacks.TerminateOnNaN(), first, plateau, second, third], *saved(made(4, 5)))
+    assert (first.wait, second.wait, third.wait) == (4, 5, 0)
+
+
+class Counting(keras.callbacks.Callback):
+    """Says itself what it keeps."""
+
+    def __init__(self, seen=None):
+        super().__init__()
+        self.seen = seen
+
+    def get_state(self):
+        return self.seen
+
+    def set_state(self, state):
+        self.seen = training_state
+
+
+SEEN = {"best": 0.25, ("a", 1): [1, None, True, "x"], "far": float("inf"), "weights": np.arange(6.0).reshape(2, 3)}
+
+
+def test_a_callback_that_says_what_it_keeps_is_resumed_whatever_that_is(saved, told):
+    new = Counting()
+    callbacks.restore([new], *saved([Counting(SEEN)]))
+    np.testing.assert_array_equal(new.seen.pop("weights"), SEEN["weights"])
+    assert new.seen == {key: value for key, value in SEEN.items() if key != "weights"}
+    assert told == []
+
+
+def test_what_is_saved_of_it_is_a_copy(saved):
+    weights = np.zeros(3)
+    left = saved([Counting([weights])])
+    weights += 1
+    new = Counting()
+    callbacks.restore([new], *left)
+    np.testing.assert_array_equal(new.seen[0], np.zeros(3))
+
+
+@pytest.mark.parametrize("kept", [object(), {"file": open}, np.array([object()]), np.array(["text"])])
+def test_a_state_that_would_need_unpickling_is_refused_in_words(saved, told, kept):
+    new = Counting("as it began")
+    callbacks.restore([new], *saved([Counting(kept)]))
+    assert new.seen == "as it began"
+    assert len(told) == 1
+    assert "callback Counting: its state cannot be saved" in told[0]
+
+
+def test_a_set_state_that_fails_is_told_and_ends_nothing(saved, told):
+    class Fragile(Counting):
+        def set_state(self, state):
+            raise KeyError("wait")
+
+    callbacks.restore([Fragile()], *saved([Fragile(1)]))
+    assert told == ["callback Fragile: set_state failed (KeyError: 'wait')"]
+
+
+def test_what_a_users_class_inherits_from_keras_is_kept(saved):
+    class Mine(keras.callbacks.EarlyStopping):
+        pass
+
+    old, new = Mine(restore_best_weights=True), Mine(restore_best_weights=True)
+    old.wait, old.best_weights = 3, [np.ones(2)]
+    callbacks.restore([new], *saved([old]))
+    assert new.wait == 3
+    np.testing.assert_array_equal(new.best_weights[0], np.ones(2))
+
+
+def test_a_history_goes_on():
+    old, new = keras.callbacks.History(), keras.callbacks.History()
+    old.epoch, old.history = [0, 1], {"loss": [np.float32(0.5), 0.25], "lr": [np.asarray(1.0)[()], 2]}
+    callbacks.restore_history(new, json.loads(json.dumps(callbacks.history_state(old))))
+    assert (new.epoch, new.history) == ([0, 1], {"loss": [0.5, 0.25], "lr": [1.0, 2]})
+
+
+def test_a_resumed_csv_logger_appends_and_writes_no_second_header(tmp_path, saved):
+    def logger(path="log.csv"):
+        made = keras.callbacks.CSVLogger(str(tmp_path / path))
+        made.set_model(keras.Sequential())
+        return made
+
+    old = logger()
+    old.on_train_begin()
+    old.on_epoch_end(0, {"loss": 1.0})
+    left = saved([old])
+    old.csv_file.close()
+    new = logger()
+    callbacks.continue_logs([new], 99, {})
+    new.on_train_begin()
+    callbacks.restore([new], *left)
+    new.on_epoch_end(1, {"loss": 0.5})
+    new.on_train_end()
+    header, *rows = (tmp_path / "log.csv").read_text().splitlines()
+    assert header.startswith("epoch,loss")
+    assert [row[:5] for row in rows] == ["0,1.0", "1,0.5"]
+
+
+def test_lines_of_epochs_that_come_again_are_dropped_from_the_log(tmp_path):
+    log = tmp_path / "log.csv"
+    log.write_bytes(b"epoch,loss\r\n0,1.0\r\n1,0.5\r\n2,0.4\r\n")
+    callbacks.continue_logs([keras.callbacks.CSVLogger(str(log))], 1, {})
+    assert log.read_bytes() == b"epoch,loss\r\n0,1.0\r\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["log.csv"]
+
+
+def test_a_users_csv_logger_is_not_touched():
+    class CSVLogger:
+        append = False
+
+    theirs = CSVLogger()
+    callbacks.continue_logs([theirs], 99, {})
+    assert theirs.append is False

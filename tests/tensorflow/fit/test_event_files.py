@@ -1,0 +1,126 @@
+"""Event files of earlier attempts: what will be logged again goes, whatever else is in the folder stays."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import keras
+import pytest
+import tensorflow as tf
+from google.protobuf.message import DecodeError
+from tensorflow.core.util.event_pb2 import Event as Record
+
+from oomph.journal import Journal
+from oomph.tensorflow.fit.event_files import drop_repeated
+
+
+@pytest.fixture
+def board(tmp_path):
+    callback = keras.callbacks.TensorBoard(str(tmp_path / "board"), write_graph=False)
+    callback.set_model(keras.Sequential())
+    return callback
+
+
+def log(callback, *steps: int) -> None:
+    with callback._train_writer.as_default():
+        for step in steps:
+            tf.summary.write("loss", tf.constant(0.5), step)
+
+
+def logged(folder: Path) -> list[int]:
+    records = tf.data.TFRecordDataset([str(path) for path in sorted(folder.glob("train/events*"))])
+    return [event.step for data in records.as_numpy_iterator() if (event := Record.FromString(data)).summary.value]
+
+
+def journal(run_dir: Path, attempt: int, pid: int) -> Journal:
+    (run_dir / "journal").mkdir(parents=True, exist_ok=True)
+    made = Journal(run_dir, attempt, "script")
+    made.write("process-started", pid=pid)
+    return made
+
+
+def a_dead_attempt(callback, run_dir: Path) -> float:
+    """Logs 1 and 2, a checkpoint, then 3 and half of 4; as if another process had done it. When the checkpoint was."""
+    journal(run_dir, 1, 4711).write("fit-started", fit=0)
+    log(callback, 1, 2)
+    taken_at = time.time()
+    log(callback, 3, 4)
+    callback._train_writer.close()
+    (path,) = Path(callback.log_dir).glob("train/*")
+    os.truncate(path, path.stat().st_size - 5)
+    path.rename(str(path).replace(f".{os.getpid()}.", ".4711."))
+    callback._writers = {}
+    return taken_at
+
+
+def test_keras_flushes_what_it_has_logged(board):
+    log(board, 1, 2)
+    assert logged(Path(board.log_dir)) == [1, 2]
+
+
+def test_what_was_logged_after_it_goes_with_the_half_record_that_a_kill_has_left(board, tmp_path):
+    taken_at = a_dead_attempt(board, tmp_path / "run")
+    drop_repeated([board], tmp_path / "run", 2, 0, taken_at)
+    assert logged(Path(board.log_dir)) == [1, 2]
+    assert len(list(Path(board.log_dir).rglob("*"))) == 2, "the folder and one file in it"
+
+
+def test_the_clock_of_the_disk_has_no_say(board, tmp_path):
+    """The time of a file is a few milliseconds behind, whole seconds on some disks, and a server's own over NFS."""
+    taken_at = a_dead_attempt(board, tmp_path / "run")
+    (path,) = Path(board.log_dir).glob("train/*")
+    os.utime(path, (taken_at - 1, taken_at - 1))
+    drop_repeated([board], tmp_path / "run", 2, 0, taken_at)
+    assert logged(Path(board.log_dir)) == [1, 2]
+
+
+def test_a_fit_that_starts_over_logs_all_of_it_again_and_an_earlier_fit_keeps_its_own(board, tmp_path):
+    log(board, 0)
+    a_dead_attempt(board, tmp_path / "run")
+    (path,) = Path(board.log_dir).glob("train/*.4711.*")
+    before = path.read_bytes()
+    drop_repeated([board], tmp_path / "run", 2, 1, None)
+    drop_repeated([], tmp_path / "run", 2, 0, None)
+    drop_repeated([board], None, 2, 0, 0.0)
+    assert path.read_bytes() == before
+    drop_repeated([board], tmp_path / "run", 2, 0, None)
+    assert logged(Path(board.log_dir)) == [0]
+
+
+def test_files_of_other_processes_and_of_this_attempt_are_left_alone(board, tmp_path):
+    journal(tmp_path / "run", 1, 4711)
+    journal(tmp_path / "run", 2, os.getpid())
+    log(board, 1)
+    mine = tmp_path / "board" / "train" / "events.out.tfevents.mine"
+    mine.write_bytes(b"x")
+    drop_repeated([board], tmp_path / "run", 2, 0, 0.0)
+    assert mine.read_bytes() == b"x"
+    mine.unlink()
+    (ours,) = Path(board.log_dir).glob("train/*.v2")
+    assert logged(ours.parent.parent) == [1]
+
+
+def test_a_file_that_is_open_here_is_left_alone_though_a_dead_attempt_had_the_same_number(board, tmp_path):
+    """In a container every attempt may have the same pid; what is written on after a rename is lost."""
+    journal(tmp_path / "run", 1, os.getpid())
+    a_dead_attempt(board, tmp_path / "run")
+    (dead,) = Path(board.log_dir).glob("train/*")
+    dead.rename(str(dead).replace(".4711.", f".{os.getpid()}.").replace(dead.name.split(".")[3], "1000000000"))
+    journal(tmp_path / "run", 2, os.getpid())
+    log(board, 7)
+    drop_repeated([board], tmp_path / "run", 2, 0, 0.0)
+    log(board, 8)
+    assert logged(Path(board.log_dir)) == [7, 8]
+
+
+def test_a_file_that_can_not_be_read_leaves_no_other_behind(board, tmp_path):
+    a_dead_attempt(board, tmp_path / "run")
+    (dead,) = Path(board.log_dir).glob("train/*")
+    content = bytearray(dead.read_bytes())
+    content[12:16] = b"\xff" * 4
+    dead.write_bytes(content)
+    with pytest.raises(DecodeError):
+        drop_repeated([board], tmp_path / "run", 2, 0, 0.0)
+    assert [path.name for path in dead.parent.iterdir()] == [dead.name]

@@ -1,0 +1,77 @@
+"""The iterators over validation data, made again in a resumed fit."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from oomph.tensorflow.fit.validation_data import ValidationData
+from oomph.tensorflow.training.retaking import Watched
+
+MODEL = SimpleNamespace(distribute_strategy=tf.distribute.get_strategy())
+
+
+def shuffled(data=16):
+    tf.random.set_seed(3)
+    return tf.data.Dataset.range(data).shuffle(data)
+
+
+def order(dataset):
+    return [int(each) for each in dataset]
+
+
+def made(dataset, *entries, **arguments):
+    """Validation data for which an earlier attempt had made these iterators, and a checkpoint that says so."""
+    checkpoint = SimpleNamespace(meta={"validated_after": [list(entry) for entry in entries]})
+    return ValidationData({"validation_data": dataset, **arguments}, MODEL), checkpoint
+
+
+def caught_up(validation, checkpoint, trained_on):
+    validation.catch_up(checkpoint, trained_on, Watched(lambda text: None))
+
+
+@pytest.mark.parametrize("epochs", [0, 1, 3])
+def test_the_next_order_is_the_one_that_would_have_come(epochs):
+    expected = [order(dataset) for dataset in [shuffled()] for _ in range(epochs + 1)][-1]
+    dataset = shuffled()
+    caught_up(*made(dataset, *([epoch + 1, 1] for epoch in range(epochs))), trained_on=epochs)
+    assert order(dataset) == expected
+
+
+def test_a_shuffle_over_a_cache_is_gone_through_where_it_was_used():
+    def data():
+        return shuffled().cache().shuffle(16)
+
+    expected = [order(dataset) for dataset in [data()] for _ in range(3)][-1]
+    dataset = data()
+    caught_up(*made(dataset, [1, 1], [2, 1]), trained_on=2)
+    assert order(dataset) == expected
+
+
+def test_they_are_made_in_the_order_in_which_they_were_between_those_over_the_training_data():
+    validation, checkpoint = made(shuffled(), [1, 1], [1, 0], [3, 1])
+    for trained_on, count in ((0, 0), (1, 2), (2, 2), (3, 3), (9, 3)):
+        caught_up(validation, checkpoint, trained_on)
+        assert len(validation.made) == count
+
+
+def test_what_keras_makes_is_noted_and_what_it_does_not_use():
+    validation = ValidationData({"validation_data": shuffled()}, MODEL)
+    validation.note_used()
+    validation.note_made(1)
+    validation.note_used()
+    validation.note_made(1)
+    assert validation.made == [[1, 1], [1, 0]]
+    validation.forget()
+    assert validation.made == []
+
+
+@pytest.mark.parametrize("data", [None, (), np.zeros(3), (np.zeros(3), np.zeros(3)), tf.data.Dataset.range(3)])
+def test_data_without_an_order_of_their_own_cost_nothing(data):
+    validation, checkpoint = made(data, [1, 1])
+    validation.note_made(1)
+    caught_up(validation, checkpoint, 5)
+    assert validation.made == []

@@ -1,0 +1,157 @@
+"""Files that callbacks have written are part of what a fit has brought about."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import keras
+import pytest
+
+from oomph.recovery.checkpoint.container import Position
+from oomph.recovery.checkpoint.store import CheckpointStore
+from oomph.tensorflow.fit import written_files
+from oomph.tensorflow.state import training_state
+
+
+@pytest.fixture
+def finished(tmp_path):
+    """The end state of a fit with the files of its callbacks."""
+    number = iter(range(100))
+
+    def save(callbacks, since=0.0, opened=()):
+        store = CheckpointStore(tmp_path / f"checkpoints{next(number)}")
+        store.open()
+        entries, copies = written_files.noted(callbacks, opened, since)
+        store.save_finished(Position(0), {"files": entries}, lambda writer: training_state.write(writer, copies))
+        return store.finished(0)
+
+    return save
+
+
+def keeps(path):
+    return keras.callbacks.ModelCheckpoint(str(path), save_weights_only=True)
+
+
+@pytest.fixture
+def best(tmp_path):
+    path = tmp_path / "best.weights.h5"
+    path.write_bytes(b"best")
+    return path
+
+
+def test_a_file_that_is_as_it_was_is_left_alone(finished, best):
+    checkpoint = finished([keeps(best)])
+    before = best.stat().st_mtime_ns
+    assert written_files.changed_since(checkpoint) == []
+    written_files.put_back(checkpoint, [keeps(best)])
+    assert best.stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("harm", [lambda path: path.unlink(), lambda path: path.write_bytes(b"worse")])
+def test_a_small_file_that_is_gone_or_another_one_is_put_back(finished, best, harm):
+    checkpoint = finished([keeps(best)])
+    harm(best)
+    assert written_files.changed_since(checkpoint) == []
+    written_files.put_back(checkpoint, [keeps(best)])
+    assert best.read_bytes() == b"best"
+
+
+def test_a_folder_that_is_gone_is_made_again(finished, tmp_path):
+    path = tmp_path / "models" / "best.weights.h5"
+    path.parent.mkdir()
+    path.write_bytes(b"best")
+    checkpoint = finished([keeps(path)])
+    path.unlink()
+    path.parent.rmdir()
+    written_files.put_back(checkpoint, [keeps(path)])
+    assert path.read_bytes() == b"best"
+
+
+@pytest.mark.parametrize(("harm", "word"), [(os.unlink, "gone"), (lambda path: path.write_bytes(b"x"), "another one")])
+def test_a_file_too_large_to_copy_is_told(finished, best, monkeypatch, harm, word):
+    monkeypatch.setattr(written_files, "_MOST_COPIED", 3)
+    checkpoint = finished([keeps(best)])
+    assert written_files.changed_since(checkpoint) == []
+    harm(best)
+    assert written_files.changed_since(checkpoint) == [f"the file {best}, which it wrote, is {word}"]
+
+
+def test_a_checkpoint_names_no_file_to_write(finished, best, tmp_path):
+    """Only where a callback of this process writes is anything written."""
+    checkpoint = finished([keeps(best)])
+    best.unlink()
+    written_files.put_back(checkpoint, [keeps(tmp_path / "other.weights.h5")])
+    assert not best.exists()
+    checkpoint.meta["files"][0]["path"] = str(tmp_path / "evil")
+    written_files.put_back(checkpoint, [keeps(best)])
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == []
+
+
+def test_files_of_a_pattern_are_those_of_a_callback_with_that_pattern(finished, tmp_path):
+    for epoch in (1, 2):
+        (tmp_path / f"e{epoch:02d}-0.5.weights.h5").write_bytes(b"%d" % epoch)
+    (tmp_path / "else.weights.h5").write_bytes(b"x")
+    callback = keeps(tmp_path / "e{epoch:02d}-{val_loss:.1f}.weights.h5")
+    checkpoint = finished([callback])
+    assert [os.path.basename(entry["path"]) for entry in checkpoint.meta["files"]] == [
+        "e01-0.5.weights.h5", "e02-0.5.weights.h5"
+    ]  # fmt: skip
+    (tmp_path / "e02-0.5.weights.h5").unlink()
+    written_files.put_back(checkpoint, [callback])
+    assert (tmp_path / "e02-0.5.weights.h5").read_bytes() == b"2"
+
+
+def test_a_pattern_with_special_characters_means_itself(finished, tmp_path):
+    folder = tmp_path / "[run] *1+(a)"
+    folder.mkdir()
+    (folder / "e1.h5").write_bytes(b"1")
+    checkpoint = finished([keeps(folder / "e{epoch}.weights.h5"), keeps(folder / "e1.weights.h5")])
+    assert checkpoint.meta["files"] == []
+    (folder / "e1.weights.h5").write_bytes(b"1")
+    callback = keeps(folder / "e{epoch}.weights.h5")
+    checkpoint = finished([callback])
+    (folder / "e1.weights.h5").unlink()
+    written_files.put_back(checkpoint, [callback])
+    assert (folder / "e1.weights.h5").read_bytes() == b"1"
+
+
+def test_what_was_there_before_the_fit_is_not_of_it(finished, best):
+    os.utime(best, (1, 1))
+    assert finished([keeps(best)], since=time.time()).meta["files"] == []
+
+
+def test_logs_that_nobody_reads_back_are_no_effect(finished, tmp_path):
+    (tmp_path / "logs").write_bytes(b"x")
+    assert finished([keras.callbacks.TensorBoard(str(tmp_path / "logs"))]).meta["files"] == []
+
+
+class Odd(keras.callbacks.Callback):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c, self.d, self.e = "x" * 5000, "y" * 3000, "a\0b", "", "{"
+        self.f, self.g, self.h, self.i = "/proc/self/mem", "/dev/zero", "val_loss", "{epoch"
+
+    def __getattr__(self, name):
+        raise RuntimeError(name)
+
+
+def test_words_that_are_no_names_of_files_are_no_trouble(finished, tmp_path):
+    odd = Odd()
+    odd.folder, odd.fifo = str(tmp_path), str(tmp_path / "fifo")
+    os.mkfifo(tmp_path / "fifo")
+    started = time.monotonic()
+    found = [entry["path"] for entry in finished([odd]).meta["files"]]
+    assert str(tmp_path) not in found
+    assert not [path for path in found if path.startswith(("/dev", "/proc", str(tmp_path)))]
+    assert time.monotonic() - started < 5
+
+
+def test_an_older_or_odd_checkpoint_names_no_files(finished, best):
+    checkpoint = finished([keeps(best)])
+    for files in ([], [5, None, {"path": 3}, {}, "x"], ()):
+        checkpoint.meta["files"] = files
+        assert written_files.changed_since(checkpoint) == []
+        written_files.put_back(checkpoint, [keeps(best)])
+    del checkpoint.meta["files"]
+    assert written_files.changed_since(checkpoint) == []

@@ -1,0 +1,62 @@
+"""Where a fit begins under guard: whatever goes wrong there, nothing of it stays behind."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import signal
+
+import keras
+import pytest
+from keras.src.backend.tensorflow import trainer
+
+from oomph.journal import Journal
+from oomph.recovery.protocol.handover import Handover
+from oomph.recovery.protocol.phases import Phase, unpack
+from oomph.recovery.script.pulse import Pulse
+from oomph.recovery.script.session import Session
+from oomph.tensorflow.interception import intercept
+from oomph.tensorflow.training.fits import Fits
+
+
+@pytest.fixture
+def beats():
+    read_fd, write_fd = os.pipe()
+    yield read_fd, write_fd
+    os.close(read_fd)
+    os.close(write_fd)
+
+
+@pytest.mark.parametrize(("error", "raised"), [(ValueError("ours"), False), (SystemExit(93), True)])
+def test_a_fit_that_could_not_be_begun_leaves_no_phase_no_handler_no_claim_and_no_callback(
+    small_model, monkeypatch, beats, error, raised
+):
+    """A phase without steps would be taken for a hang, and a handler that nobody asks would swallow SIGTERM."""
+
+    def fail(fits, fit):
+        raise error
+
+    monkeypatch.setattr(intercept, "_look_for_checkpoint", fail)
+    session = Session(
+        Handover(package="", run_dir=None), Journal(None, 1, "script"), True, "script", os.getpid(), None, None,
+        Pulse(beats[1]),
+    )  # fmt: skip
+    fits, model = Fits(session, trainer), small_model()
+    both = keras.callbacks.CallbackList([keras.callbacks.Callback()], model=model)
+    own = list(both.callbacks)
+    arguments = {"x": [[1.0]], "callbacks": both}
+    signature = inspect.signature(inspect.unwrap(trainer.TensorFlowTrainer.fit))
+    before = [signal.getsignal(signum) for signum in (signal.SIGTERM, signal.SIGUSR1)]
+    try:
+        if raised:
+            with pytest.raises(SystemExit):
+                intercept._begin(fits, model, signature, (), arguments)
+        else:
+            assert intercept._begin(fits, model, signature, (), arguments) is None
+        assert signal.getsignal(signal.SIGTERM) == before[0]
+    finally:
+        for signum, handler in zip((signal.SIGTERM, signal.SIGUSR1), before, strict=True):
+            signal.signal(signum, handler)
+    assert fits.running is None
+    assert both.callbacks == own
+    assert [beat.phase for beat in unpack(os.read(beats[0], 4096))][-1] is Phase.OWN_CODE

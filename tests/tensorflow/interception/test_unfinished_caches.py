@@ -1,0 +1,80 @@
+"""What a killed attempt has left of a cache in a file."""
+
+from __future__ import annotations
+
+import os
+import time
+from types import SimpleNamespace
+
+import pytest
+import tensorflow as tf
+
+from oomph.tensorflow.interception import unfinished_caches
+from oomph.tensorflow.state import pipelines
+
+
+@pytest.fixture
+def watched(tmp_path, monkeypatch):
+    """`Dataset.cache` as in an attempt of that number; the run began an hour ago."""
+    monkeypatch.setattr(tf.data.Dataset, "cache", tf.data.Dataset.cache)
+    owner = tmp_path / "owner-1"
+    owner.write_text("1\n")
+    os.utime(owner, (time.time() - 3600,) * 2)
+    removed = []
+    journal = SimpleNamespace(write=lambda event, **data: removed.append(os.path.basename(data["path"])))
+
+    def watch(attempt):
+        session = SimpleNamespace(
+            run_dir=tmp_path, owner=True, handover=SimpleNamespace(attempt=attempt), journal=journal,
+            is_owner_now=lambda: True,
+        )  # fmt: skip
+        unfinished_caches.watch(session)
+        return removed
+
+    return watch
+
+
+def left(folder, *names):
+    (folder / "cache").mkdir()
+    for name in names:
+        (folder / "cache" / name).write_text("")
+    return str(folder / "cache" / "train")
+
+
+PARTS = ("train_0.lockfile", "train_0.index", "train_1.data-00000-of-00001.tempstate1")
+
+
+def test_the_parts_of_this_run_are_removed_and_the_cache_is_written_anew(watched, tmp_path):
+    removed, name = watched(2), left(tmp_path, *PARTS, "train_of_others", "validation_0.lockfile")
+    dataset = tf.data.Dataset.range(3).cache(name)
+    assert sorted(removed) == sorted(PARTS)
+    assert sorted(os.listdir(tmp_path / "cache")) == ["train_of_others", "validation_0.lockfile"]
+    assert list(dataset.as_numpy_iterator()) == [0, 1, 2]
+    assert os.path.exists(f"{name}.index")
+
+
+def test_what_was_there_before_the_run_is_somebody_elses(watched, tmp_path):
+    removed, name = watched(2), left(tmp_path, "train_0.lockfile")
+    os.utime(f"{name}_0.lockfile", (time.time() - 7200,) * 2)
+    tf.data.Dataset.range(3).cache(name)
+    assert removed == []
+
+
+def test_a_first_attempt_and_a_cache_that_is_complete_are_left_alone(watched, tmp_path):
+    removed, name = watched(1), left(tmp_path, "train_0.lockfile")
+    tf.data.Dataset.range(3).cache(name)
+    watched(2)
+    (tmp_path / "cache" / "train.index").write_text("")
+    tf.data.Dataset.range(3).cache(name)
+    tf.data.Dataset.range(3).cache()
+    tf.data.Dataset.range(3).cache(tf.constant(name))
+    assert removed == []
+
+
+def test_a_pipeline_writes_the_file_until_it_is_complete(tmp_path):
+    name = str(tmp_path / "train")
+    dataset = tf.data.Dataset.range(3).cache(name).batch(2)
+    assert pipelines.writes_cache_file(dataset)
+    list(dataset)
+    assert not pipelines.writes_cache_file(dataset)
+    assert not pipelines.writes_cache_file(tf.data.Dataset.range(3).cache())

@@ -1,0 +1,409 @@
+"""`oomph.steps`: the loop that it stands for, what it refuses, and the parts that a resumed one is made of."""
+
+from __future__ import annotations
+
+import linecache
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import oomph
+from oomph.errors import CheckpointError
+from oomph.tensorflow.loop import description
+from oomph.tensorflow.loop.data import Digests, digest_of
+from oomph.tensorflow.loop.names import CarriedNames, _names
+from oomph.tensorflow.loop.objects import LoopObjects
+from oomph.tensorflow.loop.roots import roots_of
+from oomph.tensorflow.loop.variables import LoopVariables
+from oomph.tensorflow.random_numbers import uncheckpointed_ops
+from oomph.tensorflow.training.recognition import Verdict
+
+# -- the loop ---------------------------------------------------------------------------------------------------------
+
+
+def places(steps):
+    return [(batch, steps.epoch, steps.step, steps.steps, steps.ends_epoch) for batch in steps]
+
+
+TWO_EPOCHS = [("a", 0, 0, 0, False), ("b", 0, 1, 1, True), ("a", 1, 0, 2, False), ("b", 1, 1, 3, True)]
+
+
+@pytest.mark.parametrize(
+    "dataset", ["ab", ("a", "b"), lambda: iter("ab"), lambda: ["a", "b"]], ids=["text", "tuple", "iterators", "lists"]
+)
+def test_it_is_the_plain_loop_and_knows_where_it_is(dataset):
+    dataset = list(dataset) if isinstance(dataset, str) else dataset
+    assert places(oomph.steps(dataset, 2, state=[[]])) == TWO_EPOCHS
+
+
+def test_epochs_may_be_a_range_none_or_nothing():
+    assert [epoch for _, epoch, *_ in places(oomph.steps(["a"], range(3, 6), state=[[]]))] == [3, 4, 5]
+    assert list(oomph.steps(["a"], 0, state=[[]])) == []
+    assert list(oomph.steps(iter("ab"), None, state=[[]])) == ["a", "b"]
+    steps = oomph.steps(["a", "b"], None, state=[[]])
+    for _ in steps:
+        if steps.steps == 6:
+            break
+    assert (steps.epoch, steps.step) == (3, 0)
+
+
+def test_a_loop_may_be_run_again():
+    steps = oomph.steps(["a", "b"], 2, state=[[]])
+    assert places(steps) == places(steps) == TWO_EPOCHS
+
+
+def test_of_tensorflow_the_length_is_asked_for_and_nothing_is_taken_ahead():
+    taken = []
+    dataset = tf.data.Dataset.range(4).batch(2)
+    steps = oomph.steps(dataset, state=[[]])
+    for _ in steps:
+        taken.append((steps.drawn, steps.ends_epoch))
+    assert taken == [(1, False), (2, True)]
+
+
+def test_without_a_length_a_batch_is_taken_ahead_only_when_somebody_asks():
+    made = []
+
+    def source():
+        for number in range(3):
+            made.append(number)
+            yield number
+
+    for number in oomph.steps(source, state=[[]]):
+        assert made == list(range(number + 1))
+    made.clear()
+    steps = oomph.steps(source, state=[[]])
+    for number in steps:
+        assert steps.ends_epoch is (number == 2)
+        assert made == list(range(min(number + 2, 3)))
+
+
+def test_a_py_dataset_is_told_of_its_epochs():
+    class Told(keras.utils.PyDataset):
+        def __init__(self):
+            super().__init__()
+            self.epochs = []
+
+        def __len__(self):
+            return 2
+
+        def __getitem__(self, number):
+            return number, len(self.epochs)
+
+        def on_epoch_end(self):
+            self.epochs.append("over")
+
+    steps = oomph.steps(Told(), 2, state=[[]])
+    assert [(*batch, steps.ends_epoch) for batch in steps] == [(0, 0, False), (1, 0, True), (0, 1, False), (1, 1, True)]
+
+
+def test_errors_of_the_data_and_of_the_body_are_the_scripts_own():
+    def broken():
+        yield 1
+        raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"):
+        list(oomph.steps(broken, state=[[]]))
+    with pytest.raises(ZeroDivisionError):
+        [1 / number for number in oomph.steps([0], state=[[]])]
+
+
+@pytest.mark.parametrize(
+    ("error", "match", "arguments"),
+    [
+        (ValueError, "must not be negative: -1", ([1], -1)),
+        (TypeError, "whole number, a range or None, not 1.5", ([1], 1.5)),
+        (TypeError, "whole number, a range or None, not True", ([1], True)),
+        (TypeError, "int, which cannot be iterated over", (3,)),
+        (TypeError, "dataset is a str", ("abc",)),
+        (TypeError, "dataset is a dict", ({"x": 1},)),
+        (ValueError, "can be gone through only once, and epochs is 2", (iter([1]), 2)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_arguments_that_make_no_sense_are_refused_at_once(error, match, arguments):
+    with pytest.raises(error, match=match):
+        oomph.steps(*arguments, state=[[]])
+
+
+@pytest.mark.parametrize(
+    ("state", "match"),
+    [
+        (None, "state=None: list what the loop changes"),
+        ([], "state is empty"),
+        ({}, "state is empty"),
+        ([[], 3.5], r"state\[1\] \(float\) never changes itself"),
+        ({"w": tf.constant(1)}, r"state\['w'\] \(EagerTensor\) never changes itself"),
+        ([np.random], r"state\[0\] \(module\) cannot be saved"),
+        ([iter([1])], r"state\[0\] \(list_iterator\) cannot be saved"),
+        (7, r"state \(int\) never changes itself"),
+    ],
+    ids=["None", "list", "dict", "float", "tensor", "module", "iterator", "int"],
+)
+def test_state_that_cannot_be_saved_is_refused_by_name(state, match):
+    with pytest.raises((TypeError, ValueError), match=match):
+        oomph.steps([1], state=state)
+
+
+def test_nobody_imports_tensorflow_for_it():
+    code = (
+        "import sys, oomph\nassert list(oomph.steps([1, 2], 2, state=[[]])) == [1, 2, 1, 2]\n"
+        "assert not {'tensorflow', 'keras', 'numpy'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+# -- what the state is made of ----------------------------------------------------------------------------------------
+
+
+def test_roots_have_the_names_of_the_call():
+    model = keras.Sequential([keras.layers.Dense(1)])
+    assert [str(root) for root in roots_of([model, {}])] == ["state[0] (Sequential)", "state[1] (dict)"]
+    assert [str(root) for root in roots_of({"net": model})] == ["state['net'] (Sequential)"]
+    assert [str(root) for root in roots_of({"best": 0.5, "seen": []})] == ["state (dict)"], "state itself, and no names"
+    saver = tf.train.Checkpoint(net=model, count=tf.Variable(0))
+    assert [root.name for root in roots_of(saver)] == ["state.count", "state.net"]
+
+
+class Telling:
+    """Tells its state itself."""
+
+    def __init__(self, value):
+        self.value, self.lock = value, __import__("threading").Lock()
+
+    def get_state(self):
+        return {"value": self.value, "array": np.arange(3) * self.value}
+
+    def set_state(self, state):
+        self.value = state["value"]
+        assert (state["array"] == np.arange(3) * self.value).all()
+
+
+def test_objects_that_tell_their_state_are_given_it_back():
+    def objects(*values):
+        roots = roots_of([Telling(value) for value in values])
+        return roots, LoopObjects(roots, LoopVariables([]), None, [])
+
+    _, ours = objects(2, 5)
+    states, arrays, lost = ours.told()
+    assert lost == []
+    roots, theirs = objects(0, 0)
+    assert theirs.tell(states, {array.name.removeprefix("own/"): array.value for array in arrays}) == []
+    assert [root.thing.value for root in roots] == [2, 5]
+    assert theirs.tell({}, {})[0].startswith("state[0] (Telling), of which nothing was saved")
+
+
+class Two(keras.Model):
+    """Takes two arguments, so that Keras cannot build it by itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = keras.layers.Dense(3), keras.layers.Dense(2)
+
+    def call(self, x, y):
+        return self.b(self.a(x) + y)
+
+
+def variables_of(*things):
+    return LoopVariables([(f"state[{number}]", thing) for number, thing in enumerate(things)])
+
+
+@pytest.mark.parametrize(
+    ("make", "call"),
+    [
+        (Two, lambda model: model(tf.ones([4, 5]), tf.ones([4, 3]))),
+        (
+            lambda: keras.Sequential([keras.layers.Dense(3), keras.layers.BatchNormalization()]),
+            lambda m: m(tf.ones([2, 2])),
+        ),
+        (lambda: keras.layers.GRU(4), lambda layer: layer(tf.ones([2, 3, 2]))),
+    ],
+    ids=["two arguments", "Sequential", "layer"],
+)
+def test_what_is_built_in_the_first_step_is_built_before_it_is_given_back(make, call):
+    model, optimizer = make(), keras.optimizers.Adam()
+    ours = variables_of(model, optimizer)
+    call(model)
+    optimizer.build(model.trainable_variables)
+    ours.look_again()
+    made_by = ours.made_by()
+    fresh, other = make(), keras.optimizers.Adam()
+    theirs = variables_of(fresh, other)
+    theirs.make_as_before(made_by)
+    shapes = [[(name, slot.read().shape, slot.dtype) for name, slot in each.named] for each in (ours, theirs)]
+    assert shapes[0] == shapes[1]
+    assert theirs.keys == ours.keys
+    assert len(other.variables) == len(optimizer.variables)
+    assert theirs.finite == ours.finite != frozenset()
+
+
+def test_variables_that_cannot_be_made_are_named():
+    class Late(tf.Module):
+        pass
+
+    ours, late = Late(), Late()
+    found = variables_of(ours)
+    ours.w = tf.Variable(1.0)
+    found.look_again()
+    with pytest.raises(CheckpointError, match=r"state\[0\]\.w is not there yet"):
+        variables_of(late).make_as_before(found.made_by())
+    late.v = tf.Variable(1.0)
+    with pytest.raises(CheckpointError, match=r"it does not hold state\[0\]\.v"):
+        variables_of(late).make_as_before(variables_of(Late()).made_by())
+
+
+def test_an_infinite_best_value_is_no_broken_weight():
+    best = tf.Variable(float("inf"))
+    assert variables_of(best).finite == frozenset()
+
+
+# -- batches ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_is_known_by_everything_in_it():
+    batch = {"x": np.arange(4.0), "y": tf.constant([1, 2]), "name": ["a", "b"], "n": 3}
+    same = {"x": np.arange(4.0), "y": tf.constant([1, 2]), "name": ["a", "b"], "n": 3}
+    assert digest_of(batch) == digest_of(same) != 0
+    others = [{**batch, "x": -np.arange(4.0)}, {**batch, "y": tf.constant([2, 1])}, {**batch, "name": ["b", "a"]}]
+    assert len({digest_of(each) for each in (batch, *others)}) == 4
+    assert digest_of(tf.ragged.constant([[1], [2, 3]])) != digest_of(tf.ragged.constant([[1, 2], [3]]))
+    digest_of(object())
+
+
+def test_digests_take_no_more_than_their_share_unless_they_are_wanted():
+    digests = Digests(share=1e-9)
+    assert digests.of(np.ones(3), wanted=True)
+    assert digests.of(np.ones(3), wanted=False) == 0
+    assert digests.of(np.ones(3), wanted=True)
+
+
+# -- what the loop carries on besides ---------------------------------------------------------------------------------
+
+
+def carried(body, tmp_path):
+    path = tmp_path / "loop.py"
+    path.write_text("for batch in steps:\n" + "".join(f"    {line}\n" for line in body.splitlines()))
+    return sorted(_names(str(path), 1)[0])
+
+
+@pytest.mark.parametrize(
+    ("body", "names"),
+    [
+        ("step += 1", ["step"]),
+        ("loss = f(batch)\nif loss < best:\n    best = loss", ["best"]),
+        ("loss = f(batch)\nprint(loss)", []),
+        ("if batch:\n    rate = 1\nelse:\n    rate = 2\nprint(rate)", []),
+        ("if batch:\n    rate = 1\nprint(rate)", ["rate"]),
+        ("total, n = total + 1, n + 1", ["n", "total"]),
+        ("for each in batch:\n    last = each\nprint(last)", ["last"]),
+        ("with tape() as t:\n    loss = f(t)\nprint(loss)", []),
+        ("history.append(batch)\nd['x'] = 3", []),
+    ],
+    ids=str,
+)
+def test_names_that_are_read_before_they_are_assigned_are_carried_on(body, names, tmp_path):
+    assert carried(body, tmp_path) == names
+
+
+def test_only_those_that_have_changed_are_told():
+    import time
+
+    step, best, seen, kept, began = 0, None, [], {}, time.time()
+    here = sys._getframe().f_code
+    frame = SimpleNamespace(f_code=here, f_lineno=LOOP, f_locals=dict(locals()), f_globals={})
+    found = CarriedNames(frame, {id(kept)})
+    for number in range(3):
+        step += number
+        best = number if best is None else best
+        seen.append(number)
+        kept[number] = began
+        began = time.time()
+    found._frame = SimpleNamespace(f_locals=dict(locals()), f_globals={})
+    assert found.changed() == ["best", "seen", "step"]
+
+
+LOOP = test_only_those_that_have_changed_are_told.__code__.co_firstlineno + 7
+
+_THROUGH_OTHERS = """
+class Averages:
+    def __init__(self):
+        self.seen = []
+
+count, untouched, averages, quiet, known = 0, 0, Averages(), Averages(), Averages()
+
+def bump():
+    global count
+    count += 1
+
+def begun():
+    found.append(CarriedNames(sys._getframe(1), {id(known)}))
+    return range(3)
+
+found = []
+
+def run():
+    for number in begun():
+        bump()
+        averages.seen.append(untouched)
+        known.seen.append(quiet.seen)
+    return found[0].changed()
+"""
+
+
+def test_objects_of_the_users_and_globals_that_functions_assign_are_told(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(_THROUGH_OTHERS)
+    names = {"sys": sys, "CarriedNames": CarriedNames, "__name__": "__main__"}
+    exec(compile(_THROUGH_OTHERS, str(path), "exec"), names)
+    linecache.checkcache(str(path))
+    assert names["run"]() == ["averages", "count"]
+
+
+def test_hidden_counts_of_random_kernels_are_named():
+    @tf.function
+    def noisy():
+        return tf.random.normal([2])
+
+    @tf.function
+    def quiet():
+        return tf.random.stateless_normal([2], [1, 2])
+
+    noisy(), quiet()
+    assert uncheckpointed_ops.functions_with_draws([noisy, quiet]) == [
+        "random numbers that TensorFlow's kernels count themselves, in noisy"
+    ]
+
+
+# -- which loop it is -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "another_way", "verdict"),
+    [
+        ({}, False, Verdict.RESUME),
+        ({"configuration": {"epochs": "range(0, 9)"}}, False, Verdict.RESUME),
+        ({"turn": {"fold": "2"}}, False, Verdict.TRAIN),
+        ({"data": {"batches in an epoch": 7}}, False, Verdict.TRAIN),
+        ({"script": {"train.py": "b"}, "data": {"batches in an epoch": 7}}, False, Verdict.RESUME),
+        ({"structure": {"weights of state[0]": "float32[4]"}}, False, Verdict.REFUSE),
+        ({"structure": {"weights of state[0]": "float32[4]"}}, True, Verdict.TRAIN),
+    ],
+    ids=str,
+)
+def test_a_loop_is_taken_for_another_only_if_it_is_the_same(change, another_way, verdict):
+    before = {
+        "script": {"train.py": "a"},
+        "structure": {"weights of state[0]": "float32[3]"},
+        "configuration": {"epochs": "range(0, 3)"},
+        "turn": {"fold": "1"},
+        "data": {"batches in an epoch": 5},
+    }
+    record = SimpleNamespace(meta={"made_by": before}, finished=False)
+    now = {group: {**facts, **change.get(group, {})} for group, facts in before.items()}
+    assert description.recognised(record, now, another_way).verdict is verdict
+    assert description.recognised(None, now, another_way).verdict is Verdict.TRAIN

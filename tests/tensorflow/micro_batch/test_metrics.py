@@ -1,0 +1,129 @@
+"""Which metrics add up over samples by themselves, and what the others hand over."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from oomph.tensorflow.micro_batch.metrics import PartMetrics, all_metrics, is_foreign
+
+pytestmark = pytest.mark.usefixtures("float64")
+
+
+class Largest(keras.metrics.Metric):
+    """A metric of the user's own: it does not add up."""
+
+    def __init__(self, name="largest"):
+        super().__init__(name=name)
+        self.inner = keras.metrics.Mean()
+        self.largest = self.add_variable((), "zeros", name="largest")
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        self.largest.assign(keras.ops.maximum(self.largest, keras.ops.max(y_true)))
+
+    def result(self):
+        return self.largest
+
+
+class Renamed(keras.metrics.MeanSquaredError):
+    def result(self):
+        return 2 * super().result()
+
+
+def number(y_true, y_pred):
+    return keras.ops.mean(y_true)
+
+
+@pytest.fixture
+def model(small_model):
+    def make(*metrics):
+        model = small_model(metrics=list(metrics))
+        model.train_on_batch(np.ones((2, 4)), np.ones((2, 2)))
+        model.reset_metrics()
+        return model
+
+    return make
+
+
+def test_metrics_in_the_containers_of_keras_are_found_and_those_in_a_foreign_one_are_not(model):
+    own = Largest()
+    made = model("mae", own)
+    names = [metric.name for metric in all_metrics(made)]
+    assert names[0] == "loss"
+    assert {"mae", "largest"} <= {name.replace("mean_absolute_error", "mae") for name in names}
+    assert not any(metric is own.inner for metric in all_metrics(made))
+    assert len({id(metric) for metric in all_metrics(made)}) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("metric", "foreign"),
+    [(keras.metrics.AUC(), False), (keras.metrics.Mean(), False), (Renamed(), False), (Largest(), True)],
+)
+def test_a_metric_is_foreign_when_its_own_code_updates_it(metric, foreign):
+    assert is_foreign(metric) == foreign
+
+
+def test_a_plain_number_and_its_summed_weight_are_handed_over_and_rows_are_not(model):
+    mean, total = keras.metrics.Mean(), keras.metrics.Sum()
+    made = model()
+    part = PartMetrics(made)
+    with PartMetrics.replaced(made, lambda: part):
+        mean.update_state(3.0)
+        mean.update_state(tf.constant(5.0), sample_weight=tf.constant([1.0, 2.5]))
+        mean.update_state([1.0, 2.0, 6.0] * tf.ones(3))
+        total.update_state(tf.constant(4.0))
+    assert [float(value) for value in part.handed.values] == [3.0, 5.0, 4.0]
+    assert [None if w is None else float(w) for w in part.handed.weights] == [None, 3.5, None]
+    assert [metric is total for metric in part.means] == [False, False, True]
+    assert (float(mean.result()), float(mean.count.numpy()), float(total.result())) == (3.0, 3.0, 0.0)
+
+
+def test_in_a_trace_vectors_of_a_length_known_beforehand_are_no_rows_and_handed_over(model):
+    mean, made, handed = keras.metrics.Mean(), model(), []
+    part = PartMetrics(made)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.float64)])
+    def step(rows):
+        with PartMetrics.replaced(made, lambda: part):
+            for values in (rows, [1.0, 3.0], tf.ones((3,), tf.float64)):
+                mean.update_state(values)
+                handed.append(len(part.handed.values))
+
+    step.get_concrete_function()
+    assert handed == [0, 1, 2]
+
+
+def test_a_foreign_metric_hands_its_arguments_over_and_is_not_updated(model):
+    own = Largest()
+    made, y = model(own), tf.constant([[1.0], [9.0]])
+    part = PartMetrics(made)
+    with PartMetrics.replaced(made, lambda: part):
+        own.update_state(y, y_pred=-y)
+    assert part.foreign == [own]
+    ((args, kwargs),) = part.handed.arguments
+    assert (args[0] is y, kwargs["y_pred"].numpy().tolist()) == (True, [[-1.0], [-9.0]])
+    assert float(own.result()) == 0
+
+
+def test_the_source_of_a_result_is_its_metric(model):
+    made = model("mae")
+    part = PartMetrics(made)
+    with PartMetrics.replaced(made, lambda: part):
+        logs = made.get_metrics_result()
+    sources = {name: part.source_of(leaf) for name, leaf in logs.items()}
+    assert sources["loss"] is made._loss_tracker
+    assert sources["mae"].name in ("mae", "mean_absolute_error")
+    assert part.source_of(tf.constant(1.0)) is None
+
+
+def test_keras_is_as_it_was_afterwards_even_after_an_error(model):
+    made = model("mae", Largest())
+    before = keras.metrics.Mean.update_state
+    with PartMetrics.replaced(made, lambda: PartMetrics(made)):
+        assert keras.metrics.Mean.update_state is not before
+    with pytest.raises(ZeroDivisionError), PartMetrics.replaced(made, lambda: PartMetrics(made)):
+        raise ZeroDivisionError
+    assert keras.metrics.Mean.update_state is before
+    assert not any({"result", "update_state"} & set(vars(metric)) for metric in all_metrics(made))

@@ -1,0 +1,107 @@
+"""Eager draws without a seed are the same in every attempt, and continue where they were."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.python.ops import gen_random_ops
+
+from oomph.tensorflow.random_numbers.eager_ops import EagerDraws
+from oomph.tensorflow.random_numbers.stateful_ops import DRAWS as REPLACED
+
+DRAWS = {
+    "normal": lambda: tf.random.normal((3, 5)),
+    "normal of float64": lambda: tf.random.normal((2000,), dtype="float64"),
+    "truncated normal": lambda: tf.random.truncated_normal((11,)),
+    "uniform": lambda: tf.random.uniform((2, 3, 4), -1, 1),
+    "uniform of integers": lambda: tf.random.uniform((13,), 0, 1000, "int32"),
+    "shuffle": lambda: tf.random.shuffle(tf.range(17)),
+    "shuffle of one": lambda: tf.random.shuffle(tf.range(1)),
+    "nothing": lambda: tf.random.normal((0, 4)),
+    "dropout": lambda: tf.nn.dropout(tf.ones(50), 0.4),
+}
+ONE, OTHER = "0" * 31 + "1", "f" * 32
+
+
+@pytest.fixture
+def attempt(monkeypatch):
+    """The draws of one attempt of a run."""
+    kernels = {name: getattr(gen_random_ops, name) for name in REPLACED}
+    tf.random.set_seed(None)
+
+    def begin(entropy):
+        for name, kernel in kernels.items():
+            monkeypatch.setattr(gen_random_ops, name, kernel)
+        draws = EagerDraws(entropy)
+        draws.install()
+        return draws
+
+    yield begin
+    tf.random.set_seed(0)
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_two_attempts_draw_alike_and_other_runs_otherwise(attempt, name):
+    drawn = []
+    for entropy in (ONE, ONE, OTHER):
+        attempt(entropy)
+        drawn.append([DRAWS[name]().numpy() for _ in range(3)])
+    first, second, other = drawn
+    np.testing.assert_equal(first, second)
+    if first[0].size > 1:
+        assert not np.array_equal(first[0], first[1]), "it goes on"
+        assert not np.array_equal(first, other)
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_a_new_process_goes_on_where_the_count_was(attempt, name):
+    draws = attempt(ONE)
+    DRAWS[name]()
+    count, expected = draws.count, [DRAWS[name]().numpy() for _ in range(2)]
+    attempt(ONE).count = count
+    np.testing.assert_equal([DRAWS[name]().numpy() for _ in range(2)], expected)
+
+
+@pytest.mark.parametrize("name", ["normal", "shuffle", "uniform of integers"])
+def test_with_a_seed_or_within_a_function_nothing_is_changed(attempt, name):
+    def drawn():
+        tf.random.set_seed(3)
+        return [DRAWS[name]().numpy(), tf.function(DRAWS[name])().numpy()]
+
+    plain = drawn()
+    draws = attempt(ONE)
+    np.testing.assert_equal(drawn(), plain)
+    tf.random.set_seed(None)
+    tf.function(DRAWS[name])()
+    assert draws.count == 0
+
+
+def test_the_numbers_are_of_the_distribution_that_was_asked_for(attempt):
+    attempt(ONE)
+    normal, uniform = tf.random.normal((100_000,), 2, 3).numpy(), tf.random.uniform((100_000,), 1, 5).numpy()
+    assert abs(normal.mean() - 2) < 0.05
+    assert abs(normal.std() - 3) < 0.05
+    assert abs(uniform.mean() - 3) < 0.05
+    assert 1 <= uniform.min() < uniform.max() < 5
+    assert sorted(tf.random.shuffle(tf.range(50)).numpy()) == list(range(50))
+    assert set(tf.random.uniform((1000,), 0, 5, "int32").numpy()) == set(range(5))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_other_arguments_of_the_kernels_work_as_before(attempt, compiled):
+    attempt(ONE)
+    wrap = tf.function if compiled else (lambda call: call)
+    assert wrap(lambda: tf.random.shuffle(7))() == 7, "a single number has no rows"
+    assert wrap(lambda: gen_random_ops.random_uniform(shape=[3], dtype=tf.float32))().shape == (3,)
+    with pytest.raises((tf.errors.InvalidArgumentError, ValueError)):
+        wrap(lambda: tf.random.uniform((3,), 5, 5, "int32"))()
+    with pytest.raises((tf.errors.InvalidArgumentError, ValueError, TypeError)):
+        wrap(lambda: gen_random_ops.random_uniform([3], tf.string))()
+
+
+def test_a_process_that_is_forked_draws_for_itself(attempt, monkeypatch):
+    draws = attempt(ONE)
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    DRAWS["normal"]()
+    assert draws.count == 0

@@ -1,0 +1,119 @@
+"""Some rows of random numbers are those of the whole, without the whole being drawn."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.python.ops import gen_stateless_random_ops_v2 as operations
+
+from oomph.tensorflow.batch.micro_batch_slice import Frame
+from oomph.tensorflow.random_numbers import philox
+from oomph.tensorflow.random_numbers.random_ops import PartDraws
+
+LARGE = (257, 3001)  # drawn by several threads at once
+
+KINDS = {
+    "uniform": ("stateless_random_uniform_v2", ("float16", "bfloat16", "float32", "float64")),
+    "normal": ("stateless_random_normal_v2", ("float16", "bfloat16", "float32", "float64")),
+    "integers": ("stateless_random_uniform_int_v2", ("int32", "int64")),
+    "all integers": ("stateless_random_uniform_full_int_v2", ("int32", "int64", "uint32", "uint64")),
+}
+UNDER_XLA = (tf.float32, tf.float16, tf.int32)
+EACH = [(name, tf.as_dtype(dtype)) for name, dtypes in KINDS.values() for dtype in dtypes]
+
+
+@pytest.fixture(autouse=True)
+def nothing_tried(monkeypatch):
+    monkeypatch.setattr(philox, "_tried", {})
+
+
+def arguments(name, dtype, shape, counter=(2**64 - 40, 3)):
+    signature = inspect.signature(getattr(operations, name))
+    kind = {"dtype": dtype} if "dtype" in signature.parameters else {"minval": tf.constant(3, dtype)}
+    kind |= {} if "dtype" in kind else {"maxval": tf.constant(90, dtype)}
+    state = {"key": tf.constant([7], tf.uint64), "counter": tf.constant(counter, tf.uint64), "alg": 1}
+    return signature.bind(shape=shape, **state, **kind)
+
+
+@pytest.mark.parametrize(("name", "dtype"), EACH)
+def test_rows_from_anywhere_are_those_of_the_whole(name, dtype):
+    operation, bound = getattr(operations, name), arguments(name, dtype, LARGE)
+    assert philox.draws_rows(operation, bound, compiled=False)
+    whole = operation(*bound.args, **bound.kwargs).numpy()
+    for first, count in [(0, 1), (1, 5), (100, 30), (255, 2)]:
+        at = tf.constant(first * LARGE[1], tf.int64)
+        rows = philox.rows(operation, bound, at, tf.constant([count, LARGE[1]]))
+        assert rows.dtype == dtype
+        np.testing.assert_array_equal(rows.numpy(), whole[first : first + count])
+
+
+@pytest.mark.parametrize(("name", "dtype"), [each for each in EACH if each[1] in UNDER_XLA and "normal" not in each[0]])
+def test_under_xla_too(name, dtype):
+    operation = getattr(operations, name)
+
+    @tf.function(jit_compile=True)
+    def compiled(counter, first):
+        bound = arguments(name, dtype, [40, 7], (0, 0))
+        bound.arguments["counter"] = counter
+        return operation(*bound.args, **bound.kwargs), philox.rows(operation, bound, first, tf.constant([6, 7]))
+
+    assert philox.draws_rows(operation, arguments(name, dtype, [40, 7]), compiled=True)
+    for first in (0, 3, 34):
+        whole, rows = compiled(tf.constant([2**64 - 40, 3], tf.uint64), tf.constant(7 * first, tf.int64))
+        np.testing.assert_array_equal(rows.numpy(), whole.numpy()[first : first + 6])
+
+
+def test_xla_draws_normals_in_pairs_that_lie_apart():
+    bound = arguments("stateless_random_normal_v2", tf.float32, [40, 7])
+    assert philox.draws_rows(operations.stateless_random_normal_v2, bound, compiled=False)
+    assert not philox.draws_rows(operations.stateless_random_normal_v2, bound, compiled=True)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_an_operation_that_takes_as_much_as_it_needs_does_not_begin_in_the_middle(compiled):
+    bound = arguments("stateless_truncated_normal_v2", tf.float32, [4, 3])
+    assert not philox.draws_rows(operations.stateless_truncated_normal_v2, bound, compiled)
+
+
+def test_a_trial_without_memory_says_no_and_is_made_again(monkeypatch):
+    trial = philox._try
+
+    def without_memory(*_):
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+
+    operation, bound = operations.stateless_random_normal_v2, arguments("stateless_random_normal_v2", tf.float32, [4])
+    monkeypatch.setattr(philox, "_try", without_memory)
+    assert not philox.draws_rows(operation, bound, compiled=False)
+    monkeypatch.setattr(philox, "_try", trial)
+    assert philox.draws_rows(operation, bound, compiled=False)
+
+
+def drawn_by(draw, start, part, whole):
+    """How many numbers a part of an eager step draws."""
+    sizes, original = [], operations.stateless_random_uniform_v2
+
+    def counts(shape, key, counter, alg, dtype=tf.float32, name=None):
+        sizes.append(int(np.prod(shape)))
+        return original(shape, key, counter, alg, dtype, name)
+
+    operations.stateless_random_uniform_v2 = counts
+    try:
+        draws = PartDraws(Frame.of(start, part, whole), part, [True])
+        with PartDraws.replaced(lambda: draws):
+            draw()
+    finally:
+        operations.stateless_random_uniform_v2 = original
+    return sizes[-1]
+
+
+def test_a_part_draws_its_own_numbers_and_not_those_of_the_whole_batch(monkeypatch):
+    def draw():
+        tf.random.stateless_uniform([4, 1000], [1, 2])
+
+    assert drawn_by(draw, 64, 4, 512) == 4 * 1000 + 3
+    monkeypatch.setattr(philox, "_try", lambda *_: False)
+    philox._tried.clear()
+    assert drawn_by(draw, 64, 4, 512) == 512 * 1000

@@ -1,0 +1,128 @@
+"""Random numbers of a step, drawn from variables: the same bits as from TensorFlow's kernels, and they can go on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from oomph.tensorflow.random_numbers.stateful_ops import KeptDraws
+
+DRAWS = {
+    "normal": lambda: tf.random.normal((3, 5)),
+    "normal of float64": lambda: tf.random.normal((7,), dtype="float64"),
+    "normal of float16": lambda: tf.random.normal((7,), dtype="float16"),
+    "truncated normal": lambda: tf.random.truncated_normal((11,)),
+    "uniform": lambda: tf.random.uniform((2, 3, 4)),
+    "uniform of integers": lambda: tf.random.uniform((13,), 0, 1000, "int32"),
+    "uniform of long integers": lambda: tf.random.uniform((13,), -5, 1 << 40, "int64"),
+    "shuffle": lambda: tf.random.shuffle(tf.range(17)),
+    "shuffle of rows": lambda: tf.random.shuffle(tf.reshape(tf.range(60), (12, 5))),
+    "shuffle of one": lambda: tf.random.shuffle(tf.range(1)),
+    "shuffle of nothing": lambda: tf.random.shuffle(tf.range(0)),
+    "nothing": lambda: tf.random.normal((0, 4)),
+    "a scalar": lambda: tf.random.uniform(()),
+    "many": lambda: tf.random.normal((300_000,)),
+    "with a seed of its own": lambda: tf.random.normal((5,), seed=7),
+    "dropout": lambda: tf.nn.dropout(tf.ones(50), 0.4),
+    "several": lambda: tf.concat([tf.random.normal((3,)), tf.random.uniform((3,)), tf.random.normal((3,))], 0),
+}
+
+
+def stepping(draw, kept=None, seed=5):
+    """A traced function that draws, with its draws kept or as it is."""
+    tf.random.set_seed(seed)
+
+    @tf.function
+    def step():
+        if kept is None:
+            return draw()
+        with kept.replaced():
+            return draw()
+
+    if kept is not None:
+        kept.take(step.get_concrete_function())
+    return step
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_the_numbers_are_those_of_the_kernels_to_the_last_bit(name):
+    plain, ours = stepping(DRAWS[name]), stepping(DRAWS[name], KeptDraws())
+    for _ in range(4):
+        np.testing.assert_array_equal(ours(), plain())
+
+
+@pytest.mark.parametrize("name", ["several", "shuffle", "truncated normal", "uniform of integers"])
+def test_a_new_process_goes_on_where_the_counts_were(name):
+    kept = KeptDraws()
+    first = stepping(DRAWS[name], kept)
+    for _ in range(3):
+        first()
+    counts = kept.values()
+    again = KeptDraws()
+    second = stepping(DRAWS[name], again)
+    again.restore([np.array(count) for count in counts])
+    for _ in range(2):
+        np.testing.assert_array_equal(second(), first())
+
+
+def test_counts_of_what_is_traced_later_are_waiting_for_it():
+    kept, again = KeptDraws(), KeptDraws()
+    functions = [stepping(DRAWS[name], kept) for name in ("normal", "uniform")]
+    for function in functions:
+        function()
+    first = stepping(DRAWS["normal"], again)
+    again.restore(kept.values())
+    second = stepping(DRAWS["uniform"], again)
+    np.testing.assert_array_equal(first(), functions[0]())
+    np.testing.assert_array_equal(second(), functions[1]())
+
+
+@pytest.mark.parametrize("name", ["normal", "uniform", "shuffle", "dropout", "several"])
+def test_without_any_seed_the_numbers_are_new_ones_and_still_go_on(name):
+    kept, again = KeptDraws(), KeptDraws()
+    try:
+        one, other = (stepping(DRAWS[name], draws, seed=None) for draws in (kept, again))
+        assert (one().numpy() != other().numpy()).any()
+        again.restore(kept.values())
+        np.testing.assert_array_equal(one(), other())
+    finally:
+        tf.random.set_seed(0)
+
+
+def test_draws_in_branches_and_loops_of_the_step_are_kept():
+    def draw():
+        first = tf.cond(tf.constant(True), lambda: tf.random.normal((3,)), lambda: tf.zeros(3))
+        return tf.while_loop(lambda n, _: n < 3, lambda n, x: (n + 1, x + tf.random.normal((3,))), (0, first))[1]
+
+    kept = KeptDraws()
+    first = stepping(draw, kept)
+    assert len(kept.variables) == 2
+    first()
+    again = KeptDraws()
+    second = stepping(draw, again)
+    again.restore(kept.values())
+    np.testing.assert_array_equal(second(), first())
+
+
+def test_draws_of_another_function_that_the_step_calls_stay_as_they_are():
+    @tf.function
+    def inner():
+        return tf.random.normal((3,))
+
+    kept = KeptDraws()
+    step = stepping(lambda: inner() + inner(), kept)
+    step()
+    assert kept.variables == []
+
+
+def test_outside_of_the_block_nothing_is_replaced():
+    kept = KeptDraws()
+    with kept.replaced():
+        pass
+    stepping(DRAWS["normal"])()
+    assert kept.values() == []
+    with pytest.raises(ZeroDivisionError), kept.replaced():
+        raise ZeroDivisionError
+    stepping(DRAWS["normal"])()
+    assert kept._made == []

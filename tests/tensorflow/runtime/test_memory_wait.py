@@ -1,0 +1,83 @@
+"""While TensorFlow waits for memory the supervisor is told; nothing else counts as such a wait."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+
+from oomph.recovery.script.pulse import Pulse
+from oomph.tensorflow.runtime import memory_wait
+from oomph.tensorflow.runtime.memory_wait import MemoryWait, waits_with_a_limit
+
+WAITING = "202 0x7f1 0x189 0x0 0x7ffe10 0x0 0xffffffff 0x7f 0x7f"
+
+
+@pytest.mark.parametrize(
+    ("threads", "waits"),
+    [
+        ([("python", "running"), ("tf_Compute", WAITING)], True),
+        ([("tf_Compute", WAITING.replace("0x7ffe10", "0x0"))], False),
+        ([("tf_Compute", WAITING.replace("0x189", "0x80"))], False),
+        ([("tf_Compute", WAITING.replace("202", "232"))], False),
+        ([("python", WAITING)], False),
+        ([("tf_Compute", "")], False),
+        ([], False),
+    ],
+    ids=["it waits", "without a limit", "another kind", "another call", "another's thread", "unknown", "nobody"],
+)
+def test_a_wait_is_a_thread_of_tensorflow_that_sleeps_with_a_limit(threads, waits):
+    assert waits_with_a_limit(threads, "x86_64") is waits
+
+
+@pytest.fixture
+def look(monkeypatch):
+    """Look once: how often it was told, and what was said."""
+
+    def looked(silent, used, threads=(("tf_Compute", WAITING),), times=1):
+        told, said = [], []
+        pulse = types.SimpleNamespace(silent_seconds=silent, is_heard=True, tell_power=lambda: told.append(1))
+        watch = MemoryWait(types.SimpleNamespace(pulse=pulse, say=said.append))
+        watch._memory = types.SimpleNamespace(limit_bytes=100, in_use_bytes=lambda: used)
+        monkeypatch.setattr(memory_wait, "_threads", lambda: threads)
+        monkeypatch.setattr(memory_wait.platform, "machine", lambda: "x86_64")
+        for _ in range(times):
+            watch.look()
+        return len(told), len(said)
+
+    return looked
+
+
+def test_it_is_told_each_time_and_said_once_a_minute(look):
+    assert look(silent=5, used=80, times=3) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("silent", "used", "threads"),
+    [
+        (0.5, 99, (("tf_Compute", WAITING),)),
+        (601, 99, (("tf_Compute", WAITING),)),
+        (5, 60, (("tf_Compute", WAITING),)),
+        (5, None, (("tf_Compute", WAITING),)),
+        (5, 99, (("tf_Compute", "running"),)),
+        (5, 80, ()),
+    ],
+    ids=["progress", "ten minutes", "room", "no figure", "it computes", "the kernel does not tell"],
+)
+def test_nothing_is_told_of_anything_else(look, silent, used, threads):
+    assert look(silent, used, threads) == (0, 0)
+
+
+def test_where_the_kernel_does_not_tell_memory_that_is_full_is_enough(look):
+    assert look(silent=5, used=95, threads=()) == (1, 1)
+
+
+def test_a_word_is_no_progress_of_its_own():
+    import os
+
+    read, write = os.pipe()
+    pulse = Pulse(write)
+    pulse._seen_ns -= 10**10
+    pulse.tell_power()
+    assert os.read(read, 1000)
+    assert pulse.silent_seconds >= 10

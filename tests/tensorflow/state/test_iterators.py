@@ -1,0 +1,36 @@
+"""The place in a data pipeline: what TensorFlow saves of it, and what it does not."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow as tf
+
+from oomph.tensorflow.state import iterators
+
+
+def shuffled(batches=0):
+    data = tf.data.Dataset.range(64).shuffle(20, seed=1).batch(8)
+    return data.prefetch(batches) if batches else data
+
+
+@pytest.mark.parametrize(
+    ("make", "taken", "whole"),
+    [
+        (shuffled, 0, True),
+        (shuffled, 3, True),
+        (shuffled, 8, False),
+        (lambda: shuffled(8).map(lambda x: x), 3, None),
+        (lambda: tf.data.Dataset.range(64).batch(8), 8, True),
+        (lambda: shuffled().repeat(), 8, True),
+    ],
+)
+def test_a_state_without_the_seeds_of_later_epochs_is_not_kept(tmp_path, make, taken, whole):
+    iterator = iter(make())
+    for _ in range(taken):
+        next(iterator)
+    assert iterators.save(iterator, tmp_path) == ""
+    reason = iterators.drop_drained(iterator, tmp_path)
+    assert iterators.is_saved(tmp_path) == (not reason)
+    assert bool(reason) == bool(list(tmp_path.iterdir()) == [])
+    if whole is not None:  # how far a prefetch has got is not known
+        assert bool(reason) != whole

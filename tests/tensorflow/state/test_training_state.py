@@ -1,0 +1,172 @@
+"""The state of a fit, written into a checkpoint and put back bit for bit."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.python.eager import context
+
+from oomph.errors import CheckpointError
+from oomph.recovery.checkpoint.container import Position
+from oomph.recovery.checkpoint.store import CheckpointStore
+from oomph.tensorflow.graph.write_set import Slot
+from oomph.tensorflow.state import training_state
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = CheckpointStore(tmp_path / "checkpoints")
+    store.open()
+    return store
+
+
+def through(store, named):
+    store.draft_step(Position(0)).complete(
+        {}, lambda writer: training_state.write(writer, training_state.values_of(named))
+    )
+    return store.latest_step()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.array([[1.5, np.nan, -0.0], [np.inf, 1e-40, 2.0]], "float32"),
+        np.array(3, "int64"),
+        np.zeros((0, 4), "float64"),
+        np.array([True, False]),
+        np.array([1, 2, 3], "uint32"),
+        tf.constant([1.5, 2.5], tf.bfloat16).numpy(),
+        np.array([1.5], "float16"),
+        np.array([1 + 2j], "complex64"),
+    ],
+    ids=lambda value: f"{value.dtype}{list(value.shape)}",
+)
+def test_every_dtype_comes_back_bit_for_bit(store, value):
+    variable = tf.Variable(value)
+    checkpoint = through(store, [("model/0", Slot.of(variable))])
+    variable.assign(tf.zeros_like(variable))
+    training_state.restore_variables(checkpoint, [("model/0", Slot.of(variable))])
+    assert variable.numpy().dtype == value.dtype
+    assert variable.numpy().tobytes() == value.tobytes()
+
+
+def test_the_names_are_those_of_the_next_attempt_and_every_variable_has_one(small_model):
+    def names():
+        keras.backend.clear_session()
+        model = small_model(keras.layers.BatchNormalization(), keras.layers.Dropout(0.1), metrics=["mae"])
+        model.fit(np.ones((4, 4)), np.ones((4, 2)), verbose=0)
+        named = training_state.named_slots(model)
+        wanted = [*model.variables, *model.optimizer.variables, *model.metrics_variables]
+        assert {id(slot.handle) for _, slot in named} == {id(Slot.of(v).handle) for v in wanted}
+        assert len({name for name, _ in named}) == len(named)
+        return [name for name, _ in named]
+
+    assert names() == names()
+
+
+@pytest.mark.parametrize(
+    "others",
+    [[np.zeros((3, 2), "float32")], [np.zeros((2, 3), "float64")], [np.zeros((2, 3), "float32")] * 2, []],
+    ids=["shape", "dtype", "more", "fewer"],
+)
+def test_the_state_of_another_model_is_refused_with_nothing_assigned(store, others):
+    checkpoint = through(store, [("model/0", Slot.of(tf.Variable(np.ones((2, 3), "float32"))))])
+    variables = [tf.Variable(value) for value in others]
+    named = [(f"model/{index}", Slot.of(variable)) for index, variable in enumerate(variables)]
+    with pytest.raises(CheckpointError):
+        training_state.restore_variables(checkpoint, named)
+    for variable, value in zip(variables, others, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), value)
+
+
+def test_values_are_copies_that_later_steps_do_not_reach():
+    variable = tf.Variable(np.arange(4.0))
+    held = list(training_state.values_of([("model/0", Slot.of(variable))]))
+    variable.assign_add(tf.ones(4, tf.float64))
+    variable.scatter_nd_add([[0]], tf.constant([5.0], tf.float64))
+    np.testing.assert_array_equal(held[0].value, np.arange(4.0))
+    assert held[0].value.flags.owndata
+
+
+@pytest.mark.parametrize(
+    ("layer", "value", "refused"),
+    [
+        ("dense", np.nan, True),
+        ("dense", np.inf, True),
+        ("optimizer", np.nan, True),
+        ("moving", np.nan, True),
+        ("moving", -np.inf, False),
+        ("metric", np.nan, False),
+    ],
+)
+def test_only_a_useful_state_is_written(store, small_model, layer, value, refused):
+    norm = keras.layers.BatchNormalization()
+    model = small_model(norm)
+    model.fit(np.ones((4, 4)), np.ones((4, 2)), verbose=0)
+    variable = {
+        "dense": model.layers[-1].kernel,
+        "optimizer": model.optimizer.variables[-1],
+        "moving": norm.moving_mean,
+        "metric": model.metrics_variables[0],
+    }[layer]
+    variable.assign(np.full(variable.shape, value))
+    named = training_state.named_slots(model)
+    finite = training_state.finite_only(model, named)
+
+    def write(writer):
+        training_state.write(writer, training_state.values_of(named), finite)
+
+    assert bool(training_state.not_finite(named, finite)) is refused
+    if not refused:
+        store.draft_step(Position(0)).complete({}, write)
+        return
+    with pytest.raises(training_state.NotFiniteError) as caught:
+        store.draft_step(Position(0)).complete({}, write)
+    assert training_state.path_of(model, named, str(caught.value)) == variable.path
+    assert list((store._root).iterdir()) == []
+
+
+def test_every_random_generator_goes_on_where_it_was():
+    keras.utils.set_random_seed(3)
+    tf.random.get_global_generator()
+    keras.random.normal((1,))
+
+    def draw():
+        return [
+            random.random(),
+            float(np.random.normal()),
+            context.internal_operation_seed(),  # of eager ops such as tf.random.normal
+            float(tf.random.get_global_generator().normal(())),
+            float(keras.random.normal(())),
+        ]
+
+    draw()
+    saved = json.loads(json.dumps(training_state.random_state()))
+    expected = [draw(), draw()]
+    draw()
+    training_state.restore_random_state(saved)
+    assert [draw(), draw()] == expected
+
+
+def test_a_generator_of_numpy_that_is_not_the_usual_one_is_left_out(monkeypatch):
+    monkeypatch.setattr(np.random, "get_state", lambda legacy: {"bit_generator": "PCG64", "state": {}})
+    assert "numpy" not in training_state.random_state()
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_slots_of_an_optimizer_have_to_be_finite_like_weights(value):
+    """Training would go on from them, and be NaN one step later."""
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    model.optimizer.build(model.trainable_variables)
+    named = training_state.named_slots(model)
+    finite = training_state.finite_only(model, named)
+    assert training_state.not_finite(named, finite) == ""
+    moment = next(v for v in model.optimizer.variables if v.shape == (2, 1))
+    moment.assign(np.full((2, 1), value, "float32"))
+    assert training_state.not_finite(named, finite).startswith("optimizer/")

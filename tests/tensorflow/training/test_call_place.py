@@ -1,0 +1,173 @@
+"""A place in a script: the same after an edit elsewhere, another for every other call, and the turn of its loops."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import tempfile
+import threading
+
+import numpy as np
+import pytest
+
+from oomph.tensorflow.training import call_place as module
+from oomph.tensorflow.training.call_place import Place, call_site, place_of_call, plain, without_clock
+
+KERAS = "def fit(*args, **options):\n    found.append(place_of_call())\n"
+
+
+def places(tmp_path, source, name="train.py"):
+    """What a script sees at each of its calls of `fit`, which has no frames of ours below it."""
+    path = tmp_path / name
+    if source is not None:
+        path.write_text(source)
+    text, found = source or "\nfit()", []
+    keras = {"found": found, "place_of_call": place_of_call}
+    exec(compile(KERAS, os.path.join("x", "keras", "src", "trainer.py"), "exec"), keras)
+    script = {"fit": keras["fit"], "__name__": "train"}
+    linecache.clearcache()
+    module._statement.cache_clear()
+    module._tree_of.cache_clear()
+    module._loop_variables.cache_clear()
+    thread = threading.Thread(target=exec, args=(compile(text, str(path), "exec"), script))
+    thread.start()
+    thread.join(60)
+    return found
+
+
+LOOP = """
+def train(width):
+    for fold in range(2):
+        fit()
+train(3)
+fit()
+"""
+
+
+def test_a_call_is_the_same_one_wherever_its_lines_have_moved(tmp_path):
+    before = places(tmp_path, LOOP)
+    edited = "import os\n\nA = 5\n" + LOOP.replace("    for fold", "    seed = 3  # a comment\n    for fold")
+    after = places(tmp_path, edited)
+    assert [place.key for place in after] == [place.key for place in before]
+    assert [place.site for place in before] == ["train.py:4", "train.py:4", "train.py:6"]
+    assert [place.site for place in after] == ["train.py:8", "train.py:8", "train.py:10"]
+
+
+def test_how_a_statement_is_written_does_not_matter(tmp_path):
+    (one,), (other,) = places(tmp_path, "h = fit(1, 2)"), places(tmp_path, "h = fit(  # now\n    1,\n    2,\n)")
+    assert one.key == other.key
+
+
+ONE = "def f():\n    fit(1)\nf()\n"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "def g():\n    fit(1)\ng()\n",
+        "def f():\n    fit(2)\nf()\n",
+        "def f():\n    fit(1)\nx = f()\n",
+        "fit(1)\n",
+        "class A:\n    def f():\n        fit(1)\nA.f()\n",
+    ],
+)
+def test_another_function_another_statement_and_another_way_to_it_are_other_places(tmp_path, other):
+    (one,), (another,) = places(tmp_path, ONE), places(tmp_path, other)
+    assert one.key != another.key
+    assert one.key == places(tmp_path, "a = 1\n" + ONE)[0].key
+
+
+def test_another_file_is_another_place(tmp_path):
+    (one,), (other,) = places(tmp_path, "fit()"), places(tmp_path, "fit()", "finetune.py")
+    assert one.key != other.key
+
+
+def test_the_turn_tells_loops_and_arguments(tmp_path):
+    first, second, third = places(tmp_path, LOOP)
+    assert (first.turn, second.turn, third.turn) == (
+        {"width": "3", "fold": "0"}, {"width": "3", "fold": "1"}, {}
+    )  # fmt: skip
+    assert first == second, "it is no part of the place"
+
+
+def test_loops_around_that_are_not_of_this_function_are_not_its_turn(tmp_path):
+    source = "for i in range(2):\n    def f():\n        while True:\n            fit()\n            return\n    f()\n"
+    assert [place.turn for place in places(tmp_path, source)] == [{"i": "0"}, {"i": "1"}]
+
+
+def test_a_loop_over_things_without_plain_values_says_nothing(tmp_path):
+    source = "class A: pass\nfor model, (a, b) in [(A(), (1, 'x')), (A(), (2, 'y'))]:\n    fit()\n"
+    assert [place.turn for place in places(tmp_path, source)] == [{"a": "1", "b": "'x'"}, {"a": "2", "b": "'y'"}]
+
+
+def test_source_that_cannot_be_read_gives_a_place_all_the_same(tmp_path):
+    for name in ("gone.py", "<stdin>", "<string>", "<ipython-input-1-abc>"):
+        assert [place.site for place in places(tmp_path, None, name)] == [f"{name}:2"]
+    (tmp_path / "broken.py").write_text("this is ( no Python")
+    assert [place.site for place in places(tmp_path, None, "broken.py")] == ["broken.py:2"]
+
+
+def test_a_deep_recursion_is_looked_at_in_part_only(tmp_path):
+    source = "def f(n):\n    return fit() if n == 0 else f(n - 1)\nf(300)\n"
+    (place,) = places(tmp_path, source)
+    assert len(place.turn) <= 1
+    assert place.key
+
+
+def test_the_call_site_is_a_line_of_the_script():
+    name, line = call_site().split(":")
+    assert name == "test_call_place.py"
+    assert int(line) > 0
+
+
+def test_a_place_is_a_value():
+    assert Place("a:1", "k", "o", {"x": "1"}) == Place("a:1", "k", "o", {})
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (3, "3"),
+        (True, "True"),
+        (0.1, "0.1"),
+        ("a", "'a'"),
+        (np.float32(0.5), "0.5"),
+        ((1, "a"), "(1, 'a')"),
+        ([1, (2,)], "(1, (2))"),
+        (1.6e9, ""),
+        (None, ""),
+        (object(), ""),
+        ((), ""),
+        ((1, object()), ""),
+        (range(3), ""),
+        (list(range(17)), ""),
+    ],
+)
+def test_plain_values_tell_turns_apart_and_others_say_nothing(value, text):
+    assert plain(value) == text
+
+
+def test_arrays_are_told_apart_by_what_they_hold_up_to_some_size():
+    one, other = np.arange(10), np.arange(10)
+    assert plain(one) == plain(other) != plain(other[::-1])
+    assert plain(np.zeros(10, object)) == ""
+    assert plain(np.zeros(1 << 20)) == ""
+    assert len(plain("x" * 10_000)) <= 200
+
+
+@pytest.mark.parametrize(
+    ("text", "without"),
+    [
+        ("logs/20260102-030405", "logs/<time>"),
+        ("run_2026-01-02_03-04-05", "run_<time>"),
+        ("out/1795363320", "out/<time>"),
+        ("2026-01-02T03:04:05", "<time>"),
+        ("at 12:34:56", "at <time>"),
+        ("model_1234567", "model_1234567"),
+        ("9f1c2d3e-1111-4222-8333-444455556666", "<time>"),
+        ("resnet50 at 224x224", "resnet50 at 224x224"),
+        (os.path.join(tempfile.gettempdir(), "tmpab12", "best.keras"), os.path.join("<temporary>", "best.keras")),
+    ],
+)
+def test_clocks_and_random_names_are_no_difference(text, without):
+    assert without_clock(text) == without

@@ -1,0 +1,248 @@
+"""The Python objects around a fit: what changes of them between its beginning and a checkpoint comes back."""
+
+from __future__ import annotations
+
+import gc
+import json
+import time
+import weakref
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from oomph.tensorflow.objects.picture import Changes
+from oomph.tensorflow.training import fit_objects
+from oomph.tensorflow.training.fit_objects import FitObjects, as_arrays, as_meta, from_meta
+
+
+class Counts(keras.callbacks.Callback):
+    def __init__(self):
+        super().__init__()
+        self.n, self.losses, self.rng, self.table = 0, [], np.random.default_rng(1), np.zeros((200, 100))
+
+    def count(self):
+        self.n += 1
+        self.losses.append(self.rng.random())
+        self.table[self.n] = self.n
+
+
+class Layer(keras.layers.Dense):
+    def __init__(self, units):
+        super().__init__(units)
+        self.calls = 0
+        self.seen = []
+
+
+class Model(keras.Sequential):
+    steps = 0
+
+
+def fit(make_model, **arguments):
+    """Model, callback, and the objects of a fit that is about to begin."""
+    model, callback = make_model(), Counts()
+    arguments = {"x": np.zeros((4, 4)), "y": np.zeros((4, 2)), **arguments}
+    return model, callback, FitObjects(model, arguments, [callback])
+
+
+def through(changes):
+    """The changes as they come out of a checkpoint."""
+    document = json.loads(json.dumps(as_meta(changes), allow_nan=False))
+    arrays = {array.name.removeprefix("object/"): array.value for array in as_arrays(changes, "object/")}
+    assert all(array.dtype == np.uint8 for array in arrays.values())
+    return from_meta(document, arrays)
+
+
+@pytest.fixture
+def make(small_model):
+    return lambda: small_model(Layer(3))
+
+
+def test_what_a_callback_and_a_layer_hold_comes_back(make):
+    model, callback, objects = fit(make)
+    objects.begin(to_be_resumed=False)
+    for _ in range(3):
+        callback.count()
+    model.layers[0].calls, model.mine = 7, [1]
+    model.layers[0].seen.append("x")
+    changes = through(objects.changed())
+    again, callback_again, objects_again = fit(make)
+    objects_again.begin(to_be_resumed=True)
+    assert objects_again.restore(changes) == []
+    assert vars(callback_again)["n"] == 3
+    assert callback_again.losses == callback.losses
+    assert callback_again.rng.random() == callback.rng.random()
+    np.testing.assert_array_equal(callback_again.table, callback.table)
+    assert (again.layers[0].calls, list(again.layers[0].seen), list(again.mine)) == (7, ["x"], [1])
+
+
+def test_nothing_has_changed_in_a_fit_that_has_just_begun(make):
+    model, _, objects = fit(make)
+    objects.begin(to_be_resumed=False)
+    assert (objects.changed().changed, objects.changed().lost) == ({}, [])
+    model.make_train_function()
+    model.fit(np.zeros((4, 4)), np.zeros((4, 2)), verbose=0)
+    assert objects.changed().changed == {}, "weights, slots, metrics and History are saved elsewhere"
+    assert objects.changed_at_end().lost == []
+
+
+def test_what_on_train_begin_does_is_no_change_within_the_fit_but_one_by_it(make):
+    _, callback, objects = fit(make)
+    callback.count()
+    objects.begin(to_be_resumed=False)
+    assert objects.changed().changed == {}
+    assert "callback Counts" in objects.changed_at_end().changed
+
+
+def test_what_the_new_process_alone_has_changed_becomes_as_it_was(make):
+    _, _, objects = fit(make)
+    objects.begin(to_be_resumed=False)
+    changes = through(objects.changed())
+    _, callback, again = fit(make)
+    again.begin(to_be_resumed=True)
+    callback.count()
+    callback.count()
+    assert again.restore(changes) == []
+    assert (callback.n, callback.losses, callback.table.sum()) == (0, [], 0)
+    assert callback.rng.random() == Counts().rng.random()
+
+
+def test_an_end_state_is_given_back_to_a_fit_that_is_not_run(make):
+    model, callback, objects = fit(make)
+    objects.begin(to_be_resumed=False)
+    callback.count()
+    model.stopped = 3
+    changes = through(objects.changed_at_end())
+    again, callback_again, objects_again = fit(make)
+    assert objects_again.restore_end(changes) == []
+    assert (callback_again.n, again.stopped) == (1, 3)
+
+
+def test_two_callbacks_of_one_class_are_not_mixed_up(make):
+    def both():
+        model, callbacks = make(), [Counts(), Counts()]
+        return callbacks, FitObjects(model, {}, callbacks)
+
+    (first, second), objects = both()
+    objects.begin(False)
+    first.count()
+    second.count()
+    second.count()
+    changes = through(objects.changed())
+    callbacks, again = both()
+    again.begin(True)
+    again.restore(changes)
+    assert [callback.n for callback in callbacks] == [1, 2]
+
+
+def test_data_that_change_on_the_way_are_looked_at_apart(make):
+    class Pieces(keras.utils.PyDataset):
+        def __init__(self):
+            super().__init__()
+            self.order = [0, 1, 2]
+
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, index):
+            return np.zeros((1, 4)), np.zeros((1, 2))
+
+    def begun():
+        pieces = Pieces()
+        _, callback, objects = fit(make, x=pieces, y=None)
+        objects.begin(True)
+        return pieces, callback, objects
+
+    pieces, callback, objects = begun()
+    pieces.order.reverse()
+    callback.count()
+    changes = objects.data_changed()
+    assert {key.partition(".")[0] for key in changes.changed} == {"data x"}
+    again, callback_again, objects_again = begun()
+    assert objects_again.restore_data(through(changes)) == []
+    assert (again.order, callback_again.n) == ([2, 1, 0], 0)
+
+
+def test_the_state_of_an_object_that_was_put_right_otherwise_is_left_alone(make):
+    _, callback, objects = fit(make)
+    objects.begin(False)
+    callback.count()
+    changes = through(objects.changed())
+    _, again, objects_again = fit(make)
+    objects_again.begin(True)
+    again.rng.random()
+    expected = again.rng.bit_generator.state
+    objects_again.restore(changes, frozenset({"callback Counts.rng"}))
+    assert again.rng.bit_generator.state == expected
+    assert again.n == 1
+
+
+def test_fingerprints_tell_data_apart(make):
+    one, other = np.zeros((4, 4)), np.zeros((4, 4))
+    other[0, 0] = 1
+    found = [fit(make, x=x)[2].fingerprints() for x in (one, one.copy(), other)]
+    assert found[0] == found[1] != found[2]
+    assert set(found[0]) == {"values of x", "values of y"}
+    generator = fit(make, x=(n for n in range(3)), y=None)[2].fingerprints()
+    assert generator["values of x"].startswith("generator")
+    dataset = [fit(make, x=tf.data.Dataset.from_tensor_slices(x), y=None)[2].fingerprints() for x in (one, other)]
+    assert dataset[0] != dataset[1]
+
+
+def test_variables_of_the_models_that_others_save_are_not_kept_twice(make):
+    model, _, objects = fit(make)
+    objects.begin(True)
+    model.layers[0].kernel.assign(model.layers[0].kernel + 1)
+    model.optimizer.iterations.assign(5)
+    assert (objects.changed().changed, objects.changed().arrays) == ({}, {})
+
+
+def test_attributes_that_are_the_model_itself_and_callbacks_that_refuse_are_no_trouble(make):
+    class Refuses(keras.callbacks.Callback):
+        def __getattr__(self, name):
+            raise RuntimeError(name)
+
+    model = make()
+    callback = Refuses()
+    callback.set_model(model)
+    model.callback, callback.all = callback, [model, callback]
+    started = time.monotonic()
+    objects = FitObjects(model, {"x": model}, [callback])
+    objects.begin(True)
+    callback.count = 3
+    changes = through(objects.changed())
+    assert "callback Refuses" in changes.changed
+    assert objects.restore(changes) == []
+    assert time.monotonic() - started < 10
+
+
+def test_nothing_of_the_users_is_kept_alive_by_having_been_looked_at(make):
+    model, callback, objects = fit(make)
+    objects.begin(False)
+    there = weakref.ref(callback)
+    del model, callback, objects
+    gc.collect()
+    assert there() is None
+
+
+@pytest.mark.parametrize("document", [None, [], "x", {}, {"arrays": ["a"]}, {"changed": 5, "new": {}, "lost": []}])
+def test_what_is_no_state_of_objects_is_told(document):
+    with pytest.raises((ValueError, KeyError), match=r".+"):
+        from_meta(document, {})
+
+
+def test_arrays_are_numbered_in_the_order_of_their_names():
+    changes = Changes(arrays={"b": np.zeros(2, np.uint8), "a": np.ones(3, np.uint8)})
+    assert [(array.name, array.nbytes) for array in as_arrays(changes, "object/")] == [("object/0", 3), ("object/1", 2)]
+    assert as_meta(changes)["arrays"] == ["a", "b"]
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1e-5])
+def test_what_the_clock_did_not_let_it_look_at_has_no_fingerprint(make, monkeypatch, seconds):
+    """Part of the data would be taken for other data in the next attempt."""
+    data = {f"column {n}": np.zeros((4, 4)) for n in range(200)}
+    monkeypatch.setattr(fit_objects, "_SECONDS", seconds)
+    assert fit(make, x=data, y=None)[2].fingerprints() == {}
+    monkeypatch.setattr(fit_objects, "_SECONDS", 60.0)
+    assert set(fit(make, x=data, y=None)[2].fingerprints()) == {"values of x"}

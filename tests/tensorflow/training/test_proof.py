@@ -1,0 +1,144 @@
+"""Steps leave witnesses, and those of a resumed fit are held against them."""
+
+from __future__ import annotations
+
+import types
+
+import numpy as np
+import pytest
+
+from oomph.recovery.checkpoint.witness import END, EPOCH, STEP, WitnessBoard
+from oomph.tensorflow.exact_step.train_function import Taken
+from oomph.tensorflow.graph import fingerprints
+from oomph.tensorflow.training.identity import FitIdentity
+from oomph.tensorflow.training.proof import Proof
+
+
+class Fit:
+    """As much of a fit as its proof asks for."""
+
+    def __init__(self, model):
+        self.model, self.identity = model, FitIdentity(0, "train.py:5", "f", "place")
+        self.said, self.notes = [], []
+        self.fits = types.SimpleNamespace(say=self.said.append)
+        self.resumption = types.SimpleNamespace(lost=[])
+
+    def note_here(self, name, **data):
+        self.notes.append((name, data))
+
+
+@pytest.fixture
+def attempt(tmp_path, small_model):
+    numbers = iter(range(1, 100))
+
+    def begin():
+        fit = Fit(small_model())
+        return fit, Proof(fit, WitnessBoard(tmp_path, next(numbers)))
+
+    return begin
+
+
+def taken(number, loss=None):
+    logs = {"loss": np.float32(loss if loss is not None else 1 / (number + 1))}
+    return Taken(logs, fingerprints.of_tensors([np.arange(number, number + 4.0)]))
+
+
+def test_a_resumed_fit_that_repeats_its_steps_is_verified(attempt):
+    _, first = attempt()
+    for number in range(6):
+        first.step(0, number, taken(number))
+    fit, again = attempt()
+    again.compare_from(0, 4)
+    again.step(0, 4, taken(4))
+    assert fit.notes[-1][0] == "compared"
+    assert (fit.notes[-1][1]["steps"], fit.notes[-1][1]["equal"]) == (1, True)
+    again.step(0, 5, taken(5))
+    again.step(0, 6, taken(6))
+    assert fit.said == ["verified: 2 steps done again came out as before"]
+    assert [data["steps"] for _, data in fit.notes] == [1, 2]
+
+
+def test_another_result_is_told_once_with_what_was_not_restored(attempt):
+    _, first = attempt()
+    for number in range(6):
+        first.step(0, number, taken(number))
+    fit, again = attempt()
+    fit.resumption.lost = ["a counter"]
+    again.compare_from(0, 4)
+    again.step(0, 4, taken(4, loss=0.5))
+    again.step(0, 5, taken(5, loss=0.5))
+    (note,) = fit.notes
+    assert not note[1]["equal"]
+    assert "the same batch gives another result" in note[1]["cause"]
+    assert "a counter" not in note[1]["cause"], "the event of the resume has it"
+    assert len(fit.said) == 1
+    assert fit.said[0].startswith("not equal to what was done before")
+    assert fit.said[0].endswith("(not restored: a counter)")
+
+
+def test_without_a_witness_nothing_is_said(attempt):
+    fit, proof = attempt()
+    proof.compare_from(0, 0)
+    proof.step(0, 0, taken(0))
+    proof.end(0, 1)
+    assert (fit.notes, fit.said) == ([], [])
+
+
+def test_a_state_that_is_another_is_told_at_the_end_of_its_epoch(attempt):
+    first_fit, first = attempt()
+    first._is_affordable = lambda: True
+    first.step(0, 0, taken(0))
+    first.epoch_end(0, 1)
+    fit, again = attempt()
+    again.compare_from(0, 0)
+    for one, other in zip(fit.model.variables, first_fit.model.variables, strict=True):
+        one.assign(other)
+    fit.model.variables[0].assign(fit.model.variables[0] + 1)
+    again.step(0, 0, taken(0))
+    again.epoch_end(0, 1)
+    assert fit.notes[-1][1]["cause"] == "the state is another after epoch 1"
+
+
+def test_the_end_of_a_fit_leaves_the_fingerprint_of_its_state(attempt, tmp_path):
+    _, proof = attempt()
+    proof._is_affordable = lambda: True
+    proof.end(2, 3)
+    (witness,) = WitnessBoard(tmp_path, 9).before
+    assert (witness.kind, witness.epoch, witness.step, witness.result) == (END, 2, 3, proof.last_state)
+    assert proof.last_state != 0
+
+
+def test_a_state_that_costs_more_than_its_share_of_the_time_is_not_looked_at(attempt, tmp_path):
+    _, proof = attempt()
+    proof._state().seconds = 1.0
+    proof.epoch_end(0, 1)
+    proof.end(0, 1)
+    assert WitnessBoard(tmp_path, 9).before == []
+
+
+def test_the_first_steps_tell_of_rate_and_random_numbers_and_every_step_of_its_loss(attempt, tmp_path):
+    _, proof = attempt()
+    for number in range(6):
+        proof.step(0, number, taken(number))
+    proof.checkpointed()
+    proof.step(0, 6, taken(6))
+    found = WitnessBoard(tmp_path, 9).before
+    assert [w.kind for w in found] == [STEP] * 7
+    assert [bool(w.rate and w.random) for w in found] == [True] * 4 + [False, False, True]
+    assert all(w.loss and w.result and w.batch for w in found)
+
+
+@pytest.mark.parametrize("logs", [{}, {"loss": np.nan}, {"loss": "x"}, {"accuracy": 1.0}, None, np.float32(2.0)])
+def test_logs_of_any_kind_are_no_trouble(attempt, logs):
+    _, proof = attempt()
+    proof.step(0, 0, Taken(logs, None))
+
+
+def test_without_a_board_nothing_happens(small_model):
+    fit = Fit(small_model())
+    proof = Proof(fit, None)
+    proof.compare_from(0, 0)
+    proof.step(0, 0, taken(0))
+    proof.epoch_end(0, 0)
+    proof.end(0, 0)
+    assert (fit.notes, proof.last_state, EPOCH) == ([], 0, 2)

@@ -1,0 +1,109 @@
+"""Which fit this is: never taken for another, never begun anew where something is left to go on from."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from oomph.tensorflow.training.provenance import CALLBACKS, CONFIGURATION, DATA, SCRIPT, STRUCTURE, TURN
+from oomph.tensorflow.training.recognition import Known, Recognised, Verdict, recognise
+
+GROUPS = (STRUCTURE, CONFIGURATION, CALLBACKS, TURN, DATA)
+
+
+def known(*differing: str, finished=False, edited=False, same_fingerprint=True) -> Known:
+    """A state of an earlier attempt that differs in these groups."""
+    found = {group: [f"{group} differs"] for group in differing}
+    if edited:
+        found[SCRIPT] = ["train.py was edited"]
+    return Known(
+        finished, edited, same_fingerprint, lambda *groups: [each for group in groups for each in found.get(group, [])]
+    )
+
+
+def test_a_fit_of_which_nothing_is_known_trains():
+    for came_another_way in (True, False):
+        assert recognise(None, came_another_way) == Recognised(Verdict.TRAIN)
+
+
+def test_what_is_the_same_is_resumed_or_returned():
+    assert recognise(known(), False) == Recognised(Verdict.RESUME)
+    assert recognise(known(finished=True), False) == Recognised(Verdict.RETURN)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_finished_fit_is_returned_only_if_everything_is_the_same(group):
+    found = recognise(known(group, finished=True), False)
+    assert found == Recognised(Verdict.TRAIN, f"{group} differs", another_way=True)
+
+
+def test_a_finished_fit_with_another_optimizer_trains_and_says_so():
+    found = recognise(known(finished=True, same_fingerprint=False), False)
+    assert (found.verdict, found.reason) == (Verdict.TRAIN, "another model or optimizer")
+
+
+@pytest.mark.parametrize("group", [CONFIGURATION, CALLBACKS, TURN, DATA])
+def test_a_finished_fit_of_an_edited_script_trains_again_as_is_meant(group):
+    found = recognise(known(group, finished=True, edited=True), False)
+    assert found == Recognised(Verdict.TRAIN, f"{group} differs", another_way=False)
+
+
+def test_an_edit_elsewhere_leaves_a_finished_fit_as_it_is():
+    assert recognise(known(finished=True, edited=True), False).verdict is Verdict.RETURN
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_another_model_of_an_edited_script_is_refused_in_words_and_keeps_what_is_there(finished):
+    found = recognise(known(STRUCTURE, finished=finished, edited=True), False)
+    assert found == Recognised(Verdict.REFUSE, "train.py was edited; structure differs")
+
+
+@pytest.mark.parametrize("group", [STRUCTURE, DATA])
+def test_a_mismatch_of_the_same_script_is_a_refusal_and_no_permission(group):
+    assert recognise(known(group), False) == Recognised(Verdict.REFUSE, f"{group} differs")
+
+
+def test_another_optimizer_of_the_same_script_is_refused_and_of_an_edited_one_meant():
+    assert recognise(known(same_fingerprint=False), False).verdict is Verdict.REFUSE
+    assert recognise(known(same_fingerprint=False, edited=True), False).verdict is Verdict.RESUME
+
+
+@pytest.mark.parametrize("group", [CONFIGURATION, CALLBACKS, TURN, DATA])
+def test_an_interrupted_fit_of_an_edited_script_goes_on(group):
+    assert recognise(known(group, edited=True), False).verdict is Verdict.RESUME
+
+
+@pytest.mark.parametrize("group", [CONFIGURATION, CALLBACKS, TURN])
+def test_a_file_of_settings_that_was_edited_is_no_reason_to_begin_anew(group):
+    """The script is the same; more epochs, say, come from a file beside it."""
+    assert recognise(known(group), False).verdict is Verdict.RESUME
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_where_the_script_has_come_another_way_it_trains_and_is_not_refused(group):
+    found = recognise(known(group), True)
+    assert found == Recognised(Verdict.TRAIN, f"{group} differs", another_way=True)
+    assert recognise(known(), True).verdict is Verdict.RESUME
+
+
+def test_nothing_but_the_same_is_ever_returned_and_no_other_model_ever_resumed():
+    for size in range(len(GROUPS) + 1):
+        for groups in itertools.combinations(GROUPS, size):
+            for finished, edited, same, way in itertools.product((True, False), repeat=4):
+                found = recognise(known(*groups, finished=finished, edited=edited, same_fingerprint=same), way)
+                if found.verdict is Verdict.RETURN:
+                    assert finished
+                    assert not groups
+                    assert same
+                if found.verdict is Verdict.RESUME:
+                    assert not finished
+                    assert STRUCTURE not in groups
+                    assert edited or (same and DATA not in groups)
+                if found.verdict is Verdict.REFUSE or found.another_way:
+                    assert found.reason
+
+
+def test_many_differences_are_counted():
+    many = Known(False, False, True, lambda *groups: [f"layer {n}" for n in range(9)] if STRUCTURE in groups else [])
+    assert recognise(many, False).reason.endswith("layer 5; and 3 more")

@@ -1,0 +1,167 @@
+"""Batches that are taken again: as many as there were, held against those from before, in bounded time."""
+
+from __future__ import annotations
+
+import time
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from oomph.tensorflow.graph import fingerprints
+from oomph.tensorflow.training import retaking
+from oomph.tensorflow.training.retaking import Expected, TookTooLongError, Watched
+
+
+def quiet(seconds=60.0):
+    return Watched(lambda text: None, seconds)
+
+
+def data():
+    return tf.data.Dataset.range(20).batch(4)
+
+
+def known(dataset):
+    return [fingerprints.as_number(fingerprints.of_tensors([batch])) for batch in dataset]
+
+
+def test_as_many_as_there_are_are_skipped():
+    iterator = iter(data())
+    assert retaking.skip(iterator, 3, quiet(), Expected()) == 3
+    np.testing.assert_array_equal(next(iterator), [12, 13, 14, 15])
+    assert retaking.skip(iterator, 3, quiet(), Expected()) == 1, "the data have ended before"
+    assert retaking.skip(iter([]), 3, quiet(), Expected()) == 0
+
+
+def test_what_is_skipped_is_held_against_what_it_was():
+    expected = Expected(5, known(data()))
+    assert retaking.skip(iter(data()), 5, quiet(), expected) == 5
+    assert (expected.compared, expected.differs_at) == (5, None)
+
+
+def test_the_first_batch_that_is_another_is_told():
+    expected = Expected(5, known(data()))
+    retaking.skip(iter(data().map(lambda x: tf.where(x == 9, -x, x))), 5, quiet(), expected)
+    assert (expected.compared, expected.differs_at) == (2, 2)
+
+
+def test_of_the_last_batches_alone_the_last_are_compared():
+    expected = Expected(5, known(data())[3:])
+    retaking.skip(iter(data()), 5, quiet(), expected)
+    assert (expected.compared, expected.differs_at) == (2, None)
+    other = Expected(5, known(data())[2:4])
+    retaking.skip(iter(data()), 5, quiet(), other)
+    assert other.differs_at == 3
+
+
+def test_a_batch_that_nobody_knows_is_not_compared():
+    expected = Expected(5, [0] * 5)
+    retaking.skip(iter(data()), 5, quiet(), expected)
+    assert (expected.compared, expected.differs_at) == (0, None)
+
+
+def test_there_is_an_end_to_taking_batches_anew():
+    def slow():
+        while True:
+            time.sleep(0.01)
+            yield 1
+
+    with pytest.raises(TookTooLongError):
+        retaking.skip(slow(), 10**6, quiet(0.05), Expected())
+
+
+def test_how_far_it_is_is_told_from_time_to_time(monkeypatch):
+    monkeypatch.setattr(retaking, "_TELL_SECONDS", 0.0)
+    told = []
+    retaking.skip(iter(data()), 2, Watched(told.append), Expected())
+    assert told == [
+        "taking the batches of the epoch anew: 1 of 2, 0 s",
+        "taking the batches of the epoch anew: 2 of 2, 0 s",
+    ]
+
+
+class Epochs:
+    """Keras' iterator over epochs, as far as it matters here."""
+
+    def __init__(self, dataset):
+        self._distributed_dataset = dataset
+
+
+def order_of_epoch(number, dataset, pass_over):
+    tf.random.set_seed(1)
+    made = dataset()
+    if pass_over:
+        retaking.pass_over(Epochs(made), range(1, number), range(1, number), quiet())
+    else:
+        for _ in range(1, number):
+            list(made)
+    return [np.asarray(batch).tolist() for batch in made]
+
+
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        lambda: tf.data.Dataset.range(20).shuffle(20).batch(4),
+        lambda: tf.data.Dataset.range(20).shuffle(20).batch(4).shuffle(5),
+        lambda: tf.data.Dataset.range(20).shuffle(20).repeat(2).batch(4),
+        lambda: tf.data.Dataset.range(20).shuffle(20).cache().batch(4),
+        data,
+    ],
+)
+def test_epochs_that_were_done_are_passed_over(dataset):
+    expected = order_of_epoch(4, dataset, pass_over=False)
+    assert order_of_epoch(4, dataset, pass_over=True) == expected
+
+
+def test_iterators_that_were_made_for_nothing_are_not_gone_through():
+    taken = []
+
+    def note(x):
+        taken.append(int(x))
+        return x
+
+    def make():
+        dataset = tf.data.Dataset.range(3).shuffle(3).map(lambda x: tf.py_function(note, [x], tf.int64)).repeat(1)
+        return dataset.shuffle(2)
+
+    retaking.pass_over(Epochs(make()), range(1, 4), [2], quiet())
+    assert len(taken) == 3
+
+
+def test_an_iterator_that_was_made_already_is_the_first():
+    made = data()
+    first = iter(made)
+    retaking.pass_over(Epochs(made), range(1, 2), [1], quiet(), first)
+    assert next(first).numpy().tolist() == [0, 1, 2, 3]
+
+
+class Pieces(keras.utils.PyDataset):
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        return np.zeros((1, 1))
+
+    def on_epoch_begin(self):
+        self.calls.append("begin")
+
+    def on_epoch_end(self):
+        self.calls.append("end")
+
+
+def test_a_pydataset_is_told_of_the_epochs_that_were_done():
+    class Adapter:
+        py_dataset = Pieces()
+
+    class Epochs:
+        data_adapter = Adapter
+
+    retaking.pass_epochs(Epochs, 2)
+    assert Adapter.py_dataset.calls == ["begin", "end"] * 2
+    del Adapter.py_dataset
+    retaking.pass_epochs(Epochs, 2)
