@@ -167,7 +167,7 @@ MUTATIONS = (
     ),
     Mutation(
         "what has failed may be tried again",
-        "recovery/policy/pieces.py",
+        "recovery/policy/micro_batch_search.py",
         "min(int(aim), int(below * self.failed))",
         "int(aim)",
         "recovery/test_pieces.py",

@@ -7,7 +7,7 @@ by then imported what joining needs.
 from __future__ import annotations
 
 from oomph.inject import hook
-from oomph.recovery.protocol.lineage import below_owner
+from oomph.recovery.protocol.ownership import below_owner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -205,7 +205,7 @@ REASONS = [
     ),
     ("train.py was edited", "tensorflow/training/provenance.py", "was edited", "--start-over"),
     ("epochs: 2 → 5", "tensorflow/training/provenance.py", " → ", "--start-over"),
-    ("learning rate: 0.1 → 0.01", "tensorflow/fit/beginning.py", "learning rate: ", "--start-over"),
+    ("learning rate: 0.1 → 0.01", "tensorflow/training/provenance.py", "learning rate: ", "--start-over"),
     (
         "the model was compiled anew within the fit", "tensorflow/fit/checkpoints.py",
         "the model was compiled anew within the fit", "call compile() before fit",

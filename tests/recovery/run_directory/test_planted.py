@@ -20,7 +20,7 @@ from oomph.recovery.checkpoint.witness import WitnessBoard
 from oomph.recovery.posix.stderr import Tail
 from oomph.recovery.protocol.creations import FILE, Creation, Notes
 from oomph.recovery.protocol.injection import mark_fired
-from oomph.recovery.protocol.owner import claim_ownership
+from oomph.recovery.protocol.ownership import claim_ownership
 from oomph.recovery.protocol.progress import ProgressBoard, read_progress
 from oomph.recovery.run_directory.run_directory import RunDirectory, RunRecord, newest_unfinished, read_record
 from oomph.recovery.run_directory.unfinished import unfinished

@@ -143,7 +143,7 @@ def test_the_session_of_the_owner(start, tmp_path):
     script = """
         import os, sys
         from oomph.recovery.protocol.handover import Handover
-        from oomph.recovery.protocol.owner import claim_ownership
+        from oomph.recovery.protocol.ownership import claim_ownership
         from oomph.recovery.script.session import join
         session = join(Handover.read())  # a second time: the lock is ours already, so this one is not the owner
         session.say("words")
@@ -159,7 +159,7 @@ def test_the_session_of_the_owner(start, tmp_path):
 
 
 def test_the_board_of_the_owner_is_read_by_the_supervisor(tmp_path, monkeypatch):
-    from oomph.recovery.protocol.lineage import VARIABLE
+    from oomph.recovery.protocol.ownership import VARIABLE
     from oomph.recovery.protocol.progress import read_progress
 
     monkeypatch.delenv(VARIABLE, raising=False)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from oomph.recovery.policy.pieces import Pieces
-from oomph.recovery.policy.regrowth import Regrowth
+from oomph.recovery.policy.micro_batch_search import Pieces, Regrowth
 from oomph.recovery.script.kept_micro_batches import Start
 from oomph.tensorflow.exact_step import size_search as module
 from oomph.tensorflow.exact_step.full_batch_step import Failed

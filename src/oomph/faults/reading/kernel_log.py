@@ -1,10 +1,15 @@
-"""The kernel's log of this machine, as far as this user may read it."""
+"""The kernel's log, as far as this user may read it: all of it, or what came during an attempt.
+
+Source: Documentation/ABI/testing/dev-kmsg of Linux; NVIDIA, "Xid Errors", https://docs.nvidia.com/deploy/xid-errors/.
+"""
 
 from __future__ import annotations
 
 import io
+import os
+import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from oomph.faults.evidence.evidence import Evidence
@@ -38,3 +43,83 @@ def _messages() -> bytes:
         if path.is_file():
             return path.read_bytes()
     raise PermissionError("neither journalctl nor dmesg shows it to this user; give its file: --kernel-log FILE")
+
+
+_KILLED = re.compile(r"ut of memory: Killed process (?P<pid>\d+) ")
+# NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python, GPU has fallen off the bus.
+_XID = re.compile(r"NVRM: Xid \(PCI:(?P<bus>[0-9a-fA-F:.]+)\): (?P<code>\d+)")
+BROKEN = frozenset((46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 151, 155, 156, 158))
+"""Xids after which a GPU is not to be trusted until it was reset, or seen to, by NVIDIA's own table
+(`faults/catalogue/xid.csv`). Those to be ignored, or after which only the application is started again, are not
+among them."""
+_MOST_RECORDS = 10_000
+
+
+class KernelLog:
+    """What the kernel writes from now on. Where it may not be read there is nothing."""
+
+    def __init__(self, path: Path = Path("/dev/kmsg")) -> None:
+        try:
+            self._fd: int | None = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            os.lseek(self._fd, 0, os.SEEK_END)
+        except OSError:
+            self._fd = None
+
+    def read(self) -> list[str]:
+        """The messages since the last call."""
+        lines: list[str] = []
+        for _ in range(_MOST_RECORDS if self._fd is not None else 0):
+            try:
+                data = os.read(self._fd or 0, 8192)
+            except BrokenPipeError:
+                continue  # overwritten before it was read: the next one is there
+            except OSError:
+                break  # no more at the moment
+            if not data:
+                break
+            for record in data.decode(errors="replace").splitlines():
+                lines.append(record.partition(";")[2] or record)
+        return lines
+
+    def close(self) -> None:
+        """Let go of it."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+
+def that_concern(lines: Iterable[str], pids: Collection[int], buses: Collection[str]) -> list[str]:
+    """The lines about these processes and these GPUs; the kernel tells of everybody's.
+
+    Args:
+        lines: of the kernel's log.
+        pids: processes of the script.
+        buses: PCI addresses of its GPUs; empty when they are not known: then of any GPU.
+    """
+    found = []
+    for line in lines:
+        killed, xid = _KILLED.search(line), _XID.search(line)
+        if (killed and int(killed["pid"]) in pids) or (xid and (not buses or _bus_of(xid["bus"], buses))):
+            found.append(line)
+    return found
+
+
+def broken_bus(lines: Iterable[str], buses: Collection[str]) -> str | None:
+    """The PCI address, as in `buses` if it is there, of the GPU that the last grave Xid is about; None without one."""
+    found = None
+    for line in lines:
+        xid = _XID.search(line)
+        if xid and int(xid["code"]) in BROKEN:
+            found = _bus_of(xid["bus"], buses) or xid["bus"]
+    return found
+
+
+def _bus_of(bus: str, buses: Collection[str]) -> str | None:
+    """The kernel writes 0000:3b:00, NVML 00000000:3B:00.0."""
+    wanted = _short(bus)
+    return next((known for known in buses if _short(known) == wanted), None)
+
+
+def _short(bus: str) -> str:
+    domain, _, rest = bus.lower().partition(":")
+    return f"{int(domain, 16):x}:{rest.partition('.')[0]}"

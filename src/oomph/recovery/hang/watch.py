@@ -15,7 +15,7 @@ from oomph.recovery.hang import activity, limits
 from oomph.recovery.hang.limits import Hang, Silence, Timings
 from oomph.recovery.posix.process_group import is_alive, is_in
 from oomph.recovery.posix.process_identity import Place
-from oomph.recovery.protocol import stacks
+from oomph.recovery.protocol import python_stacks
 from oomph.recovery.protocol.phases import RECORD, Beat, Phase, Power, has_been_timed, unpack
 
 STACKS_SIGNAL = signal.SIGRTMIN + 20
@@ -159,18 +159,18 @@ class Watch:
         """Look at where the script stands before it is called a hang."""
         assert self._last is not None
         text = self._stacks(self._last.pid, group)
-        threads = stacks.parse(text)
+        threads = python_stacks.parse(text)
         busy = not limits.is_idle(silence, self._floor)
-        if silence.phase is Phase.OWN_CODE and not stacks.stands_in_machinery(threads):
+        if silence.phase is Phase.OWN_CODE and not python_stacks.stands_in_machinery(threads):
             self._since = time.monotonic()  # asked again when as much time has passed once more
             return None
-        if silence.phase is Phase.LOOP and threads and not stacks.stands_in(threads, self._loops()):
+        if silence.phase is Phase.LOOP and threads and not python_stacks.stands_in(threads, self._loops()):
             self._excuse = _LEFT_LOOP
             return None
-        if busy and not silence.untimed and stacks.waits_for_the_script(threads, _OURS):
+        if busy and not silence.untimed and python_stacks.waits_for_the_script(threads, _OURS):
             self._excuse = _OWN_AFFAIR
             return None
-        line, self._hung = stacks.blocking_line(threads, _OURS), True
+        line, self._hung = python_stacks.blocking_line(threads, _OURS), True
         return Hang(silence.phase, silence.fit, silence.seconds, limit, line, text)
 
     def _stacks(self, owner: int, group: int) -> str:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from oomph.journal import Journal
-from oomph.recovery.protocol.dumps import Stacks
 from oomph.recovery.protocol.handover import Handover
-from oomph.recovery.protocol.owner import claim_ownership
+from oomph.recovery.protocol.ownership import claim_ownership
 from oomph.recovery.protocol.phases import Power
 from oomph.recovery.protocol.progress import ProgressBoard
+from oomph.recovery.protocol.python_stacks import Stacks
 from oomph.recovery.script.pulse import Pulse, inherited
 from oomph.redaction import know_secrets
 from oomph.shown import shown_line

@@ -18,7 +18,7 @@ from oomph.recovery.hang.watch import Watch
 from oomph.recovery.posix import process_group
 from oomph.recovery.posix.descriptors import readable
 from oomph.recovery.posix.patience import Patience
-from oomph.recovery.posix.script_group import ScriptGroup
+from oomph.recovery.posix.process_group import ProcessGroup
 from oomph.recovery.posix.spawn import spawn
 from oomph.recovery.posix.stderr import Pump, Tail
 from oomph.recovery.posix.terminal import Terminal, stop_self
@@ -26,7 +26,7 @@ from oomph.recovery.posix.tripwire import Tripwire
 from oomph.recovery.posix.watchdog import Watchdog
 from oomph.recovery.protocol.phases import Power
 from oomph.recovery.supervisor import stop_requests
-from oomph.recovery.supervisor.signals import FORWARDED, Arrival, Signals
+from oomph.recovery.supervisor.stop_requests import FORWARDED, Arrival, Signals
 from oomph.run_files import OwnFile
 
 _POLL_SECONDS = 0.1
@@ -87,7 +87,7 @@ class Attempt:
         if watch is not None:
             watch.started()
         self.pid = self._process.pid
-        self._group = ScriptGroup(self.pid, self._patience)
+        self._group = ProcessGroup(self.pid, self._patience)
         self._watchdog = Watchdog(self.pid)
         signals.forward = self._forward
         for arrival in list(signals.queue):

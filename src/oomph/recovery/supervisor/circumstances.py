@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
+from oomph.faults.reading import kernel_log
 from oomph.journal import Event
 from oomph.recovery.policy.ladder import Conditions
 from oomph.recovery.posix import cgroup
-from oomph.recovery.supervisor import kernel_log
 from oomph.recovery.supervisor.devices import Gpu, Reading, memory_is_back, visible
 
 _MEMORY_BACK_SECONDS = 50.0

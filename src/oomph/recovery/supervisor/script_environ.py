@@ -11,7 +11,7 @@ from oomph.recovery.hang.watch import STACKS_SIGNAL, Watch
 from oomph.recovery.policy.ladder import Change
 from oomph.recovery.protocol.entropy import hash_seed
 from oomph.recovery.protocol.handover import Handover
-from oomph.recovery.protocol.lineage import VARIABLE as OWNER_VARIABLE
+from oomph.recovery.protocol.ownership import VARIABLE as OWNER_VARIABLE
 from oomph.recovery.run_directory.run_directory import RunDirectory
 from oomph.recovery.supervisor import effects
 from oomph.recovery.supervisor.devices import Gpu

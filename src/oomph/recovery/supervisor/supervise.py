@@ -27,8 +27,8 @@ from oomph.recovery.supervisor.closing import Closing, Outcome, note, shown
 from oomph.recovery.supervisor.command import Command
 from oomph.recovery.supervisor.script_environ import handover, surrounding
 from oomph.recovery.supervisor.settings import Settings
-from oomph.recovery.supervisor.signals import Signals
 from oomph.recovery.supervisor.standard_input import StandardInput
+from oomph.recovery.supervisor.stop_requests import Signals
 from oomph.recovery.supervisor.surroundings import other_gpus
 from oomph.run_files import OwnFile
 

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from oomph.recovery.policy.pieces import Pieces
-from oomph.recovery.policy.regrowth import Regrowth
+from oomph.recovery.policy.micro_batch_search import Pieces, Regrowth
 from oomph.recovery.script.kept_micro_batches import Start
 from oomph.tensorflow.exact_step.full_batch_step import Failed, attempt
 from oomph.tensorflow.runtime.allocator import DeviceMemory

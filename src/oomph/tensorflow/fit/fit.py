@@ -15,7 +15,6 @@ from oomph.tensorflow.exact_step.probe import Finding
 from oomph.tensorflow.exact_step.recheck import Inconsistent, Recheck
 from oomph.tensorflow.exact_step.train_function import Failure, Recovery, Step
 from oomph.tensorflow.fit import callbacks, event_files, trained
-from oomph.tensorflow.fit.beginning import Beginning
 from oomph.tensorflow.fit.checkpoints import FitCheckpoints
 from oomph.tensorflow.fit.resumption import CannotResumeError, Resumption
 from oomph.tensorflow.fit.validation_data import ValidationData
@@ -29,6 +28,7 @@ from oomph.tensorflow.training.fit_objects import FitObjects
 from oomph.tensorflow.training.fits import Fits
 from oomph.tensorflow.training.identity import FitIdentity
 from oomph.tensorflow.training.proof import Proof
+from oomph.tensorflow.training.provenance import Beginning
 
 _ITERATORS = 10
 """No epoch makes as many over its data."""

@@ -14,7 +14,7 @@ from oomph.errors import UnsupportedError
 from oomph.package import PACKAGE
 from oomph.recovery.checkpoint.container import Checkpoint
 from oomph.recovery.checkpoint.store import Record
-from oomph.recovery.protocol.lineage import below_owner
+from oomph.recovery.protocol.ownership import below_owner
 from oomph.recovery.protocol.phases import Phase
 from oomph.recovery.script.session import Session
 from oomph.tensorflow.batch.replicas import Replicas

@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from oomph.errors import CheckpointError
-from oomph.recovery.checkpoint import refused
+from oomph.recovery.checkpoint import final_checkpoints
 from oomph.recovery.checkpoint.container import Checkpoint
-from oomph.recovery.checkpoint.endstates import EndStates
+from oomph.recovery.checkpoint.final_checkpoints import EndStates
 from oomph.recovery.checkpoint.interval import Interval, seconds_between_faults
 from oomph.recovery.checkpoint.store import CheckpointStore, Record, Saved
 from oomph.recovery.checkpoint.witness import WitnessBoard
@@ -66,7 +66,7 @@ class Fits:
         """How often each place in the script has called fit."""
         self.came_another_way = False
         """Whether a fit was not the one that was expected at its place: nothing after it need be, either."""
-        self._refusals: list[refused.Refusal] = []
+        self._refusals: list[final_checkpoints.Refusal] = []
         """Checkpoints that could not be read, and of which nothing has been said yet."""
         self._end_states = EndStates()
         self._opened = False
@@ -179,14 +179,14 @@ class Fits:
         """The end state of a fit that an earlier attempt finished, if it is there and can be read."""
         store = self.store()
         found = None if store is None else store.finished(number)
-        self._tell_refused(refused.of_end_states(self._refusals))
+        self._tell_refused(final_checkpoints.of_end_states(self._refusals))
         return found
 
     def checkpoint_of(self, number: int) -> Checkpoint | None:
         """The newest intact checkpoint within a fit."""
         store = self.store()
         found = None if store is None else store.latest_step(number)
-        self._tell_refused(refused.of_steps(self._refusals, None if found is None else found.name))
+        self._tell_refused(final_checkpoints.of_steps(self._refusals, None if found is None else found.name))
         return found
 
     def checkpoint_before(self, newer: Checkpoint) -> Checkpoint | None:

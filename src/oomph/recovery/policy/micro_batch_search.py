@@ -1,8 +1,14 @@
-"""Pieces: how many samples to take at once when a whole batch did not fit, as a pure function of what was measured.
+"""How many samples to take at once when a whole batch did not fit, and when to take more again. Pure.
 
-Every piece that fits is work done, so the search goes upwards, from a piece that is nearly sure to fit: only failures
-cost time (outside XLA ten seconds each, TensorFlow's own wait). Memory is taken to be linear in the size beyond a
-constant: two pieces whose peaks are known give the largest that fits. Where nothing can be measured, sizes are doubled.
+Every micro-batch that fits is work done, so the search goes upwards, from a size that is nearly sure to fit: only
+failures cost time (outside XLA ten seconds each, TensorFlow's own wait). Memory is taken to be linear in the size
+beyond a constant: two sizes whose peaks are known give the largest that fits. Where nothing can be measured, sizes are
+doubled.
+
+Memory comes back when the script lets go of a tensor, or when another process on the same GPU ends. The first shows in
+TensorFlow's own count, and a size that the new room holds can be computed. The second does not show: where others
+held the rest when a size failed, a larger one is tried now and then, so seldom that a failed trial costs one percent of
+the time, and more seldom after each that fails.
 """
 
 from __future__ import annotations
@@ -20,7 +26,7 @@ _START_DIVISOR = 128
 _LEAP = 8
 """A prediction is trusted that many times further than it was measured: memory may grow faster than the size."""
 _WORTH_IT = 1.25
-"""Growing by less is not worth another shape, for which functions are traced or compiled anew."""
+"""Growing by less, of a size or of the room, is not worth another shape: its functions are traced or compiled anew."""
 _BELOW_FAILED, _BELOW_FAILED_IN_GAPS = 0.8, 0.5
 """The largest piece to try below one that failed; and below one that was smaller than what the room seemed to hold:
 there the memory is in pieces, or a kernel asks for much at once, and neither shows in what has been measured."""
@@ -132,3 +138,42 @@ class Pieces:
         assert self.failed is not None
         below = _BELOW_FAILED_IN_GAPS if self.gaps else _BELOW_FAILED
         return max(1, min(int(aim), int(below * self.failed)))
+
+
+_PATIENCE = 100
+"""A trial waits that many times as long as a failure costs."""
+_RECENTLY = 60.0
+"""Seconds after a failure in which nothing larger is tried, whatever the memory says."""
+
+
+@dataclass(frozen=True)
+class Regrowth:
+    """What is known about the size in use, in samples, bytes and seconds of a monotonic clock."""
+
+    size: int
+    """The piece that fits."""
+    room_bytes: int | None
+    """What a piece may take, as it was when the size was settled."""
+    failed_at: float
+    """When a larger piece ran out of memory last."""
+    cost: float
+    """Seconds that this took."""
+    others_hold: bool = False
+    """Whether memory below the limit of TensorFlow was missing then: others held it."""
+    setbacks: int = 0
+    """Trials of a larger size that have failed."""
+
+    def larger(self, now: float, room_bytes: int | None) -> int | None:
+        """The size to try now, or None to go on as it is."""
+        waited = now - self.failed_at
+        if waited < _RECENTLY * 2**self.setbacks:
+            return None
+        if self.room_bytes and room_bytes and room_bytes >= _WORTH_IT * self.room_bytes:
+            return int(self.size * room_bytes / self.room_bytes)  # memory is linear beyond a constant: this fits
+        if self.others_hold and waited >= _PATIENCE * self.cost * 2**self.setbacks:
+            return 2 * self.size
+        return None
+
+    def after_failure(self, now: float, cost: float) -> Regrowth:
+        """A trial has failed: the next one waits twice as long."""
+        return replace(self, failed_at=now, cost=max(cost, self.cost), setbacks=self.setbacks + 1)

@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from oomph.recovery.protocol.stacks import blocking_line, parse, stands_in, stands_in_machinery, waits_for_the_script
+from oomph.recovery.protocol.python_stacks import (
+    blocking_line,
+    parse,
+    stands_in,
+    stands_in_machinery,
+    waits_for_the_script,
+)
 from oomph.recovery.script.loop_location import enclosing_loops
 
 OURS = "/nowhere/oomph"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.recovery.checkpoint.endstates import EndStates
-from oomph.recovery.checkpoint.refused import of_end_states, of_steps
+from oomph.recovery.checkpoint.final_checkpoints import EndStates, of_end_states, of_steps
 
 BROKEN = "tensors.bin does not match its checksum"
 

@@ -2,7 +2,8 @@
 
 The owner holds a lock on a file of the attempt for as long as it lives. A lock, and not the mere existence of the
 file, because a script may replace itself (`os.execv` to set LD_LIBRARY_PATH, say) or be started by a wrapper that
-runs one Python after the other: each of these owns the attempt in its turn, but never two at a time.
+runs one Python after the other: each of these owns the attempt in its turn, but never two at a time. A mark in the
+environment tells the processes that an owner starts that they are no owners.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import fcntl
 import os
 from pathlib import Path
 
-from oomph.recovery.protocol.lineage import below_owner, mark_owner
 from oomph.run_files import open_own
 
 
@@ -43,3 +43,16 @@ def _lock_for_life(run_dir: Path, name: str) -> bool:
     os.ftruncate(fd, 0)
     os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
     return True
+
+
+VARIABLE = "OOMPH_OWNER"
+
+
+def mark_owner() -> None:
+    """Let every process that this one starts know that the attempt has its owner."""
+    os.environ[VARIABLE] = str(os.getpid())
+
+
+def below_owner() -> bool:
+    """True in a process that an owner started; False in an owner that replaced itself by `os.execv`."""
+    return os.environ.get(VARIABLE, "") not in ("", str(os.getpid()))

@@ -10,10 +10,9 @@ import pytest
 import tensorflow as tf
 
 from oomph.recovery.checkpoint.container import Checkpoint, Position
-from oomph.tensorflow.fit.beginning import Beginning
 from oomph.tensorflow.training import provenance
 from oomph.tensorflow.training.identity import fingerprint
-from oomph.tensorflow.training.provenance import CALLBACKS, DATA, SCRIPT, STRUCTURE, TURN
+from oomph.tensorflow.training.provenance import CALLBACKS, DATA, SCRIPT, STRUCTURE, TURN, Beginning
 
 ARGUMENTS = {"epochs": 3, "batch_size": 16, "steps_per_epoch": None, "shuffle": True, "initial_epoch": 0}
 

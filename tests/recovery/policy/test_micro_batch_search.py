@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oomph.recovery.policy.pieces import Pieces
+from oomph.recovery.policy.micro_batch_search import Pieces
 
 
 @dataclass
