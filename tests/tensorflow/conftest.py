@@ -53,18 +53,18 @@ class Guarded:
     """A model whose step is to be taken in parts."""
 
     def __init__(self, model, batch, step=None, trains=True):
-        from oomph.tensorflow.exact_step.full_batch_step import WholeStep
-        from oomph.tensorflow.micro_batch.gradient_accumulation import DividedStep
-        from oomph.tensorflow.micro_batch.micro_batch_step import PartStep
+        from oomph.tensorflow.exact_step.full_batch_step import FullBatchStep
+        from oomph.tensorflow.micro_batch.gradient_accumulation import AccumulatedStep
+        from oomph.tensorflow.micro_batch.micro_batch_step import MicroBatchStep
 
         self.model = model
         self.batch = tensorflow.nest.map_structure(tensorflow.constant, batch)
         self.size = int(tensorflow.nest.flatten(self.batch)[0].shape[0])
         self.step = step or model.train_step
-        self.whole = WholeStep(model, self.step, trains)
+        self.whole = FullBatchStep(model, self.step, trains)
         self.whole.prepare(iter(tensorflow.data.Dataset.from_tensors(self.batch)))
         self.small = self.whole.state_of(self.batch)
-        self.divided = DividedStep(model, PartStep(model, self.step, trains), self.whole.commits)
+        self.divided = AccumulatedStep(model, MicroBatchStep(model, self.step, trains), self.whole.commits)
 
     def take(self, sizes, commit=True):
         """Take the batch in parts of these sizes; returns the logs."""

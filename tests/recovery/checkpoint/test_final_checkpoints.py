@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.recovery.checkpoint.final_checkpoints import EndStates, of_end_states, of_steps
+from oomph.recovery.checkpoint.final_checkpoints import FinalCheckpoints, of_end_states, of_steps
 
 BROKEN = "tensors.bin does not match its checksum"
 
 
 def test_small_end_states_are_not_worth_a_line():
-    states = EndStates()
+    states = FinalCheckpoints()
     assert [states.add(1 << 20) for _ in range(100)] == [""] * 100
 
 
 def test_large_ones_are_told_at_each_doubling_with_the_reason():
-    states = EndStates()
+    states = FinalCheckpoints()
     said = [line for _ in range(40) if (line := states.add(50 << 20))]
     assert [line.partition(" of the run")[0] for line in said] == [
         "the end states of 4 finished fits take 210 MB",
@@ -24,7 +24,7 @@ def test_large_ones_are_told_at_each_doubling_with_the_reason():
         "the end states of 32 finished fits take 1678 MB",
     ]
     assert all("they go when the run has finished" in line for line in said)
-    assert EndStates().add(1 << 40), "a single one that is large"
+    assert FinalCheckpoints().add(1 << 40), "a single one that is large"
 
 
 def test_what_is_used_in_place_of_a_damaged_checkpoint_is_named():

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oomph.recovery.policy.micro_batch_search import Pieces
+from oomph.recovery.policy.micro_batch_search import MicroBatchSearch
 
 
 @dataclass
@@ -29,9 +29,9 @@ class Device:
     def taken(self, size: int) -> int:
         return self.constant + size * self.each
 
-    def map(self, batch: int, pieces: Pieces | None = None) -> Pieces | None:
+    def map(self, batch: int, pieces: MicroBatchSearch | None = None) -> MicroBatchSearch | None:
         """One batch as map_batches takes it; None when one sample does not fit."""
-        pieces, done = pieces or Pieces(), 0
+        pieces, done = pieces or MicroBatchSearch(), 0
         while done < batch:
             size = min(pieces.part(batch), batch - done)
             assert 1 <= size <= batch
@@ -59,14 +59,14 @@ def too_large(draw: st.DrawFn, most: int = 64, largest: int = 5000) -> tuple[Dev
 
 
 def test_without_a_failure_every_batch_is_taken_whole():
-    assert Pieces().part(256) == 256
-    assert Pieces().after_fit(256, 100, 1000) == Pieces()
+    assert MicroBatchSearch().part(256) == 256
+    assert MicroBatchSearch().after_fit(256, 100, 1000) == MicroBatchSearch()
 
 
 def test_one_sample_that_does_not_fit_is_the_end():
-    assert Pieces().after_failure(1).hopeless
-    assert not Pieces().after_failure(2).hopeless
-    assert Pieces().after_failure(2).part(2) == 1
+    assert MicroBatchSearch().after_failure(1).hopeless
+    assert not MicroBatchSearch().after_failure(2).hopeless
+    assert MicroBatchSearch().after_failure(2).part(2) == 1
 
 
 @settings(max_examples=500, deadline=None)
@@ -99,7 +99,7 @@ def test_what_is_gone_on_with_leaves_gaps(given, held):
 
 
 def test_a_tight_fit_is_made_smaller():
-    tight = Pieces(failed=2000, size=900, points=((100, 200), (900, 1000)))
+    tight = MicroBatchSearch(failed=2000, size=900, points=((100, 200), (900, 1000)))
     assert tight.lasting(1000).size == 700
     assert tight.lasting(1300) == tight
     assert tight.lasting(300).size == 450, "not by more than half"
@@ -151,7 +151,7 @@ def test_when_not_even_one_sample_fits_the_search_ends(each, batch):
     measures=st.booleans(),
 )
 def test_on_a_device_without_any_rule_every_failure_lowers_the_next_size(limit, needs, batch, measures):
-    pieces, failures = Pieces(), 0
+    pieces, failures = MicroBatchSearch(), 0
     for step in range(1000):
         size = pieces.part(batch)
         assert pieces.failed is None or size < pieces.failed
@@ -184,7 +184,7 @@ def test_after_a_late_failure_it_goes_down_and_grows_again_below_what_failed():
 
 def test_below_a_piece_that_should_have_fitted_nothing_larger_than_half_of_it_is_tried():
     """A kernel that takes 20 MB at once from 64 samples on, as the gradient of a convolution does on the CPU."""
-    pieces = Pieces().after_failure(256, 60)
+    pieces = MicroBatchSearch().after_failure(256, 60)
     for size, taken in ((2, 2), (16, 9)):
         pieces = pieces.after_fit(size, taken, 60)
     assert pieces.size == 88
@@ -195,6 +195,6 @@ def test_below_a_piece_that_should_have_fitted_nothing_larger_than_half_of_it_is
 
 
 def test_the_parts_of_a_batch_are_equal_and_no_more_than_needed():
-    assert Pieces(failed=300, size=100).part(201) == 67
-    assert Pieces(failed=300, size=100).part(200) == 100
-    assert Pieces(failed=300, size=100).part(99) == 99
+    assert MicroBatchSearch(failed=300, size=100).part(201) == 67
+    assert MicroBatchSearch(failed=300, size=100).part(200) == 100
+    assert MicroBatchSearch(failed=300, size=100).part(99) == 99

@@ -17,7 +17,7 @@ from oomph.journal import Event, foreign_format, read_journal
 from oomph.recovery.policy import decisions
 from oomph.recovery.policy.ladder import Change
 from oomph.recovery.posix import process_identity
-from oomph.recovery.posix.process_identity import Place
+from oomph.recovery.posix.process_identity import ProcessIdentity
 from oomph.recovery.report.summary import summarise
 from oomph.recovery.run_directory.run_directory import RunDirectory, RunRecord
 from oomph.recovery.supervisor import effects
@@ -37,10 +37,10 @@ def said(stderr: bytes) -> list[str]:
 
 
 def test_a_process_is_known_by_more_than_its_number() -> None:
-    here = Place.here()
+    here = ProcessIdentity.here()
     assert here.lives
     assert not here.elsewhere
-    assert Place.from_text(here.to_text()) == here
+    assert ProcessIdentity.from_text(here.to_text()) == here
     assert not replace(here, began="1").lives, "its number was given to another one"
     assert not replace(here, boot="another").lives, "the machine has started anew since"
     other = replace(here, host="elsewhere")
@@ -51,7 +51,7 @@ def test_a_process_is_known_by_more_than_its_number() -> None:
 
 def test_a_process_that_has_ended_does_not_live() -> None:
     with subprocess.Popen(["sleep", "50"]) as child:
-        there = Place.here(child.pid)
+        there = ProcessIdentity.here(child.pid)
         assert there.lives
         child.kill()
     assert not there.lives
@@ -59,11 +59,11 @@ def test_a_process_that_has_ended_does_not_live() -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "\n", "\0" * 20])
 def test_what_is_no_process_is_none(text: str) -> None:
-    assert Place.from_text(text) is None
+    assert ProcessIdentity.from_text(text) is None
 
 
 def test_the_number_alone_as_older_ones_wrote_it_says_who_but_not_whether_it_lives() -> None:
-    old = Place.from_text(f"{os.getpid()}\n")
+    old = ProcessIdentity.from_text(f"{os.getpid()}\n")
     assert old is not None
     assert str(old) == f"process {os.getpid()}"
     assert not old.lives
@@ -84,7 +84,7 @@ def test_without_locks_a_second_oomph_of_this_machine_is_kept_out_all_the_same(t
     RunDirectory.create(tmp_path / "run", RECORD).close()
     assert "has no locks: see to it that no other machine uses" in capfd.readouterr().err
     with subprocess.Popen(["sleep", "50"]) as other:
-        (tmp_path / "run" / "lock").write_text(Place.here(other.pid).to_text())
+        (tmp_path / "run" / "lock").write_text(ProcessIdentity.here(other.pid).to_text())
         with pytest.raises(RunDirectoryError, match=f"in use by another oomph run, process {other.pid}$"):
             RunDirectory.reopen(tmp_path / "run")
         other.kill()
@@ -93,7 +93,7 @@ def test_without_locks_a_second_oomph_of_this_machine_is_kept_out_all_the_same(t
 
 def test_without_locks_the_numbers_of_another_machine_or_boot_hold_nobody_up(tmp_path, without_locks) -> None:
     RunDirectory.create(tmp_path / "run", RECORD).close()
-    mine = Place.here(os.getppid())
+    mine = ProcessIdentity.here(os.getppid())
     for stranger in (replace(mine, host="elsewhere"), replace(mine, boot="another"), replace(mine, began="1")):
         (tmp_path / "run" / "lock").write_text(stranger.to_text())
         RunDirectory.reopen(tmp_path / "run").close()
@@ -102,8 +102,8 @@ def test_without_locks_the_numbers_of_another_machine_or_boot_hold_nobody_up(tmp
 def test_who_holds_the_lock_is_told_with_its_machine_and_whether_it_lives(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path / "run", RECORD)
     for holder, words in (
-        (replace(Place.here(), host="node-7"), f"another oomph run, process {os.getpid()} on node-7$"),
-        (replace(Place.here(), began="1"), "has ended, but the script that it started has not yet$"),
+        (replace(ProcessIdentity.here(), host="node-7"), f"another oomph run, process {os.getpid()} on node-7$"),
+        (replace(ProcessIdentity.here(), began="1"), "has ended, but the script that it started has not yet$"),
     ):
         (tmp_path / "run" / "lock").write_text(holder.to_text())
         with pytest.raises(RunDirectoryError, match=words):

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from oomph.tensorflow.exact_step import full_batch_step as module
-from oomph.tensorflow.exact_step.full_batch_step import Failed, WholeStep, attempt
+from oomph.tensorflow.exact_step.full_batch_step import Failed, FullBatchStep, attempt
 
 RANDOM = np.random.default_rng(0)
 X, Y = RANDOM.normal(size=(38, 4)).astype("float32"), RANDOM.normal(size=(38, 1)).astype("float32")
@@ -78,7 +78,7 @@ def test_ten_batches_train_as_under_keras_to_the_last_bit(guard, watch, steps, d
 
 def step_of(made):
     made.optimizer.build(made.trainable_variables)
-    whole = WholeStep(made, made.train_step)
+    whole = FullBatchStep(made, made.train_step)
     iterator = iter(known())
     whole.prepare(iterator)
     return whole, iterator
@@ -220,7 +220,7 @@ def test_the_size_of_batches_is_known_where_the_data_says_so():
     whole, _ = step_of(made)
     batch = (tf.constant(X[:4]), tf.constant(Y[:4]))
     assert not whole.knows_size(batch)
-    other = WholeStep(made, made.train_step)
+    other = FullBatchStep(made, made.train_step)
     other.prepare(iter(known().take(9).unbatch().batch(4, drop_remainder=True)))
     assert other.knows_size(batch)
 
@@ -248,7 +248,7 @@ def test_a_commit_in_a_branch_is_seen_whatever_the_steps_before_did(memory):
     made = Sometimes([keras.Input((4,)), keras.layers.Dense(1)])
     made.compile("sgd", jit_compile=False)
     made.optimizer.build(made.trainable_variables)
-    whole = WholeStep(made, made.train_step)
+    whole = FullBatchStep(made, made.train_step)
     signs = np.repeat([1.0, -1.0, 1.0], 4)[:, None].astype("float32") * np.ones((12, 4), "float32")
     iterator = iter(tf.data.Dataset.from_tensor_slices((signs, Y[:12])).batch(4))
     whole.prepare(iterator)

@@ -112,9 +112,9 @@ def test_sparse_gradients_are_compared():
     found, clean = [], []
     recheck = Recheck(model, model.train_step, 1, found.append, lambda: clean.append(True))
     batch = (tf.constant([[1, 2, 3], [2, 2, 8]]), tf.ones((2, 1)))
-    from oomph.tensorflow.exact_step.full_batch_step import WholeStep
+    from oomph.tensorflow.exact_step.full_batch_step import FullBatchStep
 
-    recheck.check(batch, 2, WholeStep(model, model.train_step).state_of(batch))
+    recheck.check(batch, 2, FullBatchStep(model, model.train_step).state_of(batch))
     assert (found, len(clean)) == ([], 1)
 
 

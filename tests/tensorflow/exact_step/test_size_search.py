@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from oomph.recovery.policy.micro_batch_search import Pieces, Regrowth
+from oomph.recovery.policy.micro_batch_search import MicroBatchSearch, Regrowth
 from oomph.recovery.script.kept_micro_batches import Start
 from oomph.tensorflow.exact_step import size_search as module
 from oomph.tensorflow.exact_step.full_batch_step import Failed
@@ -130,7 +130,7 @@ def test_a_step_that_leaves_gaps_fills_less_of_the_memory(memory, clock):
     taken(search, memory, 400)
     assert 0.4 * 90 <= search.chosen <= 0.75 * 0.7 * 90 < without.chosen
     search.undivided()
-    assert search.pieces == Pieces(gaps=True)
+    assert search.pieces == MicroBatchSearch(gaps=True)
 
 
 def test_extra_memory_of_the_parts_is_taken_off_the_room(memory, clock):
@@ -232,4 +232,4 @@ def test_a_trial_that_fails_goes_back_and_waits_longer(memory, clock):
     search.grow(200)
     assert search.chosen <= 90
     assert search.pieces.failed == 2 * good
-    assert isinstance(search.pieces, Pieces)
+    assert isinstance(search.pieces, MicroBatchSearch)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.batch.micro_batch_slice import Frame
+from oomph.tensorflow.batch.micro_batch_slice import MicroBatchSlice
 from oomph.tensorflow.batch.sparse_slices import Origin, Piece
-from oomph.tensorflow.micro_batch.gradient_capture import NEVER_APPLIED, Applied
+from oomph.tensorflow.micro_batch.gradient_capture import NEVER_APPLIED, GradientCapture
 from oomph.tensorflow.state.optimizers import optimizers_of
 
 N, SIZES = 8, [4, 3, 1]
@@ -140,10 +140,10 @@ def test_nothing_is_assigned_before_the_commit(guarded):
 
 def test_the_share_is_taken_of_the_loss_where_it_is_scaled_and_of_the_gradients_elsewhere():
     scaling, plain = keras.optimizers.SGD(loss_scale_factor=8), keras.optimizers.SGD()
-    applied = Applied(Frame.of(0, 1, 4))
+    applied = GradientCapture(MicroBatchSlice.of(0, 1, 4))
     variable = keras.Variable(np.ones(2))
     rows = tf.IndexedSlices(tf.ones((1, 2), tf.float64), tf.constant([1]), tf.constant([3, 2]))
-    with Applied.replaced([scaling, plain], lambda: applied):
+    with GradientCapture.replaced([scaling, plain], lambda: applied):
         assert float(scaling.scale_loss(tf.constant(3.0, tf.float64))) == 3.0 / 4 * 8
         scaling.apply([tf.constant([4.0, 4.0], tf.float64)], [variable])
         plain.apply([tf.constant([4.0, 4.0], tf.float64), None, rows], [variable] * 3)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.batch.micro_batch_slice import Frame
-from oomph.tensorflow.micro_batch.losses import PartLosses
+from oomph.tensorflow.batch.micro_batch_slice import MicroBatchSlice
+from oomph.tensorflow.micro_batch.losses import MicroBatchLosses
 
 SIZES = [5, 4, 1]
 N = sum(SIZES)
@@ -140,23 +140,23 @@ def test_what_add_loss_adds_is_a_mean_or_a_sum_beside_a_regulariser(as_keras, ho
     [("mean_with_sample_weight", False, [7.0]), ("mean", True, [3.0]), ("sum", True, []), ("mean", False, [])],
 )
 def test_only_divisors_that_depend_on_the_data_are_collected(reduction, masked, expected):
-    values, losses = tf.constant(numbers(4, 1)), PartLosses(None)
+    values, losses = tf.constant(numbers(4, 1)), MicroBatchLosses(None)
     if masked:
         values._keras_mask = tf.constant([True, False, True, True])
     loss = keras.losses.MeanSquaredError(reduction=reduction)
     heavy = tf.constant([1.0, 4.0, 2.0, 0.0], tf.float64)
     plain = float(keras.ops.sum(loss(tf.zeros((4, 1), tf.float64), values, heavy)))
-    with PartLosses.replaced(lambda: losses):
+    with MicroBatchLosses.replaced(lambda: losses):
         assert float(keras.ops.sum(loss(tf.zeros((4, 1), tf.float64), values, heavy))) == plain
     assert [float(divisor) for divisor in losses.divisors] == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_part_of_the_whole_size_changes_nothing():
-    losses, values = PartLosses(Frame.of(0, 4, 4, [7.0], [1.0])), tf.constant(numbers(4, 1))
+    losses, values = MicroBatchLosses(MicroBatchSlice.of(0, 4, 4, [7.0], [1.0])), tf.constant(numbers(4, 1))
     loss = keras.losses.MeanSquaredError(reduction="mean_with_sample_weight")
     heavy = tf.constant([1.0, 4.0, 2.0, 0.0], tf.float64)
     plain = float(loss(tf.zeros_like(values), values, heavy))
-    with PartLosses.replaced(lambda: losses):
+    with MicroBatchLosses.replaced(lambda: losses):
         assert float(loss(tf.zeros_like(values), values, heavy)) == plain
 
 
@@ -167,16 +167,16 @@ def test_keras_is_as_it_was_afterwards_even_after_an_error():
         return module.reduce_values, module.apply_mask, keras.layers.Layer.losses
 
     before = replaceable()
-    with PartLosses.replaced(lambda: PartLosses(None)):
+    with MicroBatchLosses.replaced(lambda: MicroBatchLosses(None)):
         assert not any(one is other for one, other in zip(before, replaceable(), strict=True))
-    with pytest.raises(ZeroDivisionError), PartLosses.replaced(lambda: PartLosses(None)):
+    with pytest.raises(ZeroDivisionError), MicroBatchLosses.replaced(lambda: MicroBatchLosses(None)):
         raise ZeroDivisionError
     assert replaceable() == before
 
 
 def test_a_frame_holds_the_place_of_a_part_on_the_host():
-    frame = Frame.of(3, 2, 8, [1.5], [1, 0])
+    frame = MicroBatchSlice.of(3, 2, 8, [1.5], [1, 0])
     assert [value.numpy().tolist() for value in frame] == [0.25, 3, 8, [1.5], [1.0, 0.0]]
-    for value, spec in zip(frame, Frame.specs(), strict=True):
+    for value, spec in zip(frame, MicroBatchSlice.specs(), strict=True):
         assert spec.is_compatible_with(value)
         assert value.device.endswith("CPU:0")

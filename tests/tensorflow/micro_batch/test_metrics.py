@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.micro_batch.metrics import PartMetrics, all_metrics, is_foreign
+from oomph.tensorflow.micro_batch.metrics import MicroBatchMetrics, all_metrics, is_foreign
 
 pytestmark = pytest.mark.usefixtures("float64")
 
@@ -68,8 +68,8 @@ def test_a_metric_is_foreign_when_its_own_code_updates_it(metric, foreign):
 def test_a_plain_number_and_its_summed_weight_are_handed_over_and_rows_are_not(model):
     mean, total = keras.metrics.Mean(), keras.metrics.Sum()
     made = model()
-    part = PartMetrics(made)
-    with PartMetrics.replaced(made, lambda: part):
+    part = MicroBatchMetrics(made)
+    with MicroBatchMetrics.replaced(made, lambda: part):
         mean.update_state(3.0)
         mean.update_state(tf.constant(5.0), sample_weight=tf.constant([1.0, 2.5]))
         mean.update_state([1.0, 2.0, 6.0] * tf.ones(3))
@@ -82,11 +82,11 @@ def test_a_plain_number_and_its_summed_weight_are_handed_over_and_rows_are_not(m
 
 def test_in_a_trace_vectors_of_a_length_known_beforehand_are_no_rows_and_handed_over(model):
     mean, made, handed = keras.metrics.Mean(), model(), []
-    part = PartMetrics(made)
+    part = MicroBatchMetrics(made)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.float64)])
     def step(rows):
-        with PartMetrics.replaced(made, lambda: part):
+        with MicroBatchMetrics.replaced(made, lambda: part):
             for values in (rows, [1.0, 3.0], tf.ones((3,), tf.float64)):
                 mean.update_state(values)
                 handed.append(len(part.handed.values))
@@ -98,8 +98,8 @@ def test_in_a_trace_vectors_of_a_length_known_beforehand_are_no_rows_and_handed_
 def test_a_foreign_metric_hands_its_arguments_over_and_is_not_updated(model):
     own = Largest()
     made, y = model(own), tf.constant([[1.0], [9.0]])
-    part = PartMetrics(made)
-    with PartMetrics.replaced(made, lambda: part):
+    part = MicroBatchMetrics(made)
+    with MicroBatchMetrics.replaced(made, lambda: part):
         own.update_state(y, y_pred=-y)
     assert part.foreign == [own]
     ((args, kwargs),) = part.handed.arguments
@@ -109,8 +109,8 @@ def test_a_foreign_metric_hands_its_arguments_over_and_is_not_updated(model):
 
 def test_the_source_of_a_result_is_its_metric(model):
     made = model("mae")
-    part = PartMetrics(made)
-    with PartMetrics.replaced(made, lambda: part):
+    part = MicroBatchMetrics(made)
+    with MicroBatchMetrics.replaced(made, lambda: part):
         logs = made.get_metrics_result()
     sources = {name: part.source_of(leaf) for name, leaf in logs.items()}
     assert sources["loss"] is made._loss_tracker
@@ -121,9 +121,9 @@ def test_the_source_of_a_result_is_its_metric(model):
 def test_keras_is_as_it_was_afterwards_even_after_an_error(model):
     made = model("mae", Largest())
     before = keras.metrics.Mean.update_state
-    with PartMetrics.replaced(made, lambda: PartMetrics(made)):
+    with MicroBatchMetrics.replaced(made, lambda: MicroBatchMetrics(made)):
         assert keras.metrics.Mean.update_state is not before
-    with pytest.raises(ZeroDivisionError), PartMetrics.replaced(made, lambda: PartMetrics(made)):
+    with pytest.raises(ZeroDivisionError), MicroBatchMetrics.replaced(made, lambda: MicroBatchMetrics(made)):
         raise ZeroDivisionError
     assert keras.metrics.Mean.update_state is before
     assert not any({"result", "update_state"} & set(vars(metric)) for metric in all_metrics(made))

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from oomph.tensorflow.graph.write_set import Slot
-from oomph.tensorflow.micro_batch.moving_statistics import MovingState
+from oomph.tensorflow.micro_batch.moving_statistics import MovingStatistics
 
 N, SIZES = 10, [5, 3, 2]
 X = np.random.default_rng(0).normal(2.0, 3.0, (N, 4))
@@ -66,7 +66,7 @@ def test_moving_mean_and_variance_are_those_of_the_whole_batch(guarded, sizes):
 def moved(values, sizes, metrics=()):
     """The value after parts that have each set it to one of these values, beginning with 0 or False."""
     variable = tf.Variable(tf.zeros_like(values[0]))
-    state = MovingState(keras.Sequential(), [Slot.of(variable)], [variable] if metrics else [])
+    state = MovingStatistics(keras.Sequential(), [Slot.of(variable)], [variable] if metrics else [])
     state.start()
     for value, size in zip(values, sizes, strict=True):
         state.before_part()
@@ -99,4 +99,4 @@ def test_one_part_leaves_the_state_alone():
 def test_variables_of_metrics_are_no_moving_state():
     assert moved([tf.constant(1.0), tf.constant(7.0)], [1, 1], metrics=True) == 7
     variable = tf.Variable(1.0)
-    assert MovingState(keras.Sequential(), [Slot.of(variable)], [variable]).slots == []
+    assert MovingStatistics(keras.Sequential(), [Slot.of(variable)], [variable]).slots == []

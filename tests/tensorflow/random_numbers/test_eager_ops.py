@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.ops import gen_random_ops
 
-from oomph.tensorflow.random_numbers.eager_ops import EagerDraws
+from oomph.tensorflow.random_numbers.eager_ops import EagerRandomOps
 from oomph.tensorflow.random_numbers.stateful_ops import DRAWS as REPLACED
 
 DRAWS = {
@@ -33,7 +33,7 @@ def attempt(monkeypatch):
     def begin(entropy):
         for name, kernel in kernels.items():
             monkeypatch.setattr(gen_random_ops, name, kernel)
-        draws = EagerDraws(entropy)
+        draws = EagerRandomOps(entropy)
         draws.install()
         return draws
 

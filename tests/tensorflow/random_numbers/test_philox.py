@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.ops import gen_stateless_random_ops_v2 as operations
 
-from oomph.tensorflow.batch.micro_batch_slice import Frame
+from oomph.tensorflow.batch.micro_batch_slice import MicroBatchSlice
 from oomph.tensorflow.random_numbers import philox
-from oomph.tensorflow.random_numbers.random_ops import PartDraws
+from oomph.tensorflow.random_numbers.random_ops import SlicedRandomOps
 
 LARGE = (257, 3001)  # drawn by several threads at once
 
@@ -101,8 +101,8 @@ def drawn_by(draw, start, part, whole):
 
     operations.stateless_random_uniform_v2 = counts
     try:
-        draws = PartDraws(Frame.of(start, part, whole), part, [True])
-        with PartDraws.replaced(lambda: draws):
+        draws = SlicedRandomOps(MicroBatchSlice.of(start, part, whole), part, [True])
+        with SlicedRandomOps.replaced(lambda: draws):
             draw()
     finally:
         operations.stateless_random_uniform_v2 = original

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.ops import gen_stateless_random_ops_v2 as operations
 
-from oomph.tensorflow.batch.micro_batch_slice import Frame
-from oomph.tensorflow.random_numbers.random_ops import PartDraws, draws_from_hidden_state
+from oomph.tensorflow.batch.micro_batch_slice import MicroBatchSlice
+from oomph.tensorflow.random_numbers.random_ops import SlicedRandomOps, draws_from_hidden_state
 
 WHOLE = 7
 CUTS = [(0, 4), (4, 2), (6, 1)]
@@ -31,19 +31,19 @@ DRAWS = {
 
 def drawing(draws):
     """The block in which TensorFlow draws for a part."""
-    return PartDraws.replaced(lambda: draws)
+    return SlicedRandomOps.replaced(lambda: draws)
 
 
 def of_part(draw, start, size, kinds=None):
     """What is drawn for these samples while the step is traced for a part of any size; `kinds` is filled in."""
     kinds = [] if kinds is None else kinds
 
-    @tf.function(input_signature=[tf.TensorSpec([None, 3, 2], tf.float64), *Frame.specs()])
+    @tf.function(input_signature=[tf.TensorSpec([None, 3, 2], tf.float64), *MicroBatchSlice.specs()])
     def traced(part, *frame):
-        with drawing(PartDraws(Frame(*frame), tf.shape(part)[0], kinds)):
+        with drawing(SlicedRandomOps(MicroBatchSlice(*frame), tf.shape(part)[0], kinds)):
             return draw(part)
 
-    return traced(X[start : start + size], *Frame.of(start, size, WHOLE)).numpy()
+    return traced(X[start : start + size], *MicroBatchSlice.of(start, size, WHOLE)).numpy()
 
 
 @pytest.mark.parametrize("name", DRAWS)
@@ -60,7 +60,7 @@ def test_in_eager_mode_too(name):
     of_part(draw, 0, 4, kinds)
     assert kinds == [True]
     for start, size in CUTS:
-        with drawing(PartDraws(Frame.of(start, size, WHOLE), size, kinds)):
+        with drawing(SlicedRandomOps(MicroBatchSlice.of(start, size, WHOLE), size, kinds)):
             rows.append(np.asarray(draw(tf.constant(X[start : start + size]))))
     np.testing.assert_array_equal(np.concatenate(rows), np.asarray(draw(tf.constant(X))))
 
@@ -87,7 +87,7 @@ def test_a_draw_of_a_static_shape_is_for_weights_and_left_alone(shape):
 def test_a_draw_in_eager_mode_that_no_trace_has_found_to_go_with_the_batch_is_left_alone(shape, kinds):
     expected = np.asarray(keras.random.normal(shape, seed=3))
     for start, size in [*CUTS, (0, 2)]:
-        with drawing(PartDraws(Frame.of(start, size, WHOLE), size, kinds)):
+        with drawing(SlicedRandomOps(MicroBatchSlice.of(start, size, WHOLE), size, kinds)):
             np.testing.assert_array_equal(np.asarray(keras.random.normal(shape, seed=3)), expected)
 
 
@@ -101,9 +101,9 @@ def test_a_mask_that_all_samples_share_is_the_same_in_every_part():
 
 def test_tensorflow_is_as_it_was_afterwards_even_after_an_error():
     before = operations.stateless_random_normal_v2
-    with drawing(PartDraws(Frame.of(0, 1, 2), 1, [])):
+    with drawing(SlicedRandomOps(MicroBatchSlice.of(0, 1, 2), 1, [])):
         assert operations.stateless_random_normal_v2 is not before
-    with pytest.raises(ZeroDivisionError), drawing(PartDraws(Frame.of(0, 1, 2), 1, [])):
+    with pytest.raises(ZeroDivisionError), drawing(SlicedRandomOps(MicroBatchSlice.of(0, 1, 2), 1, [])):
         raise ZeroDivisionError
     assert operations.stateless_random_normal_v2 is before
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.random_numbers.stateful_ops import KeptDraws
+from oomph.tensorflow.random_numbers.stateful_ops import KeptRandomOps
 
 DRAWS = {
     "normal": lambda: tf.random.normal((3, 5)),
@@ -47,19 +47,19 @@ def stepping(draw, kept=None, seed=5):
 
 @pytest.mark.parametrize("name", DRAWS)
 def test_the_numbers_are_those_of_the_kernels_to_the_last_bit(name):
-    plain, ours = stepping(DRAWS[name]), stepping(DRAWS[name], KeptDraws())
+    plain, ours = stepping(DRAWS[name]), stepping(DRAWS[name], KeptRandomOps())
     for _ in range(4):
         np.testing.assert_array_equal(ours(), plain())
 
 
 @pytest.mark.parametrize("name", ["several", "shuffle", "truncated normal", "uniform of integers"])
 def test_a_new_process_goes_on_where_the_counts_were(name):
-    kept = KeptDraws()
+    kept = KeptRandomOps()
     first = stepping(DRAWS[name], kept)
     for _ in range(3):
         first()
     counts = kept.values()
-    again = KeptDraws()
+    again = KeptRandomOps()
     second = stepping(DRAWS[name], again)
     again.restore([np.array(count) for count in counts])
     for _ in range(2):
@@ -67,7 +67,7 @@ def test_a_new_process_goes_on_where_the_counts_were(name):
 
 
 def test_counts_of_what_is_traced_later_are_waiting_for_it():
-    kept, again = KeptDraws(), KeptDraws()
+    kept, again = KeptRandomOps(), KeptRandomOps()
     functions = [stepping(DRAWS[name], kept) for name in ("normal", "uniform")]
     for function in functions:
         function()
@@ -80,7 +80,7 @@ def test_counts_of_what_is_traced_later_are_waiting_for_it():
 
 @pytest.mark.parametrize("name", ["normal", "uniform", "shuffle", "dropout", "several"])
 def test_without_any_seed_the_numbers_are_new_ones_and_still_go_on(name):
-    kept, again = KeptDraws(), KeptDraws()
+    kept, again = KeptRandomOps(), KeptRandomOps()
     try:
         one, other = (stepping(DRAWS[name], draws, seed=None) for draws in (kept, again))
         assert (one().numpy() != other().numpy()).any()
@@ -95,11 +95,11 @@ def test_draws_in_branches_and_loops_of_the_step_are_kept():
         first = tf.cond(tf.constant(True), lambda: tf.random.normal((3,)), lambda: tf.zeros(3))
         return tf.while_loop(lambda n, _: n < 3, lambda n, x: (n + 1, x + tf.random.normal((3,))), (0, first))[1]
 
-    kept = KeptDraws()
+    kept = KeptRandomOps()
     first = stepping(draw, kept)
     assert len(kept.variables) == 2
     first()
-    again = KeptDraws()
+    again = KeptRandomOps()
     second = stepping(draw, again)
     again.restore(kept.values())
     np.testing.assert_array_equal(second(), first())
@@ -110,14 +110,14 @@ def test_draws_of_another_function_that_the_step_calls_stay_as_they_are():
     def inner():
         return tf.random.normal((3,))
 
-    kept = KeptDraws()
+    kept = KeptRandomOps()
     step = stepping(lambda: inner() + inner(), kept)
     step()
     assert kept.variables == []
 
 
 def test_outside_of_the_block_nothing_is_replaced():
-    kept = KeptDraws()
+    kept = KeptRandomOps()
     with kept.replaced():
         pass
     stepping(DRAWS["normal"])()

@@ -35,7 +35,7 @@ _IMPORTED = re.compile(r"\s+from (?P<package>tensorflow|keras|tf_keras)\b[\w.]* 
 _SMALL_CLASSES = frozenset({"timeout", "error", "herror", "gaierror"})
 
 
-class Raised(NamedTuple):
+class RaisedException(NamedTuple):
     """The end of one traceback."""
 
     fact: Evidence
@@ -71,7 +71,7 @@ class Tracebacks:
         self._open: dict[str, _Open] = {}
         self._before: dict[str, str] = {}
 
-    def see(self, fact: Evidence) -> Raised | None:
+    def see(self, fact: Evidence) -> RaisedException | None:
         """The exception, when this line is the end of a traceback."""
         if len(self._open) > 512 or len(self._before) > 512:  # a log of more ranks than that is cut short
             self._open.clear()
@@ -95,7 +95,7 @@ class Tracebacks:
         opened = self._open.pop(origin, None)
         return (opened.library, opened.importing) if opened else ("", False)
 
-    def _follow(self, fact: Evidence, opened: _Open) -> Raised | None:
+    def _follow(self, fact: Evidence, opened: _Open) -> RaisedException | None:
         text = fact.text
         if (frame := self._frame(text)) is not None:
             opened.library, opened.importing = frame
@@ -108,8 +108,8 @@ class Tracebacks:
             return None  # another thread wrote between the frames
         del self._open[fact.origin]
         if found["type"].endswith("ImportError") and (imported := _IMPORTED.match(opened.code)):
-            return Raised(fact, found["type"], opened.harmless, imported["package"], importing=True)
-        return Raised(fact, found["type"], opened.harmless, opened.library, opened.importing)
+            return RaisedException(fact, found["type"], opened.harmless, imported["package"], importing=True)
+        return RaisedException(fact, found["type"], opened.harmless, opened.library, opened.importing)
 
     def _frame(self, text: str) -> tuple[str, bool] | None:
         """The package of this frame and whether it is a module's own code; None when the line is no frame."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 _FIRST_BYTES = 200 << 20
 
 
-class EndStates:
+class FinalCheckpoints:
     """Counts what finished fits leave behind until the run is finished: a line at 200 MiB, and at each doubling."""
 
     def __init__(self) -> None:

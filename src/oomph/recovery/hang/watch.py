@@ -14,7 +14,7 @@ import oomph
 from oomph.recovery.hang import activity, limits
 from oomph.recovery.hang.limits import Hang, Silence, Timings
 from oomph.recovery.posix.process_group import is_alive, is_in
-from oomph.recovery.posix.process_identity import Place
+from oomph.recovery.posix.process_identity import ProcessIdentity
 from oomph.recovery.protocol import python_stacks
 from oomph.recovery.protocol.phases import RECORD, Beat, Phase, Power, has_been_timed, unpack
 
@@ -49,7 +49,7 @@ class Watch:
         os.set_blocking(self.read_fd, False)
         self.stacks_fd = os.memfd_create("oomph-stacks")
         self._last: Beat | None = None
-        self._place: Place | None = None
+        self._place: ProcessIdentity | None = None
         self._since = self._looked = self._idle_since = time.monotonic()
         self._sample: activity.Sample | None = None
         self._excuse, self._hung = "", False
@@ -133,7 +133,7 @@ class Watch:
     def _learn(self, beat: Beat) -> None:
         before, self._last = self._last, beat
         if before is None or before.pid != beat.pid:
-            self._place = Place.here(beat.pid)
+            self._place = ProcessIdentity.here(beat.pid)
         if before is None or before.pid != beat.pid or not beat.longest_ns or self._hung:
             return  # a hang that our own signals have woken up is no measure of anything
         if has_been_timed(before.phase, beat.phase):

@@ -37,7 +37,7 @@ _APART = 1.5
 
 
 @dataclass(frozen=True)
-class Pieces:
+class MicroBatchSearch:
     """What is known about the memory that pieces take, in samples and bytes. Decisions are methods without effects."""
 
     failed: int | None = None
@@ -61,7 +61,9 @@ class Pieces:
             return batch
         return math.ceil(batch / math.ceil(batch / self.size))
 
-    def after_failure(self, size: int, room_bytes: int | None = None, need_bytes: int | None = None) -> Pieces:
+    def after_failure(
+        self, size: int, room_bytes: int | None = None, need_bytes: int | None = None
+    ) -> MicroBatchSearch:
         """Knowledge after `size` ran out of memory.
 
         Args:
@@ -85,7 +87,7 @@ class Pieces:
             aim = after._start()
         return replace(after, size=after._within(aim))
 
-    def after_fit(self, size: int, taken_bytes: int | None = None, room_bytes: int | None = None) -> Pieces:
+    def after_fit(self, size: int, taken_bytes: int | None = None, room_bytes: int | None = None) -> MicroBatchSearch:
         """Knowledge after a piece of `size` samples fitted, having taken that much of that much room."""
         if self.size is None or self.failed is None:
             return self
@@ -98,7 +100,7 @@ class Pieces:
         larger = after._within(min(predicted, _LEAP * size))
         return replace(after, size=larger if larger >= _WORTH_IT * self.size else self.size)
 
-    def lasting(self, room_bytes: int | None) -> Pieces:
+    def lasting(self, room_bytes: int | None) -> MicroBatchSearch:
         """Knowledge to go on with for many batches: a piece that fills that much room so tightly is made smaller."""
         measured = [(size, taken) for size, taken in self.points if taken is not None]
         if self.size is None or room_bytes is None or len(measured) < 2:

@@ -11,7 +11,7 @@ _UNKNOWN = "-"
 
 
 @dataclass(frozen=True)
-class Place:
+class ProcessIdentity:
     """A process that holds something, as written into a file that others read: maybe on another machine, or later."""
 
     pid: int
@@ -22,13 +22,13 @@ class Place:
     """When the process began, in ticks since the boot: another one with the same number began later."""
 
     @classmethod
-    def here(cls, pid: int | None = None) -> Place:
+    def here(cls, pid: int | None = None) -> ProcessIdentity:
         """Of a process of this machine; of this one, if none is named."""
         pid = os.getpid() if pid is None else pid
         return cls(pid, host(), boot(), _began(pid))
 
     @classmethod
-    def from_text(cls, text: str) -> Place | None:
+    def from_text(cls, text: str) -> ProcessIdentity | None:
         """What `to_text` wrote; None when it is nothing of the kind. Older ones hold the number alone."""
         words = text.split()
         try:
@@ -43,7 +43,7 @@ class Place:
     @property
     def lives(self) -> bool:
         """Whether it is a process of this machine that runs now. One of another machine is not known to."""
-        return self.host != _UNKNOWN and self == Place.here(self.pid) and self.began != _UNKNOWN
+        return self.host != _UNKNOWN and self == ProcessIdentity.here(self.pid) and self.began != _UNKNOWN
 
     @property
     def elsewhere(self) -> bool:

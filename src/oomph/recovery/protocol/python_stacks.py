@@ -20,7 +20,7 @@ _OUT_OF_THE_WAY = 512
 """Daemons close all descriptors up to 256, or all there are. At a crash nobody can look first whose the number is."""
 
 
-class Stacks:
+class StackWriter:
     """Where the stacks of this process go to.
 
     Args:

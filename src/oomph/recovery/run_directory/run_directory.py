@@ -15,7 +15,7 @@ from typing import Any
 from oomph import __version__
 from oomph.console import say
 from oomph.errors import RunDirectoryError
-from oomph.recovery.posix.process_identity import Place
+from oomph.recovery.posix.process_identity import ProcessIdentity
 from oomph.recovery.run_directory.trust import close_to_others, why_not_trusted
 from oomph.redaction import redacted_data, redacted_words
 from oomph.run_files import open_own, read_own, replace_own
@@ -254,7 +254,7 @@ def _lock(path: Path) -> int:
         os.close(fd)
         raise RunDirectoryError(f"{path} has just been taken by another oomph run")
     os.ftruncate(fd, 0)
-    os.pwrite(fd, Place.here().to_text().encode(), 0)
+    os.pwrite(fd, ProcessIdentity.here().to_text().encode(), 0)
     return fd
 
 
@@ -274,11 +274,11 @@ def _look_without_lock(fd: int, path: Path) -> None:
     say(f"the file system of {path} has no locks: see to it that no other machine uses this run directory meanwhile")
 
 
-def _holder(fd: int) -> Place | None:
-    return Place.from_text(os.pread(fd, _HOLDER_BYTES, 0).decode(errors="replace"))
+def _holder(fd: int) -> ProcessIdentity | None:
+    return ProcessIdentity.from_text(os.pread(fd, _HOLDER_BYTES, 0).decode(errors="replace"))
 
 
-def _in_use(path: Path, holder: Place | None) -> str:
+def _in_use(path: Path, holder: ProcessIdentity | None) -> str:
     gone = holder is not None and not holder.elsewhere and holder.began != "-" and not holder.lives
     if gone:
         return f"{path} is in use: {holder}, which ran it, has ended, but the script that it started has not yet"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from oomph.recovery.posix.process_identity import Place
+from oomph.recovery.posix.process_identity import ProcessIdentity
 from oomph.recovery.report.next_command import command_to_go_on
 from oomph.recovery.run_directory.run_directory import PREEMPTED, RUNNING, read_record
 from oomph.run_files import open_own
@@ -69,7 +69,7 @@ def _held(run_dir: Path) -> bool:
     except BlockingIOError:
         return True
     except OSError:  # a file system without locks
-        holder = Place.from_text(os.pread(fd, 512, 0).decode(errors="replace"))
+        holder = ProcessIdentity.from_text(os.pread(fd, 512, 0).decode(errors="replace"))
         return holder is not None and holder.lives
     finally:
         os.close(fd)

@@ -13,7 +13,7 @@ from oomph.recovery.protocol.handover import Handover
 from oomph.recovery.protocol.ownership import claim_ownership
 from oomph.recovery.protocol.phases import Power
 from oomph.recovery.protocol.progress import ProgressBoard
-from oomph.recovery.protocol.python_stacks import Stacks
+from oomph.recovery.protocol.python_stacks import StackWriter
 from oomph.recovery.script.pulse import Pulse, inherited
 from oomph.redaction import know_secrets
 from oomph.shown import shown_line
@@ -107,7 +107,7 @@ def _pulse(handover: Handover) -> Pulse:
     beats, fd = inherited(handover.beat_fd, handover.beat_inode), inherited(handover.stacks_fd, handover.stacks_inode)
     if fd is None or handover.stacks_signal is None:
         return Pulse(beats)
-    stacks = Stacks(fd, handover.stacks_signal)
+    stacks = StackWriter(fd, handover.stacks_signal)
     stacks.begin()
     return Pulse(beats, stacks.end_if_lost)
 

@@ -267,4 +267,4 @@ class Attempt:
 
     def _was_stopped(self) -> bool:
         latest = time.monotonic() - self._patience.terminate_seconds
-        return stop_requests.wished_to_end(self._signals.history, latest)
+        return stop_requests.asked_to_end(self._signals.history, latest)

@@ -115,7 +115,7 @@ def without_echoes(arrivals: Sequence[Arrival], echo: float) -> int:
     return sum(number == 0 or at - times[number - 1] > echo for number, at in enumerate(times))
 
 
-def wished_to_end(history: Sequence[Arrival], latest: float) -> bool:
+def asked_to_end(history: Sequence[Arrival], latest: float) -> bool:
     """SIGTERM is a wish to end for good; Ctrl-C and SIGHUP are when they came after `latest`."""
     return any(
         arrival.signum == signal.SIGTERM or (arrival.signum in (signal.SIGINT, signal.SIGHUP) and arrival.at > latest)

@@ -1,4 +1,4 @@
-"""Frame: where a micro-batch lies in its batch, as tensors that a traced step can compute with."""
+"""MicroBatchSlice: where a micro-batch lies in its batch, as tensors that a traced step can compute with."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 
-class Frame(NamedTuple):
+class MicroBatchSlice(NamedTuple):
     """The place of one part in the whole. All are tensors on the host, so that another place needs no new trace."""
 
     share: Any
@@ -23,7 +23,7 @@ class Frame(NamedTuple):
     """float64 [J]: for each term of the loss that is a plain number, 1 if it is a sum over samples, 0 if a mean."""
 
     @classmethod
-    def of(cls, start: int, part: int, whole: int, divisors: Any = (), summed: Any = ()) -> Frame:
+    def of(cls, start: int, part: int, whole: int, divisors: Any = (), summed: Any = ()) -> MicroBatchSlice:
         """The frame of `part` samples from `start` on, in a batch of `whole` samples."""
         with tf.device("/CPU:0"):
             return cls(
@@ -35,8 +35,8 @@ class Frame(NamedTuple):
             )
 
     @staticmethod
-    def specs() -> Frame:
+    def specs() -> MicroBatchSlice:
         """What a function is traced for that takes any frame."""
         vector = tf.TensorSpec([None], tf.float64)
         number = tf.TensorSpec([], tf.int32)
-        return Frame(tf.TensorSpec([], tf.float64), number, number, vector, vector)
+        return MicroBatchSlice(tf.TensorSpec([], tf.float64), number, number, vector, vector)

@@ -12,8 +12,8 @@ from oomph.tensorflow.exact_step import verdict
 from oomph.tensorflow.exact_step.probe import Finding
 from oomph.tensorflow.graph.write_set import SmallState
 from oomph.tensorflow.micro_batch.exactness import EXACT, TO_BE_PROBED, Promise
-from oomph.tensorflow.micro_batch.gradient_accumulation import DividedStep
-from oomph.tensorflow.micro_batch.micro_batch_step import PartStep
+from oomph.tensorflow.micro_batch.gradient_accumulation import AccumulatedStep
+from oomph.tensorflow.micro_batch.micro_batch_step import MicroBatchStep
 
 
 class Division:
@@ -42,7 +42,7 @@ class Division:
     ) -> None:
         self._model, self._step = model, step
         self._promise, self._choice = promise, choice
-        self.divided = DividedStep(model, PartStep(model, step, trains=commits is not None), commits)
+        self.divided = AccumulatedStep(model, MicroBatchStep(model, step, trains=commits is not None), commits)
         self.divided.combine = combine
         self.verdict: Promise | None = None
         """What micro-batches are worth; None until a probe has said it."""

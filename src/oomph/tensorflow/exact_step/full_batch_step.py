@@ -29,7 +29,7 @@ from oomph.tensorflow.exact_step.execution import Execution, Form, unpacked
 from oomph.tensorflow.graph.write_set import Slot, SmallState, handles_of, written_slots
 from oomph.tensorflow.objects.code import is_users
 from oomph.tensorflow.random_numbers.random_ops import hidden_draws_in
-from oomph.tensorflow.random_numbers.stateful_ops import KeptDraws
+from oomph.tensorflow.random_numbers.stateful_ops import KeptRandomOps
 from oomph.tensorflow.runtime.allocator import DeviceMemory
 from oomph.tensorflow.runtime.errors import OutOfMemory, as_out_of_memory, handled
 from oomph.tensorflow.runtime.replacing import replaced
@@ -55,7 +55,7 @@ class Failed:
     """Steps of the same execution (`steps_per_execution`) that were complete before."""
 
 
-class WholeStep:
+class FullBatchStep:
     """The user's step on whole batches, with its commit behind a barrier.
 
     Args:
@@ -79,7 +79,7 @@ class WholeStep:
         self.pins = bool(model.jit_compile) and trains and not self.eagerly
         """Whether XLA compiles the step, so that its first run has to hold weights and slots."""
         self.can_go_back, self._witnessed = can_go_back, witnessed
-        self.draws = KeptDraws()
+        self.draws = KeptRandomOps()
         """Random numbers of the step that are drawn from variables; under XLA, and eagerly, there are none."""
         self.fingerprint: Any = None
         """Of the batch of the last step that `run` took, or of the batches of its last execution."""

@@ -22,7 +22,7 @@ from oomph.tensorflow.batch import batches, host_batches
 from oomph.tensorflow.batch.replicas import Replicas
 from oomph.tensorflow.exact_step import verdict
 from oomph.tensorflow.exact_step.division import Division
-from oomph.tensorflow.exact_step.full_batch_step import END_OF_DATA, Failed, WholeStep, attempt
+from oomph.tensorflow.exact_step.full_batch_step import END_OF_DATA, Failed, FullBatchStep, attempt
 from oomph.tensorflow.exact_step.probe import SAMPLES
 from oomph.tensorflow.exact_step.recheck import Recheck
 from oomph.tensorflow.exact_step.recomputation import Recomputation
@@ -33,7 +33,7 @@ from oomph.tensorflow.exact_step.verification import Verification
 from oomph.tensorflow.graph import fingerprints
 from oomph.tensorflow.graph.write_set import Slot, SmallState
 from oomph.tensorflow.micro_batch.exactness import REFUSED, SMALLER, Promise
-from oomph.tensorflow.random_numbers.stateful_ops import KeptDraws
+from oomph.tensorflow.random_numbers.stateful_ops import KeptRandomOps
 from oomph.tensorflow.runtime.allocator import DeviceMemory
 from oomph.tensorflow.runtime.errors import handled
 
@@ -83,7 +83,7 @@ class GuardedStep:
         self.taken: Taken | None = None
         self._trains = trains
         self._replicas = Replicas(model.distribute_strategy)
-        self._whole = WholeStep(model, step, trains, can_go_back, witnessed)
+        self._whole = FullBatchStep(model, step, trains, can_go_back, witnessed)
         self._new_division = partial(
             Division, model, step, self._whole.commits if trains else None, promise, choice, combine
         )
@@ -137,7 +137,7 @@ class GuardedStep:
         return self._whole.small_state()
 
     @property
-    def draws(self) -> KeptDraws:
+    def draws(self) -> KeptRandomOps:
         """The random numbers of the step that can be restored."""
         return self._whole.draws
 

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from oomph.tensorflow.batch import batches
 from oomph.tensorflow.graph.write_set import SmallState
-from oomph.tensorflow.micro_batch.gradient_accumulation import DividedStep
+from oomph.tensorflow.micro_batch.gradient_accumulation import AccumulatedStep
 
 SAMPLES = 64
 _MOST = 256
@@ -92,7 +92,7 @@ class Probe:
         policy: the name of the type that the model computes in.
     """
 
-    def __init__(self, divided: DividedStep, policy: str) -> None:
+    def __init__(self, divided: AccumulatedStep, policy: str) -> None:
         self._divided = divided
         self._returned = 0.0
         self._settled = True

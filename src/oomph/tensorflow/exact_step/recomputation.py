@@ -11,10 +11,10 @@ import tensorflow as tf
 
 from oomph.errors import UnsupportedError
 from oomph.tensorflow.batch import batches
-from oomph.tensorflow.batch.micro_batch_slice import Frame
+from oomph.tensorflow.batch.micro_batch_slice import MicroBatchSlice
 from oomph.tensorflow.exact_step.full_batch_step import Failed, attempt
 from oomph.tensorflow.graph.write_set import SmallState
-from oomph.tensorflow.micro_batch.micro_batch_step import PartStep
+from oomph.tensorflow.micro_batch.micro_batch_step import MicroBatchStep
 
 
 class Recomputation:
@@ -26,7 +26,7 @@ class Recomputation:
     """
 
     def __init__(self, model: Any, step: Callable[[Any], Any]) -> None:
-        self.part = PartStep(model, step)
+        self.part = MicroBatchStep(model, step)
 
     def with_gradients(
         self, batch: Any, samples: int, small: SmallState, use: Callable[[Callable[[], Any]], None]
@@ -79,7 +79,7 @@ class Recomputation:
         summed = [0.0] * len(self.part.losses.terms)
         sizes = [batches.size_of(part) or 0 for part in parts]
         pairs = zip(sizes, self.part.divisors_of(parts), strict=True)
-        outputs = self.part(parts, [Frame.of(0, size, size, divisors, summed) for size, divisors in pairs])
+        outputs = self.part(parts, [MicroBatchSlice.of(0, size, size, divisors, summed) for size, divisors in pairs])
         return [_array(gradient) for own in outputs for call in own.gradients for gradient in call]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from oomph.recovery.policy.micro_batch_search import Pieces, Regrowth
+from oomph.recovery.policy.micro_batch_search import MicroBatchSearch, Regrowth
 from oomph.recovery.script.kept_micro_batches import Start
 from oomph.tensorflow.exact_step.full_batch_step import Failed, attempt
 from oomph.tensorflow.runtime.allocator import DeviceMemory
@@ -20,7 +20,7 @@ class SizeSearch:
     """What is known of the memory that a step needs, kept up to date by running it."""
 
     def __init__(self) -> None:
-        self.pieces = Pieces()
+        self.pieces = MicroBatchSearch()
         self.chosen: int | None = None
         """The size to go on with; None while batches are whole, or while it is still to be found."""
         self.room_bytes: int | None = None
@@ -59,7 +59,7 @@ class SizeSearch:
         if self.chosen is not None:
             return min(self.chosen, batch)
         if self._begin is not None:  # the whole batch has failed in the process before this one
-            self.pieces, self._begin = Pieces(max(2, batch), self._begin.samples, gaps=self._gaps), None
+            self.pieces, self._begin = MicroBatchSearch(max(2, batch), self._begin.samples, gaps=self._gaps), None
         return None if self.pieces.hopeless else self.pieces.part(batch)
 
     def run(self, part: int, step: Callable[[], Any]) -> Any:
@@ -122,12 +122,12 @@ class SizeSearch:
             return
         self.chosen = None if larger >= batch else larger
         whole = larger >= batch
-        self.pieces = Pieces(gaps=self._gaps) if whole else Pieces(batch, larger, gaps=self._gaps)
+        self.pieces = MicroBatchSearch(gaps=self._gaps) if whole else MicroBatchSearch(batch, larger, gaps=self._gaps)
         self._regrowth = Regrowth(larger, self._room_now(), now, self._cost, self._others_hold, self._regrowth.setbacks)
 
     def undivided(self) -> None:
         """Take whole batches, whatever has been learned."""
-        self.pieces, self.chosen, self._regrowth, self._begin = Pieces(gaps=self._gaps), None, None, None
+        self.pieces, self.chosen, self._regrowth, self._begin = MicroBatchSearch(gaps=self._gaps), None, None, None
 
     def _room_now(self) -> int | None:
         memory = DeviceMemory.of_training_device(self._gpu)

@@ -12,7 +12,7 @@ from typing import Any
 
 from oomph.tensorflow.batch import batches
 from oomph.tensorflow.batch.replicas import Replicas, cuts
-from oomph.tensorflow.exact_step.full_batch_step import Failed, WholeStep
+from oomph.tensorflow.exact_step.full_batch_step import Failed, FullBatchStep
 from oomph.tensorflow.exact_step.size_search import SizeSearch
 
 
@@ -27,7 +27,7 @@ class SmallerBatches:
         size: its samples, of the replica that has most of them.
     """
 
-    def __init__(self, whole: WholeStep, search: SizeSearch, replicas: Replicas, batch: Any, size: int) -> None:
+    def __init__(self, whole: FullBatchStep, search: SizeSearch, replicas: Replicas, batch: Any, size: int) -> None:
         self._whole, self._search, self._replicas = whole, search, replicas
         self._own, self._sizes, self._size = replicas.local(batch), replicas.sizes(batch) or [size], size
         self._done = 0

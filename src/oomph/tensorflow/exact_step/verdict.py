@@ -22,8 +22,8 @@ from oomph.tensorflow.micro_batch.exactness import (
     TO_BE_PROBED,
     Promise,
 )
-from oomph.tensorflow.micro_batch.gradient_accumulation import DividedStep
-from oomph.tensorflow.micro_batch.micro_batch_step import PartStep, essence
+from oomph.tensorflow.micro_batch.gradient_accumulation import AccumulatedStep
+from oomph.tensorflow.micro_batch.micro_batch_step import MicroBatchStep, essence
 from oomph.tensorflow.runtime.replacing import replaced
 
 METRIC = "metric "
@@ -49,7 +49,7 @@ def choice_of(guarding: Guarding) -> Choice:
 
 def find(
     model: Any,
-    divided: DividedStep,
+    divided: AccumulatedStep,
     step: Callable[[Any], Any],
     batch: Any,
     size: int,
@@ -67,8 +67,8 @@ def find(
         if divided.part.reason:
             return Finding(0, conclusive=False, obstacle=divided.part.reason)
         if normalising:
-            part = PartStep(model, step, divided.trains)
-            resting = DividedStep(model, part, None)
+            part = MicroBatchStep(model, step, divided.trains)
+            resting = AccumulatedStep(model, part, None)
             with _at_rest(normalising):
                 found = _probed(model, resting, batch, size, small, most)
             divided.settle_as(resting.kinds())
@@ -129,7 +129,7 @@ def _refused(reason: str, choice: Choice, ways_out: Sequence[str] = ()) -> Promi
     return Promise(REFUSED, "; ".join([reason, *ways_out]))
 
 
-def _probed(model: Any, divided: DividedStep, batch: Any, size: int, small: SmallState, most: int) -> Finding:
+def _probed(model: Any, divided: AccumulatedStep, batch: Any, size: int, small: SmallState, most: int) -> Finding:
     if divided.part.draws_from_hidden_state:
         return Finding(0, conclusive=False, hidden_draws=True)
     divided.compiled = False
@@ -147,7 +147,7 @@ def _probed(model: Any, divided: DividedStep, batch: Any, size: int, small: Smal
 
 
 def _probed_both_ways(
-    model: Any, divided: DividedStep, batch: Any, size: int, small: SmallState, samples: int
+    model: Any, divided: AccumulatedStep, batch: Any, size: int, small: SmallState, samples: int
 ) -> Finding:
     """Probe the step as one that trains on a mean over samples (or what it was taken for), and then as the other."""
     probe, summed = Probe(divided, _coarsest_type(model)), divided.part.summed

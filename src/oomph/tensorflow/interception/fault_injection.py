@@ -23,9 +23,9 @@ import tensorflow as tf
 from oomph.recovery.checkpoint.container import TENSORS, CheckpointWriter
 from oomph.recovery.protocol.injection import Injection, has_fired, mark_fired
 from oomph.tensorflow.batch import batches
-from oomph.tensorflow.exact_step.full_batch_step import Failed, WholeStep, attempt
+from oomph.tensorflow.exact_step.full_batch_step import Failed, FullBatchStep, attempt
 from oomph.tensorflow.exact_step.train_function import PlainStep
-from oomph.tensorflow.micro_batch.gradient_accumulation import DividedStep
+from oomph.tensorflow.micro_batch.gradient_accumulation import AccumulatedStep
 from oomph.tensorflow.state.optimizers import optimizers_of
 from oomph.tensorflow.training.fits import Fits
 
@@ -38,7 +38,7 @@ def install(fits: Fits) -> None:
     injection, session = Injection.read(), fits.session
     if injection is None or session.board is None or session.run_dir is None:
         return
-    rehearsed = _Rehearsed(fits, injection, session.run_dir)
+    rehearsed = _FaultInjection(fits, injection, session.run_dir)
     _after_each_write(session.board, rehearsed.reached)
     if injection.fault == "oom":
         rehearsed.refuse_memory()
@@ -46,7 +46,7 @@ def install(fits: Fits) -> None:
         _hide_a_gpu()
 
 
-class _Rehearsed:
+class _FaultInjection:
     """One injection, and what it needs to know."""
 
     def __init__(self, fits: Fits, injection: Injection, run_dir: Path) -> None:
@@ -65,9 +65,9 @@ class _Rehearsed:
 
     def refuse_memory(self) -> None:
         """Let one step run out of memory, and after it every part of more than half of its batch."""
-        self._replace(WholeStep, "run", self._whole_on_iterator)
-        self._replace(WholeStep, "run_held", self._whole_held)
-        self._replace(DividedStep, "add", self._part)
+        self._replace(FullBatchStep, "run", self._whole_on_iterator)
+        self._replace(FullBatchStep, "run_held", self._whole_held)
+        self._replace(AccumulatedStep, "add", self._part)
         self._replace(PlainStep, "__call__", self._plain)
 
     @property
@@ -154,38 +154,38 @@ def _run_out_of_memory() -> None:
     tf.zeros([_TOO_MUCH // 8], tf.float64)
 
 
-def _kill(rehearsed: _Rehearsed) -> None:
+def _kill(rehearsed: _FaultInjection) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _abort(rehearsed: _Rehearsed) -> None:
+def _abort(rehearsed: _FaultInjection) -> None:
     os.abort()
 
 
-def _hang(rehearsed: _Rehearsed) -> None:
+def _hang(rehearsed: _FaultInjection) -> None:
     while True:
         time.sleep(3600)
 
 
-def _lose_gpu(rehearsed: _Rehearsed) -> None:
+def _lose_gpu(rehearsed: _FaultInjection) -> None:
     """As TensorFlow ends when a device has fallen off the bus: a failed check, and nothing to be saved any more."""
     os.abort()
 
 
-def _turn_nan(rehearsed: _Rehearsed) -> None:
+def _turn_nan(rehearsed: _FaultInjection) -> None:
     if rehearsed.fit is not None:
         weight = rehearsed.fit.model.trainable_variables[0]
         weight.assign(np.full(weight.shape, np.nan))
 
 
-def _fill_disk(rehearsed: _Rehearsed) -> None:
+def _fill_disk(rehearsed: _FaultInjection) -> None:
     def add(writer: CheckpointWriter, *args: Any) -> NoReturn:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     CheckpointWriter.add = add  # type: ignore[assignment]
 
 
-def _corrupt_checkpoint(rehearsed: _Rehearsed) -> None:
+def _corrupt_checkpoint(rehearsed: _FaultInjection) -> None:
     """Flip a bit of the newest checkpoint, and die, so that it is read."""
     if rehearsed.fit is not None:
         rehearsed.fit.checkpoints.settle(wait=True)
@@ -198,7 +198,7 @@ def _corrupt_checkpoint(rehearsed: _Rehearsed) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-_AT_A_BORDER: dict[str, Callable[[_Rehearsed], None]] = {
+_AT_A_BORDER: dict[str, Callable[[_FaultInjection], None]] = {
     "kill": _kill,
     "abort": _abort,
     "hang": _hang,

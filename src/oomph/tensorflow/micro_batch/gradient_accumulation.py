@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.tensorflow.batch import batches
-from oomph.tensorflow.batch.micro_batch_slice import Frame
+from oomph.tensorflow.batch.micro_batch_slice import MicroBatchSlice
 from oomph.tensorflow.batch.replicas import cuts
 from oomph.tensorflow.commit.barrier import Accumulators
 from oomph.tensorflow.commit.held_assignments import one_by_one
@@ -17,8 +17,8 @@ from oomph.tensorflow.graph.compiled import compiled
 from oomph.tensorflow.graph.inlining import inlined
 from oomph.tensorflow.graph.write_set import Slot, SmallState
 from oomph.tensorflow.micro_batch.merged_metrics import MergedMetrics
-from oomph.tensorflow.micro_batch.micro_batch_step import PartOutputs, PartStep, flat
-from oomph.tensorflow.micro_batch.moving_statistics import MovingState
+from oomph.tensorflow.micro_batch.micro_batch_step import MicroBatchOutputs, MicroBatchStep, flat
+from oomph.tensorflow.micro_batch.moving_statistics import MovingStatistics
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Kinds:
     logs: list[bool]
 
 
-class DividedStep:
+class AccumulatedStep:
     """The compiled parts of a divided step. Nothing but accumulators and small state changes before `commit`.
 
     Without XLA a part adds each of its gradients up as soon as it exists. Where the model is compiled by XLA, only the
@@ -45,13 +45,13 @@ class DividedStep:
             nothing.
     """
 
-    def __init__(self, model: Any, part: PartStep, commits: tf.Variable | None) -> None:
+    def __init__(self, model: Any, part: MicroBatchStep, commits: tf.Variable | None) -> None:
         self._model, self.part, self._commits = model, part, commits
         self.trains = part.trains
         self._replicas = part.replicas
         self._sums = [Accumulators(replica) for replica in range(self._replicas.count)]
         self._metrics = MergedMetrics(model, part)
-        self._moving: MovingState | None = None
+        self._moving: MovingStatistics | None = None
         self._small: SmallState | None = None
         self._divisors: list[Any] = []
         self._own: list[Any] = []
@@ -89,7 +89,7 @@ class DividedStep:
         self.part.trace(batch)
         if self._small is not small:
             self._small = small
-            self._moving = MovingState(self._model, small.slots, self._model.metrics_variables)
+            self._moving = MovingStatistics(self._model, small.slots, self._model.metrics_variables)
         for sums in self._sums:
             if self.trains and self.part.applied is not None:
                 sums.make(self.part.applied.gradients, self._variables)
@@ -127,7 +127,7 @@ class DividedStep:
         """Hold on to nothing of the batch."""
         self._own, self._divisors = [], []
 
-    def outputs(self, start: int, part: int) -> list[PartOutputs]:
+    def outputs(self, start: int, part: int) -> list[MicroBatchOutputs]:
         """What the step gives for these samples alone, in each replica. Moves the state, and adds nothing up."""
         return self.part(*self._parts(start, part), self.compiled)
 
@@ -153,7 +153,7 @@ class DividedStep:
         return [gradient for sums in self._sums for gradient in sums.gradients(sums.sparse())]
 
     @property
-    def _state(self) -> MovingState:
+    def _state(self) -> MovingStatistics:
         assert self._moving is not None
         return self._moving
 
@@ -162,17 +162,17 @@ class DividedStep:
         applied = self.part.applied
         return [] if applied is None else [v for call in applied.variables for v in call]
 
-    def _parts(self, start: int, part: int) -> tuple[list[Any], list[Frame]]:
+    def _parts(self, start: int, part: int) -> tuple[list[Any], list[MicroBatchSlice]]:
         """These samples and where they lie, in each replica."""
         places = cuts(self._sizes, start, part)
         parts = [batches.part_of(own, *place) for own, place in zip(self._own, places, strict=True)]
         frames = [
-            Frame.of(first, stop - first, size, divisors, self.summed)
+            MicroBatchSlice.of(first, stop - first, size, divisors, self.summed)
             for (first, stop), size, divisors in zip(places, self._sizes, self._divisors, strict=True)
         ]
         return parts, frames
 
-    def _added_up(self, parts: list[Any], frames: list[Frame]) -> tuple[list[PartOutputs], list[Any]]:
+    def _added_up(self, parts: list[Any], frames: list[MicroBatchSlice]) -> tuple[list[MicroBatchOutputs], list[Any]]:
         """Run a part and add its dense gradients up; returns what else it gives, and its sparse gradients."""
         if self._adds_at_once and not (self.compiled and self._model.jit_compile):
             if self._at_once is None or self._at_once[0] is not self.part.traced:
@@ -187,7 +187,7 @@ class DividedStep:
         """A function that runs a part and adds each gradient up once it exists: they are never there all together."""
         run = inlined(traced)
 
-        def run_and_add(*tensors: Any) -> tuple[list[PartOutputs], list[Any]]:
+        def run_and_add(*tensors: Any) -> tuple[list[MicroBatchOutputs], list[Any]]:
             outputs = run(*tensors)
             return [own._replace(gradients=[]) for own in outputs], self._added([own.gradients for own in outputs])
 

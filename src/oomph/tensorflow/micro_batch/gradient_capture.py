@@ -8,13 +8,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from oomph.tensorflow.batch.micro_batch_slice import Frame
+from oomph.tensorflow.batch.micro_batch_slice import MicroBatchSlice
 from oomph.tensorflow.runtime.replacing import replaced
 
 NEVER_APPLIED = "the step applies no optimizer of the model"
 
 
-class Applied:
+class GradientCapture:
     """The calls of `optimizer.apply` in one traced part: none of them assigns anything.
 
     Args:
@@ -26,7 +26,7 @@ class Applied:
     does not call that, the gradients are multiplied.
     """
 
-    def __init__(self, frame: Frame, summed: bool = False) -> None:
+    def __init__(self, frame: MicroBatchSlice, summed: bool = False) -> None:
         self._frame, self._summed = frame, summed
         self.optimizers: list[Any] = []
         """The optimizer of each call."""
@@ -39,7 +39,7 @@ class Applied:
 
     @staticmethod
     @contextmanager
-    def replaced(optimizers: list[Any], current: Callable[[], Applied | None]) -> Iterator[None]:
+    def replaced(optimizers: list[Any], current: Callable[[], GradientCapture | None]) -> Iterator[None]:
         """Within the block, these optimizers hand their gradients out.
 
         Args:
@@ -87,7 +87,7 @@ class Applied:
         self._late = self._late or any(leaf.op.name not in self._before for leaf in leaves)
 
 
-def _apply_of(optimizer: Any, current: Callable[[], Applied | None]) -> Any:
+def _apply_of(optimizer: Any, current: Callable[[], GradientCapture | None]) -> Any:
     original = optimizer.apply
 
     def apply(grads: Any, trainable_variables: Any = None) -> Any:
@@ -99,7 +99,7 @@ def _apply_of(optimizer: Any, current: Callable[[], Applied | None]) -> Any:
     return apply
 
 
-def _scale_loss_of(optimizer: Any, current: Callable[[], Applied | None]) -> Any:
+def _scale_loss_of(optimizer: Any, current: Callable[[], GradientCapture | None]) -> Any:
     original = optimizer.scale_loss
 
     def scale_loss(loss: Any) -> Any:

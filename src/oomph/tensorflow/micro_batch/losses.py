@@ -23,13 +23,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from oomph.tensorflow.batch.micro_batch_slice import Frame
+from oomph.tensorflow.batch.micro_batch_slice import MicroBatchSlice
 from oomph.tensorflow.graph.dependence import divisor_in_data
 
 _MEANS = ("mean", "sum_over_batch_size")
 
 
-class PartLosses:
+class MicroBatchLosses:
     """The corrections for one traced part, and what the trace has met.
 
     Args:
@@ -37,7 +37,7 @@ class PartLosses:
         eagerly: whether the step runs eagerly. Then nothing tells what a number was divided by.
     """
 
-    def __init__(self, frame: Frame | None, eagerly: bool = False) -> None:
+    def __init__(self, frame: MicroBatchSlice | None, eagerly: bool = False) -> None:
         self._frame, self._eagerly = frame, eagerly
         self.divisors: list[tf.Tensor] = []
         """Of this part, one for each reduction whose divisor depends on the data."""
@@ -50,7 +50,7 @@ class PartLosses:
 
     @staticmethod
     @contextmanager
-    def replaced(current: Callable[[], PartLosses | None]) -> Iterator[None]:
+    def replaced(current: Callable[[], MicroBatchLosses | None]) -> Iterator[None]:
         """Within the block, Keras' reductions, and the losses that a layer lists, are corrected for a part.
 
         Args:
@@ -128,7 +128,7 @@ class PartLosses:
         return loss * tf.cast(factor, loss.dtype)
 
 
-def _called(original: Any, current: Callable[[], PartLosses | None]) -> Any:
+def _called(original: Any, current: Callable[[], MicroBatchLosses | None]) -> Any:
     def call(loss: Any, *args: Any, **kwargs: Any) -> Any:
         mine = current()
         if mine is None:
@@ -142,7 +142,7 @@ def _called(original: Any, current: Callable[[], PartLosses | None]) -> Any:
     return call
 
 
-def _reduce_values(original: Any, current: Callable[[], PartLosses | None]) -> Any:
+def _reduce_values(original: Any, current: Callable[[], MicroBatchLosses | None]) -> Any:
     signature = inspect.signature(original)
 
     def reduce_values(*args: Any, **kwargs: Any) -> Any:
@@ -156,7 +156,7 @@ def _reduce_values(original: Any, current: Callable[[], PartLosses | None]) -> A
     return reduce_values
 
 
-def _apply_mask(original: Any, current: Callable[[], PartLosses | None]) -> Any:
+def _apply_mask(original: Any, current: Callable[[], MicroBatchLosses | None]) -> Any:
     signature = inspect.signature(original)
 
     def apply_mask(*args: Any, **kwargs: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.tensorflow.graph.compiled import compiled
-from oomph.tensorflow.micro_batch.micro_batch_step import PartOutputs, PartStep
+from oomph.tensorflow.micro_batch.micro_batch_step import MicroBatchOutputs, MicroBatchStep
 
 
 class MergedMetrics:
@@ -19,9 +19,9 @@ class MergedMetrics:
         part: its step for parts, which says what is handed over.
     """
 
-    def __init__(self, model: Any, part: PartStep) -> None:
+    def __init__(self, model: Any, part: MicroBatchStep) -> None:
         self._model, self._part = model, part
-        self._outputs: list[list[PartOutputs]] = []
+        self._outputs: list[list[MicroBatchOutputs]] = []
         self._sizes: list[list[int]] = []
         self.summed: dict[str, list[bool]] = {}
         """For the fields "values" and "logs", which numbers are sums over samples; found by the probe."""
@@ -35,7 +35,7 @@ class MergedMetrics:
         """Which numbers are sums, for "values" and for "logs"."""
         return self.summed.get("values", []), self.summed.get("logs", [])
 
-    def keep(self, outputs: list[PartOutputs], sizes: list[int]) -> None:
+    def keep(self, outputs: list[MicroBatchOutputs], sizes: list[int]) -> None:
         """Keep what a part has handed over in each replica, without its gradients, and its number of samples there."""
         self._outputs.append([own._replace(gradients=[]) for own in outputs])
         self._sizes.append(sizes)
@@ -54,7 +54,7 @@ class MergedMetrics:
         self.start()
         return [tf.nest.pack_sequence_as(self._part.structure, leaves) for leaves in results]
 
-    def _merged(self, parts: Sequence[PartOutputs], sizes: Sequence[int], size_is_known: bool) -> tuple[Any, ...]:
+    def _merged(self, parts: Sequence[MicroBatchOutputs], sizes: Sequence[int], size_is_known: bool) -> tuple[Any, ...]:
         """What the parts of one replica give together: values and weights for means, arguments, logs."""
         values = [
             _merged_values(column, is_sum, sizes, batched)
@@ -76,7 +76,7 @@ class MergedMetrics:
         ]
         return values, weights, arguments, logs
 
-    def _with_kind(self, parts: Sequence[PartOutputs], field: str) -> list[tuple[tuple[Any, ...], bool]]:
+    def _with_kind(self, parts: Sequence[MicroBatchOutputs], field: str) -> list[tuple[tuple[Any, ...], bool]]:
         columns = _columns(parts, field)
         return list(zip(columns, self.summed.get(field) or [False] * len(columns), strict=True))
 
@@ -101,7 +101,7 @@ class MergedMetrics:
         return [leaf if metric is None else metric.result() for metric, leaf in pairs]
 
 
-def _columns(parts: Sequence[PartOutputs], field: str) -> list[tuple[Any, ...]]:
+def _columns(parts: Sequence[MicroBatchOutputs], field: str) -> list[tuple[Any, ...]]:
     """The same output of every part, output by output."""
     return list(zip(*(getattr(part, field) for part in parts), strict=True))
 

@@ -33,7 +33,7 @@ class Handed:
     """For each update of a foreign metric (args, kwargs)."""
 
 
-class PartMetrics:
+class MicroBatchMetrics:
     """The metrics of one traced part, and which of them are to be updated at the end."""
 
     def __init__(self, model: Any) -> None:
@@ -47,7 +47,7 @@ class PartMetrics:
 
     @staticmethod
     @contextmanager
-    def replaced(model: Any, current: Callable[[], PartMetrics | None]) -> Iterator[None]:
+    def replaced(model: Any, current: Callable[[], MicroBatchMetrics | None]) -> Iterator[None]:
         """Within the block, the two kinds hand over instead of being updated, and results are noted.
 
         Args:
@@ -90,7 +90,7 @@ class PartMetrics:
             self._results.append((value, metric))
 
 
-def _update_of_mean(original: Any, current: Callable[[], PartMetrics | None]) -> Any:
+def _update_of_mean(original: Any, current: Callable[[], MicroBatchMetrics | None]) -> Any:
     def update_state(metric: Any, values: Any, sample_weight: Any = None) -> Any:
         mine = current()
         if mine is not None and mine._takes(metric, values, sample_weight):
@@ -100,7 +100,7 @@ def _update_of_mean(original: Any, current: Callable[[], PartMetrics | None]) ->
     return update_state
 
 
-def _update_of_foreign(metric: Any, current: Callable[[], PartMetrics | None]) -> Any:
+def _update_of_foreign(metric: Any, current: Callable[[], MicroBatchMetrics | None]) -> Any:
     original = metric.update_state
 
     def update_state(*args: Any, **kwargs: Any) -> Any:
@@ -110,7 +110,7 @@ def _update_of_foreign(metric: Any, current: Callable[[], PartMetrics | None]) -
     return update_state
 
 
-def _result_of(metric: Any, current: Callable[[], PartMetrics | None]) -> Any:
+def _result_of(metric: Any, current: Callable[[], MicroBatchMetrics | None]) -> Any:
     original = metric.result
 
     def result(*args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""PartStep: the user's own step, traced for one micro-batch. It assigns nothing but small state.
+"""MicroBatchStep: the user's own step, traced for one micro-batch. It assigns nothing but small state.
 
 The step is not rewritten: while it is traced, a few functions of Keras that it calls are others. `optimizer.apply`
 hands out the gradients (`applied.py`), losses are reduced for a part (`losses.py`), random numbers are the part's rows
@@ -18,15 +18,15 @@ import tensorflow as tf
 
 from oomph.errors import UnsupportedError
 from oomph.tensorflow.batch import batches
-from oomph.tensorflow.batch.micro_batch_slice import Frame
+from oomph.tensorflow.batch.micro_batch_slice import MicroBatchSlice
 from oomph.tensorflow.batch.replicas import Replicas, replica_id
 from oomph.tensorflow.batch.sparse_slices import Piece, TracedSlices
 from oomph.tensorflow.graph.write_set import handles_of, written_slots
 from oomph.tensorflow.micro_batch.after_update import BY_ITSELF, AfterUpdate, Assignments
-from oomph.tensorflow.micro_batch.gradient_capture import Applied
-from oomph.tensorflow.micro_batch.losses import PartLosses
-from oomph.tensorflow.micro_batch.metrics import Handed, PartMetrics
-from oomph.tensorflow.random_numbers.random_ops import PartDraws, draws_from_hidden_state
+from oomph.tensorflow.micro_batch.gradient_capture import GradientCapture
+from oomph.tensorflow.micro_batch.losses import MicroBatchLosses
+from oomph.tensorflow.micro_batch.metrics import Handed, MicroBatchMetrics
+from oomph.tensorflow.random_numbers.random_ops import SlicedRandomOps, draws_from_hidden_state
 from oomph.tensorflow.state.optimizers import optimizers_of
 
 _LOOPS = ("While", "StatelessWhile")
@@ -40,7 +40,7 @@ _HEADINGS = (
 )
 
 
-class PartOutputs(NamedTuple):
+class MicroBatchOutputs(NamedTuple):
     """What one part returns; every field is a nest of tensors."""
 
     logs: list[Any]
@@ -62,14 +62,14 @@ class PartOutputs(NamedTuple):
 class _Traced:
     """What stands in for Keras while the step is traced for the part of one replica."""
 
-    losses: PartLosses
-    metrics: PartMetrics
-    applied: Applied
-    draws: PartDraws
+    losses: MicroBatchLosses
+    metrics: MicroBatchMetrics
+    applied: GradientCapture
+    draws: SlicedRandomOps
     after: AfterUpdate
 
 
-class PartStep:
+class MicroBatchStep:
     """The step of a model for micro-batches of any size, in every replica of the model's strategy.
 
     Args:
@@ -85,14 +85,14 @@ class PartStep:
         self.eagerly = bool(model.run_eagerly)
         self.reason = ""
         """Why parts cannot stand for the batch, as far as the traced graph shows it; empty when they can."""
-        self.applied: Applied | None = None
+        self.applied: GradientCapture | None = None
         self._after = AfterUpdate()
         self._defers = trains and not self.eagerly and self.replicas.count == 1
         """Whether assignments after the update are left to the commit."""
         self.assignments = Assignments()
         """What the commit has to assign after the update."""
-        self.losses = PartLosses(None)
-        self.metrics = PartMetrics(model)
+        self.losses = MicroBatchLosses(None)
+        self.metrics = MicroBatchMetrics(model)
         self.structure: Any = None
         """The nest that the step returned."""
         self.sources: list[Any] = []
@@ -126,7 +126,7 @@ class PartStep:
         if spec == self._spec:
             return
         self._spec, self._divisors = spec, None
-        signature = [*batches.tensors_of(spec), *Frame.specs()] * self.replicas.count
+        signature = [*batches.tensors_of(spec), *MicroBatchSlice.specs()] * self.replicas.count
         concrete = self._traced_for(signature)
         reason = self._reason_in(concrete)
         if reason and self._after.values:  # assigned in each part they may still be state that moves with the samples
@@ -155,14 +155,16 @@ class PartStep:
         """From now on take the loss of the step for a sum over samples, or a mean; it has to be traced again."""
         self.summed, self._spec, self.reason = summed, None, ""
 
-    def __call__(self, parts: list[Any], frames: list[Frame], compiled: bool = True) -> list[PartOutputs]:
+    def __call__(
+        self, parts: list[Any], frames: list[MicroBatchSlice], compiled: bool = True
+    ) -> list[MicroBatchOutputs]:
         """Run the step on one part in each replica; `compiled` False leaves XLA out."""
         if self.eagerly:
             outputs = self._run(parts, frames)
             self._forget()
             return outputs
         function = self._jitted if compiled else self._plain
-        traced: list[PartOutputs] = function(*flat(parts, frames))
+        traced: list[MicroBatchOutputs] = function(*flat(parts, frames))
         return traced
 
     @property
@@ -188,23 +190,23 @@ class PartStep:
         assert self.applied is not None
         self.applied.gradients, self.metrics.handed = [], Handed()
 
-    def _run_flat(self, *tensors: Any) -> list[PartOutputs]:
+    def _run_flat(self, *tensors: Any) -> list[MicroBatchOutputs]:
         own = [list(part) for part in _in_equal_parts(tensors, self.replicas.count)]
-        count = len(own[0]) - len(Frame._fields)
+        count = len(own[0]) - len(MicroBatchSlice._fields)
         parts = [batches.with_tensors(self._spec, each[:count]) for each in own]
-        return self._run(parts, [Frame(*each[count:]) for each in own])
+        return self._run(parts, [MicroBatchSlice(*each[count:]) for each in own])
 
-    def _run(self, parts: list[Any], frames: list[Frame], correct: bool = True) -> list[PartOutputs]:
+    def _run(self, parts: list[Any], frames: list[MicroBatchSlice], correct: bool = True) -> list[MicroBatchOutputs]:
         here = threading.local()  # a strategy traces each replica in a thread of its own, and goes from one to another
 
-        def on_replica(part: Any, frame: Frame) -> PartOutputs:
+        def on_replica(part: Any, frame: MicroBatchSlice) -> MicroBatchOutputs:
             first = replica_id() == 0
             kinds = self._draws if first or tf.executing_eagerly() else []
             here.traced = _Traced(
-                PartLosses(frame if correct else None, self.eagerly),
-                PartMetrics(self._model),
-                Applied(frame, self.summed),
-                PartDraws(frame, batches.length_of(part), kinds, bool(self._model.jit_compile)),
+                MicroBatchLosses(frame if correct else None, self.eagerly),
+                MicroBatchMetrics(self._model),
+                GradientCapture(frame, self.summed),
+                SlicedRandomOps(frame, batches.length_of(part), kinds, bool(self._model.jit_compile)),
                 AfterUpdate(),
             )
             logs = self._step(part)
@@ -225,10 +227,10 @@ class PartStep:
             return lambda: getattr(traced(), name, None)
 
         with ExitStack() as undo:
-            undo.enter_context(PartLosses.replaced(each("losses")))
-            undo.enter_context(PartMetrics.replaced(self._model, each("metrics")))
-            undo.enter_context(Applied.replaced(optimizers_of(self._model), each("applied")))
-            undo.enter_context(PartDraws.replaced(each("draws")))
+            undo.enter_context(MicroBatchLosses.replaced(each("losses")))
+            undo.enter_context(MicroBatchMetrics.replaced(self._model, each("metrics")))
+            undo.enter_context(GradientCapture.replaced(optimizers_of(self._model), each("applied")))
+            undo.enter_context(SlicedRandomOps.replaced(each("draws")))
             if self._defers:
                 undo.enter_context(AfterUpdate.replaced(self._weights(), lambda: _after_update(traced())))
             yield
@@ -250,7 +252,7 @@ class PartStep:
         def run(*tensors: Any) -> list[Any]:
             parts = _in_equal_parts(tensors, self.replicas.count)
             wholes = [batches.with_tensors(self._spec, list(part)) for part in parts]
-            frames = [Frame.of(0, 1, 1)._replace(whole=batches.length_of(whole)) for whole in wholes]
+            frames = [MicroBatchSlice.of(0, 1, 1)._replace(whole=batches.length_of(whole)) for whole in wholes]
             return [d for outputs in self._run(wholes, frames, correct=False) for d in outputs.divisors]
 
         kept = (self.losses, self.metrics, self.applied, self._after, self.structure, self.sources)
@@ -273,7 +275,7 @@ class PartStep:
         return list(getattr(self._model, "weights", self._model.trainable_variables))
 
 
-def flat(parts: list[Any], frames: list[Frame]) -> list[Any]:
+def flat(parts: list[Any], frames: list[MicroBatchSlice]) -> list[Any]:
     """The arguments of a traced part: the tensors of the batch and of the frame of each replica."""
     return [t for part, frame in zip(parts, frames, strict=True) for t in (*batches.tensors_of(part), *frame)]
 
@@ -289,10 +291,10 @@ def _slices_in(traced: _Traced, batch: list[Any]) -> dict[int, TracedSlices]:
     return {number: TracedSlices(g.indices, batch) for number, g in gradients if isinstance(g, tf.IndexedSlices)}
 
 
-def _outputs(traced: _Traced, logs: Any, slices: dict[int, TracedSlices]) -> PartOutputs:
+def _outputs(traced: _Traced, logs: Any, slices: dict[int, TracedSlices]) -> MicroBatchOutputs:
     handed = traced.metrics.handed
     sizes = {str(number): each.sizes() for number, each in slices.items() if len(each.pieces) > 1}
-    return PartOutputs(
+    return MicroBatchOutputs(
         tf.nest.flatten(logs), traced.applied.gradients, sizes, traced.losses.divisors, traced.losses.terms,
         handed.values, handed.weights, handed.arguments,
     )  # fmt: skip

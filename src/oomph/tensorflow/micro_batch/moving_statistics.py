@@ -15,7 +15,7 @@ from oomph.tensorflow.graph.compiled import compiled
 from oomph.tensorflow.graph.write_set import Slot, SmallState, components, handles_of
 
 
-class MovingState:
+class MovingStatistics:
     """The moving state of a model's step.
 
     Args:

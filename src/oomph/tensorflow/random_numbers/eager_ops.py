@@ -22,7 +22,7 @@ from oomph.recovery.protocol.entropy import Here
 from oomph.tensorflow.random_numbers.stateful_ops import DRAWS
 
 
-class EagerDraws:
+class EagerRandomOps:
     """The draws of one process.
 
     Args:
@@ -57,12 +57,12 @@ class EagerDraws:
         return drawn
 
 
-installed: EagerDraws | None = None
+installed: EagerRandomOps | None = None
 
 
 def install(entropy: str) -> None:
     """Replace the operations once in this process; an empty `entropy` leaves them as they are."""
     global installed
     if entropy and installed is None:
-        installed = EagerDraws(entropy)
+        installed = EagerRandomOps(entropy)
         installed.install()

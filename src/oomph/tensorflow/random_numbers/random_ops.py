@@ -20,7 +20,7 @@ import tensorflow as tf
 from tensorflow.python.framework import tensor_util
 from tensorflow.python.ops import gen_stateless_random_ops_v2
 
-from oomph.tensorflow.batch.micro_batch_slice import Frame
+from oomph.tensorflow.batch.micro_batch_slice import MicroBatchSlice
 from oomph.tensorflow.random_numbers import philox
 
 _BY_SHAPE = (
@@ -56,7 +56,7 @@ STATEFUL = frozenset(
 """Operations that draw from a state within TensorFlow's kernels, which nobody can set back."""
 
 
-class PartDraws:
+class SlicedRandomOps:
     """The draws of one part: those that go with the batch are the part's rows of the whole batch's.
 
     Args:
@@ -67,7 +67,7 @@ class PartDraws:
         compiled: whether the step is going to run under XLA.
     """
 
-    def __init__(self, frame: Frame, part: Any, kinds: list[bool], compiled: bool = False) -> None:
+    def __init__(self, frame: MicroBatchSlice, part: Any, kinds: list[bool], compiled: bool = False) -> None:
         self._frame, self._part, self._kinds, self._compiled = frame, part, kinds, compiled
         self._drawn = itertools.count()
         if not tf.executing_eagerly():
@@ -75,7 +75,7 @@ class PartDraws:
 
     @staticmethod
     @contextmanager
-    def replaced(current: Callable[[], PartDraws | None]) -> Iterator[None]:
+    def replaced(current: Callable[[], SlicedRandomOps | None]) -> Iterator[None]:
         """Within the block, TensorFlow's stateless operations draw for a part.
 
         Args:
@@ -110,7 +110,7 @@ class PartDraws:
         return tf.slice(whole, first, shape)
 
 
-def _rows(original: Callable[..., Any], current: Callable[[], PartDraws | None]) -> Callable[..., Any]:
+def _rows(original: Callable[..., Any], current: Callable[[], SlicedRandomOps | None]) -> Callable[..., Any]:
     signature = inspect.signature(original)
 
     def draw(*args: Any, **kwargs: Any) -> Any:

@@ -28,7 +28,7 @@ _COUNTS_PER_OUTPUT = 256
 _OF_CONTROL_FLOW = ("CondBranchFuncGraph", "WhileBodyFuncGraph", "WhileCondFuncGraph")
 
 
-class KeptDraws:
+class KeptRandomOps:
     """The counts of the random operations of one step, in the order in which they were traced."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint import final_checkpoints
 from oomph.recovery.checkpoint.container import Checkpoint
-from oomph.recovery.checkpoint.final_checkpoints import EndStates
+from oomph.recovery.checkpoint.final_checkpoints import FinalCheckpoints
 from oomph.recovery.checkpoint.interval import Interval, seconds_between_faults
 from oomph.recovery.checkpoint.store import CheckpointStore, Record, Saved
 from oomph.recovery.checkpoint.witness import WitnessBoard
@@ -68,7 +68,7 @@ class Fits:
         """Whether a fit was not the one that was expected at its place: nothing after it need be, either."""
         self._refusals: list[final_checkpoints.Refusal] = []
         """Checkpoints that could not be read, and of which nothing has been said yet."""
-        self._end_states = EndStates()
+        self._end_states = FinalCheckpoints()
         self._opened = False
         self._closed = False
         """Nothing is to be written any more."""
