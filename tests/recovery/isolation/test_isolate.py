@@ -324,8 +324,8 @@ def test_a_notebook_without_cloudpickle_is_told_what_to_do():
 def test_ctrl_c_in_the_caller_ends_it(tmp_path):
     code = (
         f"import sys, time; sys.path[:0] = [{str(SOURCE)!r}, {str(Path(__file__).parent)!r}]\n"
-        "import oomph, test_isolation\n"
-        f"oomph.isolate(test_isolation.leave_a_child_and_wait, ({str(tmp_path / 'pid')!r},))\n"
+        "import oomph, test_isolate\n"
+        f"oomph.isolate(test_isolate.leave_a_child_and_wait, ({str(tmp_path / 'pid')!r},))\n"
     )
     caller = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
     until = time.monotonic() + SECONDS

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import oomph
 from oomph.journal import Event
-from oomph.recovery.report import remedies as table
 from oomph.recovery.report.labels import ORDER, SMALLER_BATCHES
 from oomph.recovery.report.remedies import Remedy, causes, remedies, remedy_of
 
-SOURCE = Path(table.__file__).parents[1]
+SOURCE = Path(oomph.__file__).parent
 REASONS = [
     # a reason, the file that produces it, words of its source, words of its remedy
     (
