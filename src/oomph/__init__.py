@@ -23,7 +23,7 @@ _PUBLIC = {
     "isolate": "oomph.recovery.isolation.isolate",
     "map_batches": "oomph.tensorflow.api.map_batches",
     "read_journal": "oomph.journal",
-    "steps": "oomph.tensorflow.loop.steps",
+    "steps": "oomph.tensorflow.api.steps",
 }
 
 __all__ = sorted([*_PUBLIC, "__version__"])

@@ -103,7 +103,7 @@ class Counting(keras.callbacks.Callback):
         return self.seen
 
     def set_state(self, state):
-        self.seen = training_state
+        self.seen = state
 
 
 SEEN = {"best": 0.25, ("a", 1): [1, None, True, "x"], "far": float("inf"), "weights": np.arange(6.0).reshape(2, 3)}

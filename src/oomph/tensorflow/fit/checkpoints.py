@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -14,16 +14,13 @@ from oomph.recovery.checkpoint.interval import SHARE
 from oomph.recovery.checkpoint.store import CheckpointStore, Saved
 from oomph.tensorflow.exact_step.train_function import Taken
 from oomph.tensorflow.fit import callbacks, step_draws, written_files
+from oomph.tensorflow.fit.running import RunningFit
 from oomph.tensorflow.objects.picture import Changes
 from oomph.tensorflow.random_numbers.uncheckpointed_ops import functions_with_draws
 from oomph.tensorflow.state import iterators, layer_state, optimizers, training_state
 from oomph.tensorflow.state.training_state import Array
 from oomph.tensorflow.training.fit_objects import as_arrays, as_meta
 from oomph.tensorflow.training.step_checkpoints import Snapshot, StepCheckpoints
-
-if TYPE_CHECKING:
-    from oomph.tensorflow.fit.fit import Fit
-
 
 _LEAST_SECONDS, _BYTES_PER_SECOND = 0.02, 5e8
 """What keeping an end state takes, before the first has been measured."""
@@ -32,7 +29,7 @@ _LEAST_SECONDS, _BYTES_PER_SECOND = 0.02, 5e8
 class FitCheckpoints(StepCheckpoints):
     """The checkpoints of one fit: of its steps, after all callbacks of the step before, and of its end."""
 
-    def __init__(self, fit: Fit) -> None:
+    def __init__(self, fit: RunningFit) -> None:
         super().__init__(fit)
         self._fit = fit
         self._began, self._began_at = time.monotonic(), time.time()

@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import asdict
 from typing import Any, NoReturn
-from weakref import WeakSet
 
-from oomph.recovery.checkpoint.container import Checkpoint, Position
+from oomph.recovery.checkpoint.container import Checkpoint
 from oomph.recovery.protocol.phases import Phase
 from oomph.recovery.script.kept_micro_batches import Start
 from oomph.tensorflow.exact_step.guarded_step import GuardedStep
@@ -16,37 +15,23 @@ from oomph.tensorflow.exact_step.recheck import Inconsistent, Recheck
 from oomph.tensorflow.exact_step.train_function import Failure, Recovery, Step
 from oomph.tensorflow.fit import callbacks, event_files, trained
 from oomph.tensorflow.fit.checkpoints import FitCheckpoints
+from oomph.tensorflow.fit.proof import FitProof
 from oomph.tensorflow.fit.resumption import CannotResumeError, Resumption
-from oomph.tensorflow.fit.validation_data import ValidationData
+from oomph.tensorflow.fit.running import RunningFit
 from oomph.tensorflow.micro_batch import exactness
 from oomph.tensorflow.micro_batch.micro_batch_step import essence
 from oomph.tensorflow.runtime.allocator import DeviceMemory
 from oomph.tensorflow.state import iterators
 from oomph.tensorflow.training import retaking
-from oomph.tensorflow.training.data_position import DataPosition
-from oomph.tensorflow.training.fit_objects import FitObjects
 from oomph.tensorflow.training.fits import Fits
 from oomph.tensorflow.training.identity import FitIdentity
-from oomph.tensorflow.training.proof import Proof
-from oomph.tensorflow.training.provenance import Beginning
 
 _ITERATORS = 10
 """No epoch makes as many over its data."""
 
 
-class Fit:
-    """One running fit.
-
-    Args:
-        fits: the fits of this process.
-        model: the compiled model.
-        identity: which fit this is.
-        promise: how it is guarded, as far as it is known before tracing.
-        arguments: the bound arguments of `fit`, to be passed on.
-        turn: what tells this turn of the script's loops from others.
-    """
-
-    compares_batches = True
+class Fit(RunningFit):
+    """One running fit. Arguments as of `RunningFit`."""
 
     def __init__(
         self,
@@ -57,24 +42,9 @@ class Fit:
         arguments: dict[str, Any],
         turn: dict[str, Any] | None = None,
     ) -> None:
-        self.fits, self.model, self.identity, self.promise = fits, model, identity, promise
-        self.arguments = arguments
-        self.callbacks = callbacks.listed(arguments.get("callbacks"))
-        """The user's own, without the one that oomph adds."""
-        self.objects = FitObjects(model, arguments, self.callbacks)
-        self.beginning = Beginning(model, arguments, self.callbacks, self.objects.fingerprints(), turn)
-        self.epoch = int(arguments.get("initial_epoch") or 0)
-        self.step = 0
-        self.epoch_iterator: Any = None
-        """Keras' iterator over the training data, known as soon as Keras has made it."""
-        self.data = DataPosition(fits, self.objects)
-        self.validation = ValidationData(arguments, model)
+        super().__init__(fits, model, identity, promise, arguments, turn)
         self.checkpoints = FitCheckpoints(self)
         self.resumption = Resumption(self)
-        self.proof = Proof(self, fits.witnesses)
-        self.trained = trained.Trained(model)
-        self.functions: WeakSet[Any] = WeakSet()
-        """The functions of TensorFlow's that are called while it runs, but for its own steps."""
         fits.files.begin()
         self._started = time.monotonic()
         self._first_step = fits.steps
@@ -278,7 +248,7 @@ class Fit:
         try:
             self.proof.step(self.epoch, self.step, self.model.train_function.taken)
         except Exception as error:  # ours: the training matters more
-            self.proof = Proof(self, None)
+            self.proof = FitProof(self, None)
             self.note_here("guard-failed", reason=f"no witnesses: {type(error).__name__}: {error}"[:2000])
 
     def failed(self, failure: Failure) -> None:
@@ -374,21 +344,6 @@ class Fit:
             self.fits.note("guard-failed", reason=f"event files: {type(error).__name__}: {error}"[:2000])
 
     # -- what it tells --------------------------------------------------------------------------------------------
-
-    @property
-    def position(self) -> Position:
-        """The next step."""
-        return Position(self.identity.ordinal, self.epoch, self.step, self.fits.steps)
-
-    def note_here(self, event: str, /, **data: Any) -> None:
-        """Write an event with the place where the fit is."""
-        self.fits.note(event, fit=self.identity.ordinal, epoch=self.epoch, step=self.step, **data)
-
-    def write_board(self) -> None:
-        """Bring the progress board up to date."""
-        board = self.fits.session.board
-        if board is not None:
-            board.write(self.identity.ordinal, self.epoch, self.step, self.fits.steps, self.fits.saved)
 
     def _tell_verification(self, at_the_end: bool) -> None:
         """Say once what steps beside plain Keras have shown."""

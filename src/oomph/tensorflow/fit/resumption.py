@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -16,6 +16,7 @@ from oomph.tensorflow.exact_step.execution import OnlySpec
 from oomph.tensorflow.exact_step.guarded_step import GuardedStep
 from oomph.tensorflow.exact_step.train_function import Step
 from oomph.tensorflow.fit import callbacks, step_draws, trained, written_files
+from oomph.tensorflow.fit.running import RunningFit
 from oomph.tensorflow.fit.validation_data import READ_AHEAD
 from oomph.tensorflow.micro_batch.micro_batch_step import essence
 from oomph.tensorflow.objects.picture import Changes
@@ -24,9 +25,6 @@ from oomph.tensorflow.training import provenance
 from oomph.tensorflow.training.data_position import Moment, used_in
 from oomph.tensorflow.training.fit_objects import from_meta
 from oomph.tensorflow.training.retaking import Watched
-
-if TYPE_CHECKING:
-    from oomph.tensorflow.fit.fit import Fit
 
 _TRIES = 3
 _PAUSE_SECONDS = 1.0
@@ -45,12 +43,10 @@ class CannotResumeError(CheckpointError):
 class Resumption:
     """What a fit has to be put back to, if anything."""
 
-    def __init__(self, fit: Fit) -> None:
+    def __init__(self, fit: RunningFit) -> None:
         self._fit, self._fits = fit, fit.fits
         self.checkpoint: Checkpoint | None = None
         """The one that is still to be put back."""
-        self.lost: list[str] = []
-        """What is known not to have been put back, in words."""
         self.logs: dict[str, float] = {}
         """What the last step before the checkpoint returned."""
         self._data_kind = ""
@@ -95,7 +91,7 @@ class Resumption:
         validation = self._fit.validation
         validation.catch_up(checkpoint, int(checkpoint.meta["iterators_made"]), watched)
         if validation.is_guessed(checkpoint):
-            self.lost.append(READ_AHEAD)
+            self._fit.lost.append(READ_AHEAD)
 
     def restore_early(self) -> None:
         """Before the first `on_epoch_begin`: callbacks find what they had; all of it is put back again at the step."""
@@ -138,9 +134,9 @@ class Resumption:
             return False
         arrays = training_state.read_arrays(self.checkpoint, "data/")
         objects = None if kept["objects"] is None else from_meta(kept["objects"], arrays)
-        self.lost += self._fit.data.go_back_to(Moment(kept["random"], objects))
+        self._fit.lost += self._fit.data.go_back_to(Moment(kept["random"], objects))
         if objects is not None:
-            self.lost += objects.lost
+            self._fit.lost += objects.lost
         return objects is not None
 
     def restore(self, step: Step, iterator: Any) -> None:
@@ -183,20 +179,20 @@ class Resumption:
         named = training_state.slots_of(fit.model, step, as_traced)
         with training_state.restored(checkpoint, named, training_state.finite_only(fit.model, named)):
             layer_state.give_back(fit.model, training_state.read_arrays(checkpoint, "layer/"))
-            self.lost += step_draws.restore(fit.model, checkpoint)
+            self._fit.lost += step_draws.restore(fit.model, checkpoint)
             if not other_data:
                 kind = self._data_kind = self._data_kind or fit.data.restore(
                     checkpoint, iterator, fit.epoch_iterator, self._batches_before(checkpoint)
                 )
                 fit.data.pass_over_validation(lambda watched: self._catch_up(checkpoint, watched))
-                self.lost += fit.data.lost
+                self._fit.lost += fit.data.lost
                 self._tell_order_to_come(checkpoint)
             drawn = fit.data.drawn_by_pipeline
             training_state.restore_random_state(
                 {name: value for name, value in checkpoint.meta["random"].items() if name not in drawn}
             )
             callbacks.restore_history(fit.model.history, checkpoint.meta["history"])
-            callbacks.restore(fit.callbacks, checkpoint.meta["callbacks"], checkpoint, self.lost.append)
+            callbacks.restore(fit.callbacks, checkpoint.meta["callbacks"], checkpoint, self._fit.lost.append)
             self._restore_objects(checkpoint, drawn)
             self._restore_files(checkpoint)
         return kind
@@ -206,7 +202,7 @@ class Resumption:
         dataset = getattr(self._fit.epoch_iterator, "_distributed_dataset", None)
         last = checkpoint.position.epoch + 1 >= int(self._fit.arguments.get("epochs") or 1)
         if not last and dataset is not None and pipelines.is_ordered_by_chance(dataset):
-            self.lost.append(pipelines.BY_CHANCE)
+            self._fit.lost.append(pipelines.BY_CHANCE)
 
     def _restore_objects(self, checkpoint: Checkpoint, drawn: frozenset[str]) -> None:
         if "objects" not in checkpoint.meta:
@@ -214,8 +210,8 @@ class Resumption:
         arrays = training_state.read_arrays(checkpoint, "object/")
         changes: Changes = from_meta(checkpoint.meta["objects"], arrays)
         lost = [line for line in changes.lost if not line.startswith(tuple(f"{key} (" for key in drawn))]
-        self.lost += [*lost, *self._fit.objects.restore(changes, drawn)]
-        self.lost += checkpoint.meta.get("hidden", [])
+        self._fit.lost += [*lost, *self._fit.objects.restore(changes, drawn)]
+        self._fit.lost += checkpoint.meta.get("hidden", [])
 
     def _restore_files(self, checkpoint: Checkpoint) -> None:
         """What the fit had written is put back where the script opens it: what it reads is what it read before."""
@@ -248,7 +244,7 @@ class Resumption:
         at, fit = checkpoint.position, self._fit
         rate = fit.beginning.keep_edited_learning_rate(checkpoint)
         found = fit.beginning.changes(checkpoint) + ([rate] if rate else [])
-        self.lost = list(dict.fromkeys(self.lost))
+        self._fit.lost = list(dict.fromkeys(self._fit.lost))
         fit.note_here(
             "resumed",
             key=fit.identity.key,
@@ -257,14 +253,14 @@ class Resumption:
             kind=kind,
             seconds=round(seconds, 3),
             changes=found,
-            lost=self.lost,
+            lost=self._fit.lost,
             meant=fit.beginning.meant(checkpoint) + ([rate] if rate else []),
         )
         site = fit.identity.site
         self._fits.say(f"resumed fit at {site} at epoch {at.epoch + 1}, step {fit.step + 1} ({kind}), {seconds:.1f} s")
         if found:
             self._fits.say(f"since the checkpoint: {provenance.listed(found)}")
-        for lost in self.lost:
+        for lost in self._fit.lost:
             self._fits.say_once(f"not restored: {lost}")
         self._tell_other_batches()
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 from oomph.recovery.checkpoint.container import Position
 from oomph.recovery.checkpoint.store import CheckpointStore, Saved
+from oomph.tensorflow.loop.running import RunningLoop
 from oomph.tensorflow.training.step_checkpoints import Snapshot, StepCheckpoints
-
-if TYPE_CHECKING:
-    from oomph.tensorflow.loop.resumable import ResumableLoop
 
 
 class LoopCheckpoints(StepCheckpoints):
@@ -20,7 +17,7 @@ class LoopCheckpoints(StepCheckpoints):
     finished loop comes to is then a matter of one step, which a restarted script does again.
     """
 
-    def __init__(self, loop: ResumableLoop) -> None:
+    def __init__(self, loop: RunningLoop) -> None:
         super().__init__(loop)
         self._loop = loop
         self._has_saved = False

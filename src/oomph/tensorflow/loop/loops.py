@@ -10,7 +10,8 @@ from weakref import WeakSet
 
 from oomph.recovery.protocol.phases import Phase
 from oomph.recovery.script import session
-from oomph.tensorflow.loop.steps import Steps, Unwatched, Watch
+from oomph.tensorflow.loop.steps import Steps
+from oomph.tensorflow.loop.watch import Unwatched, Watch
 
 if TYPE_CHECKING:
     from oomph.tensorflow.loop.resumable import ResumableLoop

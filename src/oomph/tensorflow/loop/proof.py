@@ -6,20 +6,26 @@ first after every checkpoint always, the others for as long as it costs next to 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from oomph.recovery.checkpoint.witness import STEP, Witness, WitnessBoard
 from oomph.tensorflow.graph import fingerprints
 from oomph.tensorflow.loop.data import Digests
-from oomph.tensorflow.training.proof import Proof, loss_of, random_state
-
-if TYPE_CHECKING:
-    from oomph.tensorflow.loop.resumable import ResumableLoop
+from oomph.tensorflow.loop.variables import LoopVariables
+from oomph.tensorflow.training.proof import Proof, Witnessed, loss_of, random_state
 
 _SHARE = 0.004
 """Of the time, that fingerprints of batches may take."""
 _CHEAP_SECONDS = 0.002
 """What fingerprints of the state may cost each, to be taken of all of the first steps."""
+
+
+class WitnessedLoop(Witnessed, Protocol):
+    """A loop that leaves witnesses."""
+
+    variables: LoopVariables
+    last_guarded: Any
+    """The guarded step that its body has taken last."""
 
 
 class LoopProof(Proof):
@@ -30,8 +36,8 @@ class LoopProof(Proof):
         board: where they are left; None to leave none.
     """
 
-    def __init__(self, loop: ResumableLoop, board: WitnessBoard | None) -> None:
-        super().__init__(loop, board)  # type: ignore[arg-type]  # it asks of a fit what a loop has too
+    def __init__(self, loop: WitnessedLoop, board: WitnessBoard | None) -> None:
+        super().__init__(loop, board)
         self._loop = loop
         self._known: fingerprints.StateFingerprint | None = None
         self._digests = Digests(_SHARE)

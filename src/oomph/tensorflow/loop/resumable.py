@@ -3,69 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from types import FrameType
 from typing import Any, NoReturn
-from weakref import WeakSet
 
-from oomph.recovery.checkpoint.container import Position
 from oomph.recovery.protocol.phases import Phase
 from oomph.recovery.script.kept_micro_batches import Start
 from oomph.recovery.script.loop_location import enclosing_loops
 from oomph.tensorflow.loop.checkpoints import LoopCheckpoints
-from oomph.tensorflow.loop.data import LoopData
-from oomph.tensorflow.loop.description import facts_of, recognised, was_edited
-from oomph.tensorflow.loop.names import CarriedNames
-from oomph.tensorflow.loop.objects import LoopObjects
-from oomph.tensorflow.loop.proof import LoopProof
+from oomph.tensorflow.loop.description import recognised, was_edited
 from oomph.tensorflow.loop.resumption import LoopResumption
-from oomph.tensorflow.loop.roots import roots_of
+from oomph.tensorflow.loop.running import RunningLoop
 from oomph.tensorflow.loop.steps import Steps
-from oomph.tensorflow.loop.variables import LoopVariables
-from oomph.tensorflow.random_numbers.uncheckpointed_ops import functions_with_draws
 from oomph.tensorflow.runtime.allocator import DeviceMemory
-from oomph.tensorflow.state import training_state
-from oomph.tensorflow.state.training_state import Array
-from oomph.tensorflow.training.fit_objects import as_arrays, as_meta
 from oomph.tensorflow.training.fits import Fits
-from oomph.tensorflow.training.identity import FitIdentity
 from oomph.tensorflow.training.recognition import Recognised, Verdict
 
 _MOST_SHOWN = 6
 
 
-class ResumableLoop:
-    """One running loop.
-
-    Args:
-        fits: the fits and loops of this process.
-        steps: the loop, as the script sees it.
-        frame: of the script, that the loop runs in.
-    """
+class ResumableLoop(RunningLoop):
+    """One running loop. Arguments as of `RunningLoop`."""
 
     def __init__(self, fits: Fits, steps: Steps, frame: FrameType | None) -> None:
-        self.fits, self.steps = fits, steps
-        self._roots = roots_of(steps.state)
-        self._held: list[Any] = []
-        self.variables = LoopVariables([(root.name, root.thing) for root in self._roots if root.pair is None])
-        self.objects = LoopObjects(self._roots, self.variables, steps.source.dataset, self._held)
-        self.data = LoopData(fits, self.objects, steps.source)
-        self.facts = facts_of(self._roots, self.variables, steps.source, steps.epochs, dict(steps.place.turn))
-        self._rates = dict(self._learning_rates())
-        kinds = ", ".join(root.kind for root in self._roots)
-        self.identity: FitIdentity = fits.identify_at(steps.place, f"loop over {kinds}")
+        super().__init__(fits, steps, frame)
         self.checkpoints = LoopCheckpoints(self)
-        self.resumption = LoopResumption(self)
-        self.proof = LoopProof(self, fits.witnesses)
-        self.functions: WeakSet[Any] = WeakSet()
-        """The functions of TensorFlow's that the body has called."""
-        self._guarded: list[Any] = []
-        """The guarded steps that the body has taken, in their order."""
-        self.last_guarded: Any = None
-        """The guarded step that the body has taken last."""
-        self._draws_to_come: list[list[Any]] = []
+        self.resumption = LoopResumption(self, self.checkpoints)
         self._lines = enclosing_loops(frame)
-        self._names = CarriedNames(frame, {*self.variables.seen(), *self.objects.at_entry.graph.by_id})
         self._started, self._first_step, self._stepped = time.monotonic(), fits.steps, False
         self._poison = fits.session.handover.changed("skip-batch")
 
@@ -119,7 +82,7 @@ class ResumableLoop:
             epochs=None if self.steps.epochs is None else len(self.steps.epochs),
             loops=self._lines,
         )
-        kinds = [root.kind for root in self._roots]
+        kinds = self.kinds()
         shown = ", ".join(kinds[:_MOST_SHOWN]) + (", …" if len(kinds) > _MOST_SHOWN else "")
         self.fits.say(f"guarding loop at {self.identity.site} (resumable: state=[{shown}])")
 
@@ -195,84 +158,6 @@ class ResumableLoop:
         self.fits.say(f"{signal_name}: {self.fits.saved} of {self.fits.steps} steps are saved; ending")
         self.fits.leave_process()
 
-    # -- saving and giving back ---------------------------------------------------------------------------------------
-
-    def prepare_to_save(self) -> None:
-        """See what there is to be saved now."""
-        self.variables.look_again()
-        held = self.steps.held()
-        can_be_saved = all(map(_can_be_saved, held))
-        self._held[:] = held if can_be_saved else []
-        self.data.taken = self.steps.drawn - (0 if can_be_saved else len(held))
-        if not can_be_saved:
-            self.data.obstacle = "a batch of it was taken ahead, for ends_epoch"
-
-    def taken_state(self) -> tuple[dict[str, Any], list[Array]]:
-        """Everything but variables, copied: what JSON holds, and arrays."""
-        self.proof.checkpointed()
-        changes = self.objects.changed()
-        told, arrays, untold = self.objects.told()
-        changes.lost += [*untold, *self._carried()]
-        arrays += as_arrays(changes, "object/")
-        draws = [step.draws.values() for step in self._guarded]
-        arrays += [
-            Array(f"draws/{n}/{m}", "int64", value) for n, values in enumerate(draws) for m, value in enumerate(values)
-        ]
-        meta = {
-            "site": self.identity.site,
-            "key": self.identity.key,
-            "outline": self.identity.outline,
-            "fingerprint": self.identity.fingerprint,
-            "guard": "loop",
-            "random": training_state.random_state(),
-            "objects": as_meta(changes),
-            "own": told,
-            "hidden": [*functions_with_draws(self.functions), *self._hidden_in_steps()],
-            "draws": [len(values) for values in draws],
-            "taken": self.data.taken,
-            "iterators_made": self.data.iterators_made,
-            "iterators_used": self.data.iterators_used,
-            "loop_steps": self.steps.steps,
-            "made": self.variables.made_by(),
-            "made_by": self.facts,
-            "learning_rates": self._rates,
-            "seconds": round(self.fits.trained_seconds(), 1),
-            "taken_at": time.time(),
-        }
-        return meta, arrays + self.data.taken_moment(meta)
-
-    def _carried(self) -> list[str]:
-        """The variables of the script that the loop has changed and that nobody saves, in words; said once."""
-        names = self._names.changed()
-        if names:
-            shown = ", ".join(names[:_MOST_SHOWN])
-            self.fits.say_once(
-                f"the loop at {self.identity.site} carries on {shown}, which state= does not hold: after a restart as"
-                " before the loop"
-            )
-        return [f"{name}, which the loop carries on and state= does not hold" for name in names]
-
-    def take_held(self) -> None:
-        """The batches that an earlier attempt had taken ahead come next."""
-        self.steps.ahead[:] = self._held
-
-    def keep_edited_learning_rates(self, before: dict[str, float]) -> list[str]:
-        """After a restore: the learning rates of an edited script are meant; returns what was done, in words."""
-        found = []
-        for key, optimizer in self.variables.optimizers():
-            then, now = before.get(key), self._rates.get(key)
-            if then is not None and now is not None and then != now:
-                _innermost(optimizer).learning_rate = now
-                found.append(f"learning rate of {key}: {then:g} → {now:g}")
-        return found
-
-    def _learning_rates(self) -> Iterator[tuple[str, float]]:
-        """What the script sets before the loop, where it is no schedule."""
-        for key, optimizer in self.variables.optimizers():
-            rate: Any = getattr(_innermost(optimizer), "_learning_rate", None)
-            if hasattr(rate, "numpy"):
-                yield key, float(rate.numpy())
-
     # -- guarded steps within -----------------------------------------------------------------------------------------
 
     def saw_guarded(self, step: Any) -> None:
@@ -292,50 +177,3 @@ class ResumableLoop:
         if begin is not None:
             self.fits.remember_micro_batch(self.identity, begin)
         self.fits.go_back_or_give_up(error, reason, phase in ("commit", "input") or begin is not None)
-
-    def restore_draws(self, arrays: dict[str, Any], counts: list[int]) -> None:
-        """The random numbers that guarded steps have drawn, to be given back when each comes."""
-        self._draws_to_come = [[arrays[f"{n}/{m}"] for m in range(count)] for n, count in enumerate(counts)]
-
-    def _hidden_in_steps(self) -> list[str]:
-        return [hidden for step in self._guarded for hidden in step.hidden_state()]
-
-    # -- what it tells ------------------------------------------------------------------------------------------------
-
-    @property
-    def position(self) -> Position:
-        """The next step."""
-        return Position(self.identity.ordinal, self.steps.number, self.steps.step, self.fits.steps)
-
-    @property
-    def where(self) -> str:
-        """The next step, for people."""
-        return f"epoch {self.steps.number + 1}, step {self.steps.step + 1}"
-
-    def note_here(self, event: str, /, **data: Any) -> None:
-        """Write an event with the place where the loop is."""
-        self.fits.note(event, fit=self.identity.ordinal, epoch=self.steps.number, step=self.steps.step, **data)
-
-    def write_board(self) -> None:
-        """Bring the progress board up to date."""
-        board = self.fits.session.board
-        if board is not None:
-            board.write(
-                self.identity.ordinal, self.steps.number, self.steps.step, self.fits.steps, self.fits.saved
-            )  # fmt: skip
-
-
-def _innermost(optimizer: Any) -> Any:
-    """The optimizer within one that scales the loss."""
-    return getattr(optimizer, "inner_optimizer", optimizer)
-
-
-def _can_be_saved(batch: Any) -> bool:
-    """Whether a batch is nothing but tensors and arrays."""
-    import numpy as np
-    import tensorflow as tf
-
-    def can_be(leaf: Any) -> bool:
-        return isinstance(leaf, np.ndarray) or (isinstance(leaf, tf.Tensor) and hasattr(leaf, "numpy"))
-
-    return all(map(can_be, tf.nest.flatten(batch)))

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 from oomph.recovery.checkpoint.container import Checkpoint
 from oomph.recovery.checkpoint.witness import STEP
 from oomph.tensorflow.fit.resumption import CannotResumeError, may_pass
+from oomph.tensorflow.loop.checkpoints import LoopCheckpoints
 from oomph.tensorflow.loop.description import other_data
 from oomph.tensorflow.loop.objects import OWN
+from oomph.tensorflow.loop.running import RunningLoop
 from oomph.tensorflow.micro_batch.micro_batch_step import essence
 from oomph.tensorflow.state import pipelines, training_state
 from oomph.tensorflow.training import provenance
 from oomph.tensorflow.training.fit_objects import from_meta
 from oomph.tensorflow.training.provenance import CODE, CONFIGURATION, DATA, SCRIPT
-
-if TYPE_CHECKING:
-    from oomph.tensorflow.loop.resumable import ResumableLoop
 
 _TRIES = 3
 _PAUSE_SECONDS = 1.0
@@ -26,11 +24,9 @@ _PAUSE_SECONDS = 1.0
 class LoopResumption:
     """What a loop has to be put back to, if anything."""
 
-    def __init__(self, loop: ResumableLoop) -> None:
-        self._loop, self._fits = loop, loop.fits
+    def __init__(self, loop: RunningLoop, checkpoints: LoopCheckpoints) -> None:
+        self._loop, self._fits, self._checkpoints = loop, loop.fits, checkpoints
         self.checkpoint: Checkpoint | None = None
-        self.lost: list[str] = []
-        """What is known not to have been put back, in words."""
 
     def go_on(self) -> int | None:
         """The number of the epoch to go on in; None without a checkpoint. Ends the process when none can be put back.
@@ -56,7 +52,7 @@ class LoopResumption:
         if older is None:
             self._fits.refuse(site, str(error), "loop")
         self._fits.say(f"using the checkpoint before it, {older.name}")
-        self.lost.clear()
+        self._loop.lost.clear()
         self._loop.data.iterators_made = 0
         return older
 
@@ -112,12 +108,12 @@ class LoopResumption:
                 {name: value for name, value in meta["random"].items() if name not in drawn}
             )
             changes = from_meta(meta["objects"], training_state.read_arrays(checkpoint, "object/"))
-            self.lost = [*loop.data.lost, *changes.lost, *loop.objects.restore(changes, drawn)]
-            self.lost += loop.objects.tell(meta["own"], training_state.read_arrays(checkpoint, OWN))
-            self.lost += meta["hidden"]
+            self._loop.lost = [*loop.data.lost, *changes.lost, *loop.objects.restore(changes, drawn)]
+            self._loop.lost += loop.objects.tell(meta["own"], training_state.read_arrays(checkpoint, OWN))
+            self._loop.lost += meta["hidden"]
             loop.restore_draws(training_state.read_arrays(checkpoint, "draws/"), meta["draws"])
             if loop.data.order_to_come_is_by_chance(loop.steps.is_in_last_epoch):
-                self.lost.append(pipelines.BY_CHANCE)
+                self._loop.lost.append(pipelines.BY_CHANCE)
         loop.steps.steps = int(meta["loop_steps"])
         loop.take_held()
 
@@ -126,11 +122,11 @@ class LoopResumption:
     def _tell(self, checkpoint: Checkpoint, kind: str, seconds: float) -> None:
         loop, at, before = self._loop, checkpoint.position, checkpoint.meta.get("made_by", {})
         self._fits.steps = at.steps
-        loop.checkpoints.count_from(at.steps)
+        self._checkpoints.count_from(at.steps)
         edited = bool(provenance.changes(before, loop.facts, SCRIPT))
         rates = loop.keep_edited_learning_rates(checkpoint.meta.get("learning_rates", {})) if edited else []
         found = [*provenance.changes(before, loop.facts), *rates]
-        self.lost = list(dict.fromkeys(self.lost))
+        self._loop.lost = list(dict.fromkeys(self._loop.lost))
         loop.note_here(
             "resumed",
             key=loop.identity.key,
@@ -139,13 +135,13 @@ class LoopResumption:
             kind=kind,
             seconds=round(seconds, 3),
             changes=found,
-            lost=self.lost,
+            lost=self._loop.lost,
             meant=[*provenance.changes(before, loop.facts, CODE, CONFIGURATION, DATA), *rates],
         )
         self._fits.say(f"resumed loop at {loop.identity.site} at {loop.where} ({kind}), {seconds:.1f} s")
         if found:
             self._fits.say(f"since the checkpoint: {provenance.listed(found)}")
-        for lost in self.lost:
+        for lost in self._loop.lost:
             self._fits.say_once(f"not restored: {lost}")
         self._tell_other_batches()
 

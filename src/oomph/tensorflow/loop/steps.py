@@ -1,118 +1,30 @@
-"""steps: the batches of a training loop of the script's own, so that the loop can be resumed."""
+"""Steps: the batches of a training loop of the script's own, epoch after epoch, and where the loop is in them."""
 
 from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from oomph.tensorflow.loop.source import Source
+from oomph.tensorflow.loop.watch import Watch
 
 _END = object()
 
 
-class Watch(Protocol):
-    """Who is told of the steps of a loop."""
-
-    def resume(self) -> int | None:
-        """The number of the epoch to go on in, its iterator made and its position found; None to begin."""
-        ...
-
-    def epoch_begins(self, number: int) -> None:
-        """Before the iterator of an epoch is made."""
-        ...
-
-    def epoch_began(self) -> None:
-        """After that."""
-        ...
-
-    def at_border(self) -> None:
-        """Before the next batch is taken."""
-        ...
-
-    def taken(self, batch: Any) -> None:
-        """Before the body gets a batch."""
-        ...
-
-    def stepped(self) -> None:
-        """After the body is through with it, and it has been counted."""
-        ...
-
-    def finished(self) -> None:
-        """The loop has come to its end by itself."""
-        ...
-
-    def left(self) -> None:
-        """The loop is over, however that came."""
-        ...
-
-
-class Unwatched:
-    """Nobody: the loop is a plain one."""
-
-    def resume(self) -> int | None:
-        return None
-
-    def epoch_begins(self, number: int) -> None:
-        pass
-
-    def epoch_began(self) -> None:
-        pass
-
-    def at_border(self) -> None:
-        pass
-
-    def taken(self, batch: Any) -> None:
-        pass
-
-    def stepped(self) -> None:
-        pass
-
-    def finished(self) -> None:
-        pass
-
-    def left(self) -> None:
-        pass
-
-
-def steps(dataset: Any, epochs: int | range | None = 1, *, state: Any) -> Steps:
-    """The batches of a training loop, epoch after epoch, in a form in which `oomph run` can resume the loop.
-
-        steps = oomph.steps(dataset, epochs=3, state=[model, optimizer, accuracy, history])
-        for batch in steps:
-            loss = train_step(batch)
-            if steps.ends_epoch:
-                history.append(float(accuracy.result()))
-                accuracy.reset_state()
-
-    Without `oomph run` it is `for epoch in range(epochs): for batch in dataset: yield batch`. Under it, checkpoints
-    are taken between two steps; after a fault the script runs again from its top, and this loop goes on with the batch
-    that comes next, everything in `state` and the global random numbers as they were. A loop that had come to its end
-    does its last step again, and no more: what the body assigns is there, and the result is compared with the first.
+class Steps:
+    """One loop: iterate over it. See `oomph.steps`.
 
     Args:
-        dataset: a `tf.data.Dataset`, a PyDataset, a list or another iterable; a function without arguments that
-            returns an iterable, called for each epoch; an iterator or generator, which has one epoch.
-        epochs: how often to go through the data; a range gives `epoch` its values; None: until the body breaks off.
-        state: everything that the loop changes and that matters after a restart: a list, or a dict with names. Models,
-            optimizers, metrics, variables, random generators, dicts, lists, arrays, objects of your own; those with
-            `get_state()` and `set_state(state)`, or `state_dict()` and `load_state_dict(state)`, are saved by these.
-            What is assigned anew in the loop, such as a number, belongs into one of these.
-
-    Returns:
-        What to iterate over. It tells where the loop is: `epoch`, `step`, `steps` and `ends_epoch`.
-
-    Raises:
-        TypeError, ValueError: at once, when an argument makes no sense, or something in `state` cannot be saved.
+        dataset, epochs, state: as of `oomph.steps`.
+        watch_of: who is to be told of its steps, asked when it begins.
     """
-    return Steps(dataset, epochs, state)
 
-
-class Steps:
-    """One loop: iterate over it. See `steps`."""
-
-    def __init__(self, dataset: Any, epochs: int | range | None, state: Any) -> None:
+    def __init__(
+        self, dataset: Any, epochs: int | range | None, state: Any, watch_of: Callable[[Steps], Watch]
+    ) -> None:
+        self._watch_of = watch_of
         self.source = Source(dataset)
         self.epochs = _checked_epochs(epochs, self.source)
         self.state = _checked_state(state)
@@ -157,7 +69,7 @@ class Steps:
         return self.epochs is not None and self.number + 1 >= len(self.epochs)
 
     def __iter__(self) -> Iterator[Any]:
-        watch = _watch_of(self)
+        watch = self._watch_of(self)
         try:
             resumed = watch.resume()
             for self.number in itertools.count(resumed or 0):
@@ -253,14 +165,3 @@ def _place() -> Any:
         return place_of_call()
     except Exception:
         return None  # without one the loop is plain
-
-
-def _watch_of(steps: Steps) -> Watch:
-    """Who is to be told of this loop: nobody outside of a run."""
-    from oomph.recovery.script import session
-
-    if session.current() is None or "tensorflow" not in sys.modules or steps.place is None:
-        return Unwatched()
-    from oomph.tensorflow.loop import loops
-
-    return loops.begin(steps)

@@ -10,8 +10,8 @@ import hashlib
 import math
 import random
 import time
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from abc import ABC, abstractmethod
+from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -21,29 +21,37 @@ from oomph.recovery.checkpoint.witness import END, EPOCH, STEP, Witness, Witness
 from oomph.tensorflow.exact_step.guarded_step import GuardedStep
 from oomph.tensorflow.exact_step.train_function import Taken
 from oomph.tensorflow.graph import fingerprints
-from oomph.tensorflow.state import training_state
-
-if TYPE_CHECKING:
-    from oomph.tensorflow.fit.fit import Fit
+from oomph.tensorflow.training.fits import Fits
+from oomph.tensorflow.training.identity import FitIdentity
 
 _DETAILED = 4
 """So many steps after a checkpoint tell of learning rate and random numbers too, and are read from a GPU."""
 _SHARE = 0.005
 """Of the time, that fingerprints of the state may take."""
-_of_models: WeakKeyDictionary[Any, fingerprints.StateFingerprint] = WeakKeyDictionary()
-"""The fingerprints of models' states: traced once, and not in each fit of a loop of fits."""
 
 
-class Proof:
-    """The witnesses of one fit.
+class Witnessed(Protocol):
+    """What leaves witnesses: a fit, or a loop."""
+
+    fits: Fits
+    identity: FitIdentity
+    lost: list[str]
+    """What is known not to have been put back, in words."""
+
+    def note_here(self, event: str, /, **data: Any) -> None:
+        """Write an event with the place."""
+
+
+class Proof(ABC):
+    """The witnesses of one fit or loop.
 
     Args:
-        fit: the running fit.
+        training: the running fit or loop.
         board: where they are left; None to leave none.
     """
 
-    def __init__(self, fit: Fit, board: WitnessBoard | None) -> None:
-        self._fit, self._board = fit, board
+    def __init__(self, training: Witnessed, board: WitnessBoard | None) -> None:
+        self._training, self._board = training, board
         self._detailed = _DETAILED
         self._on_host = not tf.config.list_logical_devices("GPU")
         self._comparison: Comparison | None = None
@@ -111,12 +119,13 @@ class Proof:
         else:
             comparison.settle(0.0)
 
+    @abstractmethod
     def _step_to_measure(self) -> Any:
-        return self._fit.model.train_function
+        """The step that is taken next, if one is known."""
 
     @property
     def _key(self) -> int:
-        return self._fit.identity.witness_key
+        return self._training.identity.witness_key
 
     # -- what the comparison has shown ------------------------------------------------------------------------------
 
@@ -131,9 +140,9 @@ class Proof:
         if self._told and not over:
             return
         self._told = True
-        self._fit.note_here(
+        self._training.note_here(
             "compared",
-            key=self._fit.identity.key,
+            key=self._training.identity.key,
             steps=found.steps,
             epochs=found.epochs,
             equal=different is None,
@@ -141,15 +150,15 @@ class Proof:
             noise=found.noise,
         )
         if different is not None:
-            self._fit.fits.say(f"not equal to what was done before: {self._cause(str(different))}")
+            self._training.fits.say(f"not equal to what was done before: {self._cause(str(different))}")
         elif over:
-            lost = self._fit.resumption.lost
-            self._fit.fits.say(_repeated(found, bool(lost)))
+            lost = self._training.lost
+            self._training.fits.say(_repeated(found, bool(lost)))
         if over:
             self._comparison = None
 
     def _cause(self, different: str) -> str:
-        lost = self._fit.resumption.lost
+        lost = self._training.lost
         return f"{different} (not restored: {', '.join(lost[:4])})" if lost else different
 
     # -- reading ----------------------------------------------------------------------------------------------------
@@ -160,25 +169,21 @@ class Proof:
     def _is_affordable(self) -> bool:
         return self._newest_state().is_affordable(_SHARE)
 
+    @abstractmethod
     def _newest_state(self) -> fingerprints.StateFingerprint:
-        """The model's last fingerprint, which may lack new variables. That matters only when it is computed."""
-        return _of_models.get(self._fit.model) or self._state()
+        """The last fingerprint, which may lack new variables. That matters only when it is computed."""
 
     def _state_now(self) -> int:
         """The fingerprint of weights and optimizers."""
         return self._state().compute()
 
+    @abstractmethod
     def _state(self) -> fingerprints.StateFingerprint:
-        model = self._fit.model
-        slots, known = training_state.trained_slots(model), _of_models.get(model)
-        if known is None or not known.is_of(slots):
-            known = _of_models[model] = fingerprints.StateFingerprint(slots, self._began)
-        return known
+        """The fingerprint of all that is trained now."""
 
+    @abstractmethod
     def _rate(self) -> float:
-        optimizer = getattr(self._fit.model.optimizer, "inner_optimizer", self._fit.model.optimizer)
-        rate = getattr(optimizer, "_learning_rate", None)
-        return float(rate.numpy()) if rate is not None and hasattr(rate, "numpy") else 0.0
+        """The learning rate; 0.0 where there is none."""
 
 
 def _repeated(found: Comparison, is_lost: bool) -> str:

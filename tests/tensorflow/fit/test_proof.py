@@ -9,9 +9,9 @@ import pytest
 
 from oomph.recovery.checkpoint.witness import END, EPOCH, STEP, WitnessBoard
 from oomph.tensorflow.exact_step.train_function import Taken
+from oomph.tensorflow.fit.proof import FitProof
 from oomph.tensorflow.graph import fingerprints
 from oomph.tensorflow.training.identity import FitIdentity
-from oomph.tensorflow.training.proof import Proof
 
 
 class Fit:
@@ -21,7 +21,7 @@ class Fit:
         self.model, self.identity = model, FitIdentity(0, "train.py:5", "f", "place")
         self.said, self.notes = [], []
         self.fits = types.SimpleNamespace(say=self.said.append)
-        self.resumption = types.SimpleNamespace(lost=[])
+        self.lost = []
 
     def note_here(self, name, **data):
         self.notes.append((name, data))
@@ -33,7 +33,7 @@ def attempt(tmp_path, small_model):
 
     def begin():
         fit = Fit(small_model())
-        return fit, Proof(fit, WitnessBoard(tmp_path, next(numbers)))
+        return fit, FitProof(fit, WitnessBoard(tmp_path, next(numbers)))
 
     return begin
 
@@ -63,7 +63,7 @@ def test_another_result_is_told_once_with_what_was_not_restored(attempt):
     for number in range(6):
         first.step(0, number, taken(number))
     fit, again = attempt()
-    fit.resumption.lost = ["a counter"]
+    fit.lost = ["a counter"]
     again.compare_from(0, 4)
     again.step(0, 4, taken(4, loss=0.5))
     again.step(0, 5, taken(5, loss=0.5))
@@ -136,7 +136,7 @@ def test_logs_of_any_kind_are_no_trouble(attempt, logs):
 
 def test_without_a_board_nothing_happens(small_model):
     fit = Fit(small_model())
-    proof = Proof(fit, None)
+    proof = FitProof(fit, None)
     proof.compare_from(0, 0)
     proof.step(0, 0, taken(0))
     proof.epoch_end(0, 0)

@@ -1,0 +1,76 @@
+"""RunningFit: what is known of the fit that runs. Its checkpoints, its resumption and its proof read it."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakSet
+
+from oomph.recovery.checkpoint.container import Position
+from oomph.tensorflow.fit import callbacks, trained
+from oomph.tensorflow.fit.proof import FitProof
+from oomph.tensorflow.fit.validation_data import ValidationData
+from oomph.tensorflow.micro_batch.exactness import Promise
+from oomph.tensorflow.training.data_position import DataPosition
+from oomph.tensorflow.training.fit_objects import FitObjects
+from oomph.tensorflow.training.fits import Fits
+from oomph.tensorflow.training.identity import FitIdentity
+from oomph.tensorflow.training.proof import Proof
+from oomph.tensorflow.training.provenance import Beginning
+
+
+class RunningFit:
+    """The facts and the position of one running fit.
+
+    Args:
+        fits: the fits of this process.
+        model: the compiled model.
+        identity: which fit this is.
+        promise: how it is guarded, as far as it is known before tracing.
+        arguments: the bound arguments of `fit`, to be passed on.
+        turn: what tells this turn of the script's loops from others.
+    """
+
+    compares_batches = True
+
+    def __init__(
+        self,
+        fits: Fits,
+        model: Any,
+        identity: FitIdentity,
+        promise: Promise,
+        arguments: dict[str, Any],
+        turn: dict[str, Any] | None = None,
+    ) -> None:
+        self.fits, self.model, self.identity, self.promise = fits, model, identity, promise
+        self.arguments = arguments
+        self.callbacks = callbacks.listed(arguments.get("callbacks"))
+        """The user's own, without the one that oomph adds."""
+        self.objects = FitObjects(model, arguments, self.callbacks)
+        self.beginning = Beginning(model, arguments, self.callbacks, self.objects.fingerprints(), turn)
+        self.epoch = int(arguments.get("initial_epoch") or 0)
+        self.step = 0
+        self.epoch_iterator: Any = None
+        """Keras' iterator over the training data, known as soon as Keras has made it."""
+        self.data = DataPosition(fits, self.objects)
+        self.validation = ValidationData(arguments, model)
+        self.trained = trained.Trained(model)
+        self.functions: WeakSet[Any] = WeakSet()
+        """The functions of TensorFlow's that are called while it runs, but for its own steps."""
+        self.lost: list[str] = []
+        """What is known not to have been put back, in words."""
+        self.proof: Proof = FitProof(self, fits.witnesses)
+
+    @property
+    def position(self) -> Position:
+        """The next step."""
+        return Position(self.identity.ordinal, self.epoch, self.step, self.fits.steps)
+
+    def note_here(self, event: str, /, **data: Any) -> None:
+        """Write an event with the place where the fit is."""
+        self.fits.note(event, fit=self.identity.ordinal, epoch=self.epoch, step=self.step, **data)
+
+    def write_board(self) -> None:
+        """Bring the progress board up to date."""
+        board = self.fits.session.board
+        if board is not None:
+            board.write(self.identity.ordinal, self.epoch, self.step, self.fits.steps, self.fits.saved)
