@@ -114,6 +114,11 @@ class Journal:
                 pass  # a full disk must not end the training
         return event
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether its file could not be opened, so that nothing is written down."""
+        return self._file is not None and self._descriptor is None
+
     def close(self) -> None:
         """Close the file; later events are dropped."""
         if self._descriptor is not None:

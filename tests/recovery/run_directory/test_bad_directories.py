@@ -248,3 +248,25 @@ def test_half_a_line_on_a_full_disk_does_not_take_the_next_one_with_it(tmp_path:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     journal.write("last")
     assert [event.name for event in read_journal(tmp_path)] == ["first", "last"]
+
+
+@pytest.mark.parametrize("kind", ["symbolic link", "FIFO", "nothing"])
+def test_a_run_whose_journal_was_taken_away_is_not_said_to_be_without_a_fault(work, kind: str) -> None:
+    work.script("")
+    assert work.run("--run-dir=run", "train.py").returncode == 0
+    folder = work.folder / "run"
+    document = {**work.document("run.json", folder), "status": "running"}
+    replace_own(folder, "run.json", json.dumps(document).encode())
+    (folder / "journal").rename(work.folder / "elsewhere")
+    if kind == "symbolic link":
+        (folder / "journal").symlink_to(work.folder / "elsewhere")
+        (work.folder / "elsewhere" / "1-0-supervisor.jsonl").unlink()
+    elif kind == "FIFO":
+        os.mkfifo(folder / "journal")
+    ended = work.run("--resume=run", "train.py")
+    said = ended.stderr.decode()
+    assert ended.returncode == 0
+    assert ("the journal of the run cannot be written" in said) is (kind != "nothing")
+    assert "nothing is recorded of 1 attempt before" in said
+    assert "without a fault" not in said
+    assert work.document("summary.json", folder)["unrecorded"] == 1

@@ -55,7 +55,7 @@ def _how(ending: Ending) -> str:
 def _one_line(summary: Summary, run_dir: str | None, again: str) -> str:
     facts = list(_facts(summary))
     if summary.exit_code == 0:
-        return ", ".join(["finished" if summary.checkpoints.failed else "finished without a fault", *facts])
+        return ", ".join([_finished(summary), *facts])
     told = ", ".join([_ended(summary), *facts])
     if again and summary.checkpoints.count:
         return f"{told}; to go on: {again}"
@@ -65,9 +65,21 @@ def _one_line(summary: Summary, run_dir: str | None, again: str) -> str:
     return told + (f"; the cause: oomph explain {run_dir}" if known else "")
 
 
+def _finished(summary: Summary) -> str:
+    if summary.unrecorded:
+        return f"finished; {_unrecorded(summary)}"
+    return "finished" if summary.checkpoints.failed else "finished without a fault"
+
+
+def _unrecorded(summary: Summary) -> str:
+    return f"nothing is recorded of {_count(summary.unrecorded, 'attempt')} before"
+
+
 def _rows(summary: Summary, run_dir: str | None, again: str) -> Iterator[tuple[str, str]]:
-    if summary.faults:
-        yield "what happened", ", ".join(f"{name} {_times(count)}" for name, count in summary.faults.items())
+    happened = [f"{name} {_times(count)}" for name, count in summary.faults.items()]
+    happened += [_unrecorded(summary)] * bool(summary.unrecorded)
+    if happened:
+        yield "what happened", ", ".join(happened)
     done = list(_done(summary))
     if done:
         yield "what was done", ", ".join(done)

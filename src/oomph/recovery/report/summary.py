@@ -61,6 +61,8 @@ class Summary:
     """What was made different from the first attempt on, in words."""
     exactness_reasons: tuple[str, ...] = ()
     """Why the label is not a better one, in words."""
+    unrecorded: int = 0
+    """Attempts that the journal holds nothing of."""
 
     @property
     def eventful(self) -> bool:
@@ -88,6 +90,7 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
     labelled = label_of(events, exit_code)
     return Summary(
         attempts=len(attempts),
+        unrecorded=_unrecorded(events),
         faults=_faults(by),
         recoveries=len(by.get("recovered", [])),
         restarts=max(0, len(attempts) - 1),
@@ -105,6 +108,12 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
         checkpoints=_checkpoints(by, seconds),
         changes=tuple(str(change) for event in decided if (change := change_in(event.data)) is not None),
     )
+
+
+def _unrecorded(events: Iterable[Event]) -> int:
+    """Attempts before the last of which nothing is known but, where `--resume` has noted that, that they have ended."""
+    told = {event.attempt for event in events if event.name != "attempt-ended"}
+    return len(set(range(1, max(told, default=0))) - told)
 
 
 def steps_repeated(events: Iterable[Event]) -> int:

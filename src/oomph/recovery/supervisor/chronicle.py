@@ -146,8 +146,14 @@ class Chronicle:
         return any(event.name in ("fit-started", "loop-seen") or event.data.get("steps") for event in before)
 
     def events(self) -> Sequence[Event]:
-        """Every event of the run; the supervisor's own where there is no directory."""
-        return self._own if self._run_dir is None else read_journal(self._run_dir)
+        """Every event of the run; of a journal that cannot be written, the supervisor's own beside what is there."""
+        found = [] if self._run_dir is None else read_journal(self._run_dir)
+        return found if any(event.attempt == self.attempt for event in found) else [*found, *self._own]
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether what happens in this attempt cannot be written down."""
+        return self._journal.is_silent
 
     def own_events(self) -> Sequence[Event]:
         """The supervisor's, of this very call of `oomph run`."""

@@ -70,6 +70,8 @@ class Supervisor:
     def _attempt(self, signals: Signals, terminal: Terminal) -> Action:
         """One life of the script, and what to do after it."""
         self._chronicle.begin_attempt(self._command.words, self._python, self._settings.surroundings)
+        if self._chronicle.is_silent:
+            self._voice.say("the journal of the run cannot be written: nothing that happens from here on is recorded")
         note(self._run, self._voice, attempts=self._chronicle.attempt, status=RUNNING)
         around, watch = Circumstances(self._machine), Watch(self._timings, self._floor, self._chronicle.loops)
         try:
