@@ -87,7 +87,7 @@ REASONS = [
     ),
     ("state[2] (Mine), of which nothing was saved", "tensorflow/loop/objects.py", "of which nothing was saved", "first start"),
     (
-        "best, which the loop carries on and state= does not hold", "tensorflow/loop/resumable.py",
+        "best, which the loop carries on and state= does not hold", "tensorflow/loop/running.py",
         "which the loop carries on and state= does not hold", 'kept["best"] = ',
     ),
     (
