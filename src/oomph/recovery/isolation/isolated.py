@@ -1,4 +1,4 @@
-"""The isolated process: reads a call, makes it, answers. Started by isolation.py with two pipes."""
+"""The isolated process: reads a call, makes it, answers. Started by isolate.py with two pipes."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def behind_barrier(
         optimizer: whose `apply` is meant.
         commits: counts its calls.
         compiled_by_xla: whether the step that is traced is.
-        room_bytes: how much may be held on the device, where nothing else decides (`commit.py`).
+        room_bytes: how much may be held on the device, where nothing else decides (`held_assignments.py`).
     """
     from keras.src import backend
 
@@ -73,8 +73,8 @@ class Accumulators:
 
     Dense gradients are added up in one variable per trainable variable: as much device memory as one more set of
     gradients, only from the first out-of-memory error on. Sparse ones (IndexedSlices, of Embedding layers) become the
-    slices of the whole batch (`slices.py`), since Keras' optimizers square and clip the slices as they are, before
-    equal indices are added.
+    slices of the whole batch (`sparse_slices.py`), since Keras' optimizers square and clip the slices as they are,
+    before equal indices are added.
 
     Args:
         replica: the replica whose gradients they are.

@@ -50,7 +50,7 @@ class Hold:
     Args:
         batch_dtypes: of the tensors of its batch, which stays on the host, where tf.data made it.
         state: variables to be rolled back when the step fails.
-        pinned: variables whose buffers must stay alive when the step fails (see `whole.py` on XLA).
+        pinned: variables whose buffers must stay alive when the step fails (see `full_batch_step.py` on XLA).
     """
 
     def __init__(self, batch_dtypes: Sequence[tf.DType], state: Sequence[Slot], pinned: Sequence[Slot] = ()) -> None:

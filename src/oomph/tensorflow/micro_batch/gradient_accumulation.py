@@ -36,7 +36,7 @@ class AccumulatedStep:
 
     Without XLA a part adds each of its gradients up as soon as it exists. Where the model is compiled by XLA, only the
     gradients of a part are; adding them up is not. A step compiled by XLA loses the buffers of the variables it writes
-    when it runs out of memory (see `whole.py`), and the sums must survive.
+    when it runs out of memory (see `full_batch_step.py`), and the sums must survive.
 
     Args:
         model: a compiled Keras model.

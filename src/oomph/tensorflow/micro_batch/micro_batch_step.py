@@ -1,8 +1,9 @@
 """MicroBatchStep: the user's own step, traced for one micro-batch. It assigns nothing but small state.
 
 The step is not rewritten: while it is traced, a few functions of Keras that it calls are others. `optimizer.apply`
-hands out the gradients (`applied.py`), losses are reduced for a part (`losses.py`), random numbers are the part's rows
-of those of the whole batch (`draws.py`), and some metrics hand over what they are to be updated with (`metrics.py`).
+hands out the gradients (`gradient_capture.py`), losses are reduced for a part (`losses.py`), random numbers are the
+part's rows of those of the whole batch (`random_ops.py`), and some metrics hand over what they are to be updated with
+(`metrics.py`).
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class FitObjects:
         )  # fmt: skip
 
     def _saved_elsewhere(self) -> Iterator[int]:
-        """What `state.py` saves: variables of the model, of its optimizers and metrics; and what holds them."""
+        """What `training_state.py` saves: variables of model, optimizers and metrics; and what holds them."""
         model = self._model
         yield from (id(thing) for thing in (model, *model._flatten_layers(), *model.metrics, *optimizers_of(model)))
         variables = [*model.variables, *model.metrics_variables]
