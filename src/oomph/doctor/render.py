@@ -12,8 +12,8 @@ from oomph.doctor.examine import Result
 from oomph.doctor.repairs import Repair, repairs
 from oomph.doctor.snapshot import Snapshot
 from oomph.doctor.verdict import verdict
-from oomph.faults.catalogue.catalogue import PAGES
 from oomph.faults.catalogue.fault import Remedy
+from oomph.faults.catalogue.front_matter import PAGES
 
 SCHEMA = 1
 WIDTH = 110

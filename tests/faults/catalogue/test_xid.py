@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import zipfile
 from pathlib import Path
 
@@ -9,9 +10,12 @@ import pytest
 
 from oomph.faults.catalogue.catalogue import find, load
 from oomph.faults.catalogue.docs import xid_table
-from oomph.faults.catalogue.xid import Xid, catalogue, described, read_spreadsheet, write_table
+from oomph.faults.catalogue.xid import Xid, catalogue, described
 from oomph.faults.diagnose import diagnose
 from oomph.faults.evidence.evidence import Evidence
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks"))
+from xids import read_spreadsheet, write_table  # what writes the table is not part of the package
 
 REFERENCE = Path(__file__).parents[3] / "docs/reference/xid.md"
 NEED_HARDWARE = {"RESET_GPU", "RESTART_BM", "WORKFLOW_XID_48", "WORKFLOW_NVLINK_ERR", "CHECK_MECHANICALS"}

@@ -13,8 +13,8 @@ from typing import Any
 
 from oomph.faults.catalogue import front_matter
 from oomph.faults.catalogue.fault import SEVERITIES, SOURCES, Fault, Remedy, Signature
+from oomph.faults.catalogue.front_matter import PAGES
 
-PAGES = Path(__file__).parents[1] / "pages"
 SECTIONS = (
     "What happened",
     "Why",

@@ -1,4 +1,4 @@
-"""Writes what is made from the pages: docs/reference/faults and front.json.
+"""Writes what is made from the pages for readers: docs/reference/faults.
 
 `python -m oomph.faults.catalogue.docs docs/reference/faults`
 """
@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from oomph.faults.catalogue import front_matter
 from oomph.faults.catalogue.catalogue import load
 from oomph.faults.catalogue.fault import Fault, Remedy
 from oomph.faults.catalogue.xid import Xid, catalogue
@@ -89,4 +88,3 @@ def _remedies(remedies: Sequence[Remedy]) -> Iterator[str]:
 
 if __name__ == "__main__":
     write(Path(sys.argv[1]))
-    front_matter.MADE.write_text(front_matter.document(fault.text for fault in load()), encoding="utf-8")

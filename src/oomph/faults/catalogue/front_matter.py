@@ -1,6 +1,7 @@
 """The front matter of the pages: TOML for people, and the same as JSON, which is read ten times as fast.
 
-front.json is made by `python -m oomph.faults.catalogue.docs`. A page that was changed since is read from its TOML.
+front.json is written when oomph is built or installed (`hatch_build.py`). A page that was changed since
+is read from its TOML.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+PAGES = Path(__file__).parents[1] / "pages"
 MADE = Path(__file__).with_name("front.json")
 _FENCE = "+++"
 
@@ -44,6 +46,12 @@ def document(pages: Iterable[str]) -> str:
     fronts = (split(page)[0] for page in pages)
     lines = (f'"{_key(front)}": {json.dumps(parse(front), ensure_ascii=False)}' for front in fronts)
     return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def write() -> None:
+    """Write front.json, from the pages as they are."""
+    pages = (path.read_text(encoding="utf-8") for path in sorted(PAGES.glob("*/*.md")))
+    MADE.write_text(document(pages), encoding="utf-8")
 
 
 def _key(front: str) -> str:
