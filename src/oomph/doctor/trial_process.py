@@ -1,4 +1,4 @@
-"""The life of one child of `--deep`: it makes its trials one by one, and may die or hang in any of them."""
+"""One child of `--deep`: it makes its trials one by one, and may die or hang in any of them."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Device:
         """One batch as map_batches takes it; None when one sample does not fit."""
         pieces, done = pieces or MicroBatchSearch(), 0
         while done < batch:
-            size = min(pieces.part(batch), batch - done)
+            size = min(pieces.micro_batch(batch), batch - done)
             assert 1 <= size <= batch
             assert pieces.failed is None or size < pieces.failed, "a size that failed was tried again"
             self.tried.append(size)
@@ -59,14 +59,14 @@ def too_large(draw: st.DrawFn, most: int = 64, largest: int = 5000) -> tuple[Dev
 
 
 def test_without_a_failure_every_batch_is_taken_whole():
-    assert MicroBatchSearch().part(256) == 256
+    assert MicroBatchSearch().micro_batch(256) == 256
     assert MicroBatchSearch().after_fit(256, 100, 1000) == MicroBatchSearch()
 
 
 def test_one_sample_that_does_not_fit_is_the_end():
     assert MicroBatchSearch().after_failure(1).hopeless
     assert not MicroBatchSearch().after_failure(2).hopeless
-    assert MicroBatchSearch().after_failure(2).part(2) == 1
+    assert MicroBatchSearch().after_failure(2).micro_batch(2) == 1
 
 
 @settings(max_examples=500, deadline=None)
@@ -78,7 +78,7 @@ def test_where_memory_is_linear_and_measured_one_failure_is_enough(given):
         pieces = device.map(batch, pieces)
     assert device.failures <= 2
     assert device.failures == 1 or batch > 63 * device.largest or device.largest < 2
-    assert pieces.part(batch) <= device.largest <= 2 * pieces.size
+    assert pieces.micro_batch(batch) <= device.largest <= 2 * pieces.size
 
 
 @settings(max_examples=500, deadline=None)
@@ -115,7 +115,7 @@ def test_where_nothing_is_measured_two_failures_are_enough(given):
     for _ in range(3):
         pieces = device.map(batch, pieces)
     assert device.failures <= 2
-    assert pieces.part(batch) <= device.largest <= 2 * pieces.size + 1
+    assert pieces.micro_batch(batch) <= device.largest <= 2 * pieces.size + 1
 
 
 @given(given=too_large())
@@ -124,7 +124,7 @@ def test_where_the_error_names_the_need_the_next_size_fits(given):
     device = Device(device.limit - device.constant, 0, device.each, names_its_need=True)
     pieces = device.map(batch)
     assert device.failures == 1 or device.largest < 2
-    assert pieces.part(batch) <= device.largest
+    assert pieces.micro_batch(batch) <= device.largest
 
 
 @settings(deadline=None)
@@ -135,7 +135,7 @@ def test_however_much_too_large_a_size_that_fits_is_found(given, measures):
     pieces = device.map(batch)
     for _ in range(3):
         pieces = device.map(batch, pieces)
-    assert 1 <= pieces.part(batch) <= device.largest
+    assert 1 <= pieces.micro_batch(batch) <= device.largest
     assert device.failures <= 5
 
 
@@ -153,7 +153,7 @@ def test_when_not_even_one_sample_fits_the_search_ends(each, batch):
 def test_on_a_device_without_any_rule_every_failure_lowers_the_next_size(limit, needs, batch, measures):
     pieces, failures = MicroBatchSearch(), 0
     for step in range(1000):
-        size = pieces.part(batch)
+        size = pieces.micro_batch(batch)
         assert pieces.failed is None or size < pieces.failed
         need = needs[(size * 7 + step) % 200]  # the same size may fit once and fail later
         if need <= limit:
@@ -195,6 +195,6 @@ def test_below_a_piece_that_should_have_fitted_nothing_larger_than_half_of_it_is
 
 
 def test_the_parts_of_a_batch_are_equal_and_no_more_than_needed():
-    assert MicroBatchSearch(failed=300, size=100).part(201) == 67
-    assert MicroBatchSearch(failed=300, size=100).part(200) == 100
-    assert MicroBatchSearch(failed=300, size=100).part(99) == 99
+    assert MicroBatchSearch(failed=300, size=100).micro_batch(201) == 67
+    assert MicroBatchSearch(failed=300, size=100).micro_batch(200) == 100
+    assert MicroBatchSearch(failed=300, size=100).micro_batch(99) == 99

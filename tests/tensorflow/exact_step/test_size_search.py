@@ -130,7 +130,7 @@ def test_a_step_that_leaves_gaps_fills_less_of_the_memory(memory, clock):
     taken(search, memory, 400)
     assert 0.4 * 90 <= search.chosen <= 0.75 * 0.7 * 90 < without.chosen
     search.undivided()
-    assert search.pieces == MicroBatchSearch(gaps=True)
+    assert search.known == MicroBatchSearch(gaps=True)
 
 
 def test_extra_memory_of_the_parts_is_taken_off_the_room(memory, clock):
@@ -231,5 +231,5 @@ def test_a_trial_that_fails_goes_back_and_waits_longer(memory, clock):
     clock.now += 119
     search.grow(200)
     assert search.chosen <= 90
-    assert search.pieces.failed == 2 * good
-    assert isinstance(search.pieces, MicroBatchSearch)
+    assert search.known.failed == 2 * good
+    assert isinstance(search.known, MicroBatchSearch)

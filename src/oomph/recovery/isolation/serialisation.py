@@ -60,11 +60,11 @@ def _why_by_value(name: str) -> str:
 
 def unpack_call(data: bytes) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
     """In the isolated process: what to call."""
-    parcel = pickle.loads(data)
-    sys.argv = parcel["argv"]
-    if parcel["main"] is not None:
-        _import_main(parcel["main"])
-    fn, args, kwargs = pickle.loads(parcel["call"])
+    call = pickle.loads(data)
+    sys.argv = call["argv"]
+    if call["main"] is not None:
+        _import_main(call["main"])
+    fn, args, kwargs = pickle.loads(call["call"])
     return fn, args, kwargs
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 SHARE = 0.85
 """Share of the room that a need named by XLA may use."""
 _MEASURED_SHARE = 0.75
-"""Share of the size that two measured pieces predict to fit just so: many tensors leave many gaps."""
+"""Share of the size that two measured micro-batches predict to fit just so: many tensors leave many gaps."""
 _LASTING_SHARE = 0.8
 """Share of the room that the size to go on with may use: a tighter fit runs out of memory again a few steps later."""
 _START_DIVISOR = 128
@@ -38,14 +38,14 @@ _APART = 1.5
 
 @dataclass(frozen=True)
 class MicroBatchSearch:
-    """What is known about the memory that pieces take, in samples and bytes. Decisions are methods without effects."""
+    """What is known of the memory that micro-batches take, in samples and bytes. Its methods have no effects."""
 
     failed: int | None = None
     """The smallest size that ran out of memory. None as large is tried again."""
     size: int | None = None
     """The largest piece to take next; None: no limit is known, or not even one sample fits."""
     points: tuple[tuple[int, int | None], ...] = ()
-    """(size, bytes taken or None) of the two last pieces that fitted and lie well apart."""
+    """(size, bytes taken or None) of the two last that fitted and lie well apart."""
     gaps: bool = False
     """Whether the free memory is in pieces too small: the step has a loop in it, which keeps many small tensors, or a
     piece has failed that should have fitted, by what others had taken."""
@@ -55,7 +55,7 @@ class MicroBatchSearch:
         """Whether one sample alone ran out of memory."""
         return self.failed is not None and self.failed <= 1
 
-    def part(self, batch: int) -> int:
+    def micro_batch(self, batch: int) -> int:
         """The size of the equal parts, the last one excepted, in which to take a batch of that many samples."""
         if self.size is None or self.size >= batch:
             return batch

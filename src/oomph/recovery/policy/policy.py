@@ -29,7 +29,7 @@ MOST_IN_ALL = 1000
 MOST_NEVER_STARTED = 1
 
 CRASH_SIGNALS = frozenset((signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE))
-"""Deaths that come over a process. SIGINT, SIGTERM and the like are somebody's wish."""
+"""Deaths that come over a process. SIGINT, SIGTERM and the like are requests."""
 FROM_OUTSIDE = frozenset(
     (
         "killed", "host-oom", "hardware-fault", "device-oom-other-process", "nccl-failure", "worker-lost",

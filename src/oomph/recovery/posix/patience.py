@@ -14,7 +14,7 @@ class Patience:
     interrupt_seconds: float = 5.0
     """After the second Ctrl-C (SIGTERM), until SIGKILL."""
     double_seconds: float = 10.0
-    """Two Ctrl-C within this time are one wish to end; later ones are news for the script."""
+    """Two Ctrl-C within this time are one request to stop; later ones are news for the script."""
     echo_seconds: float = 0.5
     """Schedulers send SIGTERM to every process of a job, and to its steps: within this time they are one signal."""
     hang_seconds: float = 5.0

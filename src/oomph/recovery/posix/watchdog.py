@@ -37,7 +37,7 @@ class Watchdog:
 
 
 def _watch(read_fd: int, group: int) -> None:
-    """The life of the watchdog. It ends with os._exit: the supervisor's memory is not its own to clean up."""
+    """What the watchdog does. It ends with os._exit: the supervisor's memory is not its own to clean up."""
     try:
         os.setsid()  # what ends the supervisor's whole group shall not end its watchdog
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -25,7 +25,7 @@ class Handover:
     run_dir: str | None
     """The run directory, or None when the default one could not be written."""
     attempt: int = 1
-    """1 for the first life of the script's process; counts on over `--resume`."""
+    """1 for the first process of the script; counts on over `--resume`."""
     guarding: Guarding = field(default_factory=Guarding)
     lock_fd: int | None = None
     """An inherited descriptor that holds the lock of the run directory for as long as the script lives."""

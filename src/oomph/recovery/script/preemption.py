@@ -1,4 +1,4 @@
-"""Preemption, in the script's process: SIGTERM or SIGUSR1 is a wish to save at the next step border, and to end.
+"""Preemption, in the script's process: SIGTERM or SIGUSR1 asks to save at the next step border, and to end.
 
 SIGTERM is caught while a fit runs, SIGUSR1 from the first fit on: schedulers send it as a warning, with time to spare.
 Where the script has a handler of its own, that stays, and oomph leaves the matter to it.
@@ -16,7 +16,7 @@ from oomph.recovery.script.pulse import Pulse
 
 EXIT_CODE = 75
 _ECHO_SECONDS = 0.5
-"""Schedulers signal a job and its steps: within this time two signals are one wish."""
+"""Schedulers signal a job and its steps: within this time two signals are one request."""
 _POWERS = {signal.SIGTERM: Power.CHECKPOINT_ON_TERM, signal.SIGUSR1: Power.CHECKPOINT_ON_USR1}
 
 

@@ -71,8 +71,8 @@ class Closing:
     def _again(self, events: Sequence[Event], action: Finish | GiveUp | Requeue) -> str:
         """How to go on with a run that somebody has stopped; empty for one that has ended by itself."""
         decided = last(events, "decided")
-        wished = decided is not None and decided.data.get("ending", {}).get("stopped")
-        if self.run is None or action.exit_code == 0 or not (wished or action.exit_code in STOPPED):
+        stopped = decided is not None and decided.data.get("ending", {}).get("stopped")
+        if self.run is None or action.exit_code == 0 or not (stopped or action.exit_code in STOPPED):
             return ""
         return command_to_go_on(self.settings.typed, self.command.words, str(shown(self.run)))
 

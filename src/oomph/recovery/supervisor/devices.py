@@ -111,7 +111,7 @@ def memory_is_back(before: Iterable[Gpu], now: Iterable[Gpu]) -> bool:
 
 
 def _answer(write_fd: int) -> None:
-    """The life of the child."""
+    """What the child does."""
     try:
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(signum, signal.SIG_DFL)

@@ -21,7 +21,7 @@ class StandardInput:
             pass  # closed
 
     def rewind(self) -> str:
-        """Let the next life of the script read what the last one has read; what to say where that is impossible."""
+        """Let the next attempt read what the last one has read; what to say where that is impossible."""
         if self._offset is not None:
             os.lseek(_STDIN, self._offset, os.SEEK_SET)
             return ""

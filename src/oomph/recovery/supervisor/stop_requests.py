@@ -116,7 +116,7 @@ def without_echoes(arrivals: Sequence[Arrival], echo: float) -> int:
 
 
 def asked_to_end(history: Sequence[Arrival], latest: float) -> bool:
-    """SIGTERM is a wish to end for good; Ctrl-C and SIGHUP are when they came after `latest`."""
+    """SIGTERM asks to end for good; Ctrl-C and SIGHUP do when they came after `latest`."""
     return any(
         arrival.signum == signal.SIGTERM or (arrival.signum in (signal.SIGINT, signal.SIGHUP) and arrival.at > latest)
         for arrival in history

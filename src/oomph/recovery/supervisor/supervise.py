@@ -68,7 +68,7 @@ class Supervisor:
             return closing.close(action)
 
     def _attempt(self, signals: Signals, terminal: Terminal) -> Action:
-        """One life of the script, and what to do after it."""
+        """One attempt, and what to do after it."""
         self._chronicle.begin_attempt(self._command.words, self._python, self._settings.surroundings)
         if self._chronicle.is_silent:
             self._voice.say("the journal of the run cannot be written: nothing that happens from here on is recorded")

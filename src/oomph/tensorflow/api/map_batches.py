@@ -78,7 +78,7 @@ class _Calls:
         """The results for one batch, each as soon as it is there."""
         size, done, failures = _size(batch), 0, _Failures()
         while done < size:
-            part, started = min(self._search.pieces.part(size), size - done), time.monotonic()
+            part, started = min(self._search.known.micro_batch(size), size - done), time.monotonic()
             outcome = self._search.run(part, partial(self._call, batch, done, part))
             if isinstance(outcome, Failed):
                 seconds = time.monotonic() - started
@@ -92,7 +92,7 @@ class _Calls:
                 continue
             done += part
             if done == size:
-                failures.note_recovered(size, self._search.pieces.part(size))
+                failures.note_recovered(size, self._search.known.micro_batch(size))
             yield outcome
             del outcome  # the caller may have let go of it, and the next call needs the memory
         self._before += size

@@ -1,4 +1,4 @@
-"""SizeSearch: runs pieces of a batch, and learns from each which size fits the device."""
+"""SizeSearch: runs micro-batches, and learns from each which size fits the device."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SizeSearch:
     """What is known of the memory that a step needs, kept up to date by running it."""
 
     def __init__(self) -> None:
-        self.pieces = MicroBatchSearch()
+        self.known = MicroBatchSearch()
         self.chosen: int | None = None
         """The size to go on with; None while batches are whole, or while it is still to be found."""
         self.room_bytes: int | None = None
@@ -39,10 +39,10 @@ class SizeSearch:
     @property
     def is_whole(self) -> bool:
         """Whether batches are not divided."""
-        return self.pieces.failed is None and self.chosen is None and self._begin is None
+        return self.known.failed is None and self.chosen is None and self._begin is None
 
     def begin(self, start: Start) -> None:
-        """Take pieces of that size first, unless something is known already."""
+        """Take micro-batches of that size first, unless something is known already."""
         if not self.is_whole:
             return
         if start.guessed:
@@ -52,19 +52,19 @@ class SizeSearch:
 
     def expect_gaps(self) -> None:
         """Fill less of the memory: the step keeps many small tensors, which leave it in pieces."""
-        self._gaps, self.pieces = True, replace(self.pieces, gaps=True)
+        self._gaps, self.known = True, replace(self.known, gaps=True)
 
     def next_size(self, batch: int) -> int | None:
         """The most samples to take next of a batch of `batch`; None when even one sample did not fit."""
         if self.chosen is not None:
             return min(self.chosen, batch)
         if self._begin is not None:  # the whole batch has failed in the process before this one
-            self.pieces, self._begin = MicroBatchSearch(max(2, batch), self._begin.samples, gaps=self._gaps), None
-        return None if self.pieces.hopeless else self.pieces.part(batch)
+            self.known, self._begin = MicroBatchSearch(max(2, batch), self._begin.samples, gaps=self._gaps), None
+        return None if self.known.hopeless else self.known.micro_batch(batch)
 
     def run(self, part: int, step: Callable[[], Any]) -> Any:
         """What `step` returns for a piece of that many samples, or Failed; what it takes is measured in a search."""
-        if self.chosen is not None or self.pieces.failed is None:
+        if self.chosen is not None or self.known.failed is None:
             return attempt(step)
         memory = DeviceMemory.of_training_device(self._gpu)
         memory.reset_peak()
@@ -74,7 +74,7 @@ class SizeSearch:
         self._most_bytes = max(self._most_bytes, peak)
         if not isinstance(outcome, Failed):
             room = None if self._limit_bytes is None else self._limit_bytes - base
-            self.pieces = self.pieces.after_fit(part, max(0, peak - base), room)
+            self.known = self.known.after_fit(part, max(0, peak - base), room)
         return outcome
 
     def learn(self, failed: Failed, part: int, seconds: float, extra_bytes: int = 0) -> None:
@@ -82,7 +82,7 @@ class SizeSearch:
 
         Args:
             seconds: what it has cost.
-            extra_bytes: what pieces need on the device and the whole batch did not.
+            extra_bytes: what micro-batches need on the device and the whole batch did not.
         """
         self._gpu = failed.oom.gpu or self._gpu
         memory = DeviceMemory.of_training_device(self._gpu)
@@ -98,21 +98,21 @@ class SizeSearch:
         self._limit_bytes = limit
         self.room_bytes = None if limit is None else limit - base - extra_bytes
         self._failed_at, self._cost, self.chosen = time.monotonic(), seconds, None
-        self.pieces = self.pieces.after_failure(part, self.room_bytes, need)
+        self.known = self.known.after_failure(part, self.room_bytes, need)
         if self._regrowth is not None:
             self._regrowth = self._regrowth.after_failure(self._failed_at, seconds)
 
     def settle(self, batch: int) -> None:
-        """A batch of that size has been taken in pieces: go on with what was found."""
-        if self.chosen is None and self.pieces.failed is not None:
+        """A batch of that size has been taken in micro-batches: go on with what was found."""
+        if self.chosen is None and self.known.failed is not None:
             room = self._room_now()
-            self.pieces = self.pieces.lasting(room)
-            self.chosen = self.pieces.part(batch)
+            self.known = self.known.lasting(room)
+            self.chosen = self.known.micro_batch(batch)
             setbacks = 0 if self._regrowth is None else self._regrowth.setbacks
             self._regrowth = Regrowth(self.chosen, room, self._failed_at, self._cost, self._others_hold, setbacks)
 
     def grow(self, batch: int) -> None:
-        """Take larger pieces, or whole batches, when there is reason to believe that memory has come back."""
+        """Take larger micro-batches, or whole batches, when there is reason to believe that memory has come back."""
         now = time.monotonic()
         if self._regrowth is None or self.chosen is None or now - self._looked_at < _LOOK_AGAIN:
             return
@@ -122,12 +122,12 @@ class SizeSearch:
             return
         self.chosen = None if larger >= batch else larger
         whole = larger >= batch
-        self.pieces = MicroBatchSearch(gaps=self._gaps) if whole else MicroBatchSearch(batch, larger, gaps=self._gaps)
+        self.known = MicroBatchSearch(gaps=self._gaps) if whole else MicroBatchSearch(batch, larger, gaps=self._gaps)
         self._regrowth = Regrowth(larger, self._room_now(), now, self._cost, self._others_hold, self._regrowth.setbacks)
 
     def undivided(self) -> None:
         """Take whole batches, whatever has been learned."""
-        self.pieces, self.chosen, self._regrowth, self._begin = MicroBatchSearch(gaps=self._gaps), None, None, None
+        self.known, self.chosen, self._regrowth, self._begin = MicroBatchSearch(gaps=self._gaps), None, None, None
 
     def _room_now(self) -> int | None:
         memory = DeviceMemory.of_training_device(self._gpu)

@@ -202,7 +202,7 @@ class Fit(RunningFit):
         )
 
     def leave_if_preempted(self) -> None:
-        """The end of the fit is a border, too: a wish that came after its last step is granted here."""
+        """The end of the fit is a border too: a request to stop that came after its last step is met here."""
         if self.fits.preemption.asked and self.fits.own_session().is_owner_now():
             self._leave_preempted()
 

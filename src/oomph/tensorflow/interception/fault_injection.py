@@ -210,7 +210,7 @@ _AT_A_BORDER: dict[str, Callable[[_FaultInjection], None]] = {
 
 
 def _hide_a_gpu() -> None:
-    """The GPU that was lost is not there in the next life of the script."""
+    """The GPU that was lost is not there in the next attempt."""
     try:
         tf.config.set_visible_devices(tf.config.list_physical_devices("GPU")[1:], "GPU")
     except (RuntimeError, ValueError):
