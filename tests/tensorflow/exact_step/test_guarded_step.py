@@ -373,4 +373,4 @@ def test_a_step_with_a_loop_in_it_is_taken_to_leave_gaps(guard, memory, needs, l
     memory.room = 17
     trained(made)
     assert step.micro_batch is not None
-    assert step._search.pieces.gaps == expected
+    assert step._search.known.gaps == expected
