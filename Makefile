@@ -5,12 +5,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 OLDER := .venv-compat
+NEXT := .venv-next
 HOSTILE := tests/hostile tests/test_conforming.py tests/test_journal.py tests/test_redaction.py tests/doctor/test_no_files.py \
 	tests/faults/test_linear.py tests/faults/test_crafted.py tests/recovery/run_directory/test_planted.py tests/recovery/checkpoint/test_manifest.py \
 	tests/recovery/supervisor/test_effects.py tests/recovery/run_directory/test_bad_directories.py tests/recovery/script/test_closed_descriptors.py \
 	tests/recovery/posix/test_few_descriptors.py tests/recovery/posix/test_no_proc.py tests/recovery/posix/test_outlived.py \
 	tests/end_to_end/test_forged.py tests/end_to_end/test_other_keras.py
-COMPATIBLE := tests/end_to_end/test_same.py tests/end_to_end/test_micro_batches.py
+COMPATIBLE := tests/tensorflow/names tests/end_to_end/test_same.py tests/end_to_end/test_micro_batches.py
 
 export PIP_NO_CACHE_DIR := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -18,7 +19,7 @@ export PIP_NO_INPUT := 1
 export KERAS_HOME := $(CURDIR)/$(VENV)/keras
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all compat check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills mutations docs install clean
+.PHONY: help demo test test-all compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills mutations docs install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -46,6 +47,13 @@ compat: ## the exact step with TensorFlow 2.17 and Keras 3.5, in an environment 
 	{ test -x $(OLDER)/bin/python || $(PYTHON) -m venv $(OLDER); } && \
 	$(OLDER)/bin/python -m pip install --quiet --editable . 'tensorflow==2.17.*' 'keras==3.5.*' pytest pytest-timeout hypothesis && \
 	$(OLDER)/bin/python -m pytest -m "not slow and not gpu and not rig" $(COMPATIBLE)
+
+next-keras: ## look for oomph's private names in the newest Keras and TensorFlow: nightly builds, else pre-releases
+	rm -rf $(NEXT) && $(PYTHON) -m venv $(NEXT)
+	$(NEXT)/bin/python -m pip install --quiet --editable . pytest pytest-timeout hypothesis
+	$(NEXT)/bin/python -m pip install --quiet --pre tf-nightly keras-nightly || \
+	$(NEXT)/bin/python -m pip install --quiet --pre --upgrade tensorflow keras
+	$(NEXT)/bin/python -m pytest -rf tests/tensorflow/names tests/tensorflow/runtime/test_patching.py
 
 gpu-lane: $(READY) ## the checks that need an NVIDIA GPU
 	$(BIN)/python benchmarks/gpu_lane.py
@@ -90,7 +98,7 @@ docs: $(READY) ## write docs/reference anew from the fault pages and the doctor'
 install: $(READY) ## install oomph and what the other targets need in .venv
 
 clean: ## remove everything that make, the tests and the tools have written
-	rm -rf $(VENV) $(OLDER) build dist tests/rig/built .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(OLDER) $(NEXT) build dist tests/rig/built .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
 
 # Written last, and newer than pyproject.toml only when the installation has succeeded.

@@ -1,4 +1,4 @@
-"""A Keras that has renamed what oomph relies on: the script trains as under plain Python, and one line says why."""
+"""A Keras that has renamed what oomph relies on: the script trains as under plain Python, and is told."""
 
 from __future__ import annotations
 
@@ -11,28 +11,30 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from oomph.tensorflow.interception.keras_names import NAMES
+from oomph.tensorflow.names.keras3 import KERAS
+from oomph.tensorflow.names.row import Feature, rows_of
 
-KERAS = Path(importlib.util.find_spec("keras").origin).parent
-OURS = [(module, name) for module, names in NAMES.items() for name in names]
+LIBRARY = Path(importlib.util.find_spec("keras").origin).parent
 PUBLIC = {
     "fit", "optimizer", "loss", "metrics", "variables", "path", "trainable", "history", "epoch", "callbacks", "apply",
     "built", "best", "wait", "result", "iterations", "update_state", "reset_state", "reduction", "compiled",
 }  # fmt: skip
 """So common that a text cannot be told from a name: renamed everywhere, Keras itself would not work any more."""
-RENAMED = sorted({name for _, name in OURS} - PUBLIC)
+CLASSES = {row.name for row in rows_of(KERAS) if row.name[0].isupper()} - {"TensorFlowTrainer", "TFEpochIterator"}
+"""Part of Keras' public interface, which registers them by their names."""
+RENAMED = sorted({row.name for row in rows_of(KERAS)} - PUBLIC - CLASSES)
 _IMPORT = re.compile(r"\s*(?:from|import) ")  # of a module, which keeps its name
 MODULES = ("data_adapter",)
 """Names of modules, too, which keep theirs."""
-FAST = ("_initial_epoch", "train_function", "data_adapter")
+FAST = ("_initial_epoch", "train_function", "data_adapter", "_loss_tracker", "_push_writer")
 
 
 def renamed(folder: Path, name: str) -> Path:
     """A copy of Keras in which another name stands for this one, in every file; the rest is linked."""
     before = r"(?<=self\.)" if name in MODULES else r"(?<!\w)"
     word = re.compile(rf"{before}{re.escape(name)}(?!\w)")
-    for here, _, files in os.walk(KERAS):
-        there = folder / "keras" / Path(here).relative_to(KERAS)
+    for here, _, files in os.walk(LIBRARY):
+        there = folder / "keras" / Path(here).relative_to(LIBRARY)
         there.mkdir(parents=True)
         for file in files:
             if file.endswith(".py"):
@@ -54,7 +56,7 @@ def plain(shared):
 @pytest.mark.parametrize(
     "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in RENAMED]
 )
-def test_without_a_name_of_keras_the_script_runs_unguarded_and_comes_to_the_same(work, tmp_path, plain, name):
+def test_without_a_name_of_keras_its_feature_is_off_and_the_script_comes_to_the_same(work, tmp_path, plain, name):
     other = renamed(tmp_path / "other", name)
     env = {"PYTHONPATH": str(other)}
     work.script("varied.py")
@@ -66,12 +68,19 @@ def test_without_a_name_of_keras_the_script_runs_unguarded_and_comes_to_the_same
     with np.load(work.folder / "ours.npz") as found, np.load(work.folder / "alone.npz") as expected:
         for key in expected.files:
             np.testing.assert_array_equal(found[key], expected[key])
-    assert len([line for line in ours.said if "the script runs unguarded" in line]) == 1, ours.said
+    unguarded = [line for line in ours.said if "the script runs unguarded" in line]
+    switched_off = [line for line in ours.said if "is switched off" in line]
+    if any(Feature.GUARD in row.feature for row in rows_of(KERAS) if row.name == name):
+        assert (len(unguarded), switched_off) == (1, [])
+    else:
+        assert not unguarded
+        assert switched_off
+        assert all(f"{name}: " in line for line in switched_off), switched_off
     shutil.rmtree(other)
 
 
 def test_with_all_names_there_it_is_guarded(work, plain):
     work.script("varied.py")
     ours = work.oomph("varied.py", "ours.npz")
-    assert not [line for line in ours.said if "unguarded" in line]
+    assert not [line for line in ours.said if "unguarded" in line or "switched off" in line]
     assert ours.events("guard-installed")

@@ -209,7 +209,6 @@ def watch():
 @pytest.fixture
 def guard(watch):
     """Put a guarded step where Keras puts its own."""
-    from keras.src.backend.tensorflow import trainer
 
     from oomph.tensorflow.exact_step.guarded_step import GuardedStep
     from oomph.tensorflow.exact_step.verdict import Choice
@@ -217,7 +216,7 @@ def guard(watch):
 
     def put(model, *accepted):
         model.make_train_function()
-        promise = promise_before_tracing(model, trainer)
+        promise = promise_before_tracing(model)
         plain = model.train_function
         model.train_function = GuardedStep(model, model.train_step, plain, lambda: watch, promise, Choice(*accepted))
         return model.train_function
@@ -228,7 +227,6 @@ def guard(watch):
 @pytest.fixture
 def guard_evaluation(watch):
     """Put a guarded step where Keras puts its own to evaluate."""
-    from keras.src.backend.tensorflow import trainer
 
     from oomph.tensorflow.exact_step.guarded_step import GuardedStep
     from oomph.tensorflow.exact_step.verdict import Choice
@@ -236,7 +234,7 @@ def guard_evaluation(watch):
 
     def put(model):
         model.make_test_function()
-        promise, plain = promise_before_tracing(model, trainer), model.test_function
+        promise, plain = promise_before_tracing(model), model.test_function
         model.test_function = GuardedStep(model, model.test_step, plain, lambda: watch, promise, Choice(), trains=False)
         return model.test_function
 

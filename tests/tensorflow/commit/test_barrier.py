@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from oomph.tensorflow.batch.sparse_slices import Origin, Piece
 from oomph.tensorflow.commit.barrier import Accumulators, behind_barrier
-from oomph.tensorflow.runtime.replacing import replaced
+from oomph.tensorflow.runtime.patching import replaced
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from pathlib import Path
 import keras
 import pytest
 import tensorflow as tf
-from keras.src.backend.tensorflow import trainer
 
 from oomph.tensorflow.exact_step import verdict
 from oomph.tensorflow.micro_batch import exactness
@@ -61,7 +60,7 @@ def test_a_probe_that_runs_out_of_memory_never_gives_exact(case, guarded, monkey
             raise tf.errors.ResourceExhaustedError(None, None, "OOM: ran out of memory trying to allocate 1GiB")
 
         monkeypatch.setattr(verdict, "_probed_both_ways", without_memory)
-        promise = exactness.promise_before_tracing(model, trainer)
+        promise = exactness.promise_before_tracing(model)
         found = ours.find()
     finally:
         keras.config.set_dtype_policy(before)

@@ -41,7 +41,7 @@ def test_a_fit_that_could_not_be_begun_leaves_no_phase_no_handler_no_claim_and_n
         Handover(package="", run_dir=None), Journal(None, 1, "script"), True, "script", os.getpid(), None, None,
         Pulse(beats[1]),
     )  # fmt: skip
-    fits, model = Fits(session, trainer), small_model()
+    fits, model = Fits(session), small_model()
     both = keras.callbacks.CallbackList([keras.callbacks.Callback()], model=model)
     own = list(both.callbacks)
     arguments = {"x": [[1.0]], "callbacks": both}

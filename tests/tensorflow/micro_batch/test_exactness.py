@@ -6,7 +6,6 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from keras.src.backend.tensorflow import trainer
 
 from oomph.tensorflow.graph.write_set import written_slots
 from oomph.tensorflow.micro_batch.exactness import (
@@ -76,7 +75,7 @@ def with_operation():
 
 
 def before(model):
-    return promise_before_tracing(model, trainer)
+    return promise_before_tracing(model)
 
 
 @pytest.mark.parametrize(
@@ -144,14 +143,14 @@ def test_outputs_depend_on_the_layers_alone(small_model):
             return super().predict_step(data)
 
     layers = [keras.Input((4,)), keras.layers.Dense(2)]
-    assert promise_for_predict(small_model(loss=own_loss), trainer) == Promise(EXACT)
-    assert promise_for_predict(small_model(OwnLayer()), trainer) == Promise(TO_BE_PROBED, "custom layer OwnLayer")
-    assert promise_for_predict(OwnPredict(layers), trainer) == Promise(TO_BE_PROBED, "custom predict_step")
+    assert promise_for_predict(small_model(loss=own_loss)) == Promise(EXACT)
+    assert promise_for_predict(small_model(OwnLayer())) == Promise(TO_BE_PROBED, "custom layer OwnLayer")
+    assert promise_for_predict(OwnPredict(layers)) == Promise(TO_BE_PROBED, "custom predict_step")
 
 
 def test_an_own_train_step_does_not_matter_to_evaluate():
     model = compiled(OwnStep([keras.Input((4,)), keras.layers.Dense(2)]))
-    assert promise_before_tracing(model, trainer, "test_step") == Promise(EXACT)
+    assert promise_before_tracing(model, "test_step") == Promise(EXACT)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.tensorflow.graph.write_set import handles_of, written_slots
+from oomph.tensorflow.names.keras3 import KERAS
+from oomph.tensorflow.names.row import Global
 
 
 class Loop:
@@ -31,11 +33,11 @@ class Loop:
         untouched = tf.autograph.experimental.do_not_convert(step)
         concrete = tf.function(untouched).get_concrete_function(batch)  # everything is created by now
         written = {id(slot.handle) for slot in written_slots(concrete, [])}
-        self.optimizers = _that_write(written, "keras.src.optimizers.base_optimizer", "BaseOptimizer")
+        self.optimizers = _that_write(written, KERAS.optimizer)
         inner = [optimizer.inner_optimizer for optimizer in self.optimizers if hasattr(optimizer, "inner_optimizer")]
         self.optimizers = [one for one in self.optimizers if not any(one is other for other in inner)]
-        self.metrics = _that_write(written, "keras.src.metrics.metric", "Metric")
-        self._layers = _that_write(written, "keras.src.layers.layer", "Layer")
+        self.metrics = _that_write(written, KERAS.metric)
+        self._layers = _that_write(written, KERAS.layer)
 
     @property
     def distribute_strategy(self) -> Any:
@@ -45,7 +47,7 @@ class Loop:
     @property
     def trainable_variables(self) -> list[Any]:
         """The weights of all optimizers."""
-        return [variable for optimizer in self.optimizers for variable in optimizer._trainable_variables]
+        return [variable for optimizer in self.optimizers for variable in KERAS.optimizer_variables.of(optimizer)]
 
     @property
     def non_trainable_variables(self) -> list[Any]:
@@ -57,7 +59,7 @@ class Loop:
         """Of the metrics that the step updates."""
         return [variable for metric in self.metrics for variable in metric.variables]
 
-    def _flatten_layers(self) -> list[Any]:
+    def _flatten_layers(self) -> list[Any]:  # as a model of Keras calls it (`KERAS.flatten_layers`)
         return self._layers
 
 
@@ -69,14 +71,11 @@ def steps_before(optimizers: Sequence[Any], applied: bool) -> int:
         return 0
 
 
-def _that_write(written: set[int], module: str, name: str) -> list[Any]:
+def _that_write(written: set[int], kind: Global) -> list[Any]:
     """The living objects of a class of Keras with a variable among these, found through Python's garbage collector."""
-    import importlib
-
-    kind = getattr(importlib.import_module(module), name)
-    found = []
+    cls, found = kind.value(), []
     for thing in gc.get_objects():
-        if isinstance(thing, kind) and not written.isdisjoint(handles_of(_variables(thing))):
+        if isinstance(thing, cls) and not written.isdisjoint(handles_of(_variables(thing))):
             found.append(thing)
     return found
 

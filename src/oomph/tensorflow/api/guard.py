@@ -22,6 +22,9 @@ from oomph.tensorflow.exact_step.train_function import Failure, Recovery, Step
 from oomph.tensorflow.loop import loops
 from oomph.tensorflow.micro_batch.exactness import TO_BE_PROBED, Promise
 from oomph.tensorflow.micro_batch.micro_batch_step import python_of
+from oomph.tensorflow.names import support
+from oomph.tensorflow.names.row import Feature
+from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 from oomph.tensorflow.training.identity import call_site
 
 _COMBINE = ("mean", "sum")
@@ -83,6 +86,8 @@ class _GuardedLoop:
         self._bound: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if support.lacks(Feature.EXACT_STEP):
+            return self.original(*args, **kwargs)
         bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
         batch = {name: bound.arguments[name] for name in self._batched}
@@ -130,7 +135,7 @@ def _step_of(loop: _GuardedLoop, batch: dict[str, Any], rest: dict[str, Any]) ->
     def plain(iterator: Any) -> Any:
         return loop.call(loop.original, {**rest, **next(iterator)})
 
-    jit_compile = bool(getattr(loop.original, "_jit_compile", False))
+    jit_compile = bool(TENSORFLOW.jit_compile.get(loop.original, False))
     model = Loop(train_step, batch, jit_compile)
     watch = LoopWatch(loop.name, model.optimizers)
     promise = Promise(TO_BE_PROBED, f"custom step {loop.name}")

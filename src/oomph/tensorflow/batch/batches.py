@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.tensorflow.batch.host_batches import tensor_of
+from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 
 
 def tensors_of(batch: Any) -> list[Any]:
@@ -54,8 +55,8 @@ def length_is_known(spec: Any) -> bool:
 
 def is_dataset_iterator(iterator: Any) -> bool:
     """Whether TensorFlow makes the batches: the iterator of a dataset, or of one that a strategy has distributed."""
-    return isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)) or hasattr(
-        iterator, "_type_spec"
+    return isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)) or TENSORFLOW.iterator_spec.on(
+        iterator
     )
 
 

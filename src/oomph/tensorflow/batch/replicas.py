@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.tensorflow.batch import batches
+from oomph.tensorflow.names.keras3 import KERAS
 
 
 class Replicas:
@@ -49,9 +50,7 @@ class Replicas:
 
     def reduced(self, logs: Any) -> Any:
         """What Keras makes of the logs of several replicas: their mean."""
-        from keras.src.backend.tensorflow.trainer import reduce_per_replica
-
-        return reduce_per_replica(logs, self._strategy, reduction="auto")
+        return KERAS.reduce_per_replica.value()(logs, self._strategy, reduction="auto")
 
     def sizes(self, batch: Any) -> list[int] | None:
         """The number of samples of each replica in an eager batch; None when its parts do not agree on one."""

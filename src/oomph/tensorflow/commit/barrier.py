@@ -16,6 +16,7 @@ import tensorflow as tf
 from oomph.tensorflow.batch.sparse_slices import ONE, JoinedSlices, Piece
 from oomph.tensorflow.commit import held_assignments
 from oomph.tensorflow.graph.write_set import components
+from oomph.tensorflow.names.keras3 import KERAS
 
 Gradients = Sequence[Any]
 Apply = Callable[..., Any]
@@ -38,8 +39,6 @@ def behind_barrier(
         compiled_by_xla: whether the step that is traced is.
         room_bytes: how much may be held on the device, where nothing else decides (`held_assignments.py`).
     """
-    from keras.src import backend
-
     original = optimizer.apply
 
     def apply(grads: Gradients, trainable_variables: Any = None) -> Any:
@@ -47,7 +46,7 @@ def behind_barrier(
         if not optimizer.built and trainable_variables is not None:
             trainable_variables = list(trainable_variables)
             # Outside the barrier: variables may not depend on a step's tensors. Slots are called as Keras calls them.
-            with backend.name_scope(optimizer.name, caller=optimizer):
+            with KERAS.name_scope.value()(optimizer.name, caller=optimizer):
                 optimizer.build(trainable_variables)
         rest = () if trainable_variables is None else (trainable_variables,)
         alone = tf.distribute.get_replica_context().num_replicas_in_sync == 1

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.framework import ops
-from tensorflow.python.framework.func_graph import FuncGraph
+
+from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 
 _ONLY_READ = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "VarIsInitializedOp")
 
@@ -34,7 +34,7 @@ def hold_back(
         room_bytes: how much may be held on the device, asked when all variables exist; None: any amount. When it is
             more, nothing is held, and `commits` is incremented when the step has its batch.
     """
-    graph = ops.get_default_graph()
+    graph = TENSORFLOW.default_graph.value()()
     before = len(graph.get_operations())
     result = apply()
     writers, waiting = _writers(graph.get_operations()[before:])
@@ -44,16 +44,17 @@ def hold_back(
     values = [operation.inputs[place] for operation, place in waiting]
     room = room_bytes()
     if room is not None and sum(map(_nbytes, values)) > room:
-        given = [tf.identity(tensor) for tensor in graph.inputs[:1]] if isinstance(graph, FuncGraph) else []
+        traced = isinstance(graph, TENSORFLOW.func_graph.value())
+        given = [tf.identity(tensor) for tensor in graph.inputs[:1]] if traced else []
         with tf.control_dependencies(given):
             counted = commits.assign_add(one)
     else:
         *held, one = tf.identity_n([*values, one])
         counted = commits.assign_add(one)
         for (operation, place), value in zip(waiting, held, strict=True):
-            operation._update_input(place, value)
+            TENSORFLOW.update_input.call(operation, place, value)
     for operation in writers:
-        operation._add_control_input(counted.op)
+        TENSORFLOW.add_control_input.call(operation, counted.op)
     return result
 
 
@@ -63,7 +64,7 @@ def one_by_one(apply: Callable[[], None]) -> None:
     TensorFlow would compute them side by side, and hold the intermediate values of all variables at once. A divided
     batch is committed where memory is short.
     """
-    graph = ops.get_default_graph()
+    graph = TENSORFLOW.default_graph.value()()
     before = len(graph.get_operations())
     apply()
     operations = graph.get_operations()[before:]
@@ -74,7 +75,7 @@ def one_by_one(apply: Callable[[], None]) -> None:
         for operation in _needed(writer, number, taken):
             # Only forwards in the order of the code, as TensorFlow's own edges between reads and writes are.
             if earlier is not None and number[id(operation)] > number[id(earlier)]:
-                operation._add_control_input(earlier)
+                TENSORFLOW.add_control_input.call(operation, earlier)
 
 
 def _needed(writer: Any, among: dict[int, int], taken: set[int]) -> list[Any]:

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.ops import gen_data_flow_ops as data_flow
 
 from oomph.tensorflow.graph.write_set import Slot
+from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 
 _HOST = "/CPU:0"
 _names = itertools.count()
@@ -30,18 +30,18 @@ class _Area:
 
     def put(self, values: Sequence[tf.Tensor]) -> tf.Operation:
         with tf.device(self._device):
-            return data_flow.stage(values=list(values), shared_name=self._name)
+            return TENSORFLOW.stage.value()(values=list(values), shared_name=self._name)
 
     def take(self) -> list[tf.Tensor] | None:
         """The oldest item held, or None; in eager mode only."""
         with tf.device(self._device):
-            if int(data_flow.stage_size(dtypes=self._dtypes, shared_name=self._name)) == 0:
+            if int(TENSORFLOW.stage_size.value()(dtypes=self._dtypes, shared_name=self._name)) == 0:
                 return None
-            return list(data_flow.unstage(dtypes=self._dtypes, shared_name=self._name))
+            return list(TENSORFLOW.unstage.value()(dtypes=self._dtypes, shared_name=self._name))
 
     def clear(self) -> tf.Operation:
         with tf.device(self._device):
-            return data_flow.stage_clear(dtypes=self._dtypes, shared_name=self._name)
+            return TENSORFLOW.stage_clear.value()(dtypes=self._dtypes, shared_name=self._name)
 
 
 class Hold:

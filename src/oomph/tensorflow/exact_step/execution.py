@@ -17,6 +17,7 @@ from oomph.tensorflow.commit.staging import Hold
 from oomph.tensorflow.graph import fingerprints
 from oomph.tensorflow.graph.inlining import inlined
 from oomph.tensorflow.graph.write_set import Slot
+from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class OnlySpec:
     @property
     def element_spec(self) -> Any:
         """The kind of its batches."""
-        return self._type_spec._element_spec
+        return TENSORFLOW.element_spec.of(self._type_spec)
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,9 @@ class Form:
     def __init__(
         self, one: Any, iterator: Any, spec: Any, state: list[Slot], pinned: list[Slot], execution: Execution
     ) -> None:
-        self._step = one if one._jit_compile else inlined(one.get_concrete_function(spec))
+        self._step = one if TENSORFLOW.jit_compile.of(one) else inlined(one.get_concrete_function(spec))
         self.spec, self.state = spec, state
-        self._iterator_spec = iterator._type_spec
+        self._iterator_spec = TENSORFLOW.iterator_spec.of(iterator)
         self._execution = execution
         self.proven = not pinned
         """Whether it has fitted once, or needs no proof."""
@@ -114,14 +115,14 @@ def _several(held_step: Callable[[Any], Any], iterator: Any, execution: Executio
         with tf.control_dependencies(tf.nest.flatten(logs)):
             execution.completed.assign_add(1, read_value=False)
         packed = tf.experimental.Optional.from_value(logs)
-        last._element_spec = packed.element_spec
+        TENSORFLOW.element_spec.put(last, packed.element_spec)
         with tf.control_dependencies(tf.nest.flatten(logs)):  # a step that fails has not taken the next batch
             more = tf.cond(step + 1 < execution.steps, iterator.get_next_as_optional, lambda: batch)
         return step + 1, packed, more, fingerprints.joined(seen, fingerprint) if execution.witnessed else seen
 
     first = iterator.get_next_as_optional()
     _, logs, _, seen = tf.while_loop(goes_on, body, [tf.constant(0), last, first, fingerprints.none()])
-    logs._element_spec = last.element_spec  # known since the body was traced
+    TENSORFLOW.element_spec.put(logs, last.element_spec)  # known since the body was traced
     return logs, seen
 
 

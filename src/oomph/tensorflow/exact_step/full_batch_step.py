@@ -11,6 +11,7 @@ variables too; later ones do not, and an out-of-memory error in them goes back t
 from __future__ import annotations
 
 import gc
+import threading
 import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -21,18 +22,20 @@ from typing import Any
 
 import tensorflow as tf
 
+from oomph import testing
 from oomph.tensorflow.batch import batches, host_batches
 from oomph.tensorflow.batch.replicas import Replicas
 from oomph.tensorflow.commit.barrier import behind_barrier
 from oomph.tensorflow.commit.held_assignments import held_bytes
 from oomph.tensorflow.exact_step.execution import Execution, Form, unpacked
 from oomph.tensorflow.graph.write_set import Slot, SmallState, handles_of, written_slots
+from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.objects.code import is_users
 from oomph.tensorflow.random_numbers.random_ops import hidden_draws_in
 from oomph.tensorflow.random_numbers.stateful_ops import KeptRandomOps
-from oomph.tensorflow.runtime.allocator import DeviceMemory
+from oomph.tensorflow.runtime.allocator import DeviceMemory, run_out_of_memory
 from oomph.tensorflow.runtime.errors import OutOfMemory, as_out_of_memory, handled
-from oomph.tensorflow.runtime.replacing import replaced
+from oomph.tensorflow.runtime.patching import replaced, while_tracing
 from oomph.tensorflow.state.layer_state import calls_not_counted
 from oomph.tensorflow.state.optimizers import optimizers_of
 
@@ -109,7 +112,7 @@ class FullBatchStep:
         """Trace the step for this kind of iterator, once: afterwards every variable exists. Takes no data."""
         if self.eagerly:
             with calls_not_counted(self._model):
-                self._model._symbolic_build(data_batch=batches.without_optionals(iterator.element_spec))
+                KERAS.symbolic_build.call(self._model, data_batch=batches.without_optionals(iterator.element_spec))
             return
         key = str(iterator.element_spec)
         if isinstance(iterator, tf.distribute.DistributedIterator):
@@ -132,6 +135,8 @@ class FullBatchStep:
     def run(self, iterator: Any) -> Any:
         """Take one batch and train on it; returns Keras' logs, or Failed. Raises at the end of the data."""
         form = self._forms[str(iterator.element_spec)]
+        if self._is_refused(lambda: None):
+            return self._refused(batches.without_optionals(next(iterator)))
         try:
             outcome = attempt(partial(form.run, iterator), END_OF_DATA)
         except END_OF_DATA:
@@ -155,6 +160,8 @@ class FullBatchStep:
             batch: a nest of eager tensors, or of arrays.
             pinned: False to run under XLA without holding the weights, at the risk of a failure in the commit phase.
         """
+        if self._is_refused(lambda: batches.size_of(batch)):
+            return self._refused(batch)
         state = self.state_of(batch)
         tensors = attempt(partial(host_batches.on_device, batch))
         if isinstance(tensors, Failed):
@@ -174,12 +181,21 @@ class FullBatchStep:
             self._reset_what_came(state)
         return Failed(outcome.oom, outcome.error, phase, batch)
 
+    def _is_refused(self, samples: Callable[[], int | None]) -> bool:
+        """Whether a test wants the step that comes to run out of memory."""
+        injector = testing.active() if self._trains else None
+        return injector is not None and injector.refuses_full_batch(samples())
+
+    def _refused(self, batch: Any) -> Failed:
+        failed: Failed = attempt(run_out_of_memory)
+        return replace(failed, batch=batch)
+
     def build_metrics(self, batch: Any) -> None:
         """An eager model makes its metrics in the first step. If that step is divided, its parts need them before."""
-        metrics = getattr(self._model, "_compile_metrics", None)
+        metrics = KERAS.compile_metrics.get(self._model)
         if self.eagerly and not (metrics is None or metrics.built):
             with calls_not_counted(self._model):
-                self._model._symbolic_build(data_batch=batch)
+                KERAS.symbolic_build.call(self._model, data_batch=batch)
 
     def _reset_what_came(self, state: SmallState) -> None:
         """An eager model makes its metrics in the first step. If that step fails, they have counted a batch already."""
@@ -272,17 +288,25 @@ class FullBatchStep:
     def _compiled_step(self, reduce_retracing: bool = True) -> Any:
         """The step as a function of a batch; it has the name of Keras' own, which TensorFlow's errors repeat."""
         model, commits, step = self._model, self.commits, self._step
-        replicas = Replicas(model.distribute_strategy)
+        replicas, here = Replicas(model.distribute_strategy), threading.local()
+
+        def own_step(data: Any) -> Any:
+            here.steps = True  # in this thread, which is that of one replica
+            try:
+                return step(data)
+            finally:
+                here.steps = None
 
         @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
         def one_step_on_data(data: Any) -> Any:
             with ExitStack() as undo:
                 for optimizer in optimizers_of(model):
                     apply = behind_barrier(optimizer, commits, bool(model.jit_compile), self._room_bytes)
-                    undo.enter_context(replaced(optimizer, "apply", apply))
+                    held = while_tracing(optimizer.apply, lambda: getattr(here, "steps", None), _instead(apply))
+                    undo.enter_context(replaced(optimizer, "apply", held))
                 if not self.eagerly and not model.jit_compile:
                     undo.enter_context(self.draws.replaced())
-                return replicas.reduced(model.distribute_strategy.run(step, args=(data,)))
+                return replicas.reduced(model.distribute_strategy.run(own_step, args=(data,)))
 
         if self.eagerly:
             return one_step_on_data
@@ -312,6 +336,10 @@ class FullBatchStep:
             form.hold.roll_back()
         form.hold.clear()
         return Failed(outcome.oom, outcome.error, phase, batch, done)
+
+
+def _instead(instead: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda _, original, *args, **kwargs: instead(*args, **kwargs)
 
 
 def _count_of(commits: tf.Variable, graph: Any) -> int | None:

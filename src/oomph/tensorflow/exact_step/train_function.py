@@ -7,11 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
+from oomph import testing
 from oomph.recovery.script.kept_micro_batches import Start
 from oomph.tensorflow.batch.batches import without_optionals
 from oomph.tensorflow.exact_step.probe import Finding
 from oomph.tensorflow.graph.write_set import Slot
 from oomph.tensorflow.micro_batch.exactness import Promise
+from oomph.tensorflow.names.keras3 import KERAS
+from oomph.tensorflow.runtime.allocator import run_out_of_memory
 from oomph.tensorflow.runtime.errors import OutOfMemory, as_out_of_memory, handled
 from oomph.tensorflow.state.layer_state import calls_not_counted
 
@@ -119,7 +122,9 @@ class PlainStep:
     def __call__(self, iterator: Any) -> Any:
         watch = self._watch()
         watch.before_step(self, iterator)
-        logs = run_plain(self._plain, iterator, watch)
+        injector = testing.active()
+        plain = run_out_of_memory if injector is not None and injector.refuses_plain_step() else self._plain
+        logs = run_plain(plain, iterator, watch)
         self.taken = Taken(logs)
         watch.after_step()
         return logs
@@ -130,7 +135,7 @@ class PlainStep:
         built = self._model.built
         try:
             with calls_not_counted(self._model):
-                self._model._symbolic_build(data_batch=spec)
+                KERAS.symbolic_build.call(self._model, data_batch=spec)
         except Exception:  # a model that has no `call`, or needs the data for it
             self._model.built = built  # Keras has noted it down as built before it failed
 

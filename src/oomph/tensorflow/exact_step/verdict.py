@@ -24,7 +24,8 @@ from oomph.tensorflow.micro_batch.exactness import (
 )
 from oomph.tensorflow.micro_batch.gradient_accumulation import AccumulatedStep
 from oomph.tensorflow.micro_batch.micro_batch_step import MicroBatchStep, essence
-from oomph.tensorflow.runtime.replacing import replaced
+from oomph.tensorflow.names.keras3 import KERAS
+from oomph.tensorflow.runtime.patching import replaced
 
 METRIC = "metric "
 _FEWER_SAMPLES = (4, 2)
@@ -111,7 +112,9 @@ def judge(promise: Promise, finding: Finding, choice: Choice) -> Promise:
 def batch_normalizations(model: Any, small: SmallState) -> list[Any]:
     """The layers that normalise with the statistics of the batch in a step that writes this state."""
     written = {id(slot.handle) for slot in small.slots}
-    layers = [layer for layer in model._flatten_layers() if getattr(layer, "moving_variance", None) is not None]
+    layers = [
+        layer for layer in KERAS.flatten_layers.call(model) if getattr(layer, "moving_variance", None) is not None
+    ]
     return [layer for layer in layers if not written.isdisjoint(handles_of([layer.moving_variance]))]
 
 
@@ -181,7 +184,7 @@ def _at_rest(layers: list[Any]) -> Iterator[None]:
 
 def _coarsest_type(model: Any) -> str:
     """The name of the least precise type that any layer computes in."""
-    types = {str(getattr(layer, "compute_dtype", "float32")) for layer in model._flatten_layers()}
+    types = {str(getattr(layer, "compute_dtype", "float32")) for layer in KERAS.flatten_layers.call(model)}
     order = ("bfloat16", "float16", "float32", "float64")
     return next((name for name in order if name in types), "float32")
 

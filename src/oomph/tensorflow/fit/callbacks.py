@@ -17,6 +17,7 @@ import numpy as np
 from oomph.recovery.checkpoint.container import Checkpoint
 from oomph.recovery.script.opened_files import FileState, replace_file
 from oomph.tensorflow.fit import event_files
+from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.state import nested
 from oomph.tensorflow.state.training_state import Array, read_arrays
 
@@ -31,7 +32,7 @@ _STATE = {
         "_last_batch_seen",
         "_batches_seen_since_last_saving",
     ),
-    "TensorBoard": ("_global_train_batch", "_global_test_batch"),
+    "TensorBoard": (*KERAS.global_train_batch.names, *KERAS.global_test_batch.names),
     "SwapEMAWeights": ("_ema_weights_in_model",),
 }
 """What Keras' callbacks count or remember from one epoch to the next; those not named keep nothing.

@@ -15,6 +15,7 @@ from oomph.recovery.checkpoint.store import CheckpointStore, Saved
 from oomph.tensorflow.exact_step.train_function import Taken
 from oomph.tensorflow.fit import callbacks, step_draws, written_files
 from oomph.tensorflow.fit.running import RunningFit
+from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.objects.picture import Changes
 from oomph.tensorflow.random_numbers.uncheckpointed_ops import functions_with_draws
 from oomph.tensorflow.state import iterators, layer_state, optimizers, training_state
@@ -154,7 +155,7 @@ class FitCheckpoints(StepCheckpoints):
             "validated_after": fit.validation.made,
             "validated": fit.validation.is_begun,
             "logs": _numbers(getattr(fit.model.train_function, "taken", None)),
-            "steps_seen": getattr(fit.epoch_iterator, "_steps_seen", 0),
+            "steps_seen": KERAS.steps_seen.get(fit.epoch_iterator, 0),
             "stop_training": bool(fit.model.stop_training),
             "trained": fit.trained.now(fit.model),
             "made_by": fit.beginning.facts(fit.epoch_iterator),
@@ -166,7 +167,7 @@ class FitCheckpoints(StepCheckpoints):
 
     def _save_dataset_iterator(self, writer: CheckpointWriter) -> bool:
         """The position of a dataset's own shuffle seeds, which the next fit on the same dataset continues."""
-        last = getattr(self._fit.epoch_iterator, "_current_iterator", None)
+        last = KERAS.current_iterator.get(self._fit.epoch_iterator)
         if not isinstance(self._fit.arguments.get("x"), tf.data.Dataset) or not isinstance(last, tf.data.Iterator):
             return False
         return not iterators.save(last, writer.folder)

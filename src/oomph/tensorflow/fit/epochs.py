@@ -11,19 +11,15 @@ from typing import Any
 from oomph.errors import UnsupportedError
 from oomph.tensorflow.fit.fit import Fit
 from oomph.tensorflow.fit.validation_data import ValidationData
+from oomph.tensorflow.names.keras3 import KERAS
+from oomph.tensorflow.runtime.patching import patch
 from oomph.tensorflow.training import retaking
 from oomph.tensorflow.training.fits import Fits
 
-_ENUMERATION, _OLDER_ENUMERATION = "_enumerate_iterator", "enumerate_epoch"
 
-
-def replace_epochs(trainer: Any, fits: Fits) -> None:
-    """Let the first epoch of a resumed fit start in its middle, and know which iterator is the fit's own.
-
-    Args:
-        trainer: Keras' module of its TensorFlow trainer.
-    """
-    cls = trainer.TFEpochIterator
+def replace_epochs(fits: Fits) -> None:
+    """Let the first epoch of a resumed fit start in its middle, and know which iterator is the fit's own."""
+    cls = KERAS.epochs.value()
     initialise = cls.__init__
 
     @functools.wraps(initialise)
@@ -33,34 +29,36 @@ def replace_epochs(trainer: Any, fits: Fits) -> None:
         if isinstance(running, Fit) and running.epoch_iterator is None:
             running.epoch_iterator = self  # Keras makes the training iterator before any other of a fit
 
-    cls.__init__ = __init__
+    patch(cls, "__init__", __init__)
     _replace_beginnings(cls, fits)
     _replace_ends(cls, fits)
 
 
-def probe(trainer: Any) -> None:
+def probe() -> None:
     """Raise UnsupportedError, naming what is missing, unless Keras' epochs look as they need to."""
-    cls = getattr(trainer, "TFEpochIterator", None)
-    if cls is None:
-        raise UnsupportedError("no TFEpochIterator")
+    try:
+        cls = KERAS.epochs.value()
+    except ImportError:
+        raise UnsupportedError(f"no {KERAS.epochs}") from None
     _enumeration(cls)
-    for name in ("_get_iterator", "catch_stop_iteration"):
+    for name in (KERAS.get_iterator.name, KERAS.catch_stop_iteration.name):
         if not callable(getattr(cls, name, None)):
             raise UnsupportedError(f"no TFEpochIterator.{name}")
 
 
 def _enumeration(epoch_iterator: Any) -> str:
     """The name of the generator of (step, ..., iterator), which Keras has moved in the course of version 3."""
-    if inspect.isgeneratorfunction(getattr(epoch_iterator, _ENUMERATION, None)):
-        return _ENUMERATION
-    if inspect.isgeneratorfunction(vars(epoch_iterator).get(_OLDER_ENUMERATION)):  # the inherited one is another thing
-        return _OLDER_ENUMERATION
-    raise UnsupportedError(f"no TFEpochIterator.{_ENUMERATION}")
+    newer, older = KERAS.enumerate_steps.name, KERAS.enumerate_epoch.name
+    if inspect.isgeneratorfunction(getattr(epoch_iterator, newer, None)):
+        return newer
+    if inspect.isgeneratorfunction(vars(epoch_iterator).get(older)):  # the inherited one is another thing
+        return older
+    raise UnsupportedError(f"no TFEpochIterator.{newer}")
 
 
 def _replace_beginnings(cls: Any, fits: Fits) -> None:
     name = _enumeration(cls)
-    enumerate_steps, get_iterator = getattr(cls, name), cls._get_iterator
+    enumerate_steps, get_iterator = getattr(cls, name), KERAS.get_iterator.of(cls)
 
     @functools.wraps(enumerate_steps)
     def enumerate_from_where_it_was(self: Any) -> Iterator[Any]:
@@ -72,7 +70,7 @@ def _replace_beginnings(cls: Any, fits: Fits) -> None:
             if not running.prepare_data():
                 retaking.pass_epochs(self, running.skipped_epochs)
             running.data.epoch_begins(self)
-        if name == _OLDER_ENUMERATION and not (self.steps_per_epoch and self._current_iterator):
+        if name == KERAS.enumerate_epoch.name and not (self.steps_per_epoch and KERAS.current_iterator.of(self)):
             _note_iterator(fits, self)
         validation = _validation_of(fits, self)
         for item in enumerate_steps(self):
@@ -82,17 +80,17 @@ def _replace_beginnings(cls: Any, fits: Fits) -> None:
                 yield item  # Keras takes the data later, in the train function: passing over an item takes none
 
     @functools.wraps(get_iterator)
-    def _get_iterator(self: Any) -> Any:
+    def noted_iterator(self: Any) -> Any:
         _note_iterator(fits, self)
         return get_iterator(self)
 
-    cls._get_iterator = _get_iterator
-    setattr(cls, name, enumerate_from_where_it_was)
+    patch(cls, KERAS.get_iterator.name, noted_iterator)
+    patch(cls, name, enumerate_from_where_it_was)
 
 
 def _replace_ends(cls: Any, fits: Fits) -> None:
     """Not where the enumeration ends: data of unknown length end in the train function, which leaves it suspended."""
-    catch = cls.catch_stop_iteration
+    catch = KERAS.catch_stop_iteration.of(cls)
 
     @functools.wraps(catch)
     @contextmanager
@@ -103,7 +101,7 @@ def _replace_ends(cls: Any, fits: Fits) -> None:
         if running is not None:
             running.end_epoch_steps()
 
-    cls.catch_stop_iteration = catch_stop_iteration
+    patch(cls, KERAS.catch_stop_iteration.name, catch_stop_iteration)
 
 
 def _note_iterator(fits: Fits, epochs: Any) -> None:
@@ -117,7 +115,7 @@ def _note_iterator(fits: Fits, epochs: Any) -> None:
 
 def _validation_of(fits: Fits, epochs: Any) -> ValidationData | None:
     running = fits.running
-    is_its = isinstance(running, Fit) and getattr(running.model, "_eval_epoch_iterator", None) is epochs
+    is_its = isinstance(running, Fit) and KERAS.validation_epochs.get(running.model) is epochs
     return running.validation if is_its else None
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from oomph.journal import Event, read_journal
+from oomph.tensorflow.names.keras3 import KERAS
 
 _LENGTH = struct.Struct("<Q")
 _CHECKSUM_BYTES = 4
@@ -54,8 +55,8 @@ def tell_step(callback: Any) -> None:
     """
     if _is_tensorboard(callback):
         try:
-            callback._pop_writer()
-            callback._push_writer(callback._train_writer, callback._global_train_batch)
+            KERAS.pop_writer.call(callback)
+            KERAS.push_writer.call(callback, KERAS.train_writer.of(callback), KERAS.global_train_batch.of(callback))
         except (AttributeError, IndexError):
             pass  # a Keras that does it otherwise
 

@@ -20,6 +20,7 @@ from oomph.tensorflow.fit.resumption import CannotResumeError, Resumption
 from oomph.tensorflow.fit.running import RunningFit
 from oomph.tensorflow.micro_batch import exactness
 from oomph.tensorflow.micro_batch.micro_batch_step import essence
+from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.runtime.allocator import DeviceMemory
 from oomph.tensorflow.state import iterators
 from oomph.tensorflow.training import retaking
@@ -139,8 +140,8 @@ class Fit(RunningFit):
 
     def _start_at(self, epoch: int) -> None:
         if self._start_of_next is None:  # it begins again when a checkpoint gives way to the one before it
-            self._start_of_next = (self.model._initial_epoch,)
-        self.model._initial_epoch = epoch
+            self._start_of_next = (KERAS.initial_epoch.of(self.model),)
+        KERAS.initial_epoch.put(self.model, epoch)
 
     def begin_epoch(self, epoch: int) -> None:
         """Called at the start of every epoch."""
@@ -163,7 +164,7 @@ class Fit(RunningFit):
         if self._resumed and iterators.is_one_pass(data):
             self.fits.passed_on.append(data)
         if self._start_of_next is not None:
-            (self.model._initial_epoch,) = self._start_of_next
+            KERAS.initial_epoch.put(self.model, self._start_of_next[0])
 
     def let_go(self) -> None:
         """Hold on to nothing of the data, on the device or in the host's memory.

@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary
 
 from oomph.recovery.checkpoint.witness import WitnessBoard
 from oomph.tensorflow.graph import fingerprints
+from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.state import training_state
 from oomph.tensorflow.training.proof import Proof, Witnessed
 
@@ -46,5 +47,5 @@ class FitProof(Proof):
 
     def _rate(self) -> float:
         optimizer = getattr(self._model.optimizer, "inner_optimizer", self._model.optimizer)
-        rate = getattr(optimizer, "_learning_rate", None)
+        rate = KERAS.learning_rate.get(optimizer)
         return float(rate.numpy()) if rate is not None and hasattr(rate, "numpy") else 0.0

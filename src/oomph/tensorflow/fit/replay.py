@@ -13,6 +13,8 @@ from oomph.tensorflow.batch import batches
 from oomph.tensorflow.fit import callbacks, step_draws, trained, written_files
 from oomph.tensorflow.fit.fit import Fit
 from oomph.tensorflow.fit.validation_data import READ_AHEAD
+from oomph.tensorflow.names.keras3 import KERAS
+from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 from oomph.tensorflow.state import iterators, layer_state, optimizers, training_state
 from oomph.tensorflow.training.data_position import used_in
 from oomph.tensorflow.training.fit_objects import from_meta
@@ -76,7 +78,7 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
     started = time.monotonic()
     model = fit.model
     epochs = _epoch_iterator(fits, fit)
-    iterator = iter(epochs._distributed_dataset)
+    iterator = iter(KERAS.distributed_dataset.of(epochs))
     _build_as_keras_does(model, iterator)
     model.make_train_function()
     kept = checkpoint.meta.get("optimizers", [])
@@ -117,15 +119,15 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
 
 def _build_as_keras_does(model: Any, iterator: Any) -> None:
     """Under a strategy, variables of metrics and layers cannot be made while a step is traced: Keras' fit begins so."""
-    if getattr(model, "_distribute_strategy", None) is None:
+    if KERAS.distribute_strategy.get(model) is None:
         return
     spec = batches.without_optionals(iterator.element_spec)
     with model.distribute_strategy.scope():
-        model._symbolic_build(data_batch=tf.nest.map_structure(_on_one_replica, spec))
+        KERAS.symbolic_build.call(model, data_batch=tf.nest.map_structure(_on_one_replica, spec))
 
 
 def _on_one_replica(spec: Any) -> Any:
-    return getattr(spec, "_value_specs", (spec,))[0]
+    return TENSORFLOW.spec_of_each_replica.get(spec, (spec,))[0]
 
 
 def _move_on(fit: Fit, checkpoint: Checkpoint, epochs: Any, iterator: Any) -> None:
@@ -157,7 +159,7 @@ def _epoch_iterator(fits: Fits, fit: Fit) -> Any:
     """The input of the fit as Keras would make it, for its structure and for the seeds that a dataset keeps."""
     names = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", "shuffle", "class_weight")
     arguments = {name: fit.arguments.get(name) for name in names}
-    return fits.trainer.TFEpochIterator(distribute_strategy=fit.model.distribute_strategy, **arguments)
+    return KERAS.epochs.value()(distribute_strategy=fit.model.distribute_strategy, **arguments)
 
 
 def _history(fit: Fit, epochs: Any, checkpoint: Checkpoint) -> Any:

@@ -19,6 +19,7 @@ from oomph.tensorflow.fit import callbacks, step_draws, trained, written_files
 from oomph.tensorflow.fit.running import RunningFit
 from oomph.tensorflow.fit.validation_data import READ_AHEAD
 from oomph.tensorflow.micro_batch.micro_batch_step import essence
+from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.objects.picture import Changes
 from oomph.tensorflow.state import layer_state, optimizers, pipelines, training_state
 from oomph.tensorflow.training import provenance
@@ -82,7 +83,7 @@ class Resumption:
         def validate(number: int, watched: Watched) -> None:
             self._fit.validation.catch_up(checkpoint, made if is_saved else number, watched)
 
-        is_saved = data.is_saved_whole(checkpoint, epochs._distributed_dataset)
+        is_saved = data.is_saved_whole(checkpoint, KERAS.distributed_dataset.of(epochs))
         count = 0 if is_saved else max(0, made - data.iterators_made - 1)
         data.pass_over(epochs, count, used_in(checkpoint), between=validate)
 
@@ -110,7 +111,7 @@ class Resumption:
 
     def _trace_as_at_the_beginning(self) -> None:
         """Trace the step now: the one of the earlier attempt was traced before anything had changed."""
-        dataset = getattr(self._fit.epoch_iterator, "_distributed_dataset", None)
+        dataset = KERAS.distributed_dataset.get(self._fit.epoch_iterator)
         if isinstance(dataset, tf.data.Dataset):
             self._fit.model.train_function.prepare(OnlySpec(tf.data.IteratorSpec(dataset.element_spec)))
             if self.checkpoint is not None and self.checkpoint.meta.get("validated"):
@@ -199,7 +200,7 @@ class Resumption:
 
     def _tell_order_to_come(self, checkpoint: Checkpoint) -> None:
         """Report that later epochs get a new random order, so the result will differ from an undisturbed run."""
-        dataset = getattr(self._fit.epoch_iterator, "_distributed_dataset", None)
+        dataset = KERAS.distributed_dataset.get(self._fit.epoch_iterator)
         last = checkpoint.position.epoch + 1 >= int(self._fit.arguments.get("epochs") or 1)
         if not last and dataset is not None and pipelines.is_ordered_by_chance(dataset):
             self._fit.lost.append(pipelines.BY_CHANCE)

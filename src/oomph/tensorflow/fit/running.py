@@ -71,6 +71,4 @@ class RunningFit:
 
     def write_board(self) -> None:
         """Bring the progress board up to date."""
-        board = self.fits.session.board
-        if board is not None:
-            board.write(self.identity.ordinal, self.epoch, self.step, self.fits.steps, self.fits.saved)
+        self.fits.write_board(self.identity.ordinal, self.epoch, self.step)

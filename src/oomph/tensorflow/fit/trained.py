@@ -7,6 +7,7 @@ import inspect
 from collections import Counter
 from typing import Any
 
+from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.state.optimizers import optimizers_of
 
 _PLAIN = frozenset((bool, int, float, str, type(None)))
@@ -30,7 +31,7 @@ class Trained:
 
     def now(self, model: Any) -> dict[str, Any]:
         """Which layers are trained, which settings have changed, whether the train function is new; fit for JSON."""
-        layers = [bool(layer.trainable) for layer in model._flatten_layers()]
+        layers = [bool(layer.trainable) for layer in KERAS.flatten_layers.call(model)]
         made_anew = model.train_function is not self._function
         return {"layers": layers, "settings": self._changed(_settings(model)), "made_anew": made_anew}
 
@@ -64,7 +65,7 @@ def restore(model: Any, kept: Any) -> None:
 
 def _train_those(model: Any, wanted: list[bool]) -> bool:
     """Returns whether that changes anything."""
-    layers = model._flatten_layers()
+    layers = KERAS.flatten_layers.call(model)
     if len(wanted) != len(layers) or all(
         bool(layer.trainable) == one for layer, one in zip(layers, wanted, strict=True)
     ):
@@ -89,7 +90,11 @@ def _parts(model: Any) -> dict[str, Any]:
     loss = getattr(model, "loss", None)
     found: dict[str, Any] = {}
     counts: Counter[str] = Counter()
-    for part in (*model._flatten_layers(), *optimizers_of(model), *([loss] if hasattr(loss, "get_config") else [])):
+    for part in (
+        *KERAS.flatten_layers.call(model),
+        *optimizers_of(model),
+        *([loss] if hasattr(loss, "get_config") else []),
+    ):
         name = type(part).__name__
         found[f"{name} {counts[name]}"] = part
         counts[name] += 1
@@ -113,4 +118,4 @@ def _names_of_settings(kind: Any) -> frozenset[str]:
 
 
 def _compilation(model: Any) -> tuple[Any, ...]:
-    return getattr(model, "optimizer", None), getattr(model, "_compile_loss", None)
+    return getattr(model, "optimizer", None), KERAS.compile_loss.get(model)

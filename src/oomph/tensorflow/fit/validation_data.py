@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.recovery.checkpoint.container import Checkpoint
+from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.state import pipelines
 from oomph.tensorflow.training.retaking import Watched
 
@@ -50,15 +51,15 @@ class ValidationData:
         plain = self._arguments.get("sample_weight") is None and self._arguments.get("class_weight") is None
         if self._data is None:
             split = self._arguments.get("validation_split")
-            return epochs._distributed_dataset.element_spec if split and plain else None
+            return KERAS.distributed_dataset.of(epochs).element_spec if split and plain else None
         arrays = self._data if isinstance(self._data, tuple) else (self._data,)
         if not all(isinstance(each, (np.ndarray, tf.Tensor)) for each in arrays):
             return None
-        return type(epochs)(
+        return KERAS.distributed_dataset.of(type(epochs)(
             distribute_strategy=self._model.distribute_strategy, x=arrays[0], y=arrays[1] if arrays[1:] else None,
             sample_weight=arrays[2] if arrays[2:] else None, shuffle=False,
             batch_size=self._arguments.get("validation_batch_size") or self._arguments.get("batch_size"),
-        )._distributed_dataset.element_spec  # fmt: skip
+        )).element_spec  # fmt: skip
 
     def note_made(self, after: int) -> None:
         """Keras makes an iterator over them."""

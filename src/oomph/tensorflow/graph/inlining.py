@@ -14,7 +14,8 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.framework import importer, ops
+
+from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 
 
 def inlined(concrete: Any) -> Callable[..., Any]:
@@ -30,12 +31,14 @@ def inlined(concrete: Any) -> Callable[..., Any]:
     runs = [operation.name for operation in traced.control_outputs]
 
     def copied(*values: Any) -> Any:
-        graph = ops.get_default_graph()
+        graph = TENSORFLOW.default_graph.value()()
         given = [leaf for leaf in tf.nest.flatten(values, expand_composites=True) if leaf is not None]
         fed = {a.name: value for a, value in zip(arguments, given, strict=True)}
         fed |= {c.name: graph.capture(outer) for c, outer in zip(captures, concrete.captured_inputs, strict=True)}
         wanted = [tensor.name for tensor in traced.outputs]
-        found = importer.import_graph_def(definition, input_map=fed, return_elements=[*wanted, *runs], name="")
+        found = TENSORFLOW.import_graph_def.value()(
+            definition, input_map=fed, return_elements=[*wanted, *runs], name=""
+        )
         results, done = found[: len(wanted)], found[len(wanted) :]
         with tf.control_dependencies(done):
             results = [tf.identity(tensor) for tensor in results]

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.framework import auto_control_deps_utils
-from tensorflow.python.ops import gen_resource_variable_ops as resource_ops
 
 from oomph.tensorflow.graph.compiled import compiled
+from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 
 _ONE_BY_ONE = 12
 """So many variables are read faster one by one than by a compiled function, whose call takes about 150 µs."""
@@ -72,7 +71,7 @@ class Slot:
     @property
     def nbytes(self) -> int:
         """The size of its value in bytes."""
-        shape = tf.TensorShape(self.handle._handle_data.shape_and_type[0].shape)
+        shape = tf.TensorShape(TENSORFLOW.handle_data.of(self.handle).shape_and_type[0].shape)
         return int(self.dtype.size) * int(shape.num_elements() or 0)
 
     def read(self) -> tf.Tensor:
@@ -80,7 +79,7 @@ class Slot:
         if self.distributed is not None:
             return tf.convert_to_tensor(self.distributed.read_value())
         with tf.device(self.device):
-            return resource_ops.read_variable_op(self.handle, self.dtype)
+            return TENSORFLOW.read_variable.value()(self.handle, self.dtype)
 
     def assign(self, value: Any) -> None:
         """Write the value back."""
@@ -88,7 +87,7 @@ class Slot:
             self.distributed.assign(value)
             return
         with tf.device(self.device):
-            resource_ops.assign_variable_op(self.handle, value)
+            TENSORFLOW.assign_variable.value()(self.handle, value)
 
 
 def written_slots(function: Any, besides: Iterable[Any]) -> list[Slot]:
@@ -98,7 +97,7 @@ def written_slots(function: Any, besides: Iterable[Any]) -> list[Slot]:
     (tensorflow/python/framework/auto_control_deps_utils.py); all others count as written.
     """
     excluded = handles_of(besides)
-    read_only = set(auto_control_deps_utils.get_read_only_resource_input_indices_graph(function.graph))
+    read_only = set(TENSORFLOW.read_only_inputs.value()(function.graph))
     positions = {id(tensor): index for index, tensor in enumerate(function.graph.inputs)}
     slots = []
     captured = function.graph.internal_captures  # a strategy's collective keys come after them: no variables
@@ -113,7 +112,7 @@ def written_slots(function: Any, besides: Iterable[Any]) -> list[Slot]:
 
 def _variable_dtype(handle: Any) -> tf.DType | None:
     """The dtype of the variable behind a handle; None for other resources such as tables and iterators."""
-    data = getattr(handle, "_handle_data", None)
+    data = TENSORFLOW.handle_data.get(handle)
     if data is None or not data.is_set or len(data.shape_and_type) != 1:
         return None
     return tf.as_dtype(data.shape_and_type[0].dtype)

@@ -8,17 +8,23 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.recovery.script.session import Session
+from oomph.tensorflow.names import support
+from oomph.tensorflow.names.keras3 import KERAS
+from oomph.tensorflow.names.row import Feature
+from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
+from oomph.tensorflow.runtime.patching import patch
 
 
 def make(session: Session) -> None:
     """Make the changes that have to be made before the script builds anything; what cannot be made is said."""
-    for name, change in _CHANGES.items():
+    for name, (needs, change) in _CHANGES.items():
         if session.handover.changed(name):
-            try:
+            lacking = support.lacks(needs) if needs else ""
+            if not lacking:
                 change()
-            except (ImportError, AttributeError) as error:
-                session.journal.write("guard-failed", reason=f"{name}: {type(error).__name__}: {error}")
-                session.say(f"{name} is not possible with this TensorFlow ({error})")
+                continue
+            session.journal.write("guard-failed", reason=f"{name}: {lacking}")
+            session.say(f"{name} is not possible: {lacking}")
 
 
 def _prefetch_one_batch_at_most() -> None:
@@ -30,23 +36,19 @@ def _prefetch_one_batch_at_most() -> None:
     def prefetch_one(self: Any, buffer_size: Any, name: Any = None) -> Any:
         return prefetch(self, 1, name)
 
-    cls.prefetch = prefetch_one
+    patch(cls, "prefetch", prefetch_one)
 
 
 def _set_precision() -> None:
     """bfloat16 needs no loss scaling: the optimizer's variables, and with them the checkpoint, stay the same."""
-    from keras.src.dtype_policies.dtype_policy import set_dtype_policy
-
-    set_dtype_policy("mixed_bfloat16")
+    KERAS.set_dtype_policy.value()("mixed_bfloat16")
 
 
 def _switch_xla_off() -> None:
     """Whatever the script compiles its model or its function with; TensorFlow's own clustering included."""
-    from keras.src.trainers.trainer import Trainer
-    from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
-
     tf.config.optimizer.set_jit(False)
-    compile_model, initialise = Trainer.compile, Function.__init__
+    trainer, function = KERAS.trainer_of_any_backend.value(), TENSORFLOW.function.value()
+    compile_model, initialise = trainer.compile, function.__init__
 
     @functools.wraps(compile_model)
     def compile_without_xla(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -57,13 +59,15 @@ def _switch_xla_off() -> None:
     @functools.wraps(initialise)
     def without_xla(self: Any, *args: Any, **kwargs: Any) -> None:
         initialise(self, *args, **kwargs)
-        self._jit_compile = None
+        TENSORFLOW.jit_compile.put(self, None)
 
-    Trainer.compile, Function.__init__ = compile_without_xla, without_xla
+    patch(trainer, "compile", compile_without_xla)
+    patch(function, "__init__", without_xla)
 
 
 _CHANGES = {
-    "prefetch": _prefetch_one_batch_at_most,
-    "precision": _set_precision,
-    "no-xla": _switch_xla_off,
+    "prefetch": (None, _prefetch_one_batch_at_most),
+    "precision": (Feature.PRECISION, _set_precision),
+    "no-xla": (Feature.NO_XLA, _switch_xla_off),
 }
+"""For each change, the feature without which it is not possible, and how it is made."""

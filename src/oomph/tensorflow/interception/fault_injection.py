@@ -7,7 +7,6 @@ allocator, a real flipped bit in a checkpoint. Only the full disk and the GPU th
 from __future__ import annotations
 
 import errno
-import functools
 import hashlib
 import os
 import signal
@@ -20,17 +19,11 @@ from typing import Any, NoReturn
 import numpy as np
 import tensorflow as tf
 
-from oomph.recovery.checkpoint.container import TENSORS, CheckpointWriter
+from oomph import testing
+from oomph.recovery.checkpoint.container import TENSORS
 from oomph.recovery.protocol.injection import Injection, has_fired, mark_fired
-from oomph.tensorflow.batch import batches
-from oomph.tensorflow.exact_step.full_batch_step import Failed, FullBatchStep, attempt
-from oomph.tensorflow.exact_step.train_function import PlainStep
-from oomph.tensorflow.micro_batch.gradient_accumulation import AccumulatedStep
 from oomph.tensorflow.state.optimizers import optimizers_of
 from oomph.tensorflow.training.fits import Fits
-
-_TOO_MUCH = 1 << 46
-"""Bytes: more than an address space holds, so that every allocator refuses."""
 
 
 def install(fits: Fits) -> None:
@@ -38,24 +31,22 @@ def install(fits: Fits) -> None:
     injection, session = Injection.read(), fits.session
     if injection is None or session.board is None or session.run_dir is None:
         return
-    rehearsed = _FaultInjection(fits, injection, session.run_dir)
-    _after_each_write(session.board, rehearsed.reached)
-    if injection.fault == "oom":
-        rehearsed.refuse_memory()
+    testing.install(_FaultInjection(fits, injection, session.run_dir))
     if injection.fault == "lost-gpu" and has_fired(session.run_dir):
         _hide_a_gpu()
 
 
-class _FaultInjection:
+class _FaultInjection(testing.Injector):
     """One injection, and what it needs to know."""
 
     def __init__(self, fits: Fits, injection: Injection, run_dir: Path) -> None:
         self._fits, self._injection, self._run_dir = fits, injection, run_dir
         self._room: int | None = None
         """Samples that fit into memory, once it has run out."""
+        self._is_full = self._is_full_disk = False
 
-    def reached(self, steps: int) -> None:
-        """So many steps are committed."""
+    def steps_committed(self, steps: int) -> None:
+        """Bring about the fault that comes between two steps, or end the rehearsal."""
         injection = self._injection
         if injection.stop is not None and steps >= injection.stop:
             self._stop()
@@ -63,12 +54,35 @@ class _FaultInjection:
             self._fire()
             _AT_A_BORDER[injection.fault](self)
 
-    def refuse_memory(self) -> None:
-        """Let one step run out of memory, and after it every part of more than half of its batch."""
-        self._replace(FullBatchStep, "run", self._whole_on_iterator)
-        self._replace(FullBatchStep, "run_held", self._whole_held)
-        self._replace(AccumulatedStep, "add", self._part)
-        self._replace(PlainStep, "__call__", self._plain)
+    def refuses_full_batch(self, samples: int | None) -> bool:
+        """One step of a fit runs out of memory, and after it every micro-batch of more than half of that batch."""
+        is_due = self._injection.fault == "oom" and self.fit is not None and self._is_time(self._fits.steps)
+        if is_due:
+            self._fire()
+            self._is_full = True
+        return is_due
+
+    def refuses_micro_batch(self, samples: int, batch: int) -> bool:
+        """Whether it is more than half of the batch that failed."""
+        if self._is_full and self._room is None:
+            self._room = max(1, batch // 2)
+        return self._room is not None and samples > self._room
+
+    def refuses_plain_step(self) -> bool:
+        """The step that is due, and all that follow it."""
+        if self._injection.fault == "oom" and self._is_time(self._fits.steps):
+            self._fire()
+            self._is_full = True
+        return self._is_full
+
+    def writes_tensor(self) -> None:
+        """Nothing can be written any more once the disk is full."""
+        if self._is_full_disk:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def fill_disk(self) -> None:
+        """From now on it is."""
+        self._is_full_disk = True
 
     @property
     def run_dir(self) -> Path:
@@ -98,61 +112,6 @@ class _FaultInjection:
         sys.stderr.flush()
         os._exit(0)
 
-    # -- running out of memory ------------------------------------------------------------------------------------
-
-    def _replace(self, kind: type, name: str, replacement: Callable[..., Any]) -> None:
-        original = getattr(kind, name)
-
-        @functools.wraps(original)
-        def method(this: Any, *args: Any, **kwargs: Any) -> Any:
-            return replacement(functools.partial(original, this), this, *args, **kwargs)
-
-        setattr(kind, name, method)
-
-    def _whole_on_iterator(self, original: Callable[..., Any], whole: Any, iterator: Any) -> Any:
-        if not self._is_due(whole):
-            return original(iterator)
-        return self._failed(batches.without_optionals(next(iterator)))
-
-    def _whole_held(self, original: Callable[..., Any], whole: Any, batch: Any, pinned: bool = True) -> Any:
-        return self._failed(batch) if self._is_due(whole) else original(batch, pinned)
-
-    def _part(self, original: Callable[..., Any], divided: Any, start: int, part: int) -> None:
-        if self._room is not None and part > self._room and divided.trains:
-            _run_out_of_memory()
-        original(start, part)
-
-    def _plain(self, original: Callable[..., Any], step: Any, iterator: Any) -> Any:
-        if self._is_time(self._fits.steps):
-            self._fire()
-            step._plain = lambda iterator: _run_out_of_memory()
-        return original(iterator)
-
-    def _is_due(self, whole: Any) -> bool:
-        fit = self.fit
-        trains = fit is not None and getattr(fit.model.train_function, "_whole", None) is whole
-        return trains and self._is_time(self._fits.steps)
-
-    def _failed(self, batch: Any) -> Failed:
-        self._fire()
-        self._room = max(1, (batches.size_of(batch) or 2) // 2)
-        failed = attempt(_run_out_of_memory)
-        return Failed(failed.oom, failed.error, "compute", batch)
-
-
-def _after_each_write(board: Any, reached: Callable[[int], None]) -> None:
-    write = board.write
-
-    def and_look(fit: int, epoch: int, step: int, steps: int, *rest: Any, **named: Any) -> None:
-        write(fit, epoch, step, steps, *rest, **named)
-        reached(steps)
-
-    board.write = and_look
-
-
-def _run_out_of_memory() -> None:
-    tf.zeros([_TOO_MUCH // 8], tf.float64)
-
 
 def _kill(rehearsed: _FaultInjection) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
@@ -179,10 +138,7 @@ def _turn_nan(rehearsed: _FaultInjection) -> None:
 
 
 def _fill_disk(rehearsed: _FaultInjection) -> None:
-    def add(writer: CheckpointWriter, *args: Any) -> NoReturn:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    CheckpointWriter.add = add  # type: ignore[assignment]
+    rehearsed.fill_disk()
 
 
 def _corrupt_checkpoint(rehearsed: _FaultInjection) -> None:

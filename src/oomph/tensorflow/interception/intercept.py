@@ -24,13 +24,17 @@ from oomph.tensorflow.exact_step.verdict import choice_of
 from oomph.tensorflow.fit import epochs, replay
 from oomph.tensorflow.fit.fit import Fit
 from oomph.tensorflow.fit.resumption import CannotResumeError
-from oomph.tensorflow.interception import adjustments, fault_injection, keras_names, unfinished_caches, unguarded
+from oomph.tensorflow.interception import adjustments, fault_injection, unfinished_caches, unguarded
 from oomph.tensorflow.interception.predict import GuardedPredict
 from oomph.tensorflow.interception.watched import TrainingOutsideFit, Watched
 from oomph.tensorflow.loop import loops
 from oomph.tensorflow.micro_batch import exactness
+from oomph.tensorflow.names import support
+from oomph.tensorflow.names.keras3 import KERAS
+from oomph.tensorflow.names.row import Feature
 from oomph.tensorflow.random_numbers import eager_ops
 from oomph.tensorflow.runtime import memory_wait
+from oomph.tensorflow.runtime.patching import patch
 from oomph.tensorflow.training.fits import Fits
 from oomph.tensorflow.training.recognition import Known, Recognised, Verdict, recognise
 
@@ -40,51 +44,55 @@ _FIT_ARGUMENTS = {"self", "x", "callbacks", "initial_epoch", "epochs"}
 def install(trainer: Any, session: Session) -> None:
     """Guard Keras' TensorFlow trainer, the freshly imported module; never raises."""
     try:
-        _probe(trainer)
+        _probe()
     except UnsupportedError as error:
         session.journal.write("guard-failed", reason=str(error))
         session.say(f"this Keras is not known ({error}); the script runs unguarded")
         return
-    fits = Fits(session, trainer)
+    for row in support.missing():
+        session.journal.write("feature-off", name=row.path, feature=row.feature.meaning)
+        session.say(f"this {row.library} has no {row}: {row.feature.meaning} is switched off")
+    fits = Fits(session)
     _hide_our_frames()
     _replace_fit(trainer, fits)
-    _replace_make_train_function(trainer, fits)
-    _replace_make_test_function(trainer, fits)
-    _replace_make_predict_function(trainer, fits)
-    epochs.replace_epochs(trainer, fits)
-    _replace_logs(trainer, fits)
+    _replace_maker(fits, "train_function", _guarded)
+    _replace_maker(fits, "test_function", _guarded_test)
+    _replace_maker(fits, "predict_function", _guarded_predict)
+    epochs.replace_epochs(fits)
+    _replace_logs(fits)
     adjustments.make(session)
     unfinished_caches.watch(session)
     unguarded.watch(session)
     fault_injection.install(fits)
     loops.install(fits)
-    if not below_owner():
+    if not below_owner() and not support.lacks(Feature.SEEDS):
         eager_ops.install(session.handover.entropy)
     session.journal.write("guard-installed", keras=_version())
 
 
-def _probe(trainer: Any) -> None:
+def _probe() -> None:
     """Raise UnsupportedError, naming what is missing, unless Keras looks as the guard needs it."""
-    cls = getattr(trainer, "TensorFlowTrainer", None)
-    if cls is None:
-        raise UnsupportedError("no TensorFlowTrainer")
+    try:
+        cls = KERAS.trainer.value()
+    except ImportError:
+        raise UnsupportedError(f"no {KERAS.trainer}") from None
     makers = ("make_train_function", "make_test_function", "make_predict_function")
     for name in ("fit", *makers, "train_step", "test_step", "compute_loss", "train_on_batch"):
         if not callable(getattr(cls, name, None)):
-            raise UnsupportedError(f"no TensorFlowTrainer.{name}")
+            raise UnsupportedError(f"no {KERAS.trainer}.{name}")
     if not set(inspect.signature(cls.fit).parameters) >= _FIT_ARGUMENTS:
         raise UnsupportedError("fit takes other arguments")
     for name in makers:
         if list(inspect.signature(getattr(cls, name)).parameters) != ["self", "force"]:
             raise UnsupportedError(f"{name} takes other arguments")
-    epochs.probe(trainer)
-    absent = keras_names.missing()
-    if absent is not None:
-        raise UnsupportedError(absent)
+    epochs.probe()
+    lacking = support.lacks(Feature.GUARD)
+    if lacking:
+        raise UnsupportedError(lacking)
 
 
 def _replace_fit(trainer: Any, fits: Fits) -> None:
-    cls = trainer.TensorFlowTrainer
+    cls = KERAS.trainer.value()
     public = cls.fit
     inner = inspect.unwrap(public)
     signature = inspect.signature(inner)
@@ -111,7 +119,7 @@ def _replace_fit(trainer: Any, fits: Fits) -> None:
         return history
 
     # Keras' own decorator around ours: the traceback of an error in fit reads as under plain Keras.
-    cls.fit = trainer.traceback_utils.filter_traceback(fit) if public is not inner else fit
+    patch(cls, "fit", trainer.traceback_utils.filter_traceback(fit) if public is not inner else fit)
 
 
 def _trained(fits: Fits, fit: Fit, train: Callable[[], Any]) -> Any:
@@ -145,7 +153,7 @@ def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwar
     del arguments["self"]
     try:
         identity, place = fits.identify(model)
-        promise = exactness.promise_before_tracing(model, fits.trainer)
+        promise = exactness.promise_before_tracing(model)
         running = Fit(fits, model, identity, promise, arguments, place.turn)
         arguments["callbacks"] = _with_ours(arguments["callbacks"], running)
         fits.running = running
@@ -270,10 +278,10 @@ def _with_ours(callbacks: Any, fit: Fit) -> Any:
     return [*callbacks, FitCallback()] if isinstance(callbacks, (list, tuple)) else [callbacks, FitCallback()]
 
 
-def _replace_logs(trainer: Any, fits: Fits) -> None:
+def _replace_logs(fits: Fits) -> None:
     """Let an epoch that is resumed behind its last batch end with the logs of that batch: Keras only knows its own."""
-    cls = trainer.TensorFlowTrainer
-    original = getattr(cls, "_get_metrics_result_or_logs", None)
+    cls = KERAS.trainer.value()
+    original = KERAS.logs_of_epoch.get(cls)
     if original is None:
         return  # a Keras that asks the metrics alone
 
@@ -284,24 +292,12 @@ def _replace_logs(trainer: Any, fits: Fits) -> None:
             logs = running.logs_before or logs
         return original(self, logs)
 
-    cls._get_metrics_result_or_logs = result_or_logs
+    patch(cls, KERAS.logs_of_epoch.name, result_or_logs)
 
 
-def _replace_make_train_function(trainer: Any, fits: Fits) -> None:
-    _replace_maker(trainer, fits, "train_function", _guarded)
-
-
-def _replace_make_test_function(trainer: Any, fits: Fits) -> None:
-    _replace_maker(trainer, fits, "test_function", _guarded_test)
-
-
-def _replace_make_predict_function(trainer: Any, fits: Fits) -> None:
-    _replace_maker(trainer, fits, "predict_function", _guarded_predict)
-
-
-def _replace_maker(trainer: Any, fits: Fits, name: str, guard: Callable[[Fits, Any, Any], Any]) -> None:
+def _replace_maker(fits: Fits, name: str, guard: Callable[[Fits, Any, Any], Any]) -> None:
     """Let `model.make_NAME` put a guarded function where Keras puts its own."""
-    cls = trainer.TensorFlowTrainer
+    cls = KERAS.trainer.value()
     original = getattr(cls, f"make_{name}")
 
     @functools.wraps(original)
@@ -315,7 +311,7 @@ def _replace_maker(trainer: Any, fits: Fits, name: str, guard: Callable[[Fits, A
             fits.note("guard-failed", reason=f"{type(error).__name__}: {error}")
         return None
 
-    setattr(cls, f"make_{name}", make)
+    patch(cls, f"make_{name}", make)
 
 
 def _watch_the_steps_of_others(fits: Fits, model: Any, name: str) -> None:
@@ -337,7 +333,7 @@ def _watch_of(fits: Fits, model: Any, name: str) -> Callable[[], StepWatch]:
 
 def _guarded(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
     watch = _watch_of(fits, model, "train_function")
-    promise = exactness.promise_before_tracing(model, fits.trainer)
+    promise = exactness.promise_before_tracing(model)
     if promise.kind == exactness.RESTART_ONLY:
         return PlainStep(model, plain, watch)
     choice = choice_of(fits.session.handover.guarding)
@@ -346,7 +342,7 @@ def _guarded(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
 
 def _guarded_test(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
     watch = _watch_of(fits, model, "test_function")
-    promise = exactness.promise_before_tracing(model, fits.trainer, "test_step")
+    promise = exactness.promise_before_tracing(model, "test_step")
     if promise.kind == exactness.RESTART_ONLY:
         return PlainStep(model, plain, watch)
     choice = choice_of(fits.session.handover.guarding)
@@ -354,19 +350,17 @@ def _guarded_test(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
 
 
 def _guarded_predict(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    if exactness.promise_before_tracing(model, fits.trainer).kind == exactness.RESTART_ONLY:
+    if exactness.promise_before_tracing(model).kind == exactness.RESTART_ONLY:
         return plain
-    promise, replicas = exactness.promise_for_predict(model, fits.trainer), Replicas(model.distribute_strategy)
+    promise, replicas = exactness.promise_for_predict(model), Replicas(model.distribute_strategy)
     return GuardedPredict(plain, replicas, Watched(fits, "predict"), promise, fits.session.handover.guarding.inexact)
 
 
 def _hide_our_frames() -> None:
     """Keras leaves its own frames out of the tracebacks it shows; ours are as little use to the reader."""
-    from keras.src.utils import traceback_utils
-
-    excluded = getattr(traceback_utils, "_EXCLUDED_PATHS", None)
-    if isinstance(excluded, tuple):
-        traceback_utils._EXCLUDED_PATHS = (*excluded, PACKAGE)
+    hidden = KERAS.hidden_paths
+    if not support.lacks(Feature.TRACEBACKS):
+        patch(hidden.owner, hidden.name, (*hidden.value(), PACKAGE))
 
 
 def _fail_open(fits: Fits, action: Callable[[], None]) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.recovery.script.session import Session
+from oomph.tensorflow.runtime.patching import patch
 
 
 def watch(session: Session) -> None:
@@ -32,7 +33,7 @@ def watch(session: Session) -> None:
             _remove_parts(session, os.fspath(filename), began)
         return cache(self, filename, name)
 
-    cls.cache = cache_anew
+    patch(cls, "cache", cache_anew)
 
 
 def _began(run_dir: Path | None) -> float | None:

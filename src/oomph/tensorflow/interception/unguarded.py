@@ -4,9 +4,9 @@ Nothing is repaired here, and no exception is touched. The errors are named in t
 catches itself. Custom loops are seen where they call `optimizer.apply`: in Python for eager loops, while a
 `tf.function` is traced for others, whose calls are counted from then on.
 
-Source: `_status_to_exception` in tensorflow/python/eager/core.py, through which every error of TensorFlow's runtime
-becomes a Python exception; `Function.__call__` in tensorflow/python/eager/polymorphic_function/polymorphic_function.py;
-`_create_concrete_function` in tracing_compilation.py beside it, which runs when a function is traced and only then.
+Source: tensorflow/python/eager/core.py, where every error of TensorFlow's runtime becomes a Python exception;
+`Function.__call__` in tensorflow/python/eager/polymorphic_function/polymorphic_function.py; tracing_compilation.py
+beside it, of which one function runs when another is traced, and only then.
 """
 
 from __future__ import annotations
@@ -25,8 +25,13 @@ from oomph.recovery.script.loop_location import enclosing_loops
 from oomph.recovery.script.session import Session
 from oomph.tensorflow.api.custom_step import steps_before
 from oomph.tensorflow.loop import loops
+from oomph.tensorflow.names import support
+from oomph.tensorflow.names.keras3 import KERAS
+from oomph.tensorflow.names.row import Feature
+from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 from oomph.tensorflow.runtime.allocator import DeviceMemory
 from oomph.tensorflow.runtime.errors import as_out_of_memory, being_handled
+from oomph.tensorflow.runtime.patching import patch
 from oomph.tensorflow.training.identity import call_site
 
 _STEPPING = (Phase.FIRST_STEP, Phase.STEP, Phase.EPOCH_START)
@@ -34,13 +39,11 @@ _STEPPING = (Phase.FIRST_STEP, Phase.STEP, Phase.EPOCH_START)
 
 
 def watch(session: Session) -> None:
-    """Watch this process; each of the three watches is left out where TensorFlow or Keras is not as expected."""
+    """Watch this process; each of the three watches is left out where TensorFlow or Keras lacks what it needs."""
     seen = _Seen(session)
-    for install in (_watch_errors, _watch_loops, _watch_tracing):
-        try:
+    for feature, install in _WATCHES.items():
+        if not support.lacks(feature):
             install(seen)
-        except (ImportError, AttributeError) as error:
-            session.journal.write("guard-failed", reason=f"{type(error).__name__}: {error}")
 
 
 class _Seen:
@@ -101,9 +104,8 @@ class _Seen:
 
 
 def _watch_errors(seen: _Seen) -> None:
-    from tensorflow.python.eager import core
-
-    original = core._status_to_exception
+    row = TENSORFLOW.status_to_exception
+    original = row.value()
 
     @functools.wraps(original)
     def status_to_exception(status: Any) -> Any:
@@ -114,14 +116,12 @@ def _watch_errors(seen: _Seen) -> None:
             pass  # the user's error is what matters
         return error
 
-    core._status_to_exception = status_to_exception
+    patch(row.owner, row.name, status_to_exception)
 
 
 def _watch_loops(seen: _Seen) -> None:
-    from keras.src.optimizers.base_optimizer import BaseOptimizer
-    from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
-
-    apply, call = BaseOptimizer.apply, Function.__call__
+    optimizer, function = KERAS.optimizer.value(), TENSORFLOW.function.value()
+    apply, call = optimizer.apply, function.__call__
     running = threading.local()
     appliers: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
     """The functions that apply gradients, each with a reference to the optimizer."""
@@ -151,16 +151,23 @@ def _watch_loops(seen: _Seen) -> None:
             seen.step_of_a_loop(appliers[self](), applied=True)
         return result
 
-    BaseOptimizer.apply, Function.__call__ = watched_apply, watched_call
+    patch(optimizer, "apply", watched_apply)
+    patch(function, "__call__", watched_call)
 
 
 def _watch_tracing(seen: _Seen) -> None:
-    from tensorflow.python.eager.polymorphic_function import tracing_compilation
-
-    create = tracing_compilation._create_concrete_function
+    row = TENSORFLOW.create_concrete_function
+    create = row.value()
 
     @functools.wraps(create)
     def create_concrete_function(*args: Any, **kwargs: Any) -> Any:
         return seen.trace(lambda: create(*args, **kwargs))
 
-    tracing_compilation._create_concrete_function = create_concrete_function
+    patch(row.owner, row.name, create_concrete_function)
+
+
+_WATCHES = {
+    Feature.ERRORS_OUTSIDE: _watch_errors,
+    Feature.CUSTOM_LOOPS: _watch_loops,
+    Feature.TRACING: _watch_tracing,
+}

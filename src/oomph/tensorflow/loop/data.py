@@ -15,6 +15,8 @@ import tensorflow as tf
 from oomph.recovery.checkpoint.container import Checkpoint
 from oomph.tensorflow.graph import fingerprints
 from oomph.tensorflow.loop.source import Source
+from oomph.tensorflow.names.keras3 import KERAS
+from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 from oomph.tensorflow.state import pipelines, training_state
 from oomph.tensorflow.training import retaking
 from oomph.tensorflow.training.data_position import DataPosition, Moment, used_in
@@ -37,14 +39,13 @@ class LoopData(DataPosition):
         super().__init__(fits, objects)
         self._source = source
         dataset = source.dataset
-        self._of_tensorflow = isinstance(dataset, tf.data.Dataset) or hasattr(dataset, "_original_dataset")
+        self._of_tensorflow = isinstance(dataset, tf.data.Dataset) or TENSORFLOW.original_dataset.on(dataset)
         self.epochs = SimpleNamespace(
-            _distributed_dataset=dataset if self._of_tensorflow else None,
-            data_adapter=SimpleNamespace(py_dataset=dataset if source.is_py_dataset else None),
-            steps_per_epoch=None,
-            _current_iterator=None,
-            _steps_seen=0,
+            data_adapter=SimpleNamespace(py_dataset=dataset if source.is_py_dataset else None), steps_per_epoch=None
         )
+        KERAS.distributed_dataset.put(self.epochs, dataset if self._of_tensorflow else None)
+        KERAS.current_iterator.put(self.epochs, None)
+        KERAS.steps_seen.put(self.epochs, 0)
         """Keras' iterator over epochs, as far as the position of a fit needs one."""
         self.differs_at: int | None = None
         """The first of the batches that were taken anew which was another, counted from 0."""
@@ -74,7 +75,7 @@ class LoopData(DataPosition):
 
     def order_to_come_is_by_chance(self, is_last_epoch: bool) -> bool:
         """Whether later epochs get a new random order, so that the result differs from an undisturbed run."""
-        dataset = self.epochs._distributed_dataset
+        dataset = KERAS.distributed_dataset.of(self.epochs)
         return not is_last_epoch and dataset is not None and pipelines.is_ordered_by_chance(dataset)
 
     def _is_made_by_python(self, epochs: Any) -> bool:

@@ -17,6 +17,7 @@ from oomph.tensorflow.loop.proof import LoopProof
 from oomph.tensorflow.loop.roots import roots_of
 from oomph.tensorflow.loop.steps import Steps
 from oomph.tensorflow.loop.variables import LoopVariables
+from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.random_numbers.uncheckpointed_ops import functions_with_draws
 from oomph.tensorflow.state import training_state
 from oomph.tensorflow.state.training_state import Array
@@ -136,7 +137,7 @@ class RunningLoop:
     def _learning_rates(self) -> Iterator[tuple[str, float]]:
         """What the script sets before the loop, where it is no schedule."""
         for key, optimizer in self.variables.optimizers():
-            rate: Any = getattr(_innermost(optimizer), "_learning_rate", None)
+            rate: Any = KERAS.learning_rate.get(_innermost(optimizer))
             if hasattr(rate, "numpy"):
                 yield key, float(rate.numpy())
 
@@ -165,11 +166,7 @@ class RunningLoop:
 
     def write_board(self) -> None:
         """Bring the progress board up to date."""
-        board = self.fits.session.board
-        if board is not None:
-            board.write(
-                self.identity.ordinal, self.steps.number, self.steps.step, self.fits.steps, self.fits.saved
-            )  # fmt: skip
+        self.fits.write_board(self.identity.ordinal, self.steps.number, self.steps.step)
 
 
 def _innermost(optimizer: Any) -> Any:

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from oomph.errors import CheckpointError
 from oomph.tensorflow.graph.write_set import Slot, tensorflow_variable
+from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.objects.arrays import Variable
 from oomph.tensorflow.objects.library_kinds import Optimizer
 from oomph.tensorflow.objects.walk import Node, walk
@@ -110,7 +111,7 @@ class LoopVariables:
 
     def _layers(self) -> Iterator[tuple[str, Any]]:
         for key, node in list(self._graph.nodes.items()):
-            if hasattr(type(node.thing), "build_from_config") and hasattr(type(node.thing), "_flatten_layers"):
+            if hasattr(type(node.thing), "build_from_config") and KERAS.flatten_layers.on(type(node.thing)):
                 yield key, node.thing
 
     def optimizers(self) -> Iterator[tuple[str, Any]]:
@@ -121,7 +122,7 @@ class LoopVariables:
     def _trained_by_each(self) -> Iterator[tuple[str, list[str]]]:
         for key, optimizer in self.optimizers():
             if optimizer.built:
-                nodes = [self._graph.by_id.get(id(weight)) for weight in optimizer._trainable_variables]
+                nodes = [self._graph.by_id.get(id(weight)) for weight in KERAS.optimizer_variables.of(optimizer)]
                 yield key, ["" if node is None else node.key for node in nodes]
 
     def _name(self) -> None:
@@ -140,7 +141,7 @@ class LoopVariables:
         for _, layer in self._layers():
             yield from layer.trainable_variables
         for _, optimizer in self.optimizers():
-            yield from (*optimizer.variables, *optimizer._trainable_variables)
+            yield from (*optimizer.variables, *KERAS.optimizer_variables.of(optimizer))
 
 
 def _handles(variables: Iterable[Any]) -> Iterator[int]:
@@ -150,12 +151,12 @@ def _handles(variables: Iterable[Any]) -> Iterator[int]:
 
 
 def _has_value(variable: Any) -> bool:
-    return isinstance(variable, tf.Variable) or getattr(variable, "_value", None) is not None
+    return isinstance(variable, tf.Variable) or KERAS.variable_value.get(variable) is not None
 
 
 def _configs_of(layer: Any) -> list[Any]:
     """What each layer within was built for, in their order."""
-    return [each.get_build_config() if each.built else None for each in layer._flatten_layers()]
+    return [each.get_build_config() if each.built else None for each in KERAS.flatten_layers.call(layer)]
 
 
 def _build(layer: Any, configs: list[Any]) -> None:
@@ -164,7 +165,7 @@ def _build(layer: Any, configs: list[Any]) -> None:
         strategy = getattr(layer, "distribute_strategy", None)
         if strategy is not None:
             scopes.enter_context(strategy.scope())
-        for each, config in zip(layer._flatten_layers(), configs, strict=False):
+        for each, config in zip(KERAS.flatten_layers.call(layer), configs, strict=False):
             if config and not each.built:
                 _build_one(each, config)
 

@@ -9,6 +9,7 @@ updated. Where a value depends on the batch, or on weights as they were before t
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,10 +18,10 @@ from typing import Any
 
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
-from tensorflow.python.framework import importer, ops
 
 from oomph.tensorflow.graph.write_set import tensorflow_variable
-from oomph.tensorflow.runtime.replacing import replaced
+from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
+from oomph.tensorflow.runtime.patching import replaced, while_tracing
 
 _METHODS: dict[str, Callable[[Any, Any], Any]] = {
     "assign": lambda variable, value: value,
@@ -51,15 +52,16 @@ class AfterUpdate:
         """
         with ExitStack() as undo:
             for variable in map(tensorflow_variable, variables):
-                for name in _METHODS:
-                    undo.enter_context(replaced(variable, name, _noting(variable, name, current)))
+                for name, value_of in _METHODS.items():
+                    noted = functools.partial(_noted, variable, value_of)
+                    undo.enter_context(replaced(variable, name, while_tracing(getattr(variable, name), current, noted)))
             yield
 
     def note(self, variable: Any, value: Any) -> None:
         """One assignment."""
         self.variables.append(variable)
         self.values.append(tf.convert_to_tensor(value, variable.dtype))
-        self._noted[id(variable.handle)] = len(ops.get_default_graph().get_operations())
+        self._noted[id(variable.handle)] = len(TENSORFLOW.default_graph.value()().get_operations())
 
     def reason(self, graph: Any, before: set[str], updated: set[int]) -> str:
         """Why these assignments cannot be left to the commit, or what else is done with updated weights, if anything.
@@ -122,25 +124,25 @@ class Assignments:
         """Make them, within the function that is being traced."""
         if not self.values:
             return
-        graph = ops.get_default_graph()
+        graph = TENSORFLOW.default_graph.value()()
         fed = {name: graph.capture(outer) for name, outer in self.captures.items()}
         names = [name for _, name in self.values]
-        values = importer.import_graph_def(self.definition, fed, names, name="after_update")
+        values = TENSORFLOW.import_graph_def.value()(self.definition, fed, names, name="after_update")
         for (variable, _), value in zip(self.values, values, strict=True):
             variable.assign(value, read_value=False)
 
 
-def _noting(variable: Any, name: str, current: Callable[[], AfterUpdate | None]) -> Any:
-    original = getattr(variable, name)
-
-    def assign(value: Any, *arguments: Any, **options: Any) -> Any:
-        mine = current()
-        if mine is None:
-            return original(value, *arguments, **options)
-        mine.note(variable, _METHODS[name](variable, value))
-        return variable
-
-    return assign
+def _noted(
+    variable: Any,
+    value_of: Callable[[Any, Any], Any],
+    mine: AfterUpdate,
+    original: Any,
+    value: Any,
+    *args: Any,
+    **kw: Any,
+) -> Any:
+    mine.note(variable, value_of(variable, value))
+    return variable
 
 
 def _needed(values: list[Any]) -> set[str]:

@@ -14,6 +14,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from oomph.tensorflow.names.keras3 import KERAS
+
 Check = Callable[[Any], bool]
 
 
@@ -37,7 +39,7 @@ def _without_noise_shape(layer: Any) -> bool:
 
 def _along_last_axis(thing: Any) -> bool:
     """Whether a loss or a metric looks along the last axis, as it does unless it is given another."""
-    return bool(getattr(thing, "_fn_kwargs", {}).get("axis", -1) == -1)
+    return bool(KERAS.function_arguments.get(thing, {}).get("axis", -1) == -1)
 
 
 def _always(thing: Any) -> bool:
@@ -109,7 +111,7 @@ _ACTIVATIONS = ("activation", "recurrent_activation")
 
 def unproved_layer(model: Any) -> str:
     """The first part of a model whose samples may see each other, in words; empty when there is none."""
-    inner = (found for layer in model._flatten_layers(include_self=False) for found in _unproved_in(layer))
+    inner = (found for layer in KERAS.flatten_layers.call(model, include_self=False) for found in _unproved_in(layer))
     return next(itertools.chain(_operations_of(model), inner), "")
 
 
@@ -123,7 +125,7 @@ def unproved_loss(model: Any) -> str:
 
 def unproved_metric(model: Any) -> str:
     """The first metric of a compiled model that may not add up over samples, in words; empty when there is none."""
-    compiled = getattr(model, "_compile_metrics", None)
+    compiled = KERAS.compile_metrics.get(model)
     given = [getattr(compiled, name, None) for name in ("_user_metrics", "_user_weighted_metrics")]
     for metric in tf.nest.flatten(given):
         if metric is not None and not _is_proved(metric, "metrics", _METRICS, _METRIC_FUNCTIONS):

@@ -12,6 +12,9 @@ from typing import Any
 
 from oomph.tensorflow.graph.write_set import Slot, handles_of
 from oomph.tensorflow.micro_batch.by_construction import unproved_layer, unproved_loss, unproved_metric
+from oomph.tensorflow.names import support
+from oomph.tensorflow.names.keras3 import KERAS
+from oomph.tensorflow.names.row import Feature
 
 EXACT, APPROXIMATE, RESTART_ONLY = "exact", "approximate", "restart only"
 TO_BE_PROBED = "probed before a batch is divided"
@@ -38,13 +41,16 @@ class Promise:
         return f"{self.kind}: {self.reason}" if self.reason else self.kind
 
 
-def promise_before_tracing(model: Any, trainer: Any, step: str = "train_step") -> Promise:
+def promise_before_tracing(model: Any, step: str = "train_step") -> Promise:
     """What can be said from the compiled model alone; "exact" may still turn out to be approximate.
 
     Args:
         step: the method that is to be guarded, "train_step" or "test_step".
     """
-    if type(model).make_train_function is not trainer.TensorFlowTrainer.make_train_function:
+    lacking = support.lacks(Feature.EXACT_STEP)
+    if lacking:
+        return Promise(RESTART_ONLY, lacking)
+    if type(model).make_train_function is not KERAS.trainer.value().make_train_function:
         return Promise(RESTART_ONLY, "custom make_train_function")
     if type(model.distribute_strategy).__name__ not in _STRATEGIES:
         return Promise(RESTART_ONLY, type(model.distribute_strategy).__name__)
@@ -52,14 +58,14 @@ def promise_before_tracing(model: Any, trainer: Any, step: str = "train_step") -
         return Promise(RESTART_ONLY, "run_eagerly with several replicas")
     if model.steps_per_execution > 1 and not hasattr(model, "unrolled_steps_per_execution"):
         return Promise(RESTART_ONLY, "steps_per_execution with this version of Keras")  # it ends its epochs differently
-    unknown = _unknown_step(model, trainer, step) or _unknown_loss(model) or _unknown_layer(model)
+    unknown = _unknown_step(model, step) or _unknown_loss(model) or _unknown_layer(model)
     unknown = unknown or unproved_metric(model)
     return Promise(TO_BE_PROBED, unknown) if unknown else Promise(EXACT)
 
 
-def promise_for_predict(model: Any, trainer: Any) -> Promise:
+def promise_for_predict(model: Any) -> Promise:
     """What can be said of the outputs of `predict` from the model alone. Losses and metrics have no part in them."""
-    own = type(model).predict_step is not trainer.TensorFlowTrainer.predict_step
+    own = type(model).predict_step is not KERAS.trainer.value().predict_step
     unknown = "custom predict_step" if own else _unknown_layer(model)
     return Promise(TO_BE_PROBED, unknown) if unknown else Promise(EXACT)
 
@@ -73,8 +79,8 @@ def promise_after_tracing(promise: Promise, model: Any, written: list[Slot]) -> 
     return Promise(APPROXIMATE, BATCH_NORMALIZATION)
 
 
-def _unknown_step(model: Any, trainer: Any, step: str) -> str:
-    base = trainer.TensorFlowTrainer
+def _unknown_step(model: Any, step: str) -> str:
+    base = KERAS.trainer.value()
     for method in (step, "compute_loss"):
         if getattr(type(model), method) is not getattr(base, method):
             return f"custom {method}"
@@ -98,5 +104,7 @@ def layer_class(model: Any) -> str:
 
 def _moving_statistics_are_written(model: Any, written: list[Slot]) -> bool:
     handles = {id(slot.handle) for slot in written}
-    layers = [layer for layer in model._flatten_layers() if getattr(layer, "moving_variance", None) is not None]
+    layers = [
+        layer for layer in KERAS.flatten_layers.call(model) if getattr(layer, "moving_variance", None) is not None
+    ]
     return any(not handles.isdisjoint(handles_of([layer.moving_variance])) for layer in layers)

@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from oomph import testing
 from oomph.tensorflow.batch import batches
 from oomph.tensorflow.batch.micro_batch_slice import MicroBatchSlice
 from oomph.tensorflow.batch.replicas import cuts
@@ -19,6 +20,7 @@ from oomph.tensorflow.graph.write_set import Slot, SmallState
 from oomph.tensorflow.micro_batch.merged_metrics import MergedMetrics
 from oomph.tensorflow.micro_batch.micro_batch_step import MicroBatchOutputs, MicroBatchStep, flat
 from oomph.tensorflow.micro_batch.moving_statistics import MovingStatistics
+from oomph.tensorflow.runtime.allocator import run_out_of_memory
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,9 @@ class AccumulatedStep:
 
     def add(self, start: int, part: int) -> None:
         """Run the step on the samples from `start` on, `part` of them; of smaller replicas as large a share."""
+        injector = testing.active() if self.trains else None
+        if injector is not None and injector.refuses_micro_batch(part, self._size):
+            run_out_of_memory()
         self._state.before_part()
         assert self._small is not None
         held = self._small.snapshot()  # a second reference: XLA may not take these buffers for its outputs

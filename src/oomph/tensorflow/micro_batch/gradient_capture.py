@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.tensorflow.batch.micro_batch_slice import MicroBatchSlice
-from oomph.tensorflow.runtime.replacing import replaced
+from oomph.tensorflow.names.keras3 import KERAS
+from oomph.tensorflow.runtime.patching import replaced, while_tracing
 
 NEVER_APPLIED = "the step applies no optimizer of the model"
 
@@ -47,8 +49,10 @@ class GradientCapture:
         """
         with ExitStack() as undo:
             for optimizer in optimizers:
-                undo.enter_context(replaced(optimizer, "apply", _apply_of(optimizer, current)))
-                undo.enter_context(replaced(optimizer, "scale_loss", _scale_loss_of(optimizer, current)))
+                for name, instead in (("apply", _captured), ("scale_loss", _scaled)):
+                    original = getattr(optimizer, name)
+                    replacement = while_tracing(original, current, functools.partial(instead, optimizer))
+                    undo.enter_context(replaced(optimizer, name, replacement))
             yield
 
     def reason(self) -> str:
@@ -66,7 +70,7 @@ class GradientCapture:
         grads = list(grads)
         self._note_order(grads)
         self.optimizers.append(optimizer)
-        known = optimizer._trainable_variables if trainable_variables is None else trainable_variables
+        known = KERAS.optimizer_variables.of(optimizer) if trainable_variables is None else trainable_variables
         self.variables.append(list(known))
         weight = None if self._summed or id(optimizer) in self._scaled else self._frame.share
         self.gradients.append([_times(gradient, weight) for gradient in grads])
@@ -87,26 +91,12 @@ class GradientCapture:
         self._late = self._late or any(leaf.op.name not in self._before for leaf in leaves)
 
 
-def _apply_of(optimizer: Any, current: Callable[[], GradientCapture | None]) -> Any:
-    original = optimizer.apply
-
-    def apply(grads: Any, trainable_variables: Any = None) -> Any:
-        mine = current()
-        if mine is None:
-            return original(grads, trainable_variables)
-        return mine._apply(optimizer, grads, trainable_variables)
-
-    return apply
+def _captured(optimizer: Any, mine: GradientCapture, original: Any, grads: Any, trainable_variables: Any = None) -> Any:
+    return mine._apply(optimizer, grads, trainable_variables)
 
 
-def _scale_loss_of(optimizer: Any, current: Callable[[], GradientCapture | None]) -> Any:
-    original = optimizer.scale_loss
-
-    def scale_loss(loss: Any) -> Any:
-        mine = current()
-        return original(loss if mine is None else mine._scale(optimizer, loss))
-
-    return scale_loss
+def _scaled(optimizer: Any, mine: GradientCapture, original: Any, loss: Any) -> Any:
+    return original(mine._scale(optimizer, loss))
 
 
 def _times(gradient: Any, weight: Any) -> Any:

@@ -18,13 +18,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import tensorflow as tf
 
 from oomph.tensorflow.batch.micro_batch_slice import MicroBatchSlice
 from oomph.tensorflow.graph.dependence import divisor_in_data
+from oomph.tensorflow.names.keras3 import KERAS
+from oomph.tensorflow.runtime.patching import replaced, while_tracing
 
 _MEANS = ("mean", "sum_over_batch_size")
 
@@ -56,31 +58,16 @@ class MicroBatchLosses:
         Args:
             current: gives the corrections for the part that this thread traces; None in others.
         """
-        from keras.src.layers.layer import Layer
-        from keras.src.losses import loss as module
-        from keras.src.trainers.compile_utils import CompileLoss
-
-        originals = {name: getattr(module, name) for name in ("reduce_values", "apply_mask")}
-        module.reduce_values = _reduce_values(originals["reduce_values"], current)
-        module.apply_mask = _apply_mask(originals["apply_mask"], current)
-        listed = Layer.losses
-        calls = [(cls, cls.__call__) for cls in (module.Loss, CompileLoss)]
-
-        def losses(layer: Any) -> list[Any]:
-            mine, found = current(), listed.fget(layer)
-            return found if mine is None else [mine._term(loss, "add_loss or a regulariser") for loss in found]
-
-        Layer.losses = property(losses)
-        for cls, call in calls:
-            cls.__call__ = _called(call, current)
-        try:
+        with ExitStack() as undo:
+            for function, instead in ((KERAS.reduce_values, _reduced), (KERAS.apply_mask, _masked)):
+                replacement = while_tracing(function.value(), current, instead)
+                undo.enter_context(replaced(function.owner, function.name, replacement))
+            for cls in (KERAS.loss.value(), KERAS.compile_loss_class.value()):
+                undo.enter_context(replaced(cls, "__call__", while_tracing(cls.__call__, current, _called)))
+            layer = KERAS.layer.value()
+            listed = while_tracing(layer.losses.fget, current, _listed)
+            undo.enter_context(replaced(layer, "losses", property(listed)))
             yield
-        finally:
-            Layer.losses = listed
-            for cls, call in calls:
-                cls.__call__ = call
-            for name, original in originals.items():
-                setattr(module, name, original)
 
     def _reduced(self, loss: Any, given: dict[str, Any]) -> Any:
         """The loss that Keras has reduced from `given`, corrected."""
@@ -128,47 +115,35 @@ class MicroBatchLosses:
         return loss * tf.cast(factor, loss.dtype)
 
 
-def _called(original: Any, current: Callable[[], MicroBatchLosses | None]) -> Any:
-    def call(loss: Any, *args: Any, **kwargs: Any) -> Any:
-        mine = current()
-        if mine is None:
-            return original(loss, *args, **kwargs)
-        mine._calls.append(type(loss))
-        try:
-            return original(loss, *args, **kwargs)
-        finally:
-            mine._calls.pop()
-
-    return call
+def _called(mine: MicroBatchLosses, original: Any, loss: Any, *args: Any, **kwargs: Any) -> Any:
+    mine._calls.append(type(loss))
+    try:
+        return original(loss, *args, **kwargs)
+    finally:
+        mine._calls.pop()
 
 
-def _reduce_values(original: Any, current: Callable[[], MicroBatchLosses | None]) -> Any:
-    signature = inspect.signature(original)
-
-    def reduce_values(*args: Any, **kwargs: Any) -> Any:
-        mine, reduced = current(), original(*args, **kwargs)
-        if mine is None:
-            return reduced
-        bound = signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        return mine._reduced(reduced, bound.arguments)
-
-    return reduce_values
+def _listed(mine: MicroBatchLosses, original: Any, layer: Any) -> list[Any]:
+    return [mine._term(loss, "add_loss or a regulariser") for loss in original(layer)]
 
 
-def _apply_mask(original: Any, current: Callable[[], MicroBatchLosses | None]) -> Any:
-    signature = inspect.signature(original)
+def _reduced(mine: MicroBatchLosses, original: Any, *args: Any, **kwargs: Any) -> Any:
+    return mine._reduced(original(*args, **kwargs), _arguments(original, args, kwargs))
 
-    def apply_mask(*args: Any, **kwargs: Any) -> Any:
-        mine, weights = current(), original(*args, **kwargs)
-        bound = signature.bind(*args, **kwargs)
-        mask = bound.arguments["mask"]
-        if mine is None or mask is None or bound.arguments["reduction"] not in _MEANS:
-            return weights
-        valid = tf.reduce_sum(tf.cast(mask, tf.float64)) + _guard_of(original)
-        return weights * tf.cast(mine._share_of_divisor(valid), weights.dtype)
 
-    return apply_mask
+def _masked(mine: MicroBatchLosses, original: Any, *args: Any, **kwargs: Any) -> Any:
+    weights, given = original(*args, **kwargs), _arguments(original, args, kwargs)
+    if given["mask"] is None or given["reduction"] not in _MEANS:
+        return weights
+    valid = tf.reduce_sum(tf.cast(given["mask"], tf.float64)) + _guard_of(original)
+    return weights * tf.cast(mine._share_of_divisor(valid), weights.dtype)
+
+
+def _arguments(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    """By name, what a function is called with, defaults included."""
+    bound = inspect.signature(function).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return bound.arguments
 
 
 _guards: dict[Any, float] = {}

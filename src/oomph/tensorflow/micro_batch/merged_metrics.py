@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from oomph.tensorflow.graph.compiled import compiled
 from oomph.tensorflow.micro_batch.micro_batch_step import MicroBatchOutputs, MicroBatchStep
+from oomph.tensorflow.names.keras3 import KERAS
 
 
 class MergedMetrics:
@@ -81,7 +82,7 @@ class MergedMetrics:
         return list(zip(columns, self.summed.get(field) or [False] * len(columns), strict=True))
 
     def _weight(self, metric: Any, weight: Any, size: float) -> Any:
-        losses = getattr(getattr(self._model, "_compile_loss", None), "metrics", [])
+        losses = getattr(KERAS.compile_loss.get(self._model), "metrics", [])
         is_of_a_loss = any(metric is one for one in losses)
         return tf.constant(size, tf.float64) if weight is None and is_of_a_loss else weight
 
@@ -89,11 +90,10 @@ class MergedMetrics:
         return self._part.replicas.run(self._update_replica, merged)
 
     def _update_replica(self, merged: tuple[Any, ...]) -> list[Any]:
-        from keras.src.metrics.reduction_metrics import Mean, Sum
-
         (values, weights, arguments, logs), metrics = merged, self._part.metrics
+        mean = KERAS.mean.value()
         for metric, value, weight in zip(metrics.means, values, weights, strict=True):
-            kind = Mean if isinstance(metric, Mean) else Sum
+            kind = mean if isinstance(metric, mean) else KERAS.sum.value()
             kind.update_state(metric, value, sample_weight=weight)
         for metric, (args, kwargs) in zip(metrics.foreign, arguments, strict=True):
             metric.update_state(*args, **kwargs)

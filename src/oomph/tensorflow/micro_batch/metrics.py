@@ -12,6 +12,7 @@ The step returns what `metric.result()` said within it; those values are read ag
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -19,7 +20,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from oomph.tensorflow.runtime.replacing import replaced
+from oomph.tensorflow.names.keras3 import KERAS
+from oomph.tensorflow.runtime.patching import replaced, while_tracing
 
 
 @dataclass
@@ -53,16 +55,17 @@ class MicroBatchMetrics:
         Args:
             current: gives the metrics of the part that this thread traces; None in others.
         """
-        from keras.src.metrics import reduction_metrics as module
-
         with ExitStack() as undo:
-            for cls in (module.Mean, module.Sum):
-                undo.callback(setattr, cls, "update_state", cls.update_state)
-                cls.update_state = _update_of_mean(cls.update_state, current)
+            for cls in (KERAS.mean.value(), KERAS.sum.value()):
+                undo.enter_context(
+                    replaced(cls, "update_state", while_tracing(cls.update_state, current, _updated_mean))
+                )
             for metric in all_metrics(model):
-                undo.enter_context(replaced(metric, "result", _result_of(metric, current)))
+                result = while_tracing(metric.result, current, functools.partial(_noted_result, metric))
+                undo.enter_context(replaced(metric, "result", result))
                 if is_foreign(metric):
-                    undo.enter_context(replaced(metric, "update_state", _update_of_foreign(metric, current)))
+                    update = while_tracing(metric.update_state, current, functools.partial(_updated_foreign, metric))
+                    undo.enter_context(replaced(metric, "update_state", update))
             yield
 
     def source_of(self, leaf: Any) -> Any:
@@ -73,7 +76,7 @@ class MicroBatchMetrics:
         """Whether a mean is handed over; noted then."""
         shape = tf.convert_to_tensor(values).shape
         is_number = shape.rank == 0 or (not tf.executing_eagerly() and shape.rank and shape[0] is not None)
-        if not is_number and metric is not getattr(self._model, "_loss_tracker", None):
+        if not is_number and metric is not KERAS.loss_tracker.get(self._model):
             return False
         self.means.append(metric)
         self.handed.values.append(tf.cast(values, tf.float64))
@@ -90,36 +93,18 @@ class MicroBatchMetrics:
             self._results.append((value, metric))
 
 
-def _update_of_mean(original: Any, current: Callable[[], MicroBatchMetrics | None]) -> Any:
-    def update_state(metric: Any, values: Any, sample_weight: Any = None) -> Any:
-        mine = current()
-        if mine is not None and mine._takes(metric, values, sample_weight):
-            return None
-        return original(metric, values, sample_weight=sample_weight)
-
-    return update_state
+def _updated_mean(mine: MicroBatchMetrics, original: Any, metric: Any, values: Any, sample_weight: Any = None) -> Any:
+    return None if mine._takes(metric, values, sample_weight) else original(metric, values, sample_weight=sample_weight)
 
 
-def _update_of_foreign(metric: Any, current: Callable[[], MicroBatchMetrics | None]) -> Any:
-    original = metric.update_state
-
-    def update_state(*args: Any, **kwargs: Any) -> Any:
-        mine = current()
-        return original(*args, **kwargs) if mine is None else mine._take(metric, args, kwargs)
-
-    return update_state
+def _updated_foreign(metric: Any, mine: MicroBatchMetrics, original: Any, *args: Any, **kwargs: Any) -> None:
+    mine._take(metric, args, kwargs)
 
 
-def _result_of(metric: Any, current: Callable[[], MicroBatchMetrics | None]) -> Any:
-    original = metric.result
-
-    def result(*args: Any, **kwargs: Any) -> Any:
-        mine, value = current(), original(*args, **kwargs)
-        if mine is not None:
-            mine._note(metric, value)
-        return value
-
-    return result
+def _noted_result(metric: Any, mine: MicroBatchMetrics, original: Any, *args: Any, **kwargs: Any) -> Any:
+    value = original(*args, **kwargs)
+    mine._note(metric, value)
+    return value
 
 
 def all_metrics(model: Any) -> list[Any]:

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from oomph.tensorflow.graph.compiled import compiled
 from oomph.tensorflow.graph.write_set import Slot, SmallState, components, handles_of
+from oomph.tensorflow.names.keras3 import KERAS
 
 
 class MovingStatistics:
@@ -80,7 +81,7 @@ def _mean_and_variance(model: Any, slots: list[Slot]) -> list[tuple[int, int, fl
     """(index of moving mean, index of moving variance, momentum) of each BatchNormalization layer."""
     index = {id(slot.handle): number for number, slot in enumerate(slots)}
     found: list[tuple[int, int, float]] = []
-    for layer in model._flatten_layers():
+    for layer in KERAS.flatten_layers.call(model):
         mean, variance = getattr(layer, "moving_mean", None), getattr(layer, "moving_variance", None)
         momentum = getattr(layer, "momentum", None)
         if mean is None or variance is None or not isinstance(momentum, float) or momentum >= 1:

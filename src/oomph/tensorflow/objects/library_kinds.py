@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.objects import code
 from oomph.tensorflow.objects.arrays import Array, Variable
 from oomph.tensorflow.objects.instances import Instance, dict_of
@@ -45,14 +46,14 @@ class LibraryObject(Instance):
         yield from self._consists_of(thing, held)
 
     def _consists_of(self, thing: Any, held: dict[str, Any]) -> Iterator[Part]:
-        if "_layers" in held:
-            layers = thing._flatten_layers(include_self=False)
+        if KERAS.layers.name in held:
+            layers = KERAS.flatten_layers.call(thing, include_self=False)
             yield from ((f".layers[{n}]", each) for n, each in enumerate(layers))
             variables = thing.variables
         else:
             classes: Any = map(type, held.values())
             variables = [each for each, kind in zip(held.values(), classes, strict=True) if _is_variable(kind)]
-            variables += held.get("_variables") or ()
+            variables += held.get(KERAS.variables.name) or ()
         yield from ((f".variables[{number}]", each) for number, each in enumerate(variables))
 
     def shell(self, content: Value) -> Any:
@@ -64,11 +65,11 @@ class Optimizer(LibraryObject):
 
     def parts(self, thing: Any) -> Iterator[Part]:
         yield from super().parts(thing)
-        trained = dict_of(thing).get("_trainable_variables") or ()
+        trained = dict_of(thing).get(KERAS.optimizer_variables.name) or ()
         yield from ((f" trains [{number}]", each) for number, each in enumerate(trained))
 
     def content(self, thing: Any, encode: Encode) -> Value:
-        trained = tuple(map(encode, dict_of(thing).get("_trainable_variables") or ()))
+        trained = tuple(map(encode, dict_of(thing).get(KERAS.optimizer_variables.name) or ()))
         return (super().content(thing, encode), trained, tuple(map(encode, thing.variables)))
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:

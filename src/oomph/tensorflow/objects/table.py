@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from oomph.tensorflow.names.keras3 import KERAS
+from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 from oomph.tensorflow.objects import (
     arrays,
     code,
@@ -69,22 +71,22 @@ _BY_CLASS: dict[type, Kind] = {
 }
 """Classes that are known, for those that inherit from them too."""
 _BY_NAME: dict[str, Kind] = {
-    "keras.src.backend.common.variables.Variable": _BY_CLASS[tf.Variable],
-    "keras.src.callbacks.history.History": library_kinds.History(),
-    "keras.src.callbacks.callback.Callback": library_kinds.LibraryObject(),
-    "keras.src.optimizers.base_optimizer.BaseOptimizer": library_kinds.Optimizer(),
-    "tensorflow.python.eager.polymorphic_function.polymorphic_function.Function": library_kinds.TensorFlowFunction(),
+    KERAS.variable.path: _BY_CLASS[tf.Variable],
+    KERAS.history.path: library_kinds.History(),
+    KERAS.callback.path: library_kinds.LibraryObject(),
+    KERAS.optimizer.path: library_kinds.Optimizer(),
+    TENSORFLOW.function.path: library_kinds.TensorFlowFunction(),
     **dict.fromkeys(standard_kinds.DIGESTS, standard_kinds.Digest()),
     "weakref.WeakKeyDictionary": containers.WeakKeys(),
     **dict.fromkeys(standard_kinds.MEMORY, standard_kinds.Memory()),
     **dict.fromkeys(standard_kinds.SHARED, standard_kinds.Shared()),
     **dict.fromkeys(frames.CLASSES, frames.Frame()),
     **dict.fromkeys(standard_kinds.DATABASES, standard_kinds.Database()),
-    "tensorflow.python.ops.data_flow_ops.QueueBase": arrays.Queue(),
-    "tensorflow.python.ops.lookup_ops.MutableHashTable": arrays.Table(),
-    "tensorflow.python.ops.lookup_ops.DenseHashTable": arrays.Table(),
+    TENSORFLOW.queue.path: arrays.Queue(),
+    TENSORFLOW.hash_table.path: arrays.Table(),
+    TENSORFLOW.dense_hash_table.path: arrays.Table(),
 }
-_LIBRARY_OBJECT = _BY_NAME["keras.src.callbacks.callback.Callback"]
+_LIBRARY_OBJECT = _BY_NAME[KERAS.callback.path]
 _ATTRIBUTES = library_kinds.OwnAttributes()
 _OF_PYTHON = ("itertools", "builtins", "_csv")
 _HOLDERS = frozenset(

@@ -16,10 +16,11 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.ops import gen_random_ops
 
 from oomph.recovery.protocol.entropy import Here
+from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 from oomph.tensorflow.random_numbers.stateful_ops import DRAWS
+from oomph.tensorflow.runtime.patching import patch
 
 
 class EagerRandomOps:
@@ -38,8 +39,8 @@ class EagerRandomOps:
 
     def install(self) -> None:
         """Replace the operations. They behave as before unless they are called eagerly and without a seed."""
-        for name, draw in DRAWS.items():
-            setattr(gen_random_ops, name, self._instead(getattr(gen_random_ops, name), draw))
+        for op in TENSORFLOW.stateful_random_ops:
+            patch(op.owner, op.name, self._instead(op.value(), DRAWS[op.name]))
 
     def _instead(self, original: Callable[..., Any], draw: Callable[..., Any]) -> Callable[..., Any]:
         def drawn(*args: Any, seed: int | None = 0, seed2: int | None = 0, name: Any = None, **named: Any) -> Any:

@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.framework import tensor_util
+
+from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 
 _TRIAL = (8, 5)
 """Of this shape XLA draws normals in pairs that lie in two halves: even first, odd last."""
@@ -36,7 +37,7 @@ def draws_rows(original: Callable[..., Any], bound: inspect.BoundArguments, comp
         bound: its arguments.
         compiled: whether it is going to run under XLA as well.
     """
-    dtype, algorithm = _dtype(bound), tensor_util.constant_value(tf.convert_to_tensor(bound.arguments["alg"]))
+    dtype, algorithm = _dtype(bound), TENSORFLOW.constant_value.value()(tf.convert_to_tensor(bound.arguments["alg"]))
     if algorithm is None or getattr(bound.arguments["counter"], "shape", None) != (2,):
         return False
     key = (original, dtype, int(algorithm), compiled)

@@ -17,19 +17,12 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.framework import tensor_util
-from tensorflow.python.ops import gen_stateless_random_ops_v2
 
 from oomph.tensorflow.batch.micro_batch_slice import MicroBatchSlice
+from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 from oomph.tensorflow.random_numbers import philox
+from oomph.tensorflow.runtime.patching import replaced, while_tracing
 
-_BY_SHAPE = (
-    (gen_stateless_random_ops_v2, "stateless_random_uniform_v2"),
-    (gen_stateless_random_ops_v2, "stateless_random_uniform_int_v2"),
-    (gen_stateless_random_ops_v2, "stateless_random_uniform_full_int_v2"),
-    (gen_stateless_random_ops_v2, "stateless_random_normal_v2"),
-    (gen_stateless_random_ops_v2, "stateless_truncated_normal_v2"),
-)
 STATEFUL = frozenset(
     (
         "AllCandidateSampler",
@@ -82,11 +75,8 @@ class SlicedRandomOps:
             current: gives the draws of the part that this thread traces; None in others.
         """
         with ExitStack() as undo:
-            for module, name in _BY_SHAPE:
-                original = getattr(module, name, None)
-                if original is not None:
-                    setattr(module, name, _rows(original, current))
-                    undo.callback(setattr, module, name, original)
+            for op in TENSORFLOW.stateless_random_ops:
+                undo.enter_context(replaced(op.owner, op.name, while_tracing(op.value(), current, _rows)))
             yield
 
     def _draw(self, original: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
@@ -110,19 +100,13 @@ class SlicedRandomOps:
         return tf.slice(whole, first, shape)
 
 
-def _rows(original: Callable[..., Any], current: Callable[[], SlicedRandomOps | None]) -> Callable[..., Any]:
-    signature = inspect.signature(original)
-
-    def draw(*args: Any, **kwargs: Any) -> Any:
-        mine = current()
-        return original(*args, **kwargs) if mine is None else mine._draw(original, signature.bind(*args, **kwargs))
-
-    return draw
+def _rows(mine: SlicedRandomOps, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    return mine._draw(original, inspect.signature(original).bind(*args, **kwargs))
 
 
 def _goes_with_the_batch(shape: Any) -> bool:
     """Whether the first dimension is a multiple of the batch: in a trace, those that are not known beforehand."""
-    known = tensor_util.constant_value_as_shape(tf.convert_to_tensor(shape))
+    known = TENSORFLOW.constant_value_as_shape.value()(tf.convert_to_tensor(shape))
     return known.rank is not None and known.rank > 0 and known[0] is None
 
 

@@ -18,10 +18,9 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.framework import ops
-from tensorflow.python.framework.func_graph import FuncGraph
-from tensorflow.python.ops import gen_random_ops, resource_variable_ops
-from tensorflow.python.ops import gen_stateless_random_ops_v2 as stateless
+
+from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
+from oomph.tensorflow.runtime.patching import replaced
 
 _PHILOX = 1
 _COUNTS_PER_OUTPUT = 256
@@ -61,12 +60,11 @@ class KeptRandomOps:
     @contextmanager
     def replaced(self) -> Iterator[None]:
         """Within the block, operations that are added to the graph being traced draw from variables."""
-        graph = ops.get_default_graph()
+        graph = TENSORFLOW.default_graph.value()()
         with ExitStack() as undo:
-            for name, draw in DRAWS.items():
-                original = getattr(gen_random_ops, name)
-                setattr(gen_random_ops, name, self._instead(original, draw, graph))
-                undo.callback(setattr, gen_random_ops, name, original)
+            for op in TENSORFLOW.stateful_random_ops:
+                drawn = self._instead(op.value(), DRAWS[op.name], graph)
+                undo.enter_context(replaced(op.owner, op.name, drawn))
             yield
 
     def _instead(self, original: Callable[..., Any], draw: Callable[..., Any], graph: Any) -> Callable[..., Any]:
@@ -90,7 +88,7 @@ class KeptRandomOps:
         if (seed, seed2) == (0, 0):
             seed, seed2 = secrets.randbits(63), secrets.randbits(63)
         with tf.init_scope():  # not by a strategy's ways: each replica draws for itself
-            variable = resource_variable_ops.ResourceVariable([seed, 0, seed2], dtype=tf.int64, trainable=False)
+            variable = TENSORFLOW.resource_variable.value()([seed, 0, seed2], dtype=tf.int64, trainable=False)
         self._made.append(variable)
         return variable
 
@@ -100,8 +98,8 @@ def _is_traced_into(graph: Any) -> bool:
 
     A function that is called twice has two kernels, each with a count of its own.
     """
-    current = ops.get_default_graph()
-    while current is not graph and isinstance(current, FuncGraph) and type(current).__name__ in _OF_CONTROL_FLOW:
+    current, func_graph = TENSORFLOW.default_graph.value()(), TENSORFLOW.func_graph.value()
+    while current is not graph and isinstance(current, func_graph) and type(current).__name__ in _OF_CONTROL_FLOW:
         current = current.outer_graph
     return current is graph
 
@@ -110,26 +108,30 @@ def _outputs(values: Any) -> tuple[Any, Any]:
     return values, tf.size(values, tf.int64) * _COUNTS_PER_OUTPUT
 
 
+def _stateless(name: str) -> Callable[..., Any]:
+    return next(op.value() for op in TENSORFLOW.stateless_random_ops if op.name == name)  # type: ignore[no-any-return]
+
+
 def _normal(key: Any, counter: Any, shape: Any, dtype: Any) -> tuple[Any, Any]:
-    return _outputs(stateless.stateless_random_normal_v2(shape, key, counter, _PHILOX, dtype))
+    return _outputs(_stateless("stateless_random_normal_v2")(shape, key, counter, _PHILOX, dtype))
 
 
 def _truncated(key: Any, counter: Any, shape: Any, dtype: Any) -> tuple[Any, Any]:
-    return _outputs(stateless.stateless_truncated_normal_v2(shape, key, counter, _PHILOX, dtype))
+    return _outputs(_stateless("stateless_truncated_normal_v2")(shape, key, counter, _PHILOX, dtype))
 
 
 def _uniform(key: Any, counter: Any, shape: Any, dtype: Any) -> tuple[Any, Any]:
-    return _outputs(stateless.stateless_random_uniform_v2(shape, key, counter, _PHILOX, dtype))
+    return _outputs(_stateless("stateless_random_uniform_v2")(shape, key, counter, _PHILOX, dtype))
 
 
 def _uniform_int(key: Any, counter: Any, shape: Any, minval: Any, maxval: Any) -> tuple[Any, Any]:
-    return _outputs(stateless.stateless_random_uniform_int_v2(shape, key, counter, _PHILOX, minval, maxval))
+    return _outputs(_stateless("stateless_random_uniform_int_v2")(shape, key, counter, _PHILOX, minval, maxval))
 
 
 def _shuffle(key: Any, counter: Any, value: Any) -> tuple[Any, Any]:
     rows = tf.shape(value, tf.int64)[0]
     drawn = tf.where(rows > 1, (rows + 2) // 4, tf.zeros_like(rows))
-    return stateless.stateless_shuffle(value, key, counter, _PHILOX), drawn
+    return TENSORFLOW.stateless_shuffle.value()(value, key, counter, _PHILOX), drawn
 
 
 DRAWS: dict[str, Callable[..., Any]] = {

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 from oomph.tensorflow.random_numbers.random_ops import STATEFUL
 
 _known: WeakKeyDictionary[Any, tuple[int, bool]] = WeakKeyDictionary()
@@ -20,7 +21,7 @@ def functions_with_draws(functions: Iterable[Any]) -> list[str]:
 
 def _draws(function: Any) -> bool:
     try:
-        traces = function._list_all_concrete_functions()
+        traces = TENSORFLOW.traces.call(function)
         count, found = _known.get(function, (0, False))
         if count < len(traces) and not found:
             found = any(node.op in STATEFUL for trace in traces for node in _nodes(trace.graph.as_graph_def()))

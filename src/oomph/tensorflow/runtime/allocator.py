@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import Any, NoReturn
 
 import tensorflow as tf
 
+from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
+
 _NEARLY_FULL = 0.7
+_TOO_MUCH = 1 << 46
+"""Bytes: more than an address space holds, so that every allocator refuses."""
 
 
 @dataclass(frozen=True)
@@ -71,14 +76,17 @@ def _limit_bytes(kind: str) -> int | None:
 def _listed_limit_bytes(device: str) -> int | None:
     """The `memory_limit` of a device as TensorFlow's device list gives it (C API: TF_DeviceListMemoryBytes)."""
     try:
-        from tensorflow.python import pywrap_tfe
-        from tensorflow.python.client import pywrap_tf_session as session
-        from tensorflow.python.eager import context
-
-        devices = pywrap_tfe.TFE_ContextListDevices(context.context()._context_handle)
+        session = TENSORFLOW.session_library.value()
+        devices = TENSORFLOW.list_devices.value()(TENSORFLOW.context_handle.of(TENSORFLOW.context.value()()))
         for index in range(session.TF_DeviceListCount(devices)):
             if session.TF_DeviceListName(devices, index).endswith(f"device:{device}"):
                 return int(session.TF_DeviceListMemoryBytes(devices, index)) or None
     except (ImportError, AttributeError, tf.errors.OpError):
         pass  # a private interface: without it the peak seen at the failure stands in for the limit
     return None
+
+
+def run_out_of_memory(*_: Any) -> NoReturn:
+    """Ask the allocator for more than there can be, for a test: the error is TensorFlow's own."""
+    tf.zeros([_TOO_MUCH // 8], tf.float64)
+    raise AssertionError("an allocator has granted 64 TiB")

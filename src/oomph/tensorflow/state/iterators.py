@@ -15,6 +15,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from oomph.tensorflow.names.keras3 import KERAS
+from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 from oomph.tensorflow.state import pipelines
 
 _PREFIX = "iterator"
@@ -51,10 +53,10 @@ def drop_drained(iterator: Any, folder: Path) -> str:
 
     Nor is one whole that goes on writing the file of a cache, which a new process begins anew.
     """
-    if pipelines.writes_cache_file(getattr(iterator, "_dataset", None)):
+    if pipelines.writes_cache_file(TENSORFLOW.dataset_of_iterator.get(iterator)):
         _remove(folder)
         return "the file of a cache is being written"
-    if not pipelines.shuffles(getattr(iterator, "_dataset", None)) or _holds(folder, _OF_A_LIVE_SHUFFLE):
+    if not pipelines.shuffles(TENSORFLOW.dataset_of_iterator.get(iterator)) or _holds(folder, _OF_A_LIVE_SHUFFLE):
         return ""
     _remove(folder)
     return "the shuffle of this epoch is over"
@@ -107,4 +109,4 @@ def depends_on_python(epochs: Any) -> bool:
     """
     if type(epochs.data_adapter).__name__ in ("GeneratorDataAdapter", "PyDatasetAdapter"):
         return True
-    return pipelines.depends_on_python(epochs._distributed_dataset)
+    return pipelines.depends_on_python(KERAS.distributed_dataset.of(epochs))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.objects.code import is_users, set_by_libraries
 
 _PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None)))
@@ -24,7 +25,7 @@ def calls_not_counted(model: Any) -> Iterator[None]:
     """Plain values in the attributes of layers are the same behind the block: in it, layers are called for nothing."""
     before = [
         (vars(layer), _plain_attributes(layer))
-        for layer in model._flatten_layers()
+        for layer in KERAS.flatten_layers.call(model)
         if layer.built or not is_users(type(layer).build.__module__)  # another one sets some as it is built
     ]
     try:
@@ -42,7 +43,7 @@ def _plain_attributes(layer: Any) -> dict[str, Any]:
 
 def hidden_variables(model: Any) -> Iterator[tf.Variable]:
     """TensorFlow's variables and random generators that are attributes of layers, or lie in a list or dict of them."""
-    for layer in model._flatten_layers():
+    for layer in KERAS.flatten_layers.call(model):
         for value in vars(layer).values():
             for thing in _items_of(value) if type(value) not in _PLAIN else ():
                 kind: Any = type(thing)
@@ -85,7 +86,7 @@ def give_back(model: Any, arrays: dict[str, Any]) -> None:
 def _that_save(model: Any) -> Iterator[tuple[int, Any]]:
     from keras import Layer
 
-    for number, layer in enumerate(model._flatten_layers()):
+    for number, layer in enumerate(KERAS.flatten_layers.call(model)):
         kind = type(layer)
         if not kind.__module__.startswith("keras.") and kind.save_own_variables is not Layer.save_own_variables:
             yield number, layer
@@ -93,7 +94,9 @@ def _that_save(model: Any) -> Iterator[tuple[int, Any]]:
 
 def _extra(layer: Any, saved: dict[str, Any]) -> list[str]:
     """The keys that are not those under which Keras itself saves the layer's variables."""
-    usual = {str(i) for i in range(len(layer._trainable_variables) + len(layer._non_trainable_variables))}
+    usual = {
+        str(i) for i in range(len(KERAS.trainable_variables.of(layer)) + len(KERAS.non_trainable_variables.of(layer)))
+    }
     return [key for key in saved if key not in usual]
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from oomph.tensorflow.names.keras3 import KERAS
+
 
 def optimizers_of(model: Any) -> list[Any]:
     """The optimizers that a model knows: the one it was compiled with, and those kept as its attributes."""
-    from keras.src.optimizers.base_optimizer import BaseOptimizer
-
     found: list[Any] = []
+    kind = KERAS.optimizer.value()
     for value in [model.optimizer, *vars(model).values()]:
         for one in value if isinstance(value, (list, tuple)) else [value]:
-            if isinstance(one, BaseOptimizer) and not any(one is known for known in found):
+            if isinstance(one, kind) and not any(one is known for known in found):
                 found.append(one)
     return found
 
@@ -21,7 +22,9 @@ def optimizers_of(model: Any) -> list[Any]:
 def weights_of_each(model: Any) -> list[list[int]]:
     """For each optimizer its weights, by their places among the model's variables; −1 for one that is none of them."""
     places = {id(variable): place for place, variable in enumerate(model.variables)}
-    return [[places.get(id(weight), -1) for weight in one._trainable_variables] for one in optimizers_of(model)]
+    return [
+        [places.get(id(weight), -1) for weight in KERAS.optimizer_variables.of(one)] for one in optimizers_of(model)
+    ]
 
 
 def build_as_before(model: Any, weights: Sequence[Sequence[int]]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 from oomph.tensorflow.random_numbers.random_ops import STATEFUL
 
 _OF_PYTHON_OR_VARIABLES = ("PyFunc", "VariableOp", "RngReadAndSkip", "LookupTable")
@@ -33,11 +34,11 @@ def datasets_in(dataset: Any) -> Iterator[Any]:
     waiting = [dataset]
     while waiting:
         each = waiting.pop()
-        if hasattr(each, "_functions"):
+        if TENSORFLOW.dataset_functions.on(each):
             yield each
             waiting += _inputs_of(each)
         else:  # one that a strategy has distributed
-            waiting += [inner for inner in (getattr(each, "_original_dataset", None),) if inner is not None]
+            waiting += [inner for inner in (TENSORFLOW.original_dataset.get(each),) if inner is not None]
 
 
 def shuffles(dataset: Any) -> bool:
@@ -47,7 +48,7 @@ def shuffles(dataset: Any) -> bool:
 
 def writes_cache_file(dataset: Any) -> bool:
     """Whether a cache of it is to be in a file that is not complete yet."""
-    names = (getattr(each, "_filename", None) for each in datasets_in(dataset) if "Cache" in type(each).__name__)
+    names = (TENSORFLOW.cache_file.get(each) for each in datasets_in(dataset) if "Cache" in type(each).__name__)
     paths = (tf.get_static_value(name) for name in names if name is not None)
     return any(path and not os.path.exists(os.fsdecode(path) + ".index") for path in paths)
 
@@ -78,18 +79,16 @@ def repeats_shuffled(dataset: Any) -> bool:
 
 
 def _inputs_of(dataset: Any) -> list[Any]:
-    return list(dataset._inputs())
+    return list(TENSORFLOW.dataset_inputs.call(dataset))
 
 
 def _reshuffles(dataset: Any) -> bool:
-    return "Shuffle" in type(dataset).__name__ and bool(getattr(dataset, "_reshuffle_each_iteration", True))
+    return "Shuffle" in type(dataset).__name__ and bool(TENSORFLOW.reshuffles.get(dataset, True))
 
 
 def is_reproducible(dataset: Any) -> bool:
     """Whether the same script takes the same batches in a new process: it has set a seed, and demands an order."""
-    from tensorflow.python.eager import context
-
-    if dataset is None or context.global_seed() is None:
+    if dataset is None or TENSORFLOW.global_seed.value()() is None:
         return False
     return dataset.options().deterministic is not False
 
@@ -156,7 +155,7 @@ def _nodes_of(dataset: Any) -> Iterator[Any]:
 
 def _graphs_of(dataset: Any) -> Iterator[Sequence[Any]]:
     """The same, function by function."""
-    for wrapper in dataset._functions():
+    for wrapper in TENSORFLOW.dataset_functions.call(dataset):
         graph = getattr(getattr(wrapper, "function", None), "graph", None)
         if graph is not None:
             definition = graph.as_graph_def()

@@ -14,6 +14,8 @@ import tensorflow as tf
 from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint.container import Checkpoint, CheckpointWriter
 from oomph.tensorflow.graph.write_set import Slot, differs_by_replica, handles_of, tensorflow_variable
+from oomph.tensorflow.names.keras3 import KERAS
+from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 from oomph.tensorflow.random_numbers import eager_ops
 from oomph.tensorflow.state.layer_state import hidden_variables
 from oomph.tensorflow.state.optimizers import optimizers_of
@@ -234,21 +236,17 @@ def restore_random_state(state: dict[str, Any]) -> None:
 
 def _eager_generator() -> random.Random | None:
     """What seeds TensorFlow's eager random ops after `tf.random.set_seed` (tensorflow/python/eager/context.py)."""
-    from tensorflow.python.eager import context
-
-    return getattr(context.context(), "_rng", None)
+    found: random.Random | None = TENSORFLOW.eager_generator.get(TENSORFLOW.context.value()())
+    return found
 
 
 def _generator_variables() -> dict[str, Any]:
     """The global generators that exist; asking TensorFlow for its own would create one."""
-    from keras.src.backend.common import global_state
-    from tensorflow.python.ops import stateful_random_ops
-
     found = {}
-    generator = getattr(stateful_random_ops, "global_generator", None)
+    generator = TENSORFLOW.global_generator.value()
     if generator is not None:
         found["tensorflow_global"] = generator.state
-    seeds = global_state.get_global_attribute("global_seed_generator")
+    seeds = KERAS.global_attribute.value()("global_seed_generator")
     if seeds is not None:
         found["keras_global"] = seeds.state
     return found

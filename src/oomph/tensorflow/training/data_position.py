@@ -13,6 +13,8 @@ import tensorflow as tf
 from oomph.recovery.checkpoint.container import Checkpoint
 from oomph.recovery.checkpoint.store import Draft
 from oomph.recovery.policy.pipeline_buffers import PipelineCosts, has_room, worth_saving
+from oomph.tensorflow.names.keras3 import KERAS
+from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 from oomph.tensorflow.objects.picture import Changes
 from oomph.tensorflow.state import iterators, pipelines, training_state
 from oomph.tensorflow.state.pipelines import KernelDraws
@@ -85,8 +87,8 @@ class DataPosition:
         Args:
             epochs: Keras' iterator over epochs.
         """
-        seen = getattr(epochs, "_steps_seen", 1)  # Keras before 3.7 does not count, and goes on with what it has
-        goes_on = epochs.steps_per_epoch is not None and epochs._current_iterator is not None and seen
+        seen = KERAS.steps_seen.get(epochs, 1)  # Keras before 3.7 does not count, and goes on with what it has
+        goes_on = epochs.steps_per_epoch is not None and KERAS.current_iterator.of(epochs) is not None and seen
         if goes_on or not (self.obstacle or self._is_made_by_python(epochs)):
             return
         first = self.iterators_made == 0
@@ -186,7 +188,7 @@ class DataPosition:
             batches: fingerprints of the last batches before the checkpoint, as far as they are known.
         """
         if steps is not None:
-            steps._steps_seen = int(checkpoint.meta["steps_seen"])
+            KERAS.steps_seen.put(steps, int(checkpoint.meta["steps_seen"]))
         self.taken = int(checkpoint.meta["taken"])
         draws, saved = _draws_of(iterator), iterators.is_saved(checkpoint.path)
         if draws is KernelDraws.UNSEEDED:
@@ -268,7 +270,7 @@ def used_in(checkpoint: Checkpoint) -> list[int]:
 
 
 def _dataset_of(iterator: Any) -> Any:
-    return getattr(iterator, "_dataset", None)
+    return TENSORFLOW.dataset_of_iterator.get(iterator)
 
 
 def _draws_of(iterator: Any) -> KernelDraws:

@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.tensorflow.graph.write_set import tensorflow_variable
+from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.objects.picture import Changes, Picture, bytes_of, changes_between, is_large, size_of
 from oomph.tensorflow.objects.restoration import Restoration
 from oomph.tensorflow.state.optimizers import optimizers_of
@@ -44,7 +45,7 @@ class FitObjects:
             ("model", model),
             *(
                 (f"layer {number} {type(layer).__name__}", layer)  # Keras numbers names by what the process has made
-                for number, layer in enumerate(model._flatten_layers())
+                for number, layer in enumerate(KERAS.flatten_layers.call(model))
             ),
             ("optimizer", model.optimizer),
             ("loss", model.loss),
@@ -96,7 +97,9 @@ class FitObjects:
     def _saved_elsewhere(self) -> Iterator[int]:
         """What `training_state.py` saves: variables of model, optimizers and metrics; and what holds them."""
         model = self._model
-        yield from (id(thing) for thing in (model, *model._flatten_layers(), *model.metrics, *optimizers_of(model)))
+        yield from (
+            id(thing) for thing in (model, *KERAS.flatten_layers.call(model), *model.metrics, *optimizers_of(model))
+        )
         variables = [*model.variables, *model.metrics_variables]
         variables += [variable for optimizer in optimizers_of(model) for variable in optimizer.variables]
         for variable in variables:
@@ -165,7 +168,7 @@ def _is_kept(content: Any) -> bool:
 
 def _metrics_of(model: Any) -> list[Any]:
     """The metrics that the script has compiled the model with, also before Keras has built them."""
-    compiled = getattr(model, "_compile_metrics", None)
+    compiled = KERAS.compile_metrics.get(model)
     given = [getattr(compiled, name, None) for name in ("_user_metrics", "_user_weighted_metrics")]
     return [metric for metric in tf.nest.flatten(given) if metric is not None and not isinstance(metric, str)]
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NoReturn
 
+from oomph import testing
 from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint import final_checkpoints
 from oomph.recovery.checkpoint.container import Checkpoint
@@ -31,6 +32,8 @@ from oomph.recovery.script.session import Session
 from oomph.tensorflow.exact_step.probe import Finding
 from oomph.tensorflow.micro_batch.exactness import SMALLER, Promise
 from oomph.tensorflow.micro_batch.micro_batch_step import essence
+from oomph.tensorflow.names import support
+from oomph.tensorflow.names.row import Feature
 from oomph.tensorflow.runtime.errors import lost_context
 from oomph.tensorflow.training.call_place import Place, place_of_call
 from oomph.tensorflow.training.identity import FitIdentity, fingerprint
@@ -39,8 +42,8 @@ from oomph.tensorflow.training.identity import FitIdentity, fingerprint
 class Fits:
     """The fits of this process. Only the owner process has a store; the others are guarded in process alone."""
 
-    def __init__(self, session: Session, trainer: Any) -> None:
-        self.session, self.trainer = session, trainer
+    def __init__(self, session: Session) -> None:
+        self.session = session
         handover = session.handover
         self.interval = Interval(handover.guarding.checkpoint_steps, handover.guarding.checkpoint_seconds)
         self.steps = 0
@@ -162,6 +165,8 @@ class Fits:
     def store(self) -> CheckpointStore | None:
         """Where this process checkpoints; None in workers, without a run directory, and when it cannot be opened."""
         session = self.own_session()
+        if support.lacks(Feature.RESUME):
+            return None
         if not self._opened and session.is_owner_now() and session.run_dir is not None:
             self._opened = True
             store = CheckpointStore(session.run_dir / "checkpoints", self._refused)
@@ -228,6 +233,15 @@ class Fits:
         if text not in self._said:
             self._said.add(text)
             self.say(text)
+
+    def write_board(self, ordinal: int, epoch: int, step: int) -> None:
+        """Bring the progress board up to date."""
+        if self.session.board is None:
+            return
+        self.session.board.write(ordinal, epoch, step, self.steps, self.saved)
+        injector = testing.active()
+        if injector is not None:
+            injector.steps_committed(self.steps)
 
     def note_probe(self, promise: Promise, finding: Finding, **where: Any) -> None:
         """Write down, and say, what a probe has found of micro-batches."""

@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.training.call_place import call_site
 
 __all__ = ["FitIdentity", "call_site", "fingerprint"]
@@ -48,7 +49,7 @@ def fingerprint(model: Any) -> str:
     """
     facts = {
         "model": type(model).__name__,
-        "layers": [type(layer).__name__ for layer in model._flatten_layers()],
+        "layers": [type(layer).__name__ for layer in KERAS.flatten_layers.call(model)],
         "optimizer": _optimizer_facts(model.optimizer),
     }
     if model.built:

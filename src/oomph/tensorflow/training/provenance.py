@@ -21,6 +21,7 @@ from oomph.recovery.checkpoint.container import Checkpoint
 from oomph.recovery.checkpoint.store import Record
 from oomph.recovery.script.sources import code_in, script_files
 from oomph.redaction import redacted_words
+from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.objects.instances import dict_of
 from oomph.tensorflow.training.call_place import plain
 
@@ -70,7 +71,7 @@ def facts_around() -> Facts:
 
 def data_facts(epochs: Any) -> dict[str, Any]:
     """What is known of the data from Keras' iterator over it."""
-    spec = getattr(getattr(epochs, "_distributed_dataset", None), "element_spec", None)
+    spec = getattr(KERAS.distributed_dataset.get(epochs), "element_spec", None)
     adapter = getattr(epochs, "data_adapter", None)  # the iterator itself counts the batches of an epoch, and learns
     return {"elements of the data": str(spec), "batches in an epoch": _plain(getattr(adapter, "num_batches", None))}
 
@@ -115,10 +116,13 @@ def _script() -> Facts:
 def _structure(model: Any) -> dict[str, Any]:
     """What decides which variables there are. Weights that Keras has yet to build are left out."""
     facts: dict[str, Any] = {"model": type(model).__name__, "optimizer": type(model.optimizer).__name__}
-    for number, layer in enumerate(model._flatten_layers()):
+    for number, layer in enumerate(KERAS.flatten_layers.call(model)):
         facts[f"layer {number}"] = type(layer).__name__
         if model.built:
-            shapes = [f"{v.dtype}{list(v.shape)}" for v in layer._trainable_variables + layer._non_trainable_variables]
+            shapes = [
+                f"{v.dtype}{list(v.shape)}"
+                for v in KERAS.trainable_variables.of(layer) + KERAS.non_trainable_variables.of(layer)
+            ]
             facts[f"{_WEIGHTS} layer {number}"] = ", ".join(shapes)
             facts[f"{_WEIGHTS} layer {number} are trained"] = bool(layer.trainable)
     return facts
@@ -128,7 +132,7 @@ def _configuration(model: Any) -> dict[str, Any]:
     facts: dict[str, Any] = {"loss": _name_of(model.loss), "steps_per_execution": _plain(model.steps_per_execution)}
     facts["jit_compile"] = _plain(model.jit_compile)
     facts |= _configured("optimizer", model.optimizer, ("learning_rate", "name"))
-    for number, layer in enumerate(model._flatten_layers(include_self=False)):
+    for number, layer in enumerate(KERAS.flatten_layers.call(model, include_self=False)):
         facts |= _configured(f"layer {number + 1} ({type(layer).__name__})", layer, ("name", "layers", "build_config"))
     return facts
 
@@ -262,7 +266,7 @@ def _made_by(checkpoint: Checkpoint | Record) -> Facts:
 
 
 def _learning_rate(optimizer: Any) -> float | None:
-    rate: Any = getattr(_innermost(optimizer), "_learning_rate", None)
+    rate: Any = KERAS.learning_rate.get(_innermost(optimizer))
     return float(rate.numpy()) if hasattr(rate, "numpy") else None
 
 

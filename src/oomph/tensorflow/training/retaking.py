@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from oomph.tensorflow.batch import batches
 from oomph.tensorflow.graph import fingerprints
+from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.state import pipelines
 
 _TELL_SECONDS = 2.0
@@ -116,7 +117,7 @@ def pass_over(
         first: the first of them, if it has been made already.
         before_each: called with how many have been made by then.
     """
-    dataset = epochs._distributed_dataset
+    dataset = KERAS.distributed_dataset.of(epochs)
     whole = not pipelines.is_begun_by_making(dataset)
     for number in numbers:
         before_each(number - 1)

@@ -1,0 +1,194 @@
+"""One row of a table of private names: where a name of Keras or TensorFlow is, and what oomph needs it for."""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from types import CodeType
+from typing import Any
+
+
+class Feature(enum.Flag):
+    """What stops working without a name. Everything else goes on."""
+
+    GUARD = enum.auto()
+    EXACT_STEP = enum.auto()
+    RESUME = enum.auto()
+    OBJECTS = enum.auto()
+    EVENT_FILES = enum.auto()
+    SEEDS = enum.auto()
+    ERRORS_OUTSIDE = enum.auto()
+    CUSTOM_LOOPS = enum.auto()
+    TRACING = enum.auto()
+    MEMORY_LIMIT = enum.auto()
+    NO_XLA = enum.auto()
+    PRECISION = enum.auto()
+    TRACEBACKS = enum.auto()
+
+    @property
+    def meaning(self) -> str:
+        """What is switched off, in words that end "... is switched off"."""
+        return " and ".join(text for feature, text in _MEANING.items() if feature & self)
+
+
+_MEANING = {
+    Feature.GUARD: "the guard",
+    Feature.EXACT_STEP: "taking a batch in micro-batches",
+    Feature.RESUME: "resuming from checkpoints",
+    Feature.OBJECTS: "giving back all of the script's own objects",
+    Feature.EVENT_FILES: "going on with TensorBoard's event files",
+    Feature.SEEDS: "repeating the random numbers of a script without a seed",
+    Feature.ERRORS_OUTSIDE: "naming out-of-memory errors outside of guarded steps",
+    Feature.CUSTOM_LOOPS: "watching custom training loops",
+    Feature.TRACING: "telling tracing from a hang",
+    Feature.MEMORY_LIMIT: "reading the memory limit of the device",
+    Feature.NO_XLA: "switching XLA off",
+    Feature.PRECISION: "changing the precision",
+    Feature.TRACEBACKS: "hiding oomph's frames in tracebacks",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A name that a module defines, or that its code speaks of.
+
+    Attributes:
+        module: where it is defined.
+        name: as it is written there.
+        feature: what is switched off without it.
+        beside: the row is needed only where the code of the module also has this name.
+        also: what other versions call it.
+    """
+
+    module: str
+    name: str
+    feature: Feature
+    beside: str = ""
+    also: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All the names it goes by."""
+        return self.name, *self.also
+
+    def exists(self) -> bool:
+        """Whether the installed version has it, found without running the module."""
+        if any(_is_alive(self.module, name) for name in self.names):
+            return True
+        found = _names_in(self.module)
+        return any(name in found for name in self.names) or bool(self.beside and found and self.beside not in found)
+
+    @property
+    def path(self) -> str:
+        """Module and name, as `__module__` and `__qualname__` of a class give them."""
+        known = vars(sys.modules.get(self.module, object))
+        return f"{self.module}.{next((name for name in self.names if name in known), self.name)}"
+
+    @property
+    def library(self) -> str:
+        """ "Keras" or "TensorFlow"."""
+        return "Keras" if self.module.startswith("keras.") else "TensorFlow"
+
+    def __str__(self) -> str:
+        return f"{self.module.rpartition('.')[2]}.{self.name}"
+
+
+@dataclass(frozen=True)
+class Global(Row):
+    """A function, a class, a constant or a module within `module`."""
+
+    @property
+    def owner(self) -> Any:
+        """The module, which is imported."""
+        return importlib.import_module(self.module)
+
+    def value(self) -> Any:
+        """What the name stands for. Raises ImportError and AttributeError as an import would."""
+        owner = self.owner
+        for name in self.names:
+            if hasattr(owner, name):
+                return getattr(owner, name)
+        return importlib.import_module(self.path)
+
+    def exists(self) -> bool:
+        """Whether the installed version has it."""
+        return super().exists() or _is_module(self.path)
+
+
+@dataclass(frozen=True)
+class Attribute(Row):
+    """An attribute of the objects of a class in `module`."""
+
+    def of(self, thing: Any) -> Any:
+        """Its value. Raises AttributeError where the object has none."""
+        return getattr(thing, self.name)
+
+    def get(self, thing: Any, default: Any = None) -> Any:
+        """Its value, or `default`."""
+        return getattr(thing, self.name, default)
+
+    def on(self, thing: Any) -> bool:
+        """Whether the object has it."""
+        return hasattr(thing, self.name)
+
+    def call(self, thing: Any, *args: Any, **kwargs: Any) -> Any:
+        """What the method of that name returns."""
+        return getattr(thing, self.name)(*args, **kwargs)
+
+    def put(self, thing: Any, value: Any) -> None:
+        """Set it."""
+        setattr(thing, self.name, value)
+
+
+def rows_of(table: type) -> list[Row]:
+    """The rows of a dialect, in their order."""
+    found = [row for cls in reversed(table.__mro__) for row in vars(cls).values()]
+    return [row for each in found for row in (each if isinstance(each, tuple) else (each,)) if isinstance(row, Row)]
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ImportError:  # what comes before the last dot is no package
+        return False
+
+
+def _is_alive(module: str, name: str) -> bool:
+    """Whether a module that is imported has the name, or one of its classes does, those written in C included."""
+    known = vars(sys.modules[module]) if module in sys.modules else {}
+    return name in known or any(isinstance(thing, type) and hasattr(thing, name) for thing in list(known.values()))
+
+
+@cache
+def _names_in(module: str) -> frozenset[str]:
+    """Every name that the code of a module speaks of; none of a module that is not there.
+
+    Most of the attributes exist only once a model is trained, so classes cannot be asked. The code is not run: Keras is
+    still being imported when this is called.
+    """
+    try:
+        spec = importlib.util.find_spec(module)
+        loader: Any = None if spec is None else spec.loader
+        code = None if loader is None else loader.get_code(module)
+    except (ImportError, AttributeError, ValueError):
+        code = None
+    if code is None:
+        return frozenset(vars(sys.modules[module])) if module in sys.modules else frozenset()
+    return frozenset(name for each in _codes(code) for name in _spoken_of(each))
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _spoken_of(code: CodeType) -> Iterator[str]:
+    yield from (code.co_name, *code.co_names, *code.co_varnames)
+    yield from (constant for constant in code.co_consts if isinstance(constant, str))

@@ -1,0 +1,99 @@
+"""Faults on purpose: how tests, and `oomph rehearse`, let a training fail at a step that they choose.
+
+An `Injector` is asked at the points where a fault can come. It runs in the process that trains. Standard library only.
+
+    with oomph.testing.injecting(oomph.testing.OutOfMemory(samples=16)):
+        guarded_step(batch)  # the full batch fails for real, and is trained in micro-batches of 16 and fewer
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Injector:
+    """Nothing goes wrong. Subclasses answer otherwise at the points that they are about."""
+
+    def refuses_full_batch(self, samples: int | None) -> bool:
+        """Whether the training step that comes is to run out of memory on its full batch.
+
+        Args:
+            samples: its size; None where it varies and the batch is not there yet.
+        """
+        return False
+
+    def refuses_micro_batch(self, samples: int, batch: int) -> bool:
+        """Whether a micro-batch of so many samples is to run out of memory.
+
+        Args:
+            batch: the size of the batch that it is part of.
+        """
+        return False
+
+    def refuses_plain_step(self) -> bool:
+        """Whether the step that comes, one that oomph cannot divide, is to run out of memory."""
+        return False
+
+    def steps_committed(self, steps: int) -> None:
+        """So many steps of this run are committed. Called after each, under `oomph run` only."""
+
+    def writes_tensor(self) -> None:
+        """A tensor of a checkpoint is about to be written; an OSError raised here is one of the disk."""
+
+
+class OutOfMemory(Injector):
+    """From the step `after` on, no more than so many samples fit into memory at once.
+
+    Args:
+        samples: the largest micro-batch that fits.
+        after: steps that run undisturbed.
+    """
+
+    def __init__(self, samples: int, after: int = 0) -> None:
+        if samples < 1 or after < 0:
+            raise ValueError("samples must be at least 1, and after at least 0")
+        self._samples, self._undisturbed = samples, after
+
+    def refuses_full_batch(self, samples: int | None) -> bool:
+        """Whether it is too large, once the undisturbed steps have run."""
+        self._undisturbed -= 1
+        return self._is_full and (samples is None or samples > self._samples)
+
+    def refuses_micro_batch(self, samples: int, batch: int) -> bool:
+        """Whether it is too large, once the undisturbed steps have run."""
+        return self._is_full and samples > self._samples
+
+    def refuses_plain_step(self) -> bool:
+        """True once the undisturbed steps have run."""
+        self._undisturbed -= 1
+        return self._is_full
+
+    @property
+    def _is_full(self) -> bool:
+        return self._undisturbed < 0
+
+
+_active: Injector | None = None
+
+
+def active() -> Injector | None:
+    """The injector of this process; None outside of tests and rehearsals."""
+    return _active
+
+
+def install(injector: Injector | None) -> None:
+    """Ask this injector from now on."""
+    global _active
+    _active = injector
+
+
+@contextmanager
+def injecting(injector: Injector) -> Iterator[Injector]:
+    """Ask this injector within the block."""
+    before = _active
+    install(injector)
+    try:
+        yield injector
+    finally:
+        install(before)

@@ -1,0 +1,116 @@
+"""One way to replace what Keras and TensorFlow do: installed, restored, seen from another thread."""
+
+from __future__ import annotations
+
+import threading
+from types import ModuleType
+
+import keras
+import pytest
+
+from oomph.tensorflow.runtime.patching import patch, replaced, while_tracing
+
+
+class Base:
+    def step(self):
+        return "base"
+
+    @staticmethod
+    def fixed():
+        return "fixed"
+
+
+class Derived(Base):
+    pass
+
+
+def in_another_thread(call):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(call()))
+    thread.start()
+    thread.join(10)
+    return found[0]
+
+
+def test_a_method_of_a_class_is_replaced_and_restored():
+    undo = patch(Base, "step", lambda self: "mine")
+    assert (Base().step(), Derived().step()) == ("mine", "mine")
+    undo()
+    assert (Base().step(), Derived().step()) == ("base", "base")
+
+
+def test_what_a_class_has_inherited_is_inherited_again():
+    undo = patch(Derived, "step", lambda self: "mine")
+    assert (Derived().step(), Base().step()) == ("mine", "base")
+    undo()
+    assert Derived().step() == "base"
+    assert "step" not in vars(Derived)
+
+
+def test_a_static_method_comes_back_as_one():
+    undo = patch(Base, "fixed", staticmethod(lambda: "mine"))
+    assert Base().fixed() == "mine"
+    undo()
+    assert Base().fixed() == "fixed"
+    assert isinstance(vars(Base)["fixed"], staticmethod)
+
+
+def test_of_one_object_others_keep_theirs():
+    one, other = Base(), Base()
+    with replaced(one, "step", lambda: "mine"):
+        assert (one.step(), other.step()) == ("mine", "base")
+    assert one.step() == "base"
+    assert not vars(one)
+
+
+def test_a_function_of_a_module():
+    module = ModuleType("made_up")
+    module.function = original = lambda: "original"
+    with replaced(module, "function", lambda: "mine"):
+        assert module.function() == "mine"
+    assert module.function is original
+    with replaced(module, "new", 1):
+        assert module.new == 1
+    assert not hasattr(module, "new")
+
+
+def test_an_error_within_restores_too():
+    with pytest.raises(ZeroDivisionError), replaced(Base, "step", lambda self: 1 / 0):
+        Base().step()
+    assert Base().step() == "base"
+
+
+def test_two_on_one_another_are_undone_in_turn():
+    with replaced(Base, "step", lambda self: "outer"):
+        with replaced(Base, "step", lambda self: "inner"):
+            assert Base().step() == "inner"
+        assert Base().step() == "outer"
+    assert Base().step() == "base"
+
+
+def test_a_layer_of_keras_does_not_track_what_is_put_on_it():
+    layer = keras.layers.Dense(1)
+    layer.build((None, 2))
+    tracked = len(layer.variables)
+    with replaced(layer, "call", keras.Variable([1.0])):
+        assert len(layer.variables) == tracked
+    assert layer.call.__func__ is keras.layers.Dense.call
+
+
+def test_other_threads_fall_through_to_the_original():
+    here = threading.local()
+
+    def original(number):
+        """Doc."""
+        return number
+
+    function = while_tracing(
+        original, lambda: getattr(here, "mine", None), lambda mine, was, number: mine + was(number)
+    )
+    assert function(1) == 1
+    here.mine = 10
+    assert function(1) == 11
+    assert in_another_thread(lambda: function(1)) == 1
+    here.mine = None
+    assert function(1) == 1
+    assert (function.__name__, function.__doc__) == ("original", "Doc.")
