@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import re
 from pathlib import Path
 
 from oomph.errors import ExamineError, UsageError
 from oomph.faults.catalogue.catalogue import load
-from oomph.faults.diagnose import diagnose, words
-from oomph.faults.reading.log import read_log
+from oomph.faults.diagnose import diagnose_log
+from oomph.faults.reading.kernel_log import ORIGIN
 from oomph.faults.reading.run import is_run
 
 _CODE = re.compile(r"[A-Za-z]{3}\d{3}\Z")
@@ -69,5 +68,5 @@ def _status(target: str) -> int | None:
 def _page_of_xid(code: int) -> str:
     """The fault that this Xid in the kernel's log would be called."""
     line = f"NVRM: Xid (PCI:0000:01:00): {code}, pid=1, name=python\n".encode()
-    found = diagnose(read_log(io.BytesIO(line), "kernel log", words()))
+    found = diagnose_log(line, origin=ORIGIN)
     return f"; for Xid {code} in the kernel's log, type oomph explain {found[0].code}" if found else ""

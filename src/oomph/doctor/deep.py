@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -128,10 +127,9 @@ def _fault(trial: str, life: Life, detail: str) -> str:
 
 
 def _diagnosed(life: Life, detail: str) -> str:
-    from oomph.faults.diagnose import diagnose
-    from oomph.faults.reading.log import read_log
+    from oomph.faults.diagnose import diagnose_log
 
-    found = diagnose(read_log(io.BytesIO(life.stderr + detail.encode())))
+    found = diagnose_log(life.stderr + detail.encode())
     return found[0].name if found else ""
 
 

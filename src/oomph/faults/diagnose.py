@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from oomph.faults.catalogue.catalogue import load
@@ -22,7 +24,7 @@ from oomph.faults.matching.index import index
 from oomph.faults.matching.likeness import Likeness, likely_of_check
 from oomph.faults.matching.named_fault import CAUSE, CONSEQUENCE, Diagnosis
 from oomph.faults.matching.suspicions import suspicions
-from oomph.faults.reading.log import Words
+from oomph.faults.reading.log import Readable, Words, read_log
 
 ABORT, MEMORY_LEAK = "abort", "memory-leak"
 _EXACT = frozenset({"Xid"})  # the number is what counts: which Xid it is
@@ -57,6 +59,20 @@ def diagnose(
     for fact in evidence_of(evidence) if isinstance(evidence, BaseException) else _facts(evidence):
         reading.see(fact)
     return reading.verdict()
+
+
+def diagnose_log(
+    log: bytes | Readable, others: Iterable[Evidence] = (), origin: str = "", faults: Sequence[Fault] | None = None
+) -> tuple[Diagnosis, ...]:
+    """Every fault that a log shows, in constant memory, together with facts that were observed after it.
+
+    Args:
+        log: its bytes, or what they are read from.
+        others: such as the exit status; in their order.
+        origin: where the log is from, in words.
+    """
+    lines = read_log(io.BytesIO(log) if isinstance(log, bytes) else log, origin, words(faults))
+    return diagnose(itertools.chain(lines, others), faults)
 
 
 def _facts(evidence: object) -> Iterator[Evidence]:

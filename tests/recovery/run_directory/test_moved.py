@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from oomph.errors import RunDirectoryError
+from oomph.gpu.memory_in_use import Gpu
 from oomph.journal import Event, foreign_format, read_journal
 from oomph.recovery.policy import decisions
 from oomph.recovery.policy.ladder import Change
@@ -22,7 +23,6 @@ from oomph.recovery.report.summary import summarise
 from oomph.recovery.run_directory.run_directory import RunDirectory, RunRecord
 from oomph.recovery.supervisor import effects
 from oomph.recovery.supervisor.chronicle import Chronicle
-from oomph.recovery.supervisor.devices import Gpu
 from oomph.recovery.supervisor.surroundings import other_gpus
 
 RECORD = RunRecord(("train.py",), "python", "/", "2026-01-01")

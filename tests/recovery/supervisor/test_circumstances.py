@@ -13,11 +13,12 @@ import oomph
 from oomph.faults.catalogue import xid
 from oomph.faults.reading import kernel_log
 from oomph.faults.reading.kernel_log import KernelLog, broken_bus, that_concern
+from oomph.gpu.memory_in_use import Gpu
 from oomph.journal import Event
 from oomph.recovery.policy.ladder import LADDERS, OPT_IN, SAME, Change, climb
 from oomph.recovery.supervisor import effects
 from oomph.recovery.supervisor.circumstances import Machine, conditions
-from oomph.recovery.supervisor.devices import Gpu, Reading, memory_is_back, visible
+from oomph.recovery.supervisor.devices import Reading, memory_is_back, visible
 
 SOURCE = Path(oomph.__file__).parents[1]
 BUSES = {"00000000:3B:00.0", "00000000:AF:00.0"}

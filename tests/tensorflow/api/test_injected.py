@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import keras
 import numpy as np
 import pytest
@@ -47,8 +49,8 @@ def test_a_guarded_step_out_of_memory_comes_to_the_same():
 
 def test_the_micro_batches_are_no_larger_than_what_fits():
     class Watched(oomph.testing.OutOfMemory):
-        fitted: list[int] = []
-        asked: list[int] = []
+        fitted: ClassVar[list[int]] = []
+        asked: ClassVar[list[int]] = []
 
         def refuses_micro_batch(self, samples, batch):
             refused = super().refuses_micro_batch(samples, batch)

@@ -7,7 +7,6 @@ forked, since TensorFlow and CUDA do not survive that.
 
 from __future__ import annotations
 
-import io
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -185,15 +184,13 @@ def _outcome(child: IsolatedProcess, seconds: float, oom_kills: int | None) -> I
 def _diagnosed(
     child: IsolatedProcess, answer: serialisation.Answer | None, oom_kills: int | None
 ) -> tuple[Diagnosis, ...]:
-    from oomph.faults.diagnose import diagnose
+    from oomph.faults.diagnose import diagnose_log
     from oomph.faults.evidence.evidence import Evidence
-    from oomph.faults.reading.log import read_log
 
-    def evidence() -> Iterator[Evidence]:
-        yield from read_log(io.BytesIO(child.stderr))
+    def others() -> Iterator[Evidence]:
         if answer is not None and answer.error is not None:
             yield Evidence.of_exception_text(answer.type_name, answer.message)
         if not child.timed_out:
             yield Evidence.of_exit(child.returncode, oom_kills)
 
-    return diagnose(evidence())
+    return diagnose_log(child.stderr, others())

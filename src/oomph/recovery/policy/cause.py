@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import signal
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -36,9 +35,9 @@ def name_fault(
     """
     events = tuple(events)
     try:
-        from oomph.faults.diagnose import diagnose
+        from oomph.faults.diagnose import diagnose_log
 
-        found = diagnose(_evidence(returncode, oom_kills, stderr + b"\n" + elsewhere.encode(), events))
+        found = diagnose_log(stderr + b"\n" + elsewhere.encode(), _after_the_log(returncode, oom_kills, events))
         sure = [d for d in found if d.confidence > _SUSPICION]
         names = tuple(Named(d.name, d.code, d.fault.summary) for d in sure)
         if found and not sure:
@@ -71,11 +70,9 @@ def signal_name(returncode: int) -> str:
         return f"signal {-returncode}"
 
 
-def _evidence(returncode: int, oom_kills: int | None, stderr: bytes, events: tuple[Event, ...]) -> Iterator[Evidence]:
+def _after_the_log(returncode: int, oom_kills: int | None, events: tuple[Event, ...]) -> Iterator[Evidence]:
     from oomph.faults.evidence.evidence import Evidence
-    from oomph.faults.reading.log import read_log
 
-    yield from read_log(io.BytesIO(stderr))
     for event in events:
         if event.name == "recovered":
             yield Evidence.of_progress("recovered")

@@ -159,11 +159,22 @@ def decide(
         conditions: what could be changed for the next attempt.
         allowed: the changes that alter the mathematics (`ladder.OPT_IN`) and that the user allows.
     """
-    action = _decide(ending, ledger, conditions or Conditions(), allowed)
-    if isinstance(action, Restart):
-        return _called_off(ending) if ending.called_off else action
+    return hindered(_interrupted(_decide(ending, ledger, conditions or Conditions(), allowed), ending), ending)
+
+
+def hindered(action: Action, ending: Ending) -> Action:
+    """What becomes of a decision when, on the way to it, a process could not be ended or a signal called it off."""
+    if ending.unkillable:  # another start would be a second writer
+        return _interrupted(Requeue(f"{ending.unkillable}; not started again while it may still write"), ending)
+    if isinstance(action, Restart) and ending.called_off:
+        return _called_off(ending)
+    return action
+
+
+def _interrupted(action: Action, ending: Ending) -> Action:
+    """Ctrl-C ends the run with the exit code that shells expect, unless the script has chosen one."""
     harder = isinstance(action, Requeue) or ending.returncode in (-signal.SIGTERM, -signal.SIGKILL)
-    if ending.interrupted and harder and not isinstance(action, GiveUp):
+    if ending.interrupted and harder and not isinstance(action, Restart | GiveUp):
         return Finish(128 + signal.SIGINT)
     return action
 
@@ -176,8 +187,6 @@ def _called_off(ending: Ending) -> Action:
 
 
 def _decide(ending: Ending, ledger: Ledger, conditions: Conditions, allowed: Collection[str]) -> Action:
-    if ending.unkillable:  # another start would be a second writer
-        return Requeue(f"{ending.unkillable}; not started again while it may still write")
     if ending.preempted:
         return Requeue(f"preempted by {ending.preempted}")
     if ending.stopped:

@@ -8,10 +8,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from oomph.faults.reading import kernel_log
+from oomph.gpu.memory_in_use import Gpu
 from oomph.journal import Event
 from oomph.recovery.policy.ladder import Conditions
 from oomph.recovery.posix import cgroup
-from oomph.recovery.supervisor.devices import Gpu, Reading, memory_is_back, visible
+from oomph.recovery.supervisor.devices import Reading, memory_is_back, visible
 
 _MEMORY_BACK_SECONDS = 50.0
 _MEMORY_POLL_SECONDS = 1.0

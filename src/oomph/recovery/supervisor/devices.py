@@ -1,39 +1,25 @@
-"""The GPUs of this machine and their memory in use, asked of NVML in a process of its own.
+"""The memory in use on the GPUs of this machine, asked in a child of the supervisor.
 
-A driver that is in trouble can keep its caller waiting for ever, or take it with it; a child that does not answer is
-killed, and nothing is known then.
-
-Source: NVIDIA, NVML API reference, https://docs.nvidia.com/deploy/nvml-api/.
+A driver that is in trouble can block its caller for ever or crash it. A child that does not answer is killed, and
+nothing is known then.
 """
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
+from oomph.gpu.memory_in_use import Gpu, memory_in_use
 from oomph.recovery.posix.descriptors import close_all_but, readable
 
 _ANSWER_SECONDS = 10.0
 _REAP_SECONDS = 0.5
-_TEXT_BYTES = 96
 _BACK_BYTES = 512 << 20
 """Memory that counts as given back although it is in use: contexts of others come and go."""
-
-
-@dataclass(frozen=True)
-class Gpu:
-    """One GPU as NVML sees it."""
-
-    index: int
-    uuid: str
-    bus: str
-    """PCI address, as in 00000000:3B:00.0."""
-    used_bytes: int
 
 
 class Reading:
@@ -117,44 +103,6 @@ def _answer(write_fd: int) -> None:
             signal.signal(signum, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
         close_all_but(write_fd)
-        os.write(write_fd, json.dumps([asdict(gpu) for gpu in _ask()]).encode())
+        os.write(write_fd, json.dumps([asdict(gpu) for gpu in memory_in_use()]).encode())
     finally:
         os._exit(0)
-
-
-class _Memory(ctypes.Structure):
-    """nvmlMemory_t."""
-
-    _fields_ = (("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong))
-
-
-class _Pci(ctypes.Structure):
-    """nvmlPciInfo_t."""
-
-    _fields_ = (
-        ("bus_id_legacy", ctypes.c_char * 16),
-        ("numbers", ctypes.c_uint * 5),
-        ("bus_id", ctypes.c_char * 32),
-    )
-
-
-def _ask() -> list[Gpu]:
-    try:
-        nvml = ctypes.CDLL("libnvidia-ml.so.1")
-    except OSError:
-        return []
-    count = ctypes.c_uint()
-    if nvml.nvmlInit_v2() or nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)):
-        return []
-    return [gpu for index in range(count.value) if (gpu := _gpu(nvml, index)) is not None]
-
-
-def _gpu(nvml: ctypes.CDLL, index: int) -> Gpu | None:
-    handle, memory, pci = ctypes.c_void_p(), _Memory(), _Pci()
-    uuid = ctypes.create_string_buffer(_TEXT_BYTES)
-    if nvml.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(handle)):
-        return None
-    if nvml.nvmlDeviceGetUUID(handle, uuid, _TEXT_BYTES) or nvml.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory)):
-        return None
-    bus = "" if nvml.nvmlDeviceGetPciInfo_v3(handle, ctypes.byref(pci)) else pci.bus_id.decode()
-    return Gpu(index, uuid.value.decode(), bus, memory.used)

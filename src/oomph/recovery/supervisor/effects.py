@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from oomph.gpu.memory_in_use import Gpu
 from oomph.recovery.policy.ladder import Change
-from oomph.recovery.supervisor.devices import Gpu, visible
+from oomph.recovery.supervisor.devices import visible
 
 _VARIABLES = {
     "allocator": ("TF_GPU_ALLOCATOR", "cuda_malloc_async"),

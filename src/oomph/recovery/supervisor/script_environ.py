@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import oomph
+from oomph.gpu.memory_in_use import Gpu
 from oomph.recovery.hang.watch import STACKS_SIGNAL, Watch
 from oomph.recovery.policy.ladder import Change
 from oomph.recovery.protocol.entropy import hash_seed
@@ -14,7 +15,6 @@ from oomph.recovery.protocol.handover import Handover
 from oomph.recovery.protocol.ownership import VARIABLE as OWNER_VARIABLE
 from oomph.recovery.run_directory.run_directory import RunDirectory
 from oomph.recovery.supervisor import effects
-from oomph.recovery.supervisor.devices import Gpu
 from oomph.recovery.supervisor.settings import Settings
 
 _PACKAGE = Path(oomph.__file__).resolve().parent

@@ -14,7 +14,7 @@ from oomph.recovery.hang.watch import Watch
 from oomph.recovery.policy.cause import Named, signal_name
 from oomph.recovery.policy.examination import Trail, examine
 from oomph.recovery.policy.ladder import Conditions
-from oomph.recovery.policy.policy import Action, Ending, Finish, Ledger, Restart, decide, record
+from oomph.recovery.policy.policy import Action, Ending, Finish, Ledger, Restart, decide, hindered, record
 from oomph.recovery.posix.terminal import Terminal
 from oomph.recovery.protocol.injection import Injection
 from oomph.recovery.report.account import restart_line
@@ -101,21 +101,17 @@ class Supervisor:
         names, ending = self._examine_safely(ended, around, watch.crash_stacks())
         there = self._conditions(ended, around)
         ending = replace(ending, interrupted=_interrupted(signals))
-        action = self._decided(ending, there)
+        action = decide(ending, self._ledger, there, self._settings.allowed)
         held = self._clear_away(attempt, ending, action)
         if held:
             self._chronicle.write("unkillable", reason=held)
             self._voice.say(f"the script cannot be ended: {held}")
-            ending = replace(ending, unkillable=held)
-            action = self._decided(ending, there)
-        if isinstance(action, Restart):
+        elif isinstance(action, Restart):
             self._wait_for_memory(signals)
             ending = replace(ending, called_off=_called_off_by(signals))
-            action = self._decided(ending, there)
+        ending = replace(ending, unkillable=held)
+        action = hindered(action, ending)
         return Judged(ended, names, ending, there, action, around.oom_kills, around.kernel_lines)
-
-    def _decided(self, ending: Ending, there: Conditions) -> Action:
-        return decide(ending, self._ledger, there, self._settings.allowed)
 
     def _start(self, signals: Signals, terminal: Terminal, watch: Watch) -> Attempt:
         changes, number = self._ledger.changes, self._chronicle.attempt
