@@ -75,7 +75,8 @@ def _that_write(written: set[int], kind: Global) -> list[Any]:
     """The living objects of a class of Keras with a variable among these, found through Python's garbage collector."""
     cls, found = kind.value(), []
     for thing in gc.get_objects():
-        if isinstance(thing, cls) and not written.isdisjoint(handles_of(_variables(thing))):
+        # Not isinstance, which asks the object for its class: a lazy proxy of the script's may do anything then.
+        if issubclass(type(thing), cls) and not written.isdisjoint(handles_of(_variables(thing))):
             found.append(thing)
     return found
 

@@ -1,0 +1,37 @@
+"""oomph.guard looks for optimizers and metrics among all objects: those of others are left in peace."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import oomph
+
+
+class Lazy:
+    """A proxy that would connect to something when it is asked for anything, its class included."""
+
+    asked = 0
+
+    def __getattribute__(self, name):
+        type(self).asked += 1
+        raise RuntimeError("nobody is to look at this")
+
+
+def test_a_proxy_that_cannot_be_asked_for_its_class_is_not_asked():
+    lazy = Lazy()  # alive while the step is traced
+    weight, optimizer = tf.Variable(1.0), keras.optimizers.SGD(0.1)
+
+    @oomph.guard
+    @tf.function
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(weight * x)
+        optimizer.apply_gradients(zip(tape.gradient(loss, [weight]), [weight], strict=True))
+        return loss
+
+    assert float(step(np.ones(4, "float32"))) == 1.0
+    assert float(weight) < 1.0
+    assert Lazy.asked == 0
+    assert lazy is not None
