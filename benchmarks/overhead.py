@@ -80,8 +80,8 @@ def without_witnesses() -> None:
 def gradients_held() -> None:
     """Outside XLA too, the gradients are held until all exist, and not the values to be assigned."""
     behind_barrier = full_batch_step.behind_barrier
-    full_batch_step.behind_barrier = lambda optimizer, commits, compiled_by_xla: behind_barrier(
-        optimizer, commits, True
+    full_batch_step.behind_barrier = lambda optimizer, commits, compiled_by_xla, room_bytes: behind_barrier(
+        optimizer, commits, True, room_bytes
     )
 
 

@@ -309,7 +309,7 @@ def test_an_update_without_memory_is_tried_in_a_new_process_with_parts_that_do_n
     def without_memory():
         raise tf.errors.ResourceExhaustedError(None, None, memory.TEXT)
 
-    step._division.divided.commit = without_memory
+    step._on_batch._division.divided.commit = without_memory
     with pytest.raises(RuntimeError, match="out of memory in the commit phase"):
         trained(made)
     assert watch.failures[-1][0] == "commit"

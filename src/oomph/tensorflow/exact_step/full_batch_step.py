@@ -10,14 +10,11 @@ variables too; later ones do not, and an out-of-memory error in them goes back t
 
 from __future__ import annotations
 
-import gc
 import threading
-import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from types import FrameType
 from typing import Any
 
 import tensorflow as tf
@@ -27,35 +24,20 @@ from oomph.tensorflow.batch import batches, host_batches
 from oomph.tensorflow.batch.replicas import Replicas
 from oomph.tensorflow.commit.barrier import behind_barrier
 from oomph.tensorflow.commit.held_assignments import held_bytes
+from oomph.tensorflow.exact_step.attempt import END_OF_DATA, Failed, attempt
 from oomph.tensorflow.exact_step.execution import Execution, Form, unpacked
 from oomph.tensorflow.graph.write_set import Slot, SmallState, handles_of, written_slots
 from oomph.tensorflow.names.keras3 import KERAS
-from oomph.tensorflow.objects.code import is_users
 from oomph.tensorflow.random_numbers.random_ops import hidden_draws_in
 from oomph.tensorflow.random_numbers.stateful_ops import KeptRandomOps
 from oomph.tensorflow.runtime.allocator import DeviceMemory, run_out_of_memory
-from oomph.tensorflow.runtime.errors import OutOfMemory, as_out_of_memory, handled
 from oomph.tensorflow.runtime.patching import replaced, while_tracing
 from oomph.tensorflow.state.layer_state import calls_not_counted
 from oomph.tensorflow.state.optimizers import optimizers_of
 
-END_OF_DATA = (StopIteration, tf.errors.OutOfRangeError)
 _HELD = 0.5
 """Share of what weights and slots have left of the device that a step may hold back until it commits. In the rest
 there is room for a batch in parts, whose gradients are added up in as many bytes again."""
-
-
-@dataclass(frozen=True)
-class Failed:
-    """A step that ran out of memory. In the compute phase everything is as it was before it."""
-
-    oom: OutOfMemory
-    error: BaseException
-    phase: str
-    """"compute": nothing was assigned; "commit": something may have been; "input": it never had its batch."""
-    batch: Any = None
-    done: int = 0
-    """Steps of the same execution (`steps_per_execution`) that were complete before."""
 
 
 class FullBatchStep:
@@ -349,43 +331,3 @@ def _count_of(commits: tf.Variable, graph: Any) -> int | None:
     if any(op.type not in ("AssignAddVariableOp", "ReadVariableOp") for op in users):
         return None
     return [op.type for op in users].count("AssignAddVariableOp")
-
-
-def attempt(run: Callable[[], Any], passed_on: tuple[type[BaseException], ...] = ()) -> Any:
-    """What `run` returns, or Failed when it runs out of memory; any other error goes on.
-
-    The phase is left at "compute" for the caller to settle. What garbage there is may be all that the next try lacks.
-    """
-    try:
-        with handled():
-            return run()
-    except passed_on:
-        raise
-    except Exception as error:
-        oom = as_out_of_memory(error)
-        if oom is None or (oom.disguised and not DeviceMemory.of_training_device().was_nearly_full()):
-            raise
-        caught = error
-    _let_go_of_frames(caught)
-    gc.collect()
-    return Failed(oom, caught, "compute")
-
-
-def _let_go_of_frames(error: BaseException) -> None:
-    """Take the traceback from an error, and leave a note of the lines of the script in it.
-
-    Its frames hold tensors, and with them the memory that the next try needs. To clear them is not enough: TensorFlow
-    takes its own out of the traceback, and each frame holds the one that it was called from, this one's callers too
-    (`filter_traceback` in tensorflow/python/util/traceback_utils.py; `take_ownership` in CPython's Python/frame.c).
-    """
-    frames = traceback.walk_tb(error.__traceback__)
-    own = [f"{frame.f_code.co_filename}, line {line}" for frame, line in frames if _is_of_the_script(frame)]
-    if own and hasattr(error, "add_note"):  # Python 3.11
-        error.add_note(f"It was raised at {own[-1]}.")
-    error.__traceback__ = None
-    if error.__context__ is not None:
-        _let_go_of_frames(error.__context__)
-
-
-def _is_of_the_script(frame: FrameType) -> bool:
-    return is_users(str(frame.f_globals.get("__name__")))

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from oomph.tensorflow.batch import batches
 from oomph.tensorflow.batch.replicas import Replicas, cuts
-from oomph.tensorflow.exact_step.full_batch_step import Failed, attempt
+from oomph.tensorflow.exact_step.attempt import Failed, attempt
 from oomph.tensorflow.exact_step.probe import Finding
 from oomph.tensorflow.exact_step.size_search import SizeSearch
 from oomph.tensorflow.exact_step.train_function import Failure, Recovery, StepWatch
