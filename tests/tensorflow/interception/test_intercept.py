@@ -36,7 +36,7 @@ def test_a_fit_that_could_not_be_begun_leaves_no_phase_no_handler_no_claim_and_n
     def fail(fits, fit):
         raise error
 
-    monkeypatch.setattr(intercept, "_look_for_checkpoint", fail)
+    monkeypatch.setattr(intercept.continuation, "settle", fail)
     session = Session(
         Handover(package="", run_dir=None), Journal(None, 1, "script"), True, "script", os.getpid(), None, None,
         Pulse(beats[1]),

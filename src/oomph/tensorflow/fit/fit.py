@@ -13,7 +13,7 @@ from oomph.tensorflow.exact_step.guarded_step import GuardedStep
 from oomph.tensorflow.exact_step.probe import Finding
 from oomph.tensorflow.exact_step.recheck import Inconsistent, Recheck
 from oomph.tensorflow.exact_step.train_function import Failure, Recovery, Step
-from oomph.tensorflow.fit import callbacks, event_files, trained
+from oomph.tensorflow.fit import callbacks, event_files, reporting, trained
 from oomph.tensorflow.fit.checkpoints import FitCheckpoints
 from oomph.tensorflow.fit.proof import FitProof
 from oomph.tensorflow.fit.resumption import CannotResumeError, Resumption
@@ -21,9 +21,8 @@ from oomph.tensorflow.fit.running import RunningFit
 from oomph.tensorflow.micro_batch import exactness
 from oomph.tensorflow.micro_batch.micro_batch_step import essence
 from oomph.tensorflow.names.keras3 import KERAS
-from oomph.tensorflow.runtime.allocator import DeviceMemory
 from oomph.tensorflow.state import iterators
-from oomph.tensorflow.training import retaking
+from oomph.tensorflow.training import leaving, retaking
 from oomph.tensorflow.training.fits import Fits
 from oomph.tensorflow.training.identity import FitIdentity
 
@@ -184,23 +183,11 @@ class Fit(RunningFit):
         """The fit has returned: keep its end state, so that a restarted script need not train it again."""
         seconds = time.monotonic() - self._started
         self.proof.end(self.epoch, self.step)
-        self._tell_verification(at_the_end=True)
-        self._tell_recheck()
+        reporting.tell_verification(self, at_the_end=True)
+        reporting.tell_recheck(self)
         saved = self.checkpoints.save_end(history) if self._announced else None
-        step = self.model.train_function
-        self.fits.note(
-            "fit-finished",
-            fit=self.identity.ordinal,
-            key=self.identity.key,
-            steps=self.fits.steps - self._first_step,
-            micro_batch=step.micro_batch if isinstance(step, GuardedStep) else None,
-            guard=self.promise.kind,
-            seconds=round(seconds, 3),
-            loss=_last_loss(history),
-            state=None if saved is None else saved.digest,
-            too_dear=self.checkpoints.end_state_was_too_dear,
-            device_peak_bytes=DeviceMemory.of_training_device().peak_bytes(),
-        )
+        steps, too_dear = self.fits.steps - self._first_step, self.checkpoints.end_state_was_too_dear
+        reporting.tell_end(self, steps, seconds, history, saved, too_dear)
 
     def leave_if_preempted(self) -> None:
         """The end of the fit is a border too: a request to stop that came after its last step is met here."""
@@ -243,7 +230,7 @@ class Fit(RunningFit):
         self._stepped = True
         self.fits.beat(Phase.STEP)
         self.write_board()
-        self._tell_verification(at_the_end=False)
+        reporting.tell_verification(self, at_the_end=False)
 
     def _leave_witness(self) -> None:
         try:
@@ -255,37 +242,12 @@ class Fit(RunningFit):
     def failed(self, failure: Failure) -> None:
         """A step ran out of memory."""
         self.fits.beat(Phase.RECOVERING)
-        self.note_here(
-            "oom",
-            batch=failure.batch,
-            micro_batch=failure.micro_batch,
-            phase=failure.phase,
-            message=failure.oom.line,
-            requested_bytes=failure.oom.requested_bytes,
-            seconds=round(failure.seconds, 3),
-        )
-        if failure.phase == "compute":
-            size = "" if failure.micro_batch is None else f" at batch {failure.micro_batch}"
-            after = "nothing was applied"
-            if failure.micro_batch is not None and failure.micro_batch > 1:
-                after += ", trying the same batch as micro-batches"
-            self.fits.say(f"out of memory{size} (epoch {self.epoch + 1}, step {self.step + 1}); {after}")
+        reporting.tell_out_of_memory(self, failure)
 
     def recovered(self, recovery: Recovery) -> None:
         """A step was completed in micro-batches."""
         self.fits.remember_micro_batch(self.identity, Start(recovery.micro_batch))
-        self.note_here(
-            "recovered",
-            batch=recovery.batch,
-            micro_batch=recovery.micro_batch,
-            ooms=recovery.ooms,
-            seconds=round(recovery.seconds, 3),
-        )
-        parts = "parts" if self.promise.kind == exactness.SMALLER else "micro-batches"
-        self.fits.say(
-            f"recovered in {recovery.seconds:.1f} s: batch {recovery.batch} goes on as {parts} of "
-            f"{recovery.micro_batch} ({self.promise.kind})"
-        )
+        reporting.tell_recovery(self, recovery)
 
     def probed(self, promise: exactness.Promise, finding: Finding) -> None:
         """A probe has settled what micro-batches are worth."""
@@ -297,7 +259,7 @@ class Fit(RunningFit):
         if begin is not None:
             self.fits.remember_micro_batch(self.identity, begin)
         can_restart = phase in ("commit", "input") or begin is not None
-        self.fits.go_back_or_give_up(error, reason, can_restart)
+        leaving.go_back_or_give_up(self.fits, error, reason, can_restart)
 
     def guard_broken(self, error: BaseException) -> None:
         """The guard cannot be built for this model: the fit goes on as plain Keras."""
@@ -320,16 +282,7 @@ class Fit(RunningFit):
         )
         self.fits.say(f"silent fault at epoch {self.epoch + 1}, step {self.step + 1}: {reason}")
         self.checkpoints.set_aside_after(self._clean_at)
-        self.fits.restart_from_checkpoint(reason, "hardware-fault")
-
-    def _tell_recheck(self) -> None:
-        step = self.model.train_function
-        recheck = step.recheck if isinstance(step, GuardedStep) else None
-        if recheck is None:
-            return
-        self.note_here("rechecked", steps=recheck.done, seconds=round(recheck.seconds, 3), reason=recheck.impossible)
-        if recheck.impossible:
-            self.fits.say_once(f"--recheck: nothing could be compared: {recheck.impossible}")
+        leaving.restart_from_checkpoint(self.fits, reason, "hardware-fault")
 
     def _drop_repeated_events(self) -> None:
         """What earlier attempts have logged for TensorBoard, and this one will log again."""
@@ -346,26 +299,12 @@ class Fit(RunningFit):
 
     # -- what it tells --------------------------------------------------------------------------------------------
 
-    def _tell_verification(self, at_the_end: bool) -> None:
-        """Say once what steps beside plain Keras have shown."""
-        step = self.model.train_function
-        verification = step.verification if isinstance(step, GuardedStep) else None
-        if verification is None or (verification.pending and not at_the_end):
-            return
-        step.verification, found = None, verification.result
-        self.note_here("verified", **asdict(found))
-        stopped = f"; {found.stopped}" if found.stopped else ""
-        self.fits.say(
-            f"verified {found.steps} steps beside plain Keras: largest difference of any variable {found.weights:.2g},"
-            f" of any metric {found.logs:.2g}{stopped}"
-        )
-
     def _leave_preempted(self) -> None:
         """A scheduler takes the machine away, and all is saved: end here."""
         signal_name = self.fits.preemption.asked
         self.note_here("preempted", signal=signal_name, steps=self.fits.steps, saved=self.fits.saved)
         self.fits.say(f"{signal_name}: {self.fits.saved} of {self.fits.steps} steps are saved; ending")
-        self.fits.leave_process()
+        leaving.leave_process()
 
     def _skip_poison(self, iterator: Any) -> None:
         """Leave out the batches that the user has allowed to be left out, of steps that have failed twice."""
@@ -382,28 +321,7 @@ class Fit(RunningFit):
             self._set_up(step)
         else:
             self._settle_for_restarts()
-        self.fits.note(
-            "fit-started",
-            fit=self.identity.ordinal,
-            key=self.identity.key,
-            site=self.identity.site,
-            guard=self.promise.kind,
-            reason=self.promise.reason,
-            fingerprint=self.identity.fingerprint,
-            epochs=self.arguments.get("epochs"),
-            xla=bool(self.model.jit_compile),
-            held_bytes=step.held_bytes if isinstance(step, GuardedStep) else None,
-        )
-        if any(self.arguments.get("x") is data for data in self.fits.passed_on):
-            reason = f"fit at {self.identity.site} goes on with a generator that a resumed fit has taken batches from"
-            self.fits.note("passed-on", fit=self.identity.ordinal, key=self.identity.key, reason=reason)
-            self.fits.say(f"{reason}: it may be further on than in an undisturbed run")
-        alone = "" if self.fits.own_session().owner else "; in a process of its own: neither checkpointed nor resumed"
-        self.fits.say_once(f"guarding fit at {self.identity.site} ({self.promise}{alone})")
-        if isinstance(step, GuardedStep) and step.held_bytes == 0:
-            self.fits.say_once(
-                "weights fill most of the device: an out-of-memory error of a whole batch goes back to the checkpoint"
-            )
+        reporting.tell_start(self, step)
         self.write_board()
 
     def _set_up(self, step: GuardedStep) -> None:
@@ -426,8 +344,3 @@ class Fit(RunningFit):
             self.promise = exactness.Promise(exactness.RESTART_ONLY, "a train function that is not Keras' own")
         if self.fits.session.handover.guarding.recheck:
             self.fits.say_once("--recheck: the gradients of this fit cannot be had, nothing is compared")
-
-
-def _last_loss(history: Any) -> float | None:
-    series = getattr(history, "history", {}).get("loss") or [None]
-    return None if series[-1] is None else float(series[-1])

@@ -12,8 +12,6 @@ from typing import Any
 
 from oomph.errors import UnsupportedError
 from oomph.package import PACKAGE
-from oomph.recovery.checkpoint.container import Checkpoint
-from oomph.recovery.checkpoint.store import Record
 from oomph.recovery.protocol.ownership import below_owner
 from oomph.recovery.protocol.phases import Phase
 from oomph.recovery.script.session import Session
@@ -21,7 +19,7 @@ from oomph.tensorflow.batch.replicas import Replicas
 from oomph.tensorflow.exact_step.guarded_step import GuardedStep
 from oomph.tensorflow.exact_step.train_function import PlainStep, Step, StepWatch
 from oomph.tensorflow.exact_step.verdict import choice_of
-from oomph.tensorflow.fit import epochs, replay
+from oomph.tensorflow.fit import continuation, epochs, replay
 from oomph.tensorflow.fit.fit import Fit
 from oomph.tensorflow.fit.resumption import CannotResumeError
 from oomph.tensorflow.interception import adjustments, fault_injection, unfinished_caches, unguarded
@@ -35,8 +33,8 @@ from oomph.tensorflow.names.row import Feature
 from oomph.tensorflow.random_numbers import eager_ops
 from oomph.tensorflow.runtime import memory_wait
 from oomph.tensorflow.runtime.patching import patch
+from oomph.tensorflow.training import leaving
 from oomph.tensorflow.training.fits import Fits
-from oomph.tensorflow.training.recognition import Known, Recognised, Verdict, recognise
 
 _FIT_ARGUMENTS = {"self", "x", "callbacks", "initial_epoch", "epochs"}
 
@@ -110,7 +108,7 @@ def _replace_fit(trainer: Any, fits: Fits) -> None:
             _fail_open(fits, lambda: running.finish(history))
             running.leave_if_preempted()
         except Exception as error:
-            fits.leave_if_lost(error)
+            leaving.leave_if_lost(fits, error)
             raise
         finally:
             _fail_open(fits, running.leave)
@@ -132,10 +130,10 @@ def _trained(fits: Fits, fit: Fit, train: Callable[[], Any]) -> Any:
             return train()
         except CannotResumeError as error:
             if error.passing:
-                fits.leave_for_later(fit.identity.site, str(error))
+                leaving.leave_for_later(fits, fit.identity.site, str(error))
             older = fit.older_checkpoint()
             if older is None:
-                fits.refuse(fit.identity.site, str(error))
+                leaving.refuse(fits, fit.identity.site, str(error))
             fits.say(f"using the checkpoint before it, {older.name}")
             fit.resume_from(older)
 
@@ -160,7 +158,7 @@ def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwar
         if fits.own_session().is_owner_now():
             fits.preemption.arm()
             memory_wait.start_once(fits.session)
-        _look_for_checkpoint(fits, running)
+        continuation.settle(fits, running)
         fits.beat(Phase.FIRST_STEP, running.identity.ordinal)
         return running
     except Exception as error:
@@ -181,67 +179,6 @@ def _end(fits: Fits, callbacks: Any) -> None:
     added_to = getattr(callbacks, "callbacks", None)
     if isinstance(added_to, list):
         added_to[:] = [one for one in added_to if not getattr(one, "tells_the_fit", False)]
-
-
-def _look_for_checkpoint(fits: Fits, fit: Fit) -> None:
-    """Settle what becomes of the fit, and its number in the run."""
-    record = fits.known_state(fit.identity, fit.beginning.script_was_edited)
-    known = None if record is None else _known(fit, record)
-    found = recognise(known, fits.came_another_way)
-    fits.came_another_way = fits.came_another_way or found.another_way
-    fit.identity = fits.number(fit.identity, record if found.verdict in (Verdict.RESUME, Verdict.RETURN) else None)
-    match found.verdict:
-        case Verdict.REFUSE:
-            reason = f"the checkpoint is of another fit: {found.reason}"
-            fits.refuse(fit.identity.site, reason, by_itself=known is not None and not known.edited)
-        case Verdict.RETURN:
-            fit.returns = True
-        case Verdict.RESUME:
-            checkpoint = _newest_credible(fits, fit)
-            if checkpoint is not None:
-                fit.resume_from(checkpoint)
-        case Verdict.TRAIN:
-            _tell_difference(fits, fit, found, record)
-
-
-def _newest_credible(fits: Fits, fit: Fit) -> Checkpoint | None:
-    checkpoint = fits.checkpoint_of(fit.identity.ordinal)
-    while checkpoint is not None:
-        trouble = fit.cannot_be_of_it(checkpoint)
-        if trouble is None:
-            break
-        fits.note("checkpoint-refused", name=checkpoint.name, reason=trouble)
-        fits.say(f"checkpoint {checkpoint.name} is not used: {trouble}")
-        checkpoint = fits.checkpoint_before(checkpoint)
-    return checkpoint
-
-
-def _known(fit: Fit, record: Record) -> Known:
-    return Known(
-        finished=record.finished,
-        edited=fit.beginning.script_was_edited(record),
-        same_fingerprint=record.meta.get("fingerprint") == fit.identity.fingerprint,
-        differences=lambda *groups: fit.beginning.changes(record, *groups),
-    )
-
-
-def _tell_difference(fits: Fits, fit: Fit, found: Recognised, record: Record | None) -> None:
-    site = fit.identity.site
-    if not found.reason:
-        others = fits.interrupted_sites()
-        if others:
-            fits.say(
-                f"fit at {site} trains from its beginning: the checkpoints are of another one, at {', '.join(others)}"
-            )
-        return
-    if found.another_way:
-        reason = f"the script came to fit at {site} another way than before ({found.reason})"
-        fits.note("another-way", key=fit.identity.key, fit=fit.identity.ordinal, reason=reason)
-        fits.say(f"{reason}: it trains")
-    else:
-        was = None if record is None else record.position.fit
-        fits.note("trains-again", key=fit.identity.key, fit=fit.identity.ordinal, reason=found.reason, edited_fit=was)
-        fits.say(f"fit at {site} trains again, since it is not what was trained: {found.reason}")
 
 
 def _with_ours(callbacks: Any, fit: Fit) -> Any:

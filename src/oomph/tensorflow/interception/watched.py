@@ -10,6 +10,7 @@ from oomph.tensorflow.exact_step.probe import Finding
 from oomph.tensorflow.exact_step.train_function import Failure, Recovery, Step
 from oomph.tensorflow.loop import loops
 from oomph.tensorflow.micro_batch.exactness import Promise
+from oomph.tensorflow.training import leaving
 from oomph.tensorflow.training.fits import Fits
 
 
@@ -57,7 +58,7 @@ class Watched:
         self._fits.note_probe(promise, finding, during=self._during)
 
     def not_recoverable(self, error: BaseException, phase: str, reason: str, begin: Start | None) -> NoReturn:
-        self._fits.go_back_or_give_up(error, reason, can_restart=False)
+        leaving.go_back_or_give_up(self._fits, error, reason, can_restart=False)
 
     def guard_broken(self, error: BaseException) -> None:
         self._fits.note("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])

@@ -15,6 +15,7 @@ from oomph.tensorflow.loop.resumption import LoopResumption
 from oomph.tensorflow.loop.running import RunningLoop
 from oomph.tensorflow.loop.steps import Steps
 from oomph.tensorflow.runtime.allocator import DeviceMemory
+from oomph.tensorflow.training import leaving
 from oomph.tensorflow.training.fits import Fits
 from oomph.tensorflow.training.recognition import Recognised, Verdict
 
@@ -57,8 +58,12 @@ class ResumableLoop(RunningLoop):
         self.identity = fits.number(self.identity, record if found.verdict is Verdict.RESUME else None)
         if found.verdict is Verdict.REFUSE:
             reason = f"the checkpoint is of another loop: {found.reason}"
-            fits.refuse(
-                self.identity.site, reason, "loop", by_itself=record is not None and not was_edited(record, self.facts)
+            leaving.refuse(
+                fits,
+                self.identity.site,
+                reason,
+                "loop",
+                by_itself=record is not None and not was_edited(record, self.facts),
             )
         if found.verdict is Verdict.RESUME:
             self.resumption.checkpoint = fits.checkpoint_of(self.identity.ordinal)
@@ -156,7 +161,7 @@ class ResumableLoop(RunningLoop):
         signal_name = self.fits.preemption.asked
         self.note_here("preempted", signal=signal_name, steps=self.fits.steps, saved=self.fits.saved)
         self.fits.say(f"{signal_name}: {self.fits.saved} of {self.fits.steps} steps are saved; ending")
-        self.fits.leave_process()
+        leaving.leave_process()
 
     # -- guarded steps within -----------------------------------------------------------------------------------------
 
@@ -176,4 +181,4 @@ class ResumableLoop(RunningLoop):
         """A guarded step cannot be completed: back to the checkpoint where that can help, else the script's error."""
         if begin is not None:
             self.fits.remember_micro_batch(self.identity, begin)
-        self.fits.go_back_or_give_up(error, reason, phase in ("commit", "input") or begin is not None)
+        leaving.go_back_or_give_up(self.fits, error, reason, phase in ("commit", "input") or begin is not None)

@@ -13,7 +13,7 @@ from oomph.tensorflow.loop.objects import OWN
 from oomph.tensorflow.loop.running import RunningLoop
 from oomph.tensorflow.micro_batch.micro_batch_step import essence
 from oomph.tensorflow.state import pipelines, training_state
-from oomph.tensorflow.training import provenance
+from oomph.tensorflow.training import leaving, provenance
 from oomph.tensorflow.training.fit_objects import from_meta
 from oomph.tensorflow.training.provenance import CODE, CONFIGURATION, DATA, SCRIPT
 
@@ -47,10 +47,10 @@ class LoopResumption:
     def _older(self, checkpoint: Checkpoint, error: CannotResumeError) -> Checkpoint:
         site = self._loop.identity.site
         if error.passing:
-            self._fits.leave_for_later(site, str(error), "loop")
+            leaving.leave_for_later(self._fits, site, str(error), "loop")
         older = None if self._loop.steps.source.is_one_pass else self._fits.checkpoint_before(checkpoint)
         if older is None:
-            self._fits.refuse(site, str(error), "loop")
+            leaving.refuse(self._fits, site, str(error), "loop")
         self._fits.say(f"using the checkpoint before it, {older.name}")
         self._loop.lost.clear()
         self._loop.data.iterators_made = 0

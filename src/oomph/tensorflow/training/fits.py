@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any
 
 from oomph import testing
 from oomph.errors import CheckpointError
@@ -20,21 +19,17 @@ from oomph.recovery.checkpoint.final_checkpoints import FinalCheckpoints
 from oomph.recovery.checkpoint.interval import Interval, seconds_between_faults
 from oomph.recovery.checkpoint.store import CheckpointStore, Record, Saved
 from oomph.recovery.checkpoint.witness import WitnessBoard
-from oomph.recovery.policy.policy import GAVE_UP_EXIT_CODE
 from oomph.recovery.protocol.phases import Phase
 from oomph.recovery.script.appended import Appends
 from oomph.recovery.script.background import Background
 from oomph.recovery.script.kept_micro_batches import MicroBatches, Start
 from oomph.recovery.script.opened_files import OpenedFiles
-from oomph.recovery.script.preemption import EXIT_CODE as RESTART_EXIT_CODE
 from oomph.recovery.script.preemption import Preemption
 from oomph.recovery.script.session import Session
 from oomph.tensorflow.exact_step.probe import Finding
 from oomph.tensorflow.micro_batch.exactness import SMALLER, Promise
-from oomph.tensorflow.micro_batch.micro_batch_step import essence
 from oomph.tensorflow.names import support
 from oomph.tensorflow.names.row import Feature
-from oomph.tensorflow.runtime.errors import lost_context
 from oomph.tensorflow.training.call_place import Place, place_of_call
 from oomph.tensorflow.training.identity import FitIdentity, fingerprint
 
@@ -269,74 +264,9 @@ class Fits:
         if self.own_session().is_owner_now():
             MicroBatches(self.session.run_dir).keep([f"fit {fit.ordinal}", fit.fingerprint], start)
 
-    # -- when a step cannot be repaired here ---------------------------------------------------------------------
-
-    def go_back_or_give_up(self, error: BaseException, reason: str, can_restart: bool) -> NoReturn:
-        """End the process so that the supervisor restarts it from the checkpoint; else the user's own error goes on."""
-        if can_restart:
-            self.restart_from_checkpoint(reason, "device-oom")
-        self.note("gave-up", fault="device-oom", reason=reason)
-        raise error
-
-    def restart_from_checkpoint(self, reason: str, fault: str) -> None:
-        """End the process so that the supervisor restarts it from the last checkpoint; returns in all but the owner.
-
-        What the process holds is not to be trusted: the weights may be half updated.
-        """
-        if self.own_session().is_owner_now():
-            self.note("restart-requested", fault=fault, reason=reason)
-            self.say(f"{reason}: going on in a new process")
-            self.background.take(wait=True)  # it is of a border before the step that failed
-            self.leave_process()
-
-    def refuse(self, site: str, reason: str, what: str = "fit", by_itself: bool = False) -> NoReturn:
-        """End the script with its checkpoints intact: what it trains now is not what they are of.
-
-        To begin anew would lose what was trained. SystemExit, since the words of oomph are all there is to say.
-
-        Args:
-            by_itself: whether the script differs from the checkpoint although it was not edited.
-        """
-        self.note("gave-up", fault="checkpoint-failure", reason=reason)
-        self.say(f"{what} at {site} cannot be resumed: {reason}")
-        self.say(
-            "the checkpoint is kept; undo the change to go on with it, start anew without --resume,"
-            f" or begin this {what} anew with --start-over"
-        )
-        if by_itself:
-            self.say("if the script has no seed: call keras.utils.set_random_seed(1) at its top, and start anew")
+    def keep_store_as_it_is(self) -> None:
+        """Nothing is saved any more: what is there is not of what this process trains."""
         self._store, self._closed = None, True
-        raise SystemExit(GAVE_UP_EXIT_CODE)
-
-    def leave_for_later(self, site: str, reason: str, what: str = "fit") -> NoReturn:
-        """End the process with its checkpoints intact: they are right, and could not be used now."""
-        self.note("resume-postponed", reason=reason)
-        self.say(f"{what} at {site} cannot be resumed now: {reason}")
-        self.say("the checkpoint is kept; start the run again with --resume to go on with it")
-        self._store, self._closed = None, True
-        self.leave_process()
-
-    def leave_if_lost(self, error: BaseException) -> None:
-        """After an error that took the GPU context with it, only a new process can go on; returns for any other."""
-        fault = lost_context(error)
-        if fault:
-            self.context_lost = fault
-            reason = essence(error)
-            if self.own_session().is_owner_now() and self.session.run_dir is not None:
-                self.note("restart-requested", fault=fault, reason=f"{fault}: {reason}")
-                self.say(f"{reason}: the GPU context is lost; going on in a new process")
-                self.background.take(wait=True)  # a copy in the host's memory, of before the error
-                self.leave_process()
-            self.note("context-lost", fault=fault, reason=reason)
-
-    def leave_process(self) -> NoReturn:
-        """End this process for a new one. No exception: scripts catch them, and save what they should not."""
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except Exception:
-                pass  # closed, or replaced by something that is none
-        os._exit(RESTART_EXIT_CODE)
 
     def _refused(self, name: str, reason: str) -> None:
         self.session.journal.write("checkpoint-refused", name=name, reason=reason)

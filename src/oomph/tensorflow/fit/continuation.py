@@ -1,0 +1,74 @@
+"""What becomes of a fit that begins: it trains, goes on from a checkpoint, returns at once, or is refused.
+
+In the script's process, at the beginning of `fit`.
+"""
+
+from __future__ import annotations
+
+from oomph.recovery.checkpoint.container import Checkpoint
+from oomph.recovery.checkpoint.store import Record
+from oomph.tensorflow.fit.fit import Fit
+from oomph.tensorflow.training import leaving
+from oomph.tensorflow.training.fits import Fits
+from oomph.tensorflow.training.recognition import Known, Recognised, Verdict, recognise
+
+
+def settle(fits: Fits, fit: Fit) -> None:
+    """Settle what becomes of the fit, and its number in the run."""
+    record = fits.known_state(fit.identity, fit.beginning.script_was_edited)
+    known = None if record is None else _known(fit, record)
+    found = recognise(known, fits.came_another_way)
+    fits.came_another_way = fits.came_another_way or found.another_way
+    fit.identity = fits.number(fit.identity, record if found.verdict in (Verdict.RESUME, Verdict.RETURN) else None)
+    match found.verdict:
+        case Verdict.REFUSE:
+            reason = f"the checkpoint is of another fit: {found.reason}"
+            leaving.refuse(fits, fit.identity.site, reason, by_itself=known is not None and not known.edited)
+        case Verdict.RETURN:
+            fit.returns = True
+        case Verdict.RESUME:
+            checkpoint = _newest_credible(fits, fit)
+            if checkpoint is not None:
+                fit.resume_from(checkpoint)
+        case Verdict.TRAIN:
+            _tell_difference(fits, fit, found, record)
+
+
+def _newest_credible(fits: Fits, fit: Fit) -> Checkpoint | None:
+    checkpoint = fits.checkpoint_of(fit.identity.ordinal)
+    while checkpoint is not None:
+        trouble = fit.cannot_be_of_it(checkpoint)
+        if trouble is None:
+            break
+        fits.note("checkpoint-refused", name=checkpoint.name, reason=trouble)
+        fits.say(f"checkpoint {checkpoint.name} is not used: {trouble}")
+        checkpoint = fits.checkpoint_before(checkpoint)
+    return checkpoint
+
+
+def _known(fit: Fit, record: Record) -> Known:
+    return Known(
+        finished=record.finished,
+        edited=fit.beginning.script_was_edited(record),
+        same_fingerprint=record.meta.get("fingerprint") == fit.identity.fingerprint,
+        differences=lambda *groups: fit.beginning.changes(record, *groups),
+    )
+
+
+def _tell_difference(fits: Fits, fit: Fit, found: Recognised, record: Record | None) -> None:
+    site = fit.identity.site
+    if not found.reason:
+        others = fits.interrupted_sites()
+        if others:
+            fits.say(
+                f"fit at {site} trains from its beginning: the checkpoints are of another one, at {', '.join(others)}"
+            )
+        return
+    if found.another_way:
+        reason = f"the script came to fit at {site} another way than before ({found.reason})"
+        fits.note("another-way", key=fit.identity.key, fit=fit.identity.ordinal, reason=reason)
+        fits.say(f"{reason}: it trains")
+    else:
+        was = None if record is None else record.position.fit
+        fits.note("trains-again", key=fit.identity.key, fit=fit.identity.ordinal, reason=found.reason, edited_fit=was)
+        fits.say(f"fit at {site} trains again, since it is not what was trained: {found.reason}")

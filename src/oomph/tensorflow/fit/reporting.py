@@ -1,0 +1,128 @@
+"""What a fit tells: events in the journal, and lines for the user. In the script's process."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from oomph.tensorflow.exact_step.guarded_step import GuardedStep
+from oomph.tensorflow.exact_step.train_function import Failure, Recovery, Step
+from oomph.tensorflow.fit.running import RunningFit
+from oomph.tensorflow.micro_batch import exactness
+from oomph.tensorflow.runtime.allocator import DeviceMemory
+
+
+def tell_start(fit: RunningFit, step: Step) -> None:
+    """Its first step comes: what is promised of it."""
+    fit.fits.note(
+        "fit-started",
+        fit=fit.identity.ordinal,
+        key=fit.identity.key,
+        site=fit.identity.site,
+        guard=fit.promise.kind,
+        reason=fit.promise.reason,
+        fingerprint=fit.identity.fingerprint,
+        epochs=fit.arguments.get("epochs"),
+        xla=bool(fit.model.jit_compile),
+        held_bytes=step.held_bytes if isinstance(step, GuardedStep) else None,
+    )
+    if any(fit.arguments.get("x") is data for data in fit.fits.passed_on):
+        reason = f"fit at {fit.identity.site} goes on with a generator that a resumed fit has taken batches from"
+        fit.fits.note("passed-on", fit=fit.identity.ordinal, key=fit.identity.key, reason=reason)
+        fit.fits.say(f"{reason}: it may be further on than in an undisturbed run")
+    alone = "" if fit.fits.own_session().owner else "; in a process of its own: neither checkpointed nor resumed"
+    fit.fits.say_once(f"guarding fit at {fit.identity.site} ({fit.promise}{alone})")
+    if isinstance(step, GuardedStep) and step.held_bytes == 0:
+        fit.fits.say_once(
+            "weights fill most of the device: an out-of-memory error of a whole batch goes back to the checkpoint"
+        )
+
+
+def tell_out_of_memory(fit: RunningFit, failure: Failure) -> None:
+    """A step ran out of memory."""
+    fit.note_here(
+        "oom",
+        batch=failure.batch,
+        micro_batch=failure.micro_batch,
+        phase=failure.phase,
+        message=failure.oom.line,
+        requested_bytes=failure.oom.requested_bytes,
+        seconds=round(failure.seconds, 3),
+    )
+    if failure.phase == "compute":
+        size = "" if failure.micro_batch is None else f" at batch {failure.micro_batch}"
+        after = "nothing was applied"
+        if failure.micro_batch is not None and failure.micro_batch > 1:
+            after += ", trying the same batch as micro-batches"
+        fit.fits.say(f"out of memory{size} (epoch {fit.epoch + 1}, step {fit.step + 1}); {after}")
+
+
+def tell_recovery(fit: RunningFit, recovery: Recovery) -> None:
+    """A step was completed in micro-batches."""
+    fit.note_here(
+        "recovered",
+        batch=recovery.batch,
+        micro_batch=recovery.micro_batch,
+        ooms=recovery.ooms,
+        seconds=round(recovery.seconds, 3),
+    )
+    parts = "parts" if fit.promise.kind == exactness.SMALLER else "micro-batches"
+    fit.fits.say(
+        f"recovered in {recovery.seconds:.1f} s: batch {recovery.batch} goes on as {parts} of "
+        f"{recovery.micro_batch} ({fit.promise.kind})"
+    )
+
+
+def tell_verification(fit: RunningFit, at_the_end: bool) -> None:
+    """Say once what steps beside plain Keras have shown."""
+    step = fit.model.train_function
+    verification = step.verification if isinstance(step, GuardedStep) else None
+    if verification is None or (verification.pending and not at_the_end):
+        return
+    step.verification, found = None, verification.result
+    fit.note_here("verified", **asdict(found))
+    stopped = f"; {found.stopped}" if found.stopped else ""
+    fit.fits.say(
+        f"verified {found.steps} steps beside plain Keras: largest difference of any variable {found.weights:.2g},"
+        f" of any metric {found.logs:.2g}{stopped}"
+    )
+
+
+def tell_recheck(fit: RunningFit) -> None:
+    """Say at the end how much was computed twice."""
+    step = fit.model.train_function
+    recheck = step.recheck if isinstance(step, GuardedStep) else None
+    if recheck is None:
+        return
+    fit.note_here("rechecked", steps=recheck.done, seconds=round(recheck.seconds, 3), reason=recheck.impossible)
+    if recheck.impossible:
+        fit.fits.say_once(f"--recheck: nothing could be compared: {recheck.impossible}")
+
+
+def tell_end(fit: RunningFit, steps: int, seconds: float, history: Any, saved: Any, too_dear: bool) -> None:
+    """It has returned.
+
+    Args:
+        steps: those of this attempt.
+        saved: its end state, where that was kept.
+        too_dear: whether it was not, for its cost.
+    """
+    step = fit.model.train_function
+    fit.fits.note(
+        "fit-finished",
+        fit=fit.identity.ordinal,
+        key=fit.identity.key,
+        steps=steps,
+        micro_batch=step.micro_batch if isinstance(step, GuardedStep) else None,
+        guard=fit.promise.kind,
+        seconds=round(seconds, 3),
+        loss=_last_loss(history),
+        state=None if saved is None else saved.digest,
+        too_dear=too_dear,
+        device_peak_bytes=DeviceMemory.of_training_device().peak_bytes(),
+    )
+
+
+def _last_loss(history: Any) -> float | None:
+    series = getattr(history, "history", {}).get("loss") or [None]
+    return None if series[-1] is None else float(series[-1])
