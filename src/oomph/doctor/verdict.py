@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from oomph.doctor.check import FAIL, WARN
-from oomph.doctor.checks.gpu_present import no_gpu
+from oomph.doctor.checks.driver.gpu_present import no_gpu
 from oomph.doctor.examine import Result
 from oomph.doctor.snapshot import Snapshot
 from oomph.faults.catalogue.fault import Remedy

@@ -1,46 +1,37 @@
-"""CHECKS: every check, causes before their consequences. A new one is a module here and its name in this tuple."""
+"""CHECKS: every check, causes before their consequences. A new one is a module in a folder, and its name here."""
 
 from __future__ import annotations
 
 from oomph.doctor.check import Check
-from oomph.doctor.checks import (
-    amd_gpu,
-    compute_mode,
-    cpu_only_build,
+from oomph.doctor.checks.cuda import (
     cuda_libraries,
-    cuda_visible_devices,
     cudnn_version,
-    debug_variables,
-    device_nodes,
-    disk_space,
-    driver_start,
-    driver_version,
-    environment_moved,
-    gpu_allocator,
     gpu_architecture,
-    gpu_clocks,
-    gpu_growth,
-    gpu_health,
-    gpu_heat,
-    gpu_memory,
-    gpu_present,
-    host_memory,
-    keras_version,
     library_shadowing,
-    log_level,
-    mig,
-    nvidia_wheels,
-    nvml,
-    platform,
     ptx_cache,
+    xla_toolchain,
+)
+from oomph.doctor.checks.driver import amd_gpu, device_nodes, driver_start, driver_version, gpu_present, nvml
+from oomph.doctor.checks.gpu import compute_mode, gpu_clocks, gpu_health, gpu_heat, gpu_memory, mig, unequal_gpus
+from oomph.doctor.checks.host import disk_space, host_memory, shared_memory
+from oomph.doctor.checks.installation import (
+    cpu_only_build,
+    environment_moved,
+    keras_version,
+    nvidia_wheels,
+    platform,
     python_version,
     requirements,
-    shared_memory,
     tensorflow_installed,
     tensorflow_twice,
-    unequal_gpus,
+)
+from oomph.doctor.checks.settings import (
+    cuda_visible_devices,
+    debug_variables,
+    gpu_allocator,
+    gpu_growth,
+    log_level,
     xla_flags,
-    xla_toolchain,
 )
 
 CHECKS: tuple[Check, ...] = (

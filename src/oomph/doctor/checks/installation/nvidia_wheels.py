@@ -1,7 +1,7 @@
 """Wheels of CUDA libraries whose versions the installed TensorFlow rules out, or two generations of them."""
 
 from oomph.doctor.check import Check, Finding, passed, skipped, warned
-from oomph.doctor.checks.requirements import demands, met
+from oomph.doctor.checks.installation.requirements import demands, met
 from oomph.doctor.commands import install, reinstall, tensorflow_with_cuda
 from oomph.doctor.snapshot import Package, Snapshot
 from oomph.faults.catalogue.fault import Remedy

@@ -1,7 +1,7 @@
 """cuInit fails, crashes or never returns."""
 
 from oomph.doctor.check import Check, Finding, failed, passed, skipped
-from oomph.doctor.checks.cuda_visible_devices import hides_all
+from oomph.doctor.checks.settings.cuda_visible_devices import hides_all
 from oomph.doctor.commands import container_run, driver_branch, without_entry
 from oomph.doctor.repairs import repairs
 from oomph.doctor.snapshot import Snapshot

@@ -1,0 +1,1 @@
+"""The CUDA libraries that win, and what compiles for the GPU."""

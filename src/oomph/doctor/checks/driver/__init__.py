@@ -1,0 +1,1 @@
+"""The NVIDIA driver and what it shows of the devices."""

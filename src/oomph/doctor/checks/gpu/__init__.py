@@ -1,0 +1,1 @@
+"""The GPUs themselves: memory, health, clocks."""

@@ -1,0 +1,1 @@
+"""Python, TensorFlow, Keras and the wheels they came in."""

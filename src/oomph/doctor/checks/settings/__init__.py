@@ -1,0 +1,1 @@
+"""Environment variables that TensorFlow, XLA and CUDA read."""
