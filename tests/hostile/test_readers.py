@@ -23,6 +23,7 @@ from watched import Watch
 from oomph.event_fields import sound_fields
 from oomph.faults.catalogue.catalogue import PAGES
 from oomph.recovery.checkpoint.container import TENSORS, CheckpointWriter, Position, seal, write_manifest
+from oomph.recovery.checkpoint.meta import Meta
 
 FEW, MANY = 40, 10_000
 MOST_SECONDS = 5.0
@@ -60,7 +61,7 @@ def _checkpoint(folder) -> dict[str, str]:
     writer.add("model/0", "float32", (2, 3), bytes(24))
     writer.add("optimizer/0", "int64", (), bytes(8))
     writer.close()
-    write_manifest(folder, Position(0, 1, 2, 4), _META, writer.entries)
+    write_manifest(folder, Position(0, 1, 2, 4), Meta.of(_META), writer.entries)
     seal(folder)
     return {name: (folder / name).read_text() for name in ("manifest.json", "SHA256SUMS")}
 

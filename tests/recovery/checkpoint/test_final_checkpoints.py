@@ -47,6 +47,7 @@ TWENTY_FITS = """
 import sys
 from oomph.journal import Journal
 from oomph.recovery.checkpoint.container import Position
+from oomph.recovery.checkpoint.meta import Meta
 from oomph.recovery.protocol.handover import Handover
 from oomph.recovery.checkpoint.store import CheckpointStore
 
@@ -54,8 +55,8 @@ handover = Handover.read()
 store = CheckpointStore(handover.path / "checkpoints")
 store.open()
 for fit in range(20):
-    store.save_finished(Position(fit, 1, 0, fit), {}, lambda to: to.add("w", "uint8", (100_000,), bytes(100_000)))
-store.draft_step(Position(20, 0, 1, 21)).complete({}, lambda writer: writer.add("w", "uint8", (9,), bytes(9)))
+    store.save_finished(Position(fit, 1, 0, fit), Meta(), lambda to: to.add("w", "uint8", (100_000,), bytes(100_000)))
+store.draft_step(Position(20, 0, 1, 21)).complete(Meta(), lambda writer: writer.add("w", "uint8", (9,), bytes(9)))
 if "nan" in sys.argv:
     Journal(handover.path, handover.attempt, "script").write("checkpoint-skipped", reason="w is not finite")
 sys.exit(3 if "fail" in sys.argv else 0)

@@ -21,6 +21,7 @@ from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint import container as checkpoint_module
 from oomph.recovery.checkpoint import store as store_module
 from oomph.recovery.checkpoint.container import CheckpointWriter, Position, read_checkpoint
+from oomph.recovery.checkpoint.meta import Meta
 from oomph.recovery.checkpoint.store import CheckpointStore, foreign_format
 
 SOURCE = Path(oomph.__file__).parents[1]
@@ -46,7 +47,7 @@ def store(tmp_path, refused) -> CheckpointStore:
 
 
 def save(store, step: int, fit: int = 0):
-    return store.draft_step(Position(fit, 0, step, step)).complete({"taken": step}, write)
+    return store.draft_step(Position(fit, 0, step, step)).complete(Meta(taken=step), write)
 
 
 def names(tmp_path) -> list[str]:
@@ -57,7 +58,7 @@ def test_what_is_saved_comes_back(store):
     saved = save(store, 5)
     found = store.latest_step()
     assert found is not None
-    assert (found.name, found.position, found.meta) == (saved.name, Position(0, 0, 5, 5), {"taken": 5})
+    assert (found.name, found.position, found.meta) == (saved.name, Position(0, 0, 5, 5), Meta(taken=5))
     read = {entry.name: (entry.dtype, entry.shape, data) for entry, data in found.read()}
     assert read["model/0"] == ("float32", (2, 3), bytes(range(24)))
     assert read["model/1"] == ("int64", (), (7).to_bytes(8, "little"))
@@ -100,10 +101,10 @@ def test_numbers_go_on_in_the_next_process_also_after_a_refusal(store, tmp_path)
 
 def test_end_states_stay_when_the_steps_of_their_fit_go(store, tmp_path):
     save(store, 1)
-    store.save_finished(Position(0, 2, 0, 30), {"done": True}, write)
+    store.save_finished(Position(0, 2, 0, 30), Meta(stop_training=True), write)
     store.drop_steps(0)
     assert store.latest_step() is None
-    assert store.finished(0).meta == {"done": True}
+    assert store.finished(0).meta == Meta(stop_training=True)
     assert store.finished(1) is None
 
 
@@ -143,10 +144,10 @@ def test_the_one_before_the_millionth_is_the_one_with_the_number_before(store):
 
 def test_what_there_is_can_be_told_without_reading_it(store, tmp_path):
     save(store, 1, fit=0)
-    store.save_finished(Position(0, 2, 0, 30), {"key": "place-0"}, write)
+    store.save_finished(Position(0, 2, 0, 30), Meta(key="place-0"), write)
     os.utime(tmp_path / "checkpoints" / "finished-fit0", (1, 1))
     save(store, 31, fit=1)
-    store.save_finished(Position(2, 1, 0, 40), {"key": 5}, write)
+    store.save_finished(Position(2, 1, 0, 40), Meta(key=5), write)
     (tmp_path / "checkpoints" / names(tmp_path)[2] / "tensors.bin").write_bytes(b"")
     found = store.records()
     assert [(r.position.fit, r.finished, r.key) for r in found] == [
@@ -175,7 +176,7 @@ def test_half_of_what_is_let_go_never_passes_for_a_damaged_one(store, refused, t
 
 def test_an_end_state_can_be_replaced(store):
     for steps in (10, 20):
-        store.save_finished(Position(0, 0, 0, steps), {}, write)
+        store.save_finished(Position(0, 0, 0, steps), Meta(), write)
     assert store.finished(0).position.steps == 20
 
 
@@ -231,7 +232,7 @@ def test_no_single_flipped_bit_goes_unnoticed(tmp_path_factory, data):
 
 @pytest.mark.parametrize("name", ["tensors.bin", "manifest.json"])
 def test_a_damaged_end_state_counts_as_none(store, refused, tmp_path, name):
-    store.save_finished(Position(0), {}, write)
+    store.save_finished(Position(0), Meta(), write)
     spoil(tmp_path / "checkpoints" / "finished-fit0" / name, "flipped")
     assert store.finished(0) is None
     assert refused[0][0] == "finished-fit0"
@@ -302,7 +303,7 @@ def test_a_save_that_fails_leaves_nothing_and_the_older_ones_alone(store, tmp_pa
 
     expected = CheckpointError if isinstance(error, OSError) else type(error)
     with pytest.raises(expected):
-        store.draft_step(Position(0, 0, 2, 2)).complete({}, fail)
+        store.draft_step(Position(0, 0, 2, 2)).complete(Meta(), fail)
     assert names(tmp_path) == before
     assert store.latest_step().position.step == 1
     save(store, 3)
@@ -310,13 +311,13 @@ def test_a_save_that_fails_leaves_nothing_and_the_older_ones_alone(store, tmp_pa
 
 
 def test_an_end_state_that_can_not_be_written_leaves_the_older_one(store):
-    store.save_finished(Position(0, 0, 0, 10), {}, write)
+    store.save_finished(Position(0, 0, 0, 10), Meta(), write)
 
     def fail(writer: CheckpointWriter) -> None:
         raise OSError(28, "No space left on device")
 
     with pytest.raises(CheckpointError, match="No space left on device"):
-        store.save_finished(Position(0, 0, 0, 20), {}, fail)
+        store.save_finished(Position(0, 0, 0, 20), Meta(), fail)
     assert store.finished(0).position.steps == 10
 
 
@@ -351,7 +352,7 @@ def test_on_a_full_disk_an_older_checkpoint_makes_room(store, tmp_path):
             raise OSError(errno.ENOSPC, "No space left on device")
         write(writer)
 
-    third = store.draft_step(Position(0, 0, 3, 3)).complete({}, write_when_there_is_room).name
+    third = store.draft_step(Position(0, 0, 3, 3)).complete(Meta(), write_when_there_is_room).name
     assert names(tmp_path) == [newest, third]
 
 
@@ -420,7 +421,7 @@ def test_what_was_taken_after_a_step_can_be_set_aside(store, refused):
 def test_the_same_tensors_have_the_same_digest(store):
     assert save(store, 1).digest == save(store, 2).digest
     other = store.draft_step(Position(0, 0, 3, 3)).complete(
-        {}, lambda writer: writer.add("a", "float32", (1,), b"1234")
+        Meta(), lambda writer: writer.add("a", "float32", (1,), b"1234")
     )
     assert other.digest != save(store, 4).digest
 
@@ -430,6 +431,7 @@ import os, signal, sys
 sys.path.insert(0, {source!r})
 from pathlib import Path
 from oomph.recovery.checkpoint.container import Position
+from oomph.recovery.checkpoint.meta import Meta
 from oomph.recovery.checkpoint.store import CheckpointStore, foreign_format
 store = CheckpointStore(Path({root!r}))
 store.open()
@@ -439,13 +441,13 @@ def half(writer):
     writer._file.flush()
     os.kill(os.getpid(), signal.SIGKILL)
 
-store.draft_step(Position(0, 0, 1, 1)).complete({{}}, lambda w: w.add("a", "float32", (1,), b"1234"))
+store.draft_step(Position(0, 0, 1, 1)).complete(Meta(), lambda w: w.add("a", "float32", (1,), b"1234"))
 at = Position(0, 0, 2, 2)
 store.{call}
 """
 
 
-@pytest.mark.parametrize("call", ["draft_step(at).complete({}, half)", "save_finished(at, {}, half)"])
+@pytest.mark.parametrize("call", ["draft_step(at).complete(Meta(), half)", "save_finished(at, Meta(), half)"])
 def test_a_writer_killed_in_the_middle_leaves_nothing_that_counts(tmp_path, call):
     root = tmp_path / "checkpoints"
     code = textwrap.dedent(_KILLED_WHILE_WRITING).format(source=str(SOURCE), root=str(root), call=call)

@@ -15,6 +15,7 @@ import pytest
 from oomph.errors import CheckpointError, RunDirectoryError
 from oomph.journal import Journal, read_journal
 from oomph.recovery.checkpoint.container import Position
+from oomph.recovery.checkpoint.meta import Meta
 from oomph.recovery.checkpoint.store import CheckpointStore
 from oomph.recovery.checkpoint.witness import WitnessBoard
 from oomph.recovery.posix.stderr import Tail
@@ -152,7 +153,7 @@ def checkpoint(folder: Path) -> Path:
         (writer.folder / "iterator.index").write_bytes(b"made by TensorFlow")
         writer.add("weights", "float32", (2,), b"12345678")
 
-    store.save_finished(Position(0), {}, write)
+    store.save_finished(Position(0), Meta(), write)
     return folder / "checkpoints" / "finished-fit0"
 
 

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 import oomph
 from oomph.errors import CheckpointError
+from oomph.recovery.checkpoint.meta import Meta
 from oomph.tensorflow.loop import description
 from oomph.tensorflow.loop.data import Digests, digest_of
 from oomph.tensorflow.loop.names import CarriedNames, _names
@@ -403,7 +404,7 @@ def test_a_loop_is_taken_for_another_only_if_it_is_the_same(change, another_way,
         "turn": {"fold": "1"},
         "data": {"batches in an epoch": 5},
     }
-    record = SimpleNamespace(meta={"made_by": before}, finished=False)
+    record = SimpleNamespace(meta=Meta(made_by=before), finished=False)
     now = {group: {**facts, **change.get(group, {})} for group, facts in before.items()}
     assert description.recognised(record, now, another_way).verdict is verdict
     assert description.recognised(None, now, another_way).verdict is Verdict.TRAIN

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from oomph.recovery.checkpoint.container import Position
+from oomph.recovery.checkpoint.meta import Meta
 from oomph.recovery.checkpoint.store import CheckpointStore
 from oomph.tensorflow.fit import callbacks
 from oomph.tensorflow.state import training_state
@@ -27,7 +28,7 @@ def saved(tmp_path, told):
         store = CheckpointStore(tmp_path / "checkpoints")
         store.open()
         states, arrays = callbacks.captured(listed, told.append)
-        store.draft_step(Position(0)).complete({}, lambda writer: training_state.write(writer, arrays))
+        store.draft_step(Position(0)).complete(Meta(), lambda writer: training_state.write(writer, arrays))
         return json.loads(json.dumps(states)), store.latest_step(), told.append
 
     return save

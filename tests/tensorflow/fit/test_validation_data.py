@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from oomph.recovery.checkpoint.meta import Meta
 from oomph.tensorflow.fit.validation_data import ValidationData
 from oomph.tensorflow.training.retaking import Watched
 
@@ -25,7 +26,7 @@ def order(dataset):
 
 def made(dataset, *entries, **arguments):
     """Validation data for which an earlier attempt had made these iterators, and a checkpoint that says so."""
-    checkpoint = SimpleNamespace(meta={"validated_after": [list(entry) for entry in entries]})
+    checkpoint = SimpleNamespace(meta=Meta(validated_after=[list(entry) for entry in entries]))
     return ValidationData({"validation_data": dataset, **arguments}, MODEL), checkpoint
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 
 import keras
 import pytest
 
 from oomph.recovery.checkpoint.container import Position
+from oomph.recovery.checkpoint.meta import Meta
 from oomph.recovery.checkpoint.store import CheckpointStore
 from oomph.tensorflow.fit import written_files
 from oomph.tensorflow.state import training_state
@@ -23,7 +25,7 @@ def finished(tmp_path):
         store = CheckpointStore(tmp_path / f"checkpoints{next(number)}")
         store.open()
         entries, copies = written_files.noted(callbacks, opened, since)
-        store.save_finished(Position(0), {"files": entries}, lambda writer: training_state.write(writer, copies))
+        store.save_finished(Position(0), Meta(files=entries), lambda writer: training_state.write(writer, copies))
         return store.finished(0)
 
     return save
@@ -83,7 +85,7 @@ def test_a_checkpoint_names_no_file_to_write(finished, best, tmp_path):
     best.unlink()
     written_files.put_back(checkpoint, [keeps(tmp_path / "other.weights.h5")])
     assert not best.exists()
-    checkpoint.meta["files"][0]["path"] = str(tmp_path / "evil")
+    checkpoint.meta.files[0]["path"] = str(tmp_path / "evil")
     written_files.put_back(checkpoint, [keeps(best)])
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == []
 
@@ -94,7 +96,7 @@ def test_files_of_a_pattern_are_those_of_a_callback_with_that_pattern(finished, 
     (tmp_path / "else.weights.h5").write_bytes(b"x")
     callback = keeps(tmp_path / "e{epoch:02d}-{val_loss:.1f}.weights.h5")
     checkpoint = finished([callback])
-    assert [os.path.basename(entry["path"]) for entry in checkpoint.meta["files"]] == [
+    assert [os.path.basename(entry["path"]) for entry in checkpoint.meta.files] == [
         "e01-0.5.weights.h5", "e02-0.5.weights.h5"
     ]  # fmt: skip
     (tmp_path / "e02-0.5.weights.h5").unlink()
@@ -107,7 +109,7 @@ def test_a_pattern_with_special_characters_means_itself(finished, tmp_path):
     folder.mkdir()
     (folder / "e1.h5").write_bytes(b"1")
     checkpoint = finished([keeps(folder / "e{epoch}.weights.h5"), keeps(folder / "e1.weights.h5")])
-    assert checkpoint.meta["files"] == []
+    assert checkpoint.meta.files == []
     (folder / "e1.weights.h5").write_bytes(b"1")
     callback = keeps(folder / "e{epoch}.weights.h5")
     checkpoint = finished([callback])
@@ -118,12 +120,12 @@ def test_a_pattern_with_special_characters_means_itself(finished, tmp_path):
 
 def test_what_was_there_before_the_fit_is_not_of_it(finished, best):
     os.utime(best, (1, 1))
-    assert finished([keeps(best)], since=time.time()).meta["files"] == []
+    assert finished([keeps(best)], since=time.time()).meta.files == []
 
 
 def test_logs_that_nobody_reads_back_are_no_effect(finished, tmp_path):
     (tmp_path / "logs").write_bytes(b"x")
-    assert finished([keras.callbacks.TensorBoard(str(tmp_path / "logs"))]).meta["files"] == []
+    assert finished([keras.callbacks.TensorBoard(str(tmp_path / "logs"))]).meta.files == []
 
 
 class Odd(keras.callbacks.Callback):
@@ -141,7 +143,7 @@ def test_words_that_are_no_names_of_files_are_no_trouble(finished, tmp_path):
     odd.folder, odd.fifo = str(tmp_path), str(tmp_path / "fifo")
     os.mkfifo(tmp_path / "fifo")
     started = time.monotonic()
-    found = [entry["path"] for entry in finished([odd]).meta["files"]]
+    found = [entry["path"] for entry in finished([odd]).meta.files]
     assert str(tmp_path) not in found
     assert not [path for path in found if path.startswith(("/dev", "/proc", str(tmp_path)))]
     assert time.monotonic() - started < 5
@@ -150,8 +152,8 @@ def test_words_that_are_no_names_of_files_are_no_trouble(finished, tmp_path):
 def test_an_older_or_odd_checkpoint_names_no_files(finished, best):
     checkpoint = finished([keeps(best)])
     for files in ([], [5, None, {"path": 3}, {}, "x"], ()):
-        checkpoint.meta["files"] = files
-        assert written_files.changed_since(checkpoint) == []
-        written_files.put_back(checkpoint, [keeps(best)])
-    del checkpoint.meta["files"]
-    assert written_files.changed_since(checkpoint) == []
+        odd = replace(checkpoint, meta=replace(checkpoint.meta, files=files))
+        assert written_files.changed_since(odd) == []
+        written_files.put_back(odd, [keeps(best)])
+    older = replace(checkpoint, meta=Meta.of({}))
+    assert written_files.changed_since(older) == []

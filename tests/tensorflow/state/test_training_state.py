@@ -13,6 +13,7 @@ from tensorflow.python.eager import context
 
 from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint.container import Position
+from oomph.recovery.checkpoint.meta import Meta
 from oomph.recovery.checkpoint.store import CheckpointStore
 from oomph.tensorflow.graph.write_set import Slot
 from oomph.tensorflow.state import training_state
@@ -27,7 +28,7 @@ def store(tmp_path):
 
 def through(store, named):
     store.draft_step(Position(0)).complete(
-        {}, lambda writer: training_state.write(writer, training_state.values_of(named))
+        Meta(), lambda writer: training_state.write(writer, training_state.values_of(named))
     )
     return store.latest_step()
 
@@ -123,10 +124,10 @@ def test_only_a_useful_state_is_written(store, small_model, layer, value, refuse
 
     assert bool(training_state.not_finite(named, finite)) is refused
     if not refused:
-        store.draft_step(Position(0)).complete({}, write)
+        store.draft_step(Position(0)).complete(Meta(), write)
         return
     with pytest.raises(training_state.NotFiniteError) as caught:
-        store.draft_step(Position(0)).complete({}, write)
+        store.draft_step(Position(0)).complete(Meta(), write)
     assert training_state.path_of(model, named, str(caught.value)) == variable.path
     assert list((store._root).iterdir()) == []
 

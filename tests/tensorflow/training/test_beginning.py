@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from oomph.recovery.checkpoint.container import Checkpoint, Position
+from oomph.recovery.checkpoint.meta import Meta
 from oomph.tensorflow.training import provenance
 from oomph.tensorflow.training.identity import fingerprint
 from oomph.tensorflow.training.provenance import CALLBACKS, DATA, SCRIPT, STRUCTURE, TURN, Beginning
@@ -34,7 +35,7 @@ def saved(beginning: Beginning) -> Checkpoint:
         "fingerprint": fingerprint(beginning._model),
         "learning_rate": beginning.learning_rate,
     }
-    return Checkpoint(Path("step"), Position(0), json.loads(json.dumps(meta)), ())
+    return Checkpoint(Path("step"), Position(0), Meta.of(json.loads(json.dumps(meta))), ())
 
 
 def compared(now: Beginning, checkpoint: Checkpoint) -> str:
@@ -94,7 +95,7 @@ def test_other_batches_are_other_data(begin):
 
 def test_a_checkpoint_of_the_format_before_knows_nothing_of_this(begin):
     now = begin()
-    old = Checkpoint(Path("step"), Position(0), {"fingerprint": fingerprint(now._model)}, ())
+    old = Checkpoint(Path("step"), Position(0), Meta(fingerprint=fingerprint(now._model)), ())
     assert (now.changes(old), compared(now, old)) == ([], "same")
     assert begin(keras.layers.Dense(9)).compared(old, "another") == "unstable"
 
@@ -173,7 +174,7 @@ def test_the_data_are_known_by_their_elements_and_their_length():
 
 def test_another_machine_and_other_versions_are_said(begin):
     checkpoint = saved(begin())
-    checkpoint.meta["made_by"]["surroundings"] |= {
+    checkpoint.meta.made_by["surroundings"] |= {
         "machine": "node7",
         "TensorFlow": "2.17.0",
         "devices": "/device:GPU:0",

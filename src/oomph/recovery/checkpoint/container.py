@@ -23,6 +23,7 @@ from typing import Any, BinaryIO
 from oomph import __version__, testing
 from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint.manifest import meta_trouble, position_trouble, tensors_trouble
+from oomph.recovery.checkpoint.meta import Meta
 from oomph.run_files import FILE_MODE, open_own, read_own
 
 SCHEMA = 2
@@ -67,7 +68,7 @@ class Checkpoint:
 
     path: Path
     position: Position
-    meta: dict[str, Any]
+    meta: Meta
     tensors: tuple[TensorEntry, ...]
 
     @property
@@ -110,9 +111,9 @@ class CheckpointWriter:
         self._file.close()
 
 
-def write_manifest(folder: Path, at: Position, meta: dict[str, Any], entries: list[TensorEntry]) -> None:
+def write_manifest(folder: Path, at: Position, meta: Meta, entries: list[TensorEntry]) -> None:
     """Say what is in the folder."""
-    document = {"schema": SCHEMA, "oomph": __version__, "position": asdict(at), "meta": meta}
+    document = {"schema": SCHEMA, "oomph": __version__, "position": asdict(at), "meta": meta.as_data()}
     document["tensors"] = [asdict(entry) for entry in entries]
     _write(folder, _MANIFEST, json.dumps(document, separators=(",", ":")))
 
@@ -131,13 +132,13 @@ def read_checkpoint(path: Path) -> Checkpoint:
         raise CheckpointError(f"{_MANIFEST} is not one of ours ({error})") from error
 
 
-def _what_it_says(manifest: dict[str, Any]) -> tuple[Position, dict[str, Any]]:
+def _what_it_says(manifest: dict[str, Any]) -> tuple[Position, Meta]:
     """Where the checkpoint was taken, and what it says of itself; raises ValueError where that cannot be."""
     position, meta = manifest["position"], manifest["meta"]
     trouble = position_trouble(position) or meta_trouble(meta, position.get("steps", 0))
     if trouble is not None:
         raise ValueError(trouble)
-    return Position(**position), meta
+    return Position(**position), Meta.of(meta)
 
 
 def _tensors_in(manifest: dict[str, Any], folder: Path) -> tuple[TensorEntry, ...]:
@@ -225,7 +226,7 @@ def replace(folder: Path, target: Path) -> None:
     _flush_folder(target.parent)
 
 
-def read_manifest(folder: Path) -> tuple[Position, dict[str, Any]]:
+def read_manifest(folder: Path) -> tuple[Position, Meta]:
     """Where a checkpoint was taken, and what it says of itself, unverified; raises CheckpointError."""
     try:
         manifest = json.loads(read_own(folder, _MANIFEST))

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint.container import (
@@ -29,6 +29,7 @@ from oomph.recovery.checkpoint.container import (
     seal,
     write_manifest,
 )
+from oomph.recovery.checkpoint.meta import Meta
 from oomph.run_files import FOLDER_MODE, make_own_folder
 
 T = TypeVar("T")
@@ -56,20 +57,20 @@ class Record:
 
     path: Path
     position: Position
-    meta: dict[str, Any]
+    meta: Meta
     finished: bool
     """Whether it is the end state of a fit."""
 
     @property
     def key(self) -> str | None:
         """Which fit it is of; None when an older oomph wrote it, which counted them only."""
-        key = self.meta.get("key")
+        key = self.meta.key
         return key if isinstance(key, str) else None
 
     @property
     def outline(self) -> str | None:
         """Its place in the script without the numbers and words there; None when an older oomph wrote it."""
-        outline = self.meta.get("outline")
+        outline = self.meta.outline
         return outline if isinstance(outline, str) else None
 
 
@@ -102,9 +103,13 @@ class CheckpointStore:
         self._number += 1
         return Draft(self, f"step-{self._number:06d}-fit{at.fit}-epoch{at.epoch}-step{at.step}", at)
 
-    def save_finished(self, at: Position, meta: dict[str, Any], write: Callable[[CheckpointWriter], None]) -> Saved:
+    def save_finished(self, at: Position, meta: Meta, write: Callable[[CheckpointWriter], None]) -> Saved:
         """Write the end state of a fit; it is kept for as long as the run may restart. Raises CheckpointError."""
-        return Draft(self, f"finished-fit{at.fit}", at).complete(meta, write)
+        return self.draft_finished(at).complete(meta, write)
+
+    def draft_finished(self, at: Position) -> Draft:
+        """Begin the end state of a fit. Raises CheckpointError."""
+        return Draft(self, f"finished-fit{at.fit}", at)
 
     def records(self) -> list[Record]:
         """What there is, the newest first, the end states of fits after the rest."""
@@ -233,7 +238,7 @@ class Draft:
         except OSError as error:
             raise _failed(error, name) from error
 
-    def complete(self, meta: dict[str, Any], write: Callable[[CheckpointWriter], None]) -> Saved:
+    def complete(self, meta: Meta, write: Callable[[CheckpointWriter], None]) -> Saved:
         """Write the tensors, seal the folder and give it its name; raises CheckpointError with nothing left behind.
 
         Args:
@@ -264,7 +269,7 @@ class Draft:
         """Leave nothing of it."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _completed(self, meta: dict[str, Any], write: Callable[[CheckpointWriter], None]) -> Saved:
+    def _completed(self, meta: Meta, write: Callable[[CheckpointWriter], None]) -> Saved:
         writer = CheckpointWriter(self.folder)
         try:
             write(writer)

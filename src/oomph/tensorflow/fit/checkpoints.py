@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import tensorflow as tf
 
 from oomph.recovery.checkpoint.container import CheckpointWriter, Position
 from oomph.recovery.checkpoint.interval import SHARE
+from oomph.recovery.checkpoint.meta import Meta
 from oomph.recovery.checkpoint.store import CheckpointStore, Saved
 from oomph.tensorflow.exact_step.train_function import Taken
 from oomph.tensorflow.fit import callbacks, step_draws, written_files
@@ -56,17 +59,23 @@ class FitCheckpoints(StepCheckpoints):
         named = self._named()
         changes = self._fit.objects.changed_at_end()
         meta, arrays = self._taken_state(history, changes)
-        meta["iterator_of_dataset"] = False
-        meta["fingerprint_of_state"] = self._fit.proof.last_state
-        meta["fit_seconds"] = round(time.monotonic() - self._began, 1)
-        meta["files"], copies = written_files.noted(self._fit.callbacks, self._fits.files.written, self._began_at)
-        arrays += copies
+        files, copies = written_files.noted(self._fit.callbacks, self._fits.files.written, self._began_at)
+        meta = replace(
+            meta,
+            fingerprint_of_state=self._fit.proof.last_state,
+            fit_seconds=round(time.monotonic() - self._began, 1),
+            files=files,
+        )
 
         def write(writer: CheckpointWriter) -> None:
-            training_state.write(writer, chain(training_state.values_of(named), arrays))
-            meta["iterator_of_dataset"] = self._save_dataset_iterator(writer)
+            training_state.write(writer, chain(training_state.values_of(named), arrays, copies))
 
-        saved: Saved | None = self._attempted(lambda: store.save_finished(self._fit.position, meta, write), "end state")
+        def save() -> Saved:
+            draft = store.draft_finished(self._fit.position)
+            is_saved = draft.filled(lambda: self._save_dataset_iterator(draft.folder))
+            return draft.complete(replace(meta, iterator_of_dataset=is_saved), write)
+
+        saved: Saved | None = self._attempted(save, "end state")
         if saved is not None:
             self._stall, self._write = time.monotonic() - started, 0.0
             self._fits.end_state_seconds = self._stall
@@ -99,8 +108,10 @@ class FitCheckpoints(StepCheckpoints):
             self._fit.data.save(draft, self._between_saves)  # the position of the data first: its shuffle buffer moves
             named = self._named()
             meta, own = self._taken_state(self._fit.model.history, self._fit.objects.changed())
-            own += self._fit.data.taken_moment(meta)
-            own += self._taken_files(meta)
+            moment, arrays = self._fit.data.taken_moment()
+            opened = self._files.states(self._fit.callbacks, self._fits.files.written)  # after the objects, which flush
+            meta = replace(meta, moment=moment, opened=written_files.as_meta(opened))
+            own += [*arrays, *written_files.as_arrays(opened)]
             self._fit.proof.checkpointed()
             self._complete(
                 draft, (meta, own), named, training_state.finite_only(self._fit.model, named),
@@ -120,13 +131,7 @@ class FitCheckpoints(StepCheckpoints):
         self._fits.say_once(f"{reason}: no further checkpoint is taken of it; {kept}")
         return False
 
-    def _taken_files(self, meta: dict[str, Any]) -> list[Array]:
-        """What is in the files that this fit writes; after the objects, which flush those that they hold open."""
-        states = self._files.states(self._fit.callbacks, self._fits.files.written)
-        meta["opened"] = written_files.as_meta(states)
-        return written_files.as_arrays(states)
-
-    def _taken_state(self, history: Any, changes: Changes) -> tuple[dict[str, Any], list[Array]]:
+    def _taken_state(self, history: Any, changes: Changes) -> tuple[Meta, list[Array]]:
         """Everything but variables, copied: what JSON holds, and arrays."""
         fit = self._fit
         untold: list[str] = []
@@ -137,40 +142,40 @@ class FitCheckpoints(StepCheckpoints):
         arrays += as_arrays(changes, "object/")
         layers = layer_state.own_arrays(fit.model, self._fits.say_once)
         arrays += [Array(f"layer/{name}", value.dtype.name, value) for name, value in layers.items()]
-        meta = {
-            "site": fit.identity.site,
-            "key": fit.identity.key,
-            "outline": fit.identity.outline,
-            "fingerprint": fit.identity.fingerprint,
-            "guard": fit.promise.kind,
-            "optimizers": optimizers.weights_of_each(fit.model),
-            "random": training_state.random_state(),
-            "history": callbacks.history_state(history),
-            "callbacks": states,
-            "objects": as_meta(changes),
-            "hidden": [*untold, *step_draws.hidden_in(fit.model), *functions_with_draws(fit.functions)],
-            "taken": fit.data.taken,
-            "iterators_made": fit.data.iterators_made,
-            "iterators_used": fit.data.iterators_used,
-            "validated_after": fit.validation.made,
-            "validated": fit.validation.is_begun,
-            "logs": _numbers(getattr(fit.model.train_function, "taken", None)),
-            "steps_seen": KERAS.steps_seen.get(fit.epoch_iterator, 0),
-            "stop_training": bool(fit.model.stop_training),
-            "trained": fit.trained.now(fit.model),
-            "made_by": fit.beginning.facts(fit.epoch_iterator),
-            "learning_rate": fit.beginning.learning_rate,
-            "seconds": round(self._fits.trained_seconds(), 1),
-            "taken_at": time.time(),
-        }
+        meta = Meta(
+            site=fit.identity.site,
+            key=fit.identity.key,
+            outline=fit.identity.outline,
+            fingerprint=fit.identity.fingerprint,
+            guard=fit.promise.kind,
+            optimizers=optimizers.weights_of_each(fit.model),
+            random=training_state.random_state(),
+            history=callbacks.history_state(history),
+            callbacks=states,
+            objects=as_meta(changes),
+            hidden=[*untold, *step_draws.hidden_in(fit.model), *functions_with_draws(fit.functions)],
+            taken=fit.data.taken,
+            iterators_made=fit.data.iterators_made,
+            iterators_used=fit.data.iterators_used,
+            validated_after=fit.validation.made,
+            validated=fit.validation.is_begun,
+            logs=_numbers(getattr(fit.model.train_function, "taken", None)),
+            steps_seen=KERAS.steps_seen.get(fit.epoch_iterator, 0),
+            stop_training=bool(fit.model.stop_training),
+            trained=fit.trained.now(fit.model),
+            made_by=fit.beginning.facts(fit.epoch_iterator),
+            learning_rate=fit.beginning.learning_rate,
+            seconds=round(self._fits.trained_seconds(), 1),
+            taken_at=time.time(),
+        )
         return meta, arrays
 
-    def _save_dataset_iterator(self, writer: CheckpointWriter) -> bool:
+    def _save_dataset_iterator(self, folder: Path) -> bool:
         """The position of a dataset's own shuffle seeds, which the next fit on the same dataset continues."""
         last = KERAS.current_iterator.get(self._fit.epoch_iterator)
         if not isinstance(self._fit.arguments.get("x"), tf.data.Dataset) or not isinstance(last, tf.data.Iterator):
             return False
-        return not iterators.save(last, writer.folder)
+        return not iterators.save(last, folder)
 
     def _named(self) -> training_state.Named:
         return training_state.slots_of(self._fit.model, self._fit.model.train_function)

@@ -50,7 +50,7 @@ def _known(fit: Fit, record: Record) -> Known:
     return Known(
         finished=record.finished,
         edited=fit.beginning.script_was_edited(record),
-        same_fingerprint=record.meta.get("fingerprint") == fit.identity.fingerprint,
+        same_fingerprint=record.meta.fingerprint == fit.identity.fingerprint,
         differences=lambda *groups: fit.beginning.changes(record, *groups),
     )
 

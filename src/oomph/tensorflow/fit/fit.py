@@ -68,7 +68,7 @@ class Fit(RunningFit):
 
     def cannot_be_of_it(self, checkpoint: Checkpoint) -> str | None:
         """Why a checkpoint cannot be one of this fit, by its position alone, in words; None when it can."""
-        at, made = checkpoint.position, checkpoint.meta.get("iterators_made", 0)
+        at, made = checkpoint.position, checkpoint.meta.iterators_made or 0
         epochs, first = self.arguments.get("epochs"), self.epoch
         is_edited = self.beginning.script_was_edited(checkpoint)
         if isinstance(epochs, int) and not is_edited and not first <= at.epoch < max(epochs, first + 1):

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint.container import Checkpoint
+from oomph.recovery.checkpoint.meta import said
 from oomph.tensorflow.batch import batches
 from oomph.tensorflow.fit import callbacks, step_draws, trained, written_files
 from oomph.tensorflow.fit.fit import Fit
@@ -57,15 +58,15 @@ def _tell_moved_data(fits: Fits, fit: Fit) -> None:
 
 def _not_restorable(fit: Fit, checkpoint: Checkpoint) -> list[str]:
     """Which of its effects could not be kept, or are not what they were, in words."""
-    kept = checkpoint.meta.get("objects")
+    kept = checkpoint.meta.objects
     lost = list(kept.get("lost", ())) if isinstance(kept, dict) else []
-    lost += checkpoint.meta.get("hidden", [])
+    lost += checkpoint.meta.hidden
     lost += [READ_AHEAD] if fit.validation.is_guessed(checkpoint) else []
     return [*lost, *written_files.changed_since(checkpoint)]
 
 
 def _trains_again(fits: Fits, fit: Fit, checkpoint: Checkpoint, reason: str) -> None:
-    seconds = checkpoint.meta.get("fit_seconds")
+    seconds = checkpoint.meta.fit_seconds
     cost = f", which took {seconds:.0f} s before" if isinstance(seconds, (int, float)) else ""
     fits.note("trains-again", key=fit.identity.key, fit=fit.identity.ordinal, reason=reason)
     fits.say(
@@ -81,21 +82,21 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
     iterator = iter(KERAS.distributed_dataset.of(epochs))
     _build_as_keras_does(model, iterator)
     model.make_train_function()
-    kept = checkpoint.meta.get("optimizers", [])
+    kept = checkpoint.meta.optimizers
     if model.built:
         optimizers.build_as_before(model, kept)  # a strategy's variables cannot be made while a step is traced
     model.train_function.prepare(iterator)
     optimizers.build_as_before(model, kept)
     extra = model.train_function.extra_state()
-    named = training_state.named_slots(model, extra, as_traced="objects" not in checkpoint.meta)
+    named = training_state.named_slots(model, extra, as_traced=checkpoint.meta.objects is None)
     with training_state.restored(checkpoint, named):
         if isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)):
             _move_on(fit, checkpoint, epochs, iterator)
         layer_state.give_back(model, training_state.read_arrays(checkpoint, "layer/"))
         lost = [*fit.data.lost, *step_draws.restore(model, checkpoint), *_restore_python(fits, fit, checkpoint)]
         history = _history(fit, epochs, checkpoint)
-        model.stop_training = checkpoint.meta["stop_training"]
-        trained.restore(model, checkpoint.meta.get("trained"))
+        model.stop_training = said(checkpoint.meta.stop_training)
+        trained.restore(model, checkpoint.meta.trained)
     if lost and not fits.session.handover.guarding.trust_finished_fits:
         raise CheckpointError(", ".join(lost))
     broken = training_state.not_finite(named, training_state.finite_only(model, named))
@@ -132,7 +133,7 @@ def _on_one_replica(spec: Any) -> Any:
 
 def _move_on(fit: Fit, checkpoint: Checkpoint, epochs: Any, iterator: Any) -> None:
     """Bring data sets to where the fit has left them, for those that come after it."""
-    is_saved, made = checkpoint.meta["iterator_of_dataset"], int(checkpoint.meta["iterators_made"])
+    is_saved, made = checkpoint.meta.iterator_of_dataset, said(checkpoint.meta.iterators_made)
 
     def validate(number: int, watched: Watched) -> None:
         fit.validation.catch_up(checkpoint, made if is_saved else number, watched)
@@ -145,11 +146,11 @@ def _move_on(fit: Fit, checkpoint: Checkpoint, epochs: Any, iterator: Any) -> No
 def _restore_python(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> list[str]:
     """The states of callbacks and other objects, and the random numbers; returns what could not be put back."""
     lost: list[str] = []
-    if "objects" in checkpoint.meta:
-        changes = from_meta(checkpoint.meta["objects"], training_state.read_arrays(checkpoint, "object/"))
+    if checkpoint.meta.objects is not None:
+        changes = from_meta(checkpoint.meta.objects, training_state.read_arrays(checkpoint, "object/"))
         lost = fit.objects.restore_end(changes)
-    callbacks.restore(fit.callbacks, checkpoint.meta["callbacks"], checkpoint, lost.append)
-    training_state.restore_random_state(checkpoint.meta["random"])
+    callbacks.restore(fit.callbacks, said(checkpoint.meta.callbacks), checkpoint, lost.append)
+    training_state.restore_random_state(said(checkpoint.meta.random))
     others = written_files.put_back(checkpoint, fit.callbacks)
     fits.files.put_back_when_opened(others, lambda path: None)  # there is a copy of each
     return lost
@@ -172,6 +173,6 @@ def _history(fit: Fit, epochs: Any, checkpoint: Checkpoint) -> Any:
     for callback in dict.fromkeys((history, *fit.callbacks)):
         callback.set_params({**params, "steps": epochs.num_batches})
         callback.set_model(fit.model)
-    callbacks.restore_history(history, checkpoint.meta["history"])
+    callbacks.restore_history(history, said(checkpoint.meta.history))
     fit.model.history = history
     return history

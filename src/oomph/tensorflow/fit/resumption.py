@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint.container import Checkpoint
+from oomph.recovery.checkpoint.meta import said
 from oomph.recovery.checkpoint.witness import STEP
 from oomph.recovery.script.opened_files import FileState, log_files
 from oomph.tensorflow.batch import batches
@@ -61,7 +62,7 @@ class Resumption:
     @property
     def as_of(self) -> float | None:
         """When the checkpoint was taken that is still to be put back, in seconds since 1970; None without one."""
-        return None if self.checkpoint is None else self.checkpoint.meta.get("taken_at")
+        return None if self.checkpoint is None else self.checkpoint.meta.taken_at
 
     def skipped_steps(self) -> int:
         """Steps of the epoch to resume in that an earlier attempt has done."""
@@ -78,7 +79,7 @@ class Resumption:
         checkpoint, data = self.checkpoint, self._fit.data
         if checkpoint is None:
             return
-        made = int(checkpoint.meta["iterators_made"])
+        made = said(checkpoint.meta.iterators_made)
 
         def validate(number: int, watched: Watched) -> None:
             self._fit.validation.catch_up(checkpoint, made if is_saved else number, watched)
@@ -90,23 +91,23 @@ class Resumption:
     def _catch_up(self, checkpoint: Checkpoint, watched: Watched) -> None:
         """Make the iterators over the validation data that were made after the iterator to continue."""
         validation = self._fit.validation
-        validation.catch_up(checkpoint, int(checkpoint.meta["iterators_made"]), watched)
+        validation.catch_up(checkpoint, said(checkpoint.meta.iterators_made), watched)
         if validation.is_guessed(checkpoint):
             self._fit.lost.append(READ_AHEAD)
 
     def restore_early(self) -> None:
         """Before the first `on_epoch_begin`: callbacks find what they had; all of it is put back again at the step."""
         checkpoint = self.checkpoint
-        if checkpoint is None or "objects" not in checkpoint.meta:
+        if checkpoint is None or checkpoint.meta.objects is None:
             return
-        kept = checkpoint.meta.get("trained")
+        kept = checkpoint.meta.trained
         if not trained.is_made_anew(kept):
             self._trace_as_at_the_beginning()
         trained.restore(self._fit.model, kept)
-        changes = from_meta(checkpoint.meta["objects"], training_state.read_arrays(checkpoint, "object/"))
+        changes = from_meta(checkpoint.meta.objects, training_state.read_arrays(checkpoint, "object/"))
         self._fit.objects.restore_early(changes)
-        callbacks.restore_history(self._fit.model.history, checkpoint.meta["history"])
-        callbacks.restore(self._fit.callbacks, checkpoint.meta["callbacks"], checkpoint, lambda lost: None)
+        callbacks.restore_history(self._fit.model.history, said(checkpoint.meta.history))
+        callbacks.restore(self._fit.callbacks, said(checkpoint.meta.callbacks), checkpoint, lambda lost: None)
         self._restore_files(checkpoint)
 
     def _trace_as_at_the_beginning(self) -> None:
@@ -114,7 +115,7 @@ class Resumption:
         dataset = KERAS.distributed_dataset.get(self._fit.epoch_iterator)
         if isinstance(dataset, tf.data.Dataset):
             self._fit.model.train_function.prepare(OnlySpec(tf.data.IteratorSpec(dataset.element_spec)))
-            if self.checkpoint is not None and self.checkpoint.meta.get("validated"):
+            if self.checkpoint is not None and self.checkpoint.meta.validated:
                 self._trace_validation()
 
     def _trace_validation(self) -> None:
@@ -130,7 +131,7 @@ class Resumption:
         """Before the iterator to resume is made: what it depends on as it was then; False when nobody kept that."""
         if self.checkpoint is None or self._other_data(self.checkpoint):
             return False
-        kept = self.checkpoint.meta.get("moment")
+        kept = self.checkpoint.meta.moment
         if not isinstance(kept, dict):
             return False
         arrays = training_state.read_arrays(self.checkpoint, "data/")
@@ -149,8 +150,8 @@ class Resumption:
         kind = self._restored(step, checkpoint, iterator, other_data)
         fit = self._fit
         fit.step = 0 if other_data else checkpoint.position.step
-        self.logs = checkpoint.meta.get("logs", {}) if fit.step else {}
-        taken = 0 if other_data else int(checkpoint.meta["taken"])
+        self.logs = checkpoint.meta.logs if fit.step else {}
+        taken = 0 if other_data else said(checkpoint.meta.taken)
         fit.data.go_on(iterator, checkpoint, taken)
         fit.proof.compare_from(fit.epoch, fit.step)
         self._tell(checkpoint, kind, time.monotonic() - started)
@@ -175,8 +176,8 @@ class Resumption:
         step.prepare(iterator)
         if not fit.model.built:
             _build_by_a_call(fit.model, iterator)
-        optimizers.build_as_before(fit.model, checkpoint.meta.get("optimizers", []))
-        as_traced = "objects" not in checkpoint.meta  # by an oomph that did not look at them
+        optimizers.build_as_before(fit.model, checkpoint.meta.optimizers)
+        as_traced = checkpoint.meta.objects is None  # by an oomph that did not look at them
         named = training_state.slots_of(fit.model, step, as_traced)
         with training_state.restored(checkpoint, named, training_state.finite_only(fit.model, named)):
             layer_state.give_back(fit.model, training_state.read_arrays(checkpoint, "layer/"))
@@ -190,10 +191,10 @@ class Resumption:
                 self._tell_order_to_come(checkpoint)
             drawn = fit.data.drawn_by_pipeline
             training_state.restore_random_state(
-                {name: value for name, value in checkpoint.meta["random"].items() if name not in drawn}
+                {name: value for name, value in said(checkpoint.meta.random).items() if name not in drawn}
             )
-            callbacks.restore_history(fit.model.history, checkpoint.meta["history"])
-            callbacks.restore(fit.callbacks, checkpoint.meta["callbacks"], checkpoint, self._fit.lost.append)
+            callbacks.restore_history(fit.model.history, said(checkpoint.meta.history))
+            callbacks.restore(fit.callbacks, said(checkpoint.meta.callbacks), checkpoint, self._fit.lost.append)
             self._restore_objects(checkpoint, drawn)
             self._restore_files(checkpoint)
         return kind
@@ -206,13 +207,13 @@ class Resumption:
             self._fit.lost.append(pipelines.BY_CHANCE)
 
     def _restore_objects(self, checkpoint: Checkpoint, drawn: frozenset[str]) -> None:
-        if "objects" not in checkpoint.meta:
+        if checkpoint.meta.objects is None:
             return
         arrays = training_state.read_arrays(checkpoint, "object/")
-        changes: Changes = from_meta(checkpoint.meta["objects"], arrays)
+        changes: Changes = from_meta(checkpoint.meta.objects, arrays)
         lost = [line for line in changes.lost if not line.startswith(tuple(f"{key} (" for key in drawn))]
         self._fit.lost += [*lost, *self._fit.objects.restore(changes, drawn)]
-        self._fit.lost += checkpoint.meta.get("hidden", [])
+        self._fit.lost += checkpoint.meta.hidden
 
     def _restore_files(self, checkpoint: Checkpoint) -> None:
         """What the fit had written is put back where the script opens it: what it reads is what it read before."""
@@ -221,9 +222,7 @@ class Resumption:
 
     def files_of(self, checkpoint: Checkpoint) -> dict[str, FileState]:
         """What the files that the fit writes held at a checkpoint, by path."""
-        return written_files.from_meta(
-            checkpoint.meta.get("opened", []), training_state.read_arrays(checkpoint, "file/")
-        )
+        return written_files.from_meta(checkpoint.meta.opened, training_state.read_arrays(checkpoint, "file/"))
 
     def _lost_file(self, path: str) -> None:
         cause = f"the file {path} is read, and is not what it was at the checkpoint"

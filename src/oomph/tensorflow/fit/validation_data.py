@@ -80,7 +80,7 @@ class ValidationData:
 
         Raises TookTooLongError.
         """
-        wanted = checkpoint.meta.get("validated_after", [])
+        wanted = checkpoint.meta.validated_after
         while self._dataset is not None and len(self.made) < len(wanted):
             after, used = map(int, wanted[len(self.made)])
             if after > trained_on:
@@ -93,7 +93,7 @@ class ValidationData:
 
     def is_guessed(self, checkpoint: Checkpoint) -> bool:
         """Whether the order of the next ones depends on how far TensorFlow had read ahead, which is unknown."""
-        used = any(entry[1] for entry in checkpoint.meta.get("validated_after", []))
+        used = any(entry[1] for entry in checkpoint.meta.validated_after)
         return used and bool(self._steps) and self._dataset is not None and pipelines.repeats_shuffled(self._dataset)
 
     def _distributed(self) -> Any:

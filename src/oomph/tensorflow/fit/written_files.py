@@ -143,7 +143,7 @@ def put_back(checkpoint: Checkpoint, callbacks: list[Any]) -> dict[str, FileStat
 
 
 def _entries(checkpoint: Checkpoint) -> Iterator[dict[str, Any]]:
-    for entry in checkpoint.meta.get("files", ()):
+    for entry in checkpoint.meta.files:
         if isinstance(entry, dict) and isinstance(entry.get("path"), str):
             yield entry
 

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.recovery.checkpoint.container import Checkpoint
+from oomph.recovery.checkpoint.meta import said
 from oomph.tensorflow.graph import fingerprints
 from oomph.tensorflow.loop.source import Source
 from oomph.tensorflow.names.keras3 import KERAS
@@ -60,9 +61,9 @@ class LoopData(DataPosition):
     def begins_as_before(self, checkpoint: Checkpoint) -> None:
         """An iterator is about to be made that goes on from a checkpoint."""
         if self._of_tensorflow and not self.is_saved_whole(checkpoint, self._source.dataset):
-            count = int(checkpoint.meta["iterators_made"]) - self.iterators_made - 1
+            count = said(checkpoint.meta.iterators_made) - self.iterators_made - 1
             self.pass_over(self.epochs, max(0, count), used_in(checkpoint))
-        kept, known = checkpoint.meta.get("moment"), False
+        kept, known = checkpoint.meta.moment, False
         if isinstance(kept, dict):
             found = kept["objects"]
             changes = None if found is None else from_meta(found, training_state.read_arrays(checkpoint, "data/"))

@@ -42,7 +42,7 @@ def recognised(record: Record | None, facts: Facts, came_another_way: bool) -> R
     """
     if record is None:
         return Recognised(Verdict.TRAIN)
-    before, edited = record.meta.get("made_by", {}), was_edited(record, facts)
+    before, edited = record.meta.made_by, was_edited(record, facts)
     structure = provenance.changes(before, facts, STRUCTURE)
     if record.finished or (structure and came_another_way):
         return Recognised(Verdict.TRAIN, _words(structure) or "a fit and not a loop", another_way=True)
@@ -56,7 +56,7 @@ def recognised(record: Record | None, facts: Facts, came_another_way: bool) -> R
 
 def was_edited(record: Record, facts: Facts) -> bool:
     """Whether the script is another one since."""
-    return bool(provenance.changes(record.meta.get("made_by", {}), facts, SCRIPT))
+    return bool(provenance.changes(record.meta.made_by, facts, SCRIPT))
 
 
 def other_data(before: Facts, now: Facts) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from oomph.recovery.checkpoint.container import Checkpoint
+from oomph.recovery.checkpoint.meta import said
 from oomph.recovery.checkpoint.witness import STEP
 from oomph.tensorflow.fit.resumption import CannotResumeError, may_pass
 from oomph.tensorflow.loop.checkpoints import LoopCheckpoints
@@ -85,7 +86,7 @@ class LoopResumption:
 
     def _find_position(self, checkpoint: Checkpoint) -> str:
         loop, at = self._loop, checkpoint.position
-        if other_data(checkpoint.meta.get("made_by", {}), loop.facts):
+        if other_data(checkpoint.meta.made_by, loop.facts):
             return "epoch"  # after an edit: its position in them means nothing
         kind = loop.data.restore(checkpoint, loop.steps.iterator, None, self._batches_before(checkpoint))
         loop.steps.step, loop.steps.drawn = at.step, loop.data.taken
@@ -101,30 +102,30 @@ class LoopResumption:
 
     def _restore_state(self, checkpoint: Checkpoint) -> None:
         loop, meta = self._loop, checkpoint.meta
-        loop.variables.make_as_before(meta["made"])
+        loop.variables.make_as_before(said(meta.made))
         with training_state.restored(checkpoint, loop.variables.named, loop.variables.finite):
             drawn = loop.data.drawn_by_pipeline
             training_state.restore_random_state(
-                {name: value for name, value in meta["random"].items() if name not in drawn}
+                {name: value for name, value in said(meta.random).items() if name not in drawn}
             )
-            changes = from_meta(meta["objects"], training_state.read_arrays(checkpoint, "object/"))
+            changes = from_meta(meta.objects, training_state.read_arrays(checkpoint, "object/"))
             self._loop.lost = [*loop.data.lost, *changes.lost, *loop.objects.restore(changes, drawn)]
-            self._loop.lost += loop.objects.tell(meta["own"], training_state.read_arrays(checkpoint, OWN))
-            self._loop.lost += meta["hidden"]
-            loop.restore_draws(training_state.read_arrays(checkpoint, "draws/"), meta["draws"])
+            self._loop.lost += loop.objects.tell(meta.own, training_state.read_arrays(checkpoint, OWN))
+            self._loop.lost += meta.hidden
+            loop.restore_draws(training_state.read_arrays(checkpoint, "draws/"), meta.draws)
             if loop.data.order_to_come_is_by_chance(loop.steps.is_in_last_epoch):
                 self._loop.lost.append(pipelines.BY_CHANCE)
-        loop.steps.steps = int(meta["loop_steps"])
+        loop.steps.steps = said(meta.loop_steps)
         loop.take_held()
 
     # -- telling ------------------------------------------------------------------------------------------------------
 
     def _tell(self, checkpoint: Checkpoint, kind: str, seconds: float) -> None:
-        loop, at, before = self._loop, checkpoint.position, checkpoint.meta.get("made_by", {})
+        loop, at, before = self._loop, checkpoint.position, checkpoint.meta.made_by
         self._fits.steps = at.steps
         self._checkpoints.count_from(at.steps)
         edited = bool(provenance.changes(before, loop.facts, SCRIPT))
-        rates = loop.keep_edited_learning_rates(checkpoint.meta.get("learning_rates", {})) if edited else []
+        rates = loop.keep_edited_learning_rates(checkpoint.meta.learning_rates) if edited else []
         found = [*provenance.changes(before, loop.facts), *rates]
         self._loop.lost = list(dict.fromkeys(self._loop.lost))
         loop.note_here(

@@ -9,6 +9,7 @@ from typing import Any
 from weakref import WeakSet
 
 from oomph.recovery.checkpoint.container import Position
+from oomph.recovery.checkpoint.meta import Meta
 from oomph.tensorflow.loop.data import LoopData
 from oomph.tensorflow.loop.description import facts_of
 from oomph.tensorflow.loop.names import CarriedNames
@@ -75,7 +76,7 @@ class RunningLoop:
         if not can_be_saved:
             self.data.obstacle = "a batch of it was taken ahead, for ends_epoch"
 
-    def taken_state(self) -> tuple[dict[str, Any], list[Array]]:
+    def taken_state(self) -> tuple[Meta, list[Array]]:
         """Everything but variables, copied: what JSON holds, and arrays."""
         self.proof.checkpointed()
         changes = self.objects.changed()
@@ -86,28 +87,30 @@ class RunningLoop:
         arrays += [
             Array(f"draws/{n}/{m}", "int64", value) for n, values in enumerate(draws) for m, value in enumerate(values)
         ]
-        meta = {
-            "site": self.identity.site,
-            "key": self.identity.key,
-            "outline": self.identity.outline,
-            "fingerprint": self.identity.fingerprint,
-            "guard": "loop",
-            "random": training_state.random_state(),
-            "objects": as_meta(changes),
-            "own": told,
-            "hidden": [*functions_with_draws(self.functions), *self._hidden_in_steps()],
-            "draws": [len(values) for values in draws],
-            "taken": self.data.taken,
-            "iterators_made": self.data.iterators_made,
-            "iterators_used": self.data.iterators_used,
-            "loop_steps": self.steps.steps,
-            "made": self.variables.made_by(),
-            "made_by": self.facts,
-            "learning_rates": self._rates,
-            "seconds": round(self.fits.trained_seconds(), 1),
-            "taken_at": time.time(),
-        }
-        return meta, arrays + self.data.taken_moment(meta)
+        moment, of_the_data = self.data.taken_moment()
+        meta = Meta(
+            moment=moment,
+            site=self.identity.site,
+            key=self.identity.key,
+            outline=self.identity.outline,
+            fingerprint=self.identity.fingerprint,
+            guard="loop",
+            random=training_state.random_state(),
+            objects=as_meta(changes),
+            own=told,
+            hidden=[*functions_with_draws(self.functions), *self._hidden_in_steps()],
+            draws=[len(values) for values in draws],
+            taken=self.data.taken,
+            iterators_made=self.data.iterators_made,
+            iterators_used=self.data.iterators_used,
+            loop_steps=self.steps.steps,
+            made=self.variables.made_by(),
+            made_by=self.facts,
+            learning_rates=self._rates,
+            seconds=round(self.fits.trained_seconds(), 1),
+            taken_at=time.time(),
+        )
+        return meta, arrays + of_the_data
 
     def _carried(self) -> list[str]:
         """The variables of the script that the loop has changed and that nobody saves, in words; said once."""

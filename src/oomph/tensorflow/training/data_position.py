@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from oomph.recovery.checkpoint.container import Checkpoint
+from oomph.recovery.checkpoint.meta import said
 from oomph.recovery.checkpoint.store import Draft
 from oomph.recovery.policy.pipeline_buffers import PipelineCosts, has_room, worth_saving
 from oomph.tensorflow.names.keras3 import KERAS
@@ -143,14 +144,14 @@ class DataPosition:
         """Why the last checkpoint does not hold the iterator; empty when it does."""
         return self.obstacle or self._drained
 
-    def taken_moment(self, meta: dict[str, Any]) -> list[Array]:
+    def taken_moment(self) -> tuple[dict[str, Any] | None, list[Array]]:
         """What the present iterator started from, where its batches may have to be taken anew: for a checkpoint."""
         moment = self.moment
         if moment is None:
-            return []
-        objects = None if moment.objects is None else as_meta(moment.objects)
-        meta["moment"] = {"random": moment.random, "objects": objects}
-        return [] if moment.objects is None else as_arrays(moment.objects, "data/")
+            return None, []
+        if moment.objects is None:
+            return {"random": moment.random, "objects": None}, []
+        return {"random": moment.random, "objects": as_meta(moment.objects)}, as_arrays(moment.objects, "data/")
 
     def save(self, draft: Draft, between_saves: float) -> None:
         """Save the iterator with a checkpoint that has been begun, if it can be and is worth it."""
@@ -188,8 +189,8 @@ class DataPosition:
             batches: fingerprints of the last batches before the checkpoint, as far as they are known.
         """
         if steps is not None:
-            KERAS.steps_seen.put(steps, int(checkpoint.meta["steps_seen"]))
-        self.taken = int(checkpoint.meta["taken"])
+            KERAS.steps_seen.put(steps, said(checkpoint.meta.steps_seen))
+        self.taken = said(checkpoint.meta.taken)
         draws, saved = _draws_of(iterator), iterators.is_saved(checkpoint.path)
         if draws is KernelDraws.UNSEEDED:
             self.lost.append("random numbers of the data pipeline, which has no seed")
@@ -228,7 +229,7 @@ class DataPosition:
     def go_on(self, iterator: Any, checkpoint: Checkpoint, taken: int) -> None:
         """Count on from where a checkpoint was."""
         self._iterator, self._since, self.taken = iterator, time.monotonic(), taken
-        self.iterators_made = int(checkpoint.meta["iterators_made"])
+        self.iterators_made = said(checkpoint.meta.iterators_made)
         self.iterators_used = used_in(checkpoint)
 
     def _pays(self, between_saves: float) -> bool:
@@ -265,8 +266,9 @@ class DataPosition:
 
 def used_in(checkpoint: Checkpoint) -> list[int]:
     """The iterators that batches were taken from before a checkpoint, counted from 1."""
-    made = int(checkpoint.meta["iterators_made"])
-    return [int(each) for each in checkpoint.meta.get("iterators_used", range(1, made + 1))]
+    made = said(checkpoint.meta.iterators_made)
+    used = checkpoint.meta.iterators_used
+    return list(range(1, made + 1) if used is None else used)
 
 
 def _dataset_of(iterator: Any) -> Any:

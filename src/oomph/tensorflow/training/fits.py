@@ -128,7 +128,7 @@ class Fits:
         """
         self.store()
         since = self.session.handover.guarding.ignore_before
-        records = [r for r in self._records if since is None or r.meta.get("taken_at", 0.0) >= since]
+        records = [r for r in self._records if since is None or (r.meta.taken_at or 0.0) >= since]
         mine = [r for r in records if r.key == identity.key]
         if not mine:
             same = [r for r in records if r.outline == identity.outline and r.position.fit == identity.ordinal]
@@ -140,7 +140,7 @@ class Fits:
     def interrupted_sites(self) -> list[str]:
         """Where the fits are that earlier attempts have left in their midst."""
         left = [r for r in self._records if not r.finished and r.position.fit not in self._numbers]
-        return sorted({str(record.meta.get("site", "?")) for record in left})
+        return sorted({record.meta.site or "?" for record in left})
 
     def number(self, identity: FitIdentity, known: Record | None) -> FitIdentity:
         """The fit with its number in the run: that of the state that it goes on from, or one that nobody has."""
@@ -168,7 +168,7 @@ class Fits:
             try:
                 store.open()
                 self._store, self._records = store, store.records()
-                seconds = [r.meta.get("seconds") for r in self._records]
+                seconds = [r.meta.seconds for r in self._records]
                 self._seconds_before = max((float(s) for s in seconds if isinstance(s, (int, float))), default=0.0)
             except CheckpointError as error:
                 session.journal.write("checkpoint-failed", reason=str(error))

@@ -228,7 +228,7 @@ class Beginning:
         so is the model; "unstable": the script is the same and has made another model or optimizer all the same.
         """
         structure = self.changes(checkpoint, STRUCTURE)
-        if checkpoint.meta["fingerprint"] == fingerprint and not structure:
+        if checkpoint.meta.fingerprint == fingerprint and not structure:
             return "same"
         if not self.script_was_edited(checkpoint):
             return "unstable"
@@ -253,7 +253,7 @@ class Beginning:
 
     def keep_edited_learning_rate(self, checkpoint: Checkpoint) -> str:
         """After a restore: the learning rate of an edited script is meant; returns what was done, in words."""
-        before, now = checkpoint.meta.get("learning_rate"), self.learning_rate
+        before, now = checkpoint.meta.learning_rate, self.learning_rate
         if None in (before, now) or before == now or not self.script_was_edited(checkpoint):
             return ""
         _innermost(self._model.optimizer).learning_rate = now
@@ -261,7 +261,7 @@ class Beginning:
 
 
 def _made_by(checkpoint: Checkpoint | Record) -> Facts:
-    made_by: Facts = checkpoint.meta.get("made_by", {})
+    made_by: Facts = checkpoint.meta.made_by
     return made_by
 
 

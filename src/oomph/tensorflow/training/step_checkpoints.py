@@ -14,6 +14,7 @@ import tensorflow as tf
 from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint.container import CheckpointWriter, Position
 from oomph.recovery.checkpoint.interval import Cost
+from oomph.recovery.checkpoint.meta import Meta
 from oomph.recovery.checkpoint.store import CheckpointStore, Draft, Saved
 from oomph.recovery.posix.available_memory import available_bytes
 from oomph.recovery.protocol.phases import Phase
@@ -137,7 +138,7 @@ class StepCheckpoints(ABC):
         self._attempted(lambda: self._save_step(store, at, started), "checkpoint")
 
     def _complete(
-        self, draft: Draft, taken: tuple[dict[str, Any], list[Array]], named: training_state.Named,
+        self, draft: Draft, taken: tuple[Meta, list[Array]], named: training_state.Named,
         finite: frozenset[str], snapshot: Callable[[], Snapshot],
     ) -> None:  # fmt: skip
         """Write what was taken, and the variables: here, or in the background if that pays.
