@@ -18,7 +18,7 @@ SOURCE = Path(oomph.__file__).parent
 REASONS = [
     # a reason, the file that produces it, words of its source, words of its remedy
     (
-        "fit at train.py:9 goes on with a generator that a resumed fit has taken batches from", "tensorflow/fit/fit.py",
+        "fit at train.py:9 goes on with a generator that a resumed fit has taken batches from", "tensorflow/fit/reporting.py",
         "goes on with a generator that a resumed fit has taken batches from", "a new generator for each fit",
     ),
     ("callback Own.counts (Strange)", "tensorflow/training/fit_objects.py", "callback {type(callback)", "give Own get_state()"),
@@ -177,7 +177,7 @@ REASONS = [
         "was begun by an earlier attempt, and not reached again", "the same fits in the same order",
     ),
     (
-        "the script came to fit at a.py:3 another way than before (epochs: 2 → 5)", "tensorflow/interception/intercept.py",
+        "the script came to fit at a.py:3 another way than before (epochs: 2 → 5)", "tensorflow/fit/continuation.py",
         "another way than before", "the same fits in the same order",
     ),
     (
@@ -189,7 +189,7 @@ REASONS = [
         "leave --trust-finished-fits out",
     ),
     (
-        "the checkpoint is of another fit: values of x: ndarray 12 → ndarray 34", "tensorflow/interception/intercept.py",
+        "the checkpoint is of another fit: values of x: ndarray 12 → ndarray 34", "tensorflow/fit/continuation.py",
         "the checkpoint is of another fit: ", "keras.utils.set_random_seed(1)",
     ),
     (

@@ -262,7 +262,7 @@ def test_a_later_probe_without_memory_changes_nothing(guard, watch, memory, need
         if len(probes) == 1:
             return find(model, divided, *others)
         divided.settle([False], [], [])  # as far as a probe may get before its memory is used up
-        divided.part.take_for(True)
+        divided.micro_step.take_for(True)
         return Finding(0, conclusive=False)
 
     monkeypatch.setattr(verdict, "find", without_memory_later)

@@ -166,7 +166,7 @@ def test_sums_found_by_the_probe_are_sums_when_the_batch_is_divided(guarded, flo
         assert finding.equal
         for promise in (KNOWN, UNKNOWN):
             assert judge(promise, finding, Choice()).kind == (APPROXIMATE if normalises else EXACT)
-        assert ours.divided.part.summed == (cls is Sums)
+        assert ours.divided.micro_step.summed == (cls is Sums)
         assert sum(ours.divided.summed) == (cls is not Sums)
 
     def gradients(ours, sizes):

@@ -145,7 +145,7 @@ def test_three_divided_steps_leave_what_three_whole_ones_do(guarded, cls, jit_co
     for _ in range(3):
         plain.train_on_batch(X, Y)
         ours.take(SIZES)
-    assert ours.divided.part.reason == ""
+    assert ours.divided.micro_step.reason == ""
     theirs = plain.copy.weights + plain.network.weights
     pairs = list(zip(ours.model.copy.weights + ours.model.network.weights, theirs, strict=True))
     for one, other in pairs:
@@ -158,7 +158,7 @@ def test_what_is_reported_is_assigned_in_parts_and_counts_once(guarded):
     ours = guarded(Counts(), (X, Y))
     for _ in range(3):
         logs = ours.take(SIZES)
-    assert ours.divided.part.reason == ""
+    assert ours.divided.micro_step.reason == ""
     assert (float(ours.model.counter.numpy()), logs["count"]) == (3.0, 3.0)
 
 
@@ -184,8 +184,8 @@ def test_no_part_assigns_anything(guarded):
 )
 def test_what_depends_on_more_than_updated_variables_is_refused(guarded, cls, reason):
     ours = guarded(cls(), (X, Y))
-    ours.divided.part.trace(ours.batch)
-    assert ours.divided.part.reason == reason
+    ours.divided.micro_step.trace(ours.batch)
+    assert ours.divided.micro_step.reason == reason
     assert ours.find().obstacle == reason
 
 
@@ -193,5 +193,5 @@ def test_eagerly_nobody_can_tell(guarded):
     model = Averaged()
     model.run_eagerly = True
     ours = guarded(model, (X, Y))
-    ours.divided.part.trace(ours.batch)
-    assert ours.divided.part.reason == BY_ITSELF
+    ours.divided.micro_step.trace(ours.batch)
+    assert ours.divided.micro_step.reason == BY_ITSELF

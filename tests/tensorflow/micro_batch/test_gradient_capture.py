@@ -95,12 +95,12 @@ def test_two_optimizers_each_apply_their_gradients_once(guarded, eagerly):
     plain, ours = make(), guarded(make(), (X, Y))
     if eagerly:  # there, what comes second may depend on what came first, for all that can be seen
         ours.take(SIZES, commit=False)
-        assert ours.divided.part.reason == "its second optimizer needs what the first has updated"
+        assert ours.divided.micro_step.reason == "its second optimizer needs what the first has updated"
         return
     for _ in range(3):
         plain.train_on_batch(X, Y)
         ours.take(SIZES)
-    assert ours.divided.part.reason == ""
+    assert ours.divided.micro_step.reason == ""
     pairs = [(ours.model.weights, plain.weights), (ours.model.second.variables, plain.second.variables)]
     for one, other in [*pairs, (ours.model.optimizer.variables, plain.optimizer.variables)]:
         for a, b in zip(one, other, strict=True):
@@ -122,8 +122,8 @@ def test_the_graph_shows_why_parts_can_not_stand_for_the_batch_and_eager_steps_a
     guarded, cls, reason, eagerly
 ):
     ours = guarded(cls.made(run_eagerly=eagerly), (X, Y))
-    ours.divided.part.trace(ours.batch)
-    assert ours.divided.part.reason == reason
+    ours.divided.micro_step.trace(ours.batch)
+    assert ours.divided.micro_step.reason == reason
     assert ours.find().obstacle == reason
 
 
@@ -218,7 +218,7 @@ def test_sparse_gradients_that_name_each_row_once_do_so_for_the_batch(as_keras, 
         return model
 
     ours = as_keras(make, (np.random.default_rng(0).integers(0, 5, (N, 3)), Y), SIZES)
-    assert ours.divided.part.pieces == {0: (Piece(Origin.DISTINCT),)}
+    assert ours.divided.micro_step.pieces == {0: (Piece(Origin.DISTINCT),)}
 
 
 @pytest.mark.parametrize("eagerly", [False, True])

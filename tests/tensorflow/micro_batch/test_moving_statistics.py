@@ -69,11 +69,11 @@ def moved(values, sizes, metrics=()):
     state = MovingStatistics(keras.Sequential(), [Slot.of(variable)], [variable] if metrics else [])
     state.start()
     for value, size in zip(values, sizes, strict=True):
-        state.before_part()
+        state.before_micro_batch()
         if not metrics:
             assert not np.any(variable.numpy()), "every part starts from the state before the step"
         variable.assign(value)
-        state.after_part(size / sum(sizes))
+        state.after_micro_batch(size / sum(sizes))
     state.finish()
     return variable.numpy().tolist()
 

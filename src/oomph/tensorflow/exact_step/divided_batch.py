@@ -16,7 +16,7 @@ class DividedBatch:
     """The micro-batches of one batch. After a failure before its commit nothing of it has been applied.
 
     Args:
-        whole: the step on the full batch, which knows the small state and counts commits.
+        full_batch: the step on the full batch, which knows the small state and counts commits.
         search: knows how many samples fit.
         divided: the step on micro-batches.
         batch: a nest of eager tensors.
@@ -26,45 +26,45 @@ class DividedBatch:
 
     def __init__(
         self,
-        whole: FullBatchStep,
+        full_batch: FullBatchStep,
         search: SizeSearch,
         divided: AccumulatedStep,
         batch: Any,
         size: int,
         one_piece: bool,
     ) -> None:
-        self._whole, self._search, self._divided = whole, search, divided
+        self._full_batch, self._search, self._divided = full_batch, search, divided
         self._batch, self._size, self._one_piece = batch, size, one_piece
 
     def go_on(self) -> tuple[Any, int]:
         """Try the whole of it; returns Keras' logs or Failed, and the size of the last micro-batch."""
-        state = self._whole.state_of(self._batch)
+        state = self._full_batch.state_of(self._batch)
         before = state.snapshot()
         try:
-            outcome, part = self._computed(state)
+            outcome, samples = self._computed(state)
         except BaseException:
             state.restore(before)
             raise
         if isinstance(outcome, Failed):
             state.restore(before)
-            return outcome, part
+            return outcome, samples
         committed = attempt(self._divided.commit) if self._divided.trains else None
         self._divided.let_go()
         if isinstance(committed, Failed):
-            return Failed(committed.oom, committed.error, "commit", self._batch), part
-        return outcome, part
+            return Failed(committed.oom, committed.error, "commit", self._batch), samples
+        return outcome, samples
 
     def _computed(self, state: SmallState) -> tuple[Any, int]:
         """All of the step but its commit."""
         divided, size = self._divided, self._size
         outcome = attempt(partial(divided.start, self._batch, size, state))
-        if divided.part.has_loops and not self._one_piece:
+        if divided.micro_step.has_loops and not self._one_piece:
             self._search.expect_gaps()
-        done, part = 0, min(self._search.next_size(size) or 1, size)
+        done, samples = 0, min(self._search.next_size(size) or 1, size)
         while not isinstance(outcome, Failed) and done < size:
-            part = min(self._search.next_size(size) or 1, size - done)
-            outcome = self._search.run(part, partial(divided.add, done, part))
-            done += part
+            samples = min(self._search.next_size(size) or 1, size - done)
+            outcome = self._search.run(samples, partial(divided.add, done, samples))
+            done += samples
         if not isinstance(outcome, Failed):
-            outcome = attempt(partial(divided.finish, self._whole.knows_size(self._batch)))
-        return outcome, part
+            outcome = attempt(partial(divided.finish, self._full_batch.knows_size(self._batch)))
+        return outcome, samples

@@ -77,10 +77,10 @@ class GuardedStep:
         self.taken: Taken | None = None
         self._trains = trains
         self._replicas = Replicas(model.distribute_strategy)
-        self._whole = FullBatchStep(model, step, trains, can_go_back, witnessed)
-        commits = self._whole.commits if trains else None
+        self._full_batch = FullBatchStep(model, step, trains, can_go_back, witnessed)
+        commits = self._full_batch.commits if trains else None
         divided = partial(Division, model, step, commits, promise, choice, combine)
-        self._on_batch = StepOnBatch(model, self._whole, divided)
+        self._on_batch = StepOnBatch(model, self._full_batch, divided)
         self._search = self._on_batch.search
         self._step = step
         self._broken = self._began = False
@@ -96,7 +96,7 @@ class GuardedStep:
         self._on_noise = tell
 
     def __call__(self, iterator: Any) -> Any:
-        if not self._whole.eagerly:  # building calls the model once more, and its Python code may count the calls
+        if not self._full_batch.eagerly:  # building calls the model once more, and its Python code may count the calls
             self.prepare(iterator)
         watch = self._watch()
         watch.before_step(self, iterator)
@@ -107,7 +107,7 @@ class GuardedStep:
             self._fingerprint = None
             with handled():
                 logs = self._guarded_until_the_end(iterator, watch)
-            self._whole.count_commits()
+            self._full_batch.count_commits()
         self.taken = Taken(logs, self._fingerprint)
         watch.after_step()
         return logs
@@ -116,32 +116,32 @@ class GuardedStep:
         """Trace the step for this kind of iterator, once; a guard that cannot be built steps aside for good."""
         if not self._broken and batches.is_dataset_iterator(iterator):
             try:
-                self._whole.prepare(iterator)
+                self._full_batch.prepare(iterator)
             except Exception as error:  # ours or the user's: plain Keras will do, or say it in its own words
                 self._step_aside(error)
 
     def extra_state(self) -> list[Slot]:
         """Variables that the step writes; those that neither the model nor its optimizer lists are among them."""
-        return self._whole.small_state()
+        return self._full_batch.small_state()
 
     @property
     def draws(self) -> KeptRandomOps:
         """The random numbers of the step that can be restored."""
-        return self._whole.draws
+        return self._full_batch.draws
 
     def hidden_state(self) -> list[str]:
         """What of the step's state TensorFlow keeps out of sight, in words."""
-        return self._whole.hidden_state()
+        return self._full_batch.hidden_state()
 
     @property
     def held_bytes(self) -> int | None:
         """How much a whole step holds back until it commits; 0: nothing, for want of room; None: not known."""
-        return self._whole.held_bytes
+        return self._full_batch.held_bytes
 
     def _can_trace(self, batch: Any) -> bool:
         """Trace the step for a batch that Python holds; a guard that cannot be built steps aside for good."""
         try:
-            self._whole.state_of(batch)
+            self._full_batch.state_of(batch)
         except Exception as error:  # ours or the user's: plain Keras will do, or say it in its own words
             self._step_aside(error)
         return not self._broken
@@ -188,12 +188,12 @@ class GuardedStep:
         started, steps = time.monotonic(), int(self._model.steps_per_execution)
         verifying = self.verification is not None and self.verification.pending
         rechecking = self.recheck is not None and self.recheck.is_due(steps)
-        in_python = verifying or rechecking or self._on_noise is not None or self._whole.eagerly
+        in_python = verifying or rechecking or self._on_noise is not None or self._full_batch.eagerly
         in_python = in_python or self._trained_with is not None
         if isinstance(iterator, tf.data.Iterator) and self._is_whole and not in_python:
-            outcome = self._whole.run(iterator)
+            outcome = self._full_batch.run(iterator)
             if not isinstance(outcome, Failed):
-                self._fingerprint, self._on_batch.has_fitted = self._whole.fingerprint, True
+                self._fingerprint, self._on_batch.has_fitted = self._full_batch.fingerprint, True
                 return outcome
             self._see(outcome.batch, watch)
             logs = self._on_batch.recover(outcome, started, watch)
@@ -204,7 +204,7 @@ class GuardedStep:
     def _one_by_one(self, iterator: Any, steps: int, logs: Any, watch: StepWatch) -> Any:
         """The rest of an execution, without its compiled loop; the end of the data is the end of it."""
         for _ in range(steps):
-            self._whole.count_commits()
+            self._full_batch.count_commits()
             try:
                 logs = self._one(iterator, watch)
             except END_OF_DATA:
@@ -221,7 +221,7 @@ class GuardedStep:
             batch = batches.without_optionals(batch)
         else:
             batch = next(iterator)
-            batch = batch if self._whole.eagerly else host_batches.held(batch)
+            batch = batch if self._full_batch.eagerly else host_batches.held(batch)
         self._see(batch, watch)
         if not self._can_trace(batch):
             return self._plain(iter([batch]))
@@ -233,11 +233,11 @@ class GuardedStep:
         if self._trained_with is not None and size > _SURELY_TOO_LARGE * self._trained_with:
             self._search.begin(Start(_FORWARD_ONLY * self._trained_with, guessed=True))
         if rechecking and self.recheck is not None:
-            self.recheck.check(batch, min(size, self.micro_batch or size), self._whole.state_of(batch))
+            self.recheck.check(batch, min(size, self.micro_batch or size), self._full_batch.state_of(batch))
         if self._on_noise is not None:
             self._tell_noise(batch, size)
         if self.verification is not None and self.verification.pending:
-            slots = [*self._whole.trained_slots(), *self._whole.state_of(batch).slots]
+            slots = [*self._full_batch.trained_slots(), *self._full_batch.state_of(batch).slots]
             return self.verification.step(batch, slots, lambda: self._on_batch.take(batch, size, started, watch))
         return self._on_batch.take(batch, size, started, watch)
 
@@ -246,7 +246,7 @@ class GuardedStep:
         assert tell is not None
         try:
             noise = Recomputation(self._model, self._step).noise(
-                batch, min(size, self.micro_batch or size), self._whole.state_of(batch)
+                batch, min(size, self.micro_batch or size), self._full_batch.state_of(batch)
             )
         except Exception:  # it cannot be computed twice, or not by itself
             noise = 0.0

@@ -106,7 +106,7 @@ class Probe:
             names: by the identity of a state variable's handle, what to call it.
             most: how many samples to take.
         """
-        replicas = self._divided.part.replicas
+        replicas = self._divided.micro_step.replicas
         samples = max(most, min(size // 128, _MOST)) if most == SAMPLES else most
         samples = min([samples, *(replicas.sizes(batch) or [])])
         if samples < 2:
@@ -156,7 +156,11 @@ class Probe:
         values, logs = (_are_sums([getattr(o, field) for o in outputs], first / size) for field in ("values", "logs"))
         self._divided.settle(*([bool(is_sum) for is_sum in kinds] for kinds in (terms, values, logs)))
         self._settled = None not in terms
-        own = [log for log, source in zip(range(len(logs)), self._divided.part.sources, strict=True) if source is None]
+        own = [
+            log
+            for log, source in zip(range(len(logs)), self._divided.micro_step.sources, strict=True)
+            if source is None
+        ]
         numbers = [[o.logs[log] for log in own] for o in outputs]
         self._returned = _neither_mean_nor_sum(numbers, first / size)
 

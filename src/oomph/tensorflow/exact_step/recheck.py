@@ -66,7 +66,7 @@ class Recheck:
     ) -> None:
         self._model, self._every, self._found, self._clean = model, every, found, clean
         self._recomputation = Recomputation(model, step)
-        self._part = self._recomputation.part
+        self._micro_step = self._recomputation.micro_step
         self._steps = 0
         self.done = 0
         """Comparisons made."""
@@ -111,7 +111,7 @@ class Recheck:
         agrees = [not isinstance(third, Failed) and self._worst(one, third)[0] is None for one in (first, second)]
         words = {(True, True): "both", (True, False): "the first", (False, True): "the second"}
         names = self._names()
-        replica, number = divmod(worst, max(1, len(first) // self._part.replicas.count))
+        replica, number = divmod(worst, max(1, len(first) // self._micro_step.replicas.count))
         name = names[number] if number < len(names) else f"gradient {number}"
         told = words.get((agrees[0], agrees[1]), "neither")
         self._found(Inconsistent(_device_of(self._model, replica), name, difference, told))
@@ -136,7 +136,7 @@ class Recheck:
         return worst, float(most)
 
     def _names(self) -> list[str]:
-        applied = self._part.applied
+        applied = self._micro_step.applied
         return [] if applied is None else [str(v.path) for call in applied.variables for v in call]
 
 

@@ -26,7 +26,7 @@ class Recomputation:
     """
 
     def __init__(self, model: Any, step: Callable[[Any], Any]) -> None:
-        self.part = MicroBatchStep(model, step)
+        self.micro_step = MicroBatchStep(model, step)
 
     def with_gradients(
         self, batch: Any, samples: int, small: SmallState, use: Callable[[Callable[[], Any]], None]
@@ -40,7 +40,7 @@ class Recomputation:
             samples: so many of the first fit into memory at once.
             small: what the step writes besides weights.
         """
-        before, replicas = small.snapshot(), self.part.replicas
+        before, replicas = small.snapshot(), self.micro_step.replicas
         parts = [batches.part_of(own, 0, samples) for own in replicas.local(batch)]
 
         def computed() -> Any:
@@ -48,8 +48,8 @@ class Recomputation:
             return attempt(partial(self._gradients, parts))
 
         try:
-            self.part.trace(replicas.together(parts))
-            if self.part.draws_from_hidden_state:
+            self.micro_step.trace(replicas.together(parts))
+            if self.micro_step.draws_from_hidden_state:
                 raise UnsupportedError("the step draws random numbers from a state that cannot be set back")
             use(computed)
         finally:
@@ -76,10 +76,12 @@ class Recomputation:
 
     def _gradients(self, parts: list[Any]) -> list[Any]:
         """The gradients of every variable, those of one replica after those of the other."""
-        summed = [0.0] * len(self.part.losses.terms)
+        summed = [0.0] * len(self.micro_step.losses.terms)
         sizes = [batches.size_of(part) or 0 for part in parts]
-        pairs = zip(sizes, self.part.divisors_of(parts), strict=True)
-        outputs = self.part(parts, [MicroBatchSlice.of(0, size, size, divisors, summed) for size, divisors in pairs])
+        pairs = zip(sizes, self.micro_step.divisors_of(parts), strict=True)
+        outputs = self.micro_step(
+            parts, [MicroBatchSlice.of(0, size, size, divisors, summed) for size, divisors in pairs]
+        )
         return [_array(gradient) for own in outputs for call in own.gradients for gradient in call]
 
 

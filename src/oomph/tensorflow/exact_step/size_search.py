@@ -62,7 +62,7 @@ class SizeSearch:
             self.known, self._begin = MicroBatchSearch(max(2, batch), self._begin.samples, gaps=self._gaps), None
         return None if self.known.hopeless else self.known.micro_batch(batch)
 
-    def run(self, part: int, step: Callable[[], Any]) -> Any:
+    def run(self, samples: int, step: Callable[[], Any]) -> Any:
         """What `step` returns for a piece of that many samples, or Failed; what it takes is measured in a search."""
         if self.chosen is not None or self.known.failed is None:
             return attempt(step)
@@ -74,10 +74,10 @@ class SizeSearch:
         self._most_bytes = max(self._most_bytes, peak)
         if not isinstance(outcome, Failed):
             room = None if self._limit_bytes is None else self._limit_bytes - base
-            self.known = self.known.after_fit(part, max(0, peak - base), room)
+            self.known = self.known.after_fit(samples, max(0, peak - base), room)
         return outcome
 
-    def learn(self, failed: Failed, part: int, seconds: float, extra_bytes: int = 0) -> None:
+    def learn(self, failed: Failed, samples: int, seconds: float, extra_bytes: int = 0) -> None:
         """Take a failure of that many samples into account.
 
         Args:
@@ -98,7 +98,7 @@ class SizeSearch:
         self._limit_bytes = limit
         self.room_bytes = None if limit is None else limit - base - extra_bytes
         self._failed_at, self._cost, self.chosen = time.monotonic(), seconds, None
-        self.known = self.known.after_failure(part, self.room_bytes, need)
+        self.known = self.known.after_failure(samples, self.room_bytes, need)
         if self._regrowth is not None:
             self._regrowth = self._regrowth.after_failure(self._failed_at, seconds)
 

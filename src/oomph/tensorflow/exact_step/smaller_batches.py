@@ -21,15 +21,17 @@ class SmallerBatches:
     """The smaller batches of one batch. What has been trained on is not trained on again after a failure.
 
     Args:
-        whole: the step on a batch.
+        full_batch: the step on a batch.
         search: knows how many samples fit.
         replicas: that share the batch.
         batch: a nest of eager tensors.
         size: its samples, of the replica that has most of them.
     """
 
-    def __init__(self, whole: FullBatchStep, search: SizeSearch, replicas: Replicas, batch: Any, size: int) -> None:
-        self._whole, self._search, self._replicas = whole, search, replicas
+    def __init__(
+        self, full_batch: FullBatchStep, search: SizeSearch, replicas: Replicas, batch: Any, size: int
+    ) -> None:
+        self._full_batch, self._search, self._replicas = full_batch, search, replicas
         self._own, self._sizes, self._size = replicas.local(batch), replicas.sizes(batch) or [size], size
         self._done = 0
 
@@ -37,17 +39,17 @@ class SmallerBatches:
         """Take what is left; returns Keras' logs of the last step or Failed, and how many samples it had."""
         while True:
             left = self._size - self._done
-            part = math.ceil(left / math.ceil(left / (self._search.next_size(self._size) or 1)))
-            outcome = self._search.run(part, partial(self._whole.run_held, self._next(part)))
+            samples = math.ceil(left / math.ceil(left / (self._search.next_size(self._size) or 1)))
+            outcome = self._search.run(samples, partial(self._full_batch.run_held, self._next(samples)))
             if isinstance(outcome, Failed):
-                return outcome, part
-            self._done += part
+                return outcome, samples
+            self._done += samples
             if self._done == self._size:
-                return outcome, part
-            self._whole.count_commits()
+                return outcome, samples
+            self._full_batch.count_commits()
 
-    def _next(self, part: int) -> Any:
-        places = cuts(self._sizes, self._done, part)
+    def _next(self, samples: int) -> Any:
+        places = cuts(self._sizes, self._done, samples)
         return self._replicas.together(
             [batches.part_of(own, *place) for own, place in zip(self._own, places, strict=True)]
         )

@@ -35,12 +35,12 @@ class StepOnBatch:
 
     Args:
         model: a compiled Keras model.
-        whole: its step on full batches.
+        full_batch: its step on full batches.
         new_division: makes what divides the batches of one layout.
     """
 
-    def __init__(self, model: Any, whole: FullBatchStep, new_division: Callable[[], Division]) -> None:
-        self._model, self._whole, self._new_division = model, whole, new_division
+    def __init__(self, model: Any, full_batch: FullBatchStep, new_division: Callable[[], Division]) -> None:
+        self._model, self._full_batch, self._new_division = model, full_batch, new_division
         self._replicas = Replicas(model.distribute_strategy)
         self.search = SizeSearch()
         self.has_fitted = False
@@ -66,7 +66,7 @@ class StepOnBatch:
             self._take_up(batch)
         if size and not self.search.is_whole and self._may_divide(batch, size, watch):
             return self._run_divided(batch, size, started, watch)
-        outcome = self._whole.run_held(batch)
+        outcome = self._full_batch.run_held(batch)
         if isinstance(outcome, Failed):
             return self.recover(outcome, started, watch)
         self.has_fitted = True
@@ -81,7 +81,7 @@ class StepOnBatch:
         if size is None:
             watch.not_recoverable(failed.error, "compute", "the parts of the batch do not share one size", None)
         if self._fits_without_pins(failed):
-            outcome = self._whole.run_held(failed.batch, pinned=False)
+            outcome = self._full_batch.run_held(failed.batch, pinned=False)
             if not isinstance(outcome, Failed):
                 return outcome
             self.report(outcome, size, size, started, watch)
@@ -127,8 +127,8 @@ class StepOnBatch:
         division, before = self._division, self._division.verdict
         if before is not None and not division.is_time_to_probe_again():
             return before
-        self._whole.build_metrics(batch)
-        found = division.probe(batch, size, self._whole.state_of(batch), self._most_to_probe)
+        self._full_batch.build_metrics(batch)
+        found = division.probe(batch, size, self._full_batch.state_of(batch), self._most_to_probe)
         if found is None:
             assert before is not None
             return before
@@ -137,8 +137,8 @@ class StepOnBatch:
         judged = division.settle(found)
         if judged != before:
             watch.probed(judged, found)
-        if judged.kind == SMALLER and self._whole.knows_size(batch):
-            self._whole.trace_sizes_apart()
+        if judged.kind == SMALLER and self._full_batch.knows_size(batch):
+            self._full_batch.trace_sizes_apart()
         return judged
 
     @property
@@ -154,7 +154,12 @@ class StepOnBatch:
         beside what was in use before the step is an output that pinning has made necessary.
         """
         memory, requested = DeviceMemory.of_training_device(failed.oom.gpu), failed.oom.requested_bytes
-        if not self._whole.pins or not self._whole.can_go_back or memory.limit_bytes is None or requested is None:
+        if (
+            not self._full_batch.pins
+            or not self._full_batch.can_go_back
+            or memory.limit_bytes is None
+            or requested is None
+        ):
             return False
         return (memory.in_use_bytes() or 0) + requested <= memory.limit_bytes
 
@@ -181,9 +186,9 @@ class StepOnBatch:
     def _tried(self, batch: Any, size: int) -> DividedBatch | SmallerBatches:
         verdict = self._division.verdict
         if verdict is not None and verdict.kind == SMALLER:
-            return SmallerBatches(self._whole, self.search, self._replicas, batch, size)
+            return SmallerBatches(self._full_batch, self.search, self._replicas, batch, size)
         one_piece = bool(self._model.jit_compile)
-        return DividedBatch(self._whole, self.search, self._division.divided, batch, size, one_piece)
+        return DividedBatch(self._full_batch, self.search, self._division.divided, batch, size, one_piece)
 
     def _give_up(self, failed: Failed, size: int, watch: StepWatch) -> NoReturn:
         """Not even one sample fits. Beside the pieces that a failed whole step has cut the memory into, that is.

@@ -64,9 +64,9 @@ def find(
     """
     normalising = batch_normalizations(model, small)
     try:
-        divided.part.trace(batch)
-        if divided.part.reason:
-            return Finding(0, conclusive=False, obstacle=divided.part.reason)
+        divided.micro_step.trace(batch)
+        if divided.micro_step.reason:
+            return Finding(0, conclusive=False, obstacle=divided.micro_step.reason)
         if normalising:
             part = MicroBatchStep(model, step, divided.trains)
             resting = AccumulatedStep(model, part, None)
@@ -133,7 +133,7 @@ def _refused(reason: str, choice: Choice, ways_out: Sequence[str] = ()) -> Promi
 
 
 def _probed(model: Any, divided: AccumulatedStep, batch: Any, size: int, small: SmallState, most: int) -> Finding:
-    if divided.part.draws_from_hidden_state:
+    if divided.micro_step.draws_from_hidden_state:
         return Finding(0, conclusive=False, hidden_draws=True)
     divided.compiled = False
     tries = [most, *(fewer for fewer in _FEWER_SAMPLES if fewer < most)]
@@ -153,16 +153,16 @@ def _probed_both_ways(
     model: Any, divided: AccumulatedStep, batch: Any, size: int, small: SmallState, samples: int
 ) -> Finding:
     """Probe the step as one that trains on a mean over samples (or what it was taken for), and then as the other."""
-    probe, summed = Probe(divided, _coarsest_type(model)), divided.part.summed
+    probe, summed = Probe(divided, _coarsest_type(model)), divided.micro_step.summed
     found = probe.run(batch, size, small, _names(model), samples)
     if found.gradients <= found.tolerance or not found.conclusive:
         return found
-    divided.part.take_for(not summed)
-    divided.part.trace(batch)
+    divided.micro_step.take_for(not summed)
+    divided.micro_step.trace(batch)
     other = probe.run(batch, size, small, _names(model), samples)
     if other.gradients <= other.tolerance:
         return other
-    divided.part.take_for(summed)
+    divided.micro_step.take_for(summed)
     return found
 
 

@@ -42,17 +42,17 @@ class AccumulatedStep:
 
     Args:
         model: a compiled Keras model.
-        part: its step for parts.
+        micro_step: its step on micro-batches.
         commits: the variable that counts commits; it moves before the first assignment. None for steps that commit
             nothing.
     """
 
-    def __init__(self, model: Any, part: MicroBatchStep, commits: tf.Variable | None) -> None:
-        self._model, self.part, self._commits = model, part, commits
-        self.trains = part.trains
-        self._replicas = part.replicas
+    def __init__(self, model: Any, micro_step: MicroBatchStep, commits: tf.Variable | None) -> None:
+        self._model, self.micro_step, self._commits = model, micro_step, commits
+        self.trains = micro_step.trains
+        self._replicas = micro_step.replicas
         self._sums = [Accumulators(replica) for replica in range(self._replicas.count)]
-        self._metrics = MergedMetrics(model, part)
+        self._metrics = MergedMetrics(model, micro_step)
         self._moving: MovingStatistics | None = None
         self._small: SmallState | None = None
         self._divisors: list[Any] = []
@@ -66,11 +66,11 @@ class AccumulatedStep:
         """False to run parts without XLA: a probe is not worth a compilation."""
         self.summed: list[float] = []
         """For each term of the loss that is a plain number, 1 if it is a sum over samples; found by the probe."""
-        self._add = _compiled(self._added, part.eagerly)
-        self._adds_at_once = self.trains and not part.eagerly and self._replicas.count == 1
+        self._add = _compiled(self._added, micro_step.eagerly)
+        self._adds_at_once = self.trains and not micro_step.eagerly and self._replicas.count == 1
         self._at_once: tuple[Any, Any] | None = None
-        """A traced part, and the function that runs it and adds its gradients up."""
-        self._commit = _compiled(self._apply_sums, part.eagerly, model.jit_compile)
+        """A traced micro-batch step, and the function that runs it and adds its gradients up."""
+        self._commit = _compiled(self._apply_sums, micro_step.eagerly, model.jit_compile)
 
     def extra_bytes(self) -> int:
         """What dividing takes on the device besides the parts: the sums, unless they exist, and a part's gradients
@@ -88,36 +88,36 @@ class AccumulatedStep:
             size: its samples, of the replica that has most of them.
             small: the state that the step writes besides weights.
         """
-        self.part.trace(batch)
+        self.micro_step.trace(batch)
         if self._small is not small:
             self._small = small
             self._moving = MovingStatistics(self._model, small.slots, self._model.metrics_variables)
         for sums in self._sums:
-            if self.trains and self.part.applied is not None:
-                sums.make(self.part.applied.gradients, self._variables)
-                sums.pieces = self.part.pieces
+            if self.trains and self.micro_step.applied is not None:
+                sums.make(self.micro_step.applied.gradients, self._variables)
+                sums.pieces = self.micro_step.pieces
             sums.clear()
         self._metrics.start()
         self._state.start()
         self._own, self._size = self._replicas.local(batch), size
         self._sizes = [batches.size_of(own) or 0 for own in self._own]
-        self._divisors = self.part.divisors_of(self._own)
-        self.summed += [0.0] * (len(self.part.losses.terms) - len(self.summed))
+        self._divisors = self.micro_step.divisors_of(self._own)
+        self.summed += [0.0] * (len(self.micro_step.losses.terms) - len(self.summed))
 
-    def add(self, start: int, part: int) -> None:
-        """Run the step on the samples from `start` on, `part` of them; of smaller replicas as large a share."""
+    def add(self, start: int, samples: int) -> None:
+        """Run the step on the samples from `start` on, so many of them; of smaller replicas as large a share."""
         injector = testing.active() if self.trains else None
-        if injector is not None and injector.refuses_micro_batch(part, self._size):
+        if injector is not None and injector.refuses_micro_batch(samples, self._size):
             run_out_of_memory()
-        self._state.before_part()
+        self._state.before_micro_batch()
         assert self._small is not None
         held = self._small.snapshot()  # a second reference: XLA may not take these buffers for its outputs
-        outputs, sparse = self._added_up(*self._parts(start, part))
+        outputs, sparse = self._added_up(*self._parts(start, samples))
         del held
-        self._state.after_part(part / self._size)
+        self._state.after_micro_batch(samples / self._size)
         for sums, slices, own in zip(self._sums, sparse, outputs, strict=True):
             sums.keep(slices, own.sizes)
-        self._metrics.keep(outputs, [stop - first for first, stop in cuts(self._sizes, start, part)])
+        self._metrics.keep(outputs, [stop - first for first, stop in cuts(self._sizes, start, samples)])
 
     def finish(self, size_is_known: bool) -> Any:
         """Bring state and metrics to where the whole batch would have brought them; returns Keras' logs."""
@@ -132,26 +132,26 @@ class AccumulatedStep:
         """Hold on to nothing of the batch."""
         self._own, self._divisors = [], []
 
-    def outputs(self, start: int, part: int) -> list[MicroBatchOutputs]:
+    def outputs(self, start: int, samples: int) -> list[MicroBatchOutputs]:
         """What the step gives for these samples alone, in each replica. Moves the state, and adds nothing up."""
-        return self.part(*self._parts(start, part), self.compiled)
+        return self.micro_step(*self._parts(start, samples), self.compiled)
 
     def settle(self, terms: list[bool], values: list[bool], logs: list[bool]) -> None:
         """Say which terms of the loss, numbers for metrics and numbers in the logs are sums over samples."""
         self.summed = [float(is_sum) for is_sum in terms]
         if self.combine is not None:
-            logs = [self.combine == "sum"] * len(self.part.sources)
+            logs = [self.combine == "sum"] * len(self.micro_step.sources)
         self._metrics.summed = {"values": values, "logs": logs}
 
     def kinds(self) -> Kinds:
         """What has been settled."""
-        return Kinds(self.part.summed, [bool(is_sum) for is_sum in self.summed], *self._metrics.kinds())
+        return Kinds(self.micro_step.summed, [bool(is_sum) for is_sum in self.summed], *self._metrics.kinds())
 
     def settle_as(self, kinds: Kinds) -> None:
         """Take over what has been settled before, or for another division of the same step."""
         self.settle(kinds.terms, kinds.values, kinds.logs)
-        if self.part.summed != kinds.loss:
-            self.part.take_for(kinds.loss)
+        if self.micro_step.summed != kinds.loss:
+            self.micro_step.take_for(kinds.loss)
 
     def gradients(self) -> list[Any]:
         """The sums as they are now, of each replica for every variable of every optimizer; None for no gradient."""
@@ -164,12 +164,12 @@ class AccumulatedStep:
 
     @property
     def _variables(self) -> list[Any]:
-        applied = self.part.applied
+        applied = self.micro_step.applied
         return [] if applied is None else [v for call in applied.variables for v in call]
 
-    def _parts(self, start: int, part: int) -> tuple[list[Any], list[MicroBatchSlice]]:
+    def _parts(self, start: int, samples: int) -> tuple[list[Any], list[MicroBatchSlice]]:
         """These samples and where they lie, in each replica."""
-        places = cuts(self._sizes, start, part)
+        places = cuts(self._sizes, start, samples)
         parts = [batches.part_of(own, *place) for own, place in zip(self._own, places, strict=True)]
         frames = [
             MicroBatchSlice.of(first, stop - first, size, divisors, self.summed)
@@ -180,10 +180,10 @@ class AccumulatedStep:
     def _added_up(self, parts: list[Any], frames: list[MicroBatchSlice]) -> tuple[list[MicroBatchOutputs], list[Any]]:
         """Run a part and add its dense gradients up; returns what else it gives, and its sparse gradients."""
         if self._adds_at_once and not (self.compiled and self._model.jit_compile):
-            if self._at_once is None or self._at_once[0] is not self.part.traced:
-                self._at_once = self.part.traced, self._run_and_add(self.part.traced)
+            if self._at_once is None or self._at_once[0] is not self.micro_step.traced:
+                self._at_once = self.micro_step.traced, self._run_and_add(self.micro_step.traced)
             return self._at_once[1](*flat(parts, frames))  # type: ignore[no-any-return]
-        outputs = self.part(parts, frames, self.compiled)
+        outputs = self.micro_step(parts, frames, self.compiled)
         for sums, own in zip(self._sums, outputs, strict=True):
             sums.make(own.gradients, self._variables)
         return outputs, self._add([own.gradients for own in outputs])
@@ -204,7 +204,7 @@ class AccumulatedStep:
         return [sums.add(own) for sums, own in zip(self._sums, gradients, strict=True)]
 
     def _apply_sums(self, sparse: list[Any]) -> None:
-        applied = self.part.applied
+        applied = self.micro_step.applied
         assert applied is not None
         assert self._commits is not None
         started = self._commits.assign_add(len(applied.optimizers), read_value=False)
@@ -215,7 +215,7 @@ class AccumulatedStep:
 
     def _apply(self, after: list[Any], gradients: list[Any]) -> None:
         """Apply the sums of one replica, on its device, as a step of Keras' own would."""
-        applied = self.part.applied
+        applied = self.micro_step.applied
         assert applied is not None
         with tf.control_dependencies(after):
             remaining = iter([None if g is None else _identity(g) for g in gradients])
@@ -225,7 +225,7 @@ class AccumulatedStep:
                     apply()
                 else:
                     one_by_one(apply)
-        self.part.assignments.make()
+        self.micro_step.assignments.make()
 
 
 def _identity(gradient: Any) -> Any:

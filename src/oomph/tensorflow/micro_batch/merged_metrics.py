@@ -17,11 +17,11 @@ class MergedMetrics:
 
     Args:
         model: the compiled model.
-        part: its step for parts, which says what is handed over.
+        micro_step: its step on micro-batches, which says what is handed over.
     """
 
-    def __init__(self, model: Any, part: MicroBatchStep) -> None:
-        self._model, self._part = model, part
+    def __init__(self, model: Any, micro_step: MicroBatchStep) -> None:
+        self._model, self._micro_step = model, micro_step
         self._outputs: list[list[MicroBatchOutputs]] = []
         self._sizes: list[list[int]] = []
         self.summed: dict[str, list[bool]] = {}
@@ -50,30 +50,32 @@ class MergedMetrics:
         """
         pairs = zip(zip(*self._outputs, strict=True), zip(*self._sizes, strict=True), strict=True)
         merged = [self._merged(parts, sizes, size_is_known) for parts, sizes in pairs]
-        update = self._update if self._part.eagerly else self._compiled
+        update = self._update if self._micro_step.eagerly else self._compiled
         results = update(merged)
         self.start()
-        return [tf.nest.pack_sequence_as(self._part.structure, leaves) for leaves in results]
+        return [tf.nest.pack_sequence_as(self._micro_step.structure, leaves) for leaves in results]
 
     def _merged(self, parts: Sequence[MicroBatchOutputs], sizes: Sequence[int], size_is_known: bool) -> tuple[Any, ...]:
         """What the parts of one replica give together: values and weights for means, arguments, logs."""
         values = [
             _merged_values(column, is_sum, sizes, batched)
             for (column, is_sum), batched in zip(
-                self._with_kind(parts, "values"), self._part.batched_values, strict=True
+                self._with_kind(parts, "values"), self._micro_step.batched_values, strict=True
             )
         ]
         weights = [None if column[0] is None else tf.add_n(list(column)) for column in _columns(parts, "weights")]
         if size_is_known:
             total = float(sum(sizes))
-            weights = [self._weight(*pair, total) for pair in zip(self._part.metrics.means, weights, strict=True)]
+            weights = [self._weight(*pair, total) for pair in zip(self._micro_step.metrics.means, weights, strict=True)]
         nests = [part.arguments for part in parts]
         arguments = tf.nest.map_structure(
-            lambda batched, *column: _merged(column, sizes, batched), self._part.batched_arguments, *nests
+            lambda batched, *column: _merged(column, sizes, batched), self._micro_step.batched_arguments, *nests
         )
         logs = [
             _summed(column) if is_sum else _merged(column, sizes, batched)
-            for (column, is_sum), batched in zip(self._with_kind(parts, "logs"), self._part.batched_logs, strict=True)
+            for (column, is_sum), batched in zip(
+                self._with_kind(parts, "logs"), self._micro_step.batched_logs, strict=True
+            )
         ]
         return values, weights, arguments, logs
 
@@ -87,17 +89,17 @@ class MergedMetrics:
         return tf.constant(size, tf.float64) if weight is None and is_of_a_loss else weight
 
     def _update(self, merged: list[tuple[Any, ...]]) -> list[list[Any]]:
-        return self._part.replicas.run(self._update_replica, merged)
+        return self._micro_step.replicas.run(self._update_replica, merged)
 
     def _update_replica(self, merged: tuple[Any, ...]) -> list[Any]:
-        (values, weights, arguments, logs), metrics = merged, self._part.metrics
+        (values, weights, arguments, logs), metrics = merged, self._micro_step.metrics
         mean = KERAS.mean.value()
         for metric, value, weight in zip(metrics.means, values, weights, strict=True):
             kind = mean if isinstance(metric, mean) else KERAS.sum.value()
             kind.update_state(metric, value, sample_weight=weight)
         for metric, (args, kwargs) in zip(metrics.foreign, arguments, strict=True):
             metric.update_state(*args, **kwargs)
-        pairs = zip(self._part.sources, logs, strict=True)
+        pairs = zip(self._micro_step.sources, logs, strict=True)
         return [leaf if metric is None else metric.result() for metric, leaf in pairs]
 
 

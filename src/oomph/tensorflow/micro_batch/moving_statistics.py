@@ -39,12 +39,12 @@ class MovingStatistics:
         """Remember the state that every part starts from."""
         self._before, self._after, self._shares = self._state.snapshot(), [], []
 
-    def before_part(self) -> None:
+    def before_micro_batch(self) -> None:
         """Give the next part the state that the first one had."""
         if self._after:
             self._state.restore(self._before)
 
-    def after_part(self, share: float) -> None:
+    def after_micro_batch(self, share: float) -> None:
         """Note what a part that makes up `share` of the batch has made of the state."""
         self._after.append(self._state.snapshot())
         self._shares.append(share)
