@@ -24,7 +24,7 @@ export KERAS_HOME := $(CURDIR)/$(VENV)/keras
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: $(READY) ## show oomph at work: plain Keras dies, oomph finishes with the same result (a few minutes)
+demo: $(READY) ## see oomph work: plain Keras dies, oomph finishes with the same result (a few minutes)
 	@$(BIN)/oomph demo
 
 test: $(READY) ## the tests, on fake GPUs where one is needed (about 20 minutes on two cores)
@@ -91,7 +91,7 @@ kills: $(READY) ## 300 kills of script, supervisor and watchdog at random moment
 mutations: $(READY) ## put mistakes into src one at a time, and see whether the nearest tests notice (4 minutes)
 	$(BIN)/python benchmarks/mutations.py
 
-docs: $(READY) ## write docs/reference anew from the fault pages and the doctor's checks
+docs: $(READY) ## write docs/reference from the fault pages and the doctor's checks
 	$(BIN)/python -m oomph.faults.catalogue.docs docs/reference/faults
 	$(BIN)/python -m oomph.doctor.docs docs/reference/doctor-checks.md
 

@@ -1,12 +1,12 @@
-"""The trainings of twenty public architectures, in the form of `exactness_cases.py`. Nothing of oomph is in it.
+"""The trainings of twenty public architectures, in the form of `exactness_cases.py`, without any use of oomph.
 
     python benchmarks/architectures.py bert --dtype float64 --jit off --out trained.npz [--reorder]
     python benchmarks/architectures.py --list
 
-The networks are other people's code where there is a package that can build them tiny without a download: keras-hub
-and keras.applications. The others follow their papers, in few lines. Optimizers, schedules, losses, masks and dropout
-are what the architecture is usually trained with. Each training is one epoch: four whole batches, and mostly a ragged
-one. Widths are such that the activations of a batch take most of the memory.
+The networks come from keras-hub and keras.applications where these can build them tiny without a download. The others
+follow their papers, in few lines. Each architecture uses its usual optimizer, schedule, loss, masks and dropout. A
+training is one epoch: four full batches, and mostly a ragged one. The widths make the activations of a batch take most
+of the memory.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Random faults at random moments of small real trainings: does every run end in the right weights, or stop rightly?
+"""Random faults at random moments of small real trainings: does every run end with the right weights or error?
 
     python benchmarks/chaos.py [--runs 200] [--baselines 30] [--jobs 4] [--minutes 60] [--out build/chaos]
 
 Each run draws its data pipeline, its faults and their moments from its number. Results are written as they come, and
-runs that are there are not run again. Of a run that finished it is checked that the weights are those of the
-undisturbed training, that by the ledger of its samples every step took what it should and none was applied twice, that
-no process and no temporary file is left, and that its decisions come out the same when they are computed again.
-Ends with 1 if one check failed.
+recorded runs are not repeated. For each finished run it checks that the weights match the undisturbed training, that
+by the ledger of samples every step took the right ones and none was applied twice, that no process and no temporary
+file is left, and that its decisions can be recomputed. Exits with 1 if a check fails.
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ class Workplace:
         self.environ = {**clean, **quiet, FLOOR_VARIABLE: "3", "OMP_NUM_THREADS": "1", "CHAOS_RUN": str(folder)}
         if plan.wide:
             self.environ |= {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "44"}
-            # Before TensorFlow says that there is no memory it waits 10 s, idle, and operators wait one after another.
+            # TensorFlow waits 10 s, idle, before it reports out of memory, and operators wait one after another.
             self.environ[FLOOR_VARIABLE] = "30"
         self.words = [str(SCRIPT), "out.npz", "--data", plan.data, *(["--wide"] if plan.wide else [])]
 
@@ -165,7 +164,7 @@ def run_oomph(place: Workplace) -> tuple[int, int]:
         code = process.poll()
         if code is None:
             time.sleep(0.02)
-        elif code in (75, 143, -signal.SIGKILL):  # 143: the wish to end came after the fit
+        elif code in (75, 143, -signal.SIGKILL):  # 143: the stop request came after the fit
             _wait_for_silence(place)
             process, starts = place.start(*argv), starts + 1
         else:
@@ -214,7 +213,7 @@ def _strike(place: Workplace, supervisor: subprocess.Popen[bytes], name: str) ->
         if target is not None:
             os.kill(target, signum)
     except ProcessLookupError:
-        pass  # it has just ended by itself: the run goes through one fault less
+        pass  # it has just ended by itself: the run has one fault less
 
 
 def _script(place: Workplace) -> int | None:
@@ -275,7 +274,7 @@ def compare_ledgers(place: Workplace, reference: Path) -> list[str]:
     steps = STEPS[place.plan.wide]
     missing = [step for step in range(1, steps + 1) if step not in last]
     wrong = [step for step in last if abs(last[step] - undisturbed[step]) > 1e-12 * abs(undisturbed[step])]
-    # The kill may come after the step and before its line: then the step is there, and its line is not.
+    # The kill may come after the step and before its line: then the step exists, but its line does not.
     excused = sum(name in ("kill-script", "kill-supervisor") for name, _ in place.plan.faults)
     found = [f"steps {wrong[:5]} took other samples"] if wrong else []
     return [*found, *([f"steps {missing[:5]} are missing in the ledger"] if len(missing) > excused else [])]

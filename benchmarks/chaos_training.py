@@ -1,10 +1,10 @@
-"""A small real training that writes down which samples each step took, and does to itself what a plan says.
+"""A small real training that records which samples each step took, and injects the faults of a plan into itself.
 
     chaos_training.py OUT.npz --data arrays|dataset|generator [--wide] [--backup DIR]
 
-Every sample has a code, and a metric adds up the codes of those that were trained on: the running sums, written down
-after each step, tell exactly which samples it took. The plan (`plan.json`) lists faults and the steps they come after;
-each comes once, unless its name begins with "always-".
+Every sample has a code, and a metric sums the codes of the trained samples: the running sums, recorded after each
+step, show exactly which samples it took. The plan (`plan.json`) lists faults and the steps after which they occur;
+each occurs once, unless its name begins with "always-".
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Learns the words of faults from labelled logs: `python benchmarks/classifier.py FOLDER [FOLDER ...]`.
+"""Trains the word classifier of faults on labelled logs: `python benchmarks/classifier.py FOLDER [FOLDER ...]`.
 
-Folders are those of `benchmarks/naming.py`. Writes `src/oomph/faults/matching/classifier.txt`, which holds words and
-numbers and nothing of the logs else. With `--measure` it writes nothing, but tells for each folder what its words alone
-would name when learned from the others. Needs scikit-learn (`pip install scikit-learn`).
+Folders are those of `benchmarks/naming.py`. Writes `src/oomph/faults/matching/classifier.txt`, which holds only words
+and numbers from the logs. With `--measure` it writes nothing, but shows for each folder what its words alone name when
+trained on the others. Needs scikit-learn (`pip install scikit-learn`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from oomph.faults.matching.fallback import GENERAL
 from oomph.faults.reading.file import read_file
 
 INVERSE_REGULARISATION = 100.0
-FEWEST_LOGS = 3  # a word that fewer logs hold is a name, or says nothing
-FAINTEST = 0.7  # weights closer to zero are left out: 9 of 10, without which the figures are the same
+FEWEST_LOGS = 3  # a word in fewer logs is a name, or says nothing
+FAINTEST = 0.7  # weights closer to zero are dropped: 9 of 10, without any effect on the figures
 
 
 class Log(NamedTuple):

@@ -1,7 +1,7 @@
 """How long `oomph doctor` takes: wall and CPU time of the whole process, without a GPU and with those of the rig.
 
-Run: `python benchmarks/doctor.py [--rounds 20]`, after `make rig`. cuInit's own time is printed apart and not taken
-off: on the rig it is nothing.
+Run: `python benchmarks/doctor.py [--rounds 20]`, after `make rig`. cuInit's own time is printed separately and not
+subtracted: on the rig it is zero.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Does a divided step give the weights of the whole batch? One small Keras training after the other, as a table.
+"""Does a step in micro-batches give the weights of the full batch? One small Keras training after another, as a table.
 
     python benchmarks/exactness.py [--only CASE]... [--quick] [--out FILE] [--work DIR] [--jobs N]
                                   [--cases benchmarks/architectures.py]
 
 Each case of `exactness_cases.py`, or of another script of its form, is trained by plain Keras twice (noise), by plain
 Keras with the samples inside each batch in another order (what summing in another order alone changes), under `oomph
-run --micro-batch` in about three unequal parts (forced), and under `oomph run` in less memory than plain Keras needs
-(real OOM). Differences are the largest over all weights and optimizer variables, and over all metrics, each divided by
-the size of the number where that is above 1. What is measured is kept in DIR/CASE.json and not measured again: remove
-DIR to begin anew. Ends 1 when a verdict is FAIL.
+run --micro-batch` in about three unequal micro-batches (forced), and under `oomph run` in less memory than plain Keras
+needs (real OOM). Differences are the largest over all weights and optimizer variables, and over all metrics, each
+divided by the size of the number where that is above 1. Measurements are kept in DIR/CASE.json and not repeated:
+remove DIR to start over. Exits with 1 if a verdict is FAIL.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ import numpy as np
 
 CASES = Path(__file__).resolve().parent / "exactness_cases.py"
 SECONDS = 400  # at most, for one process
-PLENTY = 16384  # MiB: a limit that nothing reaches; the allocator that has a limit also counts its peak
-SHARE = 0.6  # of the memory that the whole batch needs, in the runs that are to run out of it
-PART = 0.4  # of a batch: parts of 40, 40 and 20 %
-COUNTED = ("accuracy", "auc", "precision", "recall")  # figures that jump by a sample when rounding tips a prediction
+PLENTY = 16384  # MiB: never reached; an allocator with a limit also counts its peak
+SHARE = 0.6  # of the memory that the full batch needs, in the runs with a real OOM
+PART = 0.4  # of a batch: micro-batches of 40, 40 and 20 %
+COUNTED = ("accuracy", "auc", "precision", "recall")  # figures that jump by one sample when rounding flips a prediction
 
 HEAD = ("case", "dtype", "jit", "label", "noise", "re-order", "forced", "real OOM", "verdict")
 
@@ -194,7 +194,7 @@ def words(happened: list[dict[str, Any]]) -> dict[str, Any]:
         if data.get("micro_batch") and name in ("recovered", "fit-finished"):
             divided, parts = True, data["micro_batch"]
         if name == "probed" and "during" in data and data["kind"] == "exact":
-            divided = True  # a step outside of a fit is probed right before its first batch is divided
+            divided = True  # a step outside a fit is probed right before its first batch is split
     ooms = [event for event in happened if event.get("event") == "oom"]
     return {"label": label, "reason": reason, "divided": divided, "micro_batch": parts, "ooms": len(ooms)}
 
@@ -224,7 +224,7 @@ def summary(run_dir: Path) -> dict[str, Any]:
 
 
 def measure(case: dict[str, Any], work: Path) -> dict[str, Any]:
-    """Everything about one case. No verdict yet, so that verdicts can be given anew from what is kept."""
+    """All measurements of one case, without a verdict, so that verdicts can be recomputed from them."""
     began, folder = time.monotonic(), work / case["name"]
     dtypes, jits = case["dtypes"], case["jits"]
     first, second, forced = folder / "plain", folder / "again", folder / "forced"
@@ -314,7 +314,7 @@ def verdict(case: dict[str, Any], row: dict[str, Any]) -> str:
     far = wrong(row, allowed(row["dtype"], row["reordered"], row.get("precision")))
     short = row.get("real") or {}
     if not label and not far and short.get("divided") and not ended and short["exactness"] == "exact":
-        return "ok"  # a step outside fit has no label when it starts; the summary says what became of it
+        return "ok"  # a step outside fit has no label at its start; the summary has its result
     if not label.startswith("exact"):
         return f"FAIL: refused, yet {far}" if far else f"refused: {why if label else 'no fit was guarded'}"
     if far or (ended and not case["outside_fit"]):

@@ -1,4 +1,4 @@
-"""The trainings of `make exactness`: each a small Keras script as a user writes it. Nothing of oomph is in it.
+"""The trainings of `make exactness`: each a small Keras script as a user writes it, without any use of oomph.
 
     python benchmarks/exactness_cases.py loss-sum --dtype float64 --jit off --out trained.npz [--reorder]
     python benchmarks/exactness_cases.py loss-sum --dtype float64,float32 --jit off,on --out '{dtype}-{jit}-{order}.npz'
@@ -7,7 +7,7 @@
 The file holds every weight, every optimizer variable, and what fit, evaluate and predict returned. `--reorder` trains
 on the same batches with the samples inside each batch in another order; `--reorder=also` does that after the plain
 training, and trains cases of half precision in full precision too. Most cases have few weights and wide activations, so
-that memory is taken by the batch.
+that the batch takes most of the memory.
 """
 
 from __future__ import annotations
@@ -73,15 +73,15 @@ class Case:
     what: str
     train: Callable[[Setting], Trained]
     batch: int = 2048
-    ragged: float = 0.7  # size of the last batch of an epoch, as a share of a whole one; 0: there is none
+    ragged: float = 0.7  # size of the last batch of an epoch, as a share of a full one; 0: there is none
     reorder: bool = True  # False: each sample gets random numbers by its place, or the data are shuffled by Keras
     dtypes: tuple[str, ...] = ("float64", "float32")
     jits: tuple[str, ...] = ("off", "on")
     oom_jit: bool = False  # also run out of memory under XLA
-    outside_fit: bool = False  # memory is short in evaluate or predict, not in a training step
-    must_refuse: bool = False  # no division into micro-batches gives the update of the batch
+    outside_fit: bool = False  # memory runs out in evaluate or predict, not in a training step
+    must_refuse: bool = False  # no split into micro-batches gives the update of the batch
     needs: str = ""  # a package that may not be installed
-    policy: str = ""  # computes in half precision, under this policy; the order "full" leaves it out
+    policy: str = ""  # computes in half precision, under this policy; the order "full" omits it
     devices: int = 1
 
 
@@ -356,7 +356,7 @@ def weight_regulariser(s: Setting) -> Trained:
     return fit_classifier(s, model, crossentropy(), optimizers.SGD(0.05, momentum=0.9, nesterov=True))
 
 
-# Losses of one's own -------------------------------------------------------------------------------------------------
+# Custom losses -------------------------------------------------------------------------------------------------------
 
 
 @case("own loss function, a value for each sample")
@@ -612,7 +612,7 @@ def mirrored(s: Setting) -> Trained:
     return fit(s, model, *s.in_batches(*customers(s)))
 
 
-# Steps of one's own --------------------------------------------------------------------------------------------------
+# Custom steps --------------------------------------------------------------------------------------------------------
 
 
 class OwnStep(keras.Model):

@@ -1,7 +1,7 @@
-"""How fast `oomph explain` reads, and in how much memory: `python benchmarks/explain_speed.py [--gigabytes 5]`.
+"""Speed and memory of `oomph explain`: `python benchmarks/explain_speed.py [--gigabytes 5]`.
 
-Each kind of log is written into a pipe, so that nothing has to be kept on a disk. CPU time is that of the process
-which explains; memory is its largest resident size. The figures in docs/measurements.md come from here.
+Each kind of log is written into a pipe, so nothing is stored on a disk. CPU time is that of the `oomph explain`
+process; memory is its largest resident size. The figures in docs/measurements.md come from here.
 """
 
 from __future__ import annotations

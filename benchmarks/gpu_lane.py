@@ -1,8 +1,8 @@
-"""What oomph does on a real GPU, in one table: the demo, an OOM under XLA, an OOM outside it, the overhead.
+"""Measures oomph on a real GPU, in one table: the demo, an OOM under XLA, an OOM outside it, the overhead.
 
     python benchmarks/gpu_lane.py [--out build/gpu-lane.md]
 
-Ends 0 with the reason where TensorFlow sees no GPU. Every figure comes from a process that ran just now.
+Exits with 0 and the reason if TensorFlow sees no GPU. Every figure comes from a fresh process.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python benchmarks/gpu_oom.py --memory 2048 --batch 16384 --jit auto --out weights.npz
 
-Nothing of oomph is in it. Without --memory the whole GPU is used: the undisturbed run.
+It does not use oomph. Without --memory it uses the whole GPU: the undisturbed run.
 """
 
 from __future__ import annotations

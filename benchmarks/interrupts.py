@@ -1,8 +1,8 @@
-"""How many interrupts are lost: `python benchmarks/interrupts.py [--fits 1500]`, plain Keras beside `oomph run`.
+"""Counts lost interrupts in plain Keras and under `oomph run`: `python benchmarks/interrupts.py [--fits 1500]`.
 
-Each of many short fits is interrupted (SIGINT, as by Ctrl-C) at a random moment. An interrupt is lost when the fit goes
-on for 3 s: TensorFlow and NumPy swallow a KeyboardInterrupt that is raised while they call back into Python. What
-docs/how-to/resume.md says of it comes from here.
+Each of many short fits is interrupted (SIGINT, as by Ctrl-C) at a random moment. An interrupt is lost if the fit
+continues for 3 s: TensorFlow and NumPy swallow a KeyboardInterrupt that is raised while they call back into Python.
+The figures in docs/how-to/resume.md come from here.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import threading
 import time
 
 WAIT_SECONDS = 3.0
-LATEST_SECONDS = 0.3  # of the interrupt, after the fit was asked for
+LATEST_SECONDS = 0.3  # of the interrupt, after the call of fit
 
 
 class Fits:
     """Interrupts each fit from a thread, again and again until it has ended, and counts those that went on."""
 
     def __init__(self) -> None:
-        self.ended = self.lost = 0  # the first is written by the main thread alone, the second by the other alone
+        self.ended = self.lost = 0  # only the main thread writes the first, only the other thread the second
         self._asked = threading.Semaphore(0)
         threading.Thread(target=self._interrupt, daemon=True).start()
 

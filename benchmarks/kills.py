@@ -2,13 +2,13 @@
 
     python benchmarks/kills.py [--kills 300] [--jobs 2] [--out build/kills]
 
-Each run is a training of two fits with dropout, Adam and callbacks that keep state. Its script starts a worker as
-`subprocess` does, which outlives its parent unless somebody ends it. A run is struck up to six times, and every third
-blow is followed by another within 100 ms. When the supervisor has ended, nothing of the run may live on, and its lock
-has to be free; then it is started again with `--resume`. In the end the weights have to be those of the undisturbed
-training in every bit. Every exit code has to be the right one: that of the blow, 0 at the end, and 93 only where the
-script has died twice in a row before any training; every label one that promises no less than the same bits, or
-"started-over" where nothing had been saved yet. Ends with 1 if one check failed.
+Each run is a training of two fits with dropout, Adam and callbacks that keep state. Its script starts a worker with
+`subprocess`, which outlives its parent unless somebody ends it. A run is killed up to six times, and every third kill
+is followed by another within 100 ms. After the supervisor ends, no process of the run may survive, and its lock must
+be free; then the run is started again with `--resume`. The final weights must match the undisturbed training bit for
+bit. Every exit code must be right: that of the kill, 0 at the end, and 93 only if the script died twice in a row
+before any training. Every label must promise the same bits, or be "started-over" if nothing had been saved yet.
+Exits with 1 if a check fails.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Run:
             names = [" ".join(process.cmdline())[:60] for process in self._alive()]
             self.problems.append(f"left after exit code {code}: {names}")
             self._end()
-        if not _within(5, self._is_free):  # a process that is being torn down shows no environment, and holds it yet
+        if not _within(5, self._is_free):  # a process during teardown shows no environment, but still holds the lock
             self.problems.append("the lock is held")
         if code not in RIGHT_CODES and not (code == 93 and self._died_twice_before_training()):
             self.problems.append(f"exit code {code}")

@@ -1,10 +1,10 @@
-"""What oomph adds to each of many short calls, as reinforcement learning makes them: interleaved with plain Python.
+"""The overhead of oomph on many short calls, as in reinforcement learning, interleaved with plain Python.
 
     python benchmarks/many_calls.py [--rounds 3] [--calls 150]
 
 A script calls `fit` on one batch, `train_on_batch`, `evaluate` on one batch and `predict` on one sample, many times
-each and on one model. It runs plainly and under `oomph run`, in turns, with the checkpoints and end states of a usual
-run. The first calls trace the model and do not count.
+each and on one model. It runs in plain Python and under `oomph run`, in turns, with the checkpoints and end states of a
+usual run. The first calls trace the model and do not count.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Mistakes put in by hand, one at a time: do the nearest tests of `make test` notice?
+"""Mutation tests with hand-written mutations, one at a time: do the nearest tests of `make test` fail?
 
     python benchmarks/mutations.py [NUMBER ...]
 
-Each replaces a few words of the source in place, runs the tests named beside it, and puts the source back. A mistake
-that they do not notice survives. Needs a checkout whose `src` has no changes. Ends with 1 if one survived, or if its
-tests fail without it.
+Each replaces a few words of the source in place, runs its tests, and restores the source. A mutation survives if they
+pass. Needs a checkout without changes in `src`. Exits with 1 if a mutation survives, or if its tests fail without it.
 """
 
 from __future__ import annotations
@@ -140,7 +139,7 @@ MUTATIONS = (
     Mutation(
         "assignments do not wait for the commit",
         "tensorflow/commit/held_assignments.py",
-        "        operation._add_control_input(counted.op)\n    return result",
+        "        TENSORFLOW.add_control_input.call(operation, counted.op)\n    return result",
         "        pass\n    return result",
         "tensorflow/commit/test_held_assignments.py",
     ),
@@ -290,6 +289,118 @@ MUTATIONS = (
         "        if before is not None:\n",
         "        if False:\n",
         "faults/evidence/test_live_exception.py",
+    ),
+    Mutation(
+        "gradients of micro-batches are not weighted by their share",
+        "tensorflow/micro_batch/gradient_capture.py",
+        "weight = None if self._summed or id(optimizer) in self._scaled else self._frame.share",
+        "weight = None",
+        "tensorflow/micro_batch/test_gradient_capture.py",
+    ),
+    Mutation(
+        "sums are averaged over the micro-batches",
+        "tensorflow/micro_batch/merged_metrics.py",
+        "_summed(column) if is_sum else _merged(column, sizes, batched)",
+        "_merged(column, sizes, batched)",
+        "tensorflow/micro_batch/test_merged_metrics.py",
+    ),
+    Mutation(
+        "progress does not refill the budgets",
+        "recovery/policy/policy.py",
+        "if ending.steps > ledger.best_steps:",
+        "if False:",
+        "recovery/policy",
+    ),
+    Mutation(
+        "standing still refills the budgets",
+        "recovery/policy/policy.py",
+        "if ending.steps > ledger.best_steps:",
+        "if ending.steps >= ledger.best_steps:",
+        "recovery/policy",
+    ),
+    Mutation(
+        "a resumed process draws other numbers from NumPy",
+        "tensorflow/state/training_state.py",
+        'np.random.set_state({**saved, "state": {"key": key, "pos": saved["state"]["pos"]}})',
+        "del key",
+        "tensorflow/state",
+    ),
+    Mutation(
+        "the optimizer's count of steps is not kept",
+        "tensorflow/state/training_state.py",
+        "for optimizer in optimizers_of(model) for variable in optimizer.variables]",
+        "for optimizer in optimizers_of(model) for variable in optimizer.variables[1:]]",
+        "tensorflow/state",
+    ),
+    Mutation(
+        "a log's prefix takes the first letter of the line with it",
+        "faults/reading/prefixes.py",
+        "text = text[found.end() :]",
+        "text = text[found.end() + 1 :]",
+        "faults/reading",
+    ),
+    Mutation(
+        "a resumed epoch takes the data of the epoch before",
+        "tensorflow/training/data_position.py",
+        "range(self.iterators_made + 1, self.iterators_made + count + 1)",
+        "range(self.iterators_made + 1, self.iterators_made + count)",
+        "tensorflow/training",
+    ),
+    Mutation(
+        "a checkpoint comes one step late",
+        "recovery/checkpoint/interval.py",
+        "return steps >= self.steps",
+        "return steps > self.steps",
+        "recovery/checkpoint",
+    ),
+    Mutation(
+        "checkpoints may take any share of the time",
+        "recovery/checkpoint/interval.py",
+        "cost.stall_seconds / SHARE",
+        "cost.stall_seconds",
+        "recovery/checkpoint",
+    ),
+    Mutation(
+        "random numbers of a micro-batch are those of the first samples",
+        "tensorflow/random_numbers/philox.py",
+        "count, lead = first // group, tf.cast(first % group, tf.int32)",
+        "count, lead = 0 * first, tf.cast(0 * first, tf.int32)",
+        "tensorflow/random_numbers",
+    ),
+    Mutation(
+        "a smaller replica runs out of samples before the others",
+        "tensorflow/batch/replicas.py",
+        "[(size * start // most, size * (start + part) // most) for size in sizes]",
+        "[(min(size, start), min(size, start + part)) for size in sizes]",
+        "tensorflow/batch",
+    ),
+    Mutation(
+        "whatever comes later is a consequence",
+        "faults/matching/causality.py",
+        "return before.position <= after.position or cause.looks_back",
+        "return True",
+        "faults",
+    ),
+    Mutation(
+        "a driver of the same major version is too old",
+        "doctor/checks/driver/driver_version.py",
+        "if has[0] < wants[0]:",
+        "if has < tuple(wants):",
+        "doctor/test_checks.py",
+    ),
+    Mutation(
+        "a progress board of another format is believed",
+        "recovery/protocol/progress.py",
+        "return Progress(*values) if magic == _MAGIC else None",
+        "return Progress(*values)",
+        "recovery/run_directory",
+    ),
+    Mutation(
+        "a stopped machine counts as a hang",
+        "recovery/hang/watch.py",
+        "if gap > _PAUSE_SECONDS:",
+        "if False:",
+        "recovery/hang",
     ),
 )
 

@@ -1,10 +1,10 @@
 """How often `oomph explain` names the right fault: `python benchmarks/naming.py FOLDER [FOLDER ...]`.
 
 A folder holds `logs/` and `labels.json`: for each file name {"label": the fault, "also_ok": [names that an expert would
-accept as well]}, with "none" among them where saying nothing is as right. The labels "none" (a sound log) and
-"unrelated" (the user's own mistake) are there for false alarms. A folder without `labels.json` holds texts about
-anything, of which none should be named, be it "unrelated". The figures of "Naming faults" in docs/measurements.md come
-from here; the folders do not belong to the project, since the texts are other people's.
+accept as well]}, with "none" among them if no answer is also right. The labels "none" (a healthy log) and "unrelated"
+(the user's own mistake) measure false alarms. A folder without `labels.json` holds texts about anything, which should
+get no name, not even "unrelated". The figures of "Naming faults" in docs/measurements.md come from here; the folders
+are not part of the project, since the texts are other people's.
 """
 
 from __future__ import annotations

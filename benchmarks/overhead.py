@@ -1,11 +1,11 @@
-"""What the guard costs when nothing goes wrong: guarded and plain Keras, interleaved in one process.
+"""The overhead of the guard without faults: guarded and plain Keras, interleaved in one process.
 
     python benchmarks/overhead.py [--rounds 20] [--only "10 ms step"] [--variant NAME] [--json]
 
-Each case trains two copies of one model, one through oomph and one through Keras as it came, in turns: an epoch of
-each per round, in alternating order. Only the time between the begin and the end of an epoch counts, as wall clock and
-as user + system CPU of the process; checkpoints are left out, since they are bounded to a share of the time. A variant
-leaves out one part of the guard, to see what that part costs.
+Each case trains two copies of one model, one through oomph and one through unmodified Keras, in turns: an epoch of
+each per round, in alternating order. Only the time between the start and the end of an epoch counts, as wall clock and
+as user + system CPU of the process. Checkpoints are excluded, since they are bounded to a share of the time. A variant
+omits one part of the guard, to measure its cost.
 """
 
 from __future__ import annotations

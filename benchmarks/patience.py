@@ -1,17 +1,17 @@
-"""Hangs at their real limits: one must be seen within them, and what is only slow must be left alone.
+"""Hangs at their real limits: oomph must detect one within its limit, and must not end a script that is only slow.
 
     python benchmarks/patience.py [--jobs 2] [--alive]
 
-* lock: steps of 10 ms, then a lock that is never given back. Bound: max(60 s, 5 × the 99th percentile of a step).
+* lock: steps of 10 ms, then a lock that is never released. Bound: max(60 s, 5 × the 99th percentile of a step).
 * first-step: tracing takes 90 s. shuffle: the buffer fills for 125 s at the beginning of each of two epochs.
   validation: one of 90 s after each of two epochs. None of these may raise an alarm.
 
-About six minutes. Ends with 1 if one of them does not hold.
+About six minutes. Exits with 1 if one of them does not hold.
 
-With --alive instead: eight scripts at once, each alive in five slow phases of 72 s (tracing that sleeps, and that
+With --alive it runs eight scripts at once, each alive in five slow phases of 72 s (tracing that sleeps, and that
 computes; a shuffle buffer; the first batch of a generator; a validation; a callback; the script's own code between two
-fits; the data of a custom loop), beside eight processes that do nothing but compute. None of the forty may raise an
-alarm. About ten minutes.
+fits; the data of a custom loop), beside eight processes that only compute. None of the forty may raise an alarm.
+About ten minutes.
 """
 
 from __future__ import annotations

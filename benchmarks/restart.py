@@ -1,4 +1,4 @@
-"""How long a `kill -9` costs: until it is seen, and until the first new step; beside the first step of a plain start.
+"""The time that a `kill -9` costs until it is detected and until the first new step, and that of a plain start.
 
     python benchmarks/restart.py [--rounds 5]
 

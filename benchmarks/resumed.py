@@ -1,15 +1,15 @@
-"""Trainings killed at random moments and resumed: does each end as the undisturbed one, or say that it may not?
+"""Trainings killed at random moments and resumed: does each match the undisturbed one, or say that it may not?
 
     python benchmarks/resumed.py [NAME ...] [--scripts FOLDER ...] [--kills 5] [--only seeded] [--out build/resumed]
 
-Every script of `benchmarks/resumed` (and of other folders, for scripts that are not ours to keep) leaves what its
-training came to in `result.npz`. It is run plainly, twice; under oomph without a fault; and then killed (SIGKILL) once
-per run, after a step drawn from the name of the run. Seeded, and unseeded: then `resumed/entropy.c` stands for the
-system's random bytes. The plain run and the first attempt get the same ones, each later attempt gets others, as in real
-life.
+Every script of `benchmarks/resumed` (and of other folders, for scripts from outside the repository) leaves its result
+in `result.npz`. It runs twice in plain Python; under oomph without a fault; and then killed (SIGKILL) once per run,
+after a step drawn from the name of the run. It runs seeded and unseeded: unseeded, `resumed/entropy.c` replaces the
+system's random bytes. The plain run and the first attempt get the same ones; each later attempt gets others, as in
+practice.
 
-Results are written as they come, and runs that are there are not run again. Ends with 1 when a run ended otherwise
-than undisturbed under a label that does not say so, or when less than 95 % of the seeded ones ended in the same bits.
+Results are written as they come, and recorded runs are not repeated. Exits with 1 if the result of a run differs from
+the undisturbed one under a label that does not say so, or if less than 95 % of the seeded ones end in the same bits.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How many out-of-memory errors it takes to find a micro-batch, and how good it is, from 1 to 64 times too big.
+"""How many out-of-memory errors it takes to find a micro-batch size, and how good it is, from 1 to 64 times too big.
 
     python benchmarks/sizing.py [--memory 48] [--jit]
 
 The largest batch that one step of plain Keras fits into that many MiB (TensorFlow's own BFC allocator on the CPU) is
-found by bisection, each try in a process of its own. Then `oomph run` trains with batches of 1.5, 2 ... 64 times that.
+found by bisection, each try in its own process. Then `oomph run` trains with batches of 1.5, 2 ... 64 times that.
 """
 
 from __future__ import annotations

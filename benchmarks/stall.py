@@ -1,9 +1,9 @@
-"""How long training stands still for a checkpoint, and how long writing it takes in the background.
+"""How long a checkpoint stops training, and how long writing it takes in the background.
 
     python benchmarks/stall.py [--width 2200] [--every 20] [--rounds 1] [--beside OTHER/bin/python]
 
-Weights and Adam's slots of some 180 MB by default, steps of some 0.2 s on two cores. `--beside` names an interpreter
-that has another version of oomph: both are measured, in turns.
+By default weights and Adam's slots take about 180 MB, and a step about 0.2 s on two cores. `--beside` names an
+interpreter with another version of oomph: both are measured, in turns.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Does a script get through wherever plain Keras with a smaller batch would? Six limits for each, as a table.
+"""Does a script survive wherever plain Keras with a smaller batch does? Six limits for each, as a table.
 
     python benchmarks/survival.py --scripts FOLDER [NAME ...] [--jobs 1] [--out build/survival]
 
-A script trains with a batch of BATCH where the environment says so, and leaves its weights in RESULT, an .npz file. M1
-is the least limit of memory at which plain Keras finishes four times with the script's own batch, M0 the least with
-batches of one, on all of the data; both to within a twentieth. Then `oomph run` trains with the script's own batch at
-M1 and at five limits from below M1 down to 1.1 × M0. A run survives when it finishes, at M1 without an error and below
-it with at most two. Its weights are compared with those of plain Keras with plenty of memory: the largest difference of
-any weight, relative to its norm, beside that of two runs of plain Keras.
-The limits are of TensorFlow's own BFC allocator on the CPU. What is measured is kept in OUT and not measured again.
-Ends with 1 when less than 95 % survive, or when a label is wrong.
+A script trains with the batch size of the environment variable BATCH, if set, and writes its weights to RESULT, an
+.npz file. M1 is the smallest memory limit at which plain Keras finishes four times with the script's own batch, M0 the
+smallest with batches of one, on all data; both to within a twentieth. Then `oomph run` trains with the script's own
+batch at M1 and at five limits from below M1 down to 1.1 × M0. A run survives if it finishes, at M1 without an error
+and below it with at most two. Its weights are compared with those of plain Keras with ample memory: the largest
+difference of any weight, relative to its norm, beside that of two runs of plain Keras.
+The limits are those of TensorFlow's own BFC allocator on the CPU. Measurements are kept in OUT and not repeated.
+Exits with 1 if less than 95 % survive, or if a label is wrong.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Writes the table of Xids anew from NVIDIA's spreadsheet: `python benchmarks/xids.py Xid-Catalog.xlsx`.
+"""Rewrites the table of Xids from NVIDIA's spreadsheet: `python benchmarks/xids.py Xid-Catalog.xlsx`.
 
-The spreadsheet is linked at https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html. Codes, mnemonics and
-actions are kept. See `src/oomph/faults/catalogue/xid.py`.
+The spreadsheet is linked at https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html. The table keeps
+codes, mnemonics and actions. See `src/oomph/faults/catalogue/xid.py`.
 """
 
 from __future__ import annotations

@@ -63,6 +63,21 @@ def test_every_link_between_the_documents_leads_somewhere(document):
         assert (document.parent / link).exists(), link
 
 
+# -- mistakes put in by hand ------------------------------------------------------------------------------------------
+
+
+def test_every_mistake_of_make_mutations_can_still_be_put_in():
+    words = "import json, mutations as m; print(json.dumps([[x.file, x.right, x.tests] for x in m.MUTATIONS]))"
+    listed = subprocess.run(
+        [sys.executable, "-c", words], cwd=ROOT / "benchmarks", capture_output=True, check=True, timeout=LIMIT
+    )
+    mutations = json.loads(listed.stdout)
+    assert len(mutations) > 50
+    for file, right, tests in mutations:
+        assert (ROOT / "src/oomph" / file).read_text().count(right) == 1, (file, right)
+        assert (ROOT / "tests" / tests.split()[0]).exists(), tests
+
+
 # -- the example ------------------------------------------------------------------------------------------------------
 
 _VARIABLES = """

@@ -150,6 +150,19 @@ def test_a_long_log_holds_none_after_it_was_shortened(tmp_path):
     assert kept.endswith("499 TOKEN=***\n")
 
 
+def test_a_log_that_is_shortened_within_a_private_key_holds_nothing_of_it(tmp_path):
+    key = [b"-----BEGIN PRIVATE KEY-----", *(b"MIIEvQIBADANBgkq%04d" % number for number in range(200))]
+    tail = Tail(OwnFile(tmp_path, "log"), kept_bytes=1000)
+    tail.feed(b"a line of the script\n" * 96)
+    for line in key:
+        tail.feed(line + b"\n")
+    tail.feed(b"-----END PRIVATE KEY-----\nthe end\n")
+    tail.close()
+    kept = (tmp_path / "log").read_bytes()
+    assert b"MIIE" not in kept
+    assert kept.endswith(b"the end\n")
+
+
 def test_a_run_is_found_again_by_its_command_without_the_key():
     record = RunRecord(("train.py", "--token", KEY), "python", "/x", "", options=("--run-dir", "a"))
     assert KEY not in record.to_json()

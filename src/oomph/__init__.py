@@ -30,7 +30,7 @@ __all__ = sorted([*_PUBLIC, "__version__"])
 
 
 def __getattr__(name: str) -> Any:
-    """Public names, imported when they are first asked for (PEP 562), so that start-up stays cheap."""
+    """Import public names on first use (PEP 562), so that start-up stays cheap."""
     if name in _PUBLIC:
         return getattr(importlib.import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""conforms(value, kind) -> bool: whether what JSON held is of the type that a reader of it relies on. Pure."""
+"""conforms(value, kind) -> bool: whether a JSON value has the type that its reader relies on. Pure; both processes."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Mapping
 from typing import Any, Union, get_args, get_origin
 
 _MOST = 2**63
-"""Beyond it nothing was ever counted, and arithmetic with floats overflows in the end."""
+"""No real count is larger, and larger ones can overflow float arithmetic."""
 _NOT_FINITE = ("nan", "inf", "-inf")
-"""What JSON has no numbers for, as the journal writes it."""
+"""How the journal writes the floats that JSON cannot express."""
 
 
 def conforms(value: object, kind: Any) -> bool:
-    """Whether a value of JSON is of a type, in all its parts.
+    """Whether a JSON value has a type, in all its parts.
 
     Args:
-        value: as `json.loads` returns it; a list passes for a tuple.
-        kind: `bool`, `str`, `int` (of 64 bits, and no bool), `float` (any number, also in words where it is not
-            finite), `None`, a union of them, or `list`, `tuple` and `Mapping` of them. Raises TypeError for others.
+        value: as `json.loads` returns it; a list counts as a tuple.
+        kind: `bool`, `str`, `int` (64 bits, not a bool), `float` (any number, or a non-finite one in words),
+            `None`, a union of them, or `list`, `tuple` and `Mapping` of them. Raises TypeError for others.
     """
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
@@ -46,7 +46,7 @@ def _is_float(value: object) -> bool:
 
 
 def _refuse(kind: Any) -> bool:
-    raise TypeError(f"{kind} is no type of what JSON holds")
+    raise TypeError(f"{kind} is not a type of JSON values")
 
 
 _PLAIN = {

@@ -1,4 +1,4 @@
-"""How the supervisor speaks: lines on stderr that begin with `oomph:`."""
+"""Prints lines to stderr that begin with `oomph:`. Used in both processes."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from oomph.shown import shown_line
 
 
 def say(text: str, start: str = "") -> None:
-    """Write one line to stderr; never raises, since a remark is not worth a training.
+    """Write one line to stderr; never raises, since no message is worth losing a training.
 
-    Written straight to the descriptor, as the script's own stderr is: nothing stays in a buffer that could not be
-    flushed at exit, which would change the exit code.
+    Writes directly to the descriptor, like the script's own stderr: a buffer that cannot be flushed at exit would
+    change the exit code.
     """
     try:
         os.write(2, f"{start}oomph: {shown_line(text)}\n".encode(errors="replace"))
     except OSError:
-        pass  # nobody listens
+        pass  # nobody reads stderr
 
 
 class Voice:
-    """Says lines in between the script's own words, each on a line of its own."""
+    """Prints lines between the script's own output, each on its own line."""
 
     def __init__(self) -> None:
         self.at_line_start = True
-        """False when the script's last words lack their newline."""
+        """False when the script's last output lacks its newline."""
 
     def say(self, text: str) -> None:
         """Write one line to stderr; never raises."""

@@ -1,4 +1,4 @@
-"""What oomph itself cannot do. The user's own exceptions are never wrapped in these.
+"""oomph's own exceptions, for all processes. The user's exceptions are never wrapped in them.
 
 OomphError
  ├── UsageError            the command line asks for something impossible            exit 2
@@ -7,7 +7,7 @@ OomphError
  ├── RunDirectoryError     the run directory is not writable, in use, or not a run   exit 2
  ├── CheckpointError       a checkpoint cannot be written or does not verify
  ├── UnsupportedError      the Keras or TensorFlow found lacks what the guard needs
- └── IsolatedError         a function in a process of its own did not return
+ └── IsolatedError         a function in its own process did not return
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class OomphError(Exception):
-    """Base of everything oomph raises on purpose; `exit_code` is what the command line ends with."""
+    """Base of every exception that oomph raises on purpose; `exit_code` is the exit code of the command line."""
 
     exit_code = 1
 
@@ -42,7 +42,7 @@ class OutputError(OomphError):
 
 
 class RunDirectoryError(OomphError):
-    """The run directory is not writable, is in use by another oomph, or is not a run of oomph."""
+    """The run directory is not writable, is in use by another oomph, or is not an oomph run."""
 
     exit_code = 2
 
@@ -56,7 +56,7 @@ class UnsupportedError(OomphError):
 
 
 class IsolatedError(OomphError):
-    """A function in a process of its own did not return; `outcome` is what became of it."""
+    """A function in its own process did not return; `outcome` describes what happened."""
 
     def __init__(self, reason: str, outcome: Any = None) -> None:
         super().__init__(reason)

@@ -1,6 +1,6 @@
-"""The facts that events are about, and the type of each. A field means the same in every event that has it.
+"""The fields of events and their types. A field has one meaning in every event. Used in both processes.
 
-Whoever reads a journal relies on these types: they are looked at once, where a line becomes an event.
+Readers of a journal rely on these types: they are checked once, where a line becomes an event.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ FIELDS: Mapping[str, Any] = {
 
 
 def sound_fields(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The facts of an event without those that hold something else than they should, as if they had not been written.
+    """The fields of an event, without those of a wrong type.
 
-    A field of another oomph stays: nobody here reads it.
+    Unknown fields, from another version of oomph, stay: nothing here reads them.
     """
     return {name: value for name, value in data.items() if name not in FIELDS or conforms(value, FIELDS[name])}

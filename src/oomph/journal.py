@@ -1,8 +1,8 @@
-"""Event and Journal: the append-only record of a run, from which every decision can be recomputed.
+"""Event and Journal: the append-only record of a run, from which every decision can be recomputed. Both processes.
 
-One folder per run; one file per writer, `<attempt>-<rank>-<role>.jsonl`, so that no two processes ever
-write to the same file. A line is one event. Lines are written with a single `write` each: a process that
-is killed leaves at most one half line at the end of its file, which the reader drops.
+There is one folder per run and one file per writer, `<attempt>-<rank>-<role>.jsonl`, so no two processes write to
+the same file. A line is one event, written with a single `write`: a killed process leaves at most one half line at
+the end of its file, which the reader drops.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SCHEMA = 1
 
 
 class Event(NamedTuple):
-    """One thing that happened: its name, its place in the order of its writer, and its facts."""
+    """One event: its name, its position in the order of its writer, and its facts."""
 
     name: str
     data: Mapping[str, Any] = MappingProxyType({})
@@ -48,7 +48,7 @@ class Event(NamedTuple):
 
     @classmethod
     def from_json(cls, line: str) -> Event:
-        """The event of one journal line, without what is damaged in it; raises ValueError when the line is not one."""
+        """The event of one journal line, without damaged fields; raises ValueError when the line is not an event."""
         document = json.loads(line)
         if not isinstance(document, dict) or document.get("schema") != SCHEMA:
             raise ValueError("not an event of this schema")
@@ -81,7 +81,7 @@ def _as_json(document: Any) -> str:
 
 
 def _without_nan(value: Any) -> Any:
-    """NaN and infinity as words: JSON has no numbers for them."""
+    """Replace NaN and infinity by words: JSON cannot express them."""
     if isinstance(value, dict):
         return {key: _without_nan(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -90,13 +90,13 @@ def _without_nan(value: Any) -> Any:
 
 
 class Journal:
-    """The writing end of one journal file. A journal that cannot be written falls silent: fail open."""
+    """The writer of one journal file. If the file cannot be written, events are dropped and training continues."""
 
     def __init__(self, run_dir: Path | None, attempt: int, role: str, rank: int = 0) -> None:
         self.attempt, self.role, self.rank = attempt, role, rank
         self._sequence = 0
         self._cut_off = False
-        """Whether the disk had no room for the end of the last line."""
+        """Whether the last line was cut off because the disk was full."""
         self._file = None if run_dir is None else OwnFile(run_dir, f"journal/{attempt}-{rank}-{role}.jsonl")
         self._descriptor = self._opened()
 
@@ -104,7 +104,7 @@ class Journal:
         """Append one event and return it."""
         self._sequence += 1
         event = Event(name, redacted_data(data), self.attempt, self.rank, self.role, self._sequence, time.time())
-        if self._descriptor is not None and not self._descriptor.is_ours:  # the script has closed what it found
+        if self._descriptor is not None and not self._descriptor.is_ours:  # the script has closed all descriptors
             self._descriptor = self._opened()
         if self._descriptor is not None:
             line = b"\n" * self._cut_off + event.to_json().encode() + b"\n"
@@ -116,7 +116,7 @@ class Journal:
 
     @property
     def is_silent(self) -> bool:
-        """Whether its file could not be opened, so that nothing is written down."""
+        """Whether its file could not be opened, so that events are dropped."""
         return self._file is not None and self._descriptor is None
 
     def close(self) -> None:
@@ -138,7 +138,7 @@ class Journal:
 
 
 def _end_half_line(fd: int) -> None:
-    """A writer that was killed in the middle of a line shall not take our first one with it."""
+    """End the half line of a killed writer, so that it does not damage our first line."""
     size = os.fstat(fd).st_size
     if size and os.pread(fd, 1, size - 1) != b"\n":
         os.write(fd, b"\n")
@@ -147,7 +147,7 @@ def _end_half_line(fd: int) -> None:
 def read_journal(run_dir: Path, attempt: int | None = None) -> list[Event]:
     """Every readable event of a run, or of one attempt of it, merged by attempt and time.
 
-    The events of one writer stay in its own order, whatever the clock did meanwhile.
+    The events of one writer stay in order, even if the clock was set back.
     """
     pattern = "*.jsonl" if attempt is None else f"{attempt}-*.jsonl"
     files = sorted((run_dir / "journal").glob(pattern))
@@ -174,7 +174,7 @@ def by_name(events: Iterable[Event]) -> dict[str, list[Event]]:
 def foreign_format(run_dir: Path) -> str | None:
     """Why this oomph cannot read the journal of a run; None when it can, or when there is none.
 
-    The first whole line of each file tells: a process writes in one format.
+    Checks only the first line of each file: a process writes in one format.
     """
     for path in sorted((run_dir / "journal").glob("*.jsonl")):
         schema = _schema(path)
@@ -188,11 +188,11 @@ def _schema(path: Path) -> Any:
         with open_regular(path) as lines:
             return json.loads(next(lines, b"").decode(errors="replace")).get("schema")
     except (OSError, ValueError, AttributeError, RecursionError):
-        return None  # cut off, or none of ours: such lines are left out
+        return None  # cut off, or not an event: such lines are skipped
 
 
 def _in_order(events: Iterator[Event]) -> Iterator[tuple[int, float, str, int, Event]]:
-    """Where each event of one file belongs: at the latest time so far, since a clock may be set back."""
+    """Sort keys for the events of one file: each gets the latest time so far, since the clock may be set back."""
     latest = 0.0
     for number, event in enumerate(events):
         latest = max(latest, event.time)
@@ -200,7 +200,7 @@ def _in_order(events: Iterator[Event]) -> Iterator[tuple[int, float, str, int, E
 
 
 def unreadable_lines(run_dir: Path) -> int:
-    """How many lines of a run's journal are no events; the unfinished last line of a killed writer is not counted."""
+    """How many lines of a run's journal are not events; the unfinished last line of a killed writer does not count."""
     return sum(_unreadable_in(path) for path in (run_dir / "journal").glob("*.jsonl"))
 
 
@@ -222,4 +222,4 @@ def _read_file(path: Path) -> Iterator[Event]:
                 except (ValueError, RecursionError):
                     continue  # the half line of a killed writer, or a line of another schema
     except OSError:
-        return  # removed, or not ours to read
+        return  # removed, or not readable for us

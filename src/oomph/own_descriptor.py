@@ -1,7 +1,7 @@
-"""A descriptor of oomph's in the process of a script, which may close every number and have its own files under them.
+"""A file descriptor of oomph in the script process, guarded against reuse of its number by the script.
 
-Daemons do: `os.closerange(3, 256)`. What was written to such a number without a look would end up in the script's data.
-Standard library only.
+Daemons call `os.closerange(3, 256)` and then open their own files under the same numbers. Without a check, oomph would
+write into the script's data. Standard library only.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import os
 
 
 class OwnDescriptor:
-    """A descriptor, and which file it was opened for.
+    """A descriptor, and the identity of its file.
 
     Args:
-        fd: open.
+        fd: an open descriptor.
     """
 
     def __init__(self, fd: int) -> None:
@@ -23,11 +23,11 @@ class OwnDescriptor:
 
     @property
     def is_ours(self) -> bool:
-        """Whether the number still stands for the same file."""
+        """Whether the number still refers to the same file."""
         return self._identity is not None and _identity(self.fd) == self._identity
 
     def write(self, data: bytes) -> int:
-        """Write to it; raises OSError, with EBADF when it is not ours any more."""
+        """Write to it; raises OSError, with EBADF if it is no longer ours."""
         if not self.is_ours:
             raise OSError(errno.EBADF, "the descriptor was closed by the script")
         return os.write(self.fd, data)

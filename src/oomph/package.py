@@ -1,4 +1,4 @@
-"""The folder of oomph's own files. What lies in it is never taken for the user's code. Standard library only."""
+"""The folder of oomph's own files, which are never treated as user code. Both processes; standard library only."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Redaction: keys and passwords taken out of what is written down or shown, by the name before them and by their form.
+"""Redaction: removes keys and passwords from everything written or shown, by their names and forms. Both processes.
 
-Scripts are given keys as arguments, libraries repeat them in their errors, and logs go into bug reports. Every pattern
-is bounded, since logs are long and may be crafted. What is redacted is kept nowhere.
+Scripts get keys as arguments, libraries repeat them in errors, and logs go into bug reports. Every pattern
+is bounded, since logs are long and may be crafted. Redacted text is not stored anywhere.
 
 Sources of the forms: GitHub's "About authentication to GitHub", AWS' "IAM identifiers", and the documentation of
 Hugging Face, OpenAI, Slack, Google and GitLab on the prefixes of their keys.
@@ -20,7 +20,7 @@ _HINTS = (
     "key", "token", "secret", "passw", "passphrase", "credential", "authoriz", "bearer", "://", "sig", "gh", "glpat",
     "akia", "asia", "aiza", "ya29", "hf_", "sk-", "xox", "npm_", "pypi-", "sg.", "eyj",
 )  # fmt: skip
-"""One of these is in every text that holds a key; to look for them takes a tenth of the time."""
+"""Every text with a key contains one of these; searching for them takes a tenth of the time of the patterns."""
 _ENDS = (
     *(f"{of}{dash}key" for of in ("api", "access", "private", "auth", "account", "secret") for dash in ("", "_", "-")),
     "access_key_id", "secret", "password", "passwd", "passphrase", "credential", "credentials", "authorization",
@@ -28,18 +28,18 @@ _ENDS = (
 )  # fmt: skip
 """How the names of secrets end."""
 _SHORTEST = 8
-"""A known secret that is shorter is not looked for where it stands alone: it might be any word."""
+"""Shorter known secrets are not searched for on their own: they might be any word."""
 _NOT_SECRET = frozenset(("none", "null", "true", "false", "str", "string", "optional", MARK))
 _SMALL = re.compile(r"-?\d{1,6}(?:\.\d{1,6})?")
 _WORDS_OF_A_TEXT = frozenset((
     "bos", "cls", "decoder", "end", "eos", "first", "last", "mask", "max", "min", "n", "next", "num", "oov", "pad",
     "per", "prev", "sep", "special", "start", "stop", "unk", "vocab",
 ))  # fmt: skip
-"""What comes before "token" where a model's own words are meant."""
+"""Words before "token" that mean a model's vocabulary, not a secret."""
 
 
 class _Patterns:
-    """Compiled only where there is something to be found: that takes longer than the rest of a start."""
+    """The patterns, compiled on first use: compiling takes longer than the rest of a start."""
 
     def __init__(self) -> None:
         secret = (
@@ -83,7 +83,7 @@ _known: set[str] = set()
 
 
 def know_secrets(words: Iterable[str], environ: Mapping[str, str]) -> None:
-    """Take note of the keys that a script is given, as arguments or in its environment: errors may repeat them."""
+    """Remember the keys that a script gets as arguments or in its environment: errors may repeat them."""
     given = list(words)
     pairs = [*itertools.pairwise(given), *(word.partition("=")[::2] for word in given), *environ.items()]
     found = {value for name, value in pairs if _is_name(name) and not _is_harmless(name, value)}
@@ -103,7 +103,7 @@ def redacted(text: str) -> str:
 
 
 def redacted_words(words: Iterable[str]) -> list[str]:
-    """The words of a command line likewise: the one after `--api-key` is a key, too."""
+    """Redact the words of a command line: the word after `--api-key` is a key, too."""
     given = list(words)
     found = [redacted(word) for word in given]
     for number, word in enumerate(given[:-1]):
@@ -114,7 +114,7 @@ def redacted_words(words: Iterable[str]) -> list[str]:
 
 
 def redacted_data(value: Any, name: str = "") -> Any:
-    """What JSON holds likewise, nested however deeply; lists of words are taken for command lines."""
+    """Redact JSON data, at any depth; lists of words are treated as command lines."""
     if isinstance(value, str):
         hides = _is_name(name) and not _is_harmless(name, value)
         return MARK if hides else redacted(value)
@@ -141,7 +141,7 @@ def _without_value(found: re.Match[str]) -> str:
 
 
 def _is_harmless(name: str, value: str) -> bool:
-    """Whether something of that name is no secret: a setting of a model, a path, or nothing at all."""
+    """Whether a value of that name is not a secret: a model setting, a path, or empty."""
     *before, last = re.split(r"[_.-]+", name.lower().lstrip("-")) or [""]
     if value.lower() in _NOT_SECRET or not value:
         return True

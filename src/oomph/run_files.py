@@ -1,7 +1,7 @@
-"""The files of a run directory: reached from its descriptor and never through a link, and for this user alone.
+"""Opens the files of a run directory from its descriptor, never through a link, for this user alone. Both processes.
 
 A run directory may come from somebody else: unpacked from an archive, or planted where a run will look for it. A link
-in it would have oomph write over any file of the user's, and a FIFO would keep it waiting for ever.
+in it could make oomph overwrite any file of the user, and a FIFO would block it forever.
 """
 
 from __future__ import annotations
@@ -22,43 +22,43 @@ _reaching = threading.local()
 
 
 class OwnFile(NamedTuple):
-    """Where a file of a run is."""
+    """The location of a file of a run."""
 
     root: Path
     name: str
-    """Below the root, as `stderr/1.log`."""
+    """Relative to the root, such as `stderr/1.log`."""
 
     def open(self, flags: int) -> int:
-        """A descriptor of it; see `open_own`."""
+        """Open it; returns a descriptor. See `open_own`."""
         return open_own(self.root, self.name, flags)
 
 
 def open_own(root: Path, name: str, flags: int) -> int:
-    """A descriptor of the regular file `name` below `root`, with the folders in between made where a file may be.
+    """Open the regular file `name` below `root`; returns a descriptor. With O_CREAT, creates missing folders.
 
     Raises:
-        OSError: it cannot be opened, is a link, is reached through one, or is no regular file; one to be written has
-            another name as well.
+        OSError: the file cannot be opened, is a link or is reached through one, or is not a regular file; a file
+            opened for writing has a second hard link.
     """
     with _in_folder_of(root, name, make=bool(flags & os.O_CREAT)) as (folder, own):
         return _open_at(folder, own, flags)
 
 
 def read_own(root: Path, name: str) -> bytes:
-    """All that is in a file; raises what `open_own` raises."""
+    """Read a whole file; raises what `open_own` raises."""
     with os.fdopen(open_own(root, name, os.O_RDONLY), "rb") as file:
         return file.read()
 
 
 def replace_own(root: Path, name: str, content: bytes) -> None:
-    """Replace a file so that a reader, or a crash of the machine, sees the old content or the new one, and no other.
+    """Replace a file atomically: a reader, or a crash of the machine, sees either the old content or the new one.
 
     Raises OSError.
     """
     with _in_folder_of(root, name, make=True) as (folder, own):
         partial = f"{own}.partial"
         try:
-            os.unlink(partial, dir_fd=folder)  # of a writer that was killed, or a link
+            os.unlink(partial, dir_fd=folder)  # left by a killed writer, or a link
         except FileNotFoundError:
             pass
         with os.fdopen(_open_at(folder, partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
@@ -69,13 +69,13 @@ def replace_own(root: Path, name: str, content: bytes) -> None:
 
 
 def make_own_folder(root: Path, name: str) -> None:
-    """Make a folder below `root`, unless it exists; raises OSError where it is a link, or something else."""
+    """Create a folder below `root`, unless it exists; raises OSError if it is a link or not a folder."""
     with _in_folder_of(root, f"{name}/.", make=True):
         pass
 
 
 def is_own_folder(root: Path, name: str) -> bool:
-    """Whether there is a folder of that name below `root`, and no link to one."""
+    """Whether there is a folder of that name below `root` that is not a link."""
     try:
         with _in_folder_of(root, f"{name}/.", make=False):
             return True
@@ -84,13 +84,13 @@ def is_own_folder(root: Path, name: str) -> bool:
 
 
 def is_reaching() -> bool:
-    """Whether this thread is opening a file of oomph's own: audit hooks are not told which folder its name is in."""
+    """Whether this thread is opening one of oomph's own files: audit hooks do not see the folder of a name."""
     return getattr(_reaching, "now", False)
 
 
 @contextmanager
 def _in_folder_of(root: Path, name: str, make: bool) -> Iterator[tuple[int, str]]:
-    """The folder that a file is in, as a descriptor, and the last part of its name."""
+    """The folder of a file, as a descriptor, and the last part of its name."""
     *folders, own = name.split("/")
     before, _reaching.now = is_reaching(), True
     try:
@@ -117,24 +117,24 @@ def _folder_at(parent: int, name: str, make: bool) -> int:
     try:
         return os.open(name, _FOLDER, dir_fd=parent)
     except NotADirectoryError:
-        raise OSError(errno.ENOTDIR, f"{name} is a link, or no folder", name) from None
+        raise OSError(errno.ENOTDIR, f"{name} is a link, or not a folder", name) from None
 
 
 def _open_at(folder: int, name: str, flags: int) -> int:
-    wanted = flags & ~os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # nobody waits for a FIFO's other end
+    wanted = flags & ~os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # never waits for a FIFO's other end
     try:
         fd = os.open(name, wanted, FILE_MODE, dir_fd=folder)
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.ENXIO):
             raise
-        raise OSError(error.errno, f"{name} is a link, or no regular file", name) from None
+        raise OSError(error.errno, f"{name} is a link, or not a regular file", name) from None
     try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, f"{name} is a link, or no regular file", name)
+            raise OSError(errno.EINVAL, f"{name} is a link, or not a regular file", name)
         if flags & _WRITING:
             if found.st_nlink > 1:
-                raise OSError(errno.EMLINK, f"{name} has another name as well", name)
+                raise OSError(errno.EMLINK, f"{name} has a second hard link", name)
             if flags & os.O_CREAT and stat.S_IMODE(found.st_mode) != FILE_MODE and found.st_uid == os.geteuid():
                 os.fchmod(fd, FILE_MODE)
             if flags & os.O_TRUNC:

@@ -1,6 +1,6 @@
-"""Faults on purpose: how tests, and `oomph rehearse`, let a training fail at a step that they choose.
+"""Fault injection: makes a training fail at a chosen step, for tests and `oomph rehearse`.
 
-An `Injector` is asked at the points where a fault can come. It runs in the process that trains. Standard library only.
+An `Injector` is called wherever a fault can occur. It runs in the process that trains. Standard library only.
 
     with oomph.testing.injecting(oomph.testing.OutOfMemory(samples=16)):
         guarded_step(batch)  # the full batch fails for real, and is trained in micro-batches of 16 and fewer
@@ -13,37 +13,37 @@ from contextlib import contextmanager
 
 
 class Injector:
-    """Nothing goes wrong. Subclasses answer otherwise at the points that they are about."""
+    """Injects no faults. Subclasses override the methods where they inject one."""
 
     def refuses_full_batch(self, samples: int | None) -> bool:
-        """Whether the training step that comes is to run out of memory on its full batch.
+        """Whether the next training step should run out of memory on its full batch.
 
         Args:
-            samples: its size; None where it varies and the batch is not there yet.
+            samples: its size; None where it varies and the batch is not known yet.
         """
         return False
 
     def refuses_micro_batch(self, samples: int, batch: int) -> bool:
-        """Whether a micro-batch of so many samples is to run out of memory.
+        """Whether a micro-batch of `samples` samples should run out of memory.
 
         Args:
-            batch: the size of the batch that it is part of.
+            batch: the size of its full batch.
         """
         return False
 
     def refuses_plain_step(self) -> bool:
-        """Whether the step that comes, one that oomph cannot divide, is to run out of memory."""
+        """Whether the next step, which oomph cannot split into micro-batches, should run out of memory."""
         return False
 
     def steps_committed(self, steps: int) -> None:
-        """So many steps of this run are committed. Called after each, under `oomph run` only."""
+        """Called after each committed step with their total in this run, under `oomph run` only."""
 
     def writes_tensor(self) -> None:
-        """A tensor of a checkpoint is about to be written; an OSError raised here is one of the disk."""
+        """Called before each tensor of a checkpoint is written; an OSError raised here acts as a disk error."""
 
 
 class OutOfMemory(Injector):
-    """From the step `after` on, no more than so many samples fit into memory at once.
+    """After `after` steps, at most `samples` samples fit into memory at once.
 
     Args:
         samples: the largest micro-batch that fits.
@@ -83,14 +83,14 @@ def active() -> Injector | None:
 
 
 def install(injector: Injector | None) -> None:
-    """Ask this injector from now on."""
+    """Use this injector from now on."""
     global _active
     _active = injector
 
 
 @contextmanager
 def injecting(injector: Injector) -> Iterator[Injector]:
-    """Ask this injector within the block."""
+    """Use this injector within the block."""
     before = _active
     install(injector)
     try:

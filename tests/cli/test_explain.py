@@ -326,7 +326,7 @@ def test_a_named_pipe_is_read_when_somebody_writes(tmp_path: Path) -> None:
         pipe.write_text("CUDA_ERROR_ILLEGAL_ADDRESS\n")
         out, err = child.communicate(timeout=60)
     assert json.loads(out)["diagnoses"][0]["name"] == "illegal-memory-access"
-    assert err == f"oomph: waiting for somebody to write into {pipe}\n"
+    assert err == f"oomph: waiting for a writer of {pipe}\n"
 
 
 def test_of_a_file_that_grows_is_read_what_there_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -392,7 +392,7 @@ def test_a_run_that_is_locked_is_still_going_on(capsys: pytest.CaptureFixture[st
     with (tmp_path / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         run(str(tmp_path))
-        assert "no fault found; the run is still going on" in capsys.readouterr().out
+        assert "no fault found; the run is still in progress" in capsys.readouterr().out
         assert document(capsys, str(tmp_path))["run"]["state"] == "going-on"
 
 
@@ -400,8 +400,8 @@ def test_a_run_that_was_preempted_is_to_be_gone_on_with(capsys: pytest.CaptureFi
     make_record(tmp_path, "preempted")
     run(str(tmp_path))
     text = capsys.readouterr().out
-    assert "no fault found; the run has not finished: its machine was taken away, or could not go on" in text
-    assert f"Next: oomph run --resume={tmp_path} train.py --epochs 3  (goes on from its last checkpoint)" in text
+    assert "no fault found; the run has not finished: its machine was taken away, or could not continue" in text
+    assert f"Next: oomph run --resume={tmp_path} train.py --epochs 3  (resumes from its last checkpoint)" in text
     assert document(capsys, str(tmp_path))["run"]["state"] == "preempted"
 
 

@@ -86,7 +86,7 @@ def test_a_value_that_is_missing_is_said_so(asked, capfd, word):
     assert cli.main(["run", word, "train.py"]) == 2
     assert asked == []
     said = capfd.readouterr().err
-    assert said == f"oomph: {word} is followed by nothing: give it a value, or leave it out (is a variable not set?)\n"
+    assert said == f"oomph: {word} has no value: give it one, or leave it out (is a variable not set?)\n"
 
 
 def oomph_run(shell: str, folder: Path) -> subprocess.CompletedProcess[str]:

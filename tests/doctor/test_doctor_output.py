@@ -43,7 +43,7 @@ def test_only_and_skip_take_codes_and_names():
 
 @pytest.mark.parametrize(
     ("words", "hint"),
-    [("cuda-librarys", "did you mean cuda-libraries"), ("zzz", "there are platform"), (" , ", "name a check")],
+    [("cuda-librarys", "did you mean cuda-libraries"), ("zzz", "the checks are platform"), (" , ", "name a check")],
 )
 def test_a_check_that_there_is_not_is_a_usage_error(words, hint):
     with pytest.raises(UsageError, match=hint):

@@ -78,7 +78,7 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_used(work, plain,
     assert [event.data["name"] for event in ours.events("resumed")] == [older.name]
     (said,) = [line for line in ours.said if "refused" in line]
     assert said.startswith(f"oomph: checkpoint {newest.name} ({name} ")
-    assert said.endswith(f" refused; using the one before it, {older.name}")
+    assert said.endswith(f" refused; using the previous one, {older.name}")
 
 
 @pytest.mark.slow
@@ -93,7 +93,7 @@ def test_when_all_are_damaged_it_starts_over(work, plain, same_bits):
     older, newest = (folder.name for folder in both)
     broken = "tensors.bin does not match its checksum"
     at = ours.said.index(f"oomph: none of the 2 checkpoints can be read: {newest} ({broken}), {older} ({broken})")
-    assert ours.said[at + 1] == "oomph: the interrupted fit starts from its beginning"
+    assert ours.said[at + 1] == "oomph: the interrupted fit starts over"
     assert not any("using the one before" in line for line in ours.said)
     assert ours.summary["exactness"] == "started-over"
 
@@ -125,7 +125,7 @@ def assert_said_once(ours, reason: str) -> None:
     *said, last = [line for line in ours.said if "could not be written" in line]
     assert last.startswith("oomph: finished, ")
     assert 1 <= len(said) <= 2, "one line for the checkpoints, one for the end state"
-    assert all("training goes on" in line for line in said)
+    assert all("training continues" in line for line in said)
     assert not list(ours.folder.glob("checkpoints/tmp-*"))
 
 

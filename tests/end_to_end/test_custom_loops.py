@@ -66,7 +66,7 @@ def test_without_a_fault_it_is_the_loop_that_it_stands_for(work, plain, same_bit
 def test_what_is_left_out_of_the_state_is_found_out(work):
     ended = killed(work, ("forgets",), 31)
     assert ended.summary["exactness"] == "not-equal"
-    assert "the same batch gives another result" in ended.summary["exactness_reasons"][0]
+    assert "the same batch gives a different result" in ended.summary["exactness_reasons"][0]
 
 
 @pytest.mark.slow
@@ -200,7 +200,7 @@ def test_no_guard_and_a_failing_guard_leave_a_plain_loop(work, plain, same_bits)
     ended = work.oomph("train.py", "broken.npz", run="broken")
     assert ended.returncode == 0, ended.stderr[-3000:]
     same_bits(work.folder / "broken.npz", plain())
-    assert any("ZeroDivisionError: division by zero; the loop goes on" in line for line in ended.said)
+    assert any("ZeroDivisionError: division by zero; the loop continues" in line for line in ended.said)
 
 
 FORGETFUL = """
@@ -232,7 +232,7 @@ train()
     ("option", "reason"),
     [
         ("draws", "random numbers that TensorFlow's kernels count themselves, in noisy"),
-        pytest.param("counts", "count, which the loop carries on and state= does not hold", marks=pytest.mark.slow),
+        pytest.param("counts", "count, which the loop changes and state= does not hold", marks=pytest.mark.slow),
         pytest.param("nothing", None, marks=pytest.mark.slow),
     ],
 )

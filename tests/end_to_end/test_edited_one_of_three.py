@@ -37,7 +37,7 @@ def test_the_one_that_was_interrupted_goes_on_with_the_edit(work, stopped, same_
 def test_a_finished_one_trains_again(work, stopped):
     ours = edited(work, "x[:, :1], batch_size=16, epochs=2", "x[:, :1], batch_size=16, epochs=3")
     assert any(
-        "trains again, since it is not what was trained" in line and "epochs: 2 → 3" in line for line in ours.said
+        "trains again, since it differs from what was trained" in line and "epochs: 2 → 3" in line for line in ours.said
     )
     assert [event.data["kind"] for event in ours.events("resumed")] == ["exact"]
     assert ours.summary["exactness"] == "not-equal", "the second has drawn after the first one's old number of epochs"

@@ -164,4 +164,4 @@ def test_to_wait_for_memory_is_no_hang(work, memory):
     assert ours.events("oom")
     assert ours.events("hang") == []
     assert ours.summary["restarts"] == 0
-    assert any("waiting for memory: TensorFlow tries an allocation again for 10 s" in line for line in ours.said)
+    assert any("waiting for memory: TensorFlow retries an allocation for 10 s" in line for line in ours.said)

@@ -66,7 +66,7 @@ def test_batches_prefetched_beyond_the_limit_are_killed_by_the_kernel_and_then_f
     ours = running.finish()
     assert (ours.returncode, ours.stdout) == (0, "steps 72\n"), ours.stderr[-3000:]
     assert set(ours.summary["faults"]) == {"host-oom"}
-    assert ours.summary["changes"] == ["one batch prefetched at most"]
+    assert ours.summary["changes"] == ["at most one batch prefetched"]
     ended = [event.data for event in ours.events("attempt-ended")]
     assert all((data["returncode"], data["oom_kills"]) == (-9, 1) for data in ended[:-1]), ended
     assert 3 <= len(ended) <= 6
@@ -95,7 +95,7 @@ def test_the_segmentation_fault_of_onednn_is_named_as_memory_and_met_without_its
     assert (ours.returncode, ours.stdout) == (0, "steps 4\n"), ours.stderr[-3000:]
     assert ours.summary["faults"]["host-oom"] == 3
     assert ours.summary["changes"] == [
-        "one batch prefetched at most",
+        "at most one batch prefetched",
         "without oneDNN's kernels (TF_ENABLE_ONEDNN_OPTS=0)",
     ]
     assert ours.events("recovered")

@@ -128,7 +128,7 @@ def test_a_fit_that_ends_with_nan_is_no_run_without_a_fault(work):
     ours = work.oomph("train.py")
     assert ours.returncode == 0
     assert ours.summary["faults"] == {"nan-loss": 1}
-    assert any("holds NaN or infinity at epoch 2" in line and "how the fit has ended" in line for line in ours.said)
+    assert any("holds NaN or infinity at epoch 2" in line and "the fit ended in this" in line for line in ours.said)
     assert any("the result     not finite" in line for line in ours.said)
     for journal in ours.folder.glob("journal/*"):
         assert "NaN" not in journal.read_text()

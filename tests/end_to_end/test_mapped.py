@@ -75,7 +75,7 @@ def test_one_sample_that_does_not_fit_is_the_scripts_own_error(work, memory, sup
     assert "ResourceExhaustedError" in ended.own
     assert "OOM when allocating tensor with shape[67108864]" in ended.own
     [said] = [line for line in ended.said if "map_batches" in line]
-    assert said == "oomph: out of memory in map_batches with element 0 alone, which cannot be divided"
+    assert said == "oomph: out of memory in map_batches with element 0 alone, which cannot be split"
     if supervised:
         assert [event.data["piece"] for event in ended.events("oom")] == [1]
         assert ended.events("recovered") == []

@@ -26,7 +26,7 @@ def test_noise_is_measured_and_told(work):
 def test_a_difference_beyond_the_noise_is_no_noise(work):
     ours = killed(work, "--other")
     assert ours.summary["exactness"] == "not-equal"
-    assert any("the same batch gives another result" in reason for reason in ours.summary["exactness_reasons"])
+    assert any("the same batch gives a different result" in reason for reason in ours.summary["exactness_reasons"])
 
 
 DENSE = """

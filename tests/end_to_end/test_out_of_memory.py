@@ -128,7 +128,7 @@ def test_one_sample_that_does_not_fit_is_the_end_and_not_a_restart(work, memory)
     assert ours.returncode == 93
     assert "ResourceExhaustedError" in ours.own
     assert ours.summary["restarts"] == 0
-    words = r"one sample does not fit: the step asks for \d+ MiB in one piece, and the device has 60 MiB in all"
+    words = r"one sample does not fit: the step needs \d+ MiB in one block, and the device has 60 MiB in total"
     assert re.fullmatch(words, ours.summary["gave_up"])
 
 

@@ -119,7 +119,7 @@ def test_out_of_memory_outside_of_any_batch_climbs_to_growth(work, rig):
     assert ours.summary["faults"] == {"device-oom": 3}
     assert [change.partition(" (")[0] for change in ours.summary["changes"]] == [
         "CUDA's own allocator",
-        "GPU memory taken as it is needed",
+        "GPU memory allocated as needed",
     ]
     assert [ASYNC in log for log in logs(ours)] == [False, False, True, True]
     told = ["TF_FORCE_GPU_ALLOW_GROWTH environment variable is set" in log for log in logs(ours)]

@@ -89,7 +89,7 @@ def test_tensorflow_sees_no_gpu_and_under_oomph_run_it_does(work, layout, enviro
     ours = work.oomph(script, env=environ)
     assert ours.stdout == f"GPUs 1 {layout}/tensorflow/__init__.py\n"
     assert (
-        "oomph: repaired for this run: TensorFlow does not look where its wheels have put libcusolver.so.11"
+        "oomph: repaired for this run: TensorFlow does not search the wheel folders that hold libcusolver.so.11"
         in ours.stderr
     )
     (event,) = ours.events("machine")

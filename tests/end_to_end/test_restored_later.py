@@ -48,7 +48,7 @@ def assert_resumed_to_the_same_bits(work, plain, same_bits) -> None:
 def test_too_little_memory_for_a_moment_costs_a_moment(work, stopped, plain, same_bits):
     ours = resume(work, "once")
     assert ours.returncode == 0, ours.stderr[-3000:]
-    assert any("could not be put back" in line and "trying again" in line for line in ours.said)
+    assert any("could not be restored" in line and "trying again" in line for line in ours.said)
     same_bits(work.folder / "ours.npz", plain)
     (resumed,) = ours.events("resumed")
     assert (resumed.data["kind"], resumed.data["steps"] >= 20) == ("exact", True)

@@ -14,15 +14,15 @@ def test_where_it_is_allowed_it_is_trained_on_in_parts(work, memory):
     work.script("contrastive.py")
     ended = work.oomph("--allow-smaller-batch", "contrastive.py", env=memory(SIZE))
     assert ended.returncode == 0, ended.stderr[-3000:]
-    assert "oomph: smaller batches: the step cannot be traced for parts of a batch" in ended.stderr
+    assert "oomph: smaller batches: the step cannot be traced for micro-batches" in ended.stderr
     size = ended.summary["micro_batch"]
     assert 1 < size < 1024
-    assert f"batch 1024 goes on as parts of {size} (smaller batches)" in ended.stderr
+    assert f"batch 1024 continues as batches of {size} (smaller batches)" in ended.stderr
     updates = int(re.search(r"iterations (\d+)", ended.stdout)[1])
     assert updates >= 7 * -(-1024 // size)
     assert ended.summary["exactness"] == "not-equal"
     assert f"batches of at most {size}" in ended.stderr
-    assert "trained on in parts, each with its own update" in ended.stderr
+    assert "split into smaller batches, each with its own update" in ended.stderr
 
 
 @pytest.mark.slow
@@ -30,5 +30,5 @@ def test_where_it_is_not_the_end_names_the_flag(work, memory):
     work.script("contrastive.py")
     ended = work.oomph("contrastive.py", env=memory(SIZE))
     assert ended.returncode == 93
-    assert "micro-batches are refused: the step cannot be traced for parts of a batch" in ended.stderr
-    assert "--allow-smaller-batch trains on parts of it, each with its own update" in ended.stderr
+    assert "micro-batches are refused: the step cannot be traced for micro-batches" in ended.stderr
+    assert "--allow-smaller-batch trains on smaller batches, each with its own update" in ended.stderr

@@ -27,5 +27,5 @@ def test_the_checkpoints_of_before_stay_and_the_label_tells(work, same_bits):
     assert ours.returncode == 0, ours.stderr[-2000:]
     assert ours.events("resumed") == []
     assert ours.summary["exactness"] == "started-over"
-    assert any(line.startswith("oomph: to better it   leave --start-over out") for line in ours.said)
+    assert any(line.startswith("oomph: to improve it  leave --start-over out") for line in ours.said)
     same_bits(work.folder / "ours.npz", work.folder / "plain.npz")

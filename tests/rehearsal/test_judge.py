@@ -57,7 +57,7 @@ def test_without_the_fault_nothing_is_shown(name):
         ({"exit_code": None}, "had not ended after 14 s"),
         ({"exit_code": 93, "summary": {"steps": 21, "gave_up": "killed 4 times"}}, "exit code 93: killed 4 times"),
         ({"summary": {"steps": 39}}, "ended after 39 of 40 steps"),
-        ({"events": events(rehearsal_ended={"loss": math.nan})}, "went on with NaN"),
+        ({"events": events(rehearsal_ended={"loss": math.nan})}, "continued with NaN"),
     ],
 )
 def test_a_run_that_does_not_come_to_a_useful_end_is_lost(name, changes, words):
@@ -70,14 +70,14 @@ def test_a_state_that_stays_not_finite_is_lost_whatever_the_loss_says():
     skipped = [*saved(10, 20), Event("checkpoint-skipped", {}), *events(rehearsal_ended=END)]
     verdict = judge(BY_NAME["nan"], UNDISTURBED, run("nan", events=skipped))
     assert verdict.survived == LOST
-    assert "went on with NaN" in verdict.reason
+    assert "continued with NaN" in verdict.reason
 
 
 def test_a_hang_counts_as_survived_only_when_it_was_named_and_the_run_resumed():
     assert judge(BY_NAME["hang"], UNDISTURBED, run("hang")).survived == SURVIVED
     other = {"steps": 40, "faults": {"killed": 1}}
     verdict = judge(BY_NAME["hang"], UNDISTURBED, run("hang", summary=other))
-    assert (verdict.survived, verdict.reason) == (LOST, "it came to its end, but never counted the fault hang")
+    assert (verdict.survived, verdict.reason) == (LOST, "it finished, but never counted the fault hang")
 
 
 @pytest.mark.parametrize("name", [fault.name for fault in FAULTS if fault.event])
@@ -132,9 +132,9 @@ def report_of(*verdicts):
 
 def test_the_best_label_is_told_without_a_remedy():
     text, label = report_of(labelled("kill", "verified"))
-    assert "label after a kill: verified: the steps that were repeated came out as before" in "\n".join(text)
+    assert "label after a kill: verified: the repeated steps match the original ones" in "\n".join(text)
     assert label == {"after": "kill", "label": "verified", "reasons": [], "remedies": []}
-    assert not any("to better it" in line for line in text)
+    assert not any("to improve it" in line for line in text)
 
 
 def test_a_worse_label_comes_with_each_reason_and_what_would_better_it():
@@ -142,7 +142,7 @@ def test_a_worse_label_comes_with_each_reason_and_what_would_better_it():
     text, label = report_of(labelled("kill", "not-equal", *lost))
     at = text.index("label after a kill: not equal to an undisturbed training")
     assert [text[at + 1].strip(), text[at + 3].strip()] == list(lost)
-    assert "to better it: write the generator as a class" in text[at + 2]
+    assert "to improve it: write the generator as a class" in text[at + 2]
     assert "keras.random.SeedGenerator" in text[at + 4]
     assert [each["reason"] for each in label["remedies"]] == label["reasons"] == list(lost)
 

@@ -31,7 +31,7 @@ def test_the_conclusion_names_the_line_and_what_is_left():
 
 def test_a_first_run_to_the_scripts_own_end_is_told_from_one_in_mid_training():
     assert _refused(ENDED, REFUSED) == WHY
-    assert "come to its own end" in _refused(Rehearsed(0, 9.0, {}, []), REFUSED)
+    assert "the script had finished" in _refused(Rehearsed(0, 9.0, {}, []), REFUSED)
     assert _refused(ENDED, ENDED) == ""
 
 

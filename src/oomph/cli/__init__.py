@@ -1,6 +1,6 @@
 """The `oomph` command. A verb is a module with SUMMARY, add_arguments(parser) and run(args) -> exit code.
 
-No verb's module is imported before it is named, so that each costs only what it needs itself.
+A verb's module is imported only when the verb is used, so each pays only for its own imports.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ COMMANDS = {
     "explain": ("oomph.cli.explain", "name the fault in a log, an exception or a run, and say what to do"),
     "rehearse": (
         "oomph.cli.rehearse",
-        "put a script through faults on this machine, and see whether it would survive them on the cluster",
+        "inject faults into a script on this machine, and see whether it would survive them on the cluster",
     ),
     "demo": (
         "oomph.cli.demo",
-        "show oomph at work on a small training: out of memory, killed, and the same result (a few minutes)",
+        "run a small training through out of memory and a kill, and compare the result (a few minutes)",
     ),
 }
 """Verb → (module, what it does)."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse's own writes as if standard output and standard error were always there."""
+    """An ArgumentParser whose output works even if standard output or standard error is closed."""
 
     def print_help(self, file: object = None) -> None:
         output.write(self.format_help())
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OomphError as error:
         output.tell(f"oomph: {error}\n")
         return error.exit_code
-    except SystemExit as error:  # argparse has printed the help, or what is wrong
+    except SystemExit as error:  # argparse has printed the help or the error
         return error.code if isinstance(error.code, int) else 2
     except KeyboardInterrupt:
         return 130
@@ -69,7 +69,7 @@ def _dispatch(words: list[str]) -> int:
     if verb not in COMMANDS:
         raise UsageError(_unknown(verb))
     module = importlib.import_module(COMMANDS[verb][0])
-    if verb != "run":  # the script may do without what the others are for
+    if verb != "run":  # a script may run without standard output; the other verbs exist to print
         output.check()
     parser = _Parser(
         prog=f"oomph {verb}",
@@ -78,7 +78,7 @@ def _dispatch(words: list[str]) -> int:
         allow_abbrev=False,
     )
     module.add_arguments(parser)
-    parse = getattr(module, "parse_arguments", None)  # `run` alone: the script's arguments are none of argparse's
+    parse = getattr(module, "parse_arguments", None)  # for verbs with a script: its arguments are not argparse's
     code: int = module.run(parser.parse_args(rest) if parse is None else parse(parser, rest))
     return code
 

@@ -1,4 +1,4 @@
-"""oomph demo: shows on a small training what oomph does, and measures whether it does."""
+"""oomph demo: demonstrates oomph on a small training and checks its claims."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import argparse
 
 from oomph.cli.output import tell, write, write_json
 
-SUMMARY = "show oomph at work on a small training: out of memory, killed, and the same result (a few minutes)"
+SUMMARY = "run a small training through out of memory and a kill, and compare the result (a few minutes)"
 
 _EPILOG = """example: oomph demo --keep what-the-demo-left
 
 A small Keras model learns handwritten digits on the CPU with less memory than its batch needs. Without oomph it
-dies; with oomph it finishes, although it is also killed half way. The weights are compared with those of an undisturbed
+dies; with oomph it finishes, although it is also killed halfway. The weights are compared with those of an undisturbed
 training. Needs tensorflow and scikit-learn, no GPU and no network.
 
-exit codes: 0 every claim held; 1 one did not, or a training failed; 2 something is not installed"""
+exit codes: 0 every claim held; 1 one did not, or a training failed; 2 a package is not installed"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,11 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep", metavar="DIR", help="work in DIR, a new or empty directory, and leave everything there"
     )
-    parser.add_argument("--json", action="store_true", help="print the claims as JSON on stdout, the story on stderr")
+    parser.add_argument("--json", action="store_true", help="print the claims as JSON on stdout, progress on stderr")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show it; 0 only if every claim held."""
+    """Run the demonstration; 0 only if every claim held."""
     from oomph.demo.show import show
 
     story = tell if args.json else write

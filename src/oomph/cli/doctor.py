@@ -9,7 +9,7 @@ from oomph.doctor.check import FAIL
 
 SUMMARY = "say whether this machine can train on its GPU, and if not, the one thing to do"
 
-_EPILOG = """example: oomph doctor                              what is wrong, and the verdict
+_EPILOG = """example: oomph doctor                              the problems, and the verdict
          oomph doctor --deep                       also train a little on each GPU
          eval "$(oomph doctor --fix-env)"          repair this shell, where no installation is needed
 
@@ -21,9 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     add = parser.add_argument
     add("--python", metavar="PY", help="the Python that runs the script (default: the one oomph runs in)")
-    add("--deep", action="store_true", help="also try each GPU, in child processes: a few minutes")
-    add("--only", metavar="CHECKS", help="these checks alone, by code or name, separated by commas")
-    add("--skip", metavar="CHECKS", help="all checks but these")
+    add("--deep", action="store_true", help="also test each GPU, in child processes: a few minutes")
+    add("--only", metavar="CHECKS", help="run only these checks, by code or name, separated by commas")
+    add("--skip", metavar="CHECKS", help="skip these checks")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print one JSON document")
     form.add_argument(
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Examine the machine and print what was found. Raises UsageError or ExamineError."""
+    """Examine the machine and print the findings. Raises UsageError or ExamineError."""
     from oomph.doctor import examine, render, report
     from oomph.doctor.observe import observe
     from oomph.doctor.repairs import repairs

@@ -1,24 +1,24 @@
-"""What an exit status says by itself, for when it shows no fault: who chose the number, and what to give instead."""
+"""Explains an exit status that shows no fault: which program uses the number, and what to pass instead."""
 
 from __future__ import annotations
 
 _FIRST_SIGNAL_CODE = 128
 _MEANT = {
     75: "75 is what oomph run ends with when a start elsewhere or later may help.\n"
-    "Next: oomph run --resume SCRIPT  (goes on from its last checkpoint)",
+    "Next: oomph run --resume SCRIPT  (resumes from its last checkpoint)",
     93: "93 is what oomph run ends with when another start would only meet the same fault again.\n"
     "Next: oomph explain RUN  (says which fault, and what to do)",
     124: "124 is what the command timeout ends with: the program took longer than it was allowed.",
-    126: "126 is a shell's word for a program that it may not execute.",
-    127: "127 is a shell's word for a program that it does not find.",
-    130: "SIGINT, 130 in a shell: somebody has pressed Ctrl-C.",
-    143: "SIGTERM, 143 in a shell: a scheduler, a container or a person has asked the program to end.",
+    126: "A shell exits with 126 when it may not execute the program.",
+    127: "A shell exits with 127 when it does not find the program.",
+    130: "SIGINT, 130 in a shell: somebody pressed Ctrl-C.",
+    143: "SIGTERM, 143 in a shell: a scheduler, a container or a person asked the program to end.",
 }
-_NOT_WHY = "Such a number says that the program failed, and not why.\nNext: oomph explain LOG --exit-status={}"
+_NOT_WHY = "The number says that the program failed, not why.\nNext: oomph explain LOG --exit-status={}"
 
 
 def meaning(status: int) -> str:
-    """In words, with the next command where there is one; empty for success.
+    """The exit status in words, with the next command if there is one; empty for success.
 
     Args:
         status: an exit code, or −n for death by signal n.

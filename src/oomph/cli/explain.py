@@ -32,8 +32,8 @@ SUMMARY = "name the fault in a log, an exception or a run, and say what to do"
 _EPILOG = """examples:
   oomph explain train.log
   python train.py 2>&1 | oomph explain -
-  oomph explain .oomph/runs/...            a run that oomph has watched
-  oomph explain RUN --decisions            why it was restarted, each decision computed again
+  oomph explain .oomph/runs/...            the directory of a run
+  oomph explain RUN --decisions            why it was restarted: recomputes each decision
   oomph explain train.log --exit-status 137 --kernel-log
   oomph explain OOM101                     the page of a fault"""
 _THIS_MACHINE = ""
@@ -62,15 +62,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const=_THIS_MACHINE,
         metavar="FILE",
-        help="also read the kernel's log, of this machine or from a file: Xid of the GPU, the memory killer",
+        help="also read the kernel's log, of this machine or from a file: Xids of the GPU, the OOM killer",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument(
         "--decisions",
         action="store_true",
-        help="of a run directory: every decision, computed again, and why it was taken",
+        help="for a run directory: recompute every decision, and show why it was taken",
     )
-    parser.add_argument("--exit-code", action="store_true", help="end with 1 when a fault was found")
+    parser.add_argument("--exit-code", action="store_true", help="exit with 1 when a fault was found")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """What says nothing, or cannot be."""
+    """Refuse empty or impossible arguments."""
     if args.target is None and args.exit_status is None and args.kernel_log is None:
         raise UsageError("give a log, a run, a fault, --exit-status or --kernel-log; see oomph explain --help")
     if args.exit_status is not None and not -_LAST_SIGNAL <= args.exit_status <= _LAST_EXIT_CODE:
@@ -101,7 +101,7 @@ def _check(args: argparse.Namespace) -> None:
     if args.target == "":
         raise UsageError("the name of what to explain is empty; see oomph explain --help")
     if args.decisions:
-        _check_alone(args, "--decisions is about a run alone")
+        _check_alone(args, "--decisions takes only a run")
 
 
 def _print_diagnoses(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -> None:
@@ -115,7 +115,7 @@ def _print_diagnoses(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -
 
 
 def _of_status(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -> str:
-    """What the exit status says when neither it nor the log shows a fault."""
+    """The meaning of the exit status, if neither it nor the log shows a fault."""
     if diagnoses or args.exit_status is None:
         return ""
     said = meaning(args.exit_status)
@@ -123,7 +123,7 @@ def _of_status(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -> str:
 
 
 def _evidence(args: argparse.Namespace) -> Iterator[Evidence]:
-    """Everything there is to see; the kernel's log first, as what it shows is behind what a program prints."""
+    """All evidence; the kernel's log first, because it shows causes of what a program prints."""
     parts: list[Iterator[Evidence]] = []
     if args.kernel_log is not None:
         parts.append(_kernel(args.kernel_log))
@@ -150,23 +150,23 @@ def _target(target: str, path: Path) -> Iterator[Evidence]:
         return read_stream(sys.stdin.buffer, "standard input", words())
     if path.is_dir():
         if not is_run(path):
-            raise ExamineError(f"{target} is a directory, but not one that oomph run has written")
+            raise ExamineError(f"{target} is a directory, but not a run directory of oomph")
         return _read_run(path)
     _check_file(target)
     return read_file(path, words())
 
 
 def _check_file(name: str) -> None:
-    """Refuse what has no end, and say what is waited for."""
+    """Refuse devices, which have no end, and announce the wait for a FIFO."""
     mode = Path(name).stat().st_mode
     if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not _is_terminal(Path(name))):
         raise ExamineError(f"{name} is a device, not a log")
     if stat.S_ISFIFO(mode):
-        tell(f"oomph: waiting for somebody to write into {name}\n")
+        tell(f"oomph: waiting for a writer of {name}\n")
 
 
 def _is_terminal(path: Path) -> bool:
-    """Whether somebody can type a log into it; /dev/null and such have none, or no end."""
+    """Whether somebody can type a log into it; devices such as /dev/null are empty or endless."""
     with path.open("rb") as device:
         return device.isatty()
 
@@ -188,12 +188,12 @@ def _subject(args: argparse.Namespace) -> str:
 
 
 def _file(args: argparse.Namespace, problem: OSError) -> str:
-    """What could not be read: of a log and a kernel's log, the one that the error is about."""
+    """The file that could not be read: the log, or the kernel's log."""
     return str(problem.filename) if isinstance(problem.filename, str | Path) else _subject(args)
 
 
 def _machine(target: str | None, diagnoses: Sequence[Diagnosis]) -> tuple[dict[str, Any], str]:
-    """What was wrong with the machine when the run started, for JSON and as text; nothing for a log."""
+    """Problems of the machine at the start of the run, for JSON and as text; empty for a log."""
     if target is None or not Path(target).is_dir():
         return {}, ""
     from oomph.doctor import recorded
@@ -203,31 +203,31 @@ def _machine(target: str | None, diagnoses: Sequence[Diagnosis]) -> tuple[dict[s
 
 
 def _unfinished(target: str | None) -> Unfinished | None:
-    """Of a run directory: that the run is not over, when it is not."""
+    """The state of a run that is not over; None for other targets."""
     if target is None or not Path(target).is_dir():
         return None
     from oomph.recovery.run_directory.run_directory import read_record
     from oomph.recovery.run_directory.unfinished import unfinished
 
     if os.path.lexists(Path(target) / "run.json") and read_record(Path(target)) is None:
-        tell(f"oomph: run.json in {target} is damaged: nobody can tell whether the run is over\n")
+        tell(f"oomph: run.json in {target} is damaged: it is unknown whether the run is over\n")
     return unfinished(Path(target))
 
 
 def _check_alone(args: argparse.Namespace, why: str) -> None:
-    """What would have no effect is refused."""
+    """Refuse options that would have no effect."""
     for option in ("--exit-status", "--kernel-log"):
         if getattr(args, option[2:].replace("-", "_")) is not None:
             raise UsageError(f"{why}: leave {option} out")
 
 
 def _explain_decisions(args: argparse.Namespace) -> int:
-    """Play the journal again; 1 when a decision comes out otherwise than it was recorded, with --exit-code."""
+    """Replay the journal; with --exit-code, 1 when a recomputed decision differs from the recorded one."""
     from oomph.recovery.policy import decisions
 
     path = Path(args.target or "")
     if not path.is_dir() or not is_run(path):
-        raise ExamineError(f"{args.target} is not a directory that oomph run has written: only a run has decisions")
+        raise ExamineError(f"{args.target} is not a run directory of oomph: only a run has decisions")
     events = read_journal(path)
     if not events:
         raise ExamineError(why_nothing_is_known(path))
@@ -244,7 +244,7 @@ def _exists(path: Path) -> bool:
     try:
         path.stat()
     except PermissionError:
-        return True  # it is there; reading it will say what is wrong
+        return True  # it exists; reading it will report the error
     except (OSError, ValueError):
         return False
     return True
@@ -254,7 +254,7 @@ def _print_page(args: argparse.Namespace) -> int:
     fault = find(args.target)
     if fault is None:
         raise unknown(args.target)
-    _check_alone(args, f"{args.target} is a fault, whose page is the same however a program ended")
+    _check_alone(args, f"{args.target} is a fault, whose page does not depend on a log or an exit status")
     if args.json:
         write_json(render.page_document(fault))
     else:

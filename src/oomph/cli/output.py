@@ -1,4 +1,4 @@
-"""What a verb prints, on descriptors that may be closed, full, or read by nobody any more."""
+"""Prints the output of a verb to descriptors that may be closed or full, or have lost their reader."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from oomph.shown import harmless, shown
 
 
 def check() -> None:
-    """Raise OutputError when there is no standard output: better before the work than after it."""
+    """Raise OutputError if there is no standard output. Called before the work, so that none is wasted."""
     if sys.stdout is None:
         raise OutputError("standard output is closed: there is nowhere to print to")
 
 
 def write(text: str) -> None:
-    """Print on standard output, at once; raises OutputError when that cannot be, BrokenPipeError when nobody reads.
+    """Print to standard output, at once; raises OutputError if it fails, BrokenPipeError if the reader is gone.
 
-    Letters that it cannot show (a log may hold any) come as escapes, and so do those that steer a terminal.
+    Characters that it cannot encode (a log may hold any) and terminal control characters are escaped.
     """
     _print(shown(text))
 
 
 def write_json(document: dict[str, Any]) -> None:
-    """Print one JSON document on standard output; raises as `write` does."""
+    """Print one JSON document to standard output; raises as `write` does."""
     _print(harmless(json.dumps(redacted_data(document), indent=2) + "\n"))
 
 
@@ -37,14 +37,14 @@ def _print(text: str) -> None:
         sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
         sys.stdout.flush()
     except OSError as error:
-        sys.stdout = None  # or the interpreter tries again at exit, and complains
+        sys.stdout = None  # otherwise the interpreter retries at exit and prints an error
         if isinstance(error, BrokenPipeError):
             raise
         raise OutputError(f"standard output cannot be written: {error.strerror}") from error
 
 
 def tell(text: str) -> None:
-    """Print on standard error; never raises, since nothing could be said about it."""
+    """Print to standard error; never raises, since there is no place to report it."""
     try:
         sys.stderr.write(shown(text))
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""oomph rehearse: puts a script through faults, before they come by themselves."""
+"""oomph rehearse: injects faults into a script before real ones occur."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from oomph.rehearsal.faults import FAULTS, NAMES
 if TYPE_CHECKING:
     from oomph.recovery.supervisor.command import Command
 
-SUMMARY = "put a script through faults on this machine, and see whether it would survive them on the cluster"
+SUMMARY = "inject faults into a script on this machine, and see whether it would survive them on the cluster"
 
 _USAGE = """oomph rehearse [options] SCRIPT.py [arguments of the script ...]
        oomph rehearse [options] -m MODULE [arguments ...]"""
@@ -22,12 +22,12 @@ _EPILOG = f"""example: oomph rehearse --steps 60 train.py --epochs 1
          oomph rehearse --faults kill,oom train.py
 
 The script runs under `oomph run` once undisturbed and once for each fault. It runs in this folder, with its own
-arguments: what it writes here it writes each time. The report says which label a run of it gets that was killed and
-resumed, such as verified or not-equal, and what in the script would better it.
+arguments, and writes its files each time. The report shows which label a killed and resumed run of it gets, such as
+verified or not-equal, and what to change in the script for a better one.
 
 {chr(10).join(f"  {fault.name:<20}{fault.what}" for fault in FAULTS)}
 
-exit codes: 0 the script survives every fault that came; 1 it does not; 2 a wrong command line;
+exit codes: 0 the script survives every injected fault; 1 it does not; 2 a wrong command line;
             3 it does not get that far without any fault"""
 _WITH_VALUE = (
     "--faults", "--steps", "--at", "--checkpoint-every", "--python", "--micro-batch", "--inexact", "--limit", "--keep"
@@ -40,8 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--faults", metavar="A,B", default=",".join(NAMES), help="rehearse these faults only")
     add("--steps", metavar="N|all", default="40", help="end each run after N training steps (default: 40)")
-    add("--at", metavar="N", type=positive, help="let the fault come after N steps (default: half way)")
-    add("--checkpoint-every", metavar="N|TIME", help="as for oomph run (default: eight times in a rehearsal)")
+    add("--at", metavar="N", type=positive, help="inject the fault after N steps (default: halfway)")
+    add("--checkpoint-every", metavar="N|TIME", help="as for oomph run (default: eight checkpoints)")
     add("--python", metavar="PY", help="the Python to run the script with (default: the one oomph runs in)")
     add("--micro-batch", metavar="N", type=positive, help="as for oomph run")
     add("--inexact", choices=("allow", "refuse"), help="as for oomph run")
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
-    """The options of oomph, and in `words` what comes after them, untouched."""
+    """The options of oomph, and in `words` everything after them, untouched."""
     count = count_options(words, _WITH_VALUE)
     args = parser.parse_args(words[:count])
     args.words = list(words[count:])
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _checked(args: argparse.Namespace) -> Command:
-    """What every run would refuse is refused before the first."""
+    """Refuse before the first run what every run would refuse."""
     from oomph.recovery.supervisor.command import parse_command
     from oomph.recovery.supervisor.interpreter import choose_python
 

@@ -19,7 +19,7 @@ _USAGE = """oomph run [options] SCRIPT.py [arguments of the script ...]
 _EPILOG = """example: oomph run --checkpoint-every 5m train.py --epochs 10
          everything after the script belongs to the script
 
-exit codes: the script's own when it ends by itself; 128+n when it died by signal n and oomph does not restart it;
+exit codes: the script's own when it ends by itself; 128+n when signal n ended it and oomph does not restart it;
             93 when oomph gave up on a fault that another start would only repeat; 75 when the run was preempted, or
             another machine may help: start it again with --resume; 2 for a wrong command line"""
 _EVERY = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|min)?\Z")
@@ -48,23 +48,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         nargs="?",
         const="",
-        help="go on with the newest unfinished run of the same script and arguments, or with --resume=DIR;"
-        " start anew when there is none",
+        help="resume the newest unfinished run of the same script and arguments, or the one in --resume=DIR;"
+        " start a new run if there is none",
     )
     add(
         "--start-over",
         action="store_true",
-        help="begin every fit at its beginning, whatever checkpoints there are; they stay until the run has finished",
+        help="start every fit over and ignore its checkpoints; they stay until the run has finished",
     )
     add(
         "--trust-finished-fits",
         action="store_true",
-        help="after a restart, return the result of a finished fit also where not all that it had changed could"
-        " be kept, instead of training it again",
+        help="after a restart, return the result of a finished fit even if not all its effects can be restored,"
+        " instead of training it again",
     )
     add("--python", metavar="PY", help="the Python to run the script with (default: the one oomph runs in)")
     add("--no-guard", action="store_true", help="supervise and restart, but leave Keras alone")
-    add("--checkpoint-every", metavar="N|TIME", help="steps (100) or time (30s, 5m); default: as costs allow")
+    add("--checkpoint-every", metavar="N|TIME", help="steps (100) or time (30s, 5m); default: by measured cost")
     add("--micro-batch", metavar="N", type=positive, help="begin with micro-batches of N samples")
     add(
         "--inexact",
@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="micro-batches that change the result: allow all, or refuse all (default: allow the usual kinds, such as"
         " BatchNormalization, with a label; refuse others)",
     )
-    add("--verify", metavar="N", type=positive, help="take the first N steps of every fit beside plain Keras too")
+    add("--verify", metavar="N", type=positive, help="also run the first N steps of every fit in plain Keras; compare")
     add(
         "--recheck",
         metavar="N",
@@ -83,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--skip-poison",
         action="store_true",
-        help="leave out the batch of a step that has failed twice on the same data, where nothing else helps"
+        help="skip the batch of a step that has failed twice on the same data, if nothing else helps"
         " (alters the mathematics)",
     )
     add(
@@ -94,25 +94,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--allow-smaller-batch",
         action="store_true",
-        help="train on parts of a batch that neither fits nor can be divided, each with an update of its own"
-        " (alters the mathematics)",
+        help="train on smaller batches, each with its own update, where a batch neither fits nor can be split into"
+        " micro-batches (alters the mathematics)",
     )
     add("--json", action="store_true", help="print the summary as JSON on stdout after the script has ended")
 
 
 def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
-    """The options of oomph, and in `words` what comes after them, untouched."""
+    """The options of oomph, and in `words` everything after them, untouched."""
     count = count_options(words)
     empty = next((word for word in words[:count] if word.startswith("--") and word.endswith("=")), None)
     if empty is not None:
-        raise UsageError(f"{empty} is followed by nothing: give it a value, or leave it out (is a variable not set?)")
+        raise UsageError(f"{empty} has no value: give it one, or leave it out (is a variable not set?)")
     args = parser.parse_args(words[:count])
     args.typed, args.words = list(words[:count]), list(words[count:])
     return args
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the script; returns what `oomph run` ends with."""
+    """Run the script; returns the exit code of `oomph run`."""
     from oomph.recovery.supervisor.launch import Request, launch
 
     _check_guarded(args)
@@ -133,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_summary(document: str) -> None:
-    """Whatever becomes of it, the exit code is the script's."""
+    """Print the summary; a failure does not change the exit code, which is the script's."""
     try:
         write(document)
     except (OutputError, BrokenPipeError) as error:
@@ -168,12 +168,12 @@ def count_options(words: Sequence[str], with_value: Sequence[str] = _WITH_VALUE)
 
 
 def _check_guarded(args: argparse.Namespace) -> None:
-    """Without the guard there is nothing to compare, and nothing that is divided or saved."""
+    """Refuse or report options that need the guard, when --no-guard is given."""
     if not args.no_guard:
         return
     for name in ("verify", "recheck"):
         if getattr(args, name) is not None:
-            raise UsageError(f"--{name} is done by the guard, and --no-guard switches it off: leave one out")
+            raise UsageError(f"--{name} needs the guard, and --no-guard switches it off: leave one out")
     idle = [option for option in _OF_THE_GUARD if getattr(args, option[2:].replace("-", "_"))]
     if idle:
         from oomph.console import say
@@ -182,7 +182,7 @@ def _check_guarded(args: argparse.Namespace) -> None:
 
 
 def every(text: str | None) -> tuple[int | None, float | None]:
-    """Steps or seconds of `--checkpoint-every`; raises UsageError for what is neither."""
+    """Parse `--checkpoint-every` into steps or seconds; raises UsageError for anything else."""
     if text is None:
         return None, None
     found = _EVERY.match(text)

@@ -1,4 +1,4 @@
-"""What `oomph explain` is asked about: the run that a file belongs to, and what a word that names nothing may mean."""
+"""Interprets the target of `oomph explain`: finds the run of a file, and suggests what an unknown word may mean."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHOWN = 200
 
 
 def run_of(target: str) -> str:
-    """The run directory, if it is one of its documents or journals that is named; else the target itself."""
+    """The run directory, if the target is one of its documents or journals; else the target itself."""
     path = Path(target)
     of_journal = path.parent.name == "journal" and path.suffix == ".jsonl"
     if path.name not in _DOCUMENTS and not of_journal:
@@ -29,11 +29,11 @@ def run_of(target: str) -> str:
     try:
         return str(run) if path.is_file() and is_run(run) else target
     except OSError:
-        return target  # reading it will say what is wrong
+        return target  # reading it will report the error
 
 
 def unknown(target: str) -> UsageError | ExamineError:
-    """What to say of a target that is no file, run or fault."""
+    """The error for a target that is not a file, run or fault."""
     if _CODE.match(target):
         codes = ", ".join(fault.code for fault in load())
         return UsageError(f"there is no fault {target}; there are {codes}")
@@ -46,7 +46,7 @@ def unknown(target: str) -> UsageError | ExamineError:
 def _hint(target: str) -> str:
     status, xid = _status(target), _XID.match(target)
     if status is not None:
-        return f"; for a program that ended so, type oomph explain --exit-status={status}"
+        return f"; for a program that ended with it, type oomph explain --exit-status={status}"
     if xid is not None:
         return _page_of_xid(int(xid[1]))
     import difflib  # for a mistyped word only
@@ -56,17 +56,17 @@ def _hint(target: str) -> str:
 
 
 def _status(target: str) -> int | None:
-    """The exit status that is meant: a number that can be one, or the name of a signal."""
+    """The exit status that the target means: a possible number, or the name of a signal."""
     if _STATUS.match(target) and int(target) < 256:
         return int(target)
-    import signal  # for the name of one only
+    import signal  # only for signal names
 
     number = getattr(signal, target.upper(), None) if target.upper().startswith("SIG") else None
     return 128 + number.value if isinstance(number, signal.Signals) else None
 
 
 def _page_of_xid(code: int) -> str:
-    """The fault that this Xid in the kernel's log would be called."""
+    """A hint to the fault of this Xid in the kernel's log."""
     line = f"NVRM: Xid (PCI:0000:01:00): {code}, pid=1, name=python\n".encode()
     found = diagnose_log(line, origin=ORIGIN)
     return f"; for Xid {code} in the kernel's log, type oomph explain {found[0].code}" if found else ""

@@ -1,5 +1,5 @@
-"""The demonstration: one small training under conditions that kill it, without oomph and with it, and compared.
+"""The demonstration: runs one small training without and with oomph under conditions that kill it, and compares.
 
-scenario.py says what is run, children.py runs it, weights.py compares two results (the only part that needs NumPy, so
-it runs in a process of its own), claims.py judges what was measured (pure), show.py tells the story.
+scenario.py defines the runs, children.py runs them, weights.py compares two results (in its own process, because only
+it needs NumPy), claims.py judges the measurements (pure), show.py puts them in order and prints.
 """

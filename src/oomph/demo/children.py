@@ -1,4 +1,4 @@
-"""Runs the children of the demonstration, one at a time, and kills the one that is to be killed."""
+"""Runs the child processes of the demonstration, one at a time, and kills the script where the scenario says so."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from oomph.recovery.posix import child
 from oomph.recovery.protocol.progress import read_progress
 
 LONGEST_SECONDS = 240.0
-"""No child takes nearly as long; one that does is stuck."""
+"""A child that takes longer is stuck; none normally comes near."""
 _POLL_SECONDS = 0.01
 _GRACE_SECONDS = 10.0
 
@@ -29,11 +29,11 @@ Say = Callable[[str], None]
 
 
 class DemoError(OomphError):
-    """The demonstration could not be carried through, so that nothing is shown either way."""
+    """The demonstration could not be completed, so it shows nothing either way."""
 
 
 def run_plain(words: Sequence[str], environ: Mapping[str, str], log: Path) -> Ended:
-    """Run the script as anybody would."""
+    """Run the script with plain Python."""
     started = time.monotonic()
     with _started([sys.executable, *words], environ, log) as process:
         _wait(process, started, lambda: None)
@@ -43,7 +43,7 @@ def run_plain(words: Sequence[str], environ: Mapping[str, str], log: Path) -> En
 def run_killed(
     words: Sequence[str], run_dir: Path, every: int, kill_at: int, environ: Mapping[str, str], log: Path, say: Say
 ) -> tuple[Ended, bool]:
-    """Run the script under `oomph run`, and kill it when it has done `kill_at` steps; whether it came to that."""
+    """Run the script under `oomph run`, and kill it after `kill_at` steps; also returns whether it was killed."""
     command = [sys.executable, "-m", "oomph", "run", f"--run-dir={run_dir}", f"--checkpoint-every={every}", *words]
     started, killed = time.monotonic(), False
     with _started(command, environ, log) as process, log.open(encoding="utf-8", errors="replace") as output:
@@ -62,7 +62,7 @@ def run_killed(
 
 
 def compare(first: Path, second: Path) -> Compared:
-    """Compare two results in a child, since that takes NumPy."""
+    """Compare two results in a child process, since that needs NumPy."""
     script = Path(__file__).with_name("weights.py")
     done = subprocess.run(
         [sys.executable, str(script), str(first), str(second)], capture_output=True, text=True, timeout=LONGEST_SECONDS
@@ -75,13 +75,13 @@ def compare(first: Path, second: Path) -> Compared:
 
 
 class _Tail:
-    """Passes on what oomph says in a growing log, line by line."""
+    """Passes on oomph's lines from a growing log."""
 
     def __init__(self, readline: Callable[[], str], say: Say) -> None:
         self._readline, self._say, self._half = readline, say, ""
 
     def show(self) -> None:
-        """Whatever was written since the last call."""
+        """Pass on the lines written since the last call."""
         while piece := self._readline():
             self._half += piece
             if not self._half.endswith("\n"):
@@ -92,7 +92,7 @@ class _Tail:
 
 
 def _due(run_dir: Path, kill_at: int, supervisor: int) -> int | None:
-    """The process to kill now, if it is time: past `kill_at`, after a checkpoint, with steps that are in none."""
+    """The process to kill now, if it is time: past `kill_at`, with a checkpoint and with steps after it."""
     progress = read_progress(run_dir)
     if progress is None or progress.steps < kill_at or not 0 < progress.saved < progress.steps:
         return None
@@ -114,7 +114,7 @@ def _kill(pid: int) -> bool:
 
 @contextmanager
 def _started(command: Sequence[str], environ: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A child that is gone at the end of the block."""
+    """A child process that ends with the block."""
     with log.open("wb") as output:
         process = subprocess.Popen(
             command, env=environ, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=log.parent
@@ -134,7 +134,7 @@ def _wait(process: subprocess.Popen[bytes], started: float, watch: Callable[[], 
 
 
 def _error_in(log: Path) -> str:
-    """The line that says what the child died of, with what the allocator was asked for."""
+    """The line that names the error of the child, with the size of the failed allocation."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     name = next((line for line in lines if OUT_OF_MEMORY in line), "")
     request = next((line.strip().split(" on /job:")[0] for line in lines if "OOM when allocating" in line), "")

@@ -1,4 +1,4 @@
-"""What the demonstration claims, and whether what was measured bears it out. Pure."""
+"""The claims of the demonstration, and whether the measurements support them. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from oomph.demo.scenario import BATCH, CHECKPOINT_EVERY, STEPS
 
 OUT_OF_MEMORY = "ResourceExhaustedError"
 LEARNED = 0.9
-"""A test accuracy below this means that the training does not work at all; then equal results prove nothing."""
+"""Below this test accuracy the training does not work at all, and equal results prove nothing."""
 NOISE_FACTOR = 10
-"""The float32 result may be this many times as far off as summing the same batch in another order."""
+"""The float32 result may differ by this many times the difference that another order of summation makes."""
 NOISE_LIMIT = 1e-3
-"""If the order of summation alone makes more difference than this, the training is too restless to compare anything."""
+"""If the order of summation alone makes a larger difference, the training is too noisy for a comparison."""
 FLOAT64_LIMIT = 1e-12
 
 
@@ -25,16 +25,16 @@ class Ended:
     returncode: int
     seconds: float
     error: str = ""
-    """The line of its output that names what it died of; empty when it ended well."""
+    """The line of its output that names its error; empty when it succeeded."""
 
 
 @dataclass(frozen=True)
 class Survived:
-    """How a run under oomph went, by its own summary."""
+    """The result of a run under oomph, from its own summary."""
 
     ended: Ended
     killed: bool
-    """Whether the demonstration got to kill the script."""
+    """Whether the demonstration killed the script."""
     ooms: int = 0
     restarts: int = 0
     steps: int = 0
@@ -44,7 +44,7 @@ class Survived:
 
     @classmethod
     def of(cls, ended: Ended, killed: bool, summary: dict[str, Any]) -> Survived:
-        """With the figures of a summary.json."""
+        """From the figures of a summary.json."""
         return cls(
             ended,
             killed,
@@ -59,18 +59,18 @@ class Survived:
 
 @dataclass(frozen=True)
 class Compared:
-    """A result beside the undisturbed one."""
+    """A result compared with the undisturbed one."""
 
     accuracies: tuple[float, float]
     """Of the undisturbed training and of the other one."""
     dtypes: tuple[str, ...]
     difference: float
-    """The largest between two weights."""
+    """The largest difference between two weights."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Everything measured in one precision."""
+    """All measurements in one precision."""
 
     name: str
     survived: Survived
@@ -80,18 +80,18 @@ class Trial:
 
 @dataclass(frozen=True)
 class Measured:
-    """Everything measured."""
+    """All measurements."""
 
     plain: Ended
     single: Trial
     double: Trial
     noise: float
-    """The largest difference between weights that another order of summation alone makes."""
+    """The largest difference between weights from another order of summation alone."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim and what was measured."""
+    """One claim and its measurement."""
 
     text: str
     measured: str
@@ -99,7 +99,7 @@ class Claim:
 
 
 def judge(measured: Measured) -> list[Claim]:
-    """Every claim of the demonstration, in the order of the story."""
+    """Every claim of the demonstration, in order."""
     return [
         _plain_dies(measured.plain),
         *_survives(measured.single),
@@ -130,7 +130,7 @@ def table(measured: Measured) -> list[str]:
 
 def _plain_dies(plain: Ended) -> Claim:
     return Claim(
-        "plain python dies of the memory limit",
+        "plain python dies at the memory limit",
         plain.error or f"exit code {plain.returncode}",
         plain.returncode != 0 and OUT_OF_MEMORY in plain.error,
     )
@@ -149,7 +149,7 @@ def _survives(trial: Trial) -> Iterator[Claim]:
         run.ooms >= 1 and run.micro_batch is not None and run.micro_batch < BATCH,
     )
     yield Claim(
-        f"{name}: killed by SIGKILL on the way, started again once",
+        f"{name}: killed by SIGKILL on the way, restarted once",
         f"{'killed' if run.killed else 'not killed'}, restarts: {run.restarts}",
         run.killed and run.restarts == 1,
     )

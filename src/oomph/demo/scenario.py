@@ -1,4 +1,4 @@
-"""What the demonstration runs: the script, its memory limit, when it is killed. Pure, except for finding the script."""
+"""The runs of the demonstration: script, memory limit, time of the kill. Pure, except for finding the script."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ STEPS = 90
 CHECKPOINT_EVERY = 10
 """Steps between two checkpoints: the most that a kill may cost."""
 KILL_AT = 45
-"""The script is killed once it has done this many steps: half way, and between two checkpoints."""
+"""The script is killed after this many steps: halfway, and between two checkpoints."""
 
 _COMMON = {
-    "CUDA_VISIBLE_DEVICES": "-1",  # the limit below is one of the CPU's memory; a GPU would not meet it
-    "TF_ENABLE_ONEDNN_OPTS": "0",  # oneDNN takes memory past the limit
+    "CUDA_VISIBLE_DEVICES": "-1",  # the limit applies to CPU memory only
+    "TF_ENABLE_ONEDNN_OPTS": "0",  # oneDNN allocates outside the limit
     "TF_CPP_MIN_LOG_LEVEL": "2",
-    "TF_NUM_INTRAOP_THREADS": "2",  # how many threads work decides how much memory is in use at once
+    "TF_NUM_INTRAOP_THREADS": "2",  # the number of threads decides the peak memory
     "TF_NUM_INTEROP_THREADS": "2",
     "KERAS_BACKEND": "tensorflow",
     "PYTHONUNBUFFERED": "1",
@@ -35,7 +35,7 @@ class Precision:
 
     name: str
     limit_mb: int
-    """About two thirds of what the whole batch needs; half of the batch fits."""
+    """About two thirds of what the full batch needs; half of the batch fits."""
     options: tuple[str, ...] = ()
 
 
@@ -44,7 +44,7 @@ FLOAT64 = Precision("float64", limit_mb=56, options=("--float64",))
 
 
 def script_path() -> Path:
-    """The training script: beside this module in a wheel, among the examples in a checkout."""
+    """The training script: beside this module in a wheel, in examples/ in a checkout."""
     here = Path(__file__).resolve()
     for path in (here.with_name("digits.py"), here.parents[3] / "examples" / "digits.py"):
         if path.is_file():
@@ -59,7 +59,7 @@ def script_words(script: Path, precision: Precision, out: Path, order: str = "fo
 
 
 def environment(inherited: Mapping[str, str], limit_mb: int | None) -> dict[str, str]:
-    """The environment of a child; with a limit, TensorFlow's allocator refuses whatever goes beyond it."""
+    """The environment of a child process; with a limit, TensorFlow's allocator refuses to exceed it."""
     kept = {name: value for name, value in inherited.items() if not name.startswith("TF_") and name != VARIABLE}
     if limit_mb is None:
         return kept | _COMMON

@@ -1,4 +1,4 @@
-"""The story of the demonstration: which runs, in which order, and what is said about them."""
+"""Runs the demonstration: which runs, in which order, and what is printed about them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _NEEDED = {"tensorflow": "tensorflow", "keras": "keras", "sklearn": "scikit-lear
 
 @dataclass(frozen=True)
 class Shown:
-    """What came of the demonstration."""
+    """The result of the demonstration."""
 
     claims: tuple[Claim, ...]
     seconds: float
 
     @property
     def held(self) -> bool:
-        """Whether every claim did."""
+        """Whether every claim held."""
         return all(claim.held for claim in self.claims)
 
     def as_document(self) -> dict[str, Any]:
@@ -40,7 +40,7 @@ class Shown:
 
 
 def show(keep: str | None, say: Say) -> Shown:
-    """Run everything and say what happens; raises UsageError or DemoError when it cannot be done."""
+    """Run everything and report progress; raises UsageError or DemoError if that fails."""
     check_installed()
     script = scenario.script_path()
     started = time.monotonic()
@@ -55,10 +55,10 @@ def show(keep: str | None, say: Say) -> Shown:
 
 
 def check_installed() -> None:
-    """Say what is missing before anything is run."""
+    """Raise UsageError for missing packages before anything runs."""
     missing = [package for module, package in _NEEDED.items() if importlib.util.find_spec(module) is None]
     if missing:
-        raise UsageError(f"the demo trains a small Keras model and needs more: pip install {' '.join(missing)}")
+        raise UsageError(f"the demo trains a small Keras model and needs packages: pip install {' '.join(missing)}")
 
 
 class _Demo:
@@ -68,7 +68,7 @@ class _Demo:
         self._script, self._folder, self._say = script, folder, say
 
     def run(self) -> Measured:
-        """All runs, and what they came to."""
+        """Do all runs and return their measurements."""
         limit = f"{FLOAT32.limit_mb} MB for tensors"
         self._say(f"A training of {scenario.STEPS} steps on handwritten digits; its batch of {scenario.BATCH} does")
         self._say(f"not fit into {limit}. Each run takes 10 to 40 s, the whole a few minutes.\n")
@@ -116,7 +116,7 @@ class _Demo:
         return Survived.of(ended, killed, _summary(run_dir))
 
     def _said(self, line: str) -> None:
-        if not line.startswith("oomph: next"):  # it names a directory that is gone after the demonstration
+        if not line.startswith("oomph: next"):  # the directory that it names is deleted after the demonstration
             self._say(f"   {line}")
 
     def _trial(self, precision: Precision, name: str, reference: str, survived: Survived) -> Trial:

@@ -17,7 +17,7 @@ class Finding:
     """What a check found."""
 
     status: str
-    """"pass", "warn", "fail", or "skip" when the question does not arise or could not be answered."""
+    """"pass", "warn", "fail", or "skip" if the question does not apply or could not be answered."""
     message: str
     """One or two sentences of fact: what was found."""
     remedies: tuple[Remedy, ...] = ()
@@ -27,12 +27,12 @@ class Finding:
     note: bool = False
     """Worth a line even though nothing is wrong."""
     blind: bool = False
-    """The check could not run: something that it needs could not be looked at."""
+    """The check could not run: something that it needs could not be observed."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that stops training, or makes it slow, and how to see it."""
+    """One thing that stops or slows training, and how to detect it."""
 
     code: str
     name: str
@@ -44,9 +44,9 @@ class Check:
     needs: tuple[str, ...] = ()
     """Parts of the snapshot without which it cannot run."""
     source: str = ""
-    """Where it is known from: TensorFlow's file, NVIDIA's page, an issue."""
+    """Where it is documented: TensorFlow's file, NVIDIA's page, an issue."""
     shown: str = ""
-    """How the tests show that TensorFlow behaves so; empty: not shown."""
+    """How the tests show that TensorFlow behaves this way; empty: not shown."""
 
 
 def passed(message: str) -> Finding:
@@ -70,10 +70,10 @@ def failed(fault: str, message: str, *remedies: Remedy) -> Finding:
 
 
 def skipped(reason: str) -> Finding:
-    """The question does not arise here."""
+    """The question does not apply here."""
     return Finding(SKIP, reason)
 
 
 def blind(reason: str) -> Finding:
-    """The question arises, but cannot be answered."""
+    """The question applies, but cannot be answered."""
     return Finding(SKIP, f"could not check: {reason}", blind=True)

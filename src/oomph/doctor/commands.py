@@ -10,7 +10,7 @@ from oomph.doctor.snapshot import Library, Snapshot
 
 
 def install(snapshot: Snapshot, *requirements: str) -> str:
-    """The command that installs these into the script's Python, with pip, with uv, or by getting pip first."""
+    """The command that installs these into the script's Python, with pip, with uv, or after installing pip."""
     wanted = " ".join(map(_quoted, requirements))
     python = _quoted(snapshot.python.executable)
     if snapshot.python.pip:
@@ -21,7 +21,7 @@ def install(snapshot: Snapshot, *requirements: str) -> str:
 
 
 def reinstall(snapshot: Snapshot, remove: Iterable[str], add: str) -> str:
-    """The command that takes these distributions out and puts one in."""
+    """The command that uninstalls these distributions and installs one."""
     python, names = _quoted(snapshot.python.executable), " ".join(remove)
     if not snapshot.python.pip and snapshot.python.uv:
         return f"uv pip uninstall --python {python} {names} && {install(snapshot, add)}"
@@ -29,7 +29,7 @@ def reinstall(snapshot: Snapshot, remove: Iterable[str], add: str) -> str:
 
 
 def tensorflow_with_cuda(snapshot: Snapshot) -> str:
-    """The requirement that brings TensorFlow together with its CUDA libraries, in the version that is installed."""
+    """The requirement for the installed version of TensorFlow together with its CUDA libraries."""
     if snapshot.tensorflow is None:
         return "tensorflow[and-cuda]"
     name = "tf-nightly" if snapshot.tensorflow.distribution == "tf-nightly" else "tensorflow"
@@ -37,7 +37,7 @@ def tensorflow_with_cuda(snapshot: Snapshot) -> str:
 
 
 def nvidia_wheel(snapshot: Snapshot, soname: str) -> str:
-    """The wheel that brings this library, as the installed TensorFlow requires it; empty when it names none."""
+    """The wheel that contains this library, as the installed TensorFlow requires it; empty if it names none."""
     name = WHEELS.get(soname.split(".")[0])
     package = snapshot.packages.get(snapshot.tensorflow.distribution) if snapshot.tensorflow else None
     for line in package.requires if package else ():
@@ -48,7 +48,7 @@ def nvidia_wheel(snapshot: Snapshot, soname: str) -> str:
 
 
 def without_entry(snapshot: Snapshot, folder: str) -> str:
-    """The line that takes one folder out of LD_LIBRARY_PATH."""
+    """The shell line that removes one folder from LD_LIBRARY_PATH."""
     entries = snapshot.environment.get("LD_LIBRARY_PATH", "").split(":")
     left = [entry for entry in entries if entry and entry != folder]
     return export("LD_LIBRARY_PATH", ":".join(left)) if left else "unset LD_LIBRARY_PATH"
@@ -60,20 +60,20 @@ def export(name: str, value: str) -> str:
 
 
 def driver_branch(snapshot: Snapshot) -> str:
-    """The branch of the driver that is installed, 550 of 550.54.15: other parts of it must be of the same."""
+    """The branch of the installed driver, 550 for 550.54.15: its other parts must be of the same branch."""
     version = snapshot.nvml.driver or snapshot.host.kernel_driver
     return version.partition(".")[0] or "550"
 
 
 def driver_upgrade(snapshot: Snapshot, wanted: str) -> str:
-    """How this machine gets a newer NVIDIA driver; empty where no one command does it."""
+    """The command that installs a newer NVIDIA driver; empty if no single command does."""
     if snapshot.host.wsl or snapshot.host.container:
         return ""
     return f"sudo apt-get install -y nvidia-driver-{wanted} && sudo reboot"
 
 
 def container_run(snapshot: Snapshot) -> str:
-    """How a container of this kind is given its GPUs."""
+    """How to give a container of this kind its GPUs."""
     return {
         "kubernetes": "resources: {limits: {nvidia.com/gpu: 1}}",
         "podman": "podman run --device nvidia.com/gpu=all ...",

@@ -19,14 +19,14 @@ _SCRIPT = Path(oomph.__file__).parent / "tensorflow" / "trials.py"
 _EACH = ("list", "allocate", "matmul", "convolution", "rnn", "mixed-precision", "xla", "bandwidth")
 _WHY = {
     "import": "Nothing works without it.",
-    "list": "TensorFlow may leave a GPU out that the driver shows.",
-    "allocate": "The first memory that TensorFlow takes of the GPU.",
+    "list": "TensorFlow may leave out a GPU that the driver shows.",
+    "allocate": "The first GPU memory that TensorFlow allocates.",
     "matmul": "cuBLAS, and whether the GPU computes what the CPU computes.",
-    "convolution": "cuDNN, which TensorFlow loads at the first convolution only.",
+    "convolution": "cuDNN, which TensorFlow loads only at the first convolution.",
     "rnn": "cuDNN's recurrent kernels, or TensorFlow's own.",
     "mixed-precision": "Half-precision kernels.",
-    "xla": "Compilation, which Keras 3 chooses by itself on a GPU.",
-    "bandwidth": "Copies between the computer's memory and the GPU's.",
+    "xla": "Compilation, which Keras 3 enables by default on a GPU.",
+    "bandwidth": "Copies between host memory and GPU memory.",
     "all-reduce": "NCCL between two GPUs, which MirroredStrategy needs in every step.",
 }
 _FAULTS = {
@@ -41,13 +41,13 @@ _FAULTS = {
     "bandwidth": "hardware-fault",
     "all-reduce": "nccl-failure",
 }
-"""What a failure of a trial points at when its log names nothing."""
+"""The fault that a failed trial points to if its log names none."""
 
 
 def try_devices(
     snapshot: Snapshot, say: Say, trials: Sequence[str] = _EACH, limits: Limits | None = None
 ) -> tuple[Result, ...]:
-    """What every trial found on every GPU, one after the other; those of one GPU share a process until it dies."""
+    """What every trial found on every GPU, one after the other. Trials on one GPU share a process until it dies."""
     count = len(snapshot.driver.devices)
     if snapshot.tensorflow is None or not count:
         reason = "TensorFlow is not installed" if snapshot.tensorflow is None else "no GPU to try"
@@ -62,7 +62,7 @@ def try_devices(
 
 
 def _environ(snapshot: Snapshot) -> dict[str, str]:
-    """The script's environment under `oomph run`: with the repairs."""
+    """The script's environment as under `oomph run`: with the repairs."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("OOMPH_")}
     for repair in repairs(snapshot):
         if repair.value is None:
@@ -75,7 +75,7 @@ def _environ(snapshot: Snapshot) -> dict[str, str]:
 def _device(
     snapshot: Snapshot, device: str, trials: Sequence[str], environ: Mapping[str, str], say: Say, limits: Limits
 ) -> Iterator[Result]:
-    """All trials on one device; after a death the next child goes on with those that are left."""
+    """All trials on one device; after a death the next child continues with the rest."""
     left = list(trials)
     first = True
     while left:
@@ -121,7 +121,7 @@ def _last_words(life: Life) -> str:
 
 
 def _fault(trial: str, life: Life, detail: str) -> str:
-    """What `oomph explain` makes of the child's log, else what the trial stands for."""
+    """The fault that `oomph explain` finds in the child's log, else the one the trial stands for."""
     named = _diagnosed(life, detail)
     return named if named and not named.startswith("un") else _FAULTS.get(trial, "hardware-fault")
 

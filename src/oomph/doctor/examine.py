@@ -1,4 +1,4 @@
-"""examine(snapshot): every check's finding, in order. A check that breaks is one that could not run."""
+"""examine(snapshot): every check's finding, in order. A check that raises counts as one that could not run."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Result:
 
 
 def examine(snapshot: Snapshot, checks: Sequence[Check] = CHECKS) -> tuple[Result, ...]:
-    """What each check says of the snapshot."""
+    """What each check finds in the snapshot."""
     return tuple(Result(check, _look(check, snapshot)) for check in checks)
 
 
 def choose(only: str | None = None, skip: str | None = None, checks: Sequence[Check] = CHECKS) -> tuple[Check, ...]:
-    """The checks that `--only` and `--skip` leave, by code or name; raises UsageError for one that there is not."""
+    """The checks that `--only` and `--skip` leave, by code or name; raises UsageError for an unknown one."""
     wanted = _named(only, checks) if only is not None else set(checks)
     unwanted = _named(skip, checks) if skip is not None else set()
     chosen = tuple(check for check in checks if check in wanted and check not in unwanted)
@@ -57,7 +57,7 @@ def _named(words: str, checks: Sequence[Check]) -> set[Check]:
         check = names.get(word.casefold())
         if check is None:
             close = difflib.get_close_matches(word.casefold(), names, n=1)
-            hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(c.name for c in checks)}"
+            hint = f"; did you mean {close[0]}?" if close else f"; the checks are {', '.join(c.name for c in checks)}"
             raise UsageError(f"there is no check {word}{hint}")
         found.add(check)
     if not found:

@@ -14,7 +14,7 @@ from oomph.journal import read_journal
 
 
 def recorded(run_dir: Path) -> Snapshot | None:
-    """The snapshot of the run's last start; None when there is none to read."""
+    """The snapshot of the run's last start; None if there is none."""
     for event in reversed(read_journal(run_dir)):
         if event.name == "machine":
             try:
@@ -25,7 +25,7 @@ def recorded(run_dir: Path) -> Snapshot | None:
 
 
 def behind(run_dir: Path, faults: Iterable[str]) -> tuple[Result, ...]:
-    """What was wrong with the machine: failures in any case, warnings where they lead to one of these faults."""
+    """What was wrong with the machine: all failures, and the warnings that lead to one of these faults."""
     snapshot = recorded(run_dir)
     if snapshot is None:
         return ()
@@ -48,4 +48,4 @@ def as_section(results: Sequence[Result]) -> str:
     if not results:
         return ""
     lines = [line for result in results for line in problem(result)]
-    return "\n".join(["", "The machine, as it was when the run started:", *lines]) + "\n"
+    return "\n".join(["", "The machine when the run started:", *lines]) + "\n"

@@ -1,7 +1,7 @@
-"""What the wheels of each TensorFlow release were built for, where they do not say it themselves.
+"""What the wheels of each TensorFlow release were built for, for wheels that do not say so themselves.
 
 Read from the METADATA and build_info.py of the manylinux x86-64 wheels on PyPI; the cuDNN column is the table of tested
-configurations (https://www.tensorflow.org/install/source#gpu). A release that is not here is unknown, not assumed.
+configurations (https://www.tensorflow.org/install/source#gpu). A release not listed here is unknown, not assumed.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ def release_of(numbers: tuple[int, ...]) -> Release | None:
 
 
 def last_for(capability: tuple[int, int]) -> Release | None:
-    """The newest release whose wheel holds machine code for a GPU that is too old for today's."""
+    """The newest release whose wheel holds machine code for a GPU too old for current ones."""
     fitting = [release for release in RELEASES if runs_on(release.capabilities, capability)]
     return fitting[-1] if fitting else None
 
 
 def runs_on(capabilities: tuple[str, ...], capability: tuple[int, int]) -> bool:
-    """Whether machine code among these runs there: the same major version, and no newer minor one."""
+    """Whether any machine code among these runs there: the same major version, and no newer minor one."""
     return any(code[0] == capability[0] and code[1] <= capability[1] for code in machine_code(capabilities))
 
 

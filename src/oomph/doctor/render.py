@@ -1,4 +1,4 @@
-"""The findings as text for people, and as the JSON document of `oomph doctor --json`."""
+"""The findings as text, and as the JSON document of `oomph doctor --json`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NO_GPU = "gpu-present"
 
 
 def as_text(snapshot: Snapshot, results: Sequence[Result]) -> str:
-    """Problems first, then warnings, what could not be checked, notes; the verdict last."""
+    """Problems, warnings, checks that could not run, notes and, last, the verdict."""
     lines: list[str] = []
     for status in (FAIL, WARN):
         for result in results:
@@ -58,7 +58,7 @@ def as_exports(mended: Sequence[Repair], snapshot: Snapshot) -> str:
 
 
 def _preload(snapshot: Snapshot) -> list[str]:
-    """For a notebook, whose process has its environment already."""
+    """Lines for a notebook, whose process already has its environment."""
     lost = [
         copy.path
         for library in snapshot.libraries
@@ -67,7 +67,7 @@ def _preload(snapshot: Snapshot) -> list[str]:
     ]
     if not lost:
         return []
-    lines = ["# or, where variables come too late (a notebook), before TensorFlow is imported:", "#   import ctypes"]
+    lines = ["# or, if variables come too late (a notebook), before TensorFlow is imported:", "#   import ctypes"]
     return [*lines, *(f'#   ctypes.CDLL("{path}", ctypes.RTLD_GLOBAL)' for path in lost)]
 
 

@@ -1,6 +1,6 @@
-"""repairs(snapshot): what can be mended for one run by its environment alone, without installing anything. Pure.
+"""repairs(snapshot): what environment variables alone can fix for one run, without installing anything. Pure.
 
-`oomph doctor --fix-env` prints them, `oomph run` applies them to the script's environment and says so.
+`oomph doctor --fix-env` prints them; `oomph run` applies them to the script's environment and reports it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _YES = ("yes", "y", "on", "1", "t")
 
 @dataclass(frozen=True)
 class Repair:
-    """A variable of the script's environment, and the value that mends it."""
+    """A variable of the script's environment, and its corrected value."""
 
     variable: str
     value: str | None
@@ -34,13 +34,13 @@ def repairs(snapshot: Snapshot) -> tuple[Repair, ...]:
 
 
 def lost_in_wheels(snapshot: Snapshot) -> tuple[str, ...]:
-    """The folders of wheels that hold a required library which the loader does not find."""
+    """The wheel folders that hold a required library that the loader does not find."""
     lost = [library for library in snapshot.libraries if library.required and library.winner is None]
     return tuple(dict.fromkeys(copy.folder for library in lost for copy in library.in_wheels[:1]))
 
 
 def better_copy(snapshot: Snapshot) -> Candidate | None:
-    """The wheel's cuDNN, when the loader takes one that TensorFlow refuses and the wheel's is one that it accepts."""
+    """The wheel's cuDNN, if the loader takes one that TensorFlow rejects and TensorFlow accepts the wheel's."""
     library = snapshot.library("libcudnn.so")
     built = snapshot.tensorflow.cudnn_version if snapshot.tensorflow else ()
     if library is None or library.winner is None or not built or not library.winner.version:
@@ -51,7 +51,7 @@ def better_copy(snapshot: Snapshot) -> Candidate | None:
 
 
 def repaired_path(snapshot: Snapshot) -> str:
-    """LD_LIBRARY_PATH as it should be; as it is when nothing is wrong with it."""
+    """The corrected LD_LIBRARY_PATH; unchanged if nothing is wrong with it."""
     entries = [entry for entry in snapshot.environment.get("LD_LIBRARY_PATH", "").split(":") if entry]
     foreign = _foreign_driver(snapshot)
     better = better_copy(snapshot)
@@ -68,7 +68,7 @@ def _accepted(version: str, built: tuple[int, ...]) -> bool:
 
 
 def _foreign_driver(snapshot: Snapshot) -> str:
-    """The entry of LD_LIBRARY_PATH whose libcuda.so.1 is a stub, or of a cuda-compat that this machine refuses."""
+    """The entry of LD_LIBRARY_PATH whose libcuda.so.1 is a stub, or of a cuda-compat that this machine rejects."""
     library = snapshot.library("libcuda.so")
     if library is None or library.winner is None or snapshot.driver.init not in (34, 803, 804):
         return ""
@@ -87,7 +87,7 @@ def _library_path(snapshot: Snapshot) -> Iterator[Repair]:
         if library.required and library.winner is None and library.in_wheels
     ]
     if lost:
-        reasons.append(f"TensorFlow does not look where its wheels have put {', '.join(lost)}")
+        reasons.append(f"TensorFlow does not search the wheel folders that hold {', '.join(lost)}")
     better = better_copy(snapshot)
     if better is not None:
         reasons.append(f"the wheel's cuDNN {better.version} must come before an older one")
@@ -112,5 +112,5 @@ def _allocator(snapshot: Snapshot) -> Iterator[Repair]:
     if not value or value in ALLOCATORS:
         return
     close = difflib.get_close_matches(value.strip().lower(), ALLOCATORS, n=1, cutoff=0.75)
-    why = f"TensorFlow knows no allocator {value!r}, and silently takes its own"
+    why = f"TensorFlow knows no allocator {value!r}, and silently uses its own"
     yield Repair("TF_GPU_ALLOCATOR", close[0] if close else None, why)

@@ -1,4 +1,4 @@
-"""One child of `--deep`: it makes its trials one by one, and may die or hang in any of them."""
+"""One child of `--deep`: runs its trials one by one, and may die or hang in any of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Limits:
 
 @dataclass
 class Life:
-    """What is known of a child: the trials that it has ended, the one that it was in, and how it died."""
+    """What is known about a child: its finished trials, the current one, and how it died."""
 
     rows: list[Mapping[str, Any]] = field(default_factory=list)
     begun: str = ""
@@ -34,7 +34,7 @@ class Life:
     stderr: bytes = b""
 
     def hear(self, line: bytes, say: Say) -> None:
-        """Take in a line that it has printed, and tell when a trial begins."""
+        """Read a line that it printed, and report when a trial begins."""
         facts, rows = parse(line)
         self.rows += rows
         begun = str(facts.get("begun") or "")
@@ -60,7 +60,7 @@ def live(command: Sequence[str], environ: Mapping[str, str], limits: Limits, say
         try:
             process.wait(_REAP_SECONDS)
         except subprocess.TimeoutExpired:
-            pass  # it waits in the kernel for a broken driver, and cannot even be killed
+            pass  # it waits in the kernel for a broken driver, and cannot be killed
         life.problem = life.problem or ending(process.returncode or 0)
         log.seek(0)
         life.stderr = log.read()
@@ -68,7 +68,7 @@ def live(command: Sequence[str], environ: Mapping[str, str], limits: Limits, say
 
 
 def _listen(process: subprocess.Popen[bytes], output: IO[bytes], life: Life, limits: Limits, say: Say) -> None:
-    """Take in its lines as they come; end it when none comes for too long."""
+    """Read its lines as they come; kill it if none comes for too long."""
     lines: list[bytes] = []
     reader = threading.Thread(target=lambda: lines.extend(iter(output.readline, b"")), daemon=True)
     reader.start()

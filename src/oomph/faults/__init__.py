@@ -1,1 +1,1 @@
-"""What can go wrong, as data, and the pure function that names it from what was observed."""
+"""Faults as data, and the pure function that names them from evidence."""

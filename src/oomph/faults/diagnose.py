@@ -27,12 +27,12 @@ from oomph.faults.matching.suspicions import suspicions
 from oomph.faults.reading.log import Readable, Words, read_log
 
 ABORT, MEMORY_LEAK = "abort", "memory-leak"
-_EXACT = frozenset({"Xid"})  # the number is what counts: which Xid it is
+_EXACT = frozenset({"Xid"})  # its number decides the fault
 _SPEAKS_OF_DEVICE = ("GPU", "gpu", "CUDA", "cuda", "device")
 
 
 def words(faults: Sequence[Fault] | None = None) -> Words:
-    """The words of the lines that `diagnose` needs to see; `read_log` of faults/reading can leave out the others."""
+    """The words of the lines that `diagnose` needs; `read_log` of faults/reading can skip the others."""
     filed = index(load() if faults is None else tuple(faults))
     wanted = filed.words("log") | tracebacks.WORDS | fallback.WORDS | memory_map.WORDS | trend.WORDS
     return Words(
@@ -48,11 +48,11 @@ def words(faults: Sequence[Fault] | None = None) -> Words:
 def diagnose(
     evidence: BaseException | Iterable[Evidence], faults: Sequence[Fault] | None = None
 ) -> tuple[Diagnosis, ...]:
-    """Every fault that the evidence shows, best first: causes before consequences, then the surest.
+    """Every fault that the evidence shows, best first: causes before consequences, then by confidence.
 
-    `evidence` is an exception that was caught, or facts in the order in which they were observed, which are read once
-    and in constant memory. An error that no page knows gives one diagnosis named "unrecognised" or, for a plain Python
-    error, "unrelated". Benign noise gives none. Raises TypeError for anything else, a text for instance.
+    `evidence` is a caught exception, or facts in the order of observation, which are read once and in constant
+    memory. An unknown error gives one diagnosis named "unrecognised" or, for a plain Python error, "unrelated".
+    Benign noise gives none. Raises TypeError for anything else, such as a string.
     """
     catalogue = load() if faults is None else tuple(faults)
     reading = _Reading(catalogue)
@@ -64,12 +64,12 @@ def diagnose(
 def diagnose_log(
     log: bytes | Readable, others: Iterable[Evidence] = (), origin: str = "", faults: Sequence[Fault] | None = None
 ) -> tuple[Diagnosis, ...]:
-    """Every fault that a log shows, in constant memory, together with facts that were observed after it.
+    """Every fault that a log and later facts show, in constant memory.
 
     Args:
-        log: its bytes, or what they are read from.
-        others: such as the exit status; in their order.
-        origin: where the log is from, in words.
+        log: its bytes, or a stream of them.
+        others: later facts, such as the exit status, in their order.
+        origin: the source of the log, in words.
     """
     lines = read_log(io.BytesIO(log) if isinstance(log, bytes) else log, origin, words(faults))
     return diagnose(itertools.chain(lines, others), faults)
@@ -117,10 +117,10 @@ class _Reading:
         self._hits.see(fact, (self._last.story, self._position))
 
     def verdict(self) -> tuple[Diagnosis, ...]:
-        """What all of it shows."""
+        """The diagnoses from all facts."""
         for conclusion in (self._map.conclusion(), self._trend.conclusion()):
             if conclusion is not None:
-                self._hits.see(conclusion, (self._last.story, 0))  # it speaks of what was so before the failure
+                self._hits.see(conclusion, (self._last.story, 0))  # it describes the state before the failure
         found = self._hits.found(self._went_on)
         ranked, general = self._ranked(found)
         if not ranked and self._end.is_wished(self._went_on):
@@ -133,7 +133,7 @@ class _Reading:
         return (*self._with_place_in_code(ranked, general), *suspicions(ranked, found, self._catalogue, guesses))
 
     def _ranked(self, found: Found) -> tuple[list[Diagnosis], list[Diagnosis]]:
-        """What was found and what ended the program, best first; and of these, what only has a general name."""
+        """The faults found and the error that ended the program, best first; and those with only a general name."""
         places = {fault: place(hits) for fault, hits in found.items()}
         follow = consequences(places)
         behind, checked = self._behind_peers(found), self._behind_check(found)
@@ -146,17 +146,17 @@ class _Reading:
         return sorted([*named, *general], key=lambda d: _rank(d, d.name in ended, places)), general
 
     def _set_aside(self, found: Found) -> frozenset[str]:
-        """The faults that signatures know better than the words of the log do."""
+        """The faults that signatures have ruled out, whatever the words of the log suggest."""
         return self._hits.set_aside(found) | ({MEMORY_LEAK} if self._trend.levels_off else set())
 
     def _diagnosis(self, fault: Fault, hits: Sequence[Hit], follows: bool) -> Diagnosis:
         captured: dict[str, str] = {}
         for hit in sorted(hits, key=lambda hit: -hit.signature.confidence):
-            captured = {**hit.captured, **captured}  # the surest signature has the last word on a value
+            captured = {**hit.captured, **captured}  # the surest signature decides a value
         if fault.domain == "memory":
             captured = {**captured, **_more(captured, self._map)}
         if "xid" in captured:
-            from oomph.faults.catalogue.xid import described  # a table that most logs need nothing of
+            from oomph.faults.catalogue.xid import described  # most logs do not need this table
 
             captured = {**captured, **described(captured["xid"])}
         facts = dict.fromkeys(hit.fact for hit in hits if hit.signature.confidence > 0)
@@ -164,7 +164,7 @@ class _Reading:
         return Diagnosis(fault, role, round(confidence(hits), 2), tuple(facts), captured)
 
     def _behind_peers(self, found: Found) -> Diagnosis | None:
-        """The plain Python error of one rank, when all that the others have is that they lost a peer."""
+        """The plain Python error of one rank, if the others only report that they lost a peer."""
         error, fault = self._last.first_ordinary, next((f for f in self._catalogue if f.name == UNRELATED), None)
         speakers = {hit.fact.origin for hits in found.values() for hit in hits}
         if error is None or fault is None or not found or error.origin in speakers:
@@ -192,7 +192,7 @@ class _Reading:
         return [Diagnosis(faults[name], role, sure, evidence) for name, sure in likely if name in faults]
 
     def _behind_check(self, found: Found) -> list[Diagnosis]:
-        """What a failed check of the code for the GPU may come from, when nothing but the abort itself is known."""
+        """Likely causes of a failed check in GPU code, if only the abort itself is known."""
         if [fault.name for fault in found] != [ABORT]:
             return []
         facts = next(tuple(hit.fact for hit in hits) for hits in found.values())
@@ -202,7 +202,7 @@ class _Reading:
         return []
 
     def _with_place_in_code(self, ranked: Sequence[Diagnosis], general: Sequence[Diagnosis]) -> Sequence[Diagnosis]:
-        """Whatever the last traceback is about, with the user's own line and the node of the graph that it has."""
+        """Add the user's own line and the graph node of the last traceback to the diagnosis that it belongs to."""
         where, node = self._last.tracebacks.where, self._last.tracebacks.node
         is_live = any(fact.source == "exception" for diagnosis in ranked[:1] for fact in diagnosis.evidence)
         last = 0 if is_live else next((place for place, each in enumerate(ranked) if each in general), 0)
@@ -221,7 +221,7 @@ def _rank(diagnosis: Diagnosis, ended: bool, places: Mapping[Fault, Place]) -> t
 
 
 def _explains_end(fault: Fault, found: Found, story: int) -> bool:
-    """Whether it can have ended the process: it is of the last story, and no exit status speaks for others only."""
+    """Whether it can have ended the process: it is of the last story, and no exit status points only to others."""
     if max(hit.last for hit in found[fault])[0] < story:
         return False
     seen_at_exit = {
@@ -233,7 +233,7 @@ def _explains_end(fault: Fault, found: Found, story: int) -> bool:
 
 
 def _more(captured: Mapping[str, str], dump: MemoryMap) -> dict[str, str]:
-    """What follows from the captured values, and what the allocator's dump says."""
+    """Values derived from the captured ones, and values of the allocator's dump."""
     first, _, rest = captured.get("shape", "").strip("([ ").partition(",")
     batch = {"first_dimension": first} if first and rest.strip(",") else {}
     return {**dump.captured(), **batch}

@@ -14,13 +14,13 @@ from oomph.faults.matching.named_fault import SUSPICION, Diagnosis
 SCHEMA = 1
 WIDTH = 100
 _PAGE_FIELDS = ("code", "name", "title", "summary", "domain", "severity", "sticky", "since", "versions")
-_SHOWN = 300  # of a line of evidence, in characters; --json has all of it
+_SHOWN = 300  # characters of a line of evidence; --json has the whole line
 
 
 def as_text(diagnoses: Sequence[Diagnosis], subject: str, state: str = "", following: str = "") -> str:
-    """What was found in `subject`: facts, causes, evidence, remedies, the next command.
+    """The faults found in `subject`: facts, causes, evidence, remedies, the next command.
 
-    `state` is said after what was found, and `following` is a last line of the caller's.
+    `state` follows the number of faults; `following` is a last line from the caller.
     """
     told = [d for place, d in enumerate(diagnoses) if place == 0 or d.confidence > SUSPICION]
     found = _count(len(told), "fault") if told else "no fault"
@@ -34,7 +34,7 @@ def as_text(diagnoses: Sequence[Diagnosis], subject: str, state: str = "", follo
 
 
 def as_document(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
-    """The same for programs; the shape is a contract."""
+    """The same for programs; its shape is a public contract."""
     return {"schema": SCHEMA, "diagnoses": [_entry(diagnosis) for diagnosis in diagnoses]}
 
 
@@ -88,7 +88,7 @@ def _diagnosis(rank: int, diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _otherwise(first: Fault, others: Sequence[Fault]) -> str:
-    """The faults that the same evidence would fit, and how to tell."""
+    """Other faults that fit the same evidence, and how to tell them apart."""
     apart = neighbours(first)
     told = (f"{_headline(fault)}: {apart.get(fault.code, fault.summary).rstrip('.')}" for fault in others)
     return textwrap.fill(f"If that does not fit: {'; '.join(told)}.", WIDTH, subsequent_indent="  ")
@@ -127,5 +127,5 @@ def _count(number: int, thing: str) -> str:
 
 def _next(diagnoses: Sequence[Diagnosis]) -> str:
     if not diagnoses:
-        return "Next: oomph run SCRIPT  (keeps the script alive, and the evidence, when something does fail)"
+        return "Next: oomph run SCRIPT  (keeps the script alive, and keeps the evidence of a failure)"
     return f"Next: oomph explain {diagnoses[0].code}  (why it happens, how to tell it from its neighbours)"

@@ -1,6 +1,6 @@
-"""Asks NVML: the driver's version, and of each GPU its memory, processes, health and clocks. Changes nothing.
+"""Asks NVML for the driver's version and each GPU's memory, processes, health and clocks. Changes nothing.
 
-Runs by itself (`python ask_nvml.py`), with nvidia-ml-py. A query that a GPU does not answer gives null.
+Runs in a child process (`python ask_nvml.py`), with nvidia-ml-py. A query that a GPU does not answer gives null.
 """
 
 import json
@@ -25,7 +25,7 @@ def _command(pid: int) -> str:
         with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as comm:
             return comm.read().strip()
     except OSError:
-        return ""  # of another container, or gone
+        return ""  # in another container, or gone
 
 
 def _processes(nvml: Any, handle: Any) -> list[dict[str, object]]:
@@ -38,7 +38,7 @@ def _processes(nvml: Any, handle: Any) -> list[dict[str, object]]:
 
 
 def _device(nvml: Any, index: int) -> dict[str, object]:
-    """The row of one GPU; the reason in `lost` when the driver has lost it."""
+    """The row of one GPU; `lost` holds the reason if the driver has lost it."""
     row: dict[str, object] = {"index": index}
 
     def ask(name: str, query: Callable[[], Any]) -> None:

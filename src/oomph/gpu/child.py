@@ -1,4 +1,4 @@
-"""Child: a small process that asks a driver or a library something, and may hang or die of it."""
+"""Child: a small process that queries a driver or a library, and may hang or die. `oomph doctor` and `run` start it."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _SILENT_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Answer:
-    """What a child has said, and how it ended."""
+    """What a child printed, and how it ended."""
 
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """The last value of each key; keys that a child gives again and again are collected by `rows`."""
+    """The last value of each key; repeated `row` keys are collected in `rows`."""
     rows: tuple[Mapping[str, Any], ...] = ()
-    """The rows it has printed: one for each GPU."""
+    """The rows it printed: one for each GPU or library."""
     problem: str = ""
-    """Why the answer is not whole: "no answer within 5 s", "ended by SIGSEGV"; empty when it is."""
+    """Why the answer is incomplete: "no answer within 5 s", "ended by SIGSEGV"; empty if it is complete."""
 
 
 class Child:
-    """A running child. Its answer is waited for with a time limit; a hanging one is killed and left behind."""
+    """A running child. The wait for its answer has a time limit; a hanging child is killed and abandoned."""
 
     def __init__(self, script: str, words: Sequence[str], environ: Mapping[str, str], bare: bool = True) -> None:
         """`bare` starts Python without site-packages, for a child that needs the standard library only."""
@@ -51,9 +51,9 @@ class Child:
             self._refused = f"could not be started: {error.strerror}"
 
     def answer(self, deadline: float, limit: float, slow: Callable[[], None] = lambda: None) -> Answer:
-        """What it says until the deadline (of time.monotonic). Never raises; `limit` is for the words only.
+        """What it prints until the deadline (of time.monotonic). Never raises; `limit` appears in the message only.
 
-        `slow` is called when it takes longer than people like to wait in silence.
+        `slow` is called if it takes longer than `_SILENT_SECONDS`.
         """
         if self._process is None:
             return Answer(problem=self._refused)
@@ -75,7 +75,7 @@ class Child:
         return self._process.communicate(timeout=left)[0]
 
     def _abandon(self, said: bytes) -> bytes:
-        """A process that waits in the kernel for a broken driver cannot even be killed: do not wait for it."""
+        """Kill it. A process that waits in the kernel for a broken driver cannot be killed: do not wait for it."""
         assert self._process is not None
         kill_group(self._process)
         try:
@@ -90,7 +90,7 @@ def _clean(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process that began a session of its own, and all that it has started."""
+    """Kill a process that leads its own session, and everything it has started."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except (OSError, AttributeError):
@@ -98,7 +98,7 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def ending(returncode: int) -> str:
-    """How a process ended, in words; empty when it ended well."""
+    """How a process ended, in words; empty if it succeeded."""
     if returncode >= 0:
         return f"ended with exit code {returncode}" if returncode else ""
     try:
@@ -108,14 +108,14 @@ def ending(returncode: int) -> str:
 
 
 def parse(said: bytes) -> tuple[dict[str, Any], list[Mapping[str, Any]]]:
-    """The facts and the rows in what a child has printed, line by line."""
+    """The facts and the rows in a child's output."""
     facts: dict[str, Any] = {}
     rows: list[Mapping[str, Any]] = []
     for line in said.decode("utf-8", "replace").splitlines():
         try:
             document = json.loads(line)
         except ValueError:
-            continue  # the half line of one that died, or a library that talks
+            continue  # half a line from a child that died, or a library's output
         if isinstance(document, dict):
             row = document.pop("row", None)
             facts |= document

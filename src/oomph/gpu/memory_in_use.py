@@ -1,6 +1,6 @@
 """Asks NVML by ctypes how much memory of each GPU is in use. Runs in a forked child of the supervisor.
 
-It needs no package, unlike `ask_nvml.py`: a run is supervised whether or not nvidia-ml-py is there.
+It needs no package, unlike `ask_nvml.py`: a run is supervised whether or not nvidia-ml-py is installed.
 Source: NVIDIA, NVML API reference, https://docs.nvidia.com/deploy/nvml-api/.
 """
 

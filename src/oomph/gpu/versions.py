@@ -1,4 +1,4 @@
-"""The ways in which NVIDIA writes version numbers into an integer."""
+"""Decodes the version numbers that NVIDIA writes as integers."""
 
 from __future__ import annotations
 

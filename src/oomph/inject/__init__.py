@@ -1,5 +1,5 @@
-"""What `oomph run` puts into the script's process: a sitecustomize, and a hook that waits for Keras.
+"""What `oomph run` puts into the script process: a sitecustomize, and an import hook that waits for Keras.
 
-Everything here fails open: whatever goes wrong in it costs one line on stderr, and the script runs on unguarded.
+Everything here fails open: an error prints one line to stderr, and the script runs unguarded.
 It runs at the start of every Python process below `oomph run`, so it imports little, and late.
 """

@@ -1,7 +1,7 @@
-"""The first thing of oomph that runs in the script's process: join the run, then wait for Keras.
+"""Joins the run at the start of the script process, then waits for Keras.
 
-The owner joins at once. Its children join only when they import Keras: most of them never do, and TensorFlow has
-by then imported what joining needs.
+The owner joins at once. Its children join only when they import Keras: most never do, and by then TensorFlow has
+imported what joining needs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def start() -> None:
-    """Take part in the run that OOMPH_HANDOVER names, and guard Keras when the script imports it."""
+    """Join the run that OOMPH_HANDOVER names, and guard Keras when the script imports it."""
     if below_owner():
         hook.watch(_join_to_guard)
         return
@@ -33,13 +33,13 @@ def start() -> None:
 
 
 def _join_to_guard() -> Session | None:
-    """The session of this process, or None when there is nothing to guard."""
+    """The session of this process; None if there is nothing to guard."""
     session = _join()
     return session if session is not None and session.handover.guarding.guard else None
 
 
 def _join() -> Session | None:
-    """The session of this process, or None outside of a run."""
+    """The session of this process; None outside a run."""
     from oomph.recovery.protocol.handover import Handover
     from oomph.recovery.script.session import join
 

@@ -1,8 +1,8 @@
-"""The import hook: when the script imports Keras' TensorFlow trainer, the guard is installed right after.
+"""The import hook: installs the guard right after the script imports Keras' TensorFlow trainer.
 
-oomph never imports TensorFlow or Keras by itself, so a script that uses neither pays nothing, and one that uses
-them sees the order of imports it wrote. One module of Keras is watched; `keras` and `tf.keras` both end up in it.
-Modules that keep a random state are seeded in the same way.
+oomph never imports TensorFlow or Keras on its own, so a script that uses neither pays nothing, and one that uses
+them keeps its import order. The hook watches one module of Keras, which `keras` and `tf.keras` both import.
+It also seeds modules that keep a random state.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ TRAINER = "keras.src.backend.tensorflow.trainer"
 
 
 def watch(join: Join) -> None:
-    """Guard Keras as soon as the script imports it; `join` is called then, and may answer that there is no need."""
+    """Guard Keras as soon as the script imports it; `join` is called then and returns None if there is no need."""
     after_import({TRAINER: lambda trainer: _install(trainer, join)})
 
 
 def after_import(actions: Mapping[str, Act]) -> None:
-    """Do something with each of these modules as soon as it is imported; at once, if it has been."""
+    """Act on each of these modules as soon as it is imported; at once if it already is."""
     for name, act in actions.items():
         if name in sys.modules:
             act(sys.modules[name])
@@ -39,7 +39,7 @@ def after_import(actions: Mapping[str, Act]) -> None:
 
 
 class AwaitingFinder:
-    """A finder on sys.meta_path that answers for one module only, and leaves after that."""
+    """A finder on sys.meta_path that finds one module, then removes itself."""
 
     def __init__(self, name: str, act: Act) -> None:
         self._name, self._act = name, act
@@ -47,13 +47,13 @@ class AwaitingFinder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec that Python would have found itself, with a loader that also acts on the module."""
+        """The spec that Python would find, with a loader that also acts on the module."""
         if name != self._name:
             return None
         try:
             sys.meta_path.remove(self)
         except ValueError:
-            pass  # somebody has rebuilt sys.meta_path and kept us elsewhere
+            pass  # sys.meta_path was rebuilt without this finder
         spec = _find_spec(name, path, target)
         if spec is not None and hasattr(spec.loader, "exec_module"):
             _wrap_loader(spec.loader, self._act)
@@ -61,7 +61,7 @@ class AwaitingFinder:
 
 
 def _find_spec(name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
-    """Ask the other finders in their order, as the import statement does."""
+    """Ask the other finders in order, as the import statement does."""
     for finder in list(sys.meta_path):
         find = getattr(finder, "find_spec", None)
         spec: ModuleSpec | None = (
@@ -73,7 +73,7 @@ def _find_spec(name: str, path: Sequence[str] | None, target: ModuleType | None)
 
 
 def _wrap_loader(loader: object, act: Act) -> None:
-    """Shadow `exec_module` on this one loader, so that the module keeps its real loader, and its type."""
+    """Shadow `exec_module` on this loader only, so that the module keeps its real loader and its type."""
     execute = loader.exec_module  # type: ignore[attr-defined]
 
     def exec_module(module: ModuleType) -> None:
@@ -88,7 +88,7 @@ def _wrap_loader(loader: object, act: Act) -> None:
 
 
 def _install(trainer: ModuleType, join: Join) -> None:
-    """Hand the trainer module to the part that knows TensorFlow; a failure there must not reach the script."""
+    """Pass the trainer module to oomph's TensorFlow code; a failure there must not reach the script."""
     session = None
     try:
         session = join()
@@ -104,4 +104,4 @@ def _report(error: Exception) -> None:
     try:
         sys.stderr.write(f"oomph: {type(error).__name__}: {error}; the script runs unguarded\n")
     except Exception:
-        pass  # no stderr to speak on
+        pass  # no stderr

@@ -1,1 +1,1 @@
-"""oomph rehearse: a script through faults on purpose, before the faults come by themselves."""
+"""oomph rehearse: injects faults into a script before real ones occur. Runs outside the script process."""

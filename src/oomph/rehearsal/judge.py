@@ -1,4 +1,4 @@
-"""judge(undisturbed, run) -> Verdict: whether a run has survived its fault, and what that has cost. Pure."""
+"""judge(fault, undisturbed, run) -> Verdict: whether a run survived its fault, and at what cost. Pure."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _LIKE_A_KILL = ("kill", "abort", "hang", "corrupt-checkpoint", "lost-gpu")
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """A run that is over, undisturbed or not."""
+    """A finished run, undisturbed or not."""
 
     exit_code: int | None
-    """None when it had not ended within its time."""
+    """None when it did not end within its time limit."""
     seconds: float
     summary: dict[str, Any]
     events: Sequence[Event]
     fired: bool = False
-    """Whether the fault has come."""
+    """Whether the fault was injected."""
 
     def last(self, name: str) -> dict[str, Any]:
         """The data of the last event of that name; empty when there is none."""
@@ -40,7 +40,7 @@ class Rehearsed:
 
     @property
     def saved(self) -> int:
-        """Steps in the last checkpoint that was taken within a fit."""
+        """Steps in the last checkpoint taken within a fit."""
         names = (e.data for e in self.events if e.name == "checkpoint" and str(e.data.get("name")).startswith("step"))
         return max((int(data["steps"]) for data in names), default=0)
 
@@ -52,27 +52,27 @@ class Rehearsed:
 
     @property
     def end(self) -> dict[str, Any]:
-        """State and loss that it ended with."""
+        """The final state and loss."""
         return self.last("rehearsal-ended") or self.last("fit-finished")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one fault has come to."""
+    """The verdict on one fault."""
 
     fault: str
     survived: str
     """"yes", "no" or "not tried"."""
     reason: str
-    """Why not; empty when it has."""
+    """Why it did not survive; empty when it did."""
     named: tuple[str, ...] = ()
     """The faults that the run has counted."""
     restarts: int = 0
     steps_repeated: int = 0
     seconds_lost: float = 0.0
-    """Against the undisturbed run."""
+    """Compared with the undisturbed run."""
     result: str = ""
-    """What the state it ended with is, against that of the undisturbed run."""
+    """The final state, compared with that of the undisturbed run."""
     at_risk: int = 0
     """Steps that a kill at the end would have cost, beyond what it would have cost the undisturbed run."""
     label: str = ""
@@ -121,17 +121,17 @@ def _survived(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> tup
         return LOST, f"it ended after {run.steps} of {undisturbed.steps} steps"
     loss = run.end.get("loss")
     if (isinstance(loss, float) and not math.isfinite(loss)) or _ended_not_finite(run):
-        kept = f"the state of step {run.saved} is kept" if run.saved else "there was no checkpoint from before"
-        return LOST, f"training went on with NaN, as Keras does (TerminateOnNaN ends it); {kept}"
+        kept = f"the state of step {run.saved} is kept" if run.saved else "there was no earlier checkpoint"
+        return LOST, f"training continued with NaN, as Keras does (TerminateOnNaN ends it); {kept}"
     if fault.fault and fault.fault not in (run.summary.get("faults") or {}):
-        return LOST, f"it came to its end, but never counted the fault {fault.fault}"
+        return LOST, f"it finished, but never counted the fault {fault.fault}"
     if fault.event and not any(event.name == fault.event for event in run.events):
-        return LOST, f"it came to its end, but without the event {fault.event} that shows how"
+        return LOST, f"it finished, but without the event {fault.event} that shows how"
     return SURVIVED, ""
 
 
 def _ended_not_finite(run: Rehearsed) -> bool:
-    """Whether no finite state was saved after one that was not; a loss may be finite all the same."""
+    """Whether no finite state was saved after a non-finite one; the loss may still be finite."""
     saves = [event.name for event in run.events if event.name in ("checkpoint", "checkpoint-skipped")]
     return bool(saves) and saves[-1] == "checkpoint-skipped"
 
@@ -144,4 +144,4 @@ def _result(undisturbed: Rehearsed, run: Rehearsed) -> str:
         return "the same bits"
     if isinstance(ours.get("loss"), float) and isinstance(theirs.get("loss"), float):
         return f"loss {ours['loss']:.6g}, undisturbed {theirs['loss']:.6g}"
-    return "other weights than undisturbed"
+    return "weights differ from the undisturbed run"

@@ -1,4 +1,4 @@
-"""Runs a script once undisturbed and once for each fault, under `oomph run`, and judges what comes of it."""
+"""Runs a script under `oomph run` once undisturbed and once for each fault, and judges the results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _GRACE_SECONDS = 40.0
 """After SIGTERM: the supervisor gives the script 30 s."""
 _EXTRA_SECONDS = 180.0
 _CHECKPOINTS = 8
-"""So many are taken in a rehearsal, unless the user says otherwise."""
+"""The number of checkpoints in a rehearsal, unless the user sets an interval."""
 _LINES_OF_A_FAILURE = 5
 _UNDISTURBED = "undisturbed"
 _OURS = "oomph: "
@@ -34,7 +34,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be rehearsed."""
+    """What to rehearse."""
 
     words: tuple[str, ...]
     """The script and its arguments, as for `oomph run`."""
@@ -42,17 +42,17 @@ class Plan:
     steps: int | None = 40
     """How far each run goes; None: to the end of the script."""
     at: int | None = None
-    """The step after which the fault comes; None: half way."""
+    """The step after which the fault is injected; None: halfway."""
     checkpoint_every: str | None = None
     options: tuple[str, ...] = ()
     """Further options of `oomph run`."""
     limit_seconds: float | None = None
-    """For one run; None: five times the undisturbed one and three minutes."""
+    """For one run; None: five times the duration of the undisturbed one, plus three minutes."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What came of it."""
+    """The results of a rehearsal."""
 
     undisturbed: Rehearsed
     at: int
@@ -60,18 +60,18 @@ class Report:
     refused: str = ""
     """Why the script cannot be started a second time; empty when it can."""
     left: tuple[str, ...] = ()
-    """What the script has created here and could not create again, were it started by itself now."""
+    """What the script has created here and could not create again if plain Python ran it now."""
 
     @property
     def survives(self) -> bool:
-        """Whether the script has survived every fault that came."""
+        """Whether the script survived every injected fault."""
         return all(verdict.survived in (SURVIVED, NOT_TRIED) for verdict in self.verdicts)
 
 
 def rehearse(plan: Plan, keep: str | None, say: Say) -> Report:
     """Run everything; raises ExamineError when the script does not get far enough undisturbed.
 
-    Raises UsageError for what `oomph run` itself cannot be asked for.
+    Raises UsageError for a command that `oomph run` refuses.
     """
     chosen = _chosen(plan.faults)
     with work_folder(keep, "oomph-rehearsal-") as folder:
@@ -99,21 +99,21 @@ def rehearse(plan: Plan, keep: str | None, say: Say) -> Report:
 
 
 def _refused(undisturbed: Rehearsed, run: Rehearsed) -> str:
-    """Why the script cannot be started a second time, and what that was tried on; empty when it can."""
+    """Why the script cannot be started a second time, and how that was tested; empty when it can."""
     came_to_its_end = not undisturbed.last("rehearsal-ended")
-    where = " (tried after the script had come to its own end: --steps with fewer tries it in mid-training)"
+    where = " (tried after the script had finished: use fewer --steps to try it in mid-training)"
     return run.refused and run.refused + where * came_to_its_end
 
 
 def _left(folder: Path) -> tuple[str, ...]:
-    """The outermost of what the undisturbed run has created and left here."""
+    """The outermost files and folders that the undisturbed run has created and left here."""
     there = sorted(path for path in Earlier.read(folder / _UNDISTURBED).paths if os.path.lexists(path))
     outermost = [path for path in there if not any(path.startswith(other + os.sep) for other in there)]
     return tuple(os.path.relpath(path) for path in outermost)
 
 
 def _run(plan: Plan, folder: Path, injection: Injection, limit: float | None) -> Rehearsed:
-    """One run under `oomph run`; what it prints goes into a file."""
+    """One run under `oomph run`; its output goes into a file."""
     name = injection.fault or _UNDISTURBED
     run_dir, started = folder / name, time.monotonic()
     every = plan.checkpoint_every or str(max(1, (plan.steps or _CHECKPOINTS**2) // _CHECKPOINTS))
@@ -134,13 +134,13 @@ def _run(plan: Plan, folder: Path, injection: Injection, limit: float | None) ->
 
 
 def _ended(process: subprocess.Popen[bytes], limit: float | None) -> int | None:
-    """The exit code; None when its time was up. It does not outlive this call, however that ends."""
+    """The exit code; None after the time limit. The process never outlives this call."""
     try:
         return process.wait(limit)
     except subprocess.TimeoutExpired:
         return None
     finally:
-        child.end(process, _GRACE_SECONDS)  # when it has to be killed, its watchdog ends the script
+        child.end(process, _GRACE_SECONDS)  # if it has to be killed, its watchdog ends the script
 
 
 def _check(undisturbed: Rehearsed, folder: Path, limit: float | None) -> None:
@@ -149,7 +149,7 @@ def _check(undisturbed: Rehearsed, folder: Path, limit: float | None) -> None:
     if undisturbed.exit_code != 0:
         ours, told = _what_was_said(folder / "undisturbed.log")
         if undisturbed.exit_code == UsageError.exit_code and not undisturbed.summary and ours:
-            raise UsageError(ours[-1])  # oomph has not even begun
+            raise UsageError(ours[-1])  # oomph has not started a run
         last = "\n".join((told or ours)[-_LINES_OF_A_FAILURE:])
         raise ExamineError(f"the script fails without any fault, with exit code {undisturbed.exit_code}:\n{last}")
     if undisturbed.steps < 2:
@@ -157,7 +157,7 @@ def _check(undisturbed: Rehearsed, folder: Path, limit: float | None) -> None:
 
 
 def _what_was_said(log: Path) -> tuple[list[str], list[str]]:
-    """The lines of oomph, without its name, and those of the script."""
+    """The lines of oomph, without their prefix, and those of the script."""
     lines = log.read_text(errors="replace").splitlines()
     ours = [line.removeprefix(_OURS) for line in lines if line.startswith(_OURS)]
     return ours, [line for line in lines if not line.startswith(_OURS)]

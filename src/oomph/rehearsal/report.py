@@ -36,7 +36,7 @@ def as_document(report: Report) -> dict[str, Any]:
 
 
 def as_document_without(reason: str) -> dict[str, Any]:
-    """The document of --json when the script does not get far enough undisturbed: no fault was tried."""
+    """The document of --json if the script does not get far enough undisturbed: no fault was tried."""
     return {"schema": SCHEMA, "survives": None, "reason": reason, "faults": []}
 
 
@@ -67,7 +67,7 @@ def _row(verdict: Verdict, steps: int) -> tuple[str, ...]:
 
 
 def _label(verdict: Verdict | None) -> dict[str, Any] | None:
-    """What a killed run of the script may say of its result, and what would better that."""
+    """The label of a killed run of the script, and what improves it."""
     if verdict is None:
         return None
     mends = [each._asdict() for each in remedies(verdict.label, verdict.label_reasons)]
@@ -82,7 +82,7 @@ def _label_lines(verdict: Verdict | None) -> Iterator[str]:
     for remedy in remedies(verdict.label, verdict.label_reasons)[:_MOST_REMEDIES]:
         if remedy.reason:
             yield f"  {remedy.reason}"
-        yield f"  to better it: {remedy.text}"
+        yield f"  to improve it: {remedy.text}"
 
 
 def _conclusion(report: Report) -> str:

@@ -75,14 +75,17 @@ def test_a_witness_that_says_nothing_proves_nothing():
 @pytest.mark.parametrize(
     ("facts", "words"),
     [
-        ({"batch": 1}, "the data come in another order, or are others, from epoch 2, step 3 on"),
-        ({"result": 1}, "the same batch gives another result, from epoch 2, step 3 on"),
-        ({"result": 1, "loss": 2.0}, "the same batch gives another result (loss 2, was 1), from epoch 2, step 3 on"),
+        ({"batch": 1}, "the data or their order changed, from epoch 2, step 3 on"),
+        ({"result": 1}, "the same batch gives a different result, from epoch 2, step 3 on"),
+        (
+            {"result": 1, "loss": 2.0},
+            "the same batch gives a different result (loss 2, was 1), from epoch 2, step 3 on",
+        ),
         ({"result": 1, "rate": 0.5}, "the learning rate is 0.5, was 0.25, from epoch 2, step 3 on"),
-        ({"result": 1, "random": 5}, "other random numbers are drawn, from epoch 2, step 3 on"),
+        ({"result": 1, "random": 5}, "the random numbers differ, from epoch 2, step 3 on"),
         (
             {"batch": 1, "result": 1, "rate": 0.5},
-            "the data come in another order, or are others, from epoch 2, step 3 on",
+            "the data or their order changed, from epoch 2, step 3 on",
         ),
         ({"result": 1, "rate": 0.5, "random": 5}, "the learning rate is 0.5, was 0.25, from epoch 2, step 3 on"),
     ],
@@ -101,7 +104,7 @@ def test_another_rate_or_other_random_numbers_are_no_difference_while_the_result
 
 @pytest.mark.parametrize(
     ("kind", "words"),
-    [(EPOCH, "the state is another after epoch 2"), (END, "the state at the end is another after epoch 2")],
+    [(EPOCH, "the state differs after epoch 2"), (END, "the final state differs after epoch 2")],
 )
 def test_another_state_is_named_by_its_epoch(kind, words):
     assert str(seen(end_of(1, kind, result=1)).difference) == words

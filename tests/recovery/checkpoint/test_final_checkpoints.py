@@ -23,13 +23,13 @@ def test_large_ones_are_told_at_each_doubling_with_the_reason():
         "the end states of 16 finished fits take 839 MB",
         "the end states of 32 finished fits take 1678 MB",
     ]
-    assert all("they go when the run has finished" in line for line in said)
+    assert all("are deleted when the run finishes" in line for line in said)
     assert FinalCheckpoints().add(1 << 40), "a single one that is large"
 
 
 def test_what_is_used_in_place_of_a_damaged_checkpoint_is_named():
     (said,) = of_steps([("step-2", BROKEN)], "step-1")
-    assert said == f"checkpoint step-2 ({BROKEN}) refused; using the one before it, step-1"
+    assert said == f"checkpoint step-2 ({BROKEN}) refused; using the previous one, step-1"
     assert of_steps([], "step-1") == of_steps([], None) == of_end_states([]) == []
 
 
@@ -38,7 +38,7 @@ def test_when_none_is_left_it_is_said_that_the_fit_starts_from_its_beginning():
     assert one == f"the only checkpoint cannot be read: step-1 ({BROKEN})"
     both, again = of_steps([("step-2", BROKEN), ("step-1", BROKEN)], None)
     assert both == f"none of the 2 checkpoints can be read: step-2 ({BROKEN}), step-1 ({BROKEN})"
-    assert begins == again == "the interrupted fit starts from its beginning"
+    assert begins == again == "the interrupted fit starts over"
     (again,) = of_end_states([("finished-fit3", BROKEN)])
     assert again == f"end state finished-fit3 cannot be read ({BROKEN}): that fit is trained again"
 

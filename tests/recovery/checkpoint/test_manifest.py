@@ -34,17 +34,17 @@ def test_what_a_checkpoint_says_is_in_order():
 @pytest.mark.parametrize("value", [-1, 1.5, "x", True, None, 2**53, float("inf"), [3]])
 @pytest.mark.parametrize("name", POSITION)
 def test_a_position_is_four_counts(name, value):
-    assert position_trouble({**POSITION, name: value}).startswith(f"its position says {name}=")
+    assert position_trouble({**POSITION, name: value}).startswith(f"its position has {name}=")
 
 
 @pytest.mark.parametrize("position", [None, [], "x", 3])
 def test_a_position_is_an_object(position):
-    assert position_trouble(position) == "its position is no object"
+    assert position_trouble(position) == "its position is not an object"
 
 
 @pytest.mark.parametrize("name", [name for name in META if not name.startswith("something")])
 def test_each_thing_that_is_said_is_of_its_kind(name):
-    assert meta_trouble({**META, name: object()}, 47).startswith(f"what it says of {name} cannot be: ")
+    assert meta_trouble({**META, name: object()}, 47).startswith(f"its {name} is invalid: ")
 
 
 def test_what_cannot_be_is_said_in_one_line_however_much_it_is():
@@ -63,7 +63,7 @@ ENTRY = {"name": "model/0", "dtype": "float32", "shape": [2, 3], "offset": 8, "n
 def test_tensors_lie_in_their_file():
     assert tensors_trouble([ENTRY, {**ENTRY, "shape": []}], 32) is None
     assert tensors_trouble([], 0) is None
-    assert "is not in its file" in tensors_trouble([ENTRY], 31)
+    assert "is outside its file" in tensors_trouble([ENTRY], 31)
 
 
 @pytest.mark.parametrize(
@@ -82,5 +82,5 @@ def test_tensors_lie_in_their_file():
     ],
 )
 def test_a_tensor_that_cannot_be_is_told(change):
-    assert tensors_trouble([ENTRY, {**ENTRY, **change}], 32).startswith("a tensor of it")
-    assert tensors_trouble({"a": ENTRY}, 32) == tensors_trouble([5], 32) == "its tensors are no table"
+    assert tensors_trouble([ENTRY, {**ENTRY, **change}], 32).startswith("a tensor is ")
+    assert tensors_trouble({"a": ENTRY}, 32) == tensors_trouble([5], 32) == "its tensors are not a table"

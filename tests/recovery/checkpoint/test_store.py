@@ -273,7 +273,7 @@ def test_a_manifest_that_is_not_ours_is_refused_in_words(store, tmp_path, text):
     folder = tmp_path / "checkpoints" / save(store, 1).name
     (folder / "manifest.json").write_text(text)
     _reseal(folder)
-    with pytest.raises(CheckpointError, match=r"manifest\.json is not one of ours"):
+    with pytest.raises(CheckpointError, match=r"manifest\.json is not an oomph manifest"):
         read_checkpoint(folder)
 
 
@@ -323,7 +323,7 @@ def test_an_end_state_that_can_not_be_written_leaves_the_older_one(store):
 
 def test_a_place_that_can_not_be_written_is_said_in_one_sentence(tmp_path):
     (tmp_path / "checkpoints").write_text("a file")
-    with pytest.raises(CheckpointError, match="checkpoints is a link, or no folder"):
+    with pytest.raises(CheckpointError, match="checkpoints is a link, or not a folder"):
         CheckpointStore(tmp_path / "checkpoints").open()
 
 

@@ -71,7 +71,7 @@ def test_a_decision_that_comes_out_otherwise_is_told() -> None:
     assert not decision.reproduced
     text = decisions.as_text([decision], "run")
     assert "give up with exit code 93: tired" in text
-    assert "this oomph would decide otherwise: start again, nothing changed" in text
+    assert "this oomph would decide differently: start again, nothing changed" in text
 
 
 def test_a_run_goes_on_from_what_was_decided_and_not_from_what_would_be_today(monkeypatch) -> None:
@@ -107,8 +107,8 @@ def test_a_decision_that_makes_no_sense_is_left_out(change) -> None:
 def test_what_was_passed_over_is_explained() -> None:
     events, _ = written([(Ending(-6, "device-oom", steps=5), Conditions(xla=True))] * 3)
     text = decisions.as_text(decisions.replay(events), "run")
-    assert "passed over: allocator (no GPU is known)" in text
-    assert "passed over: precision (alters the mathematics, and --allow-bfloat16 was not given)" in text
+    assert "skipped: allocator (no GPU is known)" in text
+    assert "skipped: precision (alters the mathematics, and --allow-bfloat16 was not given)" in text
     assert "start again, with one change: without XLA" in text
 
 

@@ -12,7 +12,7 @@ from oomph.journal import Event
 from oomph.recovery.report.labels import MEANING, ORDER, SMALLER_BATCHES, STOPPED, Labelled, label_of, worst
 
 EQUAL = {"steps": 3, "equal": True, "cause": ""}
-OTHER_DATA = {"steps": 1, "equal": False, "cause": "the data come in another order, from epoch 2, step 5 on"}
+OTHER_DATA = {"steps": 1, "equal": False, "cause": "the data or their order changed, from epoch 2, step 5 on"}
 
 
 def happened(attempt: int, name: str, key: str = "a-0", role: str = "owner", **data: Any) -> Event:
@@ -141,7 +141,7 @@ def test_what_is_known_to_be_lost_or_edited_is_not_equal_also_when_the_next_step
 
 def test_an_epoch_that_was_begun_again_is_not_equal():
     found = labels(killed(), resumed(kind="epoch"), happened(2, "compared", **EQUAL))
-    assert found == Labelled("not-equal", ("the interrupted epoch was begun again",))
+    assert found == Labelled("not-equal", ("the interrupted epoch was restarted",))
 
 
 def test_a_comparison_of_another_fit_or_another_attempt_proves_nothing():

@@ -18,8 +18,8 @@ SOURCE = Path(oomph.__file__).parent
 REASONS = [
     # a reason, the file that produces it, words of its source, words of its remedy
     (
-        "fit at train.py:9 goes on with a generator that a resumed fit has taken batches from", "tensorflow/fit/reporting.py",
-        "goes on with a generator that a resumed fit has taken batches from", "a new generator for each fit",
+        "fit at train.py:9 continues with a generator that a resumed fit has taken batches from", "tensorflow/fit/reporting.py",
+        "continues with a generator that a resumed fit has taken batches from", "a new generator for each fit",
     ),
     ("callback Own.counts (Strange)", "tensorflow/training/fit_objects.py", "callback {type(callback)", "give Own get_state()"),
     ("layer 3 Mine.cache (Strange)", "tensorflow/training/fit_objects.py", "layer {number}", "give Mine save_own_variables"),
@@ -27,17 +27,17 @@ REASONS = [
     ("optimizer.seen (Strange)", "tensorflow/training/fit_objects.py", '("optimizer"', "tf.Variable, as an attribute"),
     ("loss.seen (Strange)", "tensorflow/training/fit_objects.py", '("loss"', "tf.Variable, as an attribute"),
     ("metric Mine.seen (Strange)", "tensorflow/training/fit_objects.py", "metric {type(metric)", "tf.Variable, as an attribute"),
-    ("data x.order (Strange)", "tensorflow/training/fit_objects.py", "data {name}", "let the data set keep it"),
-    ("data.order (Strange)", "tensorflow/loop/objects.py", '("data", data)', "let the data set keep it"),
-    ("class Mine.calls (Strange)", "tensorflow/objects/walk.py", "class {own_class", "in the place of the class Mine"),
+    ("data x.order (Strange)", "tensorflow/training/fit_objects.py", "data {name}", "of the data set"),
+    ("data.order (Strange)", "tensorflow/loop/objects.py", '("data", data)', "of the data set"),
+    ("class Mine.calls (Strange)", "tensorflow/objects/walk.py", "class {own_class", "instead of the class Mine"),
     ("global of __main__: best (Strange)", "tensorflow/objects/walk.py", "global of {name}: ", "attribute of a callback"),
-    ("state[1].seen (Strange)", "tensorflow/loop/roots.py", 'f"state[{number}]"', "let its class have get_state()"),
-    ("state['best'].seen (Strange)", "tensorflow/loop/roots.py", 'f"state[{name!r}]"', "let its class have get_state()"),
+    ("state[1].seen (Strange)", "tensorflow/loop/roots.py", 'f"state[{number}]"', "give its class get_state()"),
+    ("state['best'].seen (Strange)", "tensorflow/loop/roots.py", 'f"state[{name!r}]"', "give its class get_state()"),
     (
         "callback Own.table: there was no time to look at it", "tensorflow/objects/picture.py",
         "there was no time to look at it", "let it hold less",
     ),
-    ("callback Own.last (not there any more)", "tensorflow/objects/restoration.py", "(not there any more)", "create it before"),
+    ("callback Own.last (no longer there)", "tensorflow/objects/restoration.py", "(no longer there)", "create it before"),
     (
         "callback Own.step (a generator that values are sent to)", "tensorflow/objects/forward.py",
         "a generator that values are sent to", "with __iter__ and __next__",
@@ -65,7 +65,7 @@ REASONS = [
     ),
     (
         "callback Own.it (an iterator that TensorFlow cannot save)",
-        "tensorflow/objects/library_kinds.py", "an iterator that TensorFlow cannot save", "make the iterator anew",
+        "tensorflow/objects/library_kinds.py", "an iterator that TensorFlow cannot save", "create a new iterator",
     ),
     (
         "callback Own.sums (an array of another shape)", "tensorflow/objects/arrays.py",
@@ -83,16 +83,16 @@ REASONS = [
     ("callback Own.rows (an array of V12)", "tensorflow/objects/picture.py", "an array of {content", "arrays of numbers"),
     (
         "state[2] (Mine): get_state failed (ValueError: no)", "tensorflow/loop/objects.py", "failed ({type(error)",
-        "mend get_state()",
+        "fix get_state()",
     ),
-    ("state[2] (Mine), of which nothing was saved", "tensorflow/loop/objects.py", "of which nothing was saved", "first start"),
+    ("state[2] (Mine), which was not saved", "tensorflow/loop/objects.py", "which was not saved", "first start"),
     (
-        "best, which the loop carries on and state= does not hold", "tensorflow/loop/running.py",
-        "which the loop carries on and state= does not hold", 'kept["best"] = ',
+        "best, which the loop changes and state= does not hold", "tensorflow/loop/running.py",
+        "which the loop changes and state= does not hold", 'kept["best"] = ',
     ),
     (
         "random numbers of RandomGamma in the train step", "tensorflow/exact_step/full_batch_step.py", "in the train step",
-        "keras.random.SeedGenerator(1), and draw with keras.random.normal(..., seed=self.random) and its like, not by RandomG",
+        "keras.random.SeedGenerator(1), and draw with keras.random.normal(..., seed=self.random) and the like, not with RandomG",
     ),
     (
         "random numbers that TensorFlow's kernels count themselves", "tensorflow/fit/step_draws.py",
@@ -111,41 +111,41 @@ REASONS = [
         "the order of later epochs, which has no seed", "keras.utils.set_random_seed(1)",
     ),
     (
-        "random numbers of the data pipeline: to draw them again takes too long", "tensorflow/training/data_position.py",
-        "to draw them again takes too long", "dataset.enumerate()",
+        "random numbers of the data pipeline: drawing them again takes too long", "tensorflow/training/data_position.py",
+        "drawing them again takes too long", "dataset.enumerate()",
     ),
     (
-        "the order of the data: to go through those of the epochs before takes too long", "tensorflow/training/data_position.py",
-        "to go through those of the epochs before takes too long", "let shuffle() be the last",
+        "the order of the data: replaying earlier epochs takes too long", "tensorflow/training/data_position.py",
+        "replaying earlier epochs takes too long", "make shuffle() the last",
     ),
     (
-        "the batches that were taken anew are others, from the 3. on", "tensorflow/fit/resumption.py",
-        "the batches that were taken anew are others", "np.random.default_rng((seed, epoch))",
+        "the replayed batches differ, from batch 3 on", "tensorflow/fit/resumption.py",
+        "the replayed batches differ", "np.random.default_rng((seed, epoch))",
     ),
     (
-        "the data come in another order, or are others, from epoch 2, step 5 on", "recovery/checkpoint/comparison.py",
-        "the data come in another order, or are others", "keras.utils.set_random_seed(1)",
+        "the data or their order changed, from epoch 2, step 5 on", "recovery/checkpoint/comparison.py",
+        "the data or their order changed", "keras.utils.set_random_seed(1)",
     ),
     (
-        "other random numbers are drawn, from epoch 2, step 5 on", "recovery/checkpoint/comparison.py",
-        "other random numbers are drawn", "SeedGenerator",
+        "the random numbers differ, from epoch 2, step 5 on", "recovery/checkpoint/comparison.py",
+        "the random numbers differ", "SeedGenerator",
     ),
     (
         "the learning rate is 0.1, was 0.01, from epoch 2, step 5 on", "recovery/checkpoint/comparison.py",
         "the learning rate is", "LearningRateScheduler",
     ),
     (
-        "the same batch gives another result (loss 1, was 2), from epoch 2, step 5 on", "recovery/checkpoint/comparison.py",
-        "the same batch gives another result", "enable_op_determinism",
+        "the same batch gives a different result (loss 1, was 2), from epoch 2, step 5 on", "recovery/checkpoint/comparison.py",
+        "the same batch gives a different result", "enable_op_determinism",
     ),
-    ("the state is another after epoch 2", "recovery/checkpoint/comparison.py", "the state is another", "what callbacks do"),
+    ("the state differs after epoch 2", "recovery/checkpoint/comparison.py", "the state differs", "what callbacks do"),
     (
-        "the state at the end is another after epoch 2", "recovery/checkpoint/comparison.py",
-        "the state at the end is another", "what callbacks do",
+        "the final state differs after epoch 2", "recovery/checkpoint/comparison.py",
+        "the final state differs", "what callbacks do",
     ),
     (
-        "not in every bit: within this training's own noise of 1e-07", "recovery/report/labels.py",
-        "not in every bit: ", "enable_op_determinism",
+        "not bit for bit: within this training's own noise of 1e-07", "recovery/report/labels.py",
+        "not bit for bit: ", "enable_op_determinism",
     ),
     (
         "the file log.csv is read, and is not what it was at the checkpoint", "tensorflow/fit/resumption.py",
@@ -156,8 +156,8 @@ REASONS = [
         "the order of the validation data", "leave repeat() out",
     ),
     (
-        "the data had been moved on before it turned out that the fit has to train again", "tensorflow/fit/replay.py",
-        "the data had been moved on before", "a dataset of its own",
+        "the data had advanced before it turned out that the fit must train again", "tensorflow/fit/replay.py",
+        "the data had advanced before", "its own dataset",
     ),
     (
         "train.py:45 appends to results.csv a second time", "recovery/report/labels.py",
@@ -167,7 +167,7 @@ REASONS = [
         "the file a/best.h5, which it wrote, is gone", "tensorflow/fit/written_files.py", "which it wrote, is",
         "leave a/best.h5 as",
     ),
-    ("the interrupted epoch was begun again", "recovery/report/labels.py", "the interrupted epoch was begun again", "same data"),
+    ("the interrupted epoch was restarted", "recovery/report/labels.py", "the interrupted epoch was restarted", "same data"),
     (
         "fit 1 was finished by an earlier attempt, and not reached again", "recovery/report/labels.py",
         "was finished by an earlier attempt, and not reached again", "the same fits in the same order",
@@ -177,12 +177,12 @@ REASONS = [
         "was begun by an earlier attempt, and not reached again", "the same fits in the same order",
     ),
     (
-        "the script came to fit at a.py:3 another way than before (epochs: 2 → 5)", "tensorflow/fit/continuation.py",
-        "another way than before", "the same fits in the same order",
+        "the script reached fit at a.py:3 by another path than before (epochs: 2 → 5)", "tensorflow/fit/continuation.py",
+        "by another path than before", "the same fits in the same order",
     ),
     (
-        "the script came to loop at a.py:3 another way than before (epochs: 2 → 5)", "tensorflow/loop/resumable.py",
-        "another way than before", "the same fits in the same order",
+        "the script reached loop at a.py:3 by another path than before (epochs: 2 → 5)", "tensorflow/loop/resumable.py",
+        "by another path than before", "the same fits in the same order",
     ),
     (
         "fit at a.py:3: not restored: callback Own.last (Strange)", "tensorflow/fit/replay.py", ": not restored: ",
@@ -194,21 +194,21 @@ REASONS = [
     ),
     (
         "the checkpoint is of another loop: epochs: 2 → 5", "tensorflow/loop/resumable.py",
-        "the checkpoint is of another loop: ", "make the same model and the same data",
+        "the checkpoint is of another loop: ", "build the same model and the same data",
     ),
     (SMALLER_BATCHES, "recovery/report/labels.py", SMALLER_BATCHES, "--allow-smaller-batch"),
     ("in mixed_bfloat16", "recovery/policy/ladder.py", "in mixed_bfloat16", "--allow-bfloat16"),
     ("leaving out the batch at fit 1, epoch 1, step 3", "recovery/policy/ladder.py", "leaving out the batch at", "--skip-poison"),
     (
-        "a later probe found a coupling that the first one had not", "recovery/report/labels.py",
+        "a later probe found a coupling that the first one missed", "recovery/report/labels.py",
         "a later probe found a coupling", "--inexact=refuse",
     ),
     ("train.py was edited", "tensorflow/training/provenance.py", "was edited", "--start-over"),
     ("epochs: 2 → 5", "tensorflow/training/provenance.py", " → ", "--start-over"),
     ("learning rate: 0.1 → 0.01", "tensorflow/training/provenance.py", "learning rate: ", "--start-over"),
     (
-        "the model was compiled anew within the fit", "tensorflow/fit/checkpoints.py",
-        "the model was compiled anew within the fit", "call compile() before fit",
+        "the model was recompiled within the fit", "tensorflow/fit/checkpoints.py",
+        "the model was recompiled within the fit", "call compile() before fit",
     ),
     ("dense/kernel is not finite", "tensorflow/training/step_checkpoints.py", "is not finite", "TerminateOnNaN"),
 ]  # fmt: skip
@@ -239,7 +239,7 @@ def test_each_label_that_could_be_better_has_a_remedy_without_any_reason(label):
 
 def test_what_the_same_change_mends_is_told_once_and_the_cause_stands_for_the_difference():
     lost = "callback Own.counts (Strange)"
-    seen = f"the same batch gives another result (not restored: {lost}, callback Own.other (Strange))"
+    seen = f"the same batch gives a different result (not restored: {lost}, callback Own.other (Strange))"
     assert remedies("not-equal", [lost, "callback Own.other (Strange)", seen]) == [Remedy(lost, remedy_of(lost))]
 
 
@@ -266,8 +266,8 @@ def test_a_loop_of_the_scripts_own_is_told_how_to_be_resumed():
 
 def test_why_there_was_no_checkpoint():
     assert "--checkpoint-every" in mends("started-over")
-    assert "make room" in mends("started-over", event("checkpoint-failed", reason="No space left on device"))
-    anew = event("checkpoint-refused", name="", reason="the model was compiled anew within the fit")
+    assert "free disk space" in mends("started-over", event("checkpoint-failed", reason="No space left on device"))
+    anew = event("checkpoint-refused", name="", reason="the model was recompiled within the fit")
     assert "call compile() before fit" in mends("started-over", anew)
     assert "TerminateOnNaN" in mends("started-over", event("checkpoint-skipped", reason="dense/kernel is not finite"))
     assert causes("started-over", [event("checkpoint", iterator="saved")]) == ()
@@ -286,9 +286,9 @@ def test_why_batches_are_taken_anew():
     [
         (
             "RandomStandardNormal is stateful",
-            "tf.random.stateless_normal and its like in the place of RandomStandardNormal",
+            "tf.random.stateless_normal and the like instead of RandomStandardNormal",
         ),
-        ("not a tf.data iterator", "go through a tf.data.Dataset"),
+        ("not a tf.data iterator", "iterate over a tf.data.Dataset"),
         ("a batch of it was taken ahead, for ends_epoch", "assert_cardinality"),
         ("whatever TensorFlow says in its next version", "tf.data.Dataset of TensorFlow's own operations"),
     ],
@@ -308,13 +308,13 @@ def test_why_a_run_was_given_up():
 @pytest.mark.parametrize(
     ("reason", "start"),
     [
-        ("BatchNormalization sees each micro-batch alone", "take LayerNormalization"),
-        ("custom train_step; BatchNormalization sees each micro-batch alone", "take LayerNormalization"),
+        ("BatchNormalization sees each micro-batch alone", "replace BatchNormalization"),
+        ("custom train_step; BatchNormalization sees each micro-batch alone", "replace BatchNormalization"),
         ("random numbers that TensorFlow cannot draw again", "keep a generator in the model"),
-        ("metric f1 depends on which samples are together", "let the metric add up"),
-        ("a number that the step returns is no mean over samples", "let the metric add up"),
-        ("custom loss mine, and there was no memory for a probe", "take a batch size that fits"),
-        ("the update depends on which samples are together (probe: relative difference 0.2)", "take a batch size"),
+        ("metric f1 depends on which samples are together", "sum over samples in update_state"),
+        ("a number that the step returns is not a mean over samples", "sum over samples in update_state"),
+        ("custom loss mine, and there was no memory for a probe", "use a batch size that fits"),
+        ("the update depends on which samples are together (probe: relative difference 0.2)", "use a batch size"),
     ],
 )
 def test_each_reason_of_an_approximate_run_has_its_own_remedy(reason, start):

@@ -113,7 +113,7 @@ def test_what_was_overcome_is_told() -> None:
     text = "\n".join(account(summary, "runs/x"))
     assert "device-oom once, killed once" in text
     assert "micro-batches of 8, the same global batch, 1 restart" in text
-    assert "12 steps repeated of 500, 11 s on recovering" in text
+    assert "12 of 500 steps repeated, 11 s recovering" in text
     assert "oomph explain runs/x" in text
 
 
@@ -137,10 +137,10 @@ def test_batches_that_were_trained_on_in_parts_are_not_called_micro_batches_howe
 
 def test_a_run_that_was_stopped_says_how_to_go_on() -> None:
     again = "oomph run --resume=runs/x train.py"
-    assert account(summarise(undisturbed(), 130), "runs/x", again)[-1].endswith(f"; to go on: {again}")
+    assert account(summarise(undisturbed(), 130), "runs/x", again)[-1].endswith(f"; to resume: {again}")
     assert account(summarise(killed_once(), 130), "runs/x", again)[-1] == f"next           {again}"
     without = [event for event in undisturbed() if event.name != "checkpoint"]
-    assert account(summarise(without, 130), "runs/x", again)[-1].endswith("so there is nothing to go on from")
+    assert account(summarise(without, 130), "runs/x", again)[-1].endswith("so there is nothing to resume from")
 
 
 def test_the_users_own_error_is_no_event_of_ours() -> None:

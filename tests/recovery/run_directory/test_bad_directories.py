@@ -267,6 +267,6 @@ def test_a_run_whose_journal_was_taken_away_is_not_said_to_be_without_a_fault(wo
     said = ended.stderr.decode()
     assert ended.returncode == 0
     assert ("the journal of the run cannot be written" in said) is (kind != "nothing")
-    assert "nothing is recorded of 1 attempt before" in said
+    assert "nothing is recorded of 1 earlier attempt" in said
     assert "without a fault" not in said
     assert work.document("summary.json", folder)["unrecorded"] == 1

@@ -82,7 +82,7 @@ def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_locks_a_second_oomph_of_this_machine_is_kept_out_all_the_same(tmp_path, without_locks, capfd) -> None:
     RunDirectory.create(tmp_path / "run", RECORD).close()
-    assert "has no locks: see to it that no other machine uses" in capfd.readouterr().err
+    assert "has no locks: make sure that no other machine uses" in capfd.readouterr().err
     with subprocess.Popen(["sleep", "50"]) as other:
         (tmp_path / "run" / "lock").write_text(ProcessIdentity.here(other.pid).to_text())
         with pytest.raises(RunDirectoryError, match=f"in use by another oomph run, process {other.pid}$"):
@@ -125,7 +125,7 @@ def test_a_run_of_another_machine_goes_on_here_and_says_so(work) -> None:
     again = work.run("--resume=there", "train.py")
     assert again.returncode == 0
     assert said(again.stderr)[0] == (
-        f"oomph: this run comes from another machine, node-7; it goes on here, on {process_identity.host()}"
+        f"oomph: this run comes from another machine, node-7; resuming it here, on {process_identity.host()}"
     )
     assert json.loads((folder / "run.json").read_text())["host"] == process_identity.host()
 
@@ -135,7 +135,7 @@ def test_other_gpus_than_before_are_named() -> None:
         return {"nvml": {"asked": True, "devices": [{"name": name, "total_bytes": size << 30} for name, size in gpus]}}
 
     assert other_gpus(snapshot(("NVIDIA A100", 80)), snapshot(("Tesla T4", 16))) == (
-        "other GPUs than before: NVIDIA A100 (80 GiB) → Tesla T4 (16 GiB)"
+        "the GPUs have changed: NVIDIA A100 (80 GiB) → Tesla T4 (16 GiB)"
     )
     assert other_gpus(snapshot(("Tesla T4", 16)), snapshot()).endswith("→ none")
     assert other_gpus(snapshot(("Tesla T4", 16)), snapshot(("Tesla T4", 16))) == ""
@@ -160,8 +160,7 @@ def test_a_journal_of_another_format_is_refused_in_one_sentence(work) -> None:
     result = work.run("--resume=there", "train.py")
     assert result.returncode == 2
     assert said(result.stderr) == [
-        "oomph: there cannot be gone on with: its journal was written by another oomph, in format 2;"
-        " this one reads format 1"
+        "oomph: there cannot be resumed: its journal was written by another oomph, in format 2; this one reads format 1"
     ]
 
 

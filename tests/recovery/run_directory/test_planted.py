@@ -202,7 +202,7 @@ def test_a_run_that_others_may_write_to_is_not_gone_on_with(tmp_path, monkeypatc
     if taken:
         RunDirectory.reopen(run).close()
     else:
-        assert "others may write to it; look at what is in it, and then: chmod go-w" in capfd.readouterr().err
+        assert "others may write to it; check its content, then: chmod go-w" in capfd.readouterr().err
         with pytest.raises(RunDirectoryError, match="others may write to it"):
             RunDirectory.reopen(run)
 

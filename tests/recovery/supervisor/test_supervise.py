@@ -328,7 +328,9 @@ def test_a_mistyped_directory_to_resume_is_an_error(work):
     assert (result.returncode, result.stdout) == (2, b"")
     parent = work.folder / "mistyped"
     (said,) = lines(result.stderr)
-    assert said == f"oomph: --resume=mistyped/there: there is no folder {parent}; correct the path, or make the folder"
+    assert (
+        said == f"oomph: --resume=mistyped/there: there is no folder {parent}; correct the path, or create the folder"
+    )
     assert not parent.exists()
 
 
@@ -336,7 +338,7 @@ def test_two_directories_for_one_run_are_an_error(work):
     work.script("print('once')")
     result = work.run("--run-dir", "here", "--resume=there", "train.py")
     assert (result.returncode, result.stdout) == (2, b"")
-    assert lines(result.stderr) == ["oomph: --run-dir=here and --resume=there are two places: a run has one directory"]
+    assert lines(result.stderr) == ["oomph: --run-dir=here and --resume=there are different: a run has one directory"]
     assert not (work.folder / "here").exists()
     same = work.run("--run-dir", "./here", f"--resume={work.folder / 'here'}", "train.py")
     assert (same.returncode, same.stdout) == (0, b"once\n")
@@ -354,10 +356,10 @@ def test_ctrl_c_ends_with_the_command_that_goes_on(work):
     _, err = process.communicate(timeout=LIMIT)
     assert process.returncode == 130
     last = lines(err)[-1]
-    assert last.endswith("; to go on: oomph run '--resume=my runs' --checkpoint-every 10 train.py --epochs 3")
+    assert last.endswith("; to resume: oomph run '--resume=my runs' --checkpoint-every 10 train.py --epochs 3")
     options = read_record(work.folder / "my runs").options
     assert options == ("--checkpoint-every", "10", "--run-dir", "my runs"), "for oomph explain to say the same"
-    again = shlex.split(last.partition("to go on: ")[2])[2:]
+    again = shlex.split(last.partition("to resume: ")[2])[2:]
     assert work.run(*again).stdout == b"went on ['--epochs', '3']\n"
 
 

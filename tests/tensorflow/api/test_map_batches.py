@@ -65,7 +65,7 @@ def test_the_size_that_was_found_is_kept(capfd):
     assert set(fn.calls[-4:-1]) == {kept}
     said = [line for line in capfd.readouterr().err.splitlines() if line.startswith("oomph: ")]
     assert len(said) == sum(size > 40 for size in fn.calls) + 1
-    goes_on = rf"oomph: recovered in \d+\.\d s: map_batches goes on with up to {kept} elements"
+    goes_on = rf"oomph: recovered in \d+\.\d s: map_batches continues with up to {kept} elements"
     assert re.match(goes_on, said[-1])
 
 

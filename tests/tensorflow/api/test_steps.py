@@ -123,7 +123,7 @@ def test_errors_of_the_data_and_of_the_body_are_the_scripts_own():
         (TypeError, "int, which cannot be iterated over", (3,)),
         (TypeError, "dataset is a str", ("abc",)),
         (TypeError, "dataset is a dict", ({"x": 1},)),
-        (ValueError, "can be gone through only once, and epochs is 2", (iter([1]), 2)),
+        (ValueError, "can be iterated only once, and epochs is 2", (iter([1]), 2)),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -196,7 +196,7 @@ def test_objects_that_tell_their_state_are_given_it_back():
     roots, theirs = objects(0, 0)
     assert theirs.tell(states, {array.name.removeprefix("own/"): array.value for array in arrays}) == []
     assert [root.thing.value for root in roots] == [2, 5]
-    assert theirs.tell({}, {})[0].startswith("state[0] (Telling), of which nothing was saved")
+    assert theirs.tell({}, {})[0].startswith("state[0] (Telling), which was not saved")
 
 
 class Two(keras.Model):
@@ -251,7 +251,7 @@ def test_variables_that_cannot_be_made_are_named():
     found = variables_of(ours)
     ours.w = tf.Variable(1.0)
     found.look_again()
-    with pytest.raises(CheckpointError, match=r"state\[0\]\.w is not there yet"):
+    with pytest.raises(CheckpointError, match=r"state\[0\]\.w does not exist yet"):
         variables_of(late).make_as_before(found.made_by())
     late.v = tf.Variable(1.0)
     with pytest.raises(CheckpointError, match=r"it does not hold state\[0\]\.v"):

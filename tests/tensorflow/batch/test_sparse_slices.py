@@ -212,7 +212,7 @@ def test_tables_however_they_are_looked_up(as_keras, way, eagerly):
 @pytest.mark.usefixtures("float64")
 def test_an_eager_step_with_two_lookups_of_unknown_size_is_refused(guarded):
     ours = guarded(made("both", keras.optimizers.Adam, run_eagerly=True)(), (TEXT, Y))
-    assert "an eager step looks one table up in several ways" in ours.find().failure
+    assert "an eager step looks up one table in several ways" in ours.find().failure
 
 
 @pytest.mark.usefixtures("float64")

@@ -125,7 +125,7 @@ def test_a_step_whose_draws_can_not_be_set_back_is_not_compared(rechecked):
 
     _, recheck, found, clean = rechecked(Noise())
     assert (recheck.done, found, clean) == (0, [], [])
-    assert "cannot be set back" in recheck.impossible
+    assert "cannot be restored" in recheck.impossible
 
 
 def test_without_memory_for_it_nothing_is_compared_and_the_step_goes_on(rechecked, needs, memory):

@@ -60,7 +60,7 @@ def test_what_micro_batches_are_worth(promise, finding, by_default, allowed, ref
     assert {choice: judge(promise, finding, Choice(choice)).kind for choice in choices} == choices
 
 
-NO_FIGURE = Finding(16, float("inf"), 0.0, "", 1e-3, incomparable="the parts look up another number of rows")
+NO_FIGURE = Finding(16, float("inf"), 0.0, "", 1e-3, incomparable="the micro-batches look up a different number")
 NOT_FINITE = Finding(16, 0.0, float("inf"), "layer/state", 1e-3)
 
 
@@ -77,7 +77,7 @@ def test_what_is_no_number_is_said_in_words_and_never_as_a_figure(finding):
         (
             UNKNOWN,
             NO_FIGURE,
-            "the update depends on which samples are together (probe: the parts look up another number of rows)",
+            "the update depends on which samples are together (probe: the micro-batches look up a different number)",
         ),
         (UNKNOWN, COUPLED, "the update depends on which samples are together (probe: relative difference 0.2)"),
         (UNKNOWN, MOVED, "layer/state depends on which samples are together"),
@@ -110,7 +110,7 @@ def test_what_would_be_refused_is_taken_as_smaller_batches_where_that_is_allowed
 
 
 def test_a_returned_number_that_does_not_add_up_is_named():
-    assert judge(KNOWN, RETURNED, Choice()).reason == "a number that the step returns is no mean over samples"
+    assert judge(KNOWN, RETURNED, Choice()).reason == "a number that the step returns is not a mean over samples"
 
 
 def test_who_allows_more_is_never_promised_less():

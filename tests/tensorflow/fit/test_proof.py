@@ -54,7 +54,7 @@ def test_a_resumed_fit_that_repeats_its_steps_is_verified(attempt):
     assert (fit.notes[-1][1]["steps"], fit.notes[-1][1]["equal"]) == (1, True)
     again.step(0, 5, taken(5))
     again.step(0, 6, taken(6))
-    assert fit.said == ["verified: 2 steps done again came out as before"]
+    assert fit.said == ["verified: 2 repeated steps gave the same results"]
     assert [data["steps"] for _, data in fit.notes] == [1, 2]
 
 
@@ -69,10 +69,10 @@ def test_another_result_is_told_once_with_what_was_not_restored(attempt):
     again.step(0, 5, taken(5, loss=0.5))
     (note,) = fit.notes
     assert not note[1]["equal"]
-    assert "the same batch gives another result" in note[1]["cause"]
+    assert "the same batch gives a different result" in note[1]["cause"]
     assert "a counter" not in note[1]["cause"], "the event of the resume has it"
     assert len(fit.said) == 1
-    assert fit.said[0].startswith("not equal to what was done before")
+    assert fit.said[0].startswith("not equal to the earlier attempt")
     assert fit.said[0].endswith("(not restored: a counter)")
 
 
@@ -96,7 +96,7 @@ def test_a_state_that_is_another_is_told_at_the_end_of_its_epoch(attempt):
     fit.model.variables[0].assign(fit.model.variables[0] + 1)
     again.step(0, 0, taken(0))
     again.epoch_end(0, 1)
-    assert fit.notes[-1][1]["cause"] == "the state is another after epoch 1"
+    assert fit.notes[-1][1]["cause"] == "the state differs after epoch 1"
 
 
 def test_the_end_of_a_fit_leaves_the_fingerprint_of_its_state(attempt, tmp_path):

@@ -76,8 +76,8 @@ def test_how_far_it_is_is_told_from_time_to_time(monkeypatch):
     told = []
     retaking.skip(iter(data()), 2, Watched(told.append), Expected())
     assert told == [
-        "taking the batches of the epoch anew: 1 of 2, 0 s",
-        "taking the batches of the epoch anew: 2 of 2, 0 s",
+        "replaying the batches of the epoch: 1 of 2, 0 s",
+        "replaying the batches of the epoch: 2 of 2, 0 s",
     ]
 
 

@@ -1,4 +1,4 @@
-"""CHECKS: every check, causes before their consequences. A new one is a module in a folder, and its name here."""
+"""CHECKS: every check, causes before consequences. To add one, write a module in a folder and name it here."""
 
 from __future__ import annotations
 

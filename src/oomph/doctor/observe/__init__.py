@@ -1,4 +1,7 @@
-"""observe() takes the Snapshot. What cannot be looked at is noted in `unread`; the rest is looked at all the same."""
+"""observe() takes the Snapshot, in the process of `oomph doctor` or `oomph run`.
+
+A part that cannot be observed is noted in `unread`; the others are still observed.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +34,14 @@ def observe(
     limit: float = LIMIT_SECONDS,
     say: Callable[[str], None] = lambda text: None,
 ) -> Snapshot:
-    """The machine as a script would find it that this Python runs in this environment.
+    """The machine as a script run by this Python in this environment would find it.
 
     Args:
         python: the script's Python; None is oomph's own.
         environ: the script's environment; None is oomph's own.
         root: where /proc, /sys, /dev and /etc lie.
         limit: how long the drivers may take to answer, in seconds.
-        say: is told when that takes long.
+        say: called if that takes long.
 
     Raises:
         ExamineError: the Python does not answer.
@@ -50,7 +53,7 @@ def observe(
     tensorflow = parts.take("tensorflow", lambda: observe_tensorflow(packages, environ), None)
     none: tuple[Library, ...] = ()
     libraries = parts.take("libraries", lambda: _libraries(tensorflow, packages, interpreter.path, environ, root), none)
-    questions = Questions(libraries, environ, limit, say)  # asked now, while files are read
+    questions = Questions(libraries, environ, limit, say)  # asked now, answered while files are read
     snapshot = Snapshot(
         python=interpreter,
         host=parts.take("host", lambda: observe_host(environ, root), Host()),
@@ -66,14 +69,14 @@ def observe(
 
 
 class _Parts:
-    """Takes the parts of a snapshot, and notes those that cannot be had."""
+    """Takes the parts of a snapshot, and notes those that fail."""
 
     def __init__(self) -> None:
         self.unread: dict[str, str] = {}
-        """Part → why not."""
+        """Part → why it failed."""
 
     def take(self, name: str, look: Callable[[], _Part], otherwise: _Part) -> _Part:
-        """What `look` returns; `otherwise` when it fails."""
+        """What `look` returns; `otherwise` if it fails."""
         try:
             return look()
         except OomphError:

@@ -1,4 +1,4 @@
-"""What libcuda, NVML and the loaded cuDNN say: asked in child processes that run while the rest is read."""
+"""Asks libcuda, NVML and the loaded cuDNN, in child processes that run while the rest is observed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oomph.gpu.child import Answer, Child
 from oomph.gpu.versions import cuda_version, cudnn_version
 
 LIMIT_SECONDS = 5.0
-"""cuInit takes well below a second on a machine that is in order; a broken driver never returns."""
+"""cuInit takes well under a second on a healthy machine; a broken driver never returns."""
 
 
 class Questions:
@@ -35,7 +35,7 @@ class Questions:
         self._versions = Child("ask_library.py", words, environ) if words and self._cuda else None
 
     def driver(self) -> Driver:
-        """libcuda's answers; with `asked` False when there is none."""
+        """libcuda's answers; `asked` is False if there is no libcuda."""
         if self._cuda is None:
             return Driver()
         answer = self._cuda.answer(self._deadline, self._limit, self._slow)
@@ -52,7 +52,7 @@ class Questions:
         )
 
     def nvml(self) -> Nvml:
-        """NVML's answers; with `asked` False when there is none."""
+        """NVML's answers; `asked` is False if there is no NVML."""
         if self._nvml is None:
             return Nvml()
         answer = self._nvml.answer(self._deadline, self._limit, self._slow)
@@ -69,7 +69,7 @@ class Questions:
         )
 
     def versions(self) -> dict[str, str]:
-        """File → version, of the libraries that were asked and answered."""
+        """File → version, for the libraries that answered."""
         if self._versions is None:
             return {}
         answer = self._versions.answer(self._deadline, self._limit)
@@ -77,7 +77,7 @@ class Questions:
 
 
 def _version_words(libraries: Sequence[Library]) -> list[str]:
-    """cuDNN and the runtime, where nothing beside the file says what it is, and cuDNN in any case."""
+    """The arguments of `ask_library.py`: every candidate for cuDNN, and the first for the CUDA runtime."""
     words: list[str] = []
     for library in libraries:
         kind = library.soname.removeprefix("lib").split(".")[0]
@@ -108,6 +108,6 @@ def _nvml_device(row: Mapping[str, Any]) -> NvmlDevice:
 
 
 def _known(kind: Any, row: Mapping[str, Any]) -> Any:
-    """A dataclass out of the keys that it has."""
+    """A dataclass from those keys that are its fields."""
     names = {each.name for each in fields(kind)}
     return kind(**{name: value for name, value in row.items() if name in names})

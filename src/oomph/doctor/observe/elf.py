@@ -1,4 +1,4 @@
-"""Reads what an ELF file says of itself: its machine, and where it looks for libraries. No library is loaded.
+"""Reads from an ELF file its machine, and where it looks for libraries. No library is loaded.
 
 Source: the ELF-64 object file format, and ld.so(8) for the order of search.
 """
@@ -23,13 +23,13 @@ _PROGRAM = struct.Struct("<IIQQQQQQ")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _ENTRY = struct.Struct("<qQ")
 _MOST_BYTES = 1 << 34
-"""TensorFlow's libraries have a tenth of this; a sparse file may claim any size."""
+"""TensorFlow's libraries are a tenth of this; a sparse file may claim any size."""
 _MOST_DYNAMIC_BYTES, _MOST_PATH_BYTES = 1 << 20, 1 << 16
 
 
 @dataclass(frozen=True)
 class Elf:
-    """What matters of an ELF file."""
+    """The relevant facts of an ELF file."""
 
     machine: int
     runpath: tuple[str, ...] = ()
@@ -55,19 +55,19 @@ def problem_of(path: Path, machine: str) -> str:
 
 
 def read_elf(path: Path) -> Elf:
-    """The facts of a 64-bit little-endian ELF file; raises ValueError when it is none, OSError when unreadable."""
+    """The facts of a 64-bit little-endian ELF file; raises ValueError for any other file, OSError if unreadable."""
     with mapped(path) as data:
         header = _header(data)
         programs = [_PROGRAM.unpack_from(data, header[5] + i * header[9]) for i in range(header[10])]
-        dynamic = dict(reversed(list(_dynamic(data, programs))))  # of two equal tags the first counts
-        origin = os.path.dirname(os.path.abspath(path))  # as the loader has it: links are not followed
+        dynamic = dict(reversed(list(_dynamic(data, programs))))  # the first of two equal tags counts
+        origin = os.path.dirname(os.path.abspath(path))  # like the loader, without following links
         return Elf(header[2], _runpath(data, programs, dynamic, origin))
 
 
 def names_in(path: Path, names: tuple[str, ...]) -> set[str]:
-    """Of these names, those that end a string of the file's read-only data.
+    """The names that end a string of the file's read-only data.
 
-    What comes before is not looked at: linkers let a string share the end of a longer one.
+    What precedes them is ignored: linkers let a string share the end of a longer one.
     """
     with mapped(path) as data:
         start, end = section(data, b".rodata")
@@ -80,7 +80,7 @@ def mapped(path: Path) -> Iterator[mmap.mmap]:
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it is damaged, as whoever looks into it in the `with` block finds out.
+        ValueError: it is damaged; also if the `with` block finds that out.
     """
     with open_regular(path) as file:
         if os.fstat(file.fileno()).st_size > _MOST_BYTES:
@@ -89,7 +89,7 @@ def mapped(path: Path) -> Iterator[mmap.mmap]:
             try:
                 yield data
             except (struct.error, IndexError, OverflowError) as error:
-                raise ValueError(f"a library that is cut off or damaged: {error}") from error
+                raise ValueError(f"a truncated or damaged library: {error}") from error
 
 
 def _header(data: mmap.mmap) -> tuple[int, ...]:
@@ -119,11 +119,11 @@ def _offset(programs: list[tuple[int, ...]], address: int) -> int:
     for kind, _, offset, start, _, size, _, _ in programs:
         if kind == _LOAD and start <= address < start + size:
             return address - start + offset
-    raise ValueError("an address that no segment holds")
+    raise ValueError("an address outside all segments")
 
 
 def section(data: mmap.mmap, name: bytes) -> tuple[int, int]:
-    """Where a section begins and ends in an ELF file; the whole file when the sections are stripped."""
+    """Where a section begins and ends in an ELF file; the whole file if the sections are stripped."""
     header = _header(data)
     sections = [_SECTION.unpack_from(data, header[6] + i * header[11]) for i in range(header[12])]
     if not sections:

@@ -1,7 +1,7 @@
-"""The variables that change what TensorFlow, CUDA or the loader do. Others are not kept: they may hold secrets.
+"""Keeps the variables that change what TensorFlow, CUDA or the loader do, and no others: they may hold secrets.
 
-TF_ is Terraform's prefix as well (TF_VAR_password), and NVIDIA_ that of keys for its services (NVIDIA_API_KEY): of both
-only known beginnings are kept.
+TF_ is also Terraform's prefix (TF_VAR_password), and NVIDIA_ that of keys for NVIDIA's services (NVIDIA_API_KEY). Of
+both, only known longer prefixes are kept.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SECRET = ("TOKEN", "KEY", "SECRET", "PASSWORD", "CREDENTIAL")
 
 
 def observe_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Those of them that are set."""
+    """The relevant variables that are set."""
     return {name: value for name, value in sorted(environ.items()) if _kept(name)}
 
 

@@ -1,9 +1,9 @@
-"""Which GPU architectures a library holds code for, read from its fat binaries: for wheels that no longer say it.
+"""Reads the GPU architectures that a library holds code for from its fat binaries, for wheels that no longer name them.
 
 A fat binary is a header of 16 bytes (magic, version, size of the header, size of what follows) and entries: kind (1:
 PTX, 2: machine code), size of the entry's header at byte 4, of its content at byte 8, architecture at byte 28. NVIDIA
-documents the container by its tools only (fatbinary, cuobjdump); read so, the wheels of 2.17 and 2.21 hold what their
-build_info.py says, and machine code for 9.0.
+documents the container only through its tools (fatbinary, cuobjdump). Read this way, the wheels of 2.17 and 2.21 hold
+what their build_info.py says, and machine code for 9.0.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MAGIC = b"\x50\xed\x55\xba"
 _HEADER, _ENTRY = struct.Struct("<IHHQ"), struct.Struct("<HHIQ")
 _ARCHITECTURE_AT = 28
 _ENOUGH = 200
-"""Files of one compilation have the same architectures; hundreds of them lie side by side."""
+"""Files of one compilation have the same architectures, and there are hundreds of them."""
 
 
 def architectures(path: Path) -> tuple[str, ...]:

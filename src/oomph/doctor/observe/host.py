@@ -1,4 +1,4 @@
-"""The machine, and the container around us: memory, disk, PCI, kernel modules, device files. Reads small files only."""
+"""Observes the machine and its container: memory, disk, PCI, kernel modules, device files. Reads only small files."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _MODULES = ("nvidia", "nvidia_uvm", "nouveau", "amdgpu")
 _VENDORS = ("10de", "1002")
 _MOST_BYTES = 1 << 20
 _NO_LIMIT_BYTES = 1 << 60
-"""cgroup v1 says a number of this size for "no limit"."""
+"""cgroup v1 reports a number of this size for "no limit"."""
 
 
 def observe_host(environ: Mapping[str, str], root: Path = Path("/"), folder: Path | None = None) -> Host:
-    """The host, seen from `folder` (the disk it lies on counts)."""
+    """The host, seen from `folder`: its disk is the one reported."""
     folder = Path.cwd() if folder is None else folder
     release = platform.release()
     cache = _cache(environ)
@@ -47,7 +47,7 @@ def observe_host(environ: Mapping[str, str], root: Path = Path("/"), folder: Pat
 
 
 def _text(path: Path) -> str:
-    """The content of a small file; empty when there is none to read."""
+    """The content of a small file; empty if it cannot be read."""
     try:
         return read_regular(path, _MOST_BYTES).decode(errors="replace").strip()
     except OSError:
@@ -83,7 +83,7 @@ def _memory(root: Path) -> int | None:
 
 
 def _limit(root: Path) -> int | None:
-    """The smallest memory limit of our control group and those above it."""
+    """The smallest memory limit of this process's control group and its parents."""
     limits = [int(text) for text in map(_text, _limit_files(root)) if re.fullmatch("[0-9]{1,20}", text)]
     smallest = min(limits, default=_NO_LIMIT_BYTES)
     return smallest if smallest < _NO_LIMIT_BYTES else None
@@ -105,7 +105,7 @@ def _limit_files(root: Path) -> Iterator[Path]:
 
 
 def _disk(path: Path) -> tuple[int | None, int | None]:
-    """Size and free space of the file system that this folder lies on."""
+    """Size and free space of this folder's file system."""
     try:
         found = shutil.disk_usage(path)
     except OSError:
@@ -119,7 +119,7 @@ def _cache(environ: Mapping[str, str]) -> Path:
 
 
 def _can_write(path: Path) -> bool:
-    """Whether the folder, or the first one above it that exists, lets us make files."""
+    """Whether files can be created in the folder or, if it is missing, in the nearest parent."""
     for place in (path, *path.parents):
         if place.exists():
             return place.is_dir() and os.access(place, os.W_OK | os.X_OK)
@@ -127,7 +127,7 @@ def _can_write(path: Path) -> bool:
 
 
 def _pci(root: Path) -> Iterator[PciDevice]:
-    """Display controllers and 3D controllers (class 03) and accelerators (class 12) of the vendors that matter."""
+    """Display controllers and 3D controllers (class 03) and accelerators (class 12) of the relevant vendors."""
     try:
         folders = sorted((root / "sys/bus/pci/devices").iterdir())
     except OSError:
@@ -153,7 +153,7 @@ def _owner(path: Path) -> str:
 
 
 def _kernel_driver(root: Path) -> str:
-    """550.54.15 of "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue ..." """
+    """550.54.15 from "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue ..." """
     for line in _text(root / "proc/driver/nvidia/version").splitlines():
         if line.startswith("NVRM"):
             return next((word for word in line.split() if word[:1].isdigit() and word.count(".") >= 1), "")

@@ -1,4 +1,4 @@
-"""The libraries that TensorFlow will load, which file wins for each, and which version it is."""
+"""Finds the libraries that TensorFlow will load, the file that wins for each, and its version."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SONAMES: Mapping[int, Mapping[str, str]] = {
         "cusparse": "libcusparse.so.12",
     },
 }
-"""CUDA's major version → the names that TensorFlow gives to dlopen (tsl/platform/default/dso_loader.cc)."""
+"""CUDA's major version → the names that TensorFlow passes to dlopen (tsl/platform/default/dso_loader.cc)."""
 _OPTIONAL = {11: ("libnccl.so.2",), 12: ("libnccl.so.2", "libcupti.so.12")}
 DRIVER_LIBRARIES = ("libcuda.so.1", "libnvidia-ml.so.1")
 WHEELS = {
@@ -44,12 +44,12 @@ WHEELS = {
     "libnccl": "nccl",
     "libcupti": "cuda-cupti",
 }
-"""Library → the wheel that brings it: nvidia-cublas-cu12."""
+"""Library → the wheel that contains it: nvidia-cublas-cu12."""
 _SUFFIX = re.compile(r"\.so\.(\d+(?:\.\d+)+)\Z")
 
 
 def sonames(tensorflow: TensorFlow) -> list[tuple[str, bool]]:
-    """What this TensorFlow loads, and whether it does without a GPU when one is missing."""
+    """What this TensorFlow loads, and whether it does without a GPU if that is missing."""
     major = tensorflow.cuda_version[0] if tensorflow.cuda_version else 0
     if major not in _SONAMES or tensorflow.cuda is False:
         return []
@@ -73,13 +73,13 @@ def search_path(
 
 
 def observe_libraries(tensorflow: TensorFlow | None, packages: Packages, search: SearchPath) -> tuple[Library, ...]:
-    """Every library that matters, with its candidates."""
+    """Every relevant library, with its candidates."""
     wanted = [*((name, True) for name in DRIVER_LIBRARIES), *(sonames(tensorflow) if tensorflow else ())]
     return tuple(_with_versions(search.find(name, required), packages) for name, required in wanted)
 
 
 def with_version(library: Library, versions: Mapping[str, str]) -> Library:
-    """The library with what its files have said themselves, where they were asked."""
+    """The library with the versions that its files reported, if any."""
     known = tuple(replace(c, version=versions.get(c.path, c.version)) for c in library.candidates)
     return replace(library, candidates=known)
 
@@ -90,7 +90,7 @@ def _with_versions(library: Library, packages: Packages) -> Library:
 
 
 def _version(soname: str, candidate: Candidate, packages: Packages) -> str:
-    """From the metadata of the wheel that it lies in, else from the name of the file behind the links."""
+    """From the metadata of the wheel that holds it, else from the name of the file behind the links."""
     wheel = f"nvidia-{WHEELS.get(soname.split('.')[0], '?')}-cu"
     if "/nvidia/" in candidate.path:
         site = candidate.path.rpartition("/nvidia/")[0]

@@ -1,4 +1,4 @@
-"""The distributions that matter to TensorFlow on a GPU, from their metadata, broken ones too. Nothing is imported."""
+"""Reads the metadata of the distributions that matter to TensorFlow on a GPU, broken ones too. Nothing is imported."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ _MODULES = {
     "tf-keras": "tf_keras",
     "numpy": "numpy",
 }
-"""Distribution → the package that it brings, for those that may be half gone."""
+"""Distribution → the package that it contains, for those that may be half gone."""
 _MOST_BYTES = 1 << 22
 _ALIAS = re.compile(r"[-_.]+")
 
 
 class _OnDisk(Distribution):
-    """A distribution of which regular files are read, and no others."""
+    """A distribution of which only regular files are read."""
 
     def __init__(self, info: Path) -> None:
         self._info = info
 
     def read_text(self, filename: str) -> str | None:
-        """The content of a file of its metadata; None when it cannot be read. The name is empty for an old egg-info."""
+        """The content of a file of its metadata; None if it cannot be read. The name is empty for an old egg-info."""
         try:
             return read_regular(self._info / filename, _MOST_BYTES).decode(errors="replace")
         except OSError:
             return None
 
     def locate_file(self, path: str | PathLike[str]) -> Path:
-        """Where a file of the distribution itself is."""
+        """The path of a file of the distribution itself."""
         return self._info.parent / path
 
 
 def observe_packages(path: Sequence[str]) -> Packages:
-    """Every distribution of interest on this sys.path, first come first."""
+    """Every relevant distribution on this sys.path, in its order."""
     found: list[Package] = []
     leftovers: list[str] = []
     folders = dict.fromkeys(str(Path(entry)) for entry in path if entry)
@@ -65,7 +65,7 @@ def observe_packages(path: Sequence[str]) -> Packages:
 
 
 def normal(name: str) -> str:
-    """A distribution's name in the form that is compared (PEP 503)."""
+    """A distribution's normalized name, for comparison (PEP 503)."""
     return _ALIAS.sub("-", name).lower()
 
 
@@ -87,7 +87,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _package(folder: Path, info: str, name: str, version: str) -> Package:
-    """One distribution; whatever is wrong with its metadata is a fact about it, and no error of ours."""
+    """One distribution. Broken metadata is recorded as its problem, not raised."""
     name = normal(name)
     try:
         distribution = _OnDisk(folder / info)
@@ -102,7 +102,7 @@ def _package(folder: Path, info: str, name: str, version: str) -> Package:
 
 
 def _missing(folder: Path, info: str, name: str) -> str:
-    """What a distribution that is half gone lacks."""
+    """What a half-uninstalled distribution lacks."""
     module = _MODULES.get(name)
     if module is None or not info.endswith(".dist-info") or _is_editable(folder / info):
         return ""

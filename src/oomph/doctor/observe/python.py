@@ -1,4 +1,4 @@
-"""The Python that runs the script: its version, and where it finds packages. It may be another one than oomph's own."""
+"""Observes the Python that runs the script: its version, and where it finds packages. It may not be oomph's own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SECONDS = 10
 
 
 def observe_python(executable: str, environ: Mapping[str, str]) -> Python:
-    """The facts of this Python; raises ExamineError when it does not answer."""
+    """The facts of this Python; raises ExamineError if it does not answer."""
     name, version, implementation, prefix, base_prefix, path = (
         _own() if executable == sys.executable else _ask(executable, environ)
     )
@@ -79,9 +79,9 @@ def _reason(error: Exception) -> str:
 
 
 def _moved_from(prefix: Path) -> str:
-    """Where the scripts of this virtual environment think that it is, when that is another place.
+    """Where this virtual environment was according to its scripts, if that is another place.
 
-    The first line of bin/pip names the Python that the environment was made with.
+    The first line of bin/pip names the Python that the environment was created with.
     """
     for name in ("pip", "pip3", "tensorboard"):
         try:

@@ -1,8 +1,8 @@
-"""Which file the dynamic loader takes for a library that TensorFlow loads by name, and why. No library is loaded.
+"""Finds the file that the dynamic loader takes for a library loaded by name, and why. No library is loaded.
 
 The order is that of ld.so(8) for dlopen() from an object with DT_RUNPATH: LD_LIBRARY_PATH, DT_RUNPATH,
-/etc/ld.so.cache, the default folders. Folders for processor levels (glibc-hwcaps) are not looked into: no CUDA library
-is shipped in one.
+/etc/ld.so.cache, the default folders. Folders for processor levels (glibc-hwcaps) are skipped: no CUDA library ships in
+one.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class SearchPath:
     ld_library_path: tuple[str, ...]
     runpath: tuple[str, ...]
     cache: Mapping[str, tuple[str, ...]]
-    """Library name → files, as ldconfig has noted them."""
+    """Library name → files, as ldconfig has recorded them."""
     wheels: tuple[str, ...]
     """Folders of nvidia-* wheels: the loader looks there only if the RUNPATH says so."""
     root: Path = Path("/")
     machine: str = "x86_64"
 
     def find(self, soname: str, required: bool) -> Library:
-        """Every file that bears the name, the one that wins first."""
+        """Every file with that name, the winner first."""
         found: dict[str, Candidate] = {}
         for path, where, folder in self._places(soname):
             if os.path.lexists(path) and path not in found:
@@ -73,7 +73,7 @@ def wheel_folders(path: Sequence[str]) -> tuple[str, ...]:
 
 
 def read_cache(root: Path = Path("/")) -> dict[str, tuple[str, ...]]:
-    """Library name → files, from ld.so.cache in the form that glibc writes since 2.2; empty without glibc."""
+    """Library name → files, from ld.so.cache in the format that glibc has written since 2.2; empty without glibc."""
     try:
         data = read_regular(root / "etc/ld.so.cache", _MOST_BYTES)
     except OSError:

@@ -1,4 +1,4 @@
-"""What the installed TensorFlow was built for, and where it looks for CUDA's libraries: parsed, never imported."""
+"""Observes what the installed TensorFlow was built for, and where it looks for CUDA libraries. Never imports it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DISTRIBUTIONS = (
     "intel-tensorflow",
     "tensorflow-macos",
 )
-"""Distributions that bring the package `tensorflow`."""
+"""Distributions that contain the package `tensorflow`."""
 _LIBRARIES = ("libtensorflow_framework.so.2", "libtensorflow_framework.so.1")
 _BIG = ("libtensorflow_cc.so.2", *_LIBRARIES, "python/_pywrap_tensorflow_internal.so")
 _MOST_BYTES = 1 << 20
@@ -32,7 +32,7 @@ _FLAG = re.compile(r"--(xla_[a-z0-9_]+)")
 
 
 def observe_tensorflow(packages: Packages, environ: Mapping[str, str]) -> TensorFlow | None:
-    """The TensorFlow that an import would find; None when there is none."""
+    """The TensorFlow that an import would find; None if there is none."""
     package = next((each for name in DISTRIBUTIONS if (each := packages.get(name))), None)
     if package is None:
         return None
@@ -67,7 +67,7 @@ def observe_tensorflow(packages: Packages, environ: Mapping[str, str]) -> Tensor
 
 
 def _build_info(folder: Path) -> dict[str, Any]:
-    """The items of build_info.py: an OrderedDict of pairs, or what later versions leave of it."""
+    """The items of build_info.py: an OrderedDict of pairs, or a dict with fewer items in later versions."""
     try:
         tree = ast.parse(read_regular(folder / "python/platform/build_info.py", _MOST_BYTES).decode())
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested too deeply
@@ -97,7 +97,7 @@ def _pinned(package: Package, wheel: str) -> tuple[int, ...]:
 
 
 def _in_library(folder: Path) -> tuple[str, ...]:
-    """The architectures of the code that lies in the library itself."""
+    """The architectures of the code in the library itself."""
     for library in _BIG:
         try:
             return architectures(folder / library)
@@ -118,7 +118,7 @@ def _loader(folder: Path) -> tuple[str, tuple[str, ...]]:
 
 
 def _unknown_flags(folder: Path, flags: str) -> tuple[str, ...]:
-    """The names in XLA_FLAGS that no library of this TensorFlow has among its strings: XLA ends over them."""
+    """The names in XLA_FLAGS that no library of this TensorFlow has among its strings: XLA exits over them."""
     names = tuple(dict.fromkeys(_FLAG.findall(flags)))
     if not names:
         return ()

@@ -1,4 +1,4 @@
-"""ptxas and libdevice: where XLA would find them. Looks at files only."""
+"""Finds ptxas and libdevice where XLA would find them. Looks at files only."""
 
 from __future__ import annotations
 

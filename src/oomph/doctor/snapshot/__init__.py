@@ -1,4 +1,4 @@
-"""Snapshot: what a machine is like for TensorFlow, as frozen values. It is kept in the journal of every run.
+"""Snapshot: a machine as TensorFlow finds it, as frozen values. The journal of every run holds one.
 
 Snapshot
  ├── python         Python            the Python that runs the script
@@ -11,7 +11,7 @@ Snapshot
  ├── nvml           Nvml              NVML's answers, from another one
  └── environment    variables that change what TensorFlow or CUDA do
 
-A part that could not be looked at keeps its defaults, and `unread` says why.
+A part that could not be observed keeps its defaults, and `unread` says why.
 """
 
 from __future__ import annotations
@@ -62,17 +62,17 @@ class Snapshot:
     nvml: Nvml = field(default_factory=Nvml)
     environment: Mapping[str, str] = field(default_factory=dict)
     unread: Mapping[str, str] = field(default_factory=dict)
-    """Part → why it could not be looked at."""
+    """Part → why it could not be observed."""
     seconds: float = 0.0
     """How long it took, cuInit included."""
 
     def library(self, stem: str) -> Library | None:
-        """The library whose name begins so: "libcudnn.so"."""
+        """The library whose name begins with `stem`, such as "libcudnn.so"."""
         return next((library for library in self.libraries if library.soname.startswith(stem)), None)
 
     @property
     def visible(self) -> tuple[NvmlDevice, ...]:
-        """Of the GPUs that NVML shows, those that CUDA shows to this environment; all, where that cannot be told."""
+        """The GPUs shown by NVML that CUDA shows to this environment too; all of them if that is unknown."""
         shown = {_place(device.pci) for device in self.driver.devices}
         found = tuple(device for device in self.nvml.devices if _place(device.pci or "") in shown)
         return found or self.nvml.devices
@@ -86,7 +86,7 @@ class Snapshot:
 
     @property
     def gpu_wanted(self) -> bool:
-        """Whether questions about GPUs make sense here: there is one, or at least a driver for one."""
+        """Whether questions about GPUs make sense here: there is a GPU, or at least a driver for one."""
         return self.nvidia_hardware or self.driver.asked
 
     def as_document(self) -> dict[str, Any]:
@@ -95,7 +95,7 @@ class Snapshot:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Snapshot:
-        """The snapshot of a document; raises ValueError when it is none of this schema."""
+        """The snapshot of a document; raises ValueError if its schema is another."""
         if document.get("schema") != SCHEMA:
             raise ValueError("not a snapshot of this schema")
         snapshot: Snapshot = decode(cls, document)
@@ -103,5 +103,5 @@ class Snapshot:
 
 
 def _place(pci: str) -> str:
-    """0:01:00.0 of both 0000:01:00.0 (CUDA) and 00000000:01:00.0 (NVML)."""
+    """:01:00.0 for both 0000:01:00.0 (CUDA) and 00000000:01:00.0 (NVML)."""
     return pci.lower().lstrip("0") or pci

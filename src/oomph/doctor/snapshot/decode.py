@@ -1,4 +1,4 @@
-"""decode: frozen values out of the plain ones of JSON."""
+"""decode: builds frozen values from the plain values of JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def decode(kind: Any, value: Any) -> Any:
-    """A value of this type out of plain JSON values: dataclasses, tuples, optionals."""
+    """A value of this type from plain JSON values: dataclasses, tuples, optionals."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if isinstance(kind, type) and is_dataclass(kind):
         if not isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Of a snapshot: the GPUs, as libcuda shows them to this environment and as NVML shows the machine."""
+"""Snapshot part: the GPUs as libcuda shows them to this environment, and as NVML shows them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Driver:
 
 @dataclass(frozen=True)
 class Process:
-    """A process that holds memory of a GPU."""
+    """A process that holds GPU memory."""
 
     pid: int
     memory_bytes: int | None = None
@@ -52,7 +52,7 @@ class Process:
 
 @dataclass(frozen=True)
 class NvmlDevice:
-    """A GPU as NVML shows it: all of the machine, whatever CUDA_VISIBLE_DEVICES says."""
+    """A GPU as NVML shows it. NVML shows all GPUs, whatever CUDA_VISIBLE_DEVICES says."""
 
     index: int
     name: str | None = None
@@ -84,7 +84,7 @@ class Nvml:
     asked: bool = False
     """False when there is no libnvidia-ml to ask."""
     unavailable: str = ""
-    """Why oomph could not ask, whatever TensorFlow can."""
+    """Why oomph could not ask; TensorFlow may still be able to."""
     init: int | None = None
     error: str = ""
     driver: str = ""

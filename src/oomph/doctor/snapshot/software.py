@@ -1,4 +1,4 @@
-"""Of a snapshot: what is installed, what TensorFlow was built for, and the files that its loader would take."""
+"""Snapshot part: what is installed, what TensorFlow was built for, and the files that its loader would take."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Package:
     name: str
     version: str
     folder: str
-    """The folder of sys.path that it lies in."""
+    """The folder on sys.path that holds it."""
     problem: str = ""
     """"no METADATA", "no RECORD", "tensorflow/__init__.py is gone": half-installed or half-uninstalled."""
     requires: tuple[str, ...] = ()
@@ -29,16 +29,16 @@ class Packages:
 
     found: tuple[Package, ...] = ()
     leftovers: tuple[str, ...] = ()
-    """Folders that an interrupted pip has left: ~ensorflow."""
+    """Folders that an interrupted pip has left behind: ~ensorflow."""
 
     def get(self, name: str) -> Package | None:
-        """The one that an import would find: the first on sys.path."""
+        """The package that an import would find: the first on sys.path."""
         return next((package for package in self.found if package.name == name), None)
 
 
 @dataclass(frozen=True)
 class TensorFlow:
-    """What the installed TensorFlow was built for. Where its wheel does not say, a table of releases does."""
+    """What the installed TensorFlow was built for. If its wheel does not say, a table of releases does."""
 
     version: str
     distribution: str
@@ -55,15 +55,15 @@ class TensorFlow:
     source: str = "unknown"
     """"build_info.py", "the table of releases" or "unknown"."""
     loader: str = ""
-    """The library that loads CUDA's, libtensorflow_framework.so.2; empty where it was not found."""
+    """The library that loads CUDA's, libtensorflow_framework.so.2; empty if it was not found."""
     runpath: tuple[str, ...] = ()
     """Where that library looks, after LD_LIBRARY_PATH."""
     unknown_flags: tuple[str, ...] = ()
-    """Of the names in XLA_FLAGS, those that this build does not have."""
+    """The names in XLA_FLAGS that this build does not know."""
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """(2, 21, 0) of "2.21.0rc1"."""
+        """(2, 21, 0) for "2.21.0rc1"."""
         return _numbers(self.version)
 
 
@@ -73,23 +73,23 @@ class Candidate:
 
     path: str
     where: str
-    """Why it is looked at: "LD_LIBRARY_PATH", "RUNPATH", "ld.so.cache", "default folder", "wheel"."""
+    """How it was found: "LD_LIBRARY_PATH", "RUNPATH", "ld.so.cache", "default folder", "wheel"."""
     folder: str
     """The entry of the search path."""
     problem: str = ""
     """Why the loader cannot take it: "broken link", "not an ELF file", "made for another machine"."""
     version: str = ""
-    """As the file's wheel, its name or the library itself says; empty when nobody does."""
+    """From the file's wheel, its name or the library itself; empty if unknown."""
 
 
 @dataclass(frozen=True)
 class Library:
-    """A library that TensorFlow loads by name, and the files that bear it."""
+    """A library that TensorFlow loads by name, and the files with that name."""
 
     soname: str
     required: bool
     candidates: tuple[Candidate, ...] = ()
-    """In the order in which the loader looks; those of wheels that it never looks at come last."""
+    """In the loader's search order; wheel copies that it never searches come last."""
 
     @property
     def winner(self) -> Candidate | None:
@@ -114,7 +114,7 @@ class Toolchain:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """The leading numbers of a version: (2, 22, 0) of 2.22.0rc0."""
+    """The leading numbers of a version: (2, 22, 0) for 2.22.0rc0."""
     numbers = []
     for part in version.split(".")[:3]:
         digits = ""

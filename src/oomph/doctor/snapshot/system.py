@@ -1,4 +1,4 @@
-"""Of a snapshot: the Python that runs the script, and the machine or container around it."""
+"""Snapshot part: the Python that runs the script, and the machine or container around it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Python:
     uv: bool = False
     """Whether `uv` is on PATH, for environments that have no pip."""
     moved_from: str = ""
-    """Where this virtual environment was made, when that is not where it is now."""
+    """Where this virtual environment was created, if it has moved since."""
 
     @property
     def version_text(self) -> str:
@@ -52,7 +52,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Host:
-    """The machine, and the container around us."""
+    """The machine, and the container around oomph."""
 
     system: str = ""
     machine: str = ""
@@ -74,6 +74,6 @@ class Host:
     pci: tuple[PciDevice, ...] = ()
     nodes: tuple[Node, ...] = ()
     kernel_driver: str = ""
-    """Version of the NVIDIA kernel module that is loaded."""
+    """Version of the loaded NVIDIA kernel module."""
     modules: tuple[str, ...] = ()
-    """Of the kernel modules that matter, those that are loaded."""
+    """The relevant kernel modules that are loaded."""

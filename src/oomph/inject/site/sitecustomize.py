@@ -1,11 +1,10 @@
-"""Starts oomph in every Python process below `oomph run`, then makes way for the user's own sitecustomize.
+"""Starts oomph in every Python process below `oomph run`, then runs the user's own sitecustomize.
 
-Python imports the first `sitecustomize` on its path, before the script. This one starts oomph, takes itself off the
-path, and imports `sitecustomize` again: the user's or the system's own is found if there is one, and if there is
-none, the ImportError is the one that `site` expects. The script sees the sys.path and the sitecustomize of a plain
-start.
+Python imports the first `sitecustomize` on its path before the script. This one starts oomph, removes itself from the
+path, and imports `sitecustomize` again. That finds the user's or the system's own; if there is none, it raises the
+ImportError that `site` expects. The script sees the sys.path and the sitecustomize of a plain start.
 
-Any Python may come by here, since a script starts what it likes: the syntax is one that the oldest ones read.
+A script may start any Python, so the syntax here is one that the oldest ones parse.
 """
 
 import os
@@ -14,10 +13,10 @@ import sys
 
 def _load_oomph(folder):
     # type: (str) -> None
-    """Import the oomph package that this file belongs to, by its place: sys.path is the script's own."""
+    """Import the oomph package that this file belongs to by its location, since sys.path belongs to the script."""
     if "oomph" in sys.modules:
         return
-    # importlib.util re-exports these two; to import it costs more than all the rest here.
+    # importlib.util re-exports these two, but importing it costs more than everything else here.
     from importlib._bootstrap import module_from_spec
     from importlib._bootstrap_external import spec_from_file_location
 
@@ -35,7 +34,7 @@ def _load_oomph(folder):
 
 def _start_oomph(folder):
     # type: (str) -> None
-    """Start oomph; whatever goes wrong, the script shall run."""
+    """Start oomph; whatever goes wrong, the script must run."""
     try:
         _load_oomph(folder)
         from oomph.inject.bootstrap import start
@@ -45,17 +44,17 @@ def _start_oomph(folder):
         try:
             sys.stderr.write("oomph: " + type(error).__name__ + ": " + str(error) + "; the script runs unguarded\n")
         except Exception:
-            pass  # no stderr to speak on
+            pass  # no stderr
 
 
 def _hold_interrupts():
     # type: () -> set[int] | None
-    """Keep Ctrl-C back while oomph starts: in here it would end Python by a fatal error with our files in it.
+    """Block Ctrl-C while oomph starts: here it would end Python with a fatal error that shows oomph's files.
 
-    Returns the signals that were held back before, or None where none can be.
+    Returns the signals that were blocked before; None if blocking is not possible.
     """
     try:
-        import _signal as signals  # type: ignore[import-not-found]  # built in; the module signal takes its time
+        import _signal as signals  # type: ignore[import-not-found]  # built in; importing `signal` is slow
 
         before = signals.pthread_sigmask(signals.SIG_BLOCK, [signals.SIGINT])  # type: set[int]
     except (ImportError, AttributeError):
@@ -65,7 +64,7 @@ def _hold_interrupts():
 
 def _let_interrupts_through(before):
     # type: (set[int] | None) -> None
-    """A Ctrl-C that has come meanwhile ends Python as that signal does by itself: no line of the script has run."""
+    """Unblock Ctrl-C. One that arrived meanwhile ends Python by the plain signal: no line of the script has run."""
     if before is None:
         return
     import _signal as signals

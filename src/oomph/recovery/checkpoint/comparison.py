@@ -1,4 +1,4 @@
-"""Comparison: the steps of a resumed training, held against the witnesses of the same steps. Pure."""
+"""Comparison: compares the repeated steps of a resumed training with their witnesses. Pure; script process."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from oomph.recovery.checkpoint.witness import EPOCH, STEP, Witness
 
 _MOST_NOISE = 0.01
-"""A loss that differs by more, relatively, is another one, however noisy the training is."""
+"""A loss that differs relatively by more counts as different, however noisy the training is."""
 _WITHIN = 10.0
-"""Times the noise of one step that the loss may differ by: it adds up over the steps that are repeated."""
+"""The loss may differ by this many times the noise of one step, which adds up over the repeated steps."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The first thing that came out otherwise."""
+    """The first difference found."""
 
     what: str
-    """In words: "the data come in another order"."""
+    """In words: "the random numbers differ"."""
     epoch: int
     step: int
-    """Counted from 0; after the last step of its epoch, for a state at its end."""
+    """Counted from 0; for a state at the end of an epoch, the step after its last."""
     kind: int = STEP
 
     def __str__(self) -> str:
@@ -31,12 +31,12 @@ class Difference:
 
 
 class Comparison:
-    """What was repeated since a resume, and whether it came out as before.
+    """Which steps were repeated since a resume, and whether they gave the same results.
 
     Args:
-        before: the witnesses of earlier attempts, the oldest first.
-        key: of the fit.
-        epoch: where the fit goes on, counted from 0.
+        before: the witnesses of earlier attempts, oldest first.
+        key: the key of the fit.
+        epoch: where the fit resumes, counted from 0.
         step: likewise.
     """
 
@@ -45,32 +45,32 @@ class Comparison:
         self._left = {(w.kind, w.epoch, w.step): w for w in mine if (w.epoch, w.step) >= (epoch, step)}
         self._noise = -1.0
         self._undecided: deque[tuple[Witness, Witness]] = deque()
-        """Pairs of witnesses that wait until it is known how noisy this training is."""
+        """Pairs of witnesses that wait until the noise of this training is known."""
         self.steps = self.epochs = 0
-        """Those that were repeated and came out as before."""
+        """Those that were repeated with the same result."""
         self.difference: Difference | None = None
 
     @property
     def pending(self) -> bool:
-        """Whether anything is left that may still be compared."""
+        """Whether anything is left to compare."""
         return bool(self._left or self._undecided) and self.difference is None
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether a small difference was seen that may be noise: `settle` decides."""
+        """Whether a small difference may be noise: `settle` decides."""
         return bool(self._undecided)
 
     @property
     def noise(self) -> float:
-        """The noise that was allowed for; 0.0 where every bit was the same."""
+        """The noise allowed for; 0.0 if every bit was the same."""
         return max(0.0, self._noise)
 
     def awaits(self, kind: int, epoch: int, step: int) -> bool:
-        """Whether there is a witness that this would be held against."""
+        """Whether there is a witness to compare this with."""
         return self.pending and (kind, epoch, step) in self._left
 
     def see(self, now: Witness) -> bool:
-        """Compare one more step, or epoch; returns whether there was a witness of it."""
+        """Compare one step or epoch; returns whether there was a witness for it."""
         then = self._left.pop((now.kind, now.epoch, now.step), None)
         if then is None or self.difference is not None:
             return False
@@ -80,16 +80,16 @@ class Comparison:
         return True
 
     def settle(self, noise: float) -> None:
-        """Decide what was in doubt.
+        """Decide the pairs in doubt.
 
         Args:
-            noise: by how much two computations of one step differ, relatively; 0.0 where they do not.
+            noise: the relative difference between two computations of one step; 0.0 if they agree.
         """
         self._noise = noise
         self._decide()
 
     def _decide(self) -> None:
-        """Compare what waits, up to the first pair that is in doubt."""
+        """Compare the waiting pairs, up to the first that is in doubt."""
         while self._undecided and self.difference is None:
             then, now = self._undecided[0]
             if self._noise < 0 and _may_be_noise(then, now):
@@ -104,7 +104,7 @@ class Comparison:
         if what:
             self.difference = Difference(what, now.epoch, now.step, now.kind)
         elif not (then.result and now.result):
-            return  # the batch alone says nothing of the state
+            return  # the batch alone proves nothing about the state
         elif now.kind == STEP:
             self.steps += 1
         elif then.result == now.result:
@@ -113,32 +113,32 @@ class Comparison:
     def _differs(self, then: Witness, now: Witness) -> str:
         """What differs, in words; empty when nothing does."""
         if then.batch and now.batch and then.batch != now.batch:
-            return "the data come in another order, or are others"
+            return "the data or their order changed"
         if not (then.result and now.result) or then.result == now.result:
             return ""
         if now.kind == STEP and self._is_noise(then, now):
             return ""
         if self._noise > 0 and now.kind != STEP:
-            return ""  # bits cannot be the same where two runs of one step differ
+            return ""  # bits cannot match if two runs of one step differ
         if then.rate and now.rate and then.rate != now.rate:
             return f"the learning rate is {now.rate:g}, was {then.rate:g}"
         if then.random and now.random and then.random != now.random:
-            return "other random numbers are drawn"
+            return "the random numbers differ"
         if now.kind == EPOCH:
-            return "the state is another"
+            return "the state differs"
         if now.kind == STEP:
             losses = f" (loss {now.loss:.9g}, was {then.loss:.9g})" if now.loss != then.loss else ""
-            return f"the same batch gives another result{losses}"
-        return "the state at the end is another"
+            return f"the same batch gives a different result{losses}"
+        return "the final state differs"
 
     def _is_noise(self, then: Witness, now: Witness) -> bool:
-        """Whether two computations of one step differ as much, in this training on this machine."""
+        """Whether two computations of one step differ as much in this training on this machine."""
         allowed = _WITHIN * (self.steps + 1) * self._noise * abs(then.loss)
         return self._noise > 0 and _may_be_noise(then, now) and abs(now.loss - then.loss) <= allowed
 
 
 def _may_be_noise(then: Witness, now: Witness) -> bool:
-    """Whether the same batch has given almost the same loss, or the same batches another state."""
+    """Whether the same batch gave almost the same loss, or the same batches a different state."""
     if not (then.result and now.result) or then.result == now.result:
         return False
     if now.kind != STEP:

@@ -1,11 +1,11 @@
-"""A checkpoint: one state of a training in a folder, with checksums over every byte of it. Standard library only.
+"""Reads and writes one checkpoint: the state of a training in a folder, with checksums over every byte.
 
-A checkpoint is a folder: `manifest.json` (what it is, and the table of its tensors), `tensors.bin` (their bytes, one
-after the other), any files of the input pipeline, and `SHA256SUMS` over all of them in the format of `sha256sum -c`. It
-is never unpickled.
+The folder holds `manifest.json` (metadata and the tensor table), `tensors.bin` (the bytes of the tensors, one after the
+other), any files of the input pipeline, and `SHA256SUMS` over all of them in the format of `sha256sum -c`. Nothing is
+ever unpickled. Runs in the script process; the supervisor reads manifests only. Standard library only.
 
-Format 2 adds tensors of layers and callbacks (`layer/...`, `callback/.../state/...`) and what made the checkpoint to
-format 1, which is still read.
+Format 2 adds tensors of layers and callbacks (`layer/...`, `callback/.../state/...`) and what made the checkpoint.
+Format 1 is still read.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ TENSORS = "tensors.bin"
 _CHUNK = 1 << 20
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 _NO_FLUSH_OF_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EISDIR)
-"""What network and user-space file systems answer to fsync of a folder; the files in it have been flushed by then."""
+"""Errors of network and user-space file systems for fsync of a folder; the files in it are flushed by then."""
 
 
 class FormatError(CheckpointError):
-    """The checkpoint is of a format that this oomph does not read; another one may."""
+    """The checkpoint has a format that this oomph cannot read; another version may."""
 
 
 @dataclass(frozen=True)
 class Position:
-    """The next step of a run: which fit, which epoch, which step of it, and how many steps came before in all."""
+    """The next step of a run: its fit, epoch and step in the epoch, and the number of steps before it in the run."""
 
     fit: int
     epoch: int = 0
@@ -77,7 +77,7 @@ class Checkpoint:
         return self.path.name
 
     def read(self, tensors: Iterable[TensorEntry] | None = None) -> Iterator[tuple[TensorEntry, bytes]]:
-        """The bytes of these tensors, or of all, one at a time; raises CheckpointError when they have gone since."""
+        """The bytes of these tensors, or of all, one at a time; raises CheckpointError if they are gone."""
         try:
             with _reading(self.path, TENSORS) as file:
                 for entry in self.tensors if tensors is None else tensors:
@@ -107,19 +107,19 @@ class CheckpointWriter:
         self._offset += size
 
     def close(self) -> None:
-        """Close the file of tensors."""
+        """Close the tensor file."""
         self._file.close()
 
 
 def write_manifest(folder: Path, at: Position, meta: Meta, entries: list[TensorEntry]) -> None:
-    """Say what is in the folder."""
+    """Write the manifest of the folder."""
     document = {"schema": SCHEMA, "oomph": __version__, "position": asdict(at), "meta": meta.as_data()}
     document["tensors"] = [asdict(entry) for entry in entries]
     _write(folder, _MANIFEST, json.dumps(document, separators=(",", ":")))
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """The checkpoint in a folder, every byte of it compared with its checksum; raises CheckpointError."""
+    """Read the checkpoint in a folder and verify the checksum of every byte; raises CheckpointError."""
     try:
         _compare_sums(path)
         manifest = json.loads(read_own(path, _MANIFEST))
@@ -129,11 +129,11 @@ def read_checkpoint(path: Path) -> Checkpoint:
     except OSError as error:
         raise CheckpointError(f"{Path(error.filename or path).name}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise CheckpointError(f"{_MANIFEST} is not one of ours ({error})") from error
+        raise CheckpointError(f"{_MANIFEST} is not an oomph manifest ({error})") from error
 
 
 def _what_it_says(manifest: dict[str, Any]) -> tuple[Position, Meta]:
-    """Where the checkpoint was taken, and what it says of itself; raises ValueError where that cannot be."""
+    """The position and metadata of a checkpoint; raises ValueError if they are invalid."""
     position, meta = manifest["position"], manifest["meta"]
     trouble = position_trouble(position) or meta_trouble(meta, position.get("steps", 0))
     if trouble is not None:
@@ -142,7 +142,7 @@ def _what_it_says(manifest: dict[str, Any]) -> tuple[Position, Meta]:
 
 
 def _tensors_in(manifest: dict[str, Any], folder: Path) -> tuple[TensorEntry, ...]:
-    """The table of the tensors; raises ValueError for one that is none, or lies outside of their file."""
+    """The tensor table; raises ValueError for a tensor that is invalid or outside the file."""
     entries = manifest["tensors"]
     trouble = tensors_trouble(entries, (folder / TENSORS).stat().st_size)
     if trouble is not None:
@@ -151,12 +151,12 @@ def _tensors_in(manifest: dict[str, Any], folder: Path) -> tuple[TensorEntry, ..
 
 
 def seal(folder: Path) -> tuple[int, dict[str, str]]:
-    """Write the checksums and flush everything to the disk; returns the bytes of the files and their checksums."""
+    """Write the checksums and flush everything to disk; returns the total bytes of the files and their checksums."""
     files = sorted(path for path in folder.iterdir() if path.is_file() and path.name != _SUMS)
     digests = {path.name: _digest(path) for path in files}
     _write(folder, _SUMS, "".join(f"{digest}  {name}\n" for name, digest in digests.items()))
     for path in [*files, folder / _SUMS]:
-        path.chmod(FILE_MODE)  # TensorFlow has made some of them
+        path.chmod(FILE_MODE)  # TensorFlow created some of them
         _flush(path)
     _flush_folder(folder)
     return sum(path.stat().st_size for path in files), digests
@@ -173,7 +173,7 @@ def _compare_sums(folder: Path) -> None:
         raise CheckpointError(f"{_SUMS} is damaged")
     for name, digest in listed.items():
         if name not in (_MANIFEST, TENSORS) and not (folder / name).exists():
-            raise CheckpointError(f"{_SUMS} is damaged, or {name} is gone")
+            raise CheckpointError(f"{_SUMS} is damaged, or {name} is missing")
         if _digest(folder / name) != digest:
             raise CheckpointError(f"{name} does not match its checksum")
 
@@ -212,7 +212,7 @@ def _flush_folder(path: Path) -> None:
 
 
 def replace(folder: Path, target: Path) -> None:
-    """Give the folder its final name; an older checkpoint of that name is moved away first."""
+    """Give the folder its final name, moving away an older checkpoint of that name first."""
     older = target.with_name(f"tmp-older-{target.name}-{os.getpid()}")
     if target.exists():
         os.rename(target, older)
@@ -227,7 +227,7 @@ def replace(folder: Path, target: Path) -> None:
 
 
 def read_manifest(folder: Path) -> tuple[Position, Meta]:
-    """Where a checkpoint was taken, and what it says of itself, unverified; raises CheckpointError."""
+    """The position and metadata of a checkpoint, unverified; raises CheckpointError."""
     try:
         manifest = json.loads(read_own(folder, _MANIFEST))
         return _what_it_says(manifest)
@@ -236,7 +236,7 @@ def read_manifest(folder: Path) -> tuple[Position, Meta]:
 
 
 def format_trouble(folder: Path) -> str | None:
-    """Why a checkpoint is of no use to this oomph, by its manifest alone, which takes no time; None when it is not so.
+    """Why this oomph cannot read the format of a checkpoint, from its manifest alone; None if it can.
 
     Raises CheckpointError when the manifest cannot be read.
     """

@@ -1,4 +1,4 @@
-"""The checkpoints at the ends of fits: what they take on the disk, and what to say of unreadable ones. Pure."""
+"""Messages about the end states of fits: their size on disk, and checkpoints that cannot be read. Pure."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ _FIRST_BYTES = 200 << 20
 
 
 class FinalCheckpoints:
-    """Counts what finished fits leave behind until the run is finished: a line at 200 MiB, and at each doubling."""
+    """Adds up the end states of finished fits: one message at 200 MiB and at each doubling."""
 
     def __init__(self) -> None:
         self._count = self._bytes = 0
         self._next_bytes = _FIRST_BYTES
 
     def add(self, nbytes: int) -> str:
-        """One more; what to say about all of them, mostly nothing."""
+        """Add one; returns the message about all of them, usually empty."""
         self._count += 1
         self._bytes += nbytes
         if self._bytes < self._next_bytes:
@@ -25,7 +25,7 @@ class FinalCheckpoints:
         fits = "a finished fit take" if self._count == 1 else f"{self._count} finished fits take"
         return (
             f"the end states of {fits} {self._bytes / 1e6:.0f} MB of the run directory:"
-            " with them a restart need not train again; they go when the run has finished"
+            " they save a restart from training again, and are deleted when the run finishes"
         )
 
 
@@ -37,19 +37,19 @@ def of_steps(refusals: Sequence[Refusal], used: str | None) -> list[str]:
     """The lines for checkpoints within a fit.
 
     Args:
-        refusals: those that were met, the newest first.
-        used: the name of the one that is used in their place; None when there is none left.
+        refusals: the refused checkpoints, newest first.
+        used: the name of the checkpoint used instead; None when none is left.
     """
     if not refusals:
         return []
     each = ", ".join(f"{name} ({reason})" for name, reason in refusals)
     if used is not None:
-        return [f"checkpoint {each} refused; using the one before it, {used}"]
+        return [f"checkpoint {each} refused; using the previous one, {used}"]
     if len(refusals) == 1:
-        return [f"the only checkpoint cannot be read: {each}", "the interrupted fit starts from its beginning"]
+        return [f"the only checkpoint cannot be read: {each}", "the interrupted fit starts over"]
     return [
         f"none of the {len(refusals)} checkpoints can be read: {each}",
-        "the interrupted fit starts from its beginning",
+        "the interrupted fit starts over",
     ]
 
 

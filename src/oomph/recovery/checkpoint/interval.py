@@ -1,10 +1,10 @@
-"""When the next checkpoint is due: after a number of steps or seconds the user gave, or when it pays.
+"""Decides when the next checkpoint is due: after the user's number of steps or seconds, or when it pays.
 
-A checkpoint pays when the time it takes is worth the work that a fault would cost without it. The best time between
+A checkpoint pays when it costs less time than the work that a fault would lose without it. The best interval between
 two is that of J. W. Young, "A first order approximation to the optimum checkpoint interval", Communications of the ACM
 17(9), 1974, to the higher order of J. T. Daly, "A higher order estimate of the optimum checkpoint interval for restart
-dumps", Future Generation Computer Systems 22(3), 2006. Both times it needs are measured: what a checkpoint keeps the
-training from, and how often this run is interrupted.
+dumps", Future Generation Computer Systems 22(3), 2006. Both inputs are measured: how long a checkpoint stalls the
+training, and how often this run is interrupted.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from dataclasses import dataclass
 from math import sqrt
 
 SHARE = 0.02
-"""Checkpoints may hold up the training for this share of its time when the user says nothing."""
+"""By default, checkpoints may stall the training for this share of its time."""
 WRITING_SHARE = 0.25
-"""And a background writer may be busy for this one."""
+"""The background writer may be busy for this share of the time."""
 SHORTEST_SECONDS = 5.0
 ASSUMED_SECONDS = 3600.0
-"""Before anything is known of a run, one fault in this time is assumed; what is observed soon outweighs it."""
+"""Initially, one fault in this time is assumed; observations soon outweigh it."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What checkpoints and faults cost this run, as far as it has been measured."""
+    """The measured cost of checkpoints and faults in this run."""
 
     stall_seconds: float = 0.0
-    """For so long the last checkpoint kept the training waiting."""
+    """How long the last checkpoint stalled the training."""
     write_seconds: float = 0.0
-    """For so long it was written in the background after that."""
+    """How long it was then written in the background."""
     between_faults: float = ASSUMED_SECONDS
     """Mean time between two faults, in seconds."""
 
@@ -56,12 +56,12 @@ class Interval:
         return max(bound, optimal_seconds(cost.stall_seconds, cost.between_faults))
 
     def end_state_is_due(self, seconds: float, spent: float, expected: float) -> bool:
-        """Whether the state that a fit has ended in is to be kept.
+        """Whether to keep the end state of a fit.
 
         Args:
-            seconds: for which the run has trained.
-            spent: of these, what checkpoints and end states have taken.
-            expected: what this one will take.
+            seconds: training time of the run.
+            spent: seconds of it taken by checkpoints and end states.
+            expected: seconds that this end state will take.
         """
         return self.steps is not None or self.seconds is not None or spent + expected <= SHARE * seconds
 
@@ -75,7 +75,7 @@ class Interval:
 
 
 def optimal_seconds(cost_seconds: float, between_faults: float) -> float:
-    """Daly's optimum: the time to train between checkpoints that each cost so much, both in seconds."""
+    """Daly's optimum: seconds to train between checkpoints that cost `cost_seconds` each."""
     if cost_seconds >= 2 * between_faults:
         return between_faults
     ratio = cost_seconds / (2 * between_faults)
@@ -85,6 +85,6 @@ def optimal_seconds(cost_seconds: float, between_faults: float) -> float:
 def seconds_between_faults(faults: int, seconds: float) -> float:
     """The mean time between the faults of a run that has trained for `seconds`.
 
-    The mean of what was observed and of one fault in ASSUMED_SECONDS, which a run without any fault starts from.
+    Averages the observations with one assumed fault in ASSUMED_SECONDS, the starting point of a run without faults.
     """
     return (ASSUMED_SECONDS + seconds) / (1 + faults)

@@ -1,4 +1,4 @@
-"""What may stand in the manifest of a checkpoint. A checkpoint is data, and may be anybody's. Pure."""
+"""Validates the manifest of a checkpoint, which may come from anybody. Pure; script process and supervisor."""
 
 from __future__ import annotations
 
@@ -8,48 +8,48 @@ from typing import Any
 from oomph.conforming import conforms
 
 _MOST = 1 << 53
-"""What JSON of any maker holds exactly; no training counts as far."""
+"""Every JSON implementation holds integers up to this exactly; no training counts that far."""
 _SCALARS = (bool, int, float, str, type(None))
 Check = Callable[[Any], bool]
 
 
 def position_trouble(position: Any) -> str | None:
-    """What is wrong with the position of a checkpoint, in words; None when nothing is."""
+    """What is wrong with a checkpoint's position, in words; None if nothing is."""
     if not isinstance(position, Mapping):
-        return "its position is no object"
+        return "its position is not an object"
     wrong = [name for name, value in position.items() if not _is_count(value)]
-    return f"its position says {wrong[0]}={position[wrong[0]]!r}"[:200] if wrong else None
+    return f"its position has {wrong[0]}={position[wrong[0]]!r}"[:200] if wrong else None
 
 
 def meta_trouble(meta: Any, steps: int) -> str | None:
-    """What is wrong with what a checkpoint says of itself, in words; None when nothing is.
+    """What is wrong with a checkpoint's metadata, in words; None if nothing is.
 
     Args:
-        steps: of the run, when it was taken.
+        steps: steps of the run when it was taken.
     """
     if not isinstance(meta, Mapping):
-        return "what it says of itself is no object"
+        return "its metadata is not an object"
     wrong = [name for name, check in _CHECKS.items() if name in meta and not check(meta[name])]
     if wrong:
-        return f"what it says of {wrong[0]} cannot be: {meta[wrong[0]]!r}"[:200]
+        return f"its {wrong[0]} is invalid: {meta[wrong[0]]!r}"[:200]
     if meta.get("taken", 0) > _lenient(steps):
-        return f"it says that {meta['taken']} batches were taken in {steps} steps"
+        return f"it claims {meta['taken']} batches taken in {steps} steps"
     return None
 
 
 def tensors_trouble(entries: Any, file_bytes: int) -> str | None:
-    """What is wrong with the table of a checkpoint's tensors, in words; None when nothing is.
+    """What is wrong with a checkpoint's tensor table, in words; None if nothing is.
 
     Args:
-        file_bytes: the size of the file that they lie in.
+        file_bytes: the size of the tensor file.
     """
     if not conforms(entries, list[Mapping[str, Any]]):
-        return "its tensors are no table"
+        return "its tensors are not a table"
     for entry in entries:
         if set(entry) != {*_ENTRY} or not all(conforms(entry[name], kind) for name, kind in _ENTRY.items()):
-            return f"a tensor of it cannot be: {entry!r}"[:200]
+            return f"a tensor is invalid: {entry!r}"[:200]
         if min(entry["offset"], entry["nbytes"], *entry["shape"]) < 0 or entry["offset"] + entry["nbytes"] > file_bytes:
-            return f"a tensor of it is not in its file: {entry['name']!r}"[:200]
+            return f"a tensor is outside its file: {entry['name']!r}"[:200]
     return None
 
 
@@ -133,4 +133,4 @@ _CHECKS: dict[str, Check] = {
     "files": _list_of(lambda each: isinstance(each, dict)),
     "draws": _list_of(_is_count),
 }
-"""By name, whether a value can be what a checkpoint says of that; of what is not named, nothing is known."""
+"""Field name → whether a value is valid; fields without a check are accepted."""

@@ -1,7 +1,7 @@
-"""What a checkpoint says of itself besides its position and its tensors: one value, one writer, one reader.
+"""The metadata of a checkpoint: everything besides its position and its tensors.
 
-Written by the script's process, read by it and by the supervisor. A field that is None was not said: older checkpoints
-say less, and those of loops other things than those of fits.
+The script process writes and reads it. A field that is None was not saved: older checkpoints have fewer fields, and
+loops save other fields than fits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 class Meta:
     """The `meta` of a manifest (`manifest.py` checks it before it is read)."""
 
-    # -- which training it is of
+    # -- which training it belongs to
     site: str | None = None
     """File and line of the call."""
     key: str | None = None
@@ -27,59 +27,59 @@ class Meta:
     fingerprint: str | None = None
     """Of the structure of the model and its optimizer."""
     made_by: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The script, its arguments and its surroundings, as digests and words."""
+    """The script, its arguments and its environment, as digests and words."""
     guard: str | None = None
-    """What was promised of its steps."""
+    """The guarantee given for its steps."""
     # -- state besides tensors
     random: dict[str, Any] | None = None
     """The states of the random generators."""
     optimizers: list[list[int]] = field(default_factory=list)
-    """Of each optimizer the numbers of the weights that it was built for."""
+    """Per optimizer, the numbers of the weights that it was built for."""
     learning_rate: float | None = None
     learning_rates: dict[str, float] = field(default_factory=dict)
-    """Of the optimizers of a loop."""
+    """Per optimizer of a loop."""
     history: dict[str, Any] | None = None
     callbacks: list[dict[str, Any]] | None = None
     """Class and counters of each."""
     objects: dict[str, Any] | None = None
-    """How the script's own objects have changed; None: by an oomph that did not look at them."""
+    """How the script's own objects have changed; None: saved by an oomph that ignored them."""
     own: Any = None
-    """What objects that save themselves have told (loops)."""
+    """The state that self-saving objects returned (loops)."""
     made: Any = None
-    """Variables that were made while a loop ran."""
+    """Variables created while a loop ran."""
     trained: Any = None
-    """Which layers were trainable, and what else `compile` had settled."""
+    """Which layers were trainable, and what else `compile` had set."""
     stop_training: bool | None = None
     draws: list[int] = field(default_factory=list)
-    """Of each guarded step of a loop, how many random ops keep a count."""
+    """Per guarded step of a loop, how many random ops keep a count."""
     hidden: list[str] = field(default_factory=list)
     """State that cannot be saved, in words."""
     logs: dict[str, float] = field(default_factory=dict)
-    """What the last step has returned."""
+    """What the last step returned."""
     # -- the position in the data
     taken: int | None = None
-    """Batches taken from the present iterator."""
+    """Batches taken from the current iterator."""
     iterators_made: int | None = None
     iterators_used: list[int] | None = None
-    """Which of them batches were taken from; None: all."""
+    """Those that batches were taken from; None: all."""
     iterator_of_dataset: bool | None = None
     """Whether the seeds of the dataset's own shuffling are saved (end states)."""
     moment: dict[str, Any] | None = None
-    """What the present iterator started from, where its batches may have to be taken anew."""
+    """The state that the current iterator started from, if its batches may have to be taken again."""
     steps_seen: int | None = None
     loop_steps: int | None = None
     validated: bool | None = None
     """Whether a validation had begun."""
     validated_after: list[list[int]] = field(default_factory=list)
-    """After which iterators the validation data were gone through, and whether they were used."""
+    """After which iterators the validation data were read, and whether they were used."""
     # -- files
     opened: list[dict[str, Any]] = field(default_factory=list)
-    """Files that the fit writes, and how long they were."""
+    """Files that the fit writes, and their lengths."""
     files: list[dict[str, Any]] = field(default_factory=list)
-    """Files that a finished fit has written as a whole."""
+    """Files that a finished fit wrote as a whole."""
     # -- its cost and its proof
     seconds: float | None = None
-    """Of training in the run, until now."""
+    """Seconds of training in the run so far."""
     fit_seconds: float | None = None
     taken_at: float | None = None
     """Seconds since 1970."""
@@ -87,18 +87,18 @@ class Meta:
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Meta:
-        """Read it; what another oomph has said besides is passed over."""
+        """Read it; unknown fields of another oomph version are ignored."""
         known = {each.name for each in fields(cls)}
         return cls(**{name: value for name, value in data.items() if name in known and value is not None})
 
     def as_data(self) -> dict[str, Any]:
-        """For JSON."""
+        """The fields that are set, for JSON."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
 
 def said(value: T | None) -> T:
-    """What a checkpoint has to say for this; raises KeyError where it does not."""
+    """A field that is required here; raises KeyError if the checkpoint lacks it."""
     if value is None:
-        raise KeyError("the checkpoint does not say it")
+        raise KeyError("the checkpoint lacks this field")
     return value

@@ -1,6 +1,7 @@
-"""CheckpointStore: the checkpoints of a run, each written whole or not at all, and verified before it is used.
+"""CheckpointStore: writes the checkpoints of a run atomically, and verifies each before it is used.
 
-A checkpoint is written under a temporary name, flushed to the disk, and renamed. Standard library only.
+A checkpoint is written under a temporary name, flushed to disk, and renamed. Runs in the script process; the supervisor
+calls `foreign_format` only. Standard library only.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from oomph.run_files import FOLDER_MODE, make_own_folder
 
 T = TypeVar("T")
 KEEP = 2
-"""So many checkpoints within a fit are kept, and so many of those that were refused."""
+"""How many checkpoints within a fit are kept, and how many refused ones."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _READ_TRIES = 3
 _READ_PAUSE_SECONDS = 0.2
@@ -48,12 +49,12 @@ class Saved:
     name: str
     nbytes: int
     digest: str = ""
-    """SHA-256 of its tensors, in hexadecimal: two states with the same one are the same bits."""
+    """SHA-256 of its tensors in hexadecimal: equal digests mean bitwise equal states."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """What the manifest of a checkpoint says, before a byte of it is verified."""
+    """The manifest of a checkpoint, before anything is verified."""
 
     path: Path
     position: Position
@@ -63,13 +64,13 @@ class Record:
 
     @property
     def key(self) -> str | None:
-        """Which fit it is of; None when an older oomph wrote it, which counted them only."""
+        """Which fit it belongs to; None if written by an older oomph, which only counted fits."""
         key = self.meta.key
         return key if isinstance(key, str) else None
 
     @property
     def outline(self) -> str | None:
-        """Its place in the script without the numbers and words there; None when an older oomph wrote it."""
+        """Its place in the script without the numbers and words there; None if written by an older oomph."""
         outline = self.meta.outline
         return outline if isinstance(outline, str) else None
 
@@ -79,7 +80,7 @@ class CheckpointStore:
 
     Args:
         root: `DIR/checkpoints`.
-        refused: told the name and the reason of every checkpoint that does not verify.
+        refused: called with the name and the reason for every checkpoint that fails verification.
     """
 
     def __init__(self, root: Path, refused: Callable[[str, str], None] = lambda name, reason: None) -> None:
@@ -88,7 +89,7 @@ class CheckpointStore:
         self._number = 0
 
     def open(self) -> None:
-        """Create the folder and clear away what a killed writer left; raises CheckpointError."""
+        """Create the folder and remove what a killed writer left; raises CheckpointError."""
         try:
             make_own_folder(self._root.parent, self._root.name)
             for leftover in self._root.glob("tmp-*"):
@@ -99,12 +100,12 @@ class CheckpointStore:
         self._number = max(numbers, default=0)
 
     def draft_step(self, at: Position) -> Draft:
-        """Begin a checkpoint to resume from within a fit. Raises CheckpointError."""
+        """Begin a checkpoint within a fit. Raises CheckpointError."""
         self._number += 1
         return Draft(self, f"step-{self._number:06d}-fit{at.fit}-epoch{at.epoch}-step{at.step}", at)
 
     def save_finished(self, at: Position, meta: Meta, write: Callable[[CheckpointWriter], None]) -> Saved:
-        """Write the end state of a fit; it is kept for as long as the run may restart. Raises CheckpointError."""
+        """Write the end state of a fit, which is kept while the run may restart. Raises CheckpointError."""
         return self.draft_finished(at).complete(meta, write)
 
     def draft_finished(self, at: Position) -> Draft:
@@ -112,7 +113,7 @@ class CheckpointStore:
         return Draft(self, f"finished-fit{at.fit}", at)
 
     def records(self) -> list[Record]:
-        """What there is, the newest first, the end states of fits after the rest."""
+        """All checkpoints, newest first; the end states of fits come last."""
         finished = sorted(self._root.glob("finished-fit*"), key=_modified, reverse=True)
         found = [(path, False) for path in reversed(self._steps())] + [(path, True) for path in finished]
         records = []
@@ -120,12 +121,12 @@ class CheckpointStore:
             try:
                 position, meta = read_manifest(path)
             except CheckpointError:
-                continue  # it will be refused, and reported, when it is to be used
+                continue  # it is refused and reported when it is used
             records.append(Record(path, position, meta, is_end))
         return records
 
     def latest_step(self, fit: int | None = None) -> Checkpoint | None:
-        """The newest checkpoint, or the newest of a fit, that verifies; the others are put aside and reported."""
+        """The newest checkpoint, of a fit or of all, that verifies; newer ones are set aside and reported."""
         for path in reversed(self._steps(fit)):
             checkpoint = self._verified(path)
             if checkpoint is not None:
@@ -133,28 +134,28 @@ class CheckpointStore:
         return None
 
     def step_before(self, newer: Checkpoint) -> Checkpoint | None:
-        """The checkpoint of the same fit before this one, if there is one that verifies."""
+        """The previous checkpoint of the same fit that verifies, if any."""
         older = [path for path in self._steps(newer.position.fit) if _number(path.name) < _number(newer.name)]
         found = (self._verified(path) for path in reversed(older))
         return next((checkpoint for checkpoint in found if checkpoint is not None), None)
 
     def finished(self, fit: int) -> Checkpoint | None:
-        """The end state of a fit that an earlier attempt finished, if it is there and verifies."""
+        """The end state of a fit that an earlier attempt finished, if it exists and verifies."""
         path = self._root / f"finished-fit{fit}"
         return self._verified(path) if path.is_dir() else None
 
     def drop_steps(self, fit: int) -> None:
-        """Remove the checkpoints within a fit: it has its end state."""
+        """Remove the checkpoints within a fit, which has its end state."""
         self._forget(self._steps(fit))
 
     def keep_newest_step(self, fit: int) -> None:
-        """Remove the checkpoints within a fit but the newest: it will not go further back."""
+        """Remove all checkpoints within a fit but the newest: the run never resumes from an older one."""
         self._forget(self._steps(fit)[:-1])
 
     def set_aside(self, after_steps: int, reason: str) -> None:
-        """Refuse the checkpoints within a fit that were taken after so many steps of the run, but not the oldest.
+        """Refuse the checkpoints within a fit taken after this many steps of the run, except the oldest that verifies.
 
-        One that may be wrong is better than none.
+        A checkpoint that may be wrong is better than none.
         """
         good = [path for path in self._steps() if self._verified(path) is not None]
         for path in good[1:]:
@@ -165,14 +166,14 @@ class CheckpointStore:
     # -- on disk --------------------------------------------------------------------------------------------------
 
     def folder_for(self, name: str) -> Path:
-        """A new folder under a temporary name."""
+        """Create a folder under a temporary name."""
         folder = self._root / f"tmp-{name}-{os.getpid()}"
         folder.mkdir()
         folder.chmod(FOLDER_MODE)  # whatever the umask
         return folder
 
     def put(self, folder: Path, name: str) -> None:
-        """Give a complete folder its name, and let go of what is not needed any more."""
+        """Give a complete folder its name, and remove what is no longer needed."""
         replace(folder, self._root / name)
         match = _STEP.fullmatch(name)
         if match is not None:
@@ -180,14 +181,14 @@ class CheckpointStore:
         self._forget(sorted(self._root.glob("refused-*"), key=_modified)[:-KEEP])
 
     def make_room(self) -> bool:
-        """Remove all checkpoints within a fit but its newest; whether there were any."""
+        """Remove all but the newest checkpoint within each fit; returns whether there were any."""
         fits = {int(match[2]) for path in self._steps() if (match := _STEP.fullmatch(path.name))}
         older = [path for fit in fits for path in self._steps(fit)[:-1]]
         self._forget(older)
         return bool(older)
 
     def _forget(self, folders: list[Path]) -> None:
-        """Remove them, each under another name first: half of one, left by a kill, would pass for a damaged one."""
+        """Remove folders, renaming each first: one half removed by a kill would look like a damaged checkpoint."""
         for folder in folders:
             leaving = folder.with_name(f"tmp-leaving-{folder.name}-{os.getpid()}")
             try:
@@ -197,7 +198,7 @@ class CheckpointStore:
             shutil.rmtree(leaving, ignore_errors=True)
 
     def _steps(self, fit: int | None = None) -> list[Path]:
-        """The checkpoints within fits, or within one, the oldest first."""
+        """The checkpoints within all fits or one, oldest first."""
         try:
             found = [(match, path) for path in self._root.iterdir() if (match := _STEP.fullmatch(path.name))]
         except OSError:
@@ -209,7 +210,7 @@ class CheckpointStore:
         try:
             return _read_patiently(path)
         except FormatError as error:
-            self._refused(path.name, str(error))  # it stays for the oomph that can read it
+            self._refused(path.name, str(error))  # it stays for an oomph that can read it
         except CheckpointError as error:
             if _may_come_back(error):
                 self._refused(path.name, str(error))
@@ -222,13 +223,13 @@ class CheckpointStore:
         try:
             path.rename(path.with_name(f"refused-{path.name}"))
         except OSError:
-            pass  # it stays where it is, and is refused again next time
+            pass  # it stays, and is refused again next time
 
 
 class Draft:
-    """A checkpoint in the making, in a folder that nobody else looks at.
+    """A checkpoint being written, in a folder that nothing else reads.
 
-    What has to be taken while the training stands still is put into `folder`; `complete` may run in another thread.
+    State that must be captured while the training pauses goes into `folder`; `complete` may run in another thread.
     """
 
     def __init__(self, store: CheckpointStore, name: str, at: Position) -> None:
@@ -239,17 +240,17 @@ class Draft:
             raise _failed(error, name) from error
 
     def complete(self, meta: Meta, write: Callable[[CheckpointWriter], None]) -> Saved:
-        """Write the tensors, seal the folder and give it its name; raises CheckpointError with nothing left behind.
+        """Write the tensors, seal the folder and name it. On failure, raises CheckpointError and leaves nothing behind.
 
         Args:
-            write: appends the tensors; called once more when the disk was full and an older checkpoint could go.
+            write: appends the tensors; called again if the disk was full and an older checkpoint could be removed.
         """
         return self.filled(lambda: self._completed(meta, write))
 
     def filled(self, work: Callable[[], T]) -> T:
-        """What `work` returns, which puts something into the folder; raises CheckpointError with nothing left behind.
+        """Run `work`, which fills the folder. On failure, raises CheckpointError and leaves nothing behind.
 
-        When the disk is full, it is done once more after an older checkpoint has made room.
+        If the disk is full, `work` runs again once older checkpoints have been removed.
         """
         try:
             try:
@@ -266,7 +267,7 @@ class Draft:
             raise
 
     def abandon(self) -> None:
-        """Leave nothing of it."""
+        """Remove the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _completed(self, meta: Meta, write: Callable[[CheckpointWriter], None]) -> Saved:
@@ -282,7 +283,7 @@ class Draft:
 
 
 def _read_patiently(path: Path) -> Checkpoint:
-    """Read it again when the file system failed and not the file: NFS has such moments (ESTALE, EIO, ETIMEDOUT)."""
+    """Read a checkpoint, retrying errors of the file system such as those of NFS (ESTALE, EIO, ETIMEDOUT)."""
     for _ in range(_READ_TRIES - 1):
         try:
             return read_checkpoint(path)
@@ -309,12 +310,12 @@ def foreign_format(root: Path) -> str | None:
             trouble = format_trouble(path)
             return None if trouble is None else f"its checkpoints were {trouble}"
         except CheckpointError:
-            continue  # damaged: the script's process will say so, and use the one before it
+            continue  # damaged: the script process reports it and uses the previous one
     return None
 
 
 def _number(name: str) -> int:
-    """The number of a checkpoint within a fit, by its name."""
+    """The number of a checkpoint within a fit, from its name."""
     match = _STEP.fullmatch(name)
     return 0 if match is None else int(match[1])
 

@@ -1,9 +1,9 @@
-"""Witnesses: what the steps of a training left behind, where `kill -9` does not reach them.
+"""Witnesses: records of the results of steps that survive `kill -9`.
 
-A resumed training repeats the steps that came after its checkpoint. Each of them left a witness: a digest of its
-batch, its loss, and a digest of everything it reported; each epoch left a digest of the state. When the same comes out
-again, the resume is proved. The file is a ring in shared memory: what was written survives the writer, and writing
-costs about a microsecond. Standard library only; used in the script's process.
+A resumed training repeats the steps after its checkpoint. Each of them left a witness: a digest of its batch, its loss,
+and a digest of everything it reported; each epoch left a digest of the state. If the repeated steps give the same
+results, the resume is verified. The file is a memory-mapped ring: a record survives its writer, and writing one costs
+about a microsecond. Runs in the script process; standard library only.
 """
 
 from __future__ import annotations
@@ -19,41 +19,41 @@ from typing import NamedTuple
 from oomph.run_files import open_own
 
 STEP, EPOCH, END = 1, 2, 3
-"""What a witness is of: a step, the end of an epoch, the end of a fit."""
+"""The kinds of witness: a step, the end of an epoch, the end of a fit."""
 WITNESSES = "witness"
 """The name of the ring in a run directory."""
 _CAPACITY = 8192
 _FIELDS = struct.Struct("<QIIIIQQddQQ")
 _RECORD = struct.Struct(f"<{_FIELDS.size}sI4x")
-"""The fields and their checksum: a record that was being written when the process was killed is none."""
+"""The fields and their checksum, which invalidates a record that a kill cut short."""
 
 
 class Witness(NamedTuple):
-    """What one step, or one epoch, left behind. A field of 0 says nothing."""
+    """The record of one step or one epoch. A field of 0 is unknown."""
 
     key: int
-    """Of the fit."""
+    """The key of the fit."""
     kind: int
     epoch: int
     step: int
-    """Counted from 0, within the epoch."""
+    """Counted from 0 within the epoch."""
     batch: int = 0
     """A digest of the batch."""
     result: int = 0
-    """A digest of the step's logs; of the state, at the end of an epoch or of a fit."""
+    """A digest of the step's logs; at the end of an epoch or fit, of the state."""
     loss: float = 0.0
     rate: float = 0.0
     """The learning rate."""
     random: int = 0
-    """A digest of the random number generators' states, after the step."""
+    """A digest of the random generators' states after the step."""
 
 
 class WitnessBoard:
-    """The ring of one run, written by the owner process. Raises OSError when the file cannot be made.
+    """The ring of one run, written by the owner process. Raises OSError when the file cannot be created.
 
     Args:
-        run_dir: of the run.
-        attempt: the one that this process is.
+        run_dir: the run directory.
+        attempt: the current attempt.
     """
 
     def __init__(self, run_dir: Path, attempt: int) -> None:
@@ -68,11 +68,11 @@ class WitnessBoard:
         self._attempt = attempt
         found = sorted(_records(self._map))
         self.before = [witness for _, _, witness in found]
-        """Those of earlier attempts, the oldest first."""
+        """The witnesses of earlier attempts, oldest first."""
         self._sequence = found[-1][0] if found else 0
 
     def write(self, witness: Witness) -> None:
-        """Leave one more."""
+        """Append a witness."""
         self._sequence += 1
         key, kind, epoch, step, batch, result, loss, rate, random = witness
         fields = _FIELDS.pack(key, kind, epoch, step, self._attempt, batch, result, loss, rate, random, self._sequence)
@@ -80,7 +80,7 @@ class WitnessBoard:
 
 
 def _records(board: mmap.mmap) -> Iterable[tuple[int, int, Witness]]:
-    """The whole records in a ring: sequence, attempt, witness."""
+    """The intact records of a ring: sequence, attempt, witness."""
     for packed, checksum in _RECORD.iter_unpack(board[:]):
         key, kind, epoch, step, attempt, batch, result, loss, rate, random, sequence = _FIELDS.unpack(packed)
         if sequence and zlib.crc32(packed) == checksum:

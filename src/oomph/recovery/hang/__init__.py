@@ -1,1 +1,1 @@
-"""When silence is a hang: what the supervisor watches, and when it intervenes. In the supervisor."""
+"""Hang detection: what the supervisor watches, and when it intervenes."""

@@ -1,4 +1,4 @@
-"""What a process tree does: whether it has used the processor, or read or written, since it was last looked at."""
+"""The activity of a process tree: whether it used the processor, read or wrote between two samples."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ if TYPE_CHECKING:
     import psutil
 
 _LEAST_SECONDS = 0.001
-"""Of the processor, between two samples. All threads of a TensorFlow that waits take 7 µs a second (measured: a lock, a
-queue, a generator, a sleep); a pipeline that is fed a few samples a second by a slow disk or network takes more."""
+"""Processor time between two samples that counts as activity. All threads of a waiting TensorFlow take 7 µs a second
+(measured: a lock, a queue, a generator, a sleep); a pipeline fed a few samples a second by a slow disk or network takes
+more."""
 _OF_PROCESS = 2
-"""Which clock of a process: the one of the scheduler (`CPUCLOCK_SCHED`, include/linux/posix-timers_types.h)."""
+"""The scheduler's clock of a process (`CPUCLOCK_SCHED`, include/linux/posix-timers_types.h)."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """The counters of a process tree at one time."""
+    """The counters of a process tree at one moment."""
 
     at: float
     pids: frozenset[int]
     cpu_seconds: float
     io_bytes: int
     stopped: bool
-    """Whether somebody has stopped the first process of the tree (SIGSTOP, a debugger)."""
+    """Whether the first process of the tree is stopped (SIGSTOP, a debugger)."""
 
 
 def sample(pid: int) -> Sample | None:
-    """The counters of a process and all below it; None when it is gone."""
+    """The counters of a process and its descendants; None when it is gone."""
     import psutil
 
     try:
@@ -52,14 +53,14 @@ def sample(pid: int) -> Sample | None:
 
 
 def was_active(before: Sample, after: Sample) -> bool:
-    """Whether the tree has done anything between two samples."""
+    """Whether the tree did anything between two samples."""
     if before.pids != after.pids or before.io_bytes != after.io_bytes:
         return True
     return after.cpu_seconds - before.cpu_seconds > _LEAST_SECONDS
 
 
 def _cpu_seconds(process: psutil.Process) -> float:
-    """To the nanosecond, by the clock of the process (`clock_getcpuclockid`); psutil knows hundredths of a second."""
+    """Processor time to the nanosecond, from the process's clock (`clock_getcpuclockid`); psutil has hundredths."""
     try:
         return time.clock_gettime(~process.pid << 3 | _OF_PROCESS)
     except OSError:

@@ -1,9 +1,9 @@
 """When silence is a hang: time limits learned for each phase. Pure: no clock, no process.
 
-A phase that has been timed may stay silent for five times the 99th percentile of what it took so far, and never less
-than the floor. One that has not been timed yet (a first validation), or that one time says little about the next
-(tracing, a first step, the start of an epoch), is a hang when the whole process tree has neither used the processor nor
-read or written for as long as the floor, or when it has lasted ten times that.
+A timed phase may stay silent for five times the 99th percentile of its durations so far, and never less than the floor.
+A phase that has not been timed yet (a first validation), or whose durations do not predict the next (tracing, a first
+step, the start of an epoch), is a hang when the whole process tree has neither used the processor nor read or written
+for as long as the floor, or when it has lasted ten times the floor.
 """
 
 from __future__ import annotations
@@ -17,48 +17,48 @@ from oomph.recovery.protocol.phases import Phase
 
 FLOOR_SECONDS = 60.0
 FLOOR_VARIABLE = "OOMPH_TEST_HANG_FLOOR"
-"""For tests alone: a lower floor in seconds, not below 3."""
+"""For tests only: a lower floor in seconds, not below 3."""
 _LOWEST_FLOOR_SECONDS = 3.0
 FACTOR = 5.0
 PERCENTILE = 0.99
 UNTIMED_FACTOR = 10.0
 _UNEVEN = (Phase.LOOP, Phase.FIRST_STEP, Phase.TRACING, Phase.EPOCH_START, Phase.VALIDATION_START)
-"""Earlier durations of these phases do not predict the next: other functions are traced, more data are loaded. While
+"""Earlier durations of these phases do not predict the next: other functions are traced, more data is loaded. While
 the process tree is busy, only the longest limit applies."""
 _EARLY_SECONDS = 0.5
-"""An alarm that is to be raised within the limit has to begin before it."""
+"""Start the check this early, so that the alarm is raised within the limit."""
 _RATIO = 1.05
-"""Of the borders between two classes of durations: the percentile is right to within 5 %, upwards."""
+"""Between the bounds of neighbouring duration classes: the percentile is up to 5 % too high."""
 
 
 @dataclass(frozen=True)
 class Silence:
-    """How long the script has shown no progress, and what its process tree did meanwhile."""
+    """How long the script has shown no progress, and how long its process tree was idle."""
 
     phase: Phase
     fit: int
     seconds: float
     idle_seconds: float
-    """For how long, up to now, the process tree has neither used the processor nor read or written."""
+    """How long, up to now, the process tree has neither used the processor nor read or written."""
     untimed: bool = False
-    """Whether what it took before says nothing about this time: the script's own code runs, or feeds the input."""
+    """Whether earlier durations say nothing about this one: the script's own code runs, or feeds the input."""
 
 
 @dataclass(frozen=True)
 class Hang:
-    """A silence that was taken for a hang."""
+    """A silence diagnosed as a hang."""
 
     phase: Phase
     fit: int
     seconds: float
     limit_seconds: float
     line: str
-    """Where it stands: "train.py:42 in wait"; empty when that is not known."""
+    """Where the script hangs: "train.py:42 in wait"; empty when unknown."""
     stacks: str
     """The Python stacks of the process, as faulthandler and py-spy print them."""
 
     def in_words(self) -> str:
-        """One line for people."""
+        """The line to print."""
         where = f", at {self.line}" if self.line else ""
         return (
             f"no progress for {self.seconds:.0f} s {self.phase.words} (limit {self.limit_seconds:.0f} s){where}: "
@@ -73,18 +73,18 @@ class Timings:
         self._counts: dict[tuple[Phase, int], dict[int, int]] = {}
 
     def add(self, phase: Phase, fit: int, seconds: float) -> None:
-        """One more time that the phase took."""
+        """Record one duration of the phase."""
         counts = self._counts.setdefault((phase, fit), {})
         index = math.ceil(math.log(max(seconds, 1e-6), _RATIO))
         counts[index] = counts.get(index, 0) + 1
 
     def percentile(self, phase: Phase, fit: int) -> float | None:
-        """The 99th percentile of its durations; None when it has not been timed yet."""
+        """The 99th percentile of the phase's durations; None when it has not been timed yet."""
         counts = self._counts.get((phase, fit))
         return None if not counts else _RATIO ** _quantile(counts)
 
     def forget(self) -> None:
-        """What comes now may take longer: something was changed."""
+        """Drop all durations: after a change, phases may take longer."""
         self._counts.clear()
 
 
@@ -99,7 +99,7 @@ def _quantile(counts: Mapping[int, int]) -> int:
 
 
 def limit(timings: Timings, silence: Silence, floor: float) -> float:
-    """How long this silence may last, given what the process tree does."""
+    """How long this silence may last, given what the process tree is doing."""
     longest = UNTIMED_FACTOR * floor
     if silence.phase is Phase.OWN_CODE:
         return longest if silence.idle_seconds >= longest - floor else math.inf
@@ -115,7 +115,7 @@ def is_over(silence: Silence, limit_seconds: float) -> bool:
 
 
 def is_idle(silence: Silence, floor: float) -> bool:
-    """Whether the tree has been idle long enough to say that it waits for something."""
+    """Whether the process tree has been idle long enough to be waiting for something."""
     return silence.idle_seconds >= floor / 2
 
 

@@ -1,4 +1,4 @@
-"""Watch: the supervisor's view of the heartbeats of one attempt, and what it does when they stop coming."""
+"""The supervisor's view of one attempt's heartbeats: when they stop, it decides whether that is a hang."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from oomph.recovery.protocol import python_stacks
 from oomph.recovery.protocol.phases import RECORD, Beat, Phase, Power, has_been_timed, unpack
 
 STACKS_SIGNAL = signal.SIGRTMIN + 20
-"""On which the script's process writes its Python stacks. SIGUSR1 and SIGUSR2 belong to schedulers and scripts."""
+"""Makes the script's process write its Python stacks. SIGUSR1 and SIGUSR2 belong to schedulers and scripts."""
 _OURS = str(Path(oomph.__file__).resolve().parent)
 _STACKS_SECONDS = 1.0
 _PY_SPY_SECONDS = 3.0
 _PAUSE_SECONDS = 2.0
-"""The supervisor's loop turns ten times a second: a longer gap is one in which it did not run itself."""
+"""The supervisor's loop turns ten times a second: in a gap longer than this it did not run itself."""
 _MOST_BYTES = 200_000
 _MOST_OTHERS = 4
-"""Further processes whose stacks are taken."""
+"""Processes beside the owner whose stacks are taken."""
 _SAMPLES_PER_FLOOR = 10
 _LEFT_LOOP, _OWN_AFFAIR = "left the loop", "own affair"
 
@@ -35,12 +35,12 @@ Loops = Callable[[], Sequence[tuple[str, int, int]]]
 
 
 class Watch:
-    """Hears the heartbeats, and tells when there should have been one.
+    """Receives the heartbeats and detects when they stop for too long.
 
     Args:
-        timings: what earlier attempts have taught about the phases; learned further here.
+        timings: phase durations of earlier attempts; this attempt adds its own.
         floor: seconds of silence that are always allowed.
-        loops: asks for the lines of the script's own training loops.
+        loops: returns the lines of the script's own training loops.
     """
 
     def __init__(self, timings: Timings, floor: float, loops: Loops = tuple) -> None:
@@ -54,11 +54,11 @@ class Watch:
         self._sample: activity.Sample | None = None
         self._excuse, self._hung = "", False
         self.open = True
-        """False once nobody holds the other end."""
+        """False once no process holds the writing end."""
 
     @property
     def inodes(self) -> tuple[int, int]:
-        """Of the pipe and of the file for stacks: how the script's process knows that they are still these."""
+        """Inodes of the pipe and the stacks file, by which the script's process recognises its descriptors."""
         return os.fstat(self.beat_fd).st_ino, os.fstat(self.stacks_fd).st_ino
 
     @property
@@ -67,31 +67,31 @@ class Watch:
         return self.beat_fd, self.stacks_fd
 
     def started(self) -> None:
-        """The script holds its end now."""
+        """Close our copy of the writing end: the script holds it now."""
         os.close(self.beat_fd)
         self._since = self._looked = time.monotonic()
 
     @property
     def phase(self) -> Phase | None:
-        """Where the script is; None when it has not reported, and nothing can be said about it."""
+        """The script's phase; None when it has not reported yet."""
         return None if self._last is None else self._last.phase
 
     @property
     def owner(self) -> int | None:
-        """The process that reports."""
+        """The PID of the process that reports."""
         return None if self._last is None else self._last.pid
 
     @property
     def owner_lives(self) -> bool:
-        """Whether that is there still: below a shell it may have ended, and its number be another's."""
+        """Whether the owner still lives: below a shell it may have ended, and its PID been reused."""
         return self._place is not None and self._place.lives and is_alive(self._place.pid)
 
     def can(self, power: Power) -> bool:
-        """Whether the script's process has said that it can do this."""
+        """Whether the script's process has reported that it can do this."""
         return self._last is not None and power in self._last.powers
 
     def hear(self) -> None:
-        """Take in the heartbeats that have come."""
+        """Receive the heartbeats that have arrived."""
         try:
             data = os.read(self.read_fd, 2048 * RECORD.size)
         except BlockingIOError:
@@ -104,10 +104,10 @@ class Watch:
             self._sample, self._excuse = None, ""
 
     def look(self, group: int) -> Hang | None:
-        """Called in every turn of the supervisor's loop: the hang of the script's process group, once there is one."""
+        """The hang of the script's process group, if there is one; called in every turn of the supervisor's loop."""
         now = time.monotonic()
         gap, self._looked = now - self._looked, now
-        if gap > _PAUSE_SECONDS:  # stopped, or the whole machine was asleep: the script had no chance either
+        if gap > _PAUSE_SECONDS:  # stopped, or the machine slept: the script could not run either
             self._since += gap
             self._sample = None
         if self._last is None or now - self._since < self._floor / _SAMPLES_PER_FLOOR:
@@ -121,12 +121,12 @@ class Watch:
         return self._confirm(silence, limit, group) if limits.is_over(silence, limit) else None
 
     def crash_stacks(self) -> str:
-        """What faulthandler wrote when the process died; after a hang the stacks that were asked for, too."""
+        """What faulthandler wrote when the process died, and after a hang the requested stacks."""
         size = os.fstat(self.stacks_fd).st_size
         return os.pread(self.stacks_fd, min(size, _MOST_BYTES), 0).decode(errors="replace")
 
     def close(self) -> None:
-        """Let go of the pipe and the file."""
+        """Close the pipe and the file."""
         os.close(self.read_fd)
         os.close(self.stacks_fd)
 
@@ -135,7 +135,7 @@ class Watch:
         if before is None or before.pid != beat.pid:
             self._place = ProcessIdentity.here(beat.pid)
         if before is None or before.pid != beat.pid or not beat.longest_ns or self._hung:
-            return  # a hang that our own signals have woken up is no measure of anything
+            return  # a hang that our own signals ended measures nothing
         if has_been_timed(before.phase, beat.phase):
             self._timings.add(before.phase, before.fit, beat.longest_ns / 1e9)
 
@@ -156,13 +156,13 @@ class Watch:
         )  # fmt: skip
 
     def _confirm(self, silence: Silence, limit: float, group: int) -> Hang | None:
-        """Look at where the script stands before it is called a hang."""
+        """Look where the script is before calling the silence a hang."""
         assert self._last is not None
         text = self._stacks(self._last.pid, group)
         threads = python_stacks.parse(text)
         busy = not limits.is_idle(silence, self._floor)
         if silence.phase is Phase.OWN_CODE and not python_stacks.stands_in_machinery(threads):
-            self._since = time.monotonic()  # asked again when as much time has passed once more
+            self._since = time.monotonic()  # checked again after the same time
             return None
         if silence.phase is Phase.LOOP and threads and not python_stacks.stands_in(threads, self._loops()):
             self._excuse = _LEFT_LOOP
@@ -179,7 +179,7 @@ class Watch:
         return text + "".join(_py_spy(pid) for pid in ([] if text else [owner]) + others[:_MOST_OTHERS])
 
     def _ask_for_stacks(self, owner: int) -> str:
-        """The stacks that the process writes itself; faulthandler does so even while it waits in C++."""
+        """The stacks that the process writes itself; faulthandler works even while it waits in C++."""
         begin = size = os.fstat(self.stacks_fd).st_size
         os.kill(owner, STACKS_SIGNAL)
         until = time.monotonic() + _STACKS_SECONDS
@@ -192,7 +192,7 @@ class Watch:
 
 
 def _catches(pid: int, signum: int) -> bool:
-    """Whether the process has a handler for the signal: one that has replaced itself would die of it."""
+    """Whether the process has a handler for the signal: after an exec it has none, and would die of it."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -202,7 +202,7 @@ def _catches(pid: int, signum: int) -> bool:
 
 
 def _py_spy(pid: int) -> str:
-    """The stacks of a process that does not write them itself, where py-spy is installed."""
+    """The stacks of a process that does not write its own; empty where py-spy is not installed."""
     program = shutil.which("py-spy")
     if program is None:
         return ""

@@ -1,1 +1,1 @@
-"""`oomph.isolate`: a function in a process of its own. In the caller's process, and in the child."""
+"""`oomph.isolate`: runs a function in a process of its own. Runs in the caller's process and in the child."""

@@ -1,7 +1,7 @@
-"""What an isolated process has started in sessions of their own, where a signal to its group does not reach.
+"""Finds and kills descendants of an isolated process in other sessions, which a signal to its group does not reach.
 
-The process adopts what its children leave behind (PR_SET_CHILD_SUBREAPER, prctl(2)), so that for as long as it lives
-all of it is below it, daemons too.
+The process adopts the orphans of its children (PR_SET_CHILD_SUBREAPER, prctl(2)). So while it lives, all of them are
+its descendants, including daemons.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def adopt_orphans() -> None:
 
 
 def strays(pid: int) -> list[psutil.Process]:
-    """The descendants of the process that are not in its group, more than zombies."""
+    """The descendants of the process that are not in its group, without zombies."""
     import psutil
 
     try:
@@ -38,21 +38,21 @@ def strays(pid: int) -> list[psutil.Process]:
 
 
 def kill(processes: Iterable[psutil.Process]) -> None:
-    """SIGKILL to each of them that still is the process that was seen, and not another one with its number."""
+    """Send SIGKILL to each process, unless its pid now belongs to another one."""
     import psutil
 
     for process in processes:
         try:
             process.kill()
         except psutil.Error:
-            pass  # it has ended, or is somebody else's
+            pass  # it has ended, or belongs to another user
 
 
 def end_own_strays(pid: int) -> None:
-    """End every stray of this process, if it is `pid` and no fork of it; for its very end."""
+    """Kill every stray of this process as it exits; does nothing in a fork of `pid`."""
     if os.getpid() != pid:
         return
-    for _ in range(_MOST_ROUNDS):  # one may have started another meanwhile
+    for _ in range(_MOST_ROUNDS):  # a stray may have started another meanwhile
         if not _has_children() or not (found := strays(pid)):
             return
         kill(found)

@@ -1,8 +1,7 @@
-"""isolate: a function in a process of its own, so that a crash of the GPU does not take the caller with it.
+"""isolate: runs a function in a process of its own, so that a GPU crash does not take the caller with it.
 
-What goes in is the function and its arguments, what comes out is what it returns or what became of it; both through
-pipes between the two processes, nothing through files. The caller may be a notebook, a service or a script; it is not
-forked, since TensorFlow and CUDA do not survive that.
+The function, its arguments and its result travel through pipes between the two processes, never through files. The
+caller may be a notebook, a service or a script. It is not forked, because TensorFlow and CUDA do not survive a fork.
 """
 
 from __future__ import annotations
@@ -28,32 +27,32 @@ _LONGEST_SHOWN = 60
 
 @dataclass(frozen=True)
 class Isolated:
-    """What became of a function that ran in a process of its own."""
+    """The outcome of a function that ran in a process of its own."""
 
     ok: bool
     """Whether it returned."""
     value: Any = None
     """What it returned."""
     error: BaseException | None = None
-    """What it raised, if it was Python that failed; without its frames, which have gone with the process."""
+    """The exception it raised, if any; without frames, which are gone with the process."""
     traceback: str = ""
-    """The traceback of that, as text."""
+    """The traceback of `error`, as text."""
     diagnoses: tuple[Diagnosis, ...] = ()
     """What went wrong, the likeliest cause first; empty when it returned."""
     returncode: int = 0
-    """Of its process, as `subprocess` has it: −n for death by signal n."""
+    """The exit code of its process, as in `subprocess`: −n for death by signal n."""
     timeout: float | None = None
-    """The limit that it was given, in seconds."""
+    """The time limit, in seconds."""
     timed_out: bool = False
-    """Whether its time was up before the function had returned or raised."""
+    """Whether the time limit passed before the function returned or raised."""
     left_behind: str = ""
-    """What keeps its process, when that has not ended in spite of SIGKILL."""
+    """What keeps its process alive, if it has not ended despite SIGKILL."""
     seconds: float = 0.0
     stderr: str = ""
-    """The last mebibyte of what the process wrote there."""
+    """The last mebibyte that the process wrote to stderr."""
 
     def result(self) -> Any:
-        """What the function returned; raises IsolatedError, which says why there is nothing."""
+        """Return what the function returned; raises IsolatedError with the reason if there is no result."""
         if self.ok:
             return self.value
         raise IsolatedError(self.reason, self) from self.error
@@ -83,30 +82,30 @@ def isolate(
     timeout: float | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Isolated:
-    """Call `fn(*args, **kwargs)` in a process of its own, and return its result or the diagnosis of its failure.
+    """Call `fn(*args, **kwargs)` in a process of its own; return its result or the diagnosis of its failure.
 
         outcome = oomph.isolate(train, (config,), timeout=3600)
         if not outcome.ok:
             print(outcome.reason, outcome.diagnoses)
         weights = outcome.result()
 
-    The process is a new Python with the caller's path and environment; it has its own TensorFlow and its own context on
-    the GPU, and ends with the call, together with everything that it started; only of one that crashes, what it has put
-    into sessions of their own goes on. Its output goes where the caller's goes.
-    Arguments and result must be picklable: arrays, weights, Keras models, plain values. A function of a notebook, or
-    one defined within another, needs the package cloudpickle.
+    The process is a new Python with the caller's path and environment, its own TensorFlow and its own GPU context. It
+    ends with the call, together with everything that it started. Only if it crashes, processes that it put into other
+    sessions keep running. Its output goes where the caller's goes.
+    Arguments and result must be picklable: arrays, weights, Keras models, plain values. A function defined in a
+    notebook or within another function needs the package cloudpickle.
 
     Args:
         fn: the function.
         args: its positional arguments.
         kwargs: its named arguments.
-        timeout: seconds until the process is ended; its Python stacks are then at the end of `stderr`. None: never.
+        timeout: seconds until the process is killed; `stderr` then ends with its Python stacks. None: no limit.
         environ: environment variables on top of the caller's, such as CUDA_VISIBLE_DEVICES.
 
     Raises:
-        UsageError: when the function or its arguments cannot be carried over.
-        TypeError: when an argument is of another kind.
-        ValueError: when `timeout` is not above 0 or beyond all floats, or no environment can hold what is in `environ`.
+        UsageError: if the function or its arguments cannot be pickled.
+        TypeError: if an argument has the wrong type.
+        ValueError: if `timeout` is not above 0 or too large, or `environ` has a name or value that is not valid.
     """
     _check(fn, args, kwargs or {})
     _check_timeout(timeout)
@@ -124,38 +123,38 @@ def isolate(
 
 
 def _check(fn: object, args: object, kwargs: object) -> None:
-    """Say what is wrong with an argument before a process is started for it."""
+    """Report what is wrong with an argument before a process is started."""
     if not callable(fn):
-        raise TypeError(f"isolate: fn has to be a function, and not {_shown(fn)}")
+        raise TypeError(f"isolate: fn must be a function, not {_shown(fn)}")
     if not isinstance(args, Iterable) or isinstance(args, str | bytes):
-        raise TypeError(f"isolate: args has to be a tuple of arguments, such as (x,), and not {_shown(args)}")
+        raise TypeError(f"isolate: args must be a tuple of arguments, such as (x,), not {_shown(args)}")
     if not isinstance(kwargs, Mapping):
-        raise TypeError(f"isolate: kwargs has to be a dict of named arguments, and not {_shown(kwargs)}")
+        raise TypeError(f"isolate: kwargs must be a dict of named arguments, not {_shown(kwargs)}")
 
 
 def _check_timeout(timeout: object) -> None:
     if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, Real)):
-        raise TypeError(f"isolate: timeout has to be a number of seconds or None, and not {_shown(timeout)}")
+        raise TypeError(f"isolate: timeout must be a number of seconds or None, not {_shown(timeout)}")
     try:
         seconds = 1.0 if timeout is None else float(timeout)
     except OverflowError:
-        raise ValueError("isolate: timeout is a number beyond all floats; None waits for ever") from None
+        raise ValueError("isolate: timeout is too large; None waits forever") from None
     if not seconds > 0:
-        raise ValueError(f"isolate: timeout has to be above 0 seconds, and not {seconds:g}; None waits for ever")
+        raise ValueError(f"isolate: timeout must be above 0 seconds, not {seconds:g}; None waits forever")
 
 
 def _check_environ(environ: object) -> None:
     if not isinstance(environ, Mapping):
-        raise TypeError(f"isolate: environ has to be a dict of text, and not {_shown(environ)}")
+        raise TypeError(f"isolate: environ must be a dict of strings, not {_shown(environ)}")
     for name, value in environ.items():
         _check_variable(name, value)
 
 
 def _check_variable(name: object, value: object) -> None:
     if not isinstance(name, str) or not isinstance(value, str):
-        raise TypeError(f"isolate: environ has to hold text, and has {_shown(name)}: {_shown(value)}")
+        raise TypeError(f"isolate: environ must contain only strings, but has {_shown(name)}: {_shown(value)}")
     if not name or "=" in name or "\0" in name + value:
-        raise ValueError(f"isolate: environ has {_shown(name)}: {_shown(value)}, which no environment can hold")
+        raise ValueError(f"isolate: environ has {_shown(name)}: {_shown(value)}, not a valid environment variable")
 
 
 def _shown(value: object) -> str:

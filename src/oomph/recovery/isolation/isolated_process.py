@@ -1,4 +1,4 @@
-"""The process of an isolated function, in the hand of the caller: streams, a time limit, an end that leaves nothing."""
+"""The caller's handle on the process of an isolated function: its streams, its time limit and its cleanup."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ _STACK_SECONDS = 0.5
 _GRACE_SECONDS = 5.0
 _KILLED_SECONDS = 10.0
 _MOST_LAST_CHUNKS = 64
-"""More than a pipe holds: somebody in another session may have its stderr, and write there without end."""
+"""More than a pipe holds. Bounded, because a process in another session may keep writing to its stderr."""
 
 
 class IsolatedProcess:
-    """The process, and the three streams between it and us, attended to by one loop without threads."""
+    """The process and its three streams, served by one loop without threads."""
 
     def __init__(self, call: bytes, environ: Mapping[str, str]) -> None:
         theirs_in, ours_in = os.pipe()
         ours_out, theirs_out = os.pipe()
         self._tail, self.answer, self.timed_out = Tail(None), bytearray(), False
         self._is_late = False
-        """Whether what it answers from now on counts no more."""
+        """Whether further answers are ignored."""
         path = [str(Path(oomph.__file__).parents[1]), *sys.path]
         try:
             self._process = subprocess.Popen(
@@ -70,7 +70,7 @@ class IsolatedProcess:
         self.returncode, self.left_behind = 0, ""
 
     def wait(self, until: float | None) -> None:
-        """Until the process has ended, or its time is up."""
+        """Wait until the process has ended or its time is up."""
         while not self._has_ended():
             self._attend(_POLL_SECONDS)
             if until is not None and time.monotonic() >= until:
@@ -81,10 +81,10 @@ class IsolatedProcess:
                 return
 
     def end(self) -> None:
-        """Leave nothing of it: SIGTERM, a grace, SIGKILL to the group and its strays; and take in its last words."""
+        """End everything: SIGTERM, a grace period, SIGKILL to the group and its strays; then read the last output."""
         left: list[psutil.Process] = []
         if not self._has_ended():
-            left = strays(self._process.pid)  # as long as it lives: then nobody can tell whose they were
+            left = strays(self._process.pid)  # only while it lives: afterwards their origin is unknown
             self._signal(signal.SIGTERM)
             self._attend_for(_GRACE_SECONDS)
         if not self._has_ended():
@@ -100,16 +100,16 @@ class IsolatedProcess:
         self._selector.close()
 
     def _has_ended(self) -> bool:
-        """Without reaping it: as long as it is there, its number is that of no other group, and can be signalled."""
+        """Check without reaping: until reaped, its pid cannot become another group's and is safe to signal."""
         if self._process.returncode is not None:
             return True
         try:
             return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
         except ChildProcessError:
-            return True  # somebody else has reaped it
+            return True  # reaped elsewhere
 
     def _reap(self) -> None:
-        """SIGKILL does not end a process that waits in the kernel for a broken driver: that one is left behind."""
+        """Reap the process. One that waits in the kernel for a broken driver survives SIGKILL and is left behind."""
         try:
             self.returncode = self._process.wait(_KILLED_SECONDS)
         except subprocess.TimeoutExpired:
@@ -118,7 +118,7 @@ class IsolatedProcess:
 
     @property
     def stderr(self) -> bytes:
-        """The end of what it wrote there."""
+        """The end of its stderr."""
         return self._tail.data
 
     def _attend_for(self, seconds: float) -> None:
@@ -127,7 +127,7 @@ class IsolatedProcess:
             self._attend(_POLL_SECONDS)
 
     def _attend(self, seconds: float) -> bool:
-        """Carry what is there; whether there was anything."""
+        """Serve the streams that are ready; returns whether there were any."""
         if not self._selector.get_map():
             time.sleep(seconds)
             return False
@@ -144,7 +144,7 @@ class IsolatedProcess:
         try:
             self._left = self._left[os.write(fd, self._left[:_CHUNK]) :]
         except OSError:
-            self._left = self._left[:0]  # it has ended without reading all
+            self._left = self._left[:0]  # it ended without reading everything
         if not self._left:
             self._close(fd)
 
@@ -174,4 +174,4 @@ class IsolatedProcess:
         try:
             os.killpg(self._process.pid, signum)
         except (ProcessLookupError, PermissionError):
-            pass  # nobody left in it
+            pass  # the group is empty

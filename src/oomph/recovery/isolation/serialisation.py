@@ -1,6 +1,6 @@
-"""What goes between a caller and its isolated function: a call one way, an answer the other.
+"""Serialises calls and answers between a caller and its isolated function.
 
-Pickled, since both ends are one user's own code on one machine; it never touches a disk.
+Both are pickled, because both ends are the same user's code on one machine; nothing touches a disk.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from oomph.errors import UsageError
 from oomph.faults.evidence.evidence import message_of
 
 _MAIN_ELSEWHERE = "__mp_main__"
-"""What multiprocessing calls the script in the processes that it starts; so does an isolated one."""
+"""The name that multiprocessing gives the script in the processes it starts, used here too."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the isolated process has to say."""
+    """The answer of the isolated process."""
 
     ok: bool
     value: Any = None
@@ -33,11 +33,11 @@ class Answer:
 
 
 class LostError(Exception):
-    """Stands for an exception whose own class cannot be carried between processes."""
+    """Stands for an exception that cannot be pickled."""
 
 
 def pack_call(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-    """The function and its arguments as bytes; raises UsageError when they cannot be carried over."""
+    """The function and its arguments as bytes; raises UsageError if they cannot be pickled."""
     name = getattr(fn, "__qualname__", type(fn).__name__)
     module = getattr(fn, "__module__", None)
     here = module in ("__main__", _MAIN_ELSEWHERE) or "<locals>" in name or "<lambda>" in name
@@ -47,7 +47,7 @@ def pack_call(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
     try:
         call = (pickle.dumps if dumps is None else dumps)((fn, args, kwargs))
     except Exception as error:
-        raise UsageError(f"{name} and its arguments cannot be carried into another process: {error}") from error
+        raise UsageError(f"{name} and its arguments cannot be pickled: {error}") from error
     main = _main_file() if here and (dumps is None or module == _MAIN_ELSEWHERE) else None
     return pickle.dumps({"argv": sys.argv, "main": main, "call": call})
 
@@ -55,11 +55,11 @@ def pack_call(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
 def _why_by_value(name: str) -> str:
     if "<locals>" in name:
         return f"{name} is defined within another function"
-    return "a lambda has no name to be found by" if "<" in name else f"{name} is defined in a notebook"
+    return "a lambda has no importable name" if "<" in name else f"{name} is defined in a notebook"
 
 
 def unpack_call(data: bytes) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-    """In the isolated process: what to call."""
+    """In the isolated process: the function to call and its arguments."""
     call = pickle.loads(data)
     sys.argv = call["argv"]
     if call["main"] is not None:
@@ -69,26 +69,26 @@ def unpack_call(data: bytes) -> tuple[Callable[..., Any], tuple[Any, ...], dict[
 
 
 def pack_value(value: Any) -> bytes:
-    """A result as bytes; raises what pickling raises."""
+    """A result as bytes; raises whatever pickling raises."""
     dumps = _dumps_by_value() or pickle.dumps
     data: bytes = dumps({"ok": True, "value": value})
     return data
 
 
 def pack_error(error: BaseException) -> bytes:
-    """An exception as bytes: itself where it survives that, and always its words."""
+    """An exception as bytes: always its text, and the exception itself if it survives pickling."""
     words = {"type_name": type(error).__name__, "message": message_of(error)}
     words["traceback"] = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     try:
         carried = pickle.dumps(error)
-        pickle.loads(carried)  # many exceptions can be pickled and not be unpickled
+        pickle.loads(carried)  # many exceptions can be pickled but not unpickled
     except Exception:
         carried = None
     return pickle.dumps({"ok": False, "error": carried, **words})
 
 
 def unpack_answer(data: bytes) -> Answer | None:
-    """In the caller: the answer; None when the process ended before it could give one."""
+    """In the caller: the answer; None if the process ended without one."""
     sys.modules.setdefault(_MAIN_ELSEWHERE, sys.modules["__main__"])
     try:
         document = pickle.loads(data)
@@ -106,12 +106,12 @@ def _carried(data: bytes | None, words: dict[str, str]) -> BaseException:
             error: BaseException = pickle.loads(data)
             return error
     except Exception:
-        pass  # its class, or what it needs, is not to be had here
+        pass  # its class, or something it needs, is not available here
     return LostError(f"{words['type_name']}: {words['message']}")
 
 
 def _unreadable(error: Exception) -> Answer:
-    """The process has answered in classes that the caller does not have."""
+    """The answer when it uses classes that the caller does not have."""
     return Answer(False, error=error, type_name=type(error).__name__, message=str(error))
 
 
@@ -120,7 +120,7 @@ def _is_cut_short(error: Exception) -> bool:
 
 
 def _dumps_by_value() -> Callable[[Any], bytes] | None:
-    """cloudpickle, which carries functions that no module can be asked for; None where it is not installed."""
+    """cloudpickle, which pickles functions that cannot be imported; None if it is not installed."""
     try:
         import cloudpickle  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError:
@@ -135,9 +135,9 @@ def _main_file() -> str | None:
 
 
 def _import_main(path: str) -> None:
-    """The script of the caller under another name, so that what it guards by `__name__` does not run again.
+    """Import the caller's script under another name, so that code it guards by `__name__` does not run again.
 
-    In the caller that name, multiprocessing's `__mp_main__`, stands for the script itself.
+    In the caller that name, multiprocessing's `__mp_main__`, refers to the script itself.
     """
     from multiprocessing import spawn
 

@@ -1,1 +1,1 @@
-"""What to do after a fault. Pure: no clock, no process, no file."""
+"""What to do after a fault. Pure: no clock, process or file."""

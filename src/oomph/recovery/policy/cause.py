@@ -1,4 +1,4 @@
-"""The name of what ended an attempt, asked of oomph.faults. Fails open: without an answer the signal is the name."""
+"""Names what ended an attempt, by `oomph.faults`; without a diagnosis the signal is the name. Supervisor process."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 _SUSPICION = 0.5
-"""What an error only resembles (`faults/matching/likeness.py`) is worth reading, and no ground for a restart."""
+"""Confidence of a mere likeness (`faults/matching/likeness.py`): worth showing, but no reason for a restart."""
 
 
 @dataclass(frozen=True)
 class Named:
-    """A fault as the journal and the summary have it."""
+    """A fault as written to the journal and the summary."""
 
     name: str
     code: str = ""
@@ -31,7 +31,7 @@ def name_fault(
 ) -> tuple[Named, ...]:
     """Every fault that the end of an attempt shows, the likeliest cause first.
 
-    `elsewhere`: what others wrote of it, such as the kernel's log, and Python's stacks at a crash.
+    `elsewhere`: other evidence, such as the kernel's log, and Python's stacks at a crash.
     """
     events = tuple(events)
     try:
@@ -50,7 +50,7 @@ def name_fault(
 
 
 def named(name: str) -> Named:
-    """A fault that oomph has seen by itself, with its code where it has a page."""
+    """A fault that oomph itself detected, with its code where it has a page."""
     try:
         from oomph.faults.catalogue.catalogue import find
 
@@ -82,10 +82,10 @@ def _after_the_log(returncode: int, oom_kills: int | None, events: tuple[Event, 
 
 
 def _overcome(events: tuple[Event, ...]) -> set[str]:
-    """The log still tells of an out of memory that the guard has recovered from; that is not what ended the attempt."""
+    """Faults in the log that the guard recovered from: they did not end the attempt."""
     return {"device-oom"} if any(event.name == "recovered" for event in events) else set()
 
 
 def _asks(event: Event) -> bool:
-    """The guard in the script has named the fault itself: nobody knows better."""
+    """Whether the guard in the script named the fault itself: that name comes first."""
     return event.name in ("restart-requested", "gave-up", "context-lost") and isinstance(event.data.get("fault"), str)

@@ -1,7 +1,7 @@
-"""The decisions of a run, as its journal has them, and what each comes to when it is computed again. Pure.
+"""The decisions in a run's journal, and each of them recomputed. Pure; supervisor process and `oomph explain`.
 
-A run goes on from the decisions that were taken. Another oomph might take others, and what was not done is not to be
-counted as done.
+A run resumes from the decisions that were taken. Another version of oomph might decide differently, and what was not
+done must not count as done.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Decision:
-    """One decision: what it was taken upon, what it was, and what it comes to when it is computed again."""
+    """One decision: its facts, the action taken, and the action when recomputed."""
 
     attempt: int
     ending: Ending
     conditions: Conditions
     allowed: tuple[str, ...]
     ledger: Ledger
-    """As it was before the decision."""
+    """The ledger before the decision."""
     action: Action
-    """What was done."""
+    """The action taken."""
     again: Action
-    """What this oomph would do."""
+    """The action that this version of oomph would take."""
 
     @property
     def reproduced(self) -> bool:
-        """Whether both are the same."""
+        """Whether both actions are the same."""
         return in_words(self.action) == in_words(self.again)
 
 
 def facts(ending: Ending, conditions: Conditions, allowed: Collection[str]) -> dict[str, Any]:
-    """What a decision was taken upon, for the journal; the ledger follows from the decisions before."""
+    """The facts of a decision, for the journal; the ledger follows from the earlier decisions."""
     return {"ending": asdict(ending), "conditions": asdict(conditions), "allowed": sorted(allowed)}
 
 
@@ -75,10 +75,9 @@ def in_words(action: Action) -> dict[str, Any]:
 
 
 def replay(events: Sequence[Event]) -> tuple[Decision, ...]:
-    """Every decision of a run, in order. Those of an oomph that did not write down its reasons are left out.
+    """Every decision of a run, in order, without those of an older oomph that did not record its reasons.
 
-    A run that was resumed by a person begins with an empty ledger; one that was cut off, or put back into a queue, goes
-    on with the one it had.
+    A run that had ended and was resumed starts with an empty ledger. A run that was cut off or requeued keeps its own.
     """
     decisions: list[Decision] = []
     ledger = Ledger()
@@ -91,7 +90,7 @@ def replay(events: Sequence[Event]) -> tuple[Decision, ...]:
 
 
 def ledger_of(events: Sequence[Event]) -> Ledger:
-    """The ledger with which a run goes on that did not end by itself."""
+    """The ledger with which a run resumes."""
     decisions = replay(events)
     return _after(decisions[-1]) if decisions else Ledger()
 
@@ -108,50 +107,50 @@ def as_document(decisions: Sequence[Decision]) -> dict[str, Any]:
 
 
 def as_text(decisions: Sequence[Decision], subject: str) -> str:
-    """The decisions in words, with the reason of each."""
+    """The decisions in words, each with its reasons."""
     count = len(decisions)
     lines = [f"{subject}: {count} decision{'' if count == 1 else 's'}"]
     for number, decision in enumerate(decisions, 1):
         lines += ["", f"{number}. {_what_happened(decision)}", f"   {_what_was_done(decision.action)}"]
         lines += [f"     {reason}" for reason in why(decision)]
     if not decisions:
-        lines += ["", "The run has not ended yet, or was begun by an oomph that did not write down its reasons."]
+        lines += ["", "The run has not ended yet, or was started by an older oomph that did not record its reasons."]
     return "\n".join(lines) + "\n"
 
 
 def why(decision: Decision) -> Iterator[str]:
-    """The rules that led to the decision, in the order in which they were asked."""
+    """The rules that led to the decision, in the order of their evaluation."""
     ending, action = decision.ending, decision.action
     if isinstance(action, Finish):
         yield _why_finished(ending)
     elif ending.unkillable:
-        yield "a process that was killed is still there: another start would be a second writer"
+        yield "a killed process has not ended: another start would be a second writer"
     elif ending.preempted:
         yield "a scheduler took the machine away; the last checkpoint is kept"
     elif ending.called_off:
         yield "a scheduler took the machine away before another start; the last checkpoint is kept"
     elif ending.gave_up:
-        yield "the guard in the script gave up, and the script ended by just that error"
+        yield "the guard in the script gave up, and the script ended by that error"
     else:
         yield from _why_within_budget(decision)
     if not decision.reproduced:
-        yield f"this oomph would decide otherwise: {_what_was_done(decision.again)}"
+        yield f"this oomph would decide differently: {_what_was_done(decision.again)}"
 
 
 def _why_finished(ending: Ending) -> str:
     if ending.called_off:
-        return f"signal {ending.called_off} came before another start, and there was no script to pass it on to"
+        return f"signal {ending.called_off} came before another start, when there was no script to forward it to"
     if ending.interrupted:
-        return "Ctrl-C was pressed: the exit code is the one of that"
-    return "somebody wanted it to end" if ending.stopped else "it ended in a way of the script's own"
+        return "Ctrl-C ended it, and the exit code says so"
+    return "the user or the scheduler requested the end" if ending.stopped else "the script ended by itself"
 
 
 def _why_within_budget(decision: Decision) -> Iterator[str]:
     ending, ledger, action = decision.ending, refill(decision.ending, decision.ledger), decision.action
     if ending.steps > decision.ledger.best_steps:
-        yield f"{ending.steps} steps are more than any failed attempt had reached: every fault has its ladder back"
+        yield f"{ending.steps} steps are more than any failed attempt had reached: every ladder is reset"
     elif ledger.best_steps:
-        yield f"no progress beyond the {ledger.best_steps} steps that a failed attempt had reached before"
+        yield f"no progress beyond the {ledger.best_steps} steps of an earlier failed attempt"
     else:
         yield "no step has been committed yet"
     poison = poison_step(ending, ledger)
@@ -164,7 +163,7 @@ def _why_within_budget(decision: Decision) -> Iterator[str]:
     for index in range(begin, end):
         reason = why_not(rungs[index], decision.conditions, ledger.changes, decision.allowed, poison)
         if reason and rungs[index] != "skip-batch":
-            yield f"passed over: {rungs[index]} ({reason})"
+            yield f"skipped: {rungs[index]} ({reason})"
     yield f"restarts in a row without a newer checkpoint: {ledger.without_checkpoint} of {MOST_WITHOUT_CHECKPOINT}"
 
 
@@ -211,7 +210,7 @@ def _entry(decision: Decision) -> dict[str, Any]:
 
 
 def _decision(event: Event, ledger: Ledger) -> Decision | None:
-    """The decision of an event; None when it is none, or one of which the reasons cannot be read."""
+    """The decision of an event; None when it is not one, or its facts cannot be read."""
     if event.name != "decided" or "ending" not in event.data:
         return None
     try:
@@ -228,7 +227,7 @@ def _decision(event: Event, ledger: Ledger) -> Decision | None:
 
 
 def _action_in(data: Mapping[str, Any]) -> Action | None:
-    """The action of a `decided` event; None of one that this oomph does not know."""
+    """The action of a `decided` event; None for one that this oomph does not know."""
     reason = str(data.get("reason", ""))
     match data.get("action"):
         case "finish":
@@ -243,7 +242,7 @@ def _action_in(data: Mapping[str, Any]) -> Action | None:
 
 
 def _ledger_in(data: Mapping[str, Any]) -> Ledger | None:
-    """The ledger that a `decided` event was taken with; None where an older oomph did not write it down."""
+    """The ledger before a `decided` event; None where an older oomph did not record it."""
     written = data.get("ledger")
     if not isinstance(written, Mapping):
         return None
@@ -255,9 +254,9 @@ def _ledger_in(data: Mapping[str, Any]) -> Ledger | None:
 
 
 def _read(kind: type[Any], document: Mapping[str, Any]) -> Any:
-    """A frozen value from the words of the journal; fields that this oomph does not know are left out.
+    """A frozen value from a JSON object of the journal; fields that this oomph does not know are left out.
 
-    Raises ValueError where one that it knows is of another type.
+    Raises ValueError when a known field has another type.
     """
     hints = get_type_hints(kind)
     known = {field.name for field in fields(kind)}

@@ -1,4 +1,4 @@
-"""examine(trail) -> Ending: all that the decision needs to know about how an attempt ended. Pure."""
+"""Examines how an attempt ended: `examine(trail) -> Ending`, all that the decision needs. Pure; supervisor process."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ from oomph.recovery.protocol.progress import Progress
 
 HANG, HARDWARE_FAULT = "hang", "hardware-fault"
 _LOSE_THE_CONTEXT = frozenset(("illegal-memory-access", "kernel-launch-failure", HARDWARE_FAULT))
-"""After these every further call on the GPU fails in this process; the exception of one is no error of the script's."""
+"""After these faults every further GPU call in the process fails; their exception is not an error of the script."""
 
 
 @dataclass(frozen=True)
 class Trail:
-    """What an attempt has left behind."""
+    """The evidence that an attempt left."""
 
     returncode: int
     """As `subprocess` has it: −n for death by signal n."""
     oom_kills: int | None
-    """New OOM kills of the control group; None when it does not count them."""
+    """New OOM kills in the control group; None when it does not count them."""
     stderr: bytes
     stopped: bool
-    """The user or the scheduler wanted it to end."""
+    """The user or the scheduler requested the end."""
     events: Sequence[Event]
-    """What the script's processes wrote into the journal in this attempt."""
+    """What the script's processes wrote to the journal in this attempt."""
     progress: Progress | None
-    """Where it got to; None when it has not committed a step."""
+    """How far it got; None when it has not committed a step."""
     asked: str = ""
     """The signal by which a scheduler announced the end; empty when none did."""
     hung: bool = False
-    """oomph itself ended it, because it made no progress any more."""
+    """oomph ended it because it made no progress."""
     elsewhere: str = ""
-    """What others wrote about its end: the kernel's log, Python's stacks at a crash."""
+    """Other evidence of its end: the kernel's log, Python's stacks at a crash."""
     unkillable: str = ""
-    """What keeps it, when it has not ended in spite of SIGKILL."""
+    """What keeps it alive despite SIGKILL; empty when it has ended."""
     broken_gpu: bool = False
     """Whether the kernel's log calls a GPU of the script broken."""
     again: bool = False
-    """Whether the script had been started before, in this run or in this rehearsal."""
+    """Whether the script was started before, in this run or in this rehearsal."""
     went_further: bool = False
-    """Whether an earlier start had come to a training, so that a signal while this one starts ends that."""
+    """Whether an earlier start reached a training: a signal during startup then ends that training."""
 
 
 def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[tuple[Named, ...], Ending]:
     """The faults found, the likeliest first, and the ending.
 
-    `wrapped`: a shell may stand between oomph and the script, and report a death as 128 + n.
-    `blind`: there is no guard, or no directory for it to report in, so nobody could tell whether training began.
+    `wrapped`: a shell may run the script, and report a death by signal n as 128 + n.
+    `blind`: there is no guard, or no directory for its reports, so whether training began is unknown.
     """
     events, progress = trail.events, trail.progress
     returncode = _through_shell(trail.returncode) if wrapped else trail.returncode
@@ -92,7 +92,7 @@ def _names(trail: Trail, returncode: int) -> tuple[Named, ...]:
 
 
 def _why_not_restartable(trail: Trail, returncode: int, started: bool) -> str:
-    """Why a script that was started again cannot be, in words; empty when that is not how it has ended."""
+    """Why a script cannot be started a second time, in words; empty when that is not how it ended."""
     by_itself = returncode > 0 and not (trail.stopped or trail.hung or trail.asked)
     if not (trail.again and by_itself) or last(trail.events, "restart-requested") is not None:
         return ""
@@ -108,21 +108,21 @@ def _last_words(stderr: bytes) -> str:
 
 
 def _preempted(trail: Trail, returncode: int, trained: bool) -> str:
-    """The signal by which a scheduler took the machine away while it trained, between two trainings, or to go on."""
+    """The signal of a preemption during a training, between two, or before one resumed; empty for none."""
     if trail.hung and not trail.asked:
         return ""  # the SIGTERM that woke it up was ours
     event = last(trail.events, "preempted")
     if event is not None:
         return str(event.data.get("signal"))
     died_of_it = -returncode in (signal.SIGTERM, signal.SIGUSR1, signal.SIGKILL)
-    # Nobody catches SIGUSR1 until the first fit, and so nobody was seen to ask: a script with a use for it outlives it.
+    # Until the first fit SIGUSR1 is not caught, so `asked` lacks it. A script that uses SIGUSR1 does not die by it.
     warned = trail.went_further and returncode == -signal.SIGUSR1
     asked = trail.asked or (signal.SIGUSR1.name if warned else "")
     return asked if trained and died_of_it and not trail.hung else ""
 
 
 def _gets_the_same_data(events: Sequence[Event]) -> bool:
-    """Whether the step that failed gets the same samples again: not when its epoch is begun in another order."""
+    """Whether the failed step gets the same samples again: not when its epoch restarts in another order."""
     resumed = last(events, "resumed")
     return resumed is None or resumed.data.get("kind") != "epoch"
 

@@ -1,9 +1,8 @@
-"""The ladder of remedies of each fault: what the next attempt does differently, one thing at a time. Pure.
+"""The ladder of remedies of each fault: one change for the next attempt at a time. Pure; supervisor process.
 
-A rung is a name. It is climbed when it applies: when what it would change is there to be changed. "same" changes
-nothing and always applies, except at a poison step, where it would only repeat what has just been seen twice.
-Changes stay in effect for the attempts that follow. None of those that oomph makes by itself alters the mathematics;
-the others wait for the flag that allows them.
+A rung is the name of a change. It applies when what it would change exists. "same" changes nothing and always applies,
+except at a poison step, where it would only repeat what has already failed twice. Changes stay in effect for later
+attempts. No change that oomph makes by itself alters the mathematics; the others need the flag that allows them.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 
 SAME = "same"
 MOST_SAME = 3
-"""Times that a fault is met with the same start, where nothing better is known."""
+"""Unchanged restarts for a fault without a better remedy."""
 OPT_IN = {"skip-batch": "--skip-poison", "precision": "--allow-bfloat16"}
 """Changes that alter the mathematics → the flag that allows them."""
 _SKIPS = ("skip-batch",) * 3
@@ -37,45 +36,45 @@ LADDERS: Mapping[str, tuple[str, ...]] = {
     "checkpoint-failure": ("older-checkpoint", SAME),
     "hardware-fault": ("exclude-gpu", SAME),
 }
-"""Fault → rungs; a fault that is not here is met with the same start, MOST_SAME times."""
+"""Fault → rungs; any other fault gets MOST_SAME unchanged restarts."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that is different from the next attempt on."""
+    """One change, in effect from the next attempt on."""
 
     name: str
-    """The rung it came from, such as "micro-batch"."""
+    """The name of its rung, such as "micro-batch"."""
     value: str = ""
-    """To what: a size, the UUID of a GPU, the name of a checkpoint, a place."""
+    """Its value: a size, the UUID of a GPU, the name of a checkpoint, a place."""
 
     def __str__(self) -> str:
         return _WORDS.get(self.name, self.name + " {}").format(self.value)
 
 
 def change_in(data: Mapping[str, Any]) -> Change | None:
-    """The change of a `decided` event; None for one that cannot be made, as a damaged journal may hold."""
+    """The change of a `decided` event; None for an invalid one, as a damaged journal may hold."""
     found = data.get("change")
     return change_of(found.get("name"), found.get("value")) if isinstance(found, dict) else None
 
 
 def change_of(name: object, value: object) -> Change | None:
-    """The change of that name and to that value; None when there is no such change."""
+    """The change with this name and value; None when there is no such change."""
     if not (isinstance(name, str) and isinstance(value, str) and name in _WORDS):
         return None
     return Change(name, value) if re.fullmatch(_VALUES.get(name, ".*"), value, re.DOTALL) else None
 
 
 _VALUES = {"micro-batch": "[1-9][0-9]{0,17}", "older-checkpoint": r"[\w.-]*\w[\w.-]*"}
-"""What the value of a change looks like, where something is done with it: that of the last is the name of a folder."""
+"""Patterns for the values that are used as more than text: a size, and the name of a folder."""
 
 _WORDS = {
     "micro-batch": "micro-batches of at most {}",
     "allocator": "CUDA's own allocator (TF_GPU_ALLOCATOR=cuda_malloc_async)",
-    "growth": "GPU memory taken as it is needed (TF_FORCE_GPU_ALLOW_GROWTH=true)",
+    "growth": "GPU memory allocated as needed (TF_FORCE_GPU_ALLOW_GROWTH=true)",
     "no-xla": "without XLA",
     "no-onednn": "without oneDNN's kernels (TF_ENABLE_ONEDNN_OPTS=0)",
-    "prefetch": "one batch prefetched at most",
+    "prefetch": "at most one batch prefetched",
     "exclude-gpu": "without GPU {}",
     "older-checkpoint": "from the checkpoint before {}",
     "precision": "in mixed_bfloat16",
@@ -85,26 +84,26 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Conditions:
-    """What is there to be changed, as known when an attempt has ended."""
+    """What could be changed, as known after an attempt."""
 
     gpus: tuple[str, ...] = ()
     """UUIDs of the GPUs that the script may use."""
     broken_gpu: str = ""
-    """UUID of the one that the kernel's log calls broken."""
+    """UUID of the GPU that the kernel's log calls broken."""
     xla: bool = False
     """Whether the last fit was compiled by XLA."""
     samples: int | None = None
-    """The samples that the last failed step took at once: its batch, or its micro-batch."""
+    """The size of the last failed step's batch or micro-batch."""
     resumed_from: str = ""
-    """The checkpoint that the attempt began with and did not get beyond; empty when it saved a newer one."""
+    """The checkpoint that the attempt resumed from; empty when it saved a newer one."""
     older_checkpoints: int = 0
-    """Checkpoints on the disk before that one."""
+    """Checkpoints on disk before that one."""
     segmentation_fault: bool = False
 
 
 @dataclass(frozen=True)
 class Rung:
-    """Where on its ladder a fault is met, and with what change; None for the same start again."""
+    """A rung of a fault's ladder and its change; None for an unchanged restart."""
 
     index: int
     change: Change | None
@@ -118,15 +117,15 @@ def climb(
     allowed: Collection[str],
     poison: str = "",
 ) -> Rung | None:
-    """The next rung from `begin` on that applies; None when the ladder has ended.
+    """The next rung from `begin` on that applies; None when the ladder is used up.
 
     Args:
-        fault: the name of what happened.
-        begin: the first rung that has not been used.
-        conditions: what is there to be changed.
+        fault: the name of the fault.
+        begin: the first unused rung.
+        conditions: what could be changed.
         made: the changes in effect.
         allowed: the changes of OPT_IN that the user allows.
-        poison: the place of the step that has failed twice on the same data; empty when there is none.
+        poison: the place of a step that has failed twice on the same data; empty when there is none.
     """
     rungs = ladder(fault)
     for index in range(begin, len(rungs)):
@@ -138,7 +137,7 @@ def climb(
 
 
 def ladder(fault: str) -> tuple[str, ...]:
-    """Every rung of a fault, those included that only apply at a poison step."""
+    """Every rung of a fault, including those that only apply at a poison step."""
     return (*LADDERS.get(fault, _PLAIN), *_SKIPS)
 
 
@@ -164,7 +163,7 @@ def _value(name: str, conditions: Conditions, poison: str) -> str:
 
 
 _YES = " "
-"""A change without a value applies."""
+"""The value of a change that applies and needs no value."""
 
 
 def _gpu(conditions: Conditions) -> str:
@@ -201,8 +200,8 @@ _MISSING = {
     "allocator": "no GPU is known",
     "growth": "no GPU is known",
     "no-xla": "the fit was not compiled by XLA",
-    "no-onednn": "it was no segmentation fault",
+    "no-onednn": "it was not a segmentation fault",
     "exclude-gpu": "no GPU is known to be broken, or it is the only one",
-    "older-checkpoint": "the attempt had a checkpoint of its own, or there is no older one",
+    "older-checkpoint": "the attempt saved its own checkpoint, or there is no older one",
     "precision": "no GPU is known",
 }

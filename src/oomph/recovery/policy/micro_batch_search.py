@@ -1,14 +1,13 @@
-"""How many samples to take at once when a whole batch did not fit, and when to take more again. Pure.
+"""The micro-batch size to use when a full batch did not fit, and when to increase it again. Pure; script process.
 
-Every micro-batch that fits is work done, so the search goes upwards, from a size that is nearly sure to fit: only
-failures cost time (outside XLA ten seconds each, TensorFlow's own wait). Memory is taken to be linear in the size
-beyond a constant: two sizes whose peaks are known give the largest that fits. Where nothing can be measured, sizes are
-doubled.
+Every micro-batch that fits is work done, so the search goes upwards from a size that almost certainly fits. Only
+failures cost time: outside XLA ten seconds each, TensorFlow's own wait. Memory is assumed to be linear in the size
+plus a constant: two sizes with known peaks give the largest that fits. Where nothing can be measured, sizes double.
 
-Memory comes back when the script lets go of a tensor, or when another process on the same GPU ends. The first shows in
-TensorFlow's own count, and a size that the new room holds can be computed. The second does not show: where others
-held the rest when a size failed, a larger one is tried now and then, so seldom that a failed trial costs one percent of
-the time, and more seldom after each that fails.
+Memory becomes free when the script releases a tensor, or when another process on the same GPU ends. TensorFlow counts
+the first, so the size that fits the new room can be computed. It does not see the second: where other processes held
+memory when a size failed, a larger size is tried now and then, so rarely that a failed trial costs one percent of the
+time, and more rarely after each failure.
 """
 
 from __future__ import annotations
@@ -17,38 +16,38 @@ import math
 from dataclasses import dataclass, replace
 
 SHARE = 0.85
-"""Share of the room that a need named by XLA may use."""
+"""Share of the room that a need reported by XLA may use."""
 _MEASURED_SHARE = 0.75
-"""Share of the size that two measured micro-batches predict to fit just so: many tensors leave many gaps."""
+"""Share to use of the size that measurements predict to fit exactly: many tensors leave many gaps."""
 _LASTING_SHARE = 0.8
-"""Share of the room that the size to go on with may use: a tighter fit runs out of memory again a few steps later."""
+"""Share of the room that a lasting size may use: a tighter fit runs out of memory again a few steps later."""
 _START_DIVISOR = 128
 _LEAP = 8
-"""A prediction is trusted that many times further than it was measured: memory may grow faster than the size."""
+"""A prediction is trusted up to this multiple of the measured size: memory may grow faster than the size."""
 _WORTH_IT = 1.25
-"""Growing by less, of a size or of the room, is not worth another shape: its functions are traced or compiled anew."""
+"""A smaller growth of the size or the room is not worth another shape, which is traced or compiled again."""
 _BELOW_FAILED, _BELOW_FAILED_IN_GAPS = 0.8, 0.5
-"""The largest piece to try below one that failed; and below one that was smaller than what the room seemed to hold:
-there the memory is in pieces, or a kernel asks for much at once, and neither shows in what has been measured."""
+"""The largest share of a failed size to try; and the same where the failed size should have fitted: there the memory
+is fragmented, or a kernel allocates a large block, and the measurements show neither."""
 _USABLE = 0.7
-"""Share of the room to go by from then on."""
+"""Share of the room that counts as usable from then on."""
 _APART = 1.5
-"""Sizes closer than this are one point: allocators round, and between neighbours only the rounding would show."""
+"""Sizes closer than this are one point: allocators round, and close sizes would differ only by the rounding."""
 
 
 @dataclass(frozen=True)
 class MicroBatchSearch:
-    """What is known of the memory that micro-batches take, in samples and bytes. Its methods have no effects."""
+    """What is known about the memory that micro-batches take, in samples and bytes. Immutable."""
 
     failed: int | None = None
-    """The smallest size that ran out of memory. None as large is tried again."""
+    """The smallest size that ran out of memory. No size as large is tried again."""
     size: int | None = None
-    """The largest piece to take next; None: no limit is known, or not even one sample fits."""
+    """The largest micro-batch to try next; None: no limit is known, or not even one sample fits."""
     points: tuple[tuple[int, int | None], ...] = ()
-    """(size, bytes taken or None) of the two last that fitted and lie well apart."""
+    """(size, bytes taken or None) of the last two sizes that fitted and are well apart."""
     gaps: bool = False
-    """Whether the free memory is in pieces too small: the step has a loop in it, which keeps many small tensors, or a
-    piece has failed that should have fitted, by what others had taken."""
+    """Whether the free memory is fragmented: the step has a loop, which keeps many small tensors, or a size failed
+    although measurements said that it would fit."""
 
     @property
     def hopeless(self) -> bool:
@@ -56,7 +55,7 @@ class MicroBatchSearch:
         return self.failed is not None and self.failed <= 1
 
     def micro_batch(self, batch: int) -> int:
-        """The size of the equal parts, the last one excepted, in which to take a batch of that many samples."""
+        """The micro-batch size for a batch of `batch` samples: all micro-batches but the last are equal."""
         if self.size is None or self.size >= batch:
             return batch
         return math.ceil(batch / math.ceil(batch / self.size))
@@ -67,9 +66,9 @@ class MicroBatchSearch:
         """Knowledge after `size` ran out of memory.
 
         Args:
-            size: of the piece that failed.
-            room_bytes: what a piece may take, where that is known.
-            need_bytes: what this piece would have taken, where the error says so (XLA's does).
+            size: the micro-batch that failed.
+            room_bytes: the memory that a micro-batch may take, where known.
+            need_bytes: the memory that this one needed, where the error reports it (XLA's does).
         """
         failed = size if self.failed is None else min(size, self.failed)
         points = tuple(point for point in self.points if point[0] < failed)
@@ -81,27 +80,27 @@ class MicroBatchSearch:
             aim = SHARE * failed * max(0, room_bytes) / need_bytes
         elif points:
             predicted = after._predicted(room_bytes)
-            # What was expected to fit did not: half of it is at least half of the largest that fits.
+            # It should have fitted but failed: half of it is at least half of the largest that fits.
             aim = failed // 2 if predicted is None else min(predicted, failed // 2)
         else:
             aim = after._start()
         return replace(after, size=after._within(aim))
 
     def after_fit(self, size: int, taken_bytes: int | None = None, room_bytes: int | None = None) -> MicroBatchSearch:
-        """Knowledge after a piece of `size` samples fitted, having taken that much of that much room."""
+        """Knowledge after a micro-batch of `size` samples fitted, taking `taken_bytes` of `room_bytes`."""
         if self.size is None or self.failed is None:
             return self
         others = tuple(point for point in self.points if not size / _APART < point[0] < size * _APART)
         after = replace(self, points=(*others, (size, taken_bytes or None))[-2:])
         predicted = after._predicted(room_bytes)
-        if predicted is None or predicted >= self.failed:  # nothing to go by, or proved wrong by what failed
+        if predicted is None or predicted >= self.failed:  # unknown, or refuted by the size that failed
             larger = after._within(min(2 * size, self.failed // 2))
             return replace(after, size=max(self.size, larger))
         larger = after._within(min(predicted, _LEAP * size))
         return replace(after, size=larger if larger >= _WORTH_IT * self.size else self.size)
 
     def lasting(self, room_bytes: int | None) -> MicroBatchSearch:
-        """Knowledge to go on with for many batches: a piece that fills that much room so tightly is made smaller."""
+        """Knowledge to use for many batches: a size that fills the room too tightly is reduced."""
         measured = [(size, taken) for size, taken in self.points if taken is not None]
         if self.size is None or room_bytes is None or len(measured) < 2:
             return self
@@ -113,23 +112,21 @@ class MicroBatchSearch:
         return self if self.size <= most else replace(self, size=max(most, self.size // 2, 1))
 
     def _predicted(self, room_bytes: int | None) -> float | None:
-        """The size that would take what may be used of the room."""
+        """The size predicted to fill the usable room."""
         measured = [(size, taken) for size, taken in self.points if taken is not None]
         if room_bytes is None or not measured:
             return None
         room_bytes = self._usable(room_bytes)
         small, small_taken = measured[0]
         if len(measured) == 1:
-            bound = (
-                _MEASURED_SHARE * small * room_bytes / small_taken
-            )  # too low where much of what it takes is constant
+            bound = _MEASURED_SHARE * small * room_bytes / small_taken  # too low where much of the memory is constant
             return max(bound, 2 * small) if small <= self._start() else bound
         large, large_taken = measured[1]
         slope = (large_taken - small_taken) / (large - small)
         return _MEASURED_SHARE * (large + (room_bytes - large_taken) / slope) if slope > 0 else None
 
     def _usable(self, room_bytes: int) -> int:
-        """The room, or what of it there seems to be in pieces large enough."""
+        """The room, reduced where it is fragmented."""
         return int(_USABLE * room_bytes) if self.gaps else room_bytes
 
     def _start(self) -> int:
@@ -143,9 +140,9 @@ class MicroBatchSearch:
 
 
 _PATIENCE = 100
-"""A trial waits that many times as long as a failure costs."""
+"""A trial waits this many times the cost of a failure."""
 _RECENTLY = 60.0
-"""Seconds after a failure in which nothing larger is tried, whatever the memory says."""
+"""Seconds after a failure during which nothing larger is tried, however much memory is free."""
 
 
 @dataclass(frozen=True)
@@ -153,29 +150,29 @@ class Regrowth:
     """What is known about the size in use, in samples, bytes and seconds of a monotonic clock."""
 
     size: int
-    """The piece that fits."""
+    """The micro-batch that fits."""
     room_bytes: int | None
-    """What a piece may take, as it was when the size was settled."""
+    """The memory that a micro-batch may take, when the size was settled."""
     failed_at: float
-    """When a larger piece ran out of memory last."""
+    """When a larger micro-batch last ran out of memory."""
     cost: float
-    """Seconds that this took."""
+    """The seconds which that failure took."""
     others_hold: bool = False
-    """Whether memory below the limit of TensorFlow was missing then: others held it."""
+    """Whether other processes then held memory below TensorFlow's limit."""
     setbacks: int = 0
-    """Trials of a larger size that have failed."""
+    """Failed trials of a larger size."""
 
     def larger(self, now: float, room_bytes: int | None) -> int | None:
-        """The size to try now, or None to go on as it is."""
+        """The size to try now, or None to keep the current one."""
         waited = now - self.failed_at
         if waited < _RECENTLY * 2**self.setbacks:
             return None
         if self.room_bytes and room_bytes and room_bytes >= _WORTH_IT * self.room_bytes:
-            return int(self.size * room_bytes / self.room_bytes)  # memory is linear beyond a constant: this fits
+            return int(self.size * room_bytes / self.room_bytes)  # memory is linear plus a constant: this fits
         if self.others_hold and waited >= _PATIENCE * self.cost * 2**self.setbacks:
             return 2 * self.size
         return None
 
     def after_failure(self, now: float, cost: float) -> Regrowth:
-        """A trial has failed: the next one waits twice as long."""
+        """Knowledge after a failed trial: the next one waits twice as long."""
         return replace(self, failed_at=now, cost=max(cost, self.cost), setbacks=self.setbacks + 1)

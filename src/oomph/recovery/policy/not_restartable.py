@@ -1,4 +1,4 @@
-"""Whether a script cannot be started a second time, at which of its lines, and how to mend that. Pure."""
+"""Whether a script cannot be started a second time, at which line, and how to fix it. Pure; both processes."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ _THERE = re.compile(
     r"|\bnot empty\b|\bnon-empty\b|\bexists[.!,;:]|\bexists$|\boverwrit|EOF when reading a line|\bEEXIST\b",
     re.IGNORECASE | re.MULTILINE,
 )
-"""How programs say that something is there; and what `input()` says when nobody answers its question."""
+"""How programs report that something exists, and the error of `input()` without an answer."""
 _LOOKS = r"(?:exists|isdir|isfile|is_dir|is_file|listdir|iterdir|scandir|glob)\s*\("
 _TEST = re.compile(
     rf"^\s*(?:if|elif|while)\b(?![^\n]*\bnot\b)[^\n]*{_LOOKS}|^\s*assert\s+not\b[^\n]*{_LOOKS}", re.MULTILINE
 )
-"""A line that goes another way when something is there."""
+"""A line that branches on whether something exists."""
 _REFUSES = re.compile(r"^(?:if\b[^\n]*:\s*)?(?:raise (?!FileNotFoundError)|assert\b)|\bexit\s*\(|\.error\s*\(")
-"""A line that ends the script of its own will: what else fails after such a test fails for another reason."""
+"""A line that ends the script on purpose: anything else that fails after such a test fails for another reason."""
 _MENDS = (
     (re.compile(r"(?<!\.)\bmkdir\s*\(|\bos\.mkdir\s*\("), "write os.makedirs(..., exist_ok=True)"),
     (re.compile(r"\bmakedirs\s*\(|\.mkdir\s*\("), "give it exist_ok=True"),
     (re.compile(r"\bcopytree\s*\("), "give it dirs_exist_ok=True"),
     (re.compile(r"\b(?:symlink|symlink_to|link|hardlink_to)\s*\("), "remove the old link first"),
-    (re.compile(r"""\bopen\s*\([^\n]*["']\w*x\w*["']"""), 'open it with "w" in the place of "x"'),
+    (re.compile(r"""\bopen\s*\([^\n]*["']\w*x\w*["']"""), 'open it with "w" instead of "x"'),
     (re.compile(r"\binput\s*\("), "take the answer from an option, not from input()"),
     (re.compile(r"\b(?:rename|move)\s*\("), "remove what is in its place first"),
 )
@@ -35,18 +35,18 @@ _MOST_CHARACTERS = 200
 
 
 def why_not_restartable(stopped: Mapping[str, Any] | None, last_words: str, went_further: bool) -> str:
-    """One sentence about a script that has ended by an error at a second or later start; empty when that is not why.
+    """One sentence about a script that a restart cannot repeat; empty when that is not why it ended.
 
     Args:
-        stopped: the data of the event `stopped-at`; None when the script's process could not tell.
+        stopped: the data of the event `stopped-at`; None when the script's process did not report it.
         last_words: the last line that the script wrote to stderr.
-        went_further: whether an earlier start of the same script came past the place where this one has ended.
+        went_further: whether an earlier start of the same script got past the place where this one ended.
     """
     facts = stopped or {}
     kind, message, source = (str(facts.get(name) or "") for name in ("type", "message", "source"))
     created = str(facts.get("created") or "")
     if created == "now" or not (created == "before" or went_further):
-        return ""  # the script is in its own way, also when nothing disturbs it
+        return ""  # the script fails this way even at a first start
     by_exit = kind in ("", "SystemExit")
     words = f"{message}\n{last_words}" if by_exit else f"{kind}: {message}"
     if not (kind == "FileExistsError" or _THERE.search(words) or facts.get("refuses")):
@@ -56,7 +56,7 @@ def why_not_restartable(stopped: Mapping[str, Any] | None, last_words: str, went
 
 
 def refuses(source: str, before: str) -> bool:
-    """Whether a line ends the script of its own will because something is there, given the lines in front of it."""
+    """Whether a line ends the script on purpose because something exists, given the lines before it."""
     return bool(_REFUSES.search(source) and _TEST.search(f"{before}{source}"))
 
 

@@ -1,7 +1,7 @@
-"""Whether the buffers of a data pipeline are worth saving, or are better filled anew after a fault. Pure.
+"""Whether to save the buffers of a data pipeline, or to refill them after a fault. Pure; script process.
 
-A checkpoint of a tf.data iterator holds its shuffle buffer and what it has prefetched: 100 MB for 2000 decoded images.
-Saving it costs something at every checkpoint; taking the batches of the epoch again costs something at every fault.
+A checkpoint of a tf.data iterator holds its shuffle buffer and prefetched elements: 100 MB for 2000 decoded images.
+Saving them costs time at every checkpoint; replaying the batches of the epoch costs time at every fault.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ _COPIES = 3
 _SHARE_OF_DISK = 0.5
 _NEGLIGIBLE_SHARE = 0.005
 _NEGLIGIBLE_SECONDS = 0.5
-"""Saving that takes no longer, or no more than that share of the training time, is always worth it: it is exact."""
+"""Saving that takes no longer, or no larger share of the training time, is always worth it: it is exact."""
 
 
 @dataclass(frozen=True)
 class PipelineCosts:
-    """What was measured, in seconds and bytes."""
+    """Measured costs, in seconds and bytes."""
 
     save_seconds: float
-    """To save the buffers, while the training waits."""
+    """Time to save the buffers, while the training waits."""
     save_bytes: int
     replay_seconds: float
-    """To take the batches that the epoch has had so far again."""
+    """Time to replay the batches of the epoch so far."""
     between_saves: float
     between_faults: float
     free_bytes: int | None = None
-    """Of the disk; None when it is not known."""
+    """Free disk space; None when unknown."""
 
 
 def has_room(costs: PipelineCosts) -> bool:
-    """Whether the disk can hold the buffers beside everything else."""
+    """Whether the disk has room for the buffers."""
     return costs.free_bytes is None or costs.save_bytes * _COPIES <= costs.free_bytes * _SHARE_OF_DISK
 
 
 def worth_saving(costs: PipelineCosts) -> bool:
-    """Whether saving costs little, or less than replaying as a share of the training time, and the disk has room."""
+    """Whether the disk has room, and saving costs little or a smaller share of the training time than replaying."""
     if not has_room(costs):
         return False
     if costs.save_seconds <= _NEGLIGIBLE_SECONDS:

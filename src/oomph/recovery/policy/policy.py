@@ -1,14 +1,14 @@
-"""decide(ending, ledger, conditions, allowed) -> Action: what to do after an attempt. Pure: no clock, process or file.
+"""What to do after an attempt: `decide(ending, ledger, conditions, allowed) -> Action`. Pure; supervisor process.
 
-What keeps a run from starting over for ever:
+Limits that keep a run from restarting forever:
 
-- each fault has a ladder (`ladder.py`); when its rungs are used up, oomph gives up. A new highest committed step gives
-  every fault its rungs back: a run that makes progress is worth going on with, however often it is interrupted.
-- in all: MOST_WITHOUT_CHECKPOINT restarts in a row that no checkpoint further on came of, whatever the faults; and
-  MOST_IN_ALL restarts of one run.
-- never started: one restart when an attempt ends before its first fit. What fails there fails before any training,
-  such as in `import tensorflow`, and seldom goes away.
-- a poison step: the same step, failing by the same fault on the same data a second time, is not taken that way again.
+- Each fault has a ladder (`ladder.py`); when its rungs are used up, oomph gives up. A new highest committed step gives
+  every fault its rungs back: a run that makes progress is worth continuing, however often it is interrupted.
+- In total: MOST_WITHOUT_CHECKPOINT restarts in a row without a newer checkpoint, whatever the faults, and MOST_IN_ALL
+  restarts of one run.
+- Never started: one restart when an attempt ends before its first fit. What fails before any training, such as
+  `import tensorflow`, seldom goes away.
+- A poison step: a step that fails twice by the same fault on the same data is not tried the same way again.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ MOST_IN_ALL = 1000
 MOST_NEVER_STARTED = 1
 
 CRASH_SIGNALS = frozenset((signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE))
-"""Deaths that come over a process. SIGINT, SIGTERM and the like are requests."""
+"""Signals of a crash or a kill. SIGINT, SIGTERM and the like are requests."""
 FROM_OUTSIDE = frozenset(
     (
         "killed", "host-oom", "hardware-fault", "device-oom-other-process", "nccl-failure", "worker-lost",
         "thermal-throttle",
     )
 )  # fmt: skip
-"""Faults that say nothing about the step they came at: they make no poison step."""
+"""Faults that say nothing about the step at which they occur: they make no poison step."""
 ELSEWHERE = frozenset(("hardware-fault", "device-oom-other-process", "thermal-throttle", "driver-library-mismatch"))
-"""Faults of this machine: when nothing more can be done here, another machine may help."""
+"""Faults of this machine: when its remedies are used up, another machine may help."""
 
 Place = tuple[int, int, int]
 """Of a step: fit, epoch, step, counted from 0."""
@@ -46,19 +46,19 @@ Place = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Finish:
-    """The script has ended in its own way; so does oomph."""
+    """The script has ended by itself; oomph ends with its exit code."""
 
     exit_code: int
 
 
 @dataclass(frozen=True)
 class Restart:
-    """Start the script again, the same or with one thing changed."""
+    """Start the script again, unchanged or with one change."""
 
     reason: str
     change: Change | None = None
     rung: int = 0
-    """Where on the ladder of the fault this is."""
+    """The index on the fault's ladder."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class GiveUp:
 
 @dataclass(frozen=True)
 class Requeue:
-    """The run is not over, but cannot go on here or now."""
+    """The run is not over, but cannot continue here or now."""
 
     reason: str
     exit_code: int = REQUEUE_EXIT_CODE
@@ -82,12 +82,12 @@ Action = Finish | Restart | GiveUp | Requeue
 
 @dataclass(frozen=True)
 class Ending:
-    """What is known about how an attempt ended: the diagnosis, and how far it had got."""
+    """How an attempt ended: the diagnosis, and how far it got."""
 
     returncode: int
     """As `subprocess` has it: −n for death by signal n."""
     fault: str
-    """The name of what ended it: "host-oom", "device-oom", or "SIGKILL" when that is all that is known."""
+    """The name of what ended it: "host-oom", "device-oom", or "SIGKILL" when nothing more is known."""
     started: bool = True
     """False when no fit was reached and no step was committed."""
     steps: int = 0
@@ -95,32 +95,32 @@ class Ending:
     saved: int = 0
     """Steps in the newest checkpoint."""
     stopped: bool = False
-    """The user or the scheduler wanted it to end."""
+    """The user or the scheduler requested the end."""
     interrupted: bool = False
-    """It was Ctrl-C that asked it to end, however harder oomph had to ask after it."""
+    """Ctrl-C requested the end, even if oomph then had to send a stronger signal."""
     called_off: int = 0
-    """The signal that ended the run when the script had ended already; 0 when none came."""
+    """The signal that ended the run after the script had ended; 0 when none came."""
     preempted: str = ""
-    """The signal by which a scheduler took the machine away from a training; empty otherwise."""
+    """The signal by which a scheduler preempted a training; empty otherwise."""
     hung: bool = False
-    """oomph itself ended it, because it made no progress any more."""
+    """oomph ended it because it made no progress."""
     context_lost: bool = False
-    """It ended by an error after which its GPU context, or its process, was of no use any more."""
+    """It ended by an error that makes its GPU context, or its process, unusable."""
     restart_requested: str = ""
     """Why the guard in the script asked for a new process; empty when it did not."""
     unkillable: str = ""
-    """What keeps the script's process, when it has not ended in spite of SIGKILL; empty otherwise."""
+    """What keeps the script's process alive despite SIGKILL; empty otherwise."""
     gave_up: str = ""
-    """Why the guard gave up, when the script died of just that; empty otherwise."""
+    """Why the guard gave up, when the script died of that error; empty otherwise."""
     place: Place | None = None
-    """The step that was being taken; None when it is not known."""
+    """The step that was running; None when unknown."""
     same_data: bool = False
     """Whether that step gets the same samples in every attempt."""
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """What the restarts so far have cost and brought."""
+    """What the restarts so far have used and achieved."""
 
     restarts: Mapping[str, int] = field(default_factory=dict)
     """Restarts per fault since the last progress."""
@@ -131,13 +131,13 @@ class Ledger:
     failed_at: Place | None = None
     """The step at which the last attempt failed on data that will come again."""
     failed_by: str = ""
-    """And by which fault."""
+    """The fault of that failure."""
     best_steps: int = 0
-    """The most steps that were committed at any failure."""
+    """The most committed steps at any failure."""
     best_saved: int = 0
-    """The most steps that were in a checkpoint at any failure."""
+    """The most checkpointed steps at any failure."""
     without_checkpoint: int = 0
-    """Restarts since a checkpoint got further."""
+    """Restarts since the last newer checkpoint."""
     never_started: int = 0
     """Attempts in a row that ended before their first fit."""
     total: int = 0
@@ -155,7 +155,7 @@ def decide(
 
     Args:
         ending: how the attempt ended.
-        ledger: the one from before this ending; see `record`.
+        ledger: the ledger before this ending; see `record`.
         conditions: what could be changed for the next attempt.
         allowed: the changes that alter the mathematics (`ladder.OPT_IN`) and that the user allows.
     """
@@ -163,7 +163,7 @@ def decide(
 
 
 def hindered(action: Action, ending: Ending) -> Action:
-    """What becomes of a decision when, on the way to it, a process could not be ended or a signal called it off."""
+    """The decision, replaced when a process could not be ended or a signal called the restart off."""
     if ending.unkillable:  # another start would be a second writer
         return _interrupted(Requeue(f"{ending.unkillable}; not started again while it may still write"), ending)
     if isinstance(action, Restart) and ending.called_off:
@@ -172,7 +172,7 @@ def hindered(action: Action, ending: Ending) -> Action:
 
 
 def _interrupted(action: Action, ending: Ending) -> Action:
-    """Ctrl-C ends the run with the exit code that shells expect, unless the script has chosen one."""
+    """Ctrl-C ends the run with the exit code that shells expect, unless the script chose its own."""
     harder = isinstance(action, Requeue) or ending.returncode in (-signal.SIGTERM, -signal.SIGKILL)
     if ending.interrupted and harder and not isinstance(action, Restart | GiveUp):
         return Finish(128 + signal.SIGINT)
@@ -180,7 +180,7 @@ def _interrupted(action: Action, ending: Ending) -> Action:
 
 
 def _called_off(ending: Ending) -> Action:
-    """What a signal means that came when there was no script to pass it on to."""
+    """The action for a signal that came when there was no script to forward it to."""
     if ending.called_off == signal.SIGTERM and ending.started:
         return Requeue("preempted by SIGTERM before another start")
     return Finish(128 + ending.called_off)
@@ -217,7 +217,7 @@ def record(ending: Ending, action: Action, ledger: Ledger) -> Ledger:
 
 
 def refill(ending: Ending, ledger: Ledger) -> Ledger:
-    """New progress gives the budgets back; standing still, or repeating steps, does not."""
+    """Reset the budgets after new progress; standing still or repeating steps does not reset them."""
     if ending.steps > ledger.best_steps:
         ledger = replace(ledger, restarts={}, rungs={}, best_steps=ending.steps)
     if ending.saved > ledger.best_saved:
@@ -226,7 +226,7 @@ def refill(ending: Ending, ledger: Ledger) -> Ledger:
 
 
 def poison_step(ending: Ending, ledger: Ledger) -> str:
-    """The place of a step that has now failed twice on the same data by the same fault, in words; else empty."""
+    """The place, in words, of a step that failed twice on the same data by the same fault; else empty."""
     again = ending.same_data and ending.place is not None and ending.place == ledger.failed_at
     if not again or ending.fault != ledger.failed_by or ending.fault in FROM_OUTSIDE:
         return ""
@@ -235,7 +235,7 @@ def poison_step(ending: Ending, ledger: Ledger) -> str:
 
 
 def is_crash(returncode: int) -> bool:
-    """Whether the process died by a signal that restarting may help against."""
+    """Whether the process died by a signal after which a restart may help."""
     return -returncode in CRASH_SIGNALS
 
 
@@ -245,7 +245,7 @@ def exit_code(returncode: int) -> int:
 
 
 def _may_restart(ending: Ending) -> bool:
-    """Whether it ended by what oomph is there for, and not in a way of the script's own."""
+    """Whether a fault ended it, not the script itself."""
     return bool(ending.restart_requested or ending.hung or ending.context_lost or is_crash(ending.returncode))
 
 

@@ -1,1 +1,1 @@
-"""Processes, descriptors and signals as the kernel has them. Knows nothing of runs."""
+"""Wrappers around processes, descriptors and signals of the kernel. Knows nothing of runs."""

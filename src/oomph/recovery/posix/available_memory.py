@@ -1,4 +1,4 @@
-"""How much memory of the host this process may still take, by the kernel's own account. Standard library only."""
+"""How much host memory this process may still take. Runs in the script process; standard library only."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ _LIMITS = (
     ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory.current"),
     ("sys/fs/cgroup/memory/memory.limit_in_bytes", "sys/fs/cgroup/memory/memory.usage_in_bytes"),
 )
-"""Of the control group that a container sees as its root; version 2, then version 1."""
+"""Of the cgroup that a container sees as its root; version 2, then version 1."""
 
 
 def available_bytes(root: Path = Path("/")) -> int | None:
-    """What can be taken without swapping, within the container's limit; None where nothing says it."""
+    """The bytes available without swapping within the container's limit; None if unknown."""
     known = [_available(root), *(_left(root / limit, root / used) for limit, used in _LIMITS)]
     return min((amount for amount in known if amount is not None), default=None)
 
@@ -23,7 +23,7 @@ def _available(root: Path) -> int | None:
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
     except (OSError, ValueError, IndexError):
-        pass  # not a Linux that says it
+        pass  # this kernel does not report it
     return None
 
 

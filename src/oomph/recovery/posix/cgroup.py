@@ -1,7 +1,7 @@
-"""The kernel's count of processes that it killed for want of memory in our control group.
+"""Reads how many processes of our cgroup the kernel has OOM-killed. Supervisor process and callers of `isolate`.
 
-A process that the kernel kills for its memory leaves no word on stderr, only SIGKILL. This counter, read before and
-after, is what tells it from a `kill -9`.
+A process that the kernel kills for its memory writes nothing to stderr. Reading this counter before and after
+distinguishes that kill from a `kill -9`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def oom_kills(root: Path = Path("/")) -> int | None:
-    """How many processes of our control group the kernel has killed for memory; None where it does not say."""
+    """How many processes of our cgroup the kernel has killed for memory; None if it does not report that."""
     for path in _counters(root):
         count = _read_counter(path)
         if count is not None:
@@ -20,7 +20,7 @@ def oom_kills(root: Path = Path("/")) -> int | None:
 
 
 def _counters(root: Path) -> Iterator[Path]:
-    """Where the counter may be. In a container the group's own folder is often mounted as the root of all."""
+    """Where the counter may be. In a container, the group's own folder is often mounted as the root."""
     mount = root / "sys/fs/cgroup"
     for controllers, group in _memberships(root / "proc/self/cgroup"):
         if controllers == "":  # version 2
@@ -53,5 +53,5 @@ def _read_counter(path: Path) -> int | None:
             if name == "oom_kill":
                 return int(value)
     except (OSError, ValueError):
-        pass  # no such group here
+        pass  # no such cgroup
     return None

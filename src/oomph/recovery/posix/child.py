@@ -1,4 +1,4 @@
-"""A child process that has to end: asked first, then killed."""
+"""Ends a child process: SIGTERM first, then SIGKILL. Runs in `oomph rehearse` and `oomph demo`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import subprocess
 
 
 def end(process: subprocess.Popen[bytes], grace_seconds: float) -> None:
-    """Return when the child is gone; with SIGKILL when SIGTERM has not been enough after the time of grace."""
+    """End the child and wait for it; send SIGKILL if SIGTERM has no effect within the grace period."""
     if process.poll() is not None:
         return
     process.terminate()

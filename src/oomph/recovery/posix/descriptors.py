@@ -1,4 +1,4 @@
-"""File descriptors: the standard ones that a caller has closed, and those of a fork that lives on."""
+"""File descriptors: fills closed standard ones, polls, and closes inherited ones. Supervisor process and its forks."""
 
 from __future__ import annotations
 
@@ -8,56 +8,56 @@ import select
 from collections.abc import Iterable
 
 LEAST = 32
-"""A supervisor has 15 files open, and the script gets six of its own."""
+"""The supervisor has 15 files open, and passes six to the script."""
 _MOST_WITHOUT_PROC = 4096
 
 
 def fill_standard() -> None:
-    """Put the null device where the caller has closed one of 0, 1 and 2, as some cron jobs and daemons do.
+    """Open the null device as any of 0, 1 and 2 that the caller has closed, as some cron jobs and daemons do.
 
-    The next files that are opened would get these numbers: the lock would be what the script reads, or prints into.
+    Otherwise the next opened files would get these numbers, and the script would read or print into the lock.
     """
     for fd in range(3):
         try:
             os.fstat(fd)
         except OSError:
-            null = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+            null = os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, which is fd
             os.set_inheritable(null, True)
 
 
 def are_too_few() -> bool:
-    """Whether so few files may be open at a time (`ulimit -n`) that supervising a script would leave it none."""
+    """Whether the limit on open files (`ulimit -n`) is too low to supervise a script."""
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0] < LEAST
 
 
 def readable(fds: Iterable[int], seconds: float) -> list[int]:
-    """Those that there is something to read from, or that have ended; waits for the first. Numbers of any size."""
+    """Wait for the first of these to have data or end, and return all that do. Descriptors of any size."""
     return _ready(fds, select.POLLIN, seconds)
 
 
 def wait_until_writable(fd: int, seconds: float) -> None:
-    """Return when it can be written to, or when the time is up."""
+    """Return when the descriptor is writable or the time is up."""
     _ready([fd], select.POLLOUT, seconds)
 
 
 def _ready(fds: Iterable[int], events: int, seconds: float) -> list[int]:
-    poll = select.poll()  # select() knows no descriptor beyond 1023
+    poll = select.poll()  # select() does not support descriptors above 1023
     for fd in fds:
         poll.register(fd, events)
     return [fd for fd, _ in poll.poll(1000 * seconds)]
 
 
 def close_all_but(*kept: int) -> None:
-    """Let go of every descriptor that a fork has inherited, but for these."""
+    """Close every descriptor that a fork inherited except these."""
     for fd in _open() - {*kept}:
         try:
             os.close(fd)
         except OSError:
-            pass  # that of the listing itself
+            pass  # the descriptor of the listing itself
 
 
 def _open() -> set[int]:
-    """Listed, and not counted up to the limit: containers allow a billion, and a limit may have been lowered since."""
+    """List the open descriptors. Counting up to the limit fails: it may be a billion, or lowered since."""
     try:
         return {int(name) for name in os.listdir("/proc/self/fd")}
     except OSError:

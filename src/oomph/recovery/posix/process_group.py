@@ -1,4 +1,4 @@
-"""The process group of the script: signals to it, who of it lives, and what SIGKILL does not end."""
+"""The script's process group: signals it, checks who is alive, reports what survives SIGKILL. Supervisor process."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ def send(group: int, signum: int) -> None:
         if signum in (signal.SIGTERM, signal.SIGHUP):
             os.killpg(group, signal.SIGCONT)  # a stopped script could not obey
     except (ProcessLookupError, PermissionError):
-        pass  # nobody left in it
+        pass  # the group is empty
 
 
 def stop_signal(pid: int) -> int | None:
-    """The signal that has newly stopped the process, if one has."""
+    """The signal that has stopped the process since the last call, if any."""
     try:
         info = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG)
     except ChildProcessError:
-        return None  # it has ended: then there are no stops to wait for
+        return None  # it has ended, so it cannot stop
     return None if info is None else info.si_status
 
 
 def lives(group: int) -> bool:
-    """True while some process of the group is more than a zombie; reads /proc, since killpg counts zombies in.
+    """Whether some process of the group is not a zombie; reads /proc, since killpg counts zombies.
 
-    Without a /proc nobody can tell, and what was killed is taken to have ended.
+    Without /proc this is unknown, and the group counts as ended.
     """
     try:
         os.killpg(group, 0)
@@ -43,7 +43,7 @@ def lives(group: int) -> bool:
 
 
 def is_in(pid: int, group: int) -> bool:
-    """Whether the process is one of the group, and more than a zombie."""
+    """Whether the process belongs to the group and is not a zombie."""
     try:
         return os.getpgid(pid) == group and is_alive(pid)
     except ProcessLookupError:
@@ -51,12 +51,12 @@ def is_in(pid: int, group: int) -> bool:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether there is such a process, and it is more than a zombie."""
+    """Whether the process exists and is not a zombie."""
     return _living_thread(pid) is not None
 
 
 def why_it_stays(pid: int) -> str:
-    """What keeps a process that was killed from ending, in words, as far as /proc tells."""
+    """What keeps a killed process from ending, in words, as far as /proc shows."""
     thread = _living_thread(pid) or Path(f"/proc/{pid}")
     status = _status(thread)
     tracer, state = status.get("TracerPid", "0"), status.get("State", "?")[:1]
@@ -71,7 +71,7 @@ def why_it_stays(pid: int) -> str:
 
 
 def _living_thread(pid: int) -> Path | None:
-    """In /proc, a thread that has not ended; the first one may have while another still waits in the kernel."""
+    """The /proc folder of a living thread; the first thread may have ended while another waits in the kernel."""
     try:
         threads = list(Path(f"/proc/{pid}/task").iterdir())
     except OSError:
@@ -95,8 +95,8 @@ class ProcessGroup:
     """One process group, led by the process that was started.
 
     Args:
-        leader: its number, which is that of the group too.
-        patience: how long to wait for what.
+        leader: its pid, which is also the group's.
+        patience: the waiting times.
     """
 
     def __init__(self, leader: int, patience: Patience) -> None:
@@ -105,20 +105,20 @@ class ProcessGroup:
         self._killed_at: float | None = None
         self._told = False
         self.unkillable = ""
-        """What keeps the leader, once it has not ended for too long in spite of SIGKILL."""
+        """What keeps the leader from ending, once it has survived SIGKILL for too long."""
 
     def send(self, signum: int) -> None:
-        """Signal all of it."""
+        """Signal the whole group."""
         if signum == signal.SIGKILL and self._killed_at is None:
             self._killed_at = time.monotonic()
         send(self._leader, signum)
 
     def kill_by(self, at: float) -> None:
-        """Send SIGKILL at this time of the monotonic clock, if not earlier."""
+        """Send SIGKILL at this time of the monotonic clock at the latest."""
         self._kill_at = at if self._kill_at is None else min(at, self._kill_at)
 
     def attend(self) -> None:
-        """Called in every turn of the supervisor's loop while the leader lives."""
+        """Send a due SIGKILL and watch for death; called in every turn of the supervisor's loop."""
         now = time.monotonic()
         if self._kill_at is not None and now >= self._kill_at:
             self._kill_at = None
@@ -127,7 +127,7 @@ class ProcessGroup:
             self._look_for_death(now - self._killed_at)
 
     def end(self, seconds: float) -> bool:
-        """Kill what is left of it; True when all of it has ended in time."""
+        """Kill what is left of the group; returns whether all of it ended in time."""
         self.send(signal.SIGKILL)
         until = time.monotonic() + seconds
         while lives(self._leader):
@@ -137,11 +137,11 @@ class ProcessGroup:
         return True
 
     def held(self, pid: int) -> str:
-        """What keeps a process of the group that was killed; empty when it has ended."""
+        """What keeps a killed process of the group from ending; empty if it has ended."""
         return f"process {pid}: {why_it_stays(pid)}" if is_in(pid, self._leader) else ""
 
     def _look_for_death(self, waited: float) -> None:
-        """SIGKILL does not end a process that waits in the kernel, for a broken driver say: not before that answers."""
+        """Report a leader that survives SIGKILL because it waits in the kernel, for example for a broken driver."""
         if waited > _SILENT_SECONDS and not self._told:
             self._told = True
             why = why_it_stays(self._leader)

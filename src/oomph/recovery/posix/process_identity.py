@@ -1,4 +1,4 @@
-"""Where a process lives: host, boot and start time, without which its number may be that of another one."""
+"""Identifies a process by host, boot and start time, since pids are reused. Supervisor process."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ _UNKNOWN = "-"
 
 @dataclass(frozen=True)
 class ProcessIdentity:
-    """A process that holds something, as written into a file that others read: maybe on another machine, or later."""
+    """A process as written to a file that others read, perhaps later or on another machine."""
 
     pid: int
     host: str = _UNKNOWN
     boot: str = _UNKNOWN
-    """The kernel's name for this boot: after another one the number belongs to somebody else."""
+    """The kernel's id of this boot: after another boot, the pid belongs to another process."""
     began: str = _UNKNOWN
-    """When the process began, in ticks since the boot: another one with the same number began later."""
+    """When the process began, in ticks since boot: another one with the same pid began later."""
 
     @classmethod
     def here(cls, pid: int | None = None) -> ProcessIdentity:
-        """Of a process of this machine; of this one, if none is named."""
+        """The identity of a process of this machine; None: of this process."""
         pid = os.getpid() if pid is None else pid
         return cls(pid, host(), boot(), _began(pid))
 
     @classmethod
     def from_text(cls, text: str) -> ProcessIdentity | None:
-        """What `to_text` wrote; None when it is nothing of the kind. Older ones hold the number alone."""
+        """Parse what `to_text` wrote; None if it is anything else. Older texts hold only the pid."""
         words = text.split()
         try:
             return cls(int(words[0]), *words[1:4])
@@ -42,7 +42,7 @@ class ProcessIdentity:
 
     @property
     def lives(self) -> bool:
-        """Whether it is a process of this machine that runs now. One of another machine is not known to."""
+        """Whether it is a process running now on this machine; False for one on another machine."""
         return self.host != _UNKNOWN and self == ProcessIdentity.here(self.pid) and self.began != _UNKNOWN
 
     @property
@@ -60,7 +60,7 @@ def host() -> str:
 
 
 def boot() -> str:
-    """The identity of this boot; "-" where the kernel has none."""
+    """The id of this boot; "-" if the kernel has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip() or _UNKNOWN
     except OSError:

@@ -1,4 +1,4 @@
-"""spawn: starts the script as a process that does not outlive the supervisor."""
+"""spawn: starts the script as a process that does not outlive the supervisor process, which calls it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def spawn(
     inherited: Sequence[int],
     restore_signals: Callable[[], None],
 ) -> subprocess.Popen[bytes]:
-    """Start it in a process group of its own; raises UsageError when there is no such program.
+    """Start a program in its own process group; raises UsageError if it cannot be started.
 
     Args:
         argv: the program and its arguments.
         environ: its environment.
         stderr_fd: where its stderr goes.
-        inherited: descriptors of ours that it gets.
+        inherited: descriptors that it inherits.
         restore_signals: runs between fork and exec.
     """
     parent = os.getpid()
@@ -42,7 +42,7 @@ def spawn(
     for fd in inherited:
         os.set_inheritable(fd, True)
     try:
-        # close_fds=False: the script gets the descriptors that the shell gave us, as in `oomph run a.py <(zcat x)`.
+        # close_fds=False: the script gets the descriptors that the shell passed, as in `oomph run a.py <(zcat x)`.
         # Ours are not inheritable.
         return subprocess.Popen(argv, env=dict(environ), stderr=stderr_fd, preexec_fn=prepare, close_fds=False)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The script's stderr on its way through the supervisor: passed on unchanged and at once, its end kept."""
+"""Passes the script's stderr through the supervisor process unchanged and at once, and keeps its end."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import signal
 import struct
 import termios
+from collections.abc import Callable
 
 from oomph.recovery.posix.descriptors import close_all_but, wait_until_writable
 from oomph.redaction import redacted
@@ -18,14 +19,14 @@ _WINDOW = struct.Struct("HHHH")
 
 
 class _RedactedLines:
-    """A stream on its way into a file, without the keys in it: line by line, since a key may come in two pieces."""
+    """Redacts keys in a stream. Works line by line, since a key may arrive in two chunks."""
 
     def __init__(self) -> None:
         self._rest = b""
         self._within_key = False
 
     def take(self, data: bytes, ended: bool = False) -> bytes:
-        """What can be written by now."""
+        """Take in data; returns what can be written so far."""
         self._rest += data
         end = max(self._rest.rfind(b"\n"), self._rest.rfind(b"\r")) + 1
         if ended or (not end and len(self._rest) > _CHUNK):
@@ -48,7 +49,7 @@ def _redacted(data: bytes) -> bytes:
 
 
 class Tail:
-    """The last mebibyte of a stream: in memory, and without keys in a file."""
+    """The last mebibyte of a stream: in memory, and with keys redacted in a file."""
 
     def __init__(self, file: OwnFile | None, kept_bytes: int = KEPT_BYTES) -> None:
         self._kept_bytes = kept_bytes
@@ -58,7 +59,7 @@ class Tail:
         self._fd = None if file is None else _create(file)
 
     def feed(self, data: bytes) -> None:
-        """Take in the next piece; the file is shortened whenever it holds twice what is kept."""
+        """Take in the next chunk; the file is truncated whenever it holds twice what is kept."""
         self._recent += data
         if len(self._recent) > 2 * self._kept_bytes:
             del self._recent[: -self._kept_bytes]
@@ -67,14 +68,11 @@ class Tail:
             self._shorten()
 
     def close(self) -> None:
-        """Leave the file with the last mebibyte in it."""
+        """Close the file with the last mebibyte in it."""
         self._write(self._lines.take(b"", ended=True))
         if self._written > self._kept_bytes:
             self._shorten()
-            self._write(self._lines.take(b"", ended=True))
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        self._let_go()
 
     @property
     def data(self) -> bytes:
@@ -82,12 +80,18 @@ class Tail:
         return bytes(self._recent[-self._kept_bytes :])
 
     def _shorten(self) -> None:
-        if self._fd is not None:
+        """Keep the end of the file. It is read back: a cut through the raw stream could part a key from its name."""
+        if self._fd is None:
+            return
+        try:
+            kept = os.pread(self._fd, self._kept_bytes, self._written - self._kept_bytes)
             os.ftruncate(self._fd, 0)
             os.lseek(self._fd, 0, os.SEEK_SET)
-            self._written = 0
-            self._lines = _RedactedLines()
-            self._write(self._lines.take(self.data))
+        except OSError:
+            self._let_go()
+            return
+        self._written = 0
+        self._write(kept)
 
     def _write(self, data: bytes) -> None:
         if self._fd is None:
@@ -95,16 +99,21 @@ class Tail:
         try:
             self._written += os.write(self._fd, data)
         except OSError:  # a full disk must not end the training
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._fd is not None:
             os.close(self._fd)
             self._fd = None
 
 
 class Pump:
-    """Carries what the script writes to stderr over to ours. It runs inside the supervisor's one loop."""
+    """Copies the script's stderr to ours, inside the supervisor's only loop."""
 
-    def __init__(self, target_fd: int, tail: Tail) -> None:
+    def __init__(self, target_fd: int, tail: Tail, sift: Callable[[bytes], bytes] = bytes) -> None:
+        """`sift` returns what of a chunk is passed on; the tail gets all of it."""
         self._target_fd: int | None = target_fd
-        self._tail = tail
+        self._tail, self._sift = tail, sift
         self.is_terminal = os.isatty(target_fd)
         self.source_fd, self.script_fd = _open_terminal(target_fd) if self.is_terminal else os.pipe()
         os.set_blocking(self.source_fd, False)
@@ -112,11 +121,11 @@ class Pump:
         self.at_line_start = True
 
     def started(self) -> None:
-        """The script holds its end now; ours would keep the stream from ending."""
+        """Close our copy of the script's end once the script has it, so that the stream can end."""
         os.close(self.script_fd)
 
     def carry(self) -> bool:
-        """Pass on one piece; False when there is none at the moment, or never again."""
+        """Pass on one chunk; False if there is none now, or the stream has ended."""
         try:
             data = os.read(self.source_fd, _CHUNK)
         except BlockingIOError:
@@ -126,14 +135,19 @@ class Pump:
         if not data:
             self.open = False
             return False
-        self.at_line_start = data.endswith(b"\n")
-        self._pass_on(data)
         self._tail.feed(data)
+        self.show(self._sift(data))
         return True
 
+    def show(self, data: bytes) -> None:
+        """Write to our stderr."""
+        if data:
+            self.at_line_start = data.endswith(b"\n")
+            self._pass_on(data)
+
     def drain(self) -> None:
-        """Pass on what is there, without waiting for processes that still hold the other end."""
-        most = 4 * KEPT_BYTES // _CHUNK  # more than a pipe holds: one who writes without end shall not keep us
+        """Pass on what is available, without waiting for processes that still hold the other end."""
+        most = 4 * KEPT_BYTES // _CHUNK  # more than a pipe holds; bounded, since a process may write endlessly
         for _ in range(most):
             if not self.carry():
                 break
@@ -148,9 +162,9 @@ class Pump:
                 pass  # a terminal without a size
 
     def carry_in_background(self) -> None:
-        """Leave the rest to a process that ends with the stream.
+        """Fork a process that passes on the rest and ends with the stream.
 
-        What the script has left running writes to its stderr as before; without a reader it would die of SIGPIPE.
+        Processes that the script left running can still write to stderr; without a reader they would die of SIGPIPE.
         """
         if self._target_fd is None or os.fork() != 0:
             return
@@ -166,7 +180,7 @@ class Pump:
             os._exit(0)
 
     def close(self) -> None:
-        """End the stream; the tail stays readable."""
+        """Close the stream; the tail stays readable."""
         os.close(self.source_fd)
         self._tail.close()
 
@@ -178,11 +192,11 @@ class Pump:
             except BlockingIOError:
                 wait_until_writable(self._target_fd, 1.0)
             except OSError:
-                self._target_fd = None  # nobody reads our stderr any more; the script shall not suffer
+                self._target_fd = None  # our stderr has no reader any more; the script must not suffer
 
 
 def _open_terminal(target_fd: int) -> tuple[int, int]:
-    """A pseudo-terminal that passes bytes unchanged: the real one behind it will turn newlines into what it needs."""
+    """A pseudo-terminal that passes bytes unchanged: the real terminal behind it translates newlines."""
     source_fd, script_fd = os.openpty()
     attributes = termios.tcgetattr(script_fd)
     attributes[1] &= ~termios.OPOST

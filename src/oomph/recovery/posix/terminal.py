@@ -1,8 +1,8 @@
-"""The controlling terminal: lent to the script's process group when the script wants to read from it.
+"""The controlling terminal, which the supervisor process lends to the script's process group when the script reads.
 
-The script runs in a process group of its own, which the terminal takes for a background job. It stays one until it
-reads: then the kernel stops it (SIGTTIN), the supervisor sees that, hands the terminal over and lets it go on.
-Lending late has two gains: Ctrl-C comes to the supervisor, which can press on when the script does not react; and in
+The script runs in its own process group, which the terminal treats as a background job. When it reads, the kernel
+stops it (SIGTTIN); the supervisor notices, hands over the terminal and continues it.
+Lending late has two benefits: Ctrl-C reaches the supervisor, which can escalate if the script does not react; and in
 `oomph run train.py | less`, less keeps the terminal that it reads its keys from.
 """
 
@@ -26,7 +26,7 @@ class Terminal:
         self.lent = False
 
     def lend(self, group: int) -> bool:
-        """Make `group` the foreground of the terminal, if that is ours to give."""
+        """Make `group` the foreground of the terminal, if we hold the foreground."""
         if self._fd is None:
             return False
         try:
@@ -40,7 +40,7 @@ class Terminal:
         return True
 
     def take_back(self, restore_modes: bool = False) -> None:
-        """Be the foreground again; with `restore_modes` also undo what a killed script did to the terminal."""
+        """Take back the foreground; with `restore_modes`, also undo what a killed script did to the terminal."""
         if self._fd is None or not self.lent:
             return
         self.lent = False
@@ -62,7 +62,7 @@ class Terminal:
 def stop_self() -> None:
     """Stop this process as Ctrl-Z does, and return when the shell has continued it.
 
-    The signal and not SIGSTOP: in a session without a shell, where nobody could continue us, the kernel ignores it.
+    Uses SIGTSTP, not SIGSTOP: the kernel ignores it in a session without a shell, where nobody could continue us.
     """
     handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGTSTP)

@@ -1,7 +1,7 @@
-"""The watchdog: a small process that ends the script's process group when the supervisor has been killed.
+"""The watchdog: a fork of the supervisor that ends the script's process group when the supervisor has been killed.
 
-The kernel ends the script itself (PR_SET_PDEATHSIG), but not the workers that the script has started, and these would
-go on holding the GPU. The watchdog waits for the end of a pipe that only the supervisor holds.
+The kernel ends the script itself (PR_SET_PDEATHSIG), but not the workers that the script started, which would keep
+holding the GPU. The watchdog waits for the end of a pipe that only the supervisor holds.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Watchdog:
         os.close(read_fd)
 
     def dismiss(self) -> None:
-        """End the watch and leave the group alone."""
+        """Stop watching and leave the group alone."""
         try:
             os.write(self._write_fd, b"!")
         except OSError:
-            pass  # somebody has killed the watchdog
+            pass  # the watchdog was killed
         os.close(self._write_fd)
         try:
             os.waitpid(self._pid, 0)
@@ -37,12 +37,12 @@ class Watchdog:
 
 
 def _watch(read_fd: int, group: int) -> None:
-    """What the watchdog does. It ends with os._exit: the supervisor's memory is not its own to clean up."""
+    """Run the watchdog. Ends with os._exit, so that the supervisor's exit handlers do not run in it."""
     try:
-        os.setsid()  # what ends the supervisor's whole group shall not end its watchdog
+        os.setsid()  # a signal to the supervisor's whole group must not end the watchdog
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(signum, signal.SIG_IGN)
-        close_all_but(read_fd)  # pipes that others wait for the end of, the lock of the run directory
+        close_all_but(read_fd)  # pipes whose end others wait for, the lock of the run directory
         if os.read(read_fd, 1) == b"":
             os.killpg(group, signal.SIGKILL)
     except OSError:

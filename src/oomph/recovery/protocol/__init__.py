@@ -1,1 +1,1 @@
-"""What the supervisor and the script's process agree on. Standard library only; in both processes."""
+"""What the supervisor and the script process exchange. Runs in both; standard library only."""

@@ -1,7 +1,8 @@
-"""What a script has created, as notes in the run directory, so that a restart can tell it from what was there before.
+"""Notes in the run directory of what a script created, so that a restart can tell it from what was there before.
 
-One file for each attempt, `created-<attempt>.jsonl`. A line is written before something is created, since nobody can
-write one after `kill -9`, and another when it is seen to be there, with its inode. Standard library only.
+One file per attempt, `created-<attempt>.jsonl`. One line is written before something is created, because nothing can be
+written after `kill -9`; a second line, with the inode, once it exists. The script process writes the notes and reads
+those of earlier attempts; `oomph rehearse` reads them too. Standard library only.
 """
 
 from __future__ import annotations
@@ -31,30 +32,30 @@ _FIELDS: Mapping[str, Any] = {
     "inode": int | None,
 }
 _MOST_NOTES = 10_000
-"""For one attempt: a script that lays out a million files is not to pay for a file of notes as long as that."""
+"""Per attempt: a script that creates a million files must not pay for a million notes."""
 
 
 class Creation(NamedTuple):
-    """One thing that was created: the same value in every attempt that does the same."""
+    """One thing that was created; equal in every attempt that does the same."""
 
     kind: str
     path: str
-    """Absolute and normal."""
+    """Absolute and normalised."""
     place: str
-    """The line of the script, as `ScriptLine.place` has it."""
+    """The line of the script, as `ScriptLine.place`."""
     number: int
-    """How often this path was created at that line by then: 1 for the first time."""
+    """How often this path has been created at that line: 1 for the first time."""
 
 
 class Notes:
-    """The writing end of the notes of one attempt. Falls silent when they cannot be written: fail open."""
+    """Writes the notes of one attempt. Fails open: notes that cannot be written are dropped."""
 
     def __init__(self, run_dir: Path, attempt: int) -> None:
         self._file = OwnFile(run_dir, f"created-{attempt}.jsonl")
         self._pid, self._numbers = os.getpid(), itertools.count(1)
 
     def about_to(self, creation: Creation) -> str:
-        """It is not there yet, and will be; returns by what name to tell how that went, empty where none is kept."""
+        """Note that this is about to be created; returns the name to pass to `ended`, empty if nothing was noted."""
         number = next(self._numbers)
         if number > _MOST_NOTES:
             return ""
@@ -63,16 +64,16 @@ class Notes:
         return name
 
     def ended(self, name: str, inode: int | None) -> None:
-        """It is there now; None: it is not, so creating it has failed."""
+        """Note that it exists now; `inode` None: creating it failed."""
         self._write({"id": name, "inode": inode})
 
     def renamed(self, path: str, inode: int) -> None:
-        """Something else is being given the name of what was created."""
+        """Note that another file takes the name of something created."""
         if next(self._numbers) <= _MOST_NOTES:
             self._write({"path": path, "inode": inode})
 
     def _write(self, document: dict[str, Any]) -> None:
-        """Opened each time: a script may close every descriptor that it finds, and have its own under that number."""
+        """Opens the file each time: a script may close every descriptor and reuse the number."""
         line = json.dumps({"schema": SCHEMA, **document}, separators=(",", ":")).encode() + b"\n"
         try:
             fd = self._file.open(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -87,19 +88,19 @@ class Notes:
 
 
 class Earlier:
-    """What earlier attempts have created."""
+    """What earlier attempts created."""
 
     def __init__(self) -> None:
         self.paths: set[str] = set()
-        """Where something was created."""
+        """The paths that were created."""
         self._known: set[Creation] = set()
         self._inodes: dict[str, set[int]] = {}
         self._unsure: set[str] = set()
-        """Paths that were about to be created when the process ended: nobody saw whether they came to be."""
+        """Paths that were about to be created when the process ended; whether they were is unknown."""
 
     @classmethod
     def read(cls, run_dir: Path, before: int | None = None, others: Iterable[str] = ()) -> Earlier:
-        """The notes of the attempts before this one (None: of all), and all notes of other run directories."""
+        """Read the notes of the attempts before this one (None: of all), and all notes of other run directories."""
         earlier = cls()
         for path in (*_files(run_dir, before), *(path for other in others for path in _files(Path(other)))):
             earlier._add(path)
@@ -112,15 +113,15 @@ class Earlier:
         return frozenset(creation.kind for creation in self._known)
 
     def has(self, creation: Creation) -> bool:
-        """Whether just this was created: the same thing at the same line as often."""
+        """Whether this was created: the same path at the same line, the same number of times."""
         return creation in self._known
 
     def is_still(self, path: str, inode: int) -> bool:
-        """Whether what is at a path now is what the script has put there, and not what somebody else has since."""
+        """Whether the path still holds what the script put there, not something put there since."""
         return inode in self._inodes.get(path, ()) or path in self._unsure
 
     def renamed(self, path: str, inode: int) -> None:
-        """The script is giving something else the name of what was created."""
+        """Accept another file that the script puts under the name of something created."""
         self._inodes.setdefault(path, set()).add(inode)
 
     def _add(self, path: Path) -> None:
@@ -129,7 +130,7 @@ class Earlier:
             try:
                 self._add_line(json.loads(line), begun)
             except (ValueError, KeyError, TypeError, RecursionError):
-                continue  # the half line of a killed process, or one of another schema
+                continue  # a line cut short by a kill, or of another schema
         self._known.update(begun.values())
         self._unsure.update(creation.path for creation in begun.values())
 

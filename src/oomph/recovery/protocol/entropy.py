@@ -1,14 +1,13 @@
-"""Entropy: what a script draws from the system without a seed, drawn again when it is started again.
+"""Entropy: makes an unseeded script draw the same random numbers in every attempt of a run.
 
-A restart runs the script from its top. Without a seed it would split its data in another way, make other initial
-weights and iterate over its sets in another order: nothing of an earlier attempt would fit it any more. So each run has
-a number of its own, drawn from the system once, and the generators that a script finds unseeded start from that in
-every attempt: Python's `random`, NumPy's global one, the seeds that NumPy makes up, the hashes of strings, and the
-shuffles of `tf.data`. Once Keras is imported, the eager operations of `tf.random` follow
-(`tensorflow/random_numbers/eager_ops.py`). A script that sets its own seeds is not affected. Standard library only;
-used in the script's process.
+A restart runs the script from the top. Without a seed it would split its data differently, create different initial
+weights and iterate over its sets in another order, so that nothing from an earlier attempt would fit. So each run draws
+one number from the system, and every attempt seeds the unseeded generators from it: Python's `random`, NumPy's global
+generator, the seeds that NumPy makes up, string hashes, and the shuffles of `tf.data`. Once Keras is imported, the
+eager operations of `tf.random` follow (`tensorflow/random_numbers/eager_ops.py`). A script that sets its own seeds is
+not affected. The supervisor draws the number; the script process seeds from it. Standard library only.
 
-What is meant to be unlike anything before stays so: `os.urandom`, `secrets`, `uuid`, the names of temporary files.
+What is meant to be unique stays unique: `os.urandom`, `secrets`, `uuid`, the names of temporary files.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ def fresh() -> str:
 
 
 def hash_seed(entropy: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """The variable that lets Python hash strings alike in every attempt; nothing where the user has set it."""
+    """The variable that makes Python hash strings alike in every attempt; empty if the user has set it."""
     if environ.get(_HASH_SEED) or not entropy:
         return {}
     return {_HASH_SEED: str(1 + int(entropy, 16) % (_MOST_HASH_SEEDS - 1))}
 
 
 def seeding(entropy: str) -> dict[str, Callable[[ModuleType], None]]:
-    """What to do with a module right after its import, by its name."""
+    """By module name, how to seed the module right after its import."""
     if not entropy:
         return {}
     here = Here(os.getpid())
@@ -54,12 +53,12 @@ def _only(here: Here, act: Callable[[ModuleType], None]) -> Callable[[ModuleType
 
 
 class Here:
-    """Whether the present process is still the one with this number.
+    """Whether the current process still has this pid.
 
-    A process that is forked inherits the generators. If it used them, all workers would draw the same numbers.
+    A fork inherits the generators. If it used them, all workers would draw the same numbers.
 
     Args:
-        process: the number of the process.
+        process: the pid.
     """
 
     def __init__(self, process: int) -> None:
@@ -81,10 +80,10 @@ def _seed_numpy(entropy: str, module: ModuleType, here: Here) -> None:
 
 
 def _seed_pipelines(entropy: str, module: ModuleType, here: Here) -> None:
-    """Choose the two seeds of a dataset that the script gives none. TensorFlow's kernel would choose them itself.
+    """Choose the two seeds of a dataset that has none; otherwise TensorFlow's kernel would.
 
-    The dataset still has a new order in each iteration. Datasets made within a function keep their kernels' choice,
-    because constant seeds would make all calls of that function shuffle alike (`RandomSeedGenerator` in
+    The dataset still has a new order in each iteration. Datasets made within a function keep their kernel's choice:
+    with constant seeds, all calls of that function would shuffle alike (`RandomSeedGenerator` in
     tensorflow/core/kernels/data/random_seed_ops.cc).
     """
     import random

@@ -1,4 +1,4 @@
-"""Guarding: how a script is to be guarded. The standard library alone: the script's process reads it, too."""
+"""Guarding: how to guard a script. Set by the supervisor, read by the script process. Standard library only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Guarding:
-    """The options of `oomph run` that concern the script's own process."""
+    """The options of `oomph run` that apply to the script process."""
 
     guard: bool = True
     """False for `--no-guard`: supervise and restart, but leave Keras alone."""
@@ -16,17 +16,17 @@ class Guarding:
     checkpoint_seconds: float | None = None
     """Checkpoint after this many seconds; None (with no steps either): bound the cost to a share of time."""
     micro_batch: int | None = None
-    """Start with micro-batches of this many samples; None: the whole batch."""
+    """Start with micro-batches of this many samples; None: start with the full batch."""
     inexact: str | None = None
-    """"allow" or "refuse" micro-batches that change the result; None: those of known and usual kinds are allowed."""
+    """"allow" or "refuse" micro-batches that change the result; None: allow the known, usual kinds."""
     smaller_batch: bool = False
-    """Train on parts of a batch that does not fit and may not be divided, each with an update of its own."""
+    """Train a batch that neither fits nor may be divided as smaller batches, each with its own update."""
     verify: int | None = None
-    """Take the first steps of every fit beside plain Keras, this many."""
+    """Take this many first steps of every fit beside plain Keras."""
     ignore_before: float | None = None
-    """Use no checkpoint taken before this moment, in seconds since 1970; None: any. They stay until the run has
+    """Use no checkpoint taken before this time, in seconds since 1970; None: any. They stay until the run has
     finished."""
     trust_finished_fits: bool = False
-    """Return the end state of a fit that has finished, also where not all of its effects could be kept."""
+    """Return the end state of a finished fit even if not all of its effects could be kept."""
     recheck: int | None = None
-    """Compute the gradients of one step in so many twice, and compare."""
+    """Compute the gradients of every nth step twice, and compare."""

@@ -1,6 +1,6 @@
-"""Handover: what the supervisor tells the script's process, in one environment variable.
+"""Handover: what the supervisor passes to the script process, in one environment variable.
 
-The script's process may run another Python than oomph's own, so nothing but the standard library is used here.
+Runs in both. The script process may run another Python than oomph's own, so this uses only the standard library.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ VARIABLE = "OOMPH_HANDOVER"
 
 @dataclass(frozen=True)
 class Handover:
-    """The facts of one attempt, as the script's process needs them."""
+    """What the script process needs to know of one attempt."""
 
     package: str
-    """Folder of the oomph package: the script's Python loads it from there, not from its own path."""
+    """Folder of the oomph package; the script's Python loads it from there, not from sys.path."""
     run_dir: str | None
-    """The run directory, or None when the default one could not be written."""
+    """The run directory; None when the default one could not be written."""
     attempt: int = 1
-    """1 for the first process of the script; counts on over `--resume`."""
+    """1 for the first process of the script; `--resume` continues the count."""
     guarding: Guarding = field(default_factory=Guarding)
     lock_fd: int | None = None
-    """An inherited descriptor that holds the lock of the run directory for as long as the script lives."""
+    """An inherited descriptor that holds the lock of the run directory while the script lives."""
     beat_fd: int | None = None
-    """The end of a pipe that heartbeats are written to, and in `beat_inode` how to tell that it is still that."""
+    """The pipe end that heartbeats are written to; `beat_inode` shows whether it is still that pipe."""
     beat_inode: int | None = None
     stacks_fd: int | None = None
-    """A file in memory for Python stacks, and in `stacks_inode` how to tell that it is still that."""
+    """A file in memory for Python stacks; `stacks_inode` shows whether it is still that file."""
     stacks_inode: int | None = None
     stacks_signal: int | None = None
-    """On which the stacks are to be written."""
+    """The signal that requests the stacks."""
     most_samples: int | None = None
-    """Take no more samples at once than this; None: no such limit."""
+    """Take at most this many samples at once; None: no limit."""
     entropy: str = ""
-    """What stands for the system's entropy in every attempt of the run (`entropy.py`); empty: the system's own."""
+    """Replaces the system's entropy in every attempt of the run (`entropy.py`); empty: use the system's."""
     changes: tuple[tuple[str, str], ...] = ()
-    """(name, value) of what is to be different from a plain start: "no-xla", "prefetch", "precision", "skip-batch"."""
+    """(name, value) of each change from a plain start: "no-xla", "prefetch", "precision", "skip-batch"."""
 
     def write(self, environ: MutableMapping[str, str]) -> None:
         """Put the handover into an environment."""
@@ -50,7 +50,7 @@ class Handover:
 
     @classmethod
     def read(cls, environ: MutableMapping[str, str] | None = None) -> Handover | None:
-        """The handover of this process, or None when it was not started by `oomph run`."""
+        """The handover of this process; None if `oomph run` did not start it."""
         text = (os.environ if environ is None else environ).get(VARIABLE)
         if not text:
             return None
@@ -63,7 +63,7 @@ class Handover:
             return None
 
     def changed(self, name: str) -> list[str]:
-        """The values of the changes of this name, oldest first; empty when there is none."""
+        """The values of the changes of this name, oldest first."""
         return [value for known, value in self.changes if known == name]
 
     @property

@@ -1,4 +1,7 @@
-"""Injection: what `oomph rehearse` tells the script's process, in one environment variable. Standard library only."""
+"""Injection: the fault that `oomph rehearse` asks the script process to inject, in one environment variable.
+
+Runs in both processes. Standard library only.
+"""
 
 from __future__ import annotations
 
@@ -16,24 +19,24 @@ _MARK = "rehearsed"
 
 @dataclass(frozen=True)
 class Injection:
-    """One fault, when it is to come, and how far the rehearsal goes."""
+    """One fault, when to inject it, and how far the rehearsal goes."""
 
     fault: str
-    """Its name, such as "kill"; empty for the undisturbed run."""
+    """The fault name, such as "kill"; empty for the undisturbed run."""
     step: int
-    """It comes when this many steps are committed."""
+    """Inject the fault when this many steps are committed."""
     stop: int | None = None
-    """The rehearsal is over at this many steps; None: when the script is."""
+    """End the rehearsal at this many steps; None: when the script ends."""
     earlier: tuple[str, ...] = ()
-    """The directories of the runs before: what the script has created there stands where it creates it again."""
+    """The directories of earlier runs: what the script created in them is in the way when it creates it again."""
 
     def to_environment(self) -> dict[str, str]:
-        """The variable that says it."""
+        """The environment variable that carries it."""
         return {VARIABLE: json.dumps(asdict(self))}
 
     @classmethod
     def read(cls, environ: Mapping[str, str] | None = None) -> Injection | None:
-        """What this process is to inject; None outside of a rehearsal."""
+        """What this process must inject; None outside a rehearsal."""
         text = (os.environ if environ is None else environ).get(VARIABLE)
         try:
             if not text:
@@ -45,10 +48,10 @@ class Injection:
 
 
 def has_fired(run_dir: Path) -> bool:
-    """Whether the fault has come, in this attempt or an earlier one: it comes once."""
+    """Whether the fault has been injected, in this or an earlier attempt: it is injected once."""
     return os.path.lexists(run_dir / _MARK)
 
 
 def mark_fired(run_dir: Path) -> None:
-    """Let it not come again."""
+    """Prevent the fault from being injected again."""
     os.close(open_own(run_dir, _MARK, os.O_WRONLY | os.O_CREAT))

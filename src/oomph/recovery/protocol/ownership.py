@@ -1,9 +1,9 @@
-"""Ownership: which process of an attempt is the script's main process. Standard library only.
+"""Ownership: decides which process of an attempt is the script's main process. Runs there; standard library only.
 
-The owner holds a lock on a file of the attempt for as long as it lives. A lock, and not the mere existence of the
-file, because a script may replace itself (`os.execv` to set LD_LIBRARY_PATH, say) or be started by a wrapper that
-runs one Python after the other: each of these owns the attempt in its turn, but never two at a time. A mark in the
-environment tells the processes that an owner starts that they are no owners.
+The owner holds a lock on a file of the attempt while it lives. The file's existence is not enough: a script may replace
+itself (for example `os.execv` to set LD_LIBRARY_PATH), or a wrapper may run several Pythons in sequence. Each of these
+owns the attempt in turn, never two at a time. A mark in the environment tells processes started by an owner that they
+are not owners.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from oomph.run_files import open_own
 
 
 def claim_ownership(run_dir: Path | None, attempt: int) -> bool:
-    """Make this process the owner of the attempt; False when it descends from the owner, or another one lives."""
+    """Make this process the owner of the attempt; False if it descends from the owner or another owner lives."""
     if below_owner():
         return False
     if run_dir is not None:
@@ -24,13 +24,13 @@ def claim_ownership(run_dir: Path | None, attempt: int) -> bool:
             if not _lock_for_life(run_dir, f"owner-{attempt}"):
                 return False
         except OSError:
-            pass  # a file system without locks: the mark in the environment is what remains
+            pass  # a file system without locks: rely on the mark in the environment
     mark_owner()
     return True
 
 
 def _lock_for_life(run_dir: Path, name: str) -> bool:
-    """Take the lock and keep it until this process, and what it forked, has ended."""
+    """Take the lock and keep it until this process and its forks have ended."""
     fd = open_own(run_dir, name, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -49,7 +49,7 @@ VARIABLE = "OOMPH_OWNER"
 
 
 def mark_owner() -> None:
-    """Let every process that this one starts know that the attempt has its owner."""
+    """Tell every process that this one starts that the attempt has an owner."""
     os.environ[VARIABLE] = str(os.getpid())
 
 

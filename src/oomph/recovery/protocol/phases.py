@@ -1,4 +1,4 @@
-"""The phases of a training, and the record by which the script's process tells the supervisor which one it is in."""
+"""The phases of a training, and the heartbeat record that carries them from the script process to the supervisor."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ RECORD = struct.Struct("<BBxxiixxxxqq")
 
 
 class Phase(enum.IntEnum):
-    """What the script's process is doing. Each has a time limit of its own, learned as the run goes on."""
+    """What the script process is doing. Each phase has its own time limit, learned during the run."""
 
     OWN_CODE = 0
-    """Outside of any fit or loop: what the script does there is its own affair."""
+    """Outside any fit or loop, where oomph does not judge what the script does."""
     FIRST_STEP = 1
-    """The first step of a fit, or one that had to be traced and compiled anew."""
+    """The first step of a fit, or a step that had to be traced and compiled again."""
     TRACING = 2
     STEP = 3
     EPOCH_START = 4
-    """Up to the end of the first step of an epoch: shuffle buffers fill here."""
+    """Until the end of the first step of an epoch: shuffle buffers fill here."""
     EPOCH_END = 5
     """From the last step of an epoch to the next epoch: callbacks."""
     VALIDATION_START = 6
-    """Up to the end of its first step."""
+    """Until the end of its first step."""
     VALIDATION = 7
     CHECKPOINT = 8
     RESUMING = 9
     LOOP = 10
     """Steps of a training loop of the script's own."""
     RECOVERING = 11
-    """A step that has run out of memory, until it is completed: each further error takes TensorFlow 10 s."""
+    """From running out of memory in a step until the step completes: each further error takes TensorFlow 10 s."""
 
     @property
     def words(self) -> str:
@@ -42,16 +42,16 @@ class Phase(enum.IntEnum):
 _WORDS = {
     Phase.OWN_CODE: "in the script's own code",
     Phase.FIRST_STEP: "in a first step",
-    Phase.TRACING: "in tracing",
+    Phase.TRACING: "while tracing",
     Phase.STEP: "in a step",
     Phase.EPOCH_START: "at the start of an epoch",
     Phase.EPOCH_END: "at the end of an epoch",
     Phase.VALIDATION_START: "at the start of a validation",
     Phase.VALIDATION: "in a validation",
-    Phase.CHECKPOINT: "in writing a checkpoint",
-    Phase.RESUMING: "in resuming",
+    Phase.CHECKPOINT: "while writing a checkpoint",
+    Phase.RESUMING: "while resuming",
     Phase.LOOP: "in the training loop",
-    Phase.RECOVERING: "in recovering from out of memory",
+    Phase.RECOVERING: "while recovering from out of memory",
 }
 
 
@@ -60,19 +60,19 @@ _WITHIN = frozenset((Phase.TRACING, Phase.RESUMING, Phase.CHECKPOINT, Phase.VALI
 
 
 def has_been_timed(before: Phase, after: Phase) -> bool:
-    """Whether the time until a phase gave way to another is all that it takes.
+    """Whether the time from one phase to the next is the full duration of the first.
 
-    A first step goes on after tracing; and a step that has failed for memory has waited for it, ten seconds or more.
+    A first step continues after tracing. A step that failed for lack of memory waited for it for ten seconds or more.
     """
     return after is not Phase.RECOVERING and not (before in _ONCE and after in _WITHIN)
 
 
 class Power(enum.IntFlag):
-    """What the script's process can do when it is told to."""
+    """What the script process can do on request."""
 
     NONE = 0
     CHECKPOINT_ON_TERM = 1
-    """Save and end at the next border between two steps after SIGTERM."""
+    """After SIGTERM, save and exit between two steps."""
     CHECKPOINT_ON_USR1 = 2
     """The same after SIGUSR1."""
 
@@ -85,11 +85,11 @@ class Beat:
     powers: Power
     pid: int
     fit: int
-    """Ordinal of the fit; −1 outside of any."""
+    """Ordinal of the fit; −1 outside any fit."""
     at_ns: int
     """`time.monotonic_ns()` of the sender."""
     longest_ns: int
-    """The longest time without a sign of progress since the record before, in the phase of that one."""
+    """The longest time without progress since the previous record, in the phase of that record."""
 
     def pack(self) -> bytes:
         """The bytes of the record."""
@@ -97,7 +97,7 @@ class Beat:
 
 
 def unpack(data: bytes) -> list[Beat]:
-    """The records in these bytes; an incomplete or unknown one is left out."""
+    """The records in these bytes; incomplete and unknown records are left out."""
     whole = len(data) - len(data) % RECORD.size
     beats = []
     for phase, powers, pid, fit, at_ns, longest_ns in RECORD.iter_unpack(data[:whole]):

@@ -1,7 +1,7 @@
-"""Progress: a board of a few integers that the script's process writes after every step and the supervisor reads.
+"""Progress: a board of a few integers that the script process writes after every step and the supervisor reads.
 
-It is a memory-mapped file: writing costs well under a microsecond, and what was written survives `kill -9`
-of the writer, so that the steps lost in a crash are known exactly and not estimated.
+It is a memory-mapped file: a write costs well under a microsecond and survives `kill -9` of the writer, so the steps
+lost in a crash are known exactly.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _MAGIC = 0x6F6F6D7068_01  # "oomph", format 1
 
 @dataclass(frozen=True)
 class Progress:
-    """Where the script's process is. Steps are counted over all fits of the run and never go back within an attempt."""
+    """Where the script process is. `steps` counts over all fits of the run and never decreases within an attempt."""
 
     attempt: int = 0
     fit: int = -1
-    """Ordinal of the fit that runs or ran last; -1: none has started."""
+    """Ordinal of the current or last fit; -1: none has started."""
     epoch: int = 0
     step: int = 0
-    """The next step of the epoch: this many have been committed in it."""
+    """The next step of the epoch: the number of steps committed in it."""
     steps: int = 0
-    """Steps committed in all fits so far, those of earlier attempts that were not lost included."""
+    """Steps committed in all fits so far, including those of earlier attempts that were not lost."""
     saved: int = 0
     """The value of `steps` in the newest checkpoint."""
     heartbeat_ns: int = 0
-    """`time.monotonic_ns()` of the last write: comparable between processes of one boot."""
+    """`time.monotonic_ns()` of the last write, comparable between processes of one boot."""
 
 
 class ProgressBoard:
@@ -53,21 +53,21 @@ class ProgressBoard:
         self._attempt = attempt
 
     def write(self, fit: int, epoch: int, step: int, steps: int, saved: int) -> None:
-        """Say where the process is now."""
+        """Write the current position."""
         _LAYOUT.pack_into(self._map, 0, _MAGIC, self._attempt, fit, epoch, step, steps, saved, time.monotonic_ns())
 
     def count_step(self, restored: int = 0) -> None:
-        """One more step, outside of any fit; `restored`: those that the script had done before this process began."""
+        """Count one more step outside any fit; `restored`: steps that the script had done before this process began."""
         magic, attempt, fit, epoch, step, steps, saved, _ = _LAYOUT.unpack_from(self._map, 0)
         if magic != _MAGIC:
             fit, epoch, step, steps, saved = -1, 0, restored, restored, 0
-        elif attempt != self._attempt:  # nothing of a loop is resumed, but for what its script does itself
+        elif attempt != self._attempt:  # of a loop, only what the script itself restores is resumed
             fit, epoch, step, steps = -1, 0, restored, restored
         self.write(fit, epoch, step + 1, steps + 1, saved)
 
 
 def read_progress(run_dir: Path) -> Progress | None:
-    """The last position written, or None when there is no board or it is of another format."""
+    """The last position written; None if there is no board or it has another format."""
     try:
         with os.fdopen(open_own(run_dir, PROGRESS, os.O_RDONLY), "rb") as file:
             raw = file.read(_LAYOUT.size + 1)

@@ -1,8 +1,8 @@
-"""Python stacks of the script: written by faulthandler when asked and at a crash, and read by the supervisor.
+"""Python stacks of the script: faulthandler writes them in the script process, the supervisor reads them.
 
-They go to a file in memory that the supervisor has opened, so that the script's stderr is what it would have been. The
-script's own use of faulthandler comes first: what it has switched on before or switches on later stays as it is. The
-supervisor reads them, or py-spy's, and searches them for the line that holds everything up.
+They are written on a signal and at a crash, to a file in memory that the supervisor opened, so the script's stderr
+stays unchanged. The script's own use of faulthandler has priority and is never undone. The supervisor searches these
+stacks, or those of py-spy, for the line that blocks the run.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from dataclasses import dataclass
 from oomph.own_descriptor import OwnDescriptor
 
 _OUT_OF_THE_WAY = 512
-"""Daemons close all descriptors up to 256, or all there are. At a crash nobody can look first whose the number is."""
+"""Daemons close all descriptors up to 256, or all there are. At a crash it is too late to check whose the number is."""
 
 
 class StackWriter:
-    """Where the stacks of this process go to.
+    """Writes the stacks of this process.
 
     Args:
         fd: an inherited descriptor.
-        signum: the signal at which they are written.
+        signum: the signal that requests them.
     """
 
     def __init__(self, fd: int, signum: int) -> None:
@@ -33,7 +33,7 @@ class StackWriter:
         self._descriptor = OwnDescriptor(_moved(fd))
 
     def begin(self) -> None:
-        """From now on the stacks of all threads are written on the signal, and on a crash."""
+        """From now on, write the stacks of all threads on the signal and at a crash."""
         fd = self._descriptor.fd
         try:
             faulthandler.register(self._signum, file=fd, all_threads=True, chain=False)
@@ -41,10 +41,10 @@ class StackWriter:
                 faulthandler.enable(file=fd, all_threads=True)
                 self._at_crash = True
         except (OSError, RuntimeError, ValueError):
-            pass  # a Python without it: a hang is still seen, its line is not named
+            pass  # a Python without faulthandler: a hang is still detected, its line is not named
 
     def end_if_lost(self) -> None:
-        """Write none any more, if the script has closed the descriptor: it may stand for a file of its own by now."""
+        """Stop writing if the script has closed the descriptor: the number may now be one of its own files."""
         if self._descriptor.is_ours:
             return
         faulthandler.unregister(self._signum)
@@ -57,14 +57,14 @@ def _moved(fd: int) -> int:
     try:
         return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY)
     except OSError:
-        return fd  # no process here has as many
+        return fd  # the process limit is lower than that
 
 
-# Patterns are compiled when they are first used: the script's process imports this file, and only reads none.
+# Patterns are compiled at first use: the script process imports this file but parses nothing.
 # Current thread 0x00007f0c2c9fd6c0 (most recent call first):        Thread 0x00007f0c2c9fd6c0 [name] (most ...
 _THREAD = r"(?P<current>Current thread|Thread) (?P<id>0x[0-9a-f]+)(?: \[[^\]]*\])? \(most recent call first\)"
 _FRAME = r'  File "(?P<file>[^"]+)", line (?P<line>\d+|\?\?\?) in (?P<function>\S+)'
-# py-spy: Process 4711: python train.py    Thread 4711 (idle): "MainThread"    and, of Python 3.11 on, qualified names
+# py-spy: Process 4711: python train.py    Thread 4711 (idle): "MainThread"    and, from Python 3.11, qualified names
 _PROCESS = r"(?m)^Process \d+: "
 _SPIED_THREAD = r'Thread (0x)?[0-9A-Fa-f]+ \([\w+]+\)(?:: "(?P<name>.*)")?$'
 _SPIED_FRAME = r" {4}(?P<function>\S+) \((?P<file>.+?)(?::(?P<line>\d+))?\)$"
@@ -72,7 +72,7 @@ _SPIED_MAIN = "MainThread"
 _LIBRARY = r"/site-packages/|/dist-packages/|/lib(64)?/python3|^<frozen "
 _MACHINERY = (f"{os.sep}tensorflow{os.sep}python{os.sep}", f"{os.sep}keras{os.sep}src{os.sep}")
 _SERVES = "server_lib.py"
-"""tf.distribute.Server.join waits for ever, as it should."""
+"""tf.distribute.Server.join waits forever, as it should."""
 _TAKES_INPUT = "iterator_ops.py"
 
 
@@ -92,7 +92,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Thread:
-    """One thread's stack, the innermost call first."""
+    """One thread's stack, innermost call first."""
 
     frames: tuple[Frame, ...]
 
@@ -102,14 +102,14 @@ class Thread:
 
 
 def parse(text: str) -> tuple[Thread, ...]:
-    """The threads of a dump, in its order; the main thread is the last. Of several processes, those of the first."""
+    """The threads of a dump in order, the main thread last. Of several processes, only the first."""
     own, *others = re.split(_PROCESS, text)
     threads = _dumped(own)
     return threads if threads or not others else _spied(others[0])
 
 
 def _dumped(text: str) -> tuple[Thread, ...]:
-    """By faulthandler."""
+    """Parse a dump of faulthandler."""
     threads: list[list[Frame]] = []
     for line in text.splitlines():
         if re.match(_THREAD, line):
@@ -120,7 +120,7 @@ def _dumped(text: str) -> tuple[Thread, ...]:
 
 
 def _spied(text: str) -> tuple[Thread, ...]:
-    """By py-spy, which begins with the main thread."""
+    """Parse a dump of py-spy, which lists the main thread first."""
     threads: list[tuple[bool, list[Frame]]] = []
     for line in text.splitlines():
         if begins := re.match(_SPIED_THREAD, line):
@@ -137,14 +137,14 @@ def _frame(found: re.Match[str]) -> Frame:
 
 
 def blocking_line(threads: Sequence[Thread], ours: str) -> str:
-    """The line that holds everything up, in words.
+    """The line that blocks the run, in words.
 
-    That is where a thread of the script's own stands (a generator that feeds the input), else the main thread: its
-    innermost line in the script, and the call of a library that it waits in.
+    That is the line of another thread in the script's code (a generator that feeds the input), else of the main thread:
+    its innermost line in the script, and the library call that it waits in.
 
     Args:
-        threads: of the process, the main thread last.
-        ours: folder of the oomph package; its own lines are never the answer.
+        threads: the threads of the process, the main thread last.
+        ours: folder of the oomph package; its lines are never the answer.
     """
     if not threads:
         return ""
@@ -161,7 +161,7 @@ def blocking_line(threads: Sequence[Thread], ours: str) -> str:
 
 
 def stands_in_machinery(threads: Sequence[Thread]) -> bool:
-    """Whether the main thread waits inside TensorFlow or Keras, and not for being asked to serve."""
+    """Whether the main thread waits inside TensorFlow or Keras, other than in a server that waits for requests."""
     frames = threads[-1].frames if threads else ()
     inside = any(part in frame.file for frame in frames for part in _MACHINERY)
     return inside and not any(frame.file.endswith(_SERVES) for frame in frames)
@@ -174,7 +174,7 @@ def stands_in(threads: Sequence[Thread], ranges: Iterable[tuple[str, int, int]])
 
 
 def waits_for_the_script(threads: Sequence[Thread], ours: str) -> bool:
-    """Whether the main thread is in a callback of the script's own, or waits for its input pipeline."""
+    """Whether the main thread is in one of the script's callbacks or waits for its input pipeline."""
     if not threads:
         return False
     frames = threads[-1].frames

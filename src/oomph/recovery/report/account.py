@@ -1,4 +1,4 @@
-"""A run in words: why it starts again, and at the end what happened, was done, was paid, and is next. Pure."""
+"""A run in words: the line at a restart, and the account at the end. Pure."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def account(summary: Summary, run_dir: str | None, again: str = "") -> list[str]
     """The lines to print at the end: exactly one when nothing happened.
 
     Args:
-        summary: what the run came to.
+        summary: the summary of the run.
         run_dir: None for a run without one.
-        again: the command that goes on with the run, where somebody may want that.
+        again: the command that resumes the run; empty where there is nothing to resume.
     """
     if not summary.eventful:
         return [_one_line(summary, run_dir, again)]
@@ -29,7 +29,7 @@ def account(summary: Summary, run_dir: str | None, again: str = "") -> list[str]
 
 
 def restart_line(ending: Ending, progress: Progress | None, attempt: int, change: Change | None = None) -> str:
-    """What ended the last attempt, where, and what the next one begins with."""
+    """What ended the last attempt, where, and what the next one starts from."""
     how, changed = _how(ending), "" if change is None else f", {change}"
     if progress is None:
         return f"the script {how}; starting attempt {attempt}{changed}"
@@ -44,7 +44,7 @@ def _how(ending: Ending) -> str:
     if ending.restart_requested:
         return f"asked for a new process ({ending.restart_requested})"
     if ending.hung:
-        return "was ended because it made no progress any more (hang)"
+        return "was ended because it made no progress (hang)"
     name = signal_name(ending.returncode)
     if ending.returncode >= 0:
         return f"ended with {name} ({ending.fault})"
@@ -58,9 +58,9 @@ def _one_line(summary: Summary, run_dir: str | None, again: str) -> str:
         return ", ".join([_finished(summary), *facts])
     told = ", ".join([_ended(summary), *facts])
     if again and summary.checkpoints.count:
-        return f"{told}; to go on: {again}"
+        return f"{told}; to resume: {again}"
     if again and summary.steps:
-        return f"{told}; no checkpoint was taken, so there is nothing to go on from"
+        return f"{told}; no checkpoint was taken, so there is nothing to resume from"
     known = run_dir is not None and summary.faults
     return told + (f"; the cause: oomph explain {run_dir}" if known else "")
 
@@ -72,7 +72,7 @@ def _finished(summary: Summary) -> str:
 
 
 def _unrecorded(summary: Summary) -> str:
-    return f"nothing is recorded of {_count(summary.unrecorded, 'attempt')} before"
+    return f"nothing is recorded of {_count(summary.unrecorded, 'earlier attempt')}"
 
 
 def _rows(summary: Summary, run_dir: str | None, again: str) -> Iterator[tuple[str, str]]:
@@ -89,7 +89,7 @@ def _rows(summary: Summary, run_dir: str | None, again: str) -> Iterator[tuple[s
     if summary.steps and summary.exit_code == 0:
         yield "the result", _result(summary)
         if summary.exactness in (NOT_EQUAL, STARTED_OVER, UNGUARDED):
-            yield "to better it", remedies(summary.exactness, summary.exactness_reasons)[0].text
+            yield "to improve it", remedies(summary.exactness, summary.exactness_reasons)[0].text
     yield "the end", ", ".join([_ended(summary), *_facts(summary)])
     if summary.gave_up:
         yield "stopped" if summary.exit_code in STOPPED else "gave up", summary.gave_up
@@ -99,7 +99,7 @@ def _rows(summary: Summary, run_dir: str | None, again: str) -> Iterator[tuple[s
 
 def _result(summary: Summary) -> str:
     if "nan-loss" in summary.faults:
-        return "not finite: the weights hold NaN or infinity, or held them on the way"
+        return "not finite: the weights hold NaN or infinity, or held them during training"
     return "; ".join((MEANING[summary.exactness], *summary.exactness_reasons[:_MOST_REASONS]))
 
 
@@ -115,9 +115,9 @@ def _done(summary: Summary) -> Iterator[str]:
 
 def _cost(summary: Summary) -> Iterator[str]:
     if summary.restarts and (summary.steps or summary.steps_repeated):
-        yield f"{_count(summary.steps_repeated, 'step')} repeated of {summary.steps}"
+        yield f"{summary.steps_repeated} of {_count(summary.steps, 'step')} repeated"
     if summary.seconds_recovering:
-        yield f"{summary.seconds_recovering:.0f} s on recovering"
+        yield f"{summary.seconds_recovering:.0f} s recovering"
 
 
 def _facts(summary: Summary) -> Iterator[str]:
@@ -156,7 +156,7 @@ def _times(count: int) -> str:
 
 
 def as_size(size_bytes: float) -> str:
-    """An amount of bytes for people: "33 KiB"."""
+    """A number of bytes in words: "33 KiB"."""
     for unit in ("B", "KiB", "MiB"):
         if size_bytes < 1024:
             return f"{size_bytes:.0f} {unit}"

@@ -1,7 +1,7 @@
-"""Labels: what may be said of the result of a run, and why it is not better. Pure.
+"""The label of a run: how its result relates to that of an undisturbed run, and why it is not better. Pure.
 
-What was restored decides what is tried; what was compared decides what is said. A label is given to each fit of each
-attempt, from the events alone, and the label of the run is the worst of them.
+What was restored limits the label; what was compared decides it. Each fit of each attempt gets a label from the events
+alone. The label of the run is the worst of them.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ FAILED = "failed"
 ORDER = (EXACT, VERIFIED, UNVERIFIED, REPLAYED, APPROXIMATE, NOT_EQUAL, STARTED_OVER, UNGUARDED, FAILED)
 """From best to worst."""
 STOPPED = (75, 129, 130, 143)
-"""Exit codes after a preemption, SIGHUP, Ctrl-C and SIGTERM: the end was asked for, and the run may go on later."""
+"""Exit codes after a preemption, SIGHUP, Ctrl-C and SIGTERM: the end was requested, and the run may resume later."""
 MEANING = {
     EXACT: "exact: as if nothing had happened, within rounding",
-    VERIFIED: "verified: the steps that were repeated came out as before",
-    UNVERIFIED: "unverified: everything known was restored, but no step was repeated that could be compared",
-    REPLAYED: "replayed: the batches of the epoch were taken anew; they and the steps repeated came out as before",
-    APPROXIMATE: "approximate: batches were taken in parts, which need not give the same result",
+    VERIFIED: "verified: the repeated steps match the original ones",
+    UNVERIFIED: "unverified: everything known was restored, but no repeated step could be compared",
+    REPLAYED: "replayed: the batches of the epoch were read again; they and the repeated steps match the original ones",
+    APPROXIMATE: "approximate: batches were split into micro-batches, which may not give the same result",
     NOT_EQUAL: "not equal to an undisturbed training",
-    STARTED_OVER: "started over: a training that had begun was begun again, not resumed",
+    STARTED_OVER: "started over: a training was restarted from its beginning, not resumed",
     UNGUARDED: "unguarded: no fit was guarded, so nothing was checkpointed or resumed",
-    FAILED: "failed: the training did not come to its end",
+    FAILED: "failed: the training did not finish",
 }
 _GUARDS = {"approximate": APPROXIMATE, "smaller batches": NOT_EQUAL}
-"""What recovering from an out-of-memory error is worth under a guard of this kind; exact under all others."""
-SMALLER_BATCHES = "a batch that did not fit was trained on in parts, each with its own update"
+"""Guard kind → the label after recovering from an out-of-memory error; exact under all others."""
+SMALLER_BATCHES = "a batch that did not fit was split into smaller batches, each with its own update"
 
 
 class Labelled(NamedTuple):
-    """A label, and the reasons for it, the first cause first."""
+    """A label and its reasons, the first cause first."""
 
     label: str = EXACT
     reasons: tuple[str, ...] = ()
 
 
 def worst(labelled: Iterable[Labelled]) -> Labelled:
-    """The worst of several, with the reasons of all that are as bad or that tell of inequality."""
+    """The worst of several, with the reasons of all that have this label or are not equal."""
     known = list(labelled)
     label = max((each.label for each in known), key=ORDER.index, default=EXACT)
     reasons = [reason for each in known if each.label in (label, NOT_EQUAL) for reason in each.reasons]
@@ -60,8 +60,8 @@ def label_of(events: Sequence[Event], exit_code: int | None) -> Labelled:
     """The label of a run.
 
     Args:
-        events: of all its attempts, in their order.
-        exit_code: how it ended; None while it runs, or when nobody saw its end.
+        events: those of all its attempts, in order.
+        exit_code: how it ended; None while it runs, or when its end is unknown.
     """
     found = worst(
         [*_recoveries(events), *_changes(events), *_resumes(events), *_abandoned(events, exit_code), *_loops(events)]
@@ -74,11 +74,11 @@ def label_of(events: Sequence[Event], exit_code: int | None) -> Labelled:
 
 
 def _recoveries(events: Sequence[Event]) -> Iterator[Labelled]:
-    """What micro-batches were worth, wherever a batch was divided."""
+    """The labels of micro-batches, wherever a batch was split."""
     guards = _guards(events)
     probed = [event for event in events if event.name == "probed"]
     if _contradicted(probed):
-        yield Labelled(APPROXIMATE, ("a later probe found a coupling that the first one had not",))
+        yield Labelled(APPROXIMATE, ("a later probe found a coupling that the first one missed",))
     elsewhere = {event.data["during"]: _guard(event, "kind") for event in probed if "during" in event.data}
     for event in events:
         guard = guards.get((event.attempt, event.data.get("fit")), ("", ""))
@@ -92,7 +92,7 @@ def _recoveries(events: Sequence[Event]) -> Iterator[Labelled]:
 
 
 def _changes(events: Iterable[Event]) -> Iterator[Labelled]:
-    """What the user has allowed to be done although it alters the mathematics."""
+    """The labels of changes that alter the mathematics and that the user allowed."""
     for event in events:
         change = change_in(event.data) if event.name == "decided" else None
         if change is not None and change.name in OPT_IN:
@@ -100,7 +100,7 @@ def _changes(events: Iterable[Event]) -> Iterator[Labelled]:
 
 
 def _guards(events: Sequence[Event]) -> dict[Any, tuple[str, str]]:
-    """For each fit of each attempt the kind of its guard, and the reason for it."""
+    """For each fit of each attempt, its guard's kind and the reason for it."""
     found = {(e.attempt, e.data.get("fit")): _guard(e, "guard") for e in events if e.name == "fit-started"}
     probed = (e for e in events if e.name == "probed" and "fit" in e.data)
     return found | {(e.attempt, e.data.get("fit")): _guard(e, "kind") for e in probed}
@@ -119,7 +119,7 @@ def _of_guard(kind: str, reason: str) -> Labelled:
 
 
 def _contradicted(probed: Sequence[Event]) -> bool:
-    """Whether a later probe found a coupling that the first one of the same fit, or loop, had not."""
+    """Whether a later probe found a coupling that the first one of the same fit or loop missed."""
     exact: set[Any] = set()
     for event in probed:
         step = (event.attempt, event.data.get("fit"), event.data.get("during"))
@@ -134,11 +134,11 @@ def _contradicted(probed: Sequence[Event]) -> bool:
 
 
 def _resumes(events: Sequence[Event]) -> Iterator[Labelled]:
-    """What each attempt after the first made of the fits that an earlier one had begun."""
+    """The labels of fits in later attempts that an earlier attempt had begun."""
     begun: set[Any] = set()
     finished: dict[Any, Event] = {}
     if min((event.attempt for event in events), default=1) > 1:
-        yield Labelled(STARTED_OVER)  # the journals of the earlier attempts were removed
+        yield Labelled(STARTED_OVER)  # the journals of earlier attempts were removed
     for attempt in by_attempt(events):
         by = by_name(attempt)
         yield from _not_reached(attempt, finished)
@@ -154,7 +154,7 @@ def _resumes(events: Sequence[Event]) -> Iterator[Labelled]:
         is_gone = attempt[0].attempt != events[-1].attempt and not _has_left(by)
         yield from (each for each in again if not (is_gone and each.label == STARTED_OVER))
         if begun and not again and (fits or by.get("resumed")):
-            yield Labelled(UNVERIFIED)  # it left its process between two fits: nothing was there to be repeated
+            yield Labelled(UNVERIFIED)  # the process ended between two fits: there was no step to repeat
         begun |= {_key(fit) for fit in fits}
         for event in by.get("appended-again", ()):
             told = f"{event.data.get('site')} appends to {event.data.get('path')} a second time"
@@ -165,16 +165,16 @@ def _resumes(events: Sequence[Event]) -> Iterator[Labelled]:
 
 
 def _has_left(by: Mapping[str, list[Event]]) -> bool:
-    """Whether later attempts find anything of this one."""
+    """Whether this attempt left anything for later attempts to resume from."""
     return bool(by.get("checkpoint") or by.get("fit-finished"))
 
 
 def _not_reached(attempt: Iterable[Event], finished: Mapping[Any, Event]) -> Iterator[Labelled]:
-    """Fits that an earlier attempt had finished, and that the script passed by: what they had changed is not there."""
+    """Finished fits of earlier attempts that the script did not reach again: their changes are missing."""
     events, missing = list(attempt), dict(finished)
     resumed = {_key(event) for event in events if event.name == "resumed"}
     for event in events:
-        if _is_edited(event):  # the edit may have given it another key, and it has a new number
+        if _is_edited(event):  # the edit may have changed its key, and it has a new number
             missing = {
                 key: other for key, other in missing.items() if other.data.get("fit") != event.data["edited_fit"]
             }
@@ -191,7 +191,7 @@ def _not_reached(attempt: Iterable[Event], finished: Mapping[Any, Event]) -> Ite
 
 
 def _from_before_an_edit(attempt: Iterable[Event]) -> Iterator[Labelled]:
-    """Fits that were restored after an edited fit had trained again. Their state comes from before the edit."""
+    """Fits restored after an edited fit trained again: their state comes from before the edit."""
     edited: Event | None = None
     for event in attempt:
         if _is_edited(event):
@@ -202,19 +202,19 @@ def _from_before_an_edit(attempt: Iterable[Event]) -> Iterator[Labelled]:
 
 
 def _returned_after_an_edit(attempt: Iterable[Event]) -> Iterator[Labelled]:
-    """Fits whose result was returned although the code of the script has changed since."""
+    """Fits whose result was returned although the script has changed since."""
     for event in attempt:
         if event.name == "resumed" and event.data.get("kind") == "finished" and event.data.get("meant"):
             yield Labelled(NOT_EQUAL, tuple(str(each) for each in event.data["meant"]))
 
 
 def _is_edited(event: Event) -> bool:
-    """Whether a fit trains again because it was edited; the event holds the number that it had before."""
+    """Whether a fit trains again because it was edited; the event holds its earlier number."""
     return event.name == "trains-again" and event.data.get("edited_fit") is not None
 
 
 def _abandoned(events: Sequence[Event], exit_code: int | None) -> Iterator[Labelled]:
-    """Fits that an earlier attempt was in the midst of, and that the one which came to the end has not reached."""
+    """Unfinished fits of earlier attempts that the attempt which finished did not reach again."""
     fits = [event for event in events if event.name == "fit-started" and "key" in event.data]
     over = {_key(event) for event in events if event.name == "fit-finished"}
     last = max((event.attempt for event in events), default=0)
@@ -228,7 +228,7 @@ def _abandoned(events: Sequence[Event], exit_code: int | None) -> Iterator[Label
 
 
 def _begun_again(fit: Event, by: Mapping[str, list[Event]], short: Container[Any]) -> Labelled:
-    """A fit that an earlier attempt had begun: resumed, or begun anew after everything before it was restored.
+    """The label of a fit that an earlier attempt had begun: resumed, or started again.
 
     Args:
         short: finished fits whose end states were too expensive to keep.
@@ -250,9 +250,9 @@ def _begun_again(fit: Event, by: Mapping[str, list[Event]], short: Container[Any
 
 
 def _within_noise(label: Labelled, compared: Iterable[Event]) -> Labelled:
-    """The label, with the noise of this training where not every bit was the same."""
+    """The label, with this training's noise where results differ in some bits."""
     noise = max((float(event.data.get("noise") or 0) for event in compared), default=0.0)
-    told = (f"not in every bit: within this training's own noise of {noise:.1g}",) if noise else ()
+    told = (f"not bit for bit: within this training's own noise of {noise:.1g}",) if noise else ()
     return Labelled(label.label, (*label.reasons, *told))
 
 
@@ -260,7 +260,7 @@ def _resumed(resumed: Event, compared: bool) -> Labelled:
     kind = resumed.data.get("kind")
     reasons = [str(reason) for reason in (*resumed.data.get("lost", ()), *resumed.data.get("meant", ()))]
     if kind == "epoch":
-        reasons.append("the interrupted epoch was begun again")
+        reasons.append("the interrupted epoch was restarted")
     if reasons:
         return Labelled(NOT_EQUAL, tuple(reasons))
     if not compared:
@@ -269,7 +269,7 @@ def _resumed(resumed: Event, compared: bool) -> Labelled:
 
 
 def _loops(events: Sequence[Event]) -> Iterator[Labelled]:
-    """Loops of the script's own: what no oomph has saved is begun again."""
+    """The script's own loops: a loop that oomph has not saved starts over."""
     looped = [event for event in events if event.name == "loop-seen"]
     trained = {event.attempt for event in looped}
     resumed = {event.attempt for event in looped if event.data.get("restored")}
@@ -282,10 +282,10 @@ def _loops(events: Sequence[Event]) -> Iterator[Labelled]:
 
 
 def _key(event: Event) -> Any:
-    """Which fit an event is about: its identity, or its number in journals of an older oomph."""
+    """The fit that an event is about: its identity, or its number in journals of an older oomph."""
     return event.role.startswith("worker"), event.data.get("key", event.data.get("fit"))
 
 
 def _number(event: Event) -> Any:
-    """The fit as an older oomph, which only counted fits, calls it."""
+    """The fit by its number, as an older oomph identified it."""
     return event.role.startswith("worker"), event.data.get("fit")

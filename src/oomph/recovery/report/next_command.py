@@ -1,4 +1,4 @@
-"""The command that goes on with a run, as somebody would type it. Pure."""
+"""The command that resumes a run, as a user would type it. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _NAMES_THE_RUN = ("--run-dir", "--resume")
 
 
 def command_to_go_on(typed: Sequence[str], words: Sequence[str], run_dir: str) -> str:
-    """`oomph run --resume=DIR`, the options that were typed, and the script with its arguments."""
+    """`oomph run --resume=DIR`, the options as typed, and the script with its arguments."""
     return shlex.join(["oomph", "run", f"--resume={run_dir}", *_other_options(typed), *words])
 
 
 def _other_options(typed: Sequence[str]) -> Iterator[str]:
-    """All but those that say which run it is; only `--run-dir` may have its value in the next word."""
+    """All options but those that name the run; only `--run-dir` may have its value in the next word."""
     options = iter(typed)
     for word in options:
         if word == "--run-dir":

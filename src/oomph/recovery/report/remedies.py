@@ -1,8 +1,7 @@
-"""Remedies: what to change in a script so that a resume of it earns a better label. Pure.
+"""What to change in a script so that a resumed run gets a better label. Pure.
 
-The reasons of a label are words that come from all over `tensorflow/`. Each row here knows one wording and says what
-to do about it, in terms of the script. A reason that no row knows gets a general remedy; each label has one too, for
-where there is no reason.
+The reasons of a label are words from all over `tensorflow/`. Each row here matches one wording and says what to change
+in the script. A reason that no row matches gets a general remedy. A label without reasons has its own remedy.
 """
 
 from __future__ import annotations
@@ -26,26 +25,26 @@ from oomph.recovery.report.labels import (
 )
 
 BEST = (EXACT, VERIFIED)
-"""Labels that nothing would better."""
+"""Labels that need no remedy."""
 _SEED = "call keras.utils.set_random_seed(1) at the top of the script"
-_SAME_FITS = "let every start of the script come to the same fits in the same order, whatever it finds on the disk"
-_ALL_ANEW = "to train everything with the edit, begin anew with --start-over"
+_SAME_FITS = "make every start of the script reach the same fits in the same order, whatever it finds on disk"
+_ALL_ANEW = "to train everything with the edit, use --start-over"
 _OWN_GENERATOR = (
     "keep a generator in the model, self.random = keras.random.SeedGenerator(1), and draw with "
-    "keras.random.normal(..., seed=self.random) and its like"
+    "keras.random.normal(..., seed=self.random) and the like"
 )
-_AS_CLASS = "write the generator as a class with __iter__ and __next__ that keeps what it counts in attributes"
+_AS_CLASS = "write the generator as a class with __iter__ and __next__ that keeps its state in attributes"
 _PLAIN = "numbers, text, lists, dicts, NumPy arrays or generators, or a tf.Variable"
-_OTHER_THREADS = "do not change it from other threads, or say its state with get_state() and set_state(state)"
+_OTHER_THREADS = "do not change it from other threads, or give its class get_state() and set_state(state)"
 _ORDER = (
-    "draw the order of each epoch from its number, np.random.default_rng((seed, epoch)), and nothing else; "
+    "draw the order of each epoch from its number alone, np.random.default_rng((seed, epoch)); "
     "a keras.utils.PyDataset can do so in on_epoch_end"
 )
 _TF_DATA = (
     "to be exact, read the data with a tf.data.Dataset of TensorFlow's own operations (from_tensor_slices, files), "
     "without a Python generator, py_function or PyDataset"
 )
-_FITTING = "take a batch size that fits"
+_FITTING = "use a batch size that fits"
 _STEPS = "write it as `for batch in oomph.steps(dataset, epochs=..., state=[model, optimizer]):`"
 
 
@@ -57,50 +56,50 @@ class Remedy(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """The wording of a reason, and what helps; `{name}` stands for a group of the pattern."""
+    """The wording of a reason, and its remedy; `{name}` stands for a group of the pattern."""
 
     wording: str
     text: str
 
 
 _OF_OBJECTS = (
-    # What is wrong with an object says more than where it is.
+    # First what is wrong with an object: it says more than where the object is.
     _Row(
         r"there was no time to look at it",
-        "let it hold less: large tables belong into NumPy arrays, which are seen at once",
+        "let it hold less: keep large tables in NumPy arrays, which are fast to examine",
     ),
     _Row(r"a generator that |\(a generator\)|\(generator\)", _AS_CLASS),
     _Row(r"an object that other threads change", _OTHER_THREADS),
-    _Row(r"a large open file", 'open the file with mode "a" where a line is written, and close it again'),
+    _Row(r"a large open file", 'open the file with mode "a" for each line, and close it after writing'),
     _Row(
         r"an iterator that TensorFlow cannot save",
-        "make the iterator anew in each epoch, or from a dataset without Python in it",
+        "create a new iterator in each epoch, or use a dataset without Python in it",
     ),
     _Row(
         r"(?:an array|a variable) of another shape",
-        "assign a new array in the place of the old one, and give variables that grow the shape [None]",
+        "assign a new array instead of the old one, and give variables that grow the shape [None]",
     ),
     _Row(
         r"an optimizer with other variables",
         "build that optimizer before the fit: optimizer.build(model.trainable_variables)",
     ),
-    _Row(r"\(not there any more\)", "create it before the fit, in every start of the script"),
+    _Row(r"\(no longer there\)", "create it before the fit, in every start of the script"),
     _Row(
         r": (?P<method>get_state|set_state|state_dict|load_state_dict) failed",
-        "mend {method}(): it has raised an error",
+        "fix {method}(): it raised an error",
     ),
-    _Row(r", of which nothing was saved", "keep it in state= from the first start of the script on"),
+    _Row(r", which was not saved", "keep it in state= from the first start of the script on"),
     _Row(
-        r"^(?P<name>\S+), which the loop carries on and state= does not hold",
+        r"^(?P<name>\S+), which the loop changes and state= does not hold",
         'keep {name} in a dict, and the dict in state=: state=[..., kept], then kept["{name}"] = ...',
     ),
-    _Row(r"^the file (?P<path>.+), which it wrote, is (?:gone|another one)", "leave {path} as the fit has written it"),
+    _Row(r"^the file (?P<path>.+), which it wrote, is (?:gone|another one)", "leave {path} as the fit wrote it"),
     _Row(r"too large to be kept\)", "keep less in it, or write it to a file and read it in every start of the script"),
-    _Row(r"\(an array of ", "keep its columns in arrays of numbers, not in one of records"),
-    # Where it is.
+    _Row(r"\(an array of ", "keep its columns in arrays of numbers, not in one array of records"),
+    # Then where the object is.
     _Row(
         r"^callback (?P<name>\w+)",
-        "give {name} get_state() and set_state(state): return what it counts, and take it back",
+        "give {name} get_state() and set_state(state), which return and restore its state",
     ),
     _Row(
         r"^layer \d+ (?P<name>\w+)",
@@ -109,12 +108,12 @@ _OF_OBJECTS = (
     _Row(r"^(?:model|optimizer|loss|metric \w+)\b", f"keep it in {_PLAIN}, as an attribute"),
     _Row(
         r"^state\b",
-        "keep it in numbers, lists, dicts or arrays, or let its class have get_state() and set_state(state)",
+        "keep it in numbers, lists, dicts or arrays, or give its class get_state() and set_state(state)",
     ),
-    _Row(r"^data\b", f"let the data set keep it in {_PLAIN}"),
+    _Row(r"^data\b", f"keep it in {_PLAIN} of the data set"),
     _Row(
         r"^class (?P<name>[\w.]+)",
-        f"keep it in {_PLAIN}, or in an attribute of one object in the place of the class {{name}}",
+        f"keep it in {_PLAIN}, or in an attribute of an object instead of the class {{name}}",
     ),
     _Row(
         r"^global of (?P<module>\S+): (?P<name>\w+)?",
@@ -128,118 +127,116 @@ _OF_RANDOM_NUMBERS = (
     ),
     _Row(r"^the order of later epochs, which has no seed", _SEED),
     _Row(
-        r"^random numbers of the data pipeline: to draw them again takes too long",
+        r"^random numbers of the data pipeline: drawing them again takes too long",
         "draw them from the number of the element: dataset.enumerate(), then tf.random.stateless_uniform with "
         "seed=(1, number)",
     ),
-    _Row(r"^random numbers of (?P<kind>\w+) in the train step", f"{_OWN_GENERATOR}, not by {{kind}}"),
+    _Row(r"^random numbers of (?P<kind>\w+) in the train step", f"{_OWN_GENERATOR}, not with {{kind}}"),
     _Row(
         r"^random numbers that TensorFlow's kernels count themselves(?:, in (?P<function>\S+))?",
         f"{_OWN_GENERATOR}; in a loop of your own, name it in state=",
     ),
     _Row(
-        r"^the order of the data: to go through those of the epochs before takes too long",
-        "let shuffle() be the last of the steps that order the data, behind cache(), repeat() and concatenate()",
+        r"^the order of the data: replaying earlier epochs takes too long",
+        "make shuffle() the last step that orders the data, after cache(), repeat() and concatenate()",
     ),
 )
 _OF_COMPARISONS = (
-    _Row(r"^the batches that were taken anew are others", _ORDER),
-    _Row(r"^the data come in another order, or are others", f"{_SEED}; {_ORDER}"),
-    _Row(r"^other random numbers are drawn", f"{_SEED}; what draws by itself: {_OWN_GENERATOR}"),
+    _Row(r"^the replayed batches differ", _ORDER),
+    _Row(r"^the data or their order changed", f"{_SEED}; {_ORDER}"),
+    _Row(r"^the random numbers differ", f"{_SEED}; what draws by itself: {_OWN_GENERATOR}"),
     _Row(
         r"^the learning rate is ",
-        "let the rate follow from the epoch (LearningRateScheduler) or from the step (a schedule in the optimizer), or "
+        "derive the rate from the epoch (LearningRateScheduler) or from the step (a schedule in the optimizer), or "
         "give the callback that sets it get_state() and set_state(state)",
     ),
     _Row(
-        r"^the same batch gives another result",
-        "call tf.config.experimental.enable_op_determinism() at the top; what the step reads belongs into the model, "
+        r"^the same batch gives a different result",
+        "call tf.config.experimental.enable_op_determinism() at the top; keep what the step reads in the model, "
         "as a tf.Variable",
     ),
     _Row(
-        r"^the state (?:is another|at the end is another)",
-        "what callbacks do to the model may depend on nothing but the epoch and their own attributes, which are kept",
+        r"^the (?:final )?state differs",
+        "what callbacks do to the model must depend only on the epoch and on their own attributes, which oomph saves",
     ),
     _Row(
         r"^the file (?P<path>.+) is read, and is not what it was at the checkpoint",
-        "keep what is read back from {path} in an attribute of the callback too, and read that",
+        "also keep what is read back from {path} in an attribute of the callback, and read that",
     ),
     _Row(
         r"^the order of the validation data",
-        "let the validation data end: leave repeat() out, or their shuffle",
+        "make the validation data finite: leave repeat() out, or their shuffle",
     ),
     _Row(
-        r"^the data had been moved on before",
-        "give each fit a dataset of its own",
+        r"^the data had advanced before",
+        "give each fit its own dataset",
     ),
     _Row(
         r"^\S+ appends to (?P<path>.+) a second time",
         "collect the rows in the script, and write {path} as a whole at its end",
     ),
-    _Row(r"^not in every bit: ", "for equal bits, call tf.config.experimental.enable_op_determinism() at the top"),
-    _Row(r"^the interrupted epoch was begun again", "let every start of the script make the same data"),
+    _Row(r"^not bit for bit: ", "for equal bits, call tf.config.experimental.enable_op_determinism() at the top"),
+    _Row(r"^the interrupted epoch was restarted", "make every start of the script use the same data"),
 )
 _OF_FITS = (
     _Row(r"^fit \d+ was (?:finished|begun) by an earlier attempt, and not reached again", _SAME_FITS),
-    _Row(r"^the script came to (?:fit|loop) at .+ another way than before", _SAME_FITS),
+    _Row(r"^the script reached (?:fit|loop) at .+ by another path than before", _SAME_FITS),
     _Row(r"^the state of fit \d+ is from before fit \d+ was edited", _ALL_ANEW),
-    _Row(r": not restored: ", "leave --trust-finished-fits out: the fit trains again then"),
+    _Row(r": not restored: ", "leave --trust-finished-fits out, so that the fit trains again"),
     _Row(
         r"the checkpoint is of another (?:fit|loop): (?P<difference>.+)",
-        f"{_SEED}, and let every start of the script make the same model and the same data",
+        f"{_SEED}, and make every start of the script build the same model and the same data",
     ),
-    _Row(rf"^{re.escape(SMALLER_BATCHES)}", "leave --allow-smaller-batch out, or take a batch size that fits"),
-    _Row(r"goes on with a generator that a resumed fit has taken batches from", "make a new generator for each fit"),
-    _Row(r"^in mixed_bfloat16", "leave --allow-bfloat16 out, or take a smaller batch size"),
-    _Row(r"^leaving out the batch at ", "leave --skip-poison out, and mend the batch"),
+    _Row(rf"^{re.escape(SMALLER_BATCHES)}", "leave --allow-smaller-batch out, or use a batch size that fits"),
+    _Row(r"continues with a generator that a resumed fit has taken batches from", "make a new generator for each fit"),
+    _Row(r"^in mixed_bfloat16", "leave --allow-bfloat16 out, or use a smaller batch size"),
+    _Row(r"^leaving out the batch at ", "leave --skip-poison out, and fix the batch"),
     _Row(
         r"^a later probe found a coupling",
-        "give the option --inexact=refuse, or let no layer look at several samples at once",
+        "use --inexact=refuse, or make every layer treat each sample independently",
     ),
-    _Row(
-        r"\.py was edited|→", "let every start of the script take the same; after an edit, begin anew with --start-over"
-    ),
+    _Row(r"\.py was edited|→", "make every start of the script use the same values; after an edit, use --start-over"),
 )
 _OF_CHECKPOINTS = (
     _Row(
-        r"^the training loop at (?P<site>\S+) is not over oomph\.steps",
+        r"^the training loop at (?P<site>\S+) does not iterate over oomph\.steps",
         f"make the loop at {{site}} resumable: {_STEPS.removeprefix('write it as ')}",
     ),
     _Row(
-        r"compiled anew within the fit",
-        "call compile() before fit, and train what comes after the change in a fit of its own",
+        r"recompiled within the fit",
+        "call compile() before fit, and train what follows the change in its own fit",
     ),
     _Row(r"is not finite", "end such a training with the callback keras.callbacks.TerminateOnNaN()"),
-    _Row(r"^no checkpoint could be written: ", "make room, or name another folder with --run-dir"),
-    _Row(r"^the guard failed: ", "oomph doctor says whether the versions fit; if they do, report it, with the journal"),
+    _Row(r"^no checkpoint could be written: ", "free disk space, or choose another folder with --run-dir"),
+    _Row(r"^the guard failed: ", "check the versions with oomph doctor; if they fit, report it with the journal"),
     _Row(
         r"^no checkpoint had been taken",
-        "let the first checkpoint come earlier: --checkpoint-every 1m, or a number of steps",
+        "take the first checkpoint earlier: --checkpoint-every 1m, or a number of steps",
     ),
     _Row(
         r"^the position in the data cannot be saved: (?P<kind>\w*(?:Random|Normal|Multinomial|Sample)\w*) is stateful",
-        "draw with tf.random.stateless_normal and its like in the place of {kind}, with the seed (1, number) of "
+        "draw with tf.random.stateless_normal and the like instead of {kind}, with the seed (1, number) of "
         "dataset.enumerate()",
     ),
     _Row(
         r"^the position in the data cannot be saved: not a tf\.data iterator",
-        "in a loop of your own, go through a tf.data.Dataset; under a strategy there is nothing to mend",
+        "in a loop of your own, iterate over a tf.data.Dataset; under a strategy there is no remedy",
     ),
     _Row(
         r"^the position in the data cannot be saved: a batch of it was taken ahead",
-        "tell the length of the data: dataset.apply(tf.data.experimental.assert_cardinality(number))",
+        "declare the length of the data: dataset.apply(tf.data.experimental.assert_cardinality(number))",
     ),
     _Row(r"^the position in the data cannot be saved", _TF_DATA),
 )
 _OF_PARTS = (
     _Row(
         r"BatchNormalization sees each micro-batch alone",
-        "take LayerNormalization or GroupNormalization for BatchNormalization, or a batch size that fits",
+        "replace BatchNormalization with LayerNormalization or GroupNormalization, or use a batch size that fits",
     ),
     _Row(r"^random numbers that TensorFlow cannot draw again", _OWN_GENERATOR),
     _Row(
-        r"^metric .* depends on which samples are together|a number that the step returns is no mean over samples",
-        "let the metric add up over samples in update_state, and divide in result",
+        r"^metric .* depends on which samples are together|a number that the step returns is not a mean over samples",
+        "sum over samples in update_state of the metric, and divide in result",
     ),
     _Row(r"which samples are together|no memory for a probe|a probe could not tell", _FITTING),
 )
@@ -252,23 +249,23 @@ _GENERAL = (
     "set_state(state)"
 )
 _OF_LABELS = {
-    UNVERIFIED: "nothing to mend in the script: no step that could be compared lay between checkpoint and fault",
+    UNVERIFIED: "nothing to change in the script: no comparable step lay between the checkpoint and the fault",
     REPLAYED: _TF_DATA,
     APPROXIMATE: _FITTING,
     NOT_EQUAL: _GENERAL,
-    STARTED_OVER: "leave --start-over out if it was given, and let the first checkpoint come earlier: "
+    STARTED_OVER: "leave --start-over out if it was given, and take the first checkpoint earlier: "
     "--checkpoint-every 10s",
-    UNGUARDED: f"train with model.fit; a loop of your own: {_STEPS}",
-    FAILED: "mend what ended the script: oomph explain names it",
+    UNGUARDED: f"train with model.fit; for a loop of your own, {_STEPS}",
+    FAILED: "fix what ended the script: oomph explain names it",
 }
 
 
 def remedies(label: str, reasons: Iterable[str]) -> list[Remedy]:
-    """What would better a label, one remedy for each of its reasons; those that the same change mends come once.
+    """What would improve a label: one remedy per reason, and one for all reasons with the same remedy.
 
     Args:
-        label: of a run.
-        reasons: why it is not a better one; without any, the label speaks for itself.
+        label: the label of a run.
+        reasons: why it is not better; without any, the label's own remedy applies.
     """
     if label in BEST:
         return []
@@ -289,13 +286,13 @@ def remedy_of(reason: str) -> str:
 
 
 def causes(label: str, events: Sequence[Event]) -> tuple[str, ...]:
-    """Why a label that has no reasons of its own is not a better one, from the events of the run."""
+    """Why a label without reasons of its own is not better, from the events of the run."""
     find = _CAUSES.get(label)
     return () if find is None else tuple(dict.fromkeys(find(events)))
 
 
 def _cause_in(reason: str) -> str:
-    """What a comparison has shown, or, where something is known to be missing, that: it is the cause."""
+    """The reason, or what was not restored if the reason names that: it is the cause."""
     _, known, lost = reason.partition(" (not restored: ")
     return lost.removesuffix(")") if known else reason
 
@@ -303,7 +300,7 @@ def _cause_in(reason: str) -> str:
 def _of_loops(events: Sequence[Event]) -> Iterator[str]:
     for event in events:
         if event.name == "loop-seen":
-            yield f"the training loop at {event.data.get('site')} is not over oomph.steps"
+            yield f"the training loop at {event.data.get('site')} does not iterate over oomph.steps"
 
 
 def _of_unguarded(events: Sequence[Event]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Summary: what a run came to, computed from its events alone. Pure."""
+"""The summary of a run, computed from its events alone. Pure."""
 
 from __future__ import annotations
 
@@ -14,59 +14,59 @@ from oomph.recovery.report.labels import label_of
 
 SCHEMA = 1
 UNRELATED = "unrelated"
-"""The fault name of a plain Python error in the user's code: no matter of oomph's."""
+"""The fault name of a plain Python error in the user's code, which is not oomph's concern."""
 
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """What keeping the state has cost."""
+    """What checkpoints have cost."""
 
     count: int = 0
     bytes: int = 0
-    """Of the largest one."""
+    """Of the largest checkpoint."""
     seconds: float = 0.0
     share: float = 0.0
     """Of the wall time, 0 to 1."""
     failed: int = 0
-    """Those that could not be written, as on a full disk."""
+    """Checkpoints that could not be written, as on a full disk."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What happened in a run, what was done about it and what it cost."""
+    """What happened in a run, what oomph did about it, and what it cost."""
 
     attempts: int
     faults: Mapping[str, int]
-    """How often each fault was seen, by name."""
+    """How often each fault occurred, by name."""
     recoveries: int
-    """Faults overcome inside the script's process."""
+    """Faults recovered from inside the script's process."""
     restarts: int
     steps: int
-    """Steps done, counted once however often they were repeated."""
+    """Steps done; repeated steps count once."""
     steps_repeated: int
     micro_batch: int | None
-    """The micro-batch that the last fit ended with; None when batches were never divided."""
+    """The micro-batch that the last fit ended with; None when no batch was split."""
     exactness: str
     """How the result relates to that of an undisturbed run: one of `labels.ORDER`."""
     exit_code: int | None
     seconds: float
     seconds_recovering: float
-    """Spent on faults inside the script's process, TensorFlow's own wait of 10 s included."""
+    """Time spent on faults inside the script's process, including TensorFlow's own wait of 10 s."""
     device_peak_bytes: int | None
     host_peak_bytes: int | None
     gave_up: str = ""
-    """Why oomph gave up, when it did."""
+    """Why oomph gave up; empty when it did not."""
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     changes: tuple[str, ...] = ()
-    """What was made different from the first attempt on, in words."""
+    """What oomph changed after the first attempt, in words."""
     exactness_reasons: tuple[str, ...] = ()
     """Why the label is not a better one, in words."""
     unrecorded: int = 0
-    """Attempts that the journal holds nothing of."""
+    """Attempts that are missing from the journal."""
 
     @property
     def eventful(self) -> bool:
-        """Whether there is more to tell than that the run has ended."""
+        """Whether there is more to report than the end of the run."""
         return bool(set(self.faults) - {UNRELATED} or self.restarts or self.recoveries or self.gave_up)
 
     def as_document(self) -> dict[str, Any]:
@@ -79,11 +79,11 @@ class Summary:
 
 
 def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
-    """The summary of a run, of all its attempts, those before a `--resume` included."""
+    """The summary of a run over all its attempts, including those before a `--resume`."""
     by = by_name(events)
     endings = by.get("attempt-ended", [])
     seconds = sum(_number(event, "seconds") for event in endings)
-    attempts = {event.attempt for event in events} - {0}  # any of its lines will do: the first may be lost
+    attempts = {event.attempt for event in events} - {0}  # from any event: the first may be lost
     decided = by.get("decided", [])
     stopped = ("give-up", "requeue")
     gave_up = decided[-1].data.get("reason") if decided and decided[-1].data.get("action") in stopped else ""
@@ -111,13 +111,13 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
 
 
 def _unrecorded(events: Iterable[Event]) -> int:
-    """Attempts before the last of which nothing is known but, where `--resume` has noted that, that they have ended."""
+    """Earlier attempts without any event but `attempt-ended`, which `--resume` may have added."""
     told = {event.attempt for event in events if event.name != "attempt-ended"}
     return len(set(range(1, max(told, default=0))) - told)
 
 
 def steps_repeated(events: Iterable[Event]) -> int:
-    """Over all restarts: the steps at death less those that were resumed from, by oomph or by the script's own loop."""
+    """Over all restarts, the steps at death minus the steps resumed from, by oomph or by the script's own loop."""
     repeated, at_death = 0, 0
     for attempt in by_attempt(events):
         resumed = [int(_number(event, "steps")) for event in attempt if event.name == "resumed"]
@@ -141,9 +141,9 @@ def _largest(events: Iterable[Event], key: str) -> int | None:
 
 
 def _faults(by: Mapping[str, list[Event]]) -> dict[str, int]:
-    """Out-of-memory errors as often as they came; what ended an attempt once for each attempt that it ended.
+    """Counts every out-of-memory error, and every other fault once for each attempt that it ended.
 
-    A state that was not finite counts once: training goes on with it.
+    A state that was not finite counts once: training continues with it.
     """
     count: Counter[str] = Counter()
     told = by.get("oom", [])
@@ -158,7 +158,7 @@ def _faults(by: Mapping[str, list[Event]]) -> dict[str, int]:
 
 
 def _micro_batch(events: Iterable[Event]) -> int | None:
-    """The last one in the order of the journal: a clock may have been set back meanwhile."""
+    """The last one in journal order: times are not reliable if the clock was set back."""
     values = [event.data.get("micro_batch") for event in events if event.name in ("recovered", "fit-finished")]
     known = [value for value in values if isinstance(value, int)]
     return known[-1] if known else None

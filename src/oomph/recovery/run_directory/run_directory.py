@@ -1,4 +1,4 @@
-"""RunDirectory: the folder in which one run keeps all it knows, and the lock that keeps a second oomph out of it."""
+"""The folder in which a run keeps its state, and the lock that keeps a second oomph out."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _HOLDER_BYTES = 512
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What run.json says: enough to find the run again, and to start it again."""
+    """The content of run.json: enough to find the run and start it again."""
 
     command: tuple[str, ...]
     python: str
@@ -38,14 +38,14 @@ class RunRecord:
     created: str
     status: str = RUNNING
     """"running", "finished" (exit code 0), "failed" (the script's own failure), "gave-up" (oomph's decision) or
-    "preempted" (to be started again elsewhere or later)."""
+    "preempted" (to be restarted elsewhere or later)."""
     attempts: int = 0
     host: str = ""
-    """The machine that has it, or had it last; empty in the records of an older oomph."""
+    """The machine that runs it, or ran it last; empty in records of an older oomph."""
     options: tuple[str, ...] = ()
-    """Those of `oomph run` as they were typed last; empty in the records of an older oomph."""
+    """The options of `oomph run` as typed last; empty in records of an older oomph."""
     entropy: str = ""
-    """What stands for the system's entropy in every attempt; empty in the records of an older oomph."""
+    """Replaces the system's entropy in every attempt; empty in records of an older oomph."""
 
     def to_json(self) -> str:
         """The document of run.json."""
@@ -53,7 +53,7 @@ class RunRecord:
 
     @classmethod
     def from_json(cls, text: str) -> RunRecord:
-        """The record of a run.json; raises ValueError when it is none."""
+        """Parse a run.json; raises ValueError when it is not valid."""
         document = _document(text)
         if document.get("schema") != SCHEMA:
             raise ValueError("not a run.json of this schema")
@@ -79,7 +79,7 @@ def _document(text: str) -> dict[str, Any]:
     except RecursionError as error:
         raise ValueError("run.json is nested too deeply") from error
     if not isinstance(document, dict):
-        raise ValueError("run.json is no object")
+        raise ValueError("run.json is not an object")
     return document
 
 
@@ -92,31 +92,31 @@ def _command(value: object) -> tuple[str, ...]:
 
 def _words(value: object, what: str) -> tuple[str, ...]:
     if not isinstance(value, list):
-        raise ValueError(f"the {what} of run.json is no list of words")
+        raise ValueError(f"the {what} of run.json is not a list of words")
     return tuple(map(str, value))
 
 
 def _hexadecimal(value: object) -> str:
     if not isinstance(value, str) or (value and not re.fullmatch("[0-9a-f]{32}", value)):
-        raise ValueError("the entropy of run.json is no number")
+        raise ValueError("the entropy of run.json is not a number")
     return value
 
 
 def _number(value: object) -> int:
     if not isinstance(value, int) or value < 0:
-        raise ValueError("the attempts of run.json are no number")
+        raise ValueError("the attempts of run.json are not a number")
     return value
 
 
 class RunDirectory:
-    """A run directory that this process holds the lock of."""
+    """A run directory whose lock this process holds."""
 
     def __init__(self, path: Path, record: RunRecord, lock_fd: int) -> None:
         self.path, self.record, self.lock_fd = path, record, lock_fd
 
     @classmethod
     def create(cls, path: Path, record: RunRecord) -> RunDirectory:
-        """Make a new run in `path`; raises RunDirectoryError when it cannot be written or holds a run already."""
+        """Make a new run in `path`; raises RunDirectoryError when it cannot be written or already holds a run."""
         try:
             path.mkdir(parents=True, exist_ok=True)
             path = path.resolve()
@@ -139,7 +139,7 @@ class RunDirectory:
 
     @classmethod
     def create_default(cls, name: str, record: RunRecord) -> RunDirectory:
-        """Make a new run in a folder of its own below `.oomph/runs`, named after the time and the script."""
+        """Make a new run in its own folder below `.oomph/runs`, named after the time and the script."""
         safe = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:60]
         stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{safe}"
         for number in range(1, 1000):
@@ -148,7 +148,7 @@ class RunDirectory:
                 path.mkdir(parents=True)
             except FileExistsError:
                 if path.is_dir():
-                    continue  # another run began in this very second
+                    continue  # another run started in the same second
                 raise RunDirectoryError(f"the run directory {path} cannot be written") from None
             except OSError as error:
                 raise RunDirectoryError(f"the run directory {path} cannot be written: {error.strerror}") from error
@@ -157,14 +157,14 @@ class RunDirectory:
 
     @classmethod
     def reopen(cls, path: Path) -> RunDirectory:
-        """Take up an existing run; raises RunDirectoryError when it is none, or when another oomph has it."""
+        """Open an existing run; raises RunDirectoryError when there is none, or when another oomph uses it."""
         record = read_record(path)
         if record is None:
             raise RunDirectoryError(_why_not_a_run(path))
         path = path.resolve()
         stranger = why_not_trusted(path)
         if stranger is not None:
-            raise RunDirectoryError(f"{path} is not gone on with: {stranger}")
+            raise RunDirectoryError(f"{path} cannot be resumed: {stranger}")
         try:
             lock_fd = _lock(path)
         except OSError as error:
@@ -173,12 +173,12 @@ class RunDirectory:
         return run
 
     def update(self, **changes: Any) -> None:
-        """Change the record and write it, whole or not at all."""
+        """Change the record and write it atomically."""
         self.record = replace(self.record, **changes)
         replace_own(self.path, "run.json", self.record.to_json().encode())
 
     def close(self) -> None:
-        """Let go of the lock; a script that still lives keeps its own hold on it."""
+        """Release the lock; a script that still lives keeps its own hold on it."""
         os.close(self.lock_fd)
 
 
@@ -200,7 +200,7 @@ def _why_not_a_run(path: Path) -> str:
     except (OSError, ValueError, KeyError):
         return f"{path} is not a run of oomph: it has no readable run.json"
     if schema == SCHEMA or not isinstance(schema, int):
-        return f"{path} cannot be gone on with: its run.json is incomplete or damaged"
+        return f"{path} cannot be resumed: its run.json is incomplete or damaged"
     return f"{path} was written by another oomph, in format {schema}; this one, {__version__}, reads format {SCHEMA}"
 
 
@@ -211,7 +211,7 @@ def newest_unfinished(command: tuple[str, ...], cwd: str) -> Path | None:
 
 
 def _unfinished(command: tuple[str, ...], cwd: str) -> Iterator[tuple[float, Path]]:
-    parent, command = Path(cwd) / DEFAULT_PARENT, tuple(redacted_words(command))  # as run.json has it
+    parent, command = Path(cwd) / DEFAULT_PARENT, tuple(redacted_words(command))  # as in run.json
     for path in parent.iterdir() if parent.is_dir() else ():
         record = read_record(path)
         if record is None or (record.command, record.cwd) != (command, cwd) or record.status == FINISHED:
@@ -220,11 +220,11 @@ def _unfinished(command: tuple[str, ...], cwd: str) -> Iterator[tuple[float, Pat
         if stranger is None:
             yield (path / "run.json").stat().st_mtime, path
         else:
-            say(f"{path} is not gone on with: {stranger}")
+            say(f"{path} cannot be resumed: {stranger}")
 
 
 def _check_not_foreign(path: Path) -> None:
-    """A new run starts in an empty folder: what else is in there belongs to somebody."""
+    """Refuse a folder that holds something else: a new run starts in an empty folder."""
     if read_record(path) is None and any(entry.name != "lock" for entry in path.iterdir()):
         raise RunDirectoryError(f"{path} is not empty and not a run of oomph: choose another directory")
 
@@ -234,13 +234,13 @@ def _check_no_run(path: Path) -> None:
     if record is not None:
         what = "finished run" if record.status == FINISHED else "run"
         raise RunDirectoryError(
-            f"{path} holds a {what} already: choose another directory"
+            f"{path} already holds a {what}: choose another directory"
             + ("" if record.status == FINISHED else f", or continue it with --resume={path}")
         )
 
 
 def _lock(path: Path) -> int:
-    """Lock the directory for this process and those it hands the descriptor to."""
+    """Lock the directory for this process and those that inherit the descriptor."""
     fd = open_own(path, "lock", os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -250,7 +250,7 @@ def _lock(path: Path) -> int:
         raise RunDirectoryError(_in_use(path, holder)) from None
     except OSError:
         _look_without_lock(fd, path)
-    if not _is_at(path / "lock", fd):  # it was a finished run, and another start has made room for a new one
+    if not _is_at(path / "lock", fd):  # it was a finished run, and another start has renamed it
         os.close(fd)
         raise RunDirectoryError(f"{path} has just been taken by another oomph run")
     os.ftruncate(fd, 0)
@@ -266,12 +266,12 @@ def _is_at(path: Path, fd: int) -> bool:
 
 
 def _look_without_lock(fd: int, path: Path) -> None:
-    """On a file system without locks: run without one rather than not at all, but not beside one that is seen."""
+    """On a file system without locks, run without one, unless the recorded holder is alive."""
     holder = _holder(fd)
     if holder is not None and holder.lives and holder.pid != os.getpid():
         os.close(fd)
         raise RunDirectoryError(_in_use(path, holder))
-    say(f"the file system of {path} has no locks: see to it that no other machine uses this run directory meanwhile")
+    say(f"the file system of {path} has no locks: make sure that no other machine uses this run directory meanwhile")
 
 
 def _holder(fd: int) -> ProcessIdentity | None:

@@ -1,4 +1,4 @@
-"""Whether a run is over, for those who look at it from outside, and how to go on with one that is not."""
+"""Whether a run is over, seen from outside, and the command that resumes it if not."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from oomph.run_files import open_own
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A run that has not come to an end of which its supervisor could tell."""
+    """A run that its supervisor has not closed as finished, failed or given up."""
 
     going_on: bool
-    """Whether somebody still holds its lock; if not, the supervisor was killed, or the machine went down."""
+    """Whether a process still holds its lock; if not, the supervisor was killed, or the machine went down."""
     command: str
-    """Goes on with it."""
+    """Resumes the run."""
     preempted: bool = False
-    """Whether it has come to an end in order, and is to be started again elsewhere or later."""
+    """Whether it ended in order, to be restarted elsewhere or later."""
 
     @property
     def state(self) -> str:
-        """In words, after what was found in it."""
+        """The state in words, appended to what was found in the run."""
         if self.going_on:
-            return "; the run is still going on"
+            return "; the run is still in progress"
         if self.preempted:
-            return "; the run has not finished: its machine was taken away, or could not go on"
-        return "; the run has not finished: its oomph was ended from outside, as by kill -9 or a power failure"
+            return "; the run has not finished: its machine was taken away, or could not continue"
+        return "; the run has not finished: oomph was ended from outside, as by kill -9 or a power failure"
 
     @property
     def following(self) -> str:
         """What to do next."""
-        when = "once it has ended, if it has not finished" if self.going_on else "goes on from its last checkpoint"
+        when = "once it has ended, if it has not finished" if self.going_on else "resumes from its last checkpoint"
         return f"Next: {self.command}  ({when})"
 
     def as_document(self) -> dict[str, Any]:
@@ -48,7 +48,7 @@ class Unfinished:
 
 
 def unfinished(run_dir: Path) -> Unfinished | None:
-    """What there is to say of a run that is not over; None of one that is, or that has no record."""
+    """The state of a run that is not over; None for a run that is over or has no record."""
     record = read_record(run_dir)
     if record is None or record.status not in (RUNNING, PREEMPTED):
         return None
@@ -59,7 +59,7 @@ def unfinished(run_dir: Path) -> Unfinished | None:
 
 
 def _held(run_dir: Path) -> bool:
-    """Whether a process has the lock of a run; it is asked for only as long as it takes to be refused."""
+    """Whether a process holds the run's lock, found by trying to take it."""
     try:
         fd = open_own(run_dir, "lock", os.O_RDONLY)
     except OSError:

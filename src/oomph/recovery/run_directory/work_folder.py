@@ -1,4 +1,4 @@
-"""A folder to work in, for verbs that run a script several times: the user's choice, or one that is gone afterwards."""
+"""A work folder for verbs that run a script several times: the user's choice, or a temporary one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oomph.errors import UsageError
 
 @contextmanager
 def work_folder(keep: str | None, prefix: str) -> Iterator[Path]:
-    """The folder; raises UsageError when the one named by the user is in use or cannot be written."""
+    """The folder; raises UsageError when the user's choice is not empty or cannot be written."""
     if keep is None:
         with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as folder:
             yield Path(folder)

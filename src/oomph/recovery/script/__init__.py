@@ -1,1 +1,1 @@
-"""The part of recovery that runs inside the script's process. Standard library only."""
+"""The part of recovery that runs in the script process. Standard library only."""

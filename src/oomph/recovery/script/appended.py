@@ -1,7 +1,7 @@
-"""What a script appends to its files between its fits. A restart notices when the script appends it once more.
+"""Records what a script appends to its files between fits, so that a restart notices when it appends it again.
 
-The file may belong to other runs as well, so nothing is removed from it; the repetition is reported. A script that has
-read the file first is trusted to know what it does. Standard library only; used in the script's process.
+The file may belong to other runs too, so nothing is removed from it; the repetition is only reported. A script that
+reads the file first is trusted to handle it. Standard library only.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _LOGS = ("logging", "absl.logging")
 """Modules that append to logs, not to results."""
 
 Tell = Callable[[str, str], None]
-"""What to do about a file that is appended to a second time: its path, and the line of the script."""
+"""Called for a file that is appended to a second time, with its path and the line of the script."""
 
 
 class Appends:
-    """The appends of one attempt, and those of the attempts before it.
+    """The appends of this attempt and of earlier attempts.
 
     Args:
-        run_dir: of the run.
-        attempt: the present one.
-        tell: called once for each line that repeats itself.
+        run_dir: the run directory.
+        attempt: the current attempt.
+        tell: called once for each script line that repeats an append.
     """
 
     def __init__(self, run_dir: Path, attempt: int, tell: Tell) -> None:
@@ -42,7 +42,7 @@ class Appends:
         self._earlier = {key for number in range(1, attempt) for key in _keys(run_dir / f"appended-{number}")}
 
     def opened(self, path: str, flags: int) -> None:
-        """A file of the script's is about to be opened, with these flags, and no fit is running."""
+        """Handle a file that the script is about to open with these flags while no fit is running."""
         if not flags & (os.O_WRONLY | os.O_RDWR):
             if self._earlier:
                 self._read.add(path)

@@ -1,4 +1,4 @@
-"""Background: one piece of work at a time beside the training, and how it went. Standard library only."""
+"""Runs one piece of work at a time in a thread beside the training. Standard library only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Outcome(Generic[T]):
-    """A piece of work that is over."""
+    """The outcome of finished work."""
 
     seconds: float
     result: T | None = None
@@ -21,7 +21,7 @@ class Outcome(Generic[T]):
 
 
 class Background(Generic[T]):
-    """A thread for one piece of work. It is a daemon: a script that ends without waiting ends as it would alone."""
+    """A thread for one piece of work. It is a daemon, so it never delays the end of the script."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
@@ -29,17 +29,17 @@ class Background(Generic[T]):
 
     @property
     def busy(self) -> bool:
-        """Whether there is work, or an outcome that nobody has taken."""
+        """Whether work is running or its outcome has not been taken yet."""
         return self._thread is not None
 
     def start(self, work: Callable[[], T]) -> None:
-        """Begin; the one before must be over and its outcome taken."""
+        """Start the work; the outcome of the previous work must have been taken."""
         assert self._thread is None
         self._thread = threading.Thread(target=self._run, args=(work,), name="oomph-checkpoint", daemon=True)
         self._thread.start()
 
     def take(self, wait: bool = False) -> Outcome[T] | None:
-        """The outcome, once; None while there is none. `wait`: let the work be finished first."""
+        """Return the outcome, once; None while there is none. `wait`: wait for the work to finish."""
         if self._thread is None or (not wait and self._thread.is_alive()):
             return None
         self._thread.join()

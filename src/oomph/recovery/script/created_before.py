@@ -1,9 +1,9 @@
-"""Lets a script create again what an earlier attempt of the run has created. In the script's process, at a restart.
+"""Lets a restarted script create again what an earlier attempt of the run created.
 
-`os.mkdir`, an exclusive `open` and the like raise FileExistsError when a script is started a second time. They return
-as they did the first time where just the same was created at the same line, and what is there is still that. A folder
-is left as it is; a file is opened empty, and a link is made anew. Everything else fails as it does in plain Python.
-Only the functions are replaced of which an earlier attempt has created something. Standard library only.
+`os.mkdir`, an exclusive `open` and the like raise FileExistsError when a script starts a second time. Here they succeed
+as they did the first time if an earlier attempt created the same thing at the same line and it is still there. A folder
+stays as it is, a file is opened empty, and a link is recreated. Everything else fails as in plain Python. A function
+is replaced only if an earlier attempt created something with it. Standard library only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from oomph.recovery.script.loop_location import catches
 from oomph.recovery.script.script_line import ScriptLine, calling, calling_frames
 
 Tell = Callable[[str, str, str], None]
-"""What to do about a creation that counts as done: its kind, its path and the line of the script."""
+"""Called for a creation that counts as done, with its kind, its path and the line of the script."""
 
 _EXCLUSIVE = os.O_CREAT | os.O_EXCL
 _CATCHING = frozenset(("FileExistsError", "OSError", "IOError", "EnvironmentError", "Exception", "BaseException"))
@@ -37,13 +37,13 @@ _IS_OF_KIND: Mapping[str, Callable[[int], bool]] = {
 
 
 class Before:
-    """What was created before, asked about each creation that fails because something is there."""
+    """Decides whether a creation that failed because something exists counts as done."""
 
     def __init__(self, earlier: Earlier, creating: Creating, tell: Tell) -> None:
         self._earlier, self._creating, self._tell = earlier, creating, tell
 
     def replace_functions(self) -> None:
-        """Put ours in the place of Python's."""
+        """Replace Python's functions by ours."""
         kinds = self._earlier.kinds
         if DIRECTORY in kinds:
             _MakeDirectory(os.mkdir, "os", self).replace(os, "mkdir")
@@ -56,12 +56,12 @@ class Before:
             _Link(os.link, "os", self).replace(os, "link")
 
     def accepts(self, kind: str, path: Any, then: Callable[[str, int], Any]) -> Any:
-        """Count a creation as done, and do what is left of it; returns `FAILS` where it is none of ours.
+        """Count a creation as done and do what is left of it; returns `FAILS` if no earlier attempt created it.
 
         Args:
-            kind: of what is to be created.
-            path: where, as the script says it.
-            then: what is left to do, given the absolute path and the inode of what is there.
+            kind: the kind of creation.
+            path: the path as the script gives it.
+            then: does what is left, given the absolute path and the inode of what is there.
         """
         try:
             found = self._found(kind, path)
@@ -80,7 +80,7 @@ class Before:
             return None
         line = calling()
         if line is None or _is_expected():
-            return None  # a script that expects the error has its own use for it
+            return None  # the script handles the error itself
         creation = self._creating.next(kind, os.path.abspath(os.fsdecode(path)), line.place)
         status = os.lstat(creation.path)
         there = _IS_OF_KIND[kind](status.st_mode) and self._earlier.is_still(creation.path, status.st_ino)
@@ -91,7 +91,7 @@ FAILS = object()
 
 
 def _is_expected() -> bool:
-    """Whether the script catches the error: in the function that creates, by any name; further out, by its own."""
+    """Whether the script catches the error: by any base class in the creating function, by its own name further out."""
     names = _CATCHING
     for frame in calling_frames():
         if catches(frame, names):
@@ -101,7 +101,7 @@ def _is_expected() -> bool:
 
 
 class _Replacement(ABC):
-    """In the place of one of Python's own functions. An object, so that it is no method where a class keeps it."""
+    """Replaces one of Python's functions. An object, so that it does not become a method when a class holds it."""
 
     def __init__(self, original: Callable[..., Any], module: str, before: Before) -> None:
         for name in ("__name__", "__qualname__", "__doc__"):
@@ -111,14 +111,14 @@ class _Replacement(ABC):
         self._original, self._before = original, before
 
     def __reduce__(self) -> str:
-        return str(vars(self)["__name__"])  # pickled by its name, as the original is
+        return str(vars(self)["__name__"])  # pickled by name, like the original
 
     @abstractmethod
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What the original does, or what is left of it."""
+        """Do what the original does, or what is left of it."""
 
     def replace(self, *places: Any) -> None:
-        """Take the original's place in each of these modules, given the name after the first."""
+        """Replace the original in these modules: `places` is a module, the name, and further modules."""
         module, name, *others = places
         for holder in (module, *others, getattr(sys.modules.get("pathlib"), "_NormalAccessor", None)):
             if getattr(holder, name, None) is self._original:
@@ -154,7 +154,7 @@ class _OpenDescriptor(_Replacement):
             return result
 
     def existing(self, path: str, flags: int, inode: int) -> int:
-        """Open what is there as if it were new; raises OSError when it is not that any more."""
+        """Open the existing file as if it were new; raises OSError if another file has taken its place."""
         fd: int = self._original(path, flags & ~_EXCLUSIVE | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             if os.fstat(fd).st_ino != inode:
@@ -191,7 +191,7 @@ class _Open(_Replacement):
             return result
 
     def _anew(self, path: str, inode: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The file as `open` gives it, of the mode that was asked for, on what is there."""
+        """Open the existing file as `open` would, in the requested mode."""
         opener = functools.partial(self._opened, path, inode)
         return self._original(*args, **{**kwargs, "opener": opener})
 

@@ -1,8 +1,8 @@
-"""Notices what the script creates, as it does so: an audit hook in the script's process. Standard library only.
+"""An audit hook that notices what the script creates while it does so. Standard library only.
 
-Python tells the hook of an event before it takes place, so what is missing then and there at the next event of the
-same thread was created in between: nothing that Python does to a file goes without an event. The hook is called for
-every event of the process, and answers all but a few kinds at once. It stays out of the way whatever happens in it.
+Python calls the hook before an event takes place. Whatever is missing then and exists at the next event of the same
+thread was created in between, because Python raises an event for everything it does to a file. The hook is called for
+every event of the process and returns at once for all but a few kinds. It never raises.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ Hook = Callable[[str, tuple[Any, ...]], None]
 _EXCLUSIVE = os.O_CREAT | os.O_EXCL
 _EVENTS = frozenset(("open", "os.mkdir", "os.symlink", "os.link", "os.rename"))
 _NAMES_OF_THEIR_OWN = ("tempfile", "importlib._bootstrap_external", "_frozen_importlib_external")
-"""Modules that make up a new name each time: nothing that a restart could meet again."""
+"""Modules that pick a new name each time, which a restart never meets again."""
 _TAKE_EXIST_OK = ("os", "pathlib")
 
 
 class Creating:
-    """What this attempt creates. Only its owner's own; what it starts or forks is left alone."""
+    """What the owner process of this attempt creates; processes that it starts or forks are ignored."""
 
     def __init__(self, notes: Notes, earlier: Earlier) -> None:
         self._notes, self._earlier, self._pid = notes, earlier, os.getpid()
         self._pending: dict[int, tuple[str, Creation]] = {}
-        """Thread → what it is creating right now."""
+        """Thread → what it is creating."""
         self._counts: dict[tuple[str, str, str], int] = {}
         self.paths: set[str] = set()
-        """What this attempt has created, or was let believe so."""
+        """What this attempt has created or counts as having created."""
 
     def watch(self) -> None:
-        """From now on; there is no way to take an audit hook back."""
+        """Install the hook; an audit hook cannot be removed."""
         sys.addaudithook(self.hook())
 
     def hook(self) -> Hook:
-        """The audit hook: of closures alone, since it runs for each event, and still when Python ends."""
+        """The audit hook. Uses closures only, since it runs for each event and until Python has shut down."""
         events, pending, settle, see = _EVENTS, self._pending, self._settle, self._see
 
         def notice(event: str, args: tuple[Any, ...]) -> None:
@@ -58,11 +58,11 @@ class Creating:
         return os.getpid() == self._pid
 
     def next(self, kind: str, path: str, place: str) -> Creation:
-        """What creating this now would be."""
+        """The creation that this would be now."""
         return Creation(kind, path, place, self._counts.get((kind, path, place), 0) + 1)
 
     def done(self, creation: Creation) -> None:
-        """It is there."""
+        """Record that it exists now."""
         self._counts[creation[:3]] = creation.number
         self.paths.add(creation.path)
 
@@ -70,7 +70,7 @@ class Creating:
         try:
             self._note(event, args)
         except Exception:
-            pass  # what is not noted is not helped with later; the script must not notice
+            pass  # a later attempt gets no help with it; the script must not notice
 
     def _note(self, event: str, args: tuple[Any, ...]) -> None:
         asked = _asked(event, args)
@@ -94,7 +94,7 @@ class Creating:
             self._earlier.renamed(path, inode)
 
     def _settle(self) -> None:
-        """Look whether what this thread was about to create has come to be."""
+        """Check whether what this thread was about to create exists now."""
         try:
             name, creation = self._pending.pop(get_ident(), ("", None))
             if creation is None or not self.is_owner_now():
@@ -108,7 +108,7 @@ class Creating:
 
 
 def is_left_alone() -> bool:
-    """Whether the code that creates would take what is there as well, or makes up a new name each time."""
+    """Whether the creating code accepts what exists or picks a new name each time."""
     frame = caller()
     if frame is None:
         return True
@@ -118,7 +118,7 @@ def is_left_alone() -> bool:
 
 
 def _asked(event: str, args: tuple[Any, ...]) -> tuple[str, str] | None:
-    """What is to be created, and where; no kind for a new name. None where nothing is, or none can say where."""
+    """What the event creates, and where; an empty kind for a rename. None for nothing, or an unknown path."""
     if event == "open":
         new = isinstance(args[2], int) and args[2] & _EXCLUSIVE == _EXCLUSIVE
         return (FILE, _absolute(args[0])) if new and not isinstance(args[0], int) else None
@@ -132,7 +132,7 @@ _KINDS = {
     "os.link": (LINK, 1, 3),
     "os.rename": ("", 1, 3),
 }
-"""Event → the kind, and which of its arguments are the path and the descriptor of a folder that it is relative to."""
+"""Event → the kind, and the positions of the path and of the folder descriptor that the path is relative to."""
 
 
 def _absolute(path: Any) -> str:

@@ -1,4 +1,4 @@
-"""The micro-batches that the fits of a run begin with, kept in `micro_batch.json` for the attempts to come."""
+"""The micro-batch sizes that the fits of a run start with, kept in `micro_batch.json` for later attempts."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _NAME = "micro_batch.json"
 
 @dataclass(frozen=True)
 class Start:
-    """The micro-batch that a process begins with."""
+    """The micro-batch that a process starts with."""
 
     samples: int
     guessed: bool = False
-    """Whether it is one that is nearly sure to fit, from where larger ones are tried; else it has fitted."""
+    """True: it almost certainly fits, and larger ones are tried from there. False: it has fitted before."""
 
     def at_most(self, samples: int | None) -> Start:
-        """The same, or one of so many samples where that is less; None is no limit."""
+        """This start, limited to `samples`; None: no limit."""
         return self if samples is None or samples >= self.samples else Start(samples)
 
 
 class MicroBatches:
-    """What is known of the fits of a run.
+    """The known micro-batches of the fits of a run.
 
     Args:
         run_dir: None to keep nothing.
@@ -39,7 +39,7 @@ class MicroBatches:
         self._run_dir = run_dir
 
     def of(self, names: Iterable[str]) -> Start | None:
-        """What is kept under the first of these names that is known."""
+        """The start kept under the first known name of these."""
         document = self._read()
         sizes, guessed = _sizes(document), _listed(document.get("guessed"))
         return next((Start(sizes[name], name in guessed) for name in names if name in sizes), None)
@@ -55,7 +55,7 @@ class MicroBatches:
         try:
             replace_own(self._run_dir, _NAME, json.dumps(document).encode())
         except OSError:
-            pass  # the next attempt finds it again, at the price of one more error
+            pass  # the next attempt searches again, at the cost of one more error
 
     def _read(self) -> dict[str, Any]:
         try:

@@ -1,6 +1,6 @@
-"""The files that libraries open without Python: HDF5 with `h5py.File`, TensorFlow with `tf.io.gfile.GFile`.
+"""Reports the files that libraries open without Python: HDF5 with `h5py.File`, TensorFlow with `tf.io.gfile.GFile`.
 
-Python's audit events tell of neither. Standard library only; what the script has not imported is not imported here.
+Neither raises an audit event. Standard library only; imports nothing that the script has not imported.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 _FLAGS = {"r": os.O_RDONLY, "rb": os.O_RDONLY, "r+": os.O_RDWR, "a": os.O_RDWR, "ab": os.O_RDWR, "a+": os.O_RDWR}
-"""Of the modes of h5py and TensorFlow; the others empty the file."""
+"""Modes of h5py and TensorFlow; all others truncate the file."""
 
 
 def tell_of_openings(opened: Callable[[Any, int], None]) -> None:
-    """Call this with path and flags before each opening, from now on; of the libraries that the script has loaded."""
+    """From now on, call `opened` with path and flags before each opening by a library that the script has loaded."""
     _tell_before(getattr(sys.modules.get("h5py"), "File", None), "__init__", _named_in_call, opened)
     file_io = getattr(sys.modules.get("tensorflow.python.lib.io.file_io"), "FileIO", None)
     for method in ("_preread_check", "_prewrite_check"):
@@ -35,7 +35,7 @@ def _named_in_file(file: Any) -> tuple[Any, str]:
 def _tell_before(
     kind: Any, method: str, named: Callable[..., tuple[Any, str]], opened: Callable[[Any, int], None]
 ) -> None:
-    """Let a method tell which file it is about to open, and how."""
+    """Make a method report which file it is about to open, and how."""
     original = None if kind is None else getattr(kind, method, None)
     if original is None:
         return
@@ -50,7 +50,7 @@ def _tell_before(
             if isinstance(name, (str, bytes, os.PathLike)):
                 vars(telling)["tell_opened"](name, _FLAGS.get(mode, os.O_RDWR | os.O_TRUNC))
         except Exception:
-            pass  # they say what is wrong with the name
+            pass  # the library reports what is wrong with the name
         return original(*args, **kwargs)
 
     vars(telling)["tell_opened"] = opened

@@ -1,8 +1,8 @@
-"""What is around the line that a call was made from, found in the script's source.
+"""Finds the loop or `try` around a calling line in the script's source.
 
-A loop of the script's own has no end that could be seen from outside. When it falls silent, its lines tell whether the
-script still stands in it, or has come to something else that may take its time. And a call within `try` may be one
-whose error the script expects.
+The end of a script's own loop is not visible from outside. When its heartbeats stop, its line range shows whether the
+script is still in it or doing something else that may take long. A call within `try` may be one whose error the script
+expects.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Lines = tuple[str, int, int]
 
 
 def enclosing_loops(frame: FrameType | None) -> list[Lines]:
-    """The outermost `for` or `while` around the line that each calling frame stands at, where there is one."""
+    """The outermost `for` or `while` around the current line of each calling frame that has one."""
     found = []
     while frame is not None:
         file = frame.f_code.co_filename
@@ -30,7 +30,7 @@ def enclosing_loops(frame: FrameType | None) -> list[Lines]:
 
 
 def catches(frame: FrameType, names: frozenset[str]) -> bool:
-    """Whether the line of a frame lies in a `try` with a clause for one of these exceptions.
+    """Whether a frame's line is in a `try` with a clause for one of these exceptions.
 
     A `with contextlib.suppress(...)` counts too.
     """
@@ -78,7 +78,7 @@ def _outermost(file: str, line: int, first_line: int) -> tuple[int, int] | None:
 
 
 def _tree_of(file: str) -> ast.Module | None:
-    """The source of a file that is the user's own; None for what is installed, or cannot be read."""
+    """The syntax tree of one of the user's files; None if it is installed or cannot be read."""
     if "site-packages" in file or "dist-packages" in file:
         return None
     try:

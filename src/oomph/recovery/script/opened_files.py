@@ -1,11 +1,11 @@
-"""The files that a script opens for writing while it trains, and those that are put back before it opens them again.
+"""Tracks the files that a script writes while it trains, and restores them before it opens them after a restart.
 
-Callbacks write logs and read them back. A restarted script finds them as the process that died has left them, with
-lines of steps that come again. So what they held at the checkpoint is put back, at the moment when the script opens
-such a file itself: a checkpoint is data, and names no file to write. Standard library only.
+Callbacks write logs and read them back. A restarted script finds them as the dead process left them, with lines of
+steps that are about to be repeated. So their content at the checkpoint is restored at the moment the script opens such
+a file itself: a checkpoint is data and must not choose which file is written. Standard library only.
 
-Python tells of the files that it opens and renames (audit events, PEP 578); libraries that open their own are asked in
-`library_files.py`. A database is left alone: it may know of this attempt already, as the storage of a tuner does.
+Python reports the files that it opens and renames (audit events, PEP 578); `library_files.py` covers libraries that
+open files themselves. A database is left alone: it may already contain this attempt, as the storage of a tuner does.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ Stamp = tuple[int, int]
 
 @dataclass(frozen=True)
 class FileState:
-    """What a file held at a checkpoint; `content` is None where it was too large to be copied."""
+    """What a file held at a checkpoint; `content` is None if it was too large to copy."""
 
     path: str
     stamp: Stamp
     content: bytes | None = None
 
     def holds_now(self) -> bool:
-        """Whether the file is as it was."""
+        """Whether the file is unchanged."""
         found = stamp_of(self.path)
         if found == self.stamp:
             return True
@@ -49,7 +49,7 @@ class FileState:
 
 
 def stamp_of(path: str) -> Stamp | None:
-    """Size and last change of a regular file; None when it is none."""
+    """Size and last change of a regular file; None for anything else."""
     try:
         found = os.stat(path)
     except OSError:
@@ -58,11 +58,11 @@ def stamp_of(path: str) -> Stamp | None:
 
 
 class OpenedFiles:
-    """Watches what this process opens, for as long as there is something to watch for.
+    """Watches what this process opens.
 
     Args:
-        except_under: a folder whose files are none of the script's.
-        appends: told of what is opened while no fit runs.
+        except_under: a folder whose files do not belong to the script.
+        appends: notified of files opened while no fit runs.
     """
 
     def __init__(self, except_under: Path | None = None, appends: Appends | None = None) -> None:
@@ -71,7 +71,7 @@ class OpenedFiles:
         self._except = () if except_under is None else (f"{except_under.absolute()}{os.sep}",)
         self._noting = False
         self._due: dict[str, tuple[FileState, Stamp | None]] = {}
-        """By path, what is to be put back, and the stamp of the file when that was settled."""
+        """By path, the state to restore and the stamp of the file when that was decided."""
         self._suspect: set[str] = set()
         self._on_lost: Callable[[str], None] = lambda path: None
         self._busy = threading.local()
@@ -81,25 +81,25 @@ class OpenedFiles:
             self._hook()
 
     def begin(self) -> None:
-        """Note from now on which files are opened for writing."""
+        """Start recording which files are opened for writing."""
         self._hook()
         tell_of_openings(self.opened)
         self.written.clear()
         self._noting = True
 
     def end(self) -> None:
-        """Note no more."""
+        """Stop recording."""
         self._noting = False
 
     def put_back_when_opened(self, states: Mapping[str, FileState], on_lost: Callable[[str], None]) -> None:
-        """Put these back when the script opens them next, unless it empties them or has written them by then.
+        """Restore these when the script next opens them, unless it truncates them or has written them by then.
 
         Args:
-            states: by path; those that are as they were are left alone.
-            on_lost: called with the path of one that the script reads, and of which there is no copy.
+            states: by path; unchanged files are left alone.
+            on_lost: called with the path of a file that the script reads and that cannot be restored.
         """
         for path, state in states.items():
-            self._due.pop(path, None)  # what was due before is older
+            self._due.pop(path, None)  # an earlier due state is older
             if not state.holds_now():
                 self._due[path] = state, stamp_of(path)
         self._on_lost = on_lost
@@ -108,12 +108,12 @@ class OpenedFiles:
             tell_of_openings(self.opened)
 
     def tell_when_read(self, paths: Iterable[str]) -> None:
-        """Report when the script reads one of these. They are logs, and hold the lines of repeated steps twice."""
+        """Report when the script reads one of these logs, which hold the lines of repeated steps twice."""
         self._suspect.update(paths)
         self._hook()
 
     def opened(self, path: Any, flags: int) -> None:
-        """A file is about to be opened."""
+        """Handle a file that is about to be opened."""
         if getattr(self._busy, "now", False) or is_reaching() or isinstance(path, int):
             return
         full = os.path.abspath(os.fsdecode(path))
@@ -130,7 +130,7 @@ class OpenedFiles:
                 self._put_back(state)
 
     def renamed(self, path: Any) -> None:
-        """A file is about to get this name. Scripts that replace a file in one go write a temporary one first."""
+        """Handle a file that is about to get this name: an atomic replacement writes a temporary file first."""
         if getattr(self._busy, "now", False) or is_reaching():
             return
         full = os.path.abspath(os.fsdecode(path))
@@ -142,7 +142,7 @@ class OpenedFiles:
         return len(self.written) < _MOST_FILES and not path.startswith((*_NOT_FILES, *self._except))
 
     def _within(self, action: Callable[..., None], *arguments: Any) -> None:
-        """Do something that opens files itself."""
+        """Do something that itself opens files."""
         self._busy.now = True
         try:
             action(*arguments)
@@ -161,7 +161,7 @@ class OpenedFiles:
     def _hook(self) -> None:
         if not self._hooked:
             self._hooked = True
-            sys.addaudithook(self._on_event)  # there is no way to take it back
+            sys.addaudithook(self._on_event)  # cannot be removed
 
     def _on_event(self, event: str, arguments: Any) -> None:
         if event not in ("open", "os.rename"):
@@ -173,7 +173,7 @@ class OpenedFiles:
                 else:
                     self.renamed(arguments[1])
             except Exception:
-                pass  # the script's own call says what is wrong with the path
+                pass  # the script's own call reports what is wrong with the path
 
 
 def log_files() -> list[str]:
@@ -183,7 +183,7 @@ def log_files() -> list[str]:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Let a file hold this, all at once."""
+    """Replace the content of a file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.oomph")
     temporary.write_bytes(content)

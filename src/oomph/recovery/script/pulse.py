@@ -1,7 +1,7 @@
-"""Pulse: how the script's process shows that it makes progress. Standard library only.
+"""Pulse: sends heartbeats from the script process to the supervisor. Standard library only.
 
-A record goes down a pipe that the supervisor has opened: at each change of phase, and while a phase lasts at most
-every SHORTEST_SECONDS. What lies between two records costs a look at the clock.
+It writes a record to a pipe that the supervisor opened: at each change of phase, and within a phase at most every
+SHORTEST_SECONDS. Between two records, a beat costs one clock read.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _SHORTEST_NS = int(SHORTEST_SECONDS * 1e9)
 
 
 class Pulse:
-    """The writing end. Without a pipe, in a fork, and when the supervisor has gone, it does nothing.
+    """The writing end. Does nothing without a pipe, in a fork, or after the supervisor has ended.
 
     Args:
         fd: the inherited end of the pipe; None when there is none.
-        on_lost: called once when nobody can be told anything any more.
+        on_lost: called once when the pipe is lost.
     """
 
     def __init__(self, fd: int | None = None, on_lost: Callable[[], None] = lambda: None) -> None:
@@ -39,7 +39,7 @@ class Pulse:
             os.register_at_fork(after_in_child=self._stop)
 
     def beat(self, phase: Phase, fit: int | None = None) -> None:
-        """Progress: the process is in this phase now, and has just come to it or got further in it."""
+        """Report progress: the process has entered this phase or advanced in it."""
         if self._pipe is None:
             return
         now = time.monotonic_ns()
@@ -52,22 +52,22 @@ class Pulse:
 
     @property
     def is_heard(self) -> bool:
-        """Whether somebody listens."""
+        """Whether the pipe is still open."""
         return self._pipe is not None
 
     @property
     def silent_seconds(self) -> float:
-        """How long there has been no progress."""
+        """Seconds since the last progress."""
         return (time.monotonic_ns() - self._seen_ns) / 1e9
 
     def tell_power(self, power: Power = Power.NONE, has: bool = True) -> None:
-        """Let the supervisor know what this process can do, or cannot do any more; or just that it is not stuck."""
+        """Tell the supervisor what this process can or can no longer do; without arguments, only that it is alive."""
         self.powers = self.powers | power if has else self.powers & ~power
         self._tell(self._seen_ns)
 
     @contextmanager
     def during(self, phase: Phase, after: Phase | None = None) -> Iterator[None]:
-        """The phase within the block; after it the one from before, or `after`."""
+        """Enter a phase for the block; then return to the previous one, or to `after`."""
         before = self.phase
         self.beat(phase)
         try:
@@ -82,9 +82,9 @@ class Pulse:
                 self._pipe.write(beat.pack())
                 self._told_ns, self._longest_ns = now, 0
         except BlockingIOError:
-            pass  # the supervisor is stopped, or slower than we are: the next record says it all
+            pass  # the supervisor is stopped or slow: the next record covers this one
         except OSError:
-            self._pipe = None  # nobody reads any more, or the script has closed what it found
+            self._pipe = None  # the reader is gone, or the script has closed the descriptor
             self._on_lost()
 
     def _stop(self) -> None:
@@ -92,7 +92,7 @@ class Pulse:
 
 
 def inherited(fd: int | None, inode: int | None) -> int | None:
-    """The descriptor, if it is still what the supervisor has opened: a launcher in between may have closed it."""
+    """The descriptor, if it is still the one the supervisor opened: a launcher in between may have closed it."""
     if fd is None:
         return None
     try:

@@ -1,7 +1,7 @@
-"""The line of the script's own code that something comes from: told to people, and known again in a later attempt.
+"""Finds the line of the user's script that a call or an error comes from, and recognises it in a later attempt.
 
-A line number alone would not do: a script is edited between two attempts. What is compared is the file's name, the
-function and the text of the line. Standard library only; used in the script's process.
+A line number is not enough, because a script may be edited between two attempts. So the file name, the function and
+the text of the line are compared. Standard library only.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ _MOST_FRAMES = 200
 _LINES_BEFORE = 3
 
 Spot = tuple[FrameType, int]
-"""A frame, and the line in it."""
+"""A frame and a line in it."""
 
 
 class ScriptLine(NamedTuple):
-    """A line of the script, or where that is not known of a library that it uses."""
+    """A line of the script; failing that, of a library that it uses."""
 
     file: str
     line: int
     function: str
     source: str
-    """Its text, without the white space around it."""
+    """Its text, stripped of white space."""
     before: str = ""
-    """The few lines in front of it, within the same function."""
+    """The few lines before it in the same function."""
 
     @property
     def site(self) -> str:
@@ -42,22 +42,22 @@ class ScriptLine(NamedTuple):
 
     @property
     def place(self) -> str:
-        """The same in every attempt, wherever the lines have moved."""
+        """The same in every attempt, even if the line has moved."""
         return f"{self.file} {self.function} {self.source}"
 
 
 def calling() -> ScriptLine | None:
-    """The line of the script that is running; None when no code of the script's is."""
+    """The line of the script that is running; None when no script code is."""
     return _line_of(_outwards(sys._getframe(1)))
 
 
 def raising(error: BaseException) -> ScriptLine | None:
-    """The line of the script that an exception came out of; None when it never was in the script."""
+    """The line of the script that raised an exception; None when it never passed through the script."""
     return _line_of(reversed(list(_inwards(error.__traceback__))))
 
 
 def calling_frames() -> Iterator[FrameType]:
-    """The frames of the user's own code that are running, the innermost first."""
+    """The running frames of the user's own code, innermost first."""
     for frame, _ in _outwards(sys._getframe(1)):
         path = frame.f_code.co_filename
         if not path.startswith(("<", _STANDARD, _OURS)) and not any(folder in path for folder in _INSTALLED):
@@ -65,7 +65,7 @@ def calling_frames() -> Iterator[FrameType]:
 
 
 def caller() -> FrameType | None:
-    """The innermost frame that is not oomph's: it may be one of Python's own modules."""
+    """The innermost frame outside oomph; it may be in a module of Python itself."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_OURS):
         frame = frame.f_back
@@ -73,7 +73,7 @@ def caller() -> FrameType | None:
 
 
 def _line_of(spots: Iterable[Spot]) -> ScriptLine | None:
-    """The innermost line of the user's own code; failing that, of a package that is installed."""
+    """The innermost line of the user's own code; failing that, of an installed package."""
     installed = None
     for frame, line in spots:
         path = frame.f_code.co_filename
@@ -85,7 +85,7 @@ def _line_of(spots: Iterable[Spot]) -> ScriptLine | None:
 
 
 def _told(frame: FrameType, line: int) -> ScriptLine:
-    import linecache  # late: most scripts never come here
+    import linecache  # late: most scripts never need it
 
     code = frame.f_code
     numbers = range(max(code.co_firstlineno, line - _LINES_BEFORE, 1), line + 1)

@@ -1,8 +1,7 @@
-"""A script that is started a second time, in its own process: what helps it, and what to tell when it refuses.
+"""Helps a script that starts a second time, and records what stops it if it refuses.
 
-`begin` is called before the script's first line. In every attempt it takes note of what the script creates; where
-there was an earlier start, it lets the script create the same again, and writes down at the end what has stopped it.
-Standard library only.
+`begin` runs before the script's first line. In every attempt it records what the script creates. After an earlier
+start, it also lets the script create the same things again, and records at exit what stopped it. Standard library only.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ _MOST_PATHS = 1000
 
 
 def begin(session: Session) -> None:
-    """Take note of what the script creates, and help it where an earlier attempt has created it."""
+    """Record what the script creates, and help where an earlier attempt has created the same."""
     if not session.owner or session.run_dir is None:
         return
     try:
         _begin(session, session.run_dir)
     except Exception as error:
-        session.say(f"{type(error).__name__}: {error}; what the script creates is not noted for a restart")
+        session.say(f"{type(error).__name__}: {error}; what the script creates is not recorded for a restart")
 
 
 def _begin(session: Session, run_dir: Path) -> None:
@@ -52,7 +51,7 @@ def _begin(session: Session, run_dir: Path) -> None:
 
 
 class _Telling:
-    """A line for the first few creations that count as done, and an event for more."""
+    """Prints the first few creations that count as done; writes an event for more of them."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -69,7 +68,7 @@ class _Telling:
 
 
 class _Exits:
-    """Remembers where the script last asked for its end with an exit code other than 0: an exit has no traceback."""
+    """Remembers where the script last called `sys.exit` with a code other than 0: an exit has no traceback."""
 
     def __init__(self, creating: Creating) -> None:
         self._creating, self._original = creating, sys.exit
@@ -77,7 +76,7 @@ class _Exits:
         self.line: ScriptLine | None = None
 
     def watch(self) -> None:
-        """Stand in the place of `sys.exit` from now on."""
+        """Replace `sys.exit` from now on."""
         sys.exit = self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -86,12 +85,12 @@ class _Exits:
             if code not in (None, 0) and self._creating.is_owner_now():
                 self.code, self.line = code, calling()
         except Exception:
-            pass  # the exit itself is what matters
+            pass  # the exit must still happen
         return self._original(*args, **kwargs)
 
 
 def _tell_what_stopped_it(session: Session, earlier: Earlier, creating: Creating, exits: _Exits) -> None:
-    """At exit: the error or the exit that has ended the script, for the supervisor to judge."""
+    """At exit, record the error or the exit that ended the script, for the supervisor to judge."""
     if not session.is_owner_now():
         return
     error = getattr(sys, "last_value", None)
@@ -111,7 +110,7 @@ def _tell_what_stopped_it(session: Session, earlier: Earlier, creating: Creating
 
 
 def _created(error: BaseException | None, message: str, earlier: Earlier, creating: Creating) -> str:
-    """When that which is in the way was created: "now", "before", or empty where that is not known."""
+    """When the obstacle was created: "now", "before", or empty if unknown."""
     path = _path_of(error)
     if not path:
         return "before" if any(map(_is_named_in(message), _few(earlier.paths))) else ""
@@ -119,7 +118,7 @@ def _created(error: BaseException | None, message: str, earlier: Earlier, creati
 
 
 def _path_of(error: BaseException | None) -> str:
-    """What is in the way: of two paths the second, where something was to get to."""
+    """The path in the way; of two paths the second, which is the destination."""
     if not isinstance(error, OSError):
         return ""
     path = error.filename if error.filename2 is None else error.filename2
@@ -131,7 +130,7 @@ def _few(paths: set[str]) -> list[str]:
 
 
 def _is_named_in(message: str) -> Any:
-    """Whether a path stands in the message, as a whole, in full or as it is seen from here."""
+    """Whether the message contains a whole path, absolute or relative to the working directory."""
 
     def is_named(path: str) -> bool:
         forms = (path, os.path.relpath(path))

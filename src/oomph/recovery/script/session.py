@@ -1,4 +1,4 @@
-"""Session: one process's part in a run, as seen from inside the script's process. Standard library only."""
+"""Session: the part that one process of the script takes in a run. Standard library only."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ _MESSAGE_CHARACTERS = 2000
 
 @dataclass(frozen=True)
 class Session:
-    """What the code inside the script's process needs to take part in the run."""
+    """What code in the script process needs to take part in the run."""
 
     handover: Handover
     journal: Journal
     owner: bool
-    """True in the script's main process: the only one that is checkpointed and resumed."""
+    """True in the script's main process, the only one that is checkpointed and resumed."""
     role: str
-    """"script" for the owner, "worker<pid>" for the processes that it starts."""
+    """"script" for the owner, "worker<pid>" for processes that it starts."""
     pid: int
     board: ProgressBoard | None
     """The progress board; None in workers, and in runs without a directory."""
     run_dir: Path | None
     pulse: Pulse = field(default_factory=Pulse)
-    """Heartbeats to the supervisor; those of workers go nowhere."""
+    """Heartbeats to the supervisor; workers send none."""
 
     def say(self, text: str) -> None:
-        """Write one line to stderr; never raises, since the script must not fail over a remark of ours."""
+        """Write one line to stderr; never raises, since the script must not fail over a message of ours."""
         say(text)
 
     def is_owner_now(self) -> bool:
@@ -47,7 +47,7 @@ class Session:
         return self.owner and os.getpid() == self.pid
 
     def in_this_process(self) -> Session:
-        """This session, or in a fork of its process that of a worker, with a journal of its own."""
+        """This session; in a fork, a worker's session with its own journal."""
         pid = os.getpid()
         if pid == self.pid:
             return self
@@ -60,7 +60,7 @@ _joined: Session | None = None
 
 
 def current() -> Session | None:
-    """The session of this process, for code that the script calls itself; None outside a run."""
+    """The session of this process, for code that the script calls; None outside a run."""
     global _joined
     if _joined is not None:
         _joined = _joined.in_this_process()
@@ -68,16 +68,16 @@ def current() -> Session | None:
 
 
 def say(text: str) -> None:
-    """Write one line to stderr; never raises, since the script must not fail over a remark of ours."""
+    """Write one line to stderr; never raises, since the script must not fail over a message of ours."""
     try:
         sys.stderr.write(f"oomph: {shown_line(text)}\n")
         sys.stderr.flush()
     except Exception:
-        pass  # stderr may be closed, or replaced by something that is none
+        pass  # stderr may be closed, or replaced by something else
 
 
 def join(handover: Handover) -> Session:
-    """Take part in the run: as its owner when this is the first Python process of the attempt, else as a worker."""
+    """Join the run: as the owner in the first Python process of the attempt, else as a worker."""
     global _joined
     know_secrets(sys.orig_argv, os.environ)
     pid, run_dir = os.getpid(), handover.path
@@ -103,7 +103,7 @@ def join(handover: Handover) -> Session:
 
 
 def _pulse(handover: Handover) -> Pulse:
-    """Heartbeats, and stacks when the supervisor asks. If the script has closed the one descriptor, then the other."""
+    """Heartbeats, and stacks on request. A lost pipe also ends the stacks if the script has closed their descriptor."""
     beats, fd = inherited(handover.beat_fd, handover.beat_inode), inherited(handover.stacks_fd, handover.stacks_inode)
     if fd is None or handover.stacks_signal is None:
         return Pulse(beats)
@@ -122,7 +122,7 @@ def _open_board(run_dir: Path | None, attempt: int) -> ProgressBoard | None:
 
 
 def _keep_lock_from_children(lock_fd: int | None) -> None:
-    """The lock of the run directory shall not outlive the script in some process that it started."""
+    """The lock of the run directory must not outlive the script in a process that it started."""
     if lock_fd is not None:
         try:
             os.set_inheritable(lock_fd, False)
@@ -131,7 +131,7 @@ def _keep_lock_from_children(lock_fd: int | None) -> None:
 
 
 def _record_uncaught_exception(session: Session) -> None:
-    """At exit: CPython has left the exception it printed, if there was one, in sys.last_value."""
+    """At exit, record the uncaught exception, which CPython leaves in sys.last_value."""
     error = getattr(sys, "last_value", None)
     if error is None or not session.is_owner_now():
         return

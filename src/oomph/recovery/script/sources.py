@@ -1,4 +1,4 @@
-"""Which files the script consists of, and what was in them: what tells an edited script from the same one.
+"""Which files the script consists of, with hashes of their content, to detect an edited script.
 
 Standard library only.
 """
@@ -21,9 +21,9 @@ _MOST_FILES = 500
 
 
 def script_files(modules: Iterable[ModuleType | None] | None = None) -> dict[str, str]:
-    """Each Python file of the user's own that has been imported so far, with a short hash of its content.
+    """Each of the user's Python files imported so far, with a short hash of its content.
 
-    Names are relative to the folder of the script. What is installed is left out: its versions say more.
+    Names are relative to the script's folder. Installed packages are left out: their versions say more.
     """
     found: dict[str, str] = {}
     folder = os.path.dirname(_file_of(sys.modules.get("__main__")) or os.path.abspath("."))
@@ -37,25 +37,25 @@ def script_files(modules: Iterable[ModuleType | None] | None = None) -> dict[str
 
 @functools.lru_cache(maxsize=1)
 def _imported(count: int, newest: str) -> list[str]:
-    """The own files among the modules that are loaded. There are thousands, and each fit asks; so once per import.
+    """The user's files among the loaded modules. Cached per import: there are thousands, and each fit asks.
 
     Args:
-        count, newest: of the modules. They change with every import.
+        count, newest: number of modules and the newest; they change with every import.
     """
     return _own_files(list(sys.modules.values()))
 
 
 def _own_files(modules: Iterable[ModuleType | None]) -> list[str]:
-    # A module's own dictionary: asked otherwise, some begin to load.
+    # Read the module's dictionary: attribute access makes some modules load.
     given = (getattr(module, "__dict__", {}).get("__file__") for module in modules)
     return list(dict.fromkeys(path for each in given if isinstance(each, str) and (path := _own_file(each))))
 
 
 def code_in(files: Mapping[str, str]) -> dict[str, str]:
-    """For each of these files a short hash of its code, whatever its comments and its layout.
+    """A short hash of the code of each of these files, ignoring comments and layout.
 
     Args:
-        files: names and hashes as `script_files` gives them.
+        files: names and hashes as `script_files` returns them.
     """
     folder = os.path.dirname(_file_of(sys.modules.get("__main__")) or os.path.abspath("."))
     found = {name: _code_hash(os.path.join(folder, name), content) for name, content in files.items()}
@@ -64,7 +64,7 @@ def code_in(files: Mapping[str, str]) -> dict[str, str]:
 
 @functools.cache
 def _code_hash(path: str, content: str) -> str:
-    """Empty for what is no Python, or is gone. `content` is a hash: each version is parsed once, not at every fit."""
+    """Empty if the file is gone or not Python. `content` is a hash: each version is parsed once, not at every fit."""
     try:
         with open(path, "rb") as file:
             tree = ast.dump(ast.parse(file.read()))
@@ -87,7 +87,7 @@ def _folders_of_others() -> tuple[str, ...]:
 
 @functools.cache
 def _own_file(given: str) -> str | None:
-    """The path of a Python file of the user's own; None for others. There are thousands, and each fit asks for all."""
+    """The path of one of the user's Python files; None for others. Cached: thousands are asked for at each fit."""
     path = os.path.abspath(given)
     return path if path.endswith(".py") and not _is_installed(path) else None
 
@@ -101,11 +101,11 @@ def _hash_of(path: str) -> str | None:
         found = os.stat(path)
         return _content_hash(path, found.st_mtime_ns, found.st_size)
     except OSError:
-        return None  # gone since it was imported
+        return None  # deleted since it was imported
 
 
 @functools.cache
 def _content_hash(path: str, changed: int, size: int) -> str:
-    """Read once for each version of the file."""
+    """Cached: each version of the file is read once."""
     with open(path, "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()[:16]

@@ -1,1 +1,1 @@
-"""The process that `oomph run` is: it starts the script, judges how it ended, and starts it again."""
+"""The `oomph run` process: it starts the script, judges how it ended, and restarts it."""

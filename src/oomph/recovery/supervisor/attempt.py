@@ -1,7 +1,7 @@
 """One attempt: the script's process from start to end, as close to a plain `python script.py` as a parent can make it.
 
-stdin and stdout are the script's own; stderr passes through unchanged. One loop waits for stderr, for signals and
-for the end, without threads: the supervisor may fork safely between attempts.
+stdin and stdout are the script's own; stderr passes through unchanged. One loop waits for stderr, signals and the end.
+It uses no threads, so the supervisor can fork safely between attempts.
 """
 
 from __future__ import annotations
@@ -26,31 +26,32 @@ from oomph.recovery.posix.tripwire import Tripwire
 from oomph.recovery.posix.watchdog import Watchdog
 from oomph.recovery.protocol.phases import Power
 from oomph.recovery.supervisor import stop_requests
+from oomph.recovery.supervisor.native_reports import NativeReports
 from oomph.recovery.supervisor.stop_requests import FORWARDED, Arrival, Signals
 from oomph.run_files import OwnFile
 
 _POLL_SECONDS = 0.1
 _PREEMPTIONS: Mapping[int, Power] = {signal.SIGTERM: Power.CHECKPOINT_ON_TERM, signal.SIGUSR1: Power.CHECKPOINT_ON_USR1}
-"""How schedulers announce that they take the machine away (Slurm, Kubernetes)."""
+"""How schedulers announce a preemption (Slurm, Kubernetes)."""
 _TERMINAL_STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How the process ended: what the kernel says, and the end of its stderr."""
+    """How the process ended: what the kernel reports, and the end of its stderr."""
 
     returncode: int
     """As `subprocess` has it: −n for death by signal n."""
     seconds: float
     stderr: bytes
     stopped: bool
-    """The user or the scheduler wanted it to end: a death after that is no crash."""
+    """The user or the scheduler requested the end: a death after that is not a crash."""
     asked: str = ""
     """The signal by which a scheduler announced the end; empty when none did."""
     hang: Hang | None = None
-    """Why oomph itself ended it; None when it did not."""
+    """The hang for which oomph ended it; None when there was none."""
     unkillable: str = ""
-    """What keeps it, when it has not ended in spite of SIGKILL; empty when it has."""
+    """What keeps it alive despite SIGKILL; empty when it has ended."""
 
 
 class Attempt:
@@ -68,13 +69,15 @@ class Attempt:
         watch: Watch | None = None,
         on_hang: Callable[[Hang], None] = lambda hang: None,
         meanwhile: Callable[[], None] = lambda: None,
+        reports: NativeReports | None = None,
     ) -> None:
-        """Start it; raises UsageError when there is no such program. `meanwhile` is called in each turn of the loop."""
+        """Start the script; raises UsageError for an unknown program. Each turn of the loop calls `meanwhile`."""
         self._watch, self._on_hang, self._meanwhile = watch, on_hang, meanwhile
         self._hang: Hang | None = None
         self._signals, self._terminal, self._patience = signals, terminal, patience or Patience()
         self._tail = Tail(log)
-        self._pump = Pump(2, self._tail)
+        self._reports = reports
+        self._pump = Pump(2, self._tail) if reports is None else Pump(2, self._tail, reports.take)
         self._started = time.monotonic()
         self._suspending = False
         self._complained = False
@@ -91,16 +94,18 @@ class Attempt:
         self._watchdog = Watchdog(self.pid)
         signals.forward = self._forward
         for arrival in list(signals.queue):
-            self._forward(arrival.signum)  # came while the script was being started
+            self._forward(arrival.signum)  # arrived while the script was starting
 
     def wait(self) -> Ended:
-        """Carry stderr and signals until the script's process has ended; what it started may live on."""
+        """Forward stderr and signals until the script's process ends; its children may live on."""
         while not self._has_ended() and not self._group.unkillable:
             try:
                 self._attend()
-            except Exception as error:  # whatever oomph gets wrong here, the script goes on
+            except Exception as error:  # an error in oomph must not end the script
                 self._complain(error)
         self._pump.drain()
+        if self._reports is not None:
+            self._pump.show(self._reports.end())
         returncode = -signal.SIGKILL if self._group.unkillable else self._returncode_unreaped()
         self._terminal.take_back(restore_modes=returncode < 0)
         asked = self._asked_by()
@@ -116,35 +121,35 @@ class Attempt:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The process that was started and the one that reports, which below a shell are two."""
+        """The started process and the reporting process: below a shell they differ."""
         owner = None if self._watch is None else self._watch.owner
         return (self.pid,) if owner in (None, self.pid) else (self.pid, owner)
 
     @property
     def at_line_start(self) -> bool:
-        """False when the script's last words on stderr lack their newline."""
+        """False when the script's stderr does not end with a newline."""
         return self._pump.at_line_start
 
     def end_group(self, seconds: float = 10.0) -> bool:
-        """Kill what the script has left running in its group; True when it has let go of its memory in time.
+        """Kill what the script left running in its group; True when that freed its memory in time.
 
-        Call it before `close`: as long as the dead script is not reaped, no other group can have its number.
+        Call it before `close`: until the dead script is reaped, no other group can have its number.
         """
         ended = self._group.end(seconds)
         self._pump.drain()
         return ended
 
     def held(self) -> str:
-        """Why the process that reports, and saves, has not ended in spite of SIGKILL; empty when it has."""
+        """What keeps the reporting process, which also saves, alive despite SIGKILL; empty when it has ended."""
         return self._group.held(self.pids[-1])
 
     def leave_rest(self) -> None:
-        """Let what the script has left running go on, as after a plain start, and go on carrying its stderr."""
+        """Let what the script left running continue, as after a plain start, and keep forwarding its stderr."""
         if self._pump.open:
             self._pump.carry_in_background()
 
     def close(self) -> int:
-        """Reap the process; returns the most memory it ever held, in bytes."""
+        """Reap the process; returns its peak memory in bytes."""
         self._signals.forward = None
         self._tripwire.remove()
         self._watchdog.dismiss()
@@ -162,7 +167,7 @@ class Attempt:
         return info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
 
     def _attend(self) -> None:
-        """One round of the loop."""
+        """One turn of the loop."""
         self._wait_for_something()
         self._meanwhile()
         self._obey_signals()
@@ -173,7 +178,7 @@ class Attempt:
     def _complain(self, error: Exception) -> None:
         if not self._complained:
             self._complained = True
-            say(f"trouble while the script runs: {type(error).__name__}: {error}; it runs on")
+            say(f"trouble while the script runs: {type(error).__name__}: {error}; the script continues")
         time.sleep(_POLL_SECONDS)
 
     def _wait_for_something(self) -> None:
@@ -185,11 +190,13 @@ class Attempt:
             self._watch.hear()
         if self._pump.source_fd in ready:
             self._pump.carry()
+        elif self._reports is not None:
+            self._pump.show(self._reports.attend(None if self._watch is None else self._watch.phase))
         if self._signals.wake_fd in ready:
             self._signals.clear_wakeup()
 
     def _forward(self, signum: int) -> None:
-        """Runs in the signal handler: pass it on. The second Ctrl-C in a row asks harder, the third ends it."""
+        """Forward a signal, in the signal handler. The second Ctrl-C in a row sends SIGTERM, the third SIGKILL."""
         if signum == signal.SIGINT:
             self._group.send({1: signal.SIGINT, 2: signal.SIGTERM}.get(self._presses_in_a_row(), signal.SIGKILL))
         elif signum in _PREEMPTIONS and self._watch is not None and self._watch.can(_PREEMPTIONS[signum]):
@@ -198,12 +205,12 @@ class Attempt:
             self._group.send(signum)
 
     def _preempt(self, signum: int) -> None:
-        """The script's process saves and ends by itself; its workers are needed for that. Asked again: at once."""
+        """Let the script save and end by itself, which needs its workers; a second request kills it at once."""
         if self._announcements() > 1:
             self._group.send(signal.SIGKILL)
             return
         owner = self._watch.owner if self._watch is not None and self._watch.owner_lives else None
-        if owner is None:  # what started it goes on without it
+        if owner is None:  # it has ended, and its parent still runs
             self._group.send(signum)
             return
         try:
@@ -228,7 +235,7 @@ class Attempt:
                 self._pump.follow_window()
 
     def _look_for_hang(self) -> None:
-        """End a script that makes no progress any more."""
+        """End a script that hangs."""
         found = None if self._watch is None or self._hang is not None else self._watch.look(self.pid)
         if found is not None:
             self._hang = found
@@ -237,7 +244,7 @@ class Attempt:
             self._group.kill_by(time.monotonic() + self._patience.hang_seconds)
 
     def _follow_stops(self) -> None:
-        """When the terminal has stopped the script: lend it the terminal, or stop too, as one job does."""
+        """When the terminal has stopped the script, lend it the terminal, or stop too, as one job does."""
         stop = process_group.stop_signal(self.pid)
         if stop not in _TERMINAL_STOPS:
             return
@@ -252,7 +259,7 @@ class Attempt:
         self._suspending = False
         stop_self()
         if wants_terminal and not self._terminal.lend(self.pid):
-            time.sleep(0.5)  # continued in the background: it will read, and be stopped, again
+            time.sleep(0.5)  # continued in the background: it will read and be stopped again
         self._group.send(signal.SIGCONT)
 
     def _presses_in_a_row(self) -> int:

@@ -1,6 +1,6 @@
-"""Chronicle: the journal of a run as the supervisor writes and reads it.
+"""The journal of a run as the supervisor writes and reads it.
 
-A run without a directory keeps the supervisor's own events in memory: its summary is made of them.
+A run without a directory keeps the supervisor's own events in memory and builds its summary from them.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from oomph.recovery.supervisor.attempt import Ended
 from oomph.recovery.supervisor.surroundings import Surroundings
 
 _MOST_KERNEL_LINES = 20
+_ABOUT_MEMORY = frozenset(("oom", "recovered", "gave-up", "restart-requested"))
 _LONGEST_START_SECONDS = 10.0
-"""Python has loaded oomph by then, from a slow disk too."""
+"""Python has loaded oomph by then, even from a slow disk."""
 _LONGEST_GAP_SECONDS = 7 * 86400.0
 """No training is silent for longer than a week: the clock was set forward."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """The end of an attempt: what was seen, what it was called, and what was decided upon it."""
+    """The end of an attempt: what was observed, its diagnosis, and the decision."""
 
     ended: Ended
     names: tuple[Named, ...]
@@ -49,7 +50,7 @@ class Chronicle:
 
     Args:
         run_dir: None for a run without a directory.
-        attempts: how many the run has had already.
+        attempts: the number of earlier attempts of the run.
     """
 
     def __init__(self, run_dir: Path | None, attempts: int) -> None:
@@ -58,7 +59,7 @@ class Chronicle:
         self._own: list[Event] = []
 
     def begin_attempt(self, command: Sequence[str], python: str, machine: Surroundings) -> None:
-        """The next attempt is about to start."""
+        """Open the journal of the next attempt."""
         self.attempt += 1
         self._journal = Journal(self._run_dir, self.attempt, "supervisor")
         if not self._own:
@@ -68,17 +69,17 @@ class Chronicle:
         self.write("attempt-started", python=python, command=list(command))
 
     def write(self, name: str, **data: Any) -> None:
-        """Append an event of the supervisor's."""
+        """Append a supervisor event."""
         self._own.append(self._journal.write(name, **data))
 
     def close_attempt(self, exit_code: int | None = None) -> None:
-        """The attempt is over; with an exit code the run is, too."""
+        """Close the attempt's journal; an exit code ends the run too."""
         if exit_code is not None:
             self.write("run-ended", exit_code=exit_code)
         self._journal.close()
 
     def write_hang(self, hang: Hang) -> None:
-        """Written down before anything is ended: what follows may take its time, or us with it."""
+        """Record the hang before ending anything: that may take long, or kill the supervisor too."""
         self.write(
             "hang",
             phase=hang.phase.name.lower().replace("_", "-"),
@@ -90,7 +91,7 @@ class Chronicle:
         )
 
     def write_end(self, judged: Judged, peak_rss_bytes: int, allowed: frozenset[str], ledger: Ledger) -> None:
-        """How the attempt ended, what that was called, and what was decided."""
+        """Record how the attempt ended, its diagnosis, and the decision."""
         ending, names = judged.ending, judged.names
         self.write(
             "attempt-ended",
@@ -112,7 +113,7 @@ class Chronicle:
         self.close_attempt(None if isinstance(judged.action, Restart) else judged.action.exit_code)
 
     def close_lost_attempt(self) -> Ledger:
-        """On --resume: end the attempt that a killed supervisor could not see the end of; returns the ledger."""
+        """On --resume: record the end of an attempt whose supervisor was killed; returns the ledger."""
         if self._run_dir is None or self.attempt == 0:
             return Ledger()
         events = read_journal(self._run_dir, self.attempt)
@@ -131,51 +132,56 @@ class Chronicle:
         return decisions.ledger_of(read_journal(self._run_dir))
 
     def machine_before(self) -> Mapping[str, Any] | None:
-        """The snapshot of the machine that the run was on last; None when there is none."""
+        """The newest snapshot of the machine from earlier attempts; None when there is none."""
         found = None if self._run_dir is None or not self.attempt else last(read_journal(self._run_dir), "machine")
         return None if found is None else found.data.get("snapshot")
 
     def progress(self) -> Progress | None:
-        """Where this attempt got to; None when it has not committed a step."""
+        """How far this attempt got; None when it has not committed a step."""
         progress = None if self._run_dir is None else read_progress(self._run_dir)
         return progress if progress is not None and progress.attempt == self.attempt else None
 
     def went_further(self) -> bool:
-        """Whether an attempt before this one had come to a training."""
+        """Whether an earlier attempt reached a training."""
         before = [event for event in self.events() if event.attempt < self.attempt]
         return any(event.name in ("fit-started", "loop-seen") or event.data.get("steps") for event in before)
 
     def events(self) -> Sequence[Event]:
-        """Every event of the run; of a journal that cannot be written, the supervisor's own beside what is there."""
+        """Every event of the run; where the journal cannot be written, the supervisor's own are added from memory."""
         found = [] if self._run_dir is None else read_journal(self._run_dir)
         return found if any(event.attempt == self.attempt for event in found) else [*found, *self._own]
 
     @property
     def is_silent(self) -> bool:
-        """Whether what happens in this attempt cannot be written down."""
+        """Whether this attempt's journal cannot be written."""
         return self._journal.is_silent
 
     def own_events(self) -> Sequence[Event]:
-        """The supervisor's, of this very call of `oomph run`."""
+        """The supervisor's events in this call of `oomph run`."""
         return self._own
 
     def of_the_script(self) -> list[Event]:
-        """What the script's processes have written in this attempt."""
+        """What the script's processes wrote in this attempt."""
         if self._run_dir is None:
             return []
         return [event for event in read_journal(self._run_dir, self.attempt) if event.role != "supervisor"]
 
+    def latest_about_memory(self) -> str:
+        """The script's latest event about running out of memory in this attempt; empty when there is none."""
+        names = [event.name for event in self.of_the_script() if event.name in _ABOUT_MEMORY]
+        return names[-1] if names else ""
+
     def loops(self) -> list[tuple[str, int, int]]:
-        """The lines of the training loops that the script has told of."""
+        """The lines of the training loops that the script has reported."""
         seen = [event.data.get("loops", ()) for event in self.of_the_script() if "loops" in event.data]
         return [(str(file), int(first), int(final)) for loops in seen for file, first, final in loops]
 
     def guarded(self) -> bool:
-        """Whether a Python of the script has loaded oomph, as far as can be told."""
+        """Whether a Python process of the script has loaded oomph, as far as is known."""
         return self._run_dir is None or any(self._run_dir.glob("owner-*")) or self._ended_at_once()
 
     def _ended_at_once(self) -> bool:
-        """Whether somebody had the script end before its Python need have come to load anything."""
+        """Whether the script was stopped before its Python must have loaded oomph."""
         ended, decided = last(self._own, "attempt-ended"), last(self._own, "decided")
         if ended is None or decided is None or ended.data["seconds"] > _LONGEST_START_SECONDS:
             return False
@@ -183,7 +189,7 @@ class Chronicle:
 
 
 def _lasted(events: Sequence[Event]) -> float:
-    """How long an attempt was seen to last, by clocks that may have been set meanwhile: then by what lies between."""
+    """How long an attempt lasted: the sum of the gaps between events, without those that a clock change caused."""
     times = [event.time for event in events]
     gaps = [later - earlier for earlier, later in pairwise(times)]
     return sum(gap for gap in gaps if 0 < gap < _LONGEST_GAP_SECONDS)

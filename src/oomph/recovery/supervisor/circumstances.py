@@ -1,4 +1,4 @@
-"""What goes on around an attempt, outside of the script: the kernel's log, its OOM kills, the GPUs, the checkpoints."""
+"""The circumstances of an attempt outside the script: the kernel's log, OOM kills, GPUs, checkpoints."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MEMORY_POLL_SECONDS = 1.0
 
 
 class Machine:
-    """The GPUs of this machine, as they were before the run."""
+    """The GPUs of this machine before the run."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
@@ -32,14 +32,14 @@ class Machine:
 
     @property
     def gpus(self) -> tuple[Gpu, ...]:
-        """Those that the script may use."""
+        """The GPUs that the script may use."""
         return visible(self.all_gpus, self._environ)
 
     def wait_for_memory(self, called_off: Callable[[], object]) -> float | None:
-        """Wait until the memory of the dead script's GPUs is free again; the seconds, None when it was not in time.
+        """Wait until the dead script's GPU memory is free again; returns the seconds, None on timeout.
 
         Args:
-            called_off: asked again and again; the wait ends as soon as it says so.
+            called_off: polled; the wait ends as soon as it returns true.
         """
         started = time.monotonic()
         if not self.gpus:
@@ -51,30 +51,30 @@ class Machine:
         return time.monotonic() - started
 
     def listen(self) -> None:
-        """Take in the answer to what was asked at the start; costs nothing once it is there."""
+        """Receive the answer to the first reading; costs nothing once it has arrived."""
         self._first.listen()
 
     def close(self) -> None:
-        """Nothing more will be asked."""
+        """Stop the first reading."""
         self._first.close()
 
 
 class Circumstances:
-    """Watches the surroundings of one attempt, from right before its start."""
+    """Watches the surroundings of one attempt, from just before its start."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._kernel = kernel_log.KernelLog()
         self._kills = cgroup.oom_kills()
         self.oom_kills: int | None = None
-        """New OOM kills of our control group."""
+        """New OOM kills in our control group."""
         self.kernel_lines: list[str] = []
-        """What the kernel's log says of the script and of its GPUs."""
+        """What the kernel's log says about the script and its GPUs."""
         self.broken_gpu = ""
-        """UUID of the GPU that it calls broken; its address when NVML does not know it."""
+        """UUID of the GPU that the log calls broken; its bus address when NVML does not know it."""
 
     def look_back(self, pids: Collection[int]) -> None:
-        """After the attempt: what has happened in it."""
+        """Collect what happened during the attempt, after its end."""
         now = cgroup.oom_kills()
         self.oom_kills = None if self._kills is None or now is None else now - self._kills
         lines = self._kernel.read()
@@ -90,7 +90,7 @@ class Circumstances:
 def conditions(
     machine: Machine, broken_gpu: str, events: Sequence[Event], run_dir: Path | None, returncode: int
 ) -> Conditions:
-    """What is there to be changed, after an attempt with these events of the script."""
+    """What could be changed after an attempt with these script events."""
     resumed_from = _resumed_from(events)
     return Conditions(
         gpus=tuple(gpu.uuid for gpu in machine.gpus),
@@ -104,7 +104,7 @@ def conditions(
 
 
 def _resumed_from(events: Sequence[Event]) -> str:
-    """The checkpoint within a fit that the attempt began with, when it has saved none of its own since."""
+    """The checkpoint within a fit that the attempt resumed from; empty when it has saved one since."""
     name = ""
     for event in events:
         if event.name == "resumed" and event.data.get("kind") != "finished":

@@ -1,4 +1,4 @@
-"""What is left to do when a run is over: its status, its summary, what it kept for a restart, and its last words."""
+"""Closes a run: writes its status and summary, removes checkpoints, and prints the last lines."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Closing:
     voice: Voice
 
     def close(self, action: Finish | GiveUp | Requeue) -> Outcome:
-        """Whatever goes wrong here, the exit code is the script's."""
+        """Close the run. No error here changes the exit code."""
         summary = summarise(self.chronicle.own_events(), action.exit_code)
         try:
             events = self.chronicle.events()
@@ -63,13 +63,13 @@ class Closing:
         if _status(action) == FINISHED and is_own_folder(folder, "checkpoints"):  # nothing is left to resume
             not_finite = any(event.name == "checkpoint-skipped" for event in events)
             for path in folder.glob("checkpoints/finished-*" if not_finite else "checkpoints"):
-                shutil.rmtree(path, ignore_errors=True)  # of a state with NaN the last finite one stays
+                shutil.rmtree(path, ignore_errors=True)  # after NaN the last finite checkpoint stays
             if not not_finite:
                 (folder / "witness").unlink(missing_ok=True)
         replace_own(folder, "summary.json", summary.to_json().encode())
 
     def _again(self, events: Sequence[Event], action: Finish | GiveUp | Requeue) -> str:
-        """How to go on with a run that somebody has stopped; empty for one that has ended by itself."""
+        """The command that resumes a stopped run; empty for a run that ended by itself."""
         decided = last(events, "decided")
         stopped = decided is not None and decided.data.get("ending", {}).get("stopped")
         if self.run is None or action.exit_code == 0 or not (stopped or action.exit_code in STOPPED):
@@ -83,12 +83,12 @@ class Closing:
             self.voice.say(interpreter.advise(module, self.python, self.command))
         if not self.chronicle.guarded():
             self.voice.say(
-                "the script ran unguarded: no Python of it loaded oomph (was it started with -I, -E or -S?)"
+                "the script ran unguarded: its Python did not load oomph (was it started with -I, -E or -S?)"
             )  # fmt: skip
 
 
 def note(run: RunDirectory | None, voice: Voice, **changes: Any) -> None:
-    """Bring run.json up to date; a full disk, or a folder that is gone, must not end the training."""
+    """Update run.json. A full disk or a deleted folder must not end the training."""
     if run is not None:
         try:
             run.update(**changes)
@@ -97,7 +97,7 @@ def note(run: RunDirectory | None, voice: Voice, **changes: Any) -> None:
 
 
 def shown(run: RunDirectory | None) -> str | None:
-    """The run directory, as short as it can be typed."""
+    """The run directory as the shortest path to type."""
     if run is None:
         return None
     try:

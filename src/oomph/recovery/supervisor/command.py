@@ -1,4 +1,4 @@
-"""Command: what the user asked to run, and how to start it."""
+"""The command that the user asked to run, and how to start it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from oomph.errors import UsageError
 IS_PYTHON = re.compile(r"(?:.*/)?python[\d.]*\Z")
 _ASSIGNMENT = re.compile(r"\w+=")
 _ENDS_THE_OPTIONS = re.compile(r"-[A-VYZa-z?]*[cmVh?]")
-"""-c code, -m module, -Vh; also behind others: -Ic."""
+"""-c code, -m module, -Vh; also after others: -Ic."""
 _FROM_STDIN = "a script from standard input cannot be started a second time: save it to a file"
 
 
@@ -25,7 +25,7 @@ class Command:
     """A script, a module or any command line that ends in Python."""
 
     words: tuple[str, ...]
-    """As it was typed: `train.py --epochs 3`, `-m package.train`, `-- env A=1 python train.py`."""
+    """As typed: `train.py --epochs 3`, `-m package.train`, `-- env A=1 python train.py`."""
 
     @property
     def form(self) -> str:
@@ -49,12 +49,12 @@ class Command:
         return " ".join(self.words[:2]) if self.form == "module" else self.words[0]
 
     def argv(self, python: str) -> tuple[str, ...]:
-        """The words to start, with this Python where the command does not name one itself."""
+        """The words to start; `python` is used where the command does not name one itself."""
         return self.words[1:] if self.form == "command" else (python, *self.words)
 
 
 def parse_command(words: Sequence[str]) -> Command:
-    """The command of `words`, checked; raises UsageError in one sentence when nothing can come of it."""
+    """The checked command of `words`; raises UsageError with one sentence when it cannot run."""
     if not any(words) or list(words) in (["-m"], ["--"]) or not words[0]:
         raise UsageError("name the script to run: oomph run train.py")
     command = Command(tuple(words))
@@ -66,7 +66,7 @@ def parse_command(words: Sequence[str]) -> Command:
 
 
 def _check_program(command: Command) -> Command:
-    """`-- train.py` is taken as the script that it is, unless it can be run itself."""
+    """Check a command line; `-- train.py` counts as a script unless it is executable."""
     program = command.words[1]
     if shutil.which(program) is not None:
         _check_python(command.words[1:])
@@ -77,21 +77,21 @@ def _check_program(command: Command) -> Command:
 
 
 def _check_python(words: Sequence[str]) -> None:
-    """A Python that is named without a script reads it from standard input, which its next life would find empty."""
+    """Refuse a Python without a script: it reads one from standard input, which is empty after a restart."""
     rest = list(after_env(words))
     if rest and IS_PYTHON.match(rest[0]) and not _has_script(rest[1:]):
         raise UsageError(_FROM_STDIN)
 
 
 def after_env(words: Sequence[str]) -> Sequence[str]:
-    """Without a leading `env A=1 B=2`."""
+    """The words without a leading `env A=1 B=2`."""
     if os.path.basename(words[0]) != "env":
         return words
     return [word for word in words[1:] if not _ASSIGNMENT.match(word)]
 
 
 def _has_script(words: Sequence[str]) -> bool:
-    """Whether Python's own command line names a script, a module or code; or asks for its version or help."""
+    """Whether Python's command line names a script, a module or code, or asks for its version or help."""
     options = iter(words)
     for word in options:
         if word == "-" or not word.startswith("-"):
@@ -108,7 +108,7 @@ def _has_script(words: Sequence[str]) -> bool:
 
 
 def _check_script(script: str) -> None:
-    """Python itself would end with code 2 on these, but after oomph had made a run directory for it."""
+    """Refuse what Python would refuse with code 2, before oomph makes a run directory."""
     path = Path(script)
     if script == "-":
         raise UsageError(_FROM_STDIN)

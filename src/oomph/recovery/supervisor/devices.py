@@ -1,7 +1,6 @@
-"""The memory in use on the GPUs of this machine, asked in a child of the supervisor.
+"""The memory in use on this machine's GPUs, queried in a child of the supervisor.
 
-A driver that is in trouble can block its caller for ever or crash it. A child that does not answer is killed, and
-nothing is known then.
+A faulty driver can block or crash its caller. A child that does not answer is killed, and the result is empty.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from oomph.recovery.posix.descriptors import close_all_but, readable
 _ANSWER_SECONDS = 10.0
 _REAP_SECONDS = 0.5
 _BACK_BYTES = 512 << 20
-"""Memory that counts as given back although it is in use: contexts of others come and go."""
+"""Memory in use that still counts as given back: contexts of other processes come and go."""
 
 
 class Reading:
-    """A question to NVML that is being answered; asked at once, so that nobody waits for it."""
+    """A pending NVML query, started at once so that nobody waits for it."""
 
     def __init__(self) -> None:
         self._fd, write_fd = os.pipe()
@@ -35,7 +34,7 @@ class Reading:
         self._data = b""
 
     def gpus(self) -> tuple[Gpu, ...]:
-        """The answer; empty without a GPU or a driver, and when none came in time."""
+        """The answer; empty without a GPU or a driver, and on timeout."""
         while self._pid:
             self.listen(max(0.0, self._until - time.monotonic()))
         try:
@@ -44,7 +43,7 @@ class Reading:
             return ()
 
     def listen(self, seconds: float = 0.0) -> None:
-        """Take in what has come; who asks and does something else meanwhile calls this, or the child stays a zombie."""
+        """Receive what has arrived. Call it while waiting for something else, or the child stays a zombie."""
         if not self._pid:
             return
         heard = readable([self._fd], seconds)
@@ -54,7 +53,7 @@ class Reading:
             self.close()
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop the query."""
         if self._pid:
             os.close(self._fd)
             if not reap(self._pid, 0):
@@ -64,7 +63,7 @@ class Reading:
 
 
 def reap(pid: int, seconds: float) -> bool:
-    """Take note of the end of a child, if it comes in time: one that waits in the kernel cannot be waited for."""
+    """Reap a child if it ends in time: one blocked in the kernel may never end."""
     until = time.monotonic() + seconds
     try:
         while os.waitpid(pid, os.WNOHANG)[0] == 0:
@@ -72,12 +71,12 @@ def reap(pid: int, seconds: float) -> bool:
                 return False
             time.sleep(0.005)
     except ChildProcessError:
-        pass  # SIGCHLD was ignored when oomph was started: the kernel has reaped it, and its number may be another's
+        pass  # SIGCHLD was ignored when oomph started: the kernel has reaped it, and its PID may be reused
     return True
 
 
 def visible(gpus: Sequence[Gpu], environ: Mapping[str, str]) -> tuple[Gpu, ...]:
-    """Those that CUDA_VISIBLE_DEVICES leaves to the script, taking its numbers for NVML's."""
+    """The GPUs that CUDA_VISIBLE_DEVICES leaves to the script; its numbers are taken as NVML's."""
     wanted = environ.get("CUDA_VISIBLE_DEVICES")
     if wanted is None:
         return tuple(gpus)
@@ -85,7 +84,7 @@ def visible(gpus: Sequence[Gpu], environ: Mapping[str, str]) -> tuple[Gpu, ...]:
     for word in (part.strip() for part in wanted.split(",")):
         one = [gpu for gpu in gpus if str(gpu.index) == word or (word.startswith("GPU-") and gpu.uuid.startswith(word))]
         if len(one) != 1:
-            break  # CUDA stops at the first name that it does not know
+            break  # CUDA stops at the first name it does not know
         found += one
     return tuple(found)
 
@@ -97,7 +96,7 @@ def memory_is_back(before: Iterable[Gpu], now: Iterable[Gpu]) -> bool:
 
 
 def _answer(write_fd: int) -> None:
-    """What the child does."""
+    """The child: query NVML, write the answer, exit."""
     try:
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(signum, signal.SIG_DFL)

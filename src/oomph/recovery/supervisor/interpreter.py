@@ -1,4 +1,4 @@
-"""Which Python runs the script, and which other one could when that one lacks TensorFlow."""
+"""Which Python runs the script, and which other Python could when that one lacks TensorFlow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PROBE_SECONDS = 20
 
 
 def choose_python(wanted: str | None) -> str:
-    """The Python named with --python, else the one that oomph itself runs in."""
+    """The Python named with --python, else oomph's own."""
     if wanted is None:
         return sys.executable
     found = shutil.which(os.path.expanduser(wanted))
@@ -49,7 +49,7 @@ def has_module(python: str, name: str) -> bool:
 
 
 def missing_module(events: Iterable[Event]) -> str | None:
-    """`tensorflow` or `keras`, when the script ended because its Python does not have it."""
+    """`tensorflow` or `keras`, when the script ended because its Python lacks it."""
     for event in events:
         if event.name == "uncaught-exception" and event.data.get("type") == "ModuleNotFoundError":
             found = _MISSING.search(str(event.data.get("message")))
@@ -69,7 +69,7 @@ def advise(module: str, python: str, command: Command) -> str:
 
 
 def candidates(python: str, environ: Mapping[str, str] | None = None) -> Iterator[str]:
-    """Other Pythons of this machine: active and local environments first, then those on PATH."""
+    """Other Pythons on this machine: active and local environments first, then PATH."""
     environ = os.environ if environ is None else environ
     seen = {_identity(python)}
     for path in _places(environ):
@@ -91,5 +91,5 @@ def _places(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def _identity(python: str) -> tuple[str, str]:
-    """Two names of one Python are one; two environments on one Python are two."""
+    """Equal for two names of one Python, different for two environments on one Python."""
     return os.path.realpath(os.path.dirname(python)), os.path.realpath(python)

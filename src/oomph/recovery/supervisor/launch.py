@@ -1,4 +1,4 @@
-"""Launch: from what the user asked for to a supervised run: the command, its Python and the run directory."""
+"""Turns an `oomph run` request into a supervised run: the command, its Python and the run directory."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from oomph.redaction import know_secrets
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked for, as `oomph run` was typed."""
+    """What the user asked `oomph run` for."""
 
     words: tuple[str, ...]
     """The script and its arguments, `-m module ...` or `-- command ...`."""
     run_dir: str | None = None
     resume: str | None = None
-    """None: no; empty: the newest unfinished run of the same command; else the directory of the run."""
+    """None: a new run; empty: the newest unfinished run of the same command; else the run's directory."""
     python: str | None = None
     guarding: Guarding = field(default_factory=Guarding)
     allowed: frozenset[str] = frozenset()
-    """Changes that alter the mathematics and are allowed all the same: names of `ladder.OPT_IN`."""
+    """Changes that alter the mathematics and that the user allows: names of `ladder.OPT_IN`."""
     typed: tuple[str, ...] = field(default=(), compare=False)
-    """The options as they were typed, to say how to go on."""
+    """The options as typed, for the command that resumes the run."""
 
 
 def launch(request: Request) -> Outcome:
-    """Run the script under supervision until it has finished; raises OomphError when it cannot be started."""
+    """Run the script under supervision until it finishes; raises OomphError when it cannot be started."""
     fill_standard()
     _check_working_directory()
     command = parse_command(request.words)
@@ -70,7 +70,7 @@ def launch(request: Request) -> Outcome:
 
 
 def _run_plainly(command: Command, python: str) -> NoReturn:
-    """The script in place of this process: where oomph cannot work, the script still runs."""
+    """Replace this process with the script: where oomph cannot work, the script still runs."""
     say(f"fewer than {LEAST} files may be open at a time (ulimit -n): the script runs without oomph")
     argv = command.argv(python)
     try:
@@ -80,7 +80,7 @@ def _run_plainly(command: Command, python: str) -> NoReturn:
 
 
 def _open(request: Request, command: Command, python: str) -> RunDirectory | None:
-    """The run directory; None when the default one cannot be written, which is no reason not to train."""
+    """The run directory; None when the default one cannot be written: the script trains without it."""
     run = None if request.resume is None else _resume(request, command)
     if run is not None:
         note(run, Voice(), python=python, host=process_identity.host(), options=request.typed)
@@ -101,7 +101,7 @@ def _open(request: Request, command: Command, python: str) -> RunDirectory | Non
 
 
 def _check_working_directory() -> None:
-    """A relative path means nothing in a folder that is gone, and the run's own directory has no place."""
+    """In a deleted folder, relative paths and the default run directory do not work."""
     try:
         os.getcwd()
     except OSError as error:
@@ -109,22 +109,22 @@ def _check_working_directory() -> None:
 
 
 def _check_directories(request: Request) -> None:
-    """What is named as the place of the run has to make sense before anything is written there."""
+    """Check the named run directory before anything is written to it."""
     if not request.resume:
         return
     if request.run_dir and os.path.realpath(request.run_dir) != os.path.realpath(request.resume):
         raise UsageError(
-            f"--run-dir={request.run_dir} and --resume={request.resume} are two places: a run has one directory"
+            f"--run-dir={request.run_dir} and --resume={request.resume} are different: a run has one directory"
         )
     parent = Path(request.resume).absolute().parent
     if not parent.is_dir():
         raise UsageError(
-            f"--resume={request.resume}: there is no folder {parent}; correct the path, or make the folder"
+            f"--resume={request.resume}: there is no folder {parent}; correct the path, or create the folder"
         )
 
 
 def _resume(request: Request, command: Command) -> RunDirectory | None:
-    """The run to go on with; None, after one line, when there is none: a scheduler's first start has none."""
+    """The run to resume; when there is none, says so and returns None: a scheduler's first start has none."""
     path = _to_resume(request, command)
     if path is None:
         named = request.resume or request.run_dir
@@ -141,9 +141,9 @@ def _resume(request: Request, command: Command) -> RunDirectory | None:
     trouble = foreign_journal(path) or foreign_checkpoints(path / "checkpoints")
     if trouble is not None:
         run.close()
-        raise RunDirectoryError(f"{path} cannot be gone on with: {trouble}")
+        raise RunDirectoryError(f"{path} cannot be resumed: {trouble}")
     if run.record.host not in ("", process_identity.host()):
-        say(f"this run comes from another machine, {run.record.host}; it goes on here, on {process_identity.host()}")
+        say(f"this run comes from another machine, {run.record.host}; resuming it here, on {process_identity.host()}")
     return run
 
 
@@ -153,9 +153,9 @@ def _what_runs(words: Sequence[str]) -> Sequence[str]:
 
 
 def _set_aside(path: Path) -> str:
-    """Make room for the new run where the next start looks for it; returns how to say that.
+    """Rename the finished run so that the new run takes its path; returns the words that report it.
 
-    Under the lock of the finished run: of two starts at a time the later one would move the new run of the other.
+    Holds the lock of the finished run: otherwise the later of two starts would move the new run of the other.
     """
     try:
         finished = RunDirectory.reopen(path)
@@ -181,7 +181,7 @@ def _to_resume(request: Request, command: Command) -> Path | None:
 
 
 def _anew_in(request: Request) -> str | None:
-    """`--resume=DIR` of a folder that is not there yet: the new run shall be found there the next time."""
+    """The folder of `--resume=DIR` when it holds nothing yet: the next start looks for the new run there."""
     return request.resume if request.resume and not _in_use(Path(request.resume)) else None
 
 

@@ -1,4 +1,4 @@
-"""The environment that the script is started in: ours, the handover, and our sitecustomize in front of PYTHONPATH."""
+"""The script's environment: ours, the handover, and our sitecustomize at the front of PYTHONPATH."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _SITE = _PACKAGE / "inject" / "site"
 
 
 def surrounding(settings: Settings, changes: Sequence[Change], gpus: Sequence[Gpu], entropy: str) -> dict[str, str]:
-    """Our environment, with what the doctor repairs and what the decisions so far have changed.
+    """Our environment with the doctor's repairs and the changes decided so far.
 
     Args:
-        settings: those of the run.
-        changes: what was decided to be different.
-        gpus: all of the machine.
-        entropy: of the run; empty for none.
+        settings: the settings of the run.
+        changes: the changes in effect.
+        gpus: all GPUs of the machine.
+        entropy: the run's entropy; empty for none.
     """
     environ = dict(os.environ)
-    environ.pop(OWNER_VARIABLE, None)  # a run below another run has an owner of its own
+    environ.pop(OWNER_VARIABLE, None)  # a run inside another run has its own owner
     _repair(environ, settings.surroundings.changes)
     if changes:
         environ = effects.environ_after(changes, environ, gpus)
@@ -44,7 +44,7 @@ def surrounding(settings: Settings, changes: Sequence[Change], gpus: Sequence[Gp
 def handover(
     settings: Settings, changes: Sequence[Change], run: RunDirectory | None, attempt: int, watch: Watch
 ) -> Handover:
-    """What the script's process is told."""
+    """What the supervisor passes to the script's process."""
     beat_inode, stacks_inode = watch.inodes
     return Handover(
         package=str(_PACKAGE),

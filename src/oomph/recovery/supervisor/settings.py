@@ -1,4 +1,4 @@
-"""Settings: what the command line sets for every attempt of a run."""
+"""What the command line sets for every attempt of a run."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Settings:
 
     guarding: Guarding = field(default_factory=Guarding)
     allowed: frozenset[str] = frozenset()
-    """Changes that alter the mathematics (`ladder.OPT_IN`) and are allowed all the same."""
+    """Changes that alter the mathematics (`ladder.OPT_IN`) and that the user allows."""
     typed: tuple[str, ...] = ()
-    """The options of `oomph run` as they were typed."""
+    """The options of `oomph run` as typed."""
     patience: Patience = field(default_factory=Patience)
     surroundings: Surroundings = field(default_factory=Surroundings)

@@ -1,4 +1,4 @@
-"""What the script reads from: a file can be read again by its next life, a pipe cannot."""
+"""Standard input: the next attempt can read a file again, but not a pipe."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _STDIN = 0
 
 
 class StandardInput:
-    """Remembers where standard input stood when the run began."""
+    """Remembers the position of standard input at the start of the run."""
 
     def __init__(self) -> None:
         self._offset: int | None = None
@@ -21,14 +21,14 @@ class StandardInput:
             pass  # closed
 
     def rewind(self) -> str:
-        """Let the next attempt read what the last one has read; what to say where that is impossible."""
+        """Rewind for the next attempt; returns what to report where that is impossible."""
         if self._offset is not None:
             os.lseek(_STDIN, self._offset, os.SEEK_SET)
             return ""
         if self._told or not _is_pipe():
             return ""
         self._told = True
-        return "standard input is a pipe: what the script has read from it does not come a second time"
+        return "standard input is a pipe: the next attempt cannot read again what the last one has read"
 
 
 def _is_pipe() -> bool:

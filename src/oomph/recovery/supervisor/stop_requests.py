@@ -1,7 +1,6 @@
-"""The signals that reach the supervisor, queued for its loop and passed on to the script at once.
+"""The supervisor's signals: queued for its loop and forwarded to the script at once.
 
-What those that have come so far amount to, a request to stop or an announcement of the end, is a pure function of their
-times.
+Pure functions of their arrival times tell whether they request a stop or announce the end.
 """
 
 from __future__ import annotations
@@ -21,20 +20,20 @@ _WATCHED = (*FORWARDED, signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 
 @dataclass(frozen=True)
 class Arrival:
-    """One signal, and when it came (time.monotonic)."""
+    """One signal and when it arrived (time.monotonic)."""
 
     signum: int
     at: float
 
 
 class Signals:
-    """Holds the signal handlers of the supervisor while a run lasts, and gives back the old ones after it."""
+    """Installs the supervisor's signal handlers for the length of a run, then restores the old ones."""
 
     def __init__(self) -> None:
         self.queue: deque[Arrival] = deque()
         self.history: list[Arrival] = []
         self.forward: Callable[[int], None] | None = None
-        """Called from the handler itself, so that nothing the loop waits for holds a signal up."""
+        """Called from the handler itself, so that nothing in the loop delays a signal."""
         self._old: dict[int, Any] = {}
         self.wake_fd, self._write_fd = -1, -1
 
@@ -46,9 +45,9 @@ class Signals:
         for signum in _WATCHED:
             if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup, or a shell's `&`: the script ignores it too
                 self._old[signum] = signal.signal(signum, self._receive)
-        # Never ignored: the kernel would reap the script before its exit code is read.
+        # Never ignored: otherwise the kernel reaps the script before its exit code is read.
         self._old[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, self._receive)
-        # Ignored, or our writing to the terminal while the script has it could stop us.
+        # Ignored: otherwise writing to the terminal while the script has it could stop us.
         self._old[signal.SIGTTOU] = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         return self
 
@@ -62,7 +61,7 @@ class Signals:
         os.close(self._write_fd)
 
     def restore_in_child(self) -> None:
-        """Runs between fork and exec: what is ignored here is inherited, and must not be."""
+        """Runs between fork and exec: the script must not inherit the ignored SIGTTOU."""
         signal.signal(signal.SIGTTOU, self._old.get(signal.SIGTTOU, signal.SIG_DFL))
 
     def clear_wakeup(self) -> None:
@@ -74,7 +73,7 @@ class Signals:
             pass
 
     def take(self) -> list[Arrival]:
-        """The signals that came since the last call, in their order."""
+        """The signals since the last call, in order."""
         taken = []
         while self.queue:
             taken.append(self.queue.popleft())
@@ -90,7 +89,7 @@ class Signals:
 
 
 def presses_in_a_row(history: Sequence[Arrival], within: float) -> int:
-    """How many Ctrl-C have come, each at most `within` seconds after the one before, the last one included."""
+    """The number of latest Ctrl-C presses that each came at most `within` seconds after the one before."""
     presses = [arrival.at for arrival in history if arrival.signum == signal.SIGINT]
     count = min(1, len(presses))
     for earlier, later in zip(reversed(presses[:-1]), reversed(presses), strict=False):
@@ -101,22 +100,22 @@ def presses_in_a_row(history: Sequence[Arrival], within: float) -> int:
 
 
 def announcements(history: Sequence[Arrival], since: float, usr1: bool) -> list[Arrival]:
-    """The signals since then by which a scheduler, or a person, says that the end is near.
+    """The signals since then by which a scheduler or a person announces the end.
 
-    `usr1`: whether SIGUSR1 is one of them, which it is only where the script has left it to oomph.
+    `usr1`: whether SIGUSR1 is one of them: only where the script leaves it to oomph.
     """
     signums = (signal.SIGTERM, signal.SIGUSR1) if usr1 else (signal.SIGTERM,)
     return [one for one in history if one.signum in signums and one.at >= since]
 
 
 def without_echoes(arrivals: Sequence[Arrival], echo: float) -> int:
-    """How often it was asked: what comes within `echo` seconds of the one before is that one once more."""
+    """The number of requests: an arrival within `echo` seconds of the one before repeats that one."""
     times = [arrival.at for arrival in arrivals]
     return sum(number == 0 or at - times[number - 1] > echo for number, at in enumerate(times))
 
 
 def asked_to_end(history: Sequence[Arrival], latest: float) -> bool:
-    """SIGTERM asks to end for good; Ctrl-C and SIGHUP do when they came after `latest`."""
+    """Whether the end was requested: by SIGTERM, or by Ctrl-C or SIGHUP after `latest`."""
     return any(
         arrival.signum == signal.SIGTERM or (arrival.signum in (signal.SIGINT, signal.SIGHUP) and arrival.at > latest)
         for arrival in history

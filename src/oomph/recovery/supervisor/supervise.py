@@ -1,4 +1,4 @@
-"""The supervisor: attempt, diagnose, decide, record, act; until the script has finished or oomph gives up."""
+"""The supervisor: attempt, diagnose, decide, record, act, until the script finishes or oomph gives up."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from oomph.recovery.supervisor.chronicle import Chronicle, Judged
 from oomph.recovery.supervisor.circumstances import Circumstances, Machine, conditions
 from oomph.recovery.supervisor.closing import Closing, Outcome, note, shown
 from oomph.recovery.supervisor.command import Command
+from oomph.recovery.supervisor.native_reports import NativeReports
 from oomph.recovery.supervisor.script_environ import handover, surrounding
 from oomph.recovery.supervisor.settings import Settings
 from oomph.recovery.supervisor.standard_input import StandardInput
@@ -46,11 +47,12 @@ class Supervisor:
         self._machine = Machine(os.environ)
         self._timings, self._floor = Timings(), floor_seconds()
         self._voice, self._stdin = Voice(), StandardInput()
+        self._native_lines: set[bytes] = set()
         injection = Injection.read()
         self._rehearsed_before = injection is not None and bool(injection.earlier)
 
     def supervise(self) -> Outcome:
-        """Run the script until it is over."""
+        """Run the script until the run is over."""
         self._ledger = self._chronicle.close_lost_attempt()
         self._say_start()
         with Signals() as signals:
@@ -71,7 +73,7 @@ class Supervisor:
         """One attempt, and what to do after it."""
         self._chronicle.begin_attempt(self._command.words, self._python, self._settings.surroundings)
         if self._chronicle.is_silent:
-            self._voice.say("the journal of the run cannot be written: nothing that happens from here on is recorded")
+            self._voice.say("the journal of the run cannot be written: nothing from here on is recorded")
         note(self._run, self._voice, attempts=self._chronicle.attempt, status=RUNNING)
         around, watch = Circumstances(self._machine), Watch(self._timings, self._floor, self._chronicle.loops)
         try:
@@ -94,7 +96,7 @@ class Supervisor:
         return judged.action
 
     def _judge(self, attempt: Attempt, watch: Watch, around: Circumstances, signals: Signals) -> Judged:
-        """Wait for the end, find out what it was, decide, and make room for another start."""
+        """Wait for the end, diagnose it, decide, and clear the way for a restart."""
         ended = attempt.wait()
         self._voice.at_line_start = attempt.at_line_start
         around.look_back(attempt.pids)
@@ -129,10 +131,25 @@ class Supervisor:
             watch=watch,
             on_hang=self._tell_hang,
             meanwhile=self._machine.listen,
+            reports=self._reports(number),
+        )
+
+    def _reports(self, number: int) -> NativeReports | None:
+        """TensorFlow's reports of failed allocations, where a guard may recover from them."""
+        if self._run is None or not self._settings.guarding.guard:
+            return None
+        name = f"stderr/{number}-memory.log"
+        where = f"{shown(self._run)}/{name}"
+
+        def tell(lines: int) -> None:
+            self._voice.say(f"TensorFlow's report on it, {lines:,} lines, is in {where}")
+
+        return NativeReports(
+            OwnFile(self._run.path, name), self._chronicle.latest_about_memory, tell, self._native_lines
         )
 
     def _examine_safely(self, ended: Ended, around: Circumstances, stacks: str) -> tuple[tuple[Named, ...], Ending]:
-        """Without knowing more, the bare exit code is enough to decide upon."""
+        """The faults and the ending; if the examination fails, the ending holds the exit code alone."""
         try:
             trail = Trail(
                 ended.returncode,
@@ -158,7 +175,7 @@ class Supervisor:
 
     def _conditions(self, ended: Ended, around: Circumstances) -> Conditions:
         if ended.returncode == 0:
-            return Conditions()  # nothing will be changed: do not wait for what NVML says
+            return Conditions()  # nothing will be changed: do not wait for NVML
         events = self._chronicle.of_the_script()
         return conditions(self._machine, around.broken_gpu, events, self._run_dir, ended.returncode)
 
@@ -167,9 +184,9 @@ class Supervisor:
         self._voice.say(hang.in_words())
 
     def _clear_away(self, attempt: Attempt, ending: Ending, action: Action) -> str:
-        """What the script has left running goes on after its own end, and must go before another start.
+        """Before a restart, end what the script left running; otherwise let it run.
 
-        Returns what keeps the process that saves, when that cannot be ended.
+        Returns what keeps the process that saves alive, when it cannot be ended.
         """
         if ending.unkillable:
             return ending.unkillable
@@ -179,7 +196,7 @@ class Supervisor:
         return self._end_group(attempt)
 
     def _end_group(self, attempt: Attempt) -> str:
-        """Workers that the script left behind hold memory that its next life needs."""
+        """End the workers that the script left behind: they hold memory that the next attempt needs."""
         since = time.monotonic()
         if attempt.end_group(_SILENT_WAIT_SECONDS):
             return ""
@@ -188,20 +205,20 @@ class Supervisor:
             return ""
         waited, held = time.monotonic() - since, attempt.held()
         if not held:
-            self._voice.say(f"they have not ended in {waited:.0f} s; going on without waiting")
+            self._voice.say(f"they did not end in {waited:.0f} s; continuing without waiting")
         return held and f"{held}, {waited:.0f} s after SIGKILL"
 
     def _wait_for_memory(self, signals: Signals) -> None:
-        """A new process would run out of the memory that the driver has not taken back from the dead one yet."""
+        """Wait until the driver has freed the dead process's memory: a new one would run out of it."""
         seconds = self._machine.wait_for_memory(lambda: bool(_called_off_by(signals)))
         if seconds is None:
             self._chronicle.write("gpu-memory-held")
-            self._voice.say("the GPU's memory is still in use by the dead script, or by others; starting all the same")
+            self._voice.say("the GPU's memory is still in use, by the dead script or others; starting anyway")
         elif seconds > 1:
             self._chronicle.write("gpu-memory-back", seconds=round(seconds, 1))
 
     def _prepare(self, action: Restart) -> None:
-        """What a restart changes outside of the script's environment."""
+        """Make the changes of a restart that are outside the script's environment."""
         lost = self._stdin.rewind()
         if lost:
             self._voice.say(lost)
@@ -224,15 +241,15 @@ class Supervisor:
 
 
 def _interrupted(signals: Signals) -> bool:
-    """Whether Ctrl-C was pressed, and nothing else asked for the end: a second press is passed on as SIGTERM."""
+    """Whether only Ctrl-C asked for the end. A second press is forwarded as SIGTERM but arrives as SIGINT."""
     asked = {arrival.signum for arrival in signals.history}
     return signal.SIGINT in asked and signal.SIGTERM not in asked
 
 
 def _called_off_by(signals: Signals) -> int:
-    """The signal that came since the script has ended, and wants the run to end; 0 when none did.
+    """The signal that asked the run to end after the script had ended; 0 when none did.
 
-    There was no script to pass it on to. The queue holds others as well.
+    There was no script to forward it to. The queue holds other signals as well.
     """
     asks = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     return next((arrival.signum for arrival in signals.queue if arrival.signum in asks), 0)

@@ -1,4 +1,4 @@
-"""What the machine is like when a run starts: kept in its journal, and mended for the script where variables do it."""
+"""The machine when a run starts: recorded in the journal, and repaired by environment variables where possible."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class Surroundings:
     """What the doctor saw, and what it changes in the script's environment."""
 
     snapshot: Mapping[str, Any] | None = None
-    """The document of an `oomph.doctor.snapshot.Snapshot`; None when nobody could look."""
+    """The document of an `oomph.doctor.snapshot.Snapshot`; None when none could be taken."""
     changes: Mapping[str, str | None] = field(default_factory=dict)
-    """Variable → its value; None: unset."""
+    """Variable → value; None: unset."""
     remarks: tuple[str, ...] = ()
-    """What to say about it at the start."""
+    """What to report at the start."""
 
 
 def look(command: Command, python: str) -> Surroundings:
-    """The machine as the script's Python will find it. Fails open: whatever goes wrong, the script runs as it is."""
+    """The machine as the script's Python will find it. Fails open: on any error the script runs unchanged."""
     found = _python_of(command, python)
     if found is None:
         return Surroundings()
@@ -52,7 +52,7 @@ def _said(variable: str, value: str | None, why: str) -> str:
 
 
 def _python_of(command: Command, python: str) -> str | None:
-    """The Python of the script; None when a command line does not begin with one, which may choose any."""
+    """The script's Python; None for a command line that does not begin with one, as it may choose any."""
     if command.form != "command":
         return python
     words = after_env(command.words[1:])
@@ -60,22 +60,22 @@ def _python_of(command: Command, python: str) -> str | None:
 
 
 def other_gpus(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
-    """What differs between the GPUs of two snapshots, in one line; empty when nothing does, or nobody could look."""
+    """How the GPUs of two snapshots differ, in one line; empty when they do not, or a snapshot is missing."""
     old, new = _gpus_of(before), _gpus_of(now)
     if old is None or new is None or old == new:
         return ""
-    return f"other GPUs than before: {_listed(old)} → {_listed(new)}"
+    return f"the GPUs have changed: {_listed(old)} → {_listed(new)}"
 
 
 def _gpus_of(snapshot: Mapping[str, Any] | None) -> list[tuple[str, int]] | None:
-    """Name and memory of each, as NVML has them."""
+    """Name and memory of each GPU, from NVML."""
     if snapshot is None:
         return None
     try:
         devices = snapshot.get("nvml", {}).get("devices", ())
         return [(str(device.get("name")), int(device.get("total_bytes") or 0)) for device in devices]
     except (AttributeError, TypeError, ValueError, OverflowError):
-        return None  # a damaged journal: what it says about them is not to be had
+        return None  # a damaged journal
 
 
 def _listed(gpus: list[tuple[str, int]]) -> str:

@@ -1,1 +1,1 @@
-"""What a script may call itself: `oomph.guard` and `oomph.map_batches`."""
+"""What a script may call itself: `oomph.guard`, `oomph.steps` and `oomph.map_batches`."""

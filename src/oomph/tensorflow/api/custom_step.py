@@ -1,4 +1,4 @@
-"""Loop: what a custom training step uses, in the form in which the exact step knows a Keras model."""
+"""Loop: presents what a custom training step uses to the exact step as if it were a Keras model."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from oomph.tensorflow.names.row import Global
 
 
 class Loop:
-    """Stands for the model of a step that is no model's `train_step`.
+    """Stands in for the model when the step is not a model's `train_step`.
 
-    The optimizers, metrics and layers that the step uses are found by what its traced graph writes.
+    The variables that the traced graph writes show which optimizers, metrics and layers the step uses.
 
     Args:
-        step: the function that is to be guarded, in Python.
+        step: the guarded Python function.
         batch: an example of its batched arguments.
-        jit_compile: whether the step is compiled by XLA.
+        jit_compile: whether XLA compiles the step.
     """
 
     run_eagerly = False
@@ -31,7 +31,7 @@ class Loop:
     def __init__(self, step: Callable[[Any], Any], batch: Any, jit_compile: bool) -> None:
         self.jit_compile = jit_compile
         untouched = tf.autograph.experimental.do_not_convert(step)
-        concrete = tf.function(untouched).get_concrete_function(batch)  # everything is created by now
+        concrete = tf.function(untouched).get_concrete_function(batch)  # everything exists by now
         written = {id(slot.handle) for slot in written_slots(concrete, [])}
         self.optimizers = _that_write(written, KERAS.optimizer)
         inner = [optimizer.inner_optimizer for optimizer in self.optimizers if hasattr(optimizer, "inner_optimizer")]
@@ -51,31 +51,31 @@ class Loop:
 
     @property
     def non_trainable_variables(self) -> list[Any]:
-        """What the layers that the step moves keep besides weights."""
+        """The non-trainable variables of the layers that the step updates."""
         return [variable for layer in self._layers for variable in layer.non_trainable_variables]
 
     @property
     def metrics_variables(self) -> list[Any]:
-        """Of the metrics that the step updates."""
+        """The variables of the metrics that the step updates."""
         return [variable for metric in self.metrics for variable in metric.variables]
 
-    def _flatten_layers(self) -> list[Any]:  # as a model of Keras calls it (`KERAS.flatten_layers`)
+    def _flatten_layers(self) -> list[Any]:  # named as in a Keras model (`KERAS.flatten_layers`)
         return self._layers
 
 
 def steps_before(optimizers: Sequence[Any], applied: bool) -> int:
-    """How many steps of a loop its script had restored by itself when the first of this process was taken."""
+    """How many steps of a loop the script itself had restored before its first step in this process."""
     try:
         return max(0, max(int(optimizer.iterations) for optimizer in optimizers) - applied)
-    except Exception:  # no optimizer of Keras', or its count cannot be read here
+    except Exception:  # not a Keras optimizer, or its count cannot be read here
         return 0
 
 
 def _that_write(written: set[int], kind: Global) -> list[Any]:
-    """The living objects of a class of Keras with a variable among these, found through Python's garbage collector."""
+    """The live objects of a Keras class that own one of these variables, found through the garbage collector."""
     cls, found = kind.value(), []
     for thing in gc.get_objects():
-        # Not isinstance, which asks the object for its class: a lazy proxy of the script's may do anything then.
+        # Not isinstance, which reads `__class__`: a lazy proxy in the script may do anything then.
         if issubclass(type(thing), cls) and not written.isdisjoint(handles_of(_variables(thing))):
             found.append(thing)
     return found
@@ -84,5 +84,5 @@ def _that_write(written: set[int], kind: Global) -> list[Any]:
 def _variables(thing: Any) -> list[Any]:
     try:
         return list(thing.variables)
-    except Exception:  # half-made objects are among those that the collector knows
+    except Exception:  # the collector also returns half-initialised objects
         return []

@@ -1,4 +1,4 @@
-"""guard: the exact step for a training step of the script's own."""
+"""guard: the exact step for a custom training step."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _COMBINE = ("mean", "sum")
 def guard(
     step: Callable[..., Any] | None = None, *, batched: Sequence[str] | None = None, combine: str | None = None
 ) -> Any:
-    """Make a training step survive running out of memory: the same batch is taken in micro-batches, and applied once.
+    """Make a training step survive running out of memory: it runs the batch in micro-batches and applies it once.
 
         @oomph.guard(batched=("images", "labels"))
         @tf.function
@@ -44,22 +44,22 @@ def guard(
             optimizer.apply_gradients(zip(gradients, model.trainable_variables))
             return loss
 
-    The step must be a function for `tf.function`, with one forward pass and one call of `apply` or `apply_gradients`
-    for each optimizer. Nothing is assigned before all gradients exist. Before a batch is divided for the first time, a
-    probe compares a few samples as a whole with the same in two parts; if they differ, nothing is divided and the
-    error goes on to the caller. Without an out-of-memory error the step runs as one function, as before.
+    The step must work in `tf.function`, with one forward pass and one call of `apply` or `apply_gradients` for each
+    optimizer. Nothing is assigned before all gradients exist. Before a batch is split for the first time, a probe
+    compares a few samples as a whole with the same samples in two micro-batches. If the results differ, nothing is
+    split and the error reaches the caller. Without an out-of-memory error the step runs as one function, as before.
 
     Args:
         step: the step; usually a `tf.function`, whose `jit_compile` is kept.
-        batched: the names of the arguments that hold one entry for each sample; all of them if it is not given. The
-            others must be plain Python values, as for `tf.function`.
-        combine: how the numbers that the step returns add up over parts, "mean" or "sum"; found by the probe if it is
-            not given. Results with one entry for each sample are put side by side, results of metrics are read at the
+        batched: the names of the arguments that hold one entry for each sample; by default all. The others must be
+            plain Python values, as for `tf.function`.
+        combine: how the numbers that the step returns combine over micro-batches, "mean" or "sum"; by default the
+            probe finds out. Results with one entry for each sample are concatenated; metric results are read at the
             end.
 
     Raises:
-        TypeError: at once, when an argument of the step is named that it does not have.
-        tf.errors.ResourceExhaustedError: when one sample does not fit, or when the step cannot be divided.
+        TypeError: at once, if `batched` names an argument that the step does not have.
+        tf.errors.ResourceExhaustedError: if one sample does not fit, or if the step cannot be split.
     """
     if step is None:
         return functools.partial(guard, batched=batched, combine=combine)
@@ -70,7 +70,7 @@ def guard(
 
 
 class _GuardedLoop:
-    """The callable that stands for the user's step."""
+    """The callable that replaces the user's step."""
 
     def __init__(self, step: Callable[..., Any], batched: Sequence[str] | None, combine: str | None) -> None:
         self.python = python_of(step)
@@ -105,16 +105,16 @@ class _GuardedLoop:
         return known(iter([batch]))
 
     def run(self, rest: dict[str, Any], batch: dict[str, Any]) -> Any:
-        """The user's step in Python."""
+        """Run the user's step in Python."""
         return self.call(self.python, {**rest, **batch})
 
     def call(self, function: Callable[..., Any], values: dict[str, Any]) -> Any:
-        """Call a function that has the signature of the step."""
+        """Call a function with the signature of the step."""
         bound = inspect.BoundArguments(self._signature, OrderedDict((n, values[n]) for n in self._signature.parameters))
         return function(*bound.args, **bound.kwargs)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """The step as a method: guarded for each object by itself."""
+        """The step as a method: guarded separately for each object."""
         if instance is None:
             return self
         if instance not in self._bound:
@@ -124,7 +124,7 @@ class _GuardedLoop:
 
     @property
     def name(self) -> str:
-        """What the step is called."""
+        """The name of the step."""
         return str(getattr(self.original, "__name__", "step"))
 
 
@@ -150,11 +150,11 @@ def _step_of(loop: _GuardedLoop, batch: dict[str, Any], rest: dict[str, Any]) ->
 
 
 class LoopWatch:
-    """Tells of a guarded step on stderr, and in the journal where there is a run.
+    """Reports on a guarded step: on stderr, and in the journal of a run.
 
     Args:
-        name: of the step.
-        optimizers: that it applies.
+        name: the name of the step.
+        optimizers: the optimizers that it applies.
     """
 
     compares_batches = False
@@ -170,7 +170,7 @@ class LoopWatch:
 
     def after_step(self) -> None:
         joined = session.current()
-        if joined is None or loops.running() is not None:  # which counts its steps itself
+        if joined is None or loops.running() is not None:  # a resumable loop counts its steps itself
             return
         restored = 0 if self._told else steps_before(self._optimizers, applied=True)
         if joined.board is not None:
@@ -199,7 +199,7 @@ class LoopWatch:
         if loop is not None:
             loop.fits.remember_micro_batch(loop.identity, Start(recovery.micro_batch))
         session.say(
-            f"recovered in {recovery.seconds:.1f} s: {self._name} takes its batch of {recovery.batch} as"
+            f"recovered in {recovery.seconds:.1f} s: {self._name} runs its batch of {recovery.batch} as"
             f" micro-batches of {recovery.micro_batch}"
         )
 

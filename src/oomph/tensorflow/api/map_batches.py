@@ -1,4 +1,4 @@
-"""map_batches: a function applied to all samples, batch by batch, in parts where a whole batch does not fit."""
+"""map_batches: applies a function to all samples, batch by batch, in smaller calls if a batch does not fit."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from oomph.tensorflow.runtime.errors import OutOfMemory
 
 
 def map_batches(fn: Callable[[Any], Any], dataset: Any, batch_size: SupportsIndex) -> Iterator[Any]:
-    """Apply `fn` to the samples of `dataset` in batches, and where a batch does not fit in memory, in parts of it.
+    """Apply `fn` to the samples of `dataset` in batches, or in smaller calls if a batch does not fit in memory.
 
     Yields what `fn` returns, call by call, in the order of the samples. Each sample counts exactly once: a call that
-    ran out of memory yields nothing, its samples are taken again in smaller calls, and what was done before stays
-    done. The size that fits is kept; a size that failed is not tried again. Without an out-of-memory error the calls
-    are those of a loop over `dataset.batch(batch_size)`. Nothing runs before the first result is asked for.
+    runs out of memory yields nothing, its samples are retried in smaller calls, and completed calls are not repeated.
+    The size that fits is kept; a size that failed is not tried again. Without an out-of-memory error the calls are
+    those of a loop over `dataset.batch(batch_size)`. Nothing runs before the first result is requested.
 
         predictions = np.concatenate(list(oomph.map_batches(lambda x: model(x).numpy(), images, 256)))
 
     Results that stay on the device take memory from later calls, hence the `.numpy()`.
 
     Args:
-        fn: takes a batch, of the structure of the elements, as tensors on the host; returns anything. It may see any
-            number of samples from 1 to `batch_size`, and must have no effect (no weights changed, nothing written)
-            before it can run out of memory, since after that it is called again for the same samples.
+        fn: takes a batch, with the structure of the elements, as tensors on the host; returns anything. It must accept
+            1 to `batch_size` samples. It must have no effect (no weights changed, nothing written) before it can run
+            out of memory, since it is then called again for the same samples.
         dataset: read once, `batch_size` samples at a time: a tf.data.Dataset of single elements; an array or tensor,
             or a tuple or dict of them with the same first dimension; a list, generator or other iterable of elements.
         batch_size: the most samples in one call.
 
     Raises:
-        TypeError, ValueError: at once, where an argument makes no sense.
-        Exception: whatever `fn` or `dataset` raises, as it is; out of memory only where a single sample does not fit.
+        TypeError, ValueError: at once, if an argument is invalid.
+        Exception: whatever `fn` or `dataset` raises, unchanged; out of memory only if a single sample does not fit.
     """
     if not callable(fn):
         raise TypeError(f"fn must be callable, not {type(fn).__name__}")
@@ -66,16 +66,16 @@ def _results(calls: _Calls, whole_batches: Iterator[Any]) -> Iterator[Any]:
 
 
 class _Calls:
-    """The calls of `fn`, one after the other, and what they have shown of the memory that they need."""
+    """The calls of `fn`, one after the other, and what they have shown about the memory that they need."""
 
     def __init__(self, fn: Callable[[Any], Any]) -> None:
         self._fn = fn
         self._search = SizeSearch()
         self._before = 0
-        """Samples of the batches that are done."""
+        """How many samples the completed batches had."""
 
     def on(self, batch: Any) -> Iterator[Any]:
-        """The results for one batch, each as soon as it is there."""
+        """Yield the results for one batch, each as soon as it is available."""
         size, done, failures = _size(batch), 0, _Failures()
         while done < size:
             part, started = min(self._search.known.micro_batch(size), size - done), time.monotonic()
@@ -85,26 +85,26 @@ class _Calls:
                 failures.note(outcome.oom, self._before + done, part, seconds)
                 if part == 1:
                     raise outcome.error
-                failed = replace(outcome, error=MemoryError())  # lets go of what its causes and their frames hold
+                failed = replace(outcome, error=MemoryError())  # release what its causes and their frames hold
                 del outcome
-                gc.collect()  # what the failed call held may hang in cycles
+                gc.collect()  # cycles may keep alive what the failed call held
                 self._search.learn(failed, part, seconds)
                 continue
             done += part
             if done == size:
                 failures.note_recovered(size, self._search.known.micro_batch(size))
             yield outcome
-            del outcome  # the caller may have let go of it, and the next call needs the memory
+            del outcome  # the caller may have released it, and the next call needs the memory
         self._before += size
 
     def _call(self, batch: Any, start: int, part: int) -> Any:
-        """What `fn` returns for a part of the batch."""
+        """What `fn` returns for a slice of the batch."""
         return self._fn(batches.part_of(batch, start, start + part))
 
 
 @dataclass
 class _Failures:
-    """The failed calls for one batch, told on stderr, and in the journal where there is a run."""
+    """The failed calls for one batch, reported on stderr and in the journal of a run."""
 
     ooms: int = 0
     seconds: float = 0.0
@@ -117,16 +117,18 @@ class _Failures:
             message=oom.line, requested_bytes=oom.requested_bytes, seconds=round(seconds, 3),
         )  # fmt: skip
         if part == 1:
-            session.say(f"out of memory in map_batches with element {first} alone, which cannot be divided")
+            session.say(f"out of memory in map_batches with element {first} alone, which cannot be split")
         else:
             where = f"{part} elements, {first} to {first + part - 1}"
-            session.say(f"out of memory in map_batches with {where}; taking the same elements in smaller parts")
+            session.say(f"out of memory in map_batches with {where}; retrying the same elements in smaller calls")
 
     def note_recovered(self, batch: int, piece: int) -> None:
-        """The batch is done, after failures if there were any."""
+        """The batch is done; report its recovery if any call failed."""
         if self.ooms:
             _journal("recovered", batch=batch, piece=piece, ooms=self.ooms, seconds=round(self.seconds, 3))
-            session.say(f"recovered in {self.seconds:.1f} s: map_batches goes on with up to {piece} elements at a time")
+            session.say(
+                f"recovered in {self.seconds:.1f} s: map_batches continues with up to {piece} elements at a time"
+            )
 
 
 def _size(batch: Any) -> int:

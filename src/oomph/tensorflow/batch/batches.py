@@ -1,4 +1,4 @@
-"""A batch as Keras passes it: a nest of tensors that share their first dimension, taken apart and sliced."""
+"""Takes apart and slices a batch as Keras passes it: a nest of tensors with a common first dimension."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 
 
 def tensors_of(batch: Any) -> list[Any]:
-    """Every dense tensor in a batch, those inside ragged and sparse tensors too; None entries are left out."""
+    """Every dense tensor in a batch, including those inside ragged and sparse tensors, without None entries."""
     return [leaf for leaf in tf.nest.flatten(batch, expand_composites=True) if leaf is not None]
 
 
@@ -27,7 +27,7 @@ def with_tensors(batch: Any, tensors: list[Any]) -> Any:
 
 
 def size_of(batch: Any) -> int | None:
-    """The number of samples in an eager batch; None when its parts do not agree on one."""
+    """The number of samples in an eager batch; None if its tensors disagree."""
     sizes = {_first_dimension(part) for part in tf.nest.flatten(batch) if part is not None}
     return sizes.pop() if len(sizes) == 1 else None
 
@@ -54,14 +54,14 @@ def length_is_known(spec: Any) -> bool:
 
 
 def is_dataset_iterator(iterator: Any) -> bool:
-    """Whether TensorFlow makes the batches: the iterator of a dataset, or of one that a strategy has distributed."""
+    """Whether TensorFlow makes the batches: the iterator of a dataset, or of a dataset distributed by a strategy."""
     return isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)) or TENSORFLOW.iterator_spec.on(
         iterator
     )
 
 
 def general_spec(spec: Any, batch: Any) -> Any:
-    """What a function is traced for that takes parts of this batch, of any size, and what `spec` took before."""
+    """The spec of a function that takes micro-batches of this batch, of any size, and all that `spec` accepts."""
     new = tf.nest.map_structure(lambda part: None if part is None else _spec_of_parts(part), batch)
     if spec is None:
         return new
@@ -69,7 +69,7 @@ def general_spec(spec: Any, batch: Any) -> Any:
 
 
 def sample_of(batch: Any, count: int) -> Any:
-    """That many samples, from all over a batch; its first where it holds sparse tensors, the longest one first."""
+    """`count` samples spread over a batch, longest first if ragged; the first samples if it holds sparse tensors."""
     parts = [part for part in tf.nest.flatten(batch) if part is not None]
     if any(isinstance(part, tf.SparseTensor) for part in parts):
         return part_of(batch, 0, count)
@@ -77,15 +77,15 @@ def sample_of(batch: Any, count: int) -> Any:
         rows = tf.linspace(0, int(parts[0].shape[0]) - 1, count)
         rows = tf.cast(tf.round(rows), tf.int64)
         ragged = next((part for part in parts if isinstance(part, tf.RaggedTensor)), None)
-        if ragged is not None:  # the long ones first, so that parts differ in what they have to be padded to
+        if ragged is not None:  # longest first, so that micro-batches are padded to different lengths
             rows = tf.gather(tf.argsort(ragged.row_lengths(), direction="DESCENDING"), rows)
         return tf.nest.map_structure(lambda part: None if part is None else _rows_of(part, rows), batch)
 
 
 def kind_of(batch: Any, with_size: bool = False) -> Any:
-    """What a traced step depends on: the types, dtypes and shapes of a batch, without its size unless asked for.
+    """What a traced step depends on: the types, dtypes and shapes of a batch, without its size unless requested.
 
-    It is asked for each batch that Python holds, where TensorFlow's own walk over a nest takes longer than the rest.
+    Called for each batch that Python holds, where TensorFlow's own walk over a nest would take longer than the rest.
     """
     first = 0 if with_size else 1
 
@@ -104,7 +104,7 @@ def kind_of(batch: Any, with_size: bool = False) -> Any:
 
 
 def layout_of(batch: Any) -> str:
-    """What a step for parts of any size depends on: the nest, what is absent from it, dtypes and ranks."""
+    """What a step for micro-batches of any size depends on: the nest, its absent entries, dtypes and ranks."""
 
     def layout(part: Any) -> Any:
         if part is None:
@@ -116,7 +116,7 @@ def layout_of(batch: Any) -> str:
 
 
 def without_optionals(batch: Any) -> Any:
-    """Keras marks an absent entry of a data structure with an empty Optional; the train step expects None there."""
+    """The batch with None for absent entries, as the train step expects. Keras marks them with an empty Optional."""
     return tf.nest.map_structure(lambda part: None if isinstance(part, tf.experimental.Optional) else part, batch)
 
 

@@ -1,7 +1,7 @@
-"""Batches of NumPy arrays, as `train_on_batch` gets them: they stay in Python, and only what a step takes is copied.
+"""Batches of NumPy arrays, as passed to `train_on_batch`: they stay in Python, and only what a step takes is copied.
 
-TensorFlow does not survive every failure to copy an array: on the CPU it goes on with no tensor, and crashes
-(`NdarrayToTensor` in tensorflow/python/lib/core/ndarray_tensor.cc, whose new tensor may be without a buffer).
+TensorFlow does not survive every failure to copy an array: on the CPU it continues without a tensor and crashes
+(`NdarrayToTensor` in tensorflow/python/lib/core/ndarray_tensor.cc, whose new tensor may have no buffer).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from oomph.tensorflow.runtime.allocator import DeviceMemory
 
 
 def held(batch: Any) -> Any:
-    """The same batch; everything but arrays of numbers has become tensors."""
+    """The batch, with everything except numeric arrays converted to tensors."""
     if all(part is None or _is_array(part) for part in tf.nest.flatten(batch)):
         return batch
     return tf.nest.map_structure(
@@ -24,7 +24,7 @@ def held(batch: Any) -> Any:
 
 
 def specs_of(batch: Any) -> Any:
-    """What a step is traced for on this batch."""
+    """The specs to trace a step for on this batch."""
     return tf.nest.map_structure(lambda part: tf.TensorSpec(part.shape, part.dtype) if _is_array(part) else part, batch)
 
 
@@ -45,7 +45,7 @@ def tensor_of(array: Any) -> tf.Tensor:
     """
     memory = DeviceMemory.of_training_device()
     if memory.limit_bytes is not None and memory.device.startswith("CPU"):
-        tf.raw_ops.Empty(shape=array.shape, dtype=array.dtype)  # an operation says it where there is no room
+        tf.raw_ops.Empty(shape=array.shape, dtype=array.dtype)  # an operation raises if there is no memory
     return tf.convert_to_tensor(array)
 
 

@@ -9,16 +9,16 @@ import tensorflow as tf
 
 
 class MicroBatchSlice(NamedTuple):
-    """The place of one part in the whole. All are tensors on the host, so that another place needs no new trace."""
+    """The place of a micro-batch in its batch. Fields are tensors on the host, so a new place needs no new trace."""
 
     share: Any
-    """float64: samples of the part / samples of the batch."""
+    """float64: samples of the micro-batch / samples of the batch."""
     start: Any
-    """int32: the first sample of the part."""
+    """int32: the first sample of the micro-batch."""
     whole: Any
     """int32: samples of the batch."""
     divisors: Any
-    """float64 [K]: for each reduction whose divisor depends on the data, that of the whole batch."""
+    """float64 [K]: the full-batch divisor of each reduction whose divisor depends on the data."""
     summed: Any
     """float64 [J]: for each term of the loss that is a plain number, 1 if it is a sum over samples, 0 if a mean."""
 
@@ -36,7 +36,7 @@ class MicroBatchSlice(NamedTuple):
 
     @staticmethod
     def specs() -> MicroBatchSlice:
-        """What a function is traced for that takes any frame."""
+        """The signature of a function that takes any frame."""
         vector = tf.TensorSpec([None], tf.float64)
         number = tf.TensorSpec([], tf.int32)
         return MicroBatchSlice(tf.TensorSpec([], tf.float64), number, number, vector, vector)

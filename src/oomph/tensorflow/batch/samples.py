@@ -1,4 +1,4 @@
-"""Samples, wherever they come from, read once and in order: as batches of tensors on the host.
+"""Reads samples from any source once, in order, as batches of tensors on the host.
 
 As in tf.data, tuples and dicts hold arrays that belong together, and a list is a sequence of elements.
 """
@@ -16,7 +16,7 @@ from oomph.tensorflow.batch import batches
 
 
 def in_batches(dataset: Any, size: int) -> Iterator[Any]:
-    """The samples of `dataset` in batches of `size`, but the last. What it cannot read it says at once."""
+    """The samples of `dataset` in batches of `size`; the last may be smaller. Raises TypeError for other sources."""
     if isinstance(dataset, tf.data.Dataset):
         return _of_pipeline(dataset, size)
     if isinstance(dataset, (tuple, dict)) or hasattr(dataset, "shape"):
@@ -47,7 +47,7 @@ def _of_elements(elements: Iterable[Any], size: int) -> Iterator[Any]:
 
 
 def _sliceable(leaf: Any) -> Any:
-    """An array as it is; tensors on the host, since to take slices on a device would need its memory."""
+    """An array unchanged, or a tensor copied to the host, since slicing it on a device would need device memory."""
     if tf.is_tensor(leaf):
         with tf.device("/CPU:0"):
             return tf.identity(leaf)
@@ -59,8 +59,8 @@ def _length(arrays: Any) -> int:
     if length is None:
         shapes = ", ".join(str(tuple(part.shape)) for part in tf.nest.flatten(arrays) if part is not None)
         raise ValueError(
-            f"the arrays of dataset must have the same first dimension, and have the shapes {shapes or '(none)'}; "
-            "elements that do not belong together are passed as a list"
+            f"the arrays of dataset must have the same first dimension, but their shapes are {shapes or '(none)'}; "
+            "pass elements that do not belong together as a list"
         )
     return length
 
@@ -85,7 +85,7 @@ def _stacked(elements: list[Any]) -> Any:
     if isinstance(first, tuple):
         return _tuple_like(first, [_stacked(list(column)) for column in zip(*elements, strict=True)])
     if isinstance(first, (np.ndarray, np.generic)):
-        return _tensor(np.stack(elements))  # TensorFlow would take a list of int64 scalars for int32
+        return _tensor(np.stack(elements))  # TensorFlow would convert a list of int64 scalars to int32
     return None if first is None else _tensor(elements)
 
 

@@ -1,14 +1,14 @@
-"""The slices of a sparse gradient: where they come from, and how those of micro-batches become those of the batch.
+"""The slices of a sparse gradient: joins the slices of micro-batches into those of the full batch.
 
-TensorFlow hands a table's gradient out as IndexedSlices: one slice for each entry that was looked up. The entries
-decide what the slices of two micro-batches are to each other:
+TensorFlow returns a table's gradient as IndexedSlices: one slice for each entry that was looked up. The kind of entry
+determines how the slices of micro-batches combine:
 
-- Words of the samples: each part looks up its own, so the slices are kept side by side, as in the whole batch.
-- Positions, relative distances, class tokens: every part looks up the same entries, and the whole batch looks them up
-  once. Equal slices are added up.
-- Words that `tf.unique` has made distinct: the batch looks each up once, so equal indices are added up.
+- Words of the samples: each micro-batch looks up its own, so the slices are concatenated, as in the full batch.
+- Positions, relative distances, class tokens: every micro-batch looks up the same entries, and the full batch looks
+  them up once. Equal slices are added up.
+- Words that `tf.unique` has made distinct: the full batch looks up each once, so equal indices are added up.
 
-One table may be used in several ways. Its gradient is then a concatenation, and each piece of it is treated by itself.
+One table may be used in several ways. Then its gradient is a concatenation, and each piece is handled separately.
 
 Source: tensorflow/python/ops/array_grad.py (`_GatherV2Grad`), gradients_util.py (`AggregateIndexedSlicesGradients`).
 """
@@ -36,21 +36,21 @@ class Origin(Enum):
 
     SAMPLES = "samples"
     DISTINCT = "distinct"
-    """The samples, and each index is there once."""
+    """The samples, with each index occurring once."""
     SAME = "same"
-    """Nothing that differs between the parts of a batch."""
+    """Nothing that differs between micro-batches."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """One of the concatenated pieces of a sparse gradient; `size` in slices, None where the trace does not know it."""
+    """One of the concatenated pieces of a sparse gradient; `size` in slices, None if the trace does not know it."""
 
     origin: Origin
     size: int | None = None
 
 
 ONE = (Piece(Origin.SAMPLES),)
-"""A gradient of which nothing is known."""
+"""A gradient about which nothing is known."""
 
 
 class TracedSlices:
@@ -58,7 +58,7 @@ class TracedSlices:
 
     Args:
         indices: of the gradient, in the graph of the step.
-        batch: what differs between the parts: the tensors of the batch and of the frame.
+        batch: what differs between micro-batches: the tensors of the batch and of the frame.
     """
 
     def __init__(self, indices: Any, batch: Sequence[Any]) -> None:
@@ -72,7 +72,7 @@ class TracedSlices:
 
 
 class _OnHost(NamedTuple):
-    """Slices as NumPy arrays: they take nothing of the device, where the parts still need room."""
+    """Slices as NumPy arrays: they take no device memory, which the micro-batches still need."""
 
     values: Any
     indices: Any
@@ -82,7 +82,7 @@ class JoinedSlices:
     """The slices of one sparse gradient, of all micro-batches so far. In eager mode.
 
     Args:
-        pieces: what the gradient is made of.
+        pieces: the pieces of the gradient.
     """
 
     def __init__(self, pieces: Sequence[Piece] = ONE) -> None:
@@ -92,13 +92,13 @@ class JoinedSlices:
         self._dense_shape: Any = None
 
     def keep(self, slices: tf.IndexedSlices, sizes: Any = None) -> None:
-        """Take in the slices of one micro-batch.
+        """Keep the slices of one micro-batch.
 
         Args:
-            sizes: of its pieces, int64 [pieces]; None for a step that ran eagerly.
+            sizes: the sizes of its pieces, int64 [pieces]; None for a step that ran eagerly.
 
         Raises:
-            ValueError: when the pieces cannot be told apart, or the same lookup has brought another number of slices.
+            ValueError: if the pieces cannot be told apart, or the same lookup returns a different number of slices.
         """
         self._device, self._dense_shape = slices.values.device, slices.dense_shape
         for piece, kept, own in zip(self._pieces, self._kept, self._apart(slices, sizes), strict=True):
@@ -108,7 +108,7 @@ class JoinedSlices:
                 kept.append(own)
 
     def joined(self) -> tf.IndexedSlices:
-        """The slices of the batch, on the device of those of the parts."""
+        """The slices of the full batch, on the device of the micro-batches' slices."""
         for piece, kept in zip(self._pieces, self._kept, strict=True):
             together = _side_by_side(kept)
             kept[:] = [_distinct(together) if piece.origin is Origin.DISTINCT else together]
@@ -124,16 +124,16 @@ class JoinedSlices:
         return list(map(_OnHost, np.split(values, ends), np.split(indices, ends)))
 
     def _counted(self, count: int) -> list[int]:
-        """The sizes, where at most one of them has to be found out."""
+        """The sizes, if at most one of them is unknown."""
         known = [piece.size for piece in self._pieces]
         if known.count(None) > 1:
-            raise ValueError("an eager step looks one table up in several ways")
+            raise ValueError("an eager step looks up one table in several ways")
         rest = count - sum(size for size in known if size is not None)
         return [rest if size is None else size for size in known]
 
 
 def _concatenated(indices: Any) -> list[Any]:
-    """The tensors that these indices are put together from, one after the other."""
+    """The tensors that these indices concatenate, in order."""
     if not tf.is_symbolic_tensor(indices):
         return [indices]
     tensor = indices
@@ -160,7 +160,7 @@ def _size_of(indices: Any) -> int | None:
 
 def _added(one: _OnHost, other: _OnHost) -> _OnHost:
     if one.values.shape != other.values.shape:
-        raise ValueError("a lookup that seemed to be the same for all samples is not")
+        raise ValueError("a lookup that seemed to be the same for all samples differs between micro-batches")
     return _OnHost(one.values + other.values, one.indices)
 
 
@@ -171,7 +171,7 @@ def _side_by_side(parts: Sequence[_OnHost]) -> _OnHost:
 
 
 def _distinct(slices: _OnHost) -> _OnHost:
-    """Slices with equal indices added up, in the order in which `tf.unique` meets them."""
+    """Slices with equal indices added up, in the order of `tf.unique`."""
     _, first, inverse = np.unique(slices.indices, return_index=True, return_inverse=True)
     order = np.argsort(first)
     place = np.empty_like(order)

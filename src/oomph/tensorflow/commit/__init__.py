@@ -1,1 +1,1 @@
-"""What a step may not do before it is certain to succeed: held back, then done at once."""
+"""Holds back what a step must not do before it is certain to succeed, then does it at once."""

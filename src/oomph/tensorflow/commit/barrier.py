@@ -1,9 +1,9 @@
-"""What happens when the user's train step calls `optimizer.apply`, seen from the guard.
+"""Replaces `optimizer.apply` while a step is traced, so that nothing is assigned before all gradients exist.
 
-Keras' own graph applies each gradient as soon as it exists, so a step that runs out of memory in its backward
-pass has already changed the last layers. While a step is traced, `apply` of that one optimizer object is replaced:
-either by the same apply behind a barrier (no assignment before every gradient exists), or by a collector that only
-hands the gradients out. The user's train step stays as it is.
+Keras' own graph applies each gradient as soon as it exists, so a step that runs out of memory in its backward pass has
+already changed the last layers. While a step is traced, `apply` of that one optimizer object is replaced: either by the
+same apply behind a barrier (no assignment before every gradient exists), or by a collector that only hands out the
+gradients. The user's train step does not change.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def behind_barrier(
 ) -> Apply:
     """The optimizer's apply, held back until all gradients exist and `commits` has been incremented.
 
-    `commits` moves before the first assignment and after the last gradient: a step that fails with it unmoved has
-    changed neither weights nor slots, one that fails with it moved may have.
+    `commits` is incremented after the last gradient and before the first assignment. A step that fails without
+    incrementing it has changed neither weights nor slots. A step that fails after incrementing it may have.
 
     Args:
-        optimizer: whose `apply` is meant.
-        commits: counts its calls.
-        compiled_by_xla: whether the step that is traced is.
-        room_bytes: how much may be held on the device, where nothing else decides (`held_assignments.py`).
+        optimizer: the optimizer.
+        commits: counts the calls of its `apply`.
+        compiled_by_xla: whether XLA compiles the traced step.
+        room_bytes: how many bytes may be held on the device, if nothing else decides (`held_assignments.py`).
     """
     original = optimizer.apply
 
@@ -45,7 +45,7 @@ def behind_barrier(
         grads = list(grads)
         if not optimizer.built and trainable_variables is not None:
             trainable_variables = list(trainable_variables)
-            # Outside the barrier: variables may not depend on a step's tensors. Slots are called as Keras calls them.
+            # Outside the barrier: variables must not depend on a step's tensors. Slots get the names Keras gives them.
             with KERAS.name_scope.value()(optimizer.name, caller=optimizer):
                 optimizer.build(trainable_variables)
         rest = () if trainable_variables is None else (trainable_variables,)
@@ -61,7 +61,7 @@ def behind_barrier(
 
 
 def _counted(strategy: Any, commits: tf.Variable, gradients: list[Any]) -> Any:
-    """Count a commit once the gradients of every replica exist; returns what comes after that."""
+    """Count a commit once the gradients of every replica exist. Returns a tensor that exists after that."""
     everywhere = [own for gradient in gradients for own in strategy.experimental_local_results(gradient)]
     with tf.control_dependencies(everywhere):
         return tf.identity(commits.assign_add(1))
@@ -70,10 +70,10 @@ def _counted(strategy: Any, commits: tf.Variable, gradients: list[Any]) -> Any:
 class Accumulators:
     """The weighted sum of the gradients of a batch's micro-batches.
 
-    Dense gradients are added up in one variable per trainable variable: as much device memory as one more set of
-    gradients, only from the first out-of-memory error on. Sparse ones (IndexedSlices, of Embedding layers) become the
-    slices of the whole batch (`sparse_slices.py`), since Keras' optimizers square and clip the slices as they are,
-    before equal indices are added.
+    Dense gradients are added up in one variable per trainable variable. This takes as much device memory as one more
+    set of gradients, but only from the first out-of-memory error on. Sparse ones (IndexedSlices, of Embedding layers)
+    become the slices of the full batch (`sparse_slices.py`), since Keras' optimizers square and clip the slices before
+    they add up equal indices.
 
     Args:
         replica: the replica whose gradients they are.
@@ -82,21 +82,21 @@ class Accumulators:
     def __init__(self, replica: int = 0) -> None:
         self._replica = replica
         self.pieces: dict[int, tuple[Piece, ...]] = {}
-        """What sparse gradients, by number, are made of; of others nothing is known."""
+        """The pieces of sparse gradients, by number; unknown for those not listed."""
         self._sums: list[tf.Variable | None] | None = None
         self._slices: dict[int, JoinedSlices] = {}
 
     @property
     def exist(self) -> bool:
-        """Whether the variables have been made."""
+        """Whether the variables exist."""
         return bool(self._sums)
 
     def make(self, calls: Sequence[Gradients], variables: list[Any]) -> None:
-        """Create the variables, unless they exist; in eager mode, since a trace that fails here could not be redone.
+        """Create the variables, unless they exist. In eager mode, since a trace that fails here cannot be repeated.
 
         Args:
-            calls: for each call of an optimizer its gradients.
-            variables: what they belong to, of all calls one after the other.
+            calls: for each call of an optimizer, its gradients.
+            variables: the variables of the gradients, for all calls in order.
         """
         if self._sums is None:
             grads = [gradient for call in calls for gradient in call]
@@ -106,7 +106,7 @@ class Accumulators:
             ]
 
     def add(self, calls: Sequence[Gradients]) -> dict[str, tf.IndexedSlices]:
-        """Add each dense gradient; returns the sparse ones, for `keep`."""
+        """Add each dense gradient. Returns the sparse ones, for `keep`."""
         assert self._sums is not None
         grads = [gradient for call in calls for gradient in call]
         sparse = {}
@@ -118,10 +118,10 @@ class Accumulators:
         return sparse
 
     def keep(self, sparse: dict[str, tf.IndexedSlices], sizes: Mapping[str, Any] | None = None) -> None:
-        """Take in the sparse gradients of one micro-batch; in eager mode.
+        """Keep the sparse gradients of one micro-batch. In eager mode.
 
         Args:
-            sizes: of the pieces of those that have several.
+            sizes: the sizes of the pieces, for gradients with several pieces.
         """
         for index, slices in sparse.items():
             pieces = self.pieces.get(int(index), ONE)
@@ -135,11 +135,11 @@ class Accumulators:
                 total.assign(tf.zeros_like(total), read_value=False)
 
     def sparse(self) -> dict[str, tf.IndexedSlices]:
-        """The sparse gradients of all micro-batches, as the whole batch would have them."""
+        """The sparse gradients of all micro-batches, as for the full batch."""
         return {str(index): slices.joined() for index, slices in self._slices.items()}
 
     def gradients(self, sparse: dict[str, tf.IndexedSlices]) -> list[Any]:
-        """The sums, in the order of the variables, with what `sparse` returned; None where there is no gradient."""
+        """The sums in the order of the variables, including the result of `sparse`; None for no gradient."""
         dense = [None if total is None else total.read_value() for total in self._sums or []]
         return [sparse.get(str(index), total) for index, total in enumerate(dense)]
 

@@ -1,15 +1,15 @@
-"""The commit of a traced step: its assignments, held back until every value that they need has been computed.
+"""The commit of a traced step: holds back its assignments until every value that they need has been computed.
 
-TensorFlow's graph optimizer rewrites what it is free to rewrite: a product of three factors is computed in the order
-that broadcasts least, unless somebody else looks at what is in between. So the gradients are left alone. What is about
-to be assigned passes through one `IdentityN`, which runs when all of it exists; the optimizer sees the same expressions
-before it as in Keras' own graph, and the step has the same bits.
+TensorFlow's graph optimizer rewrites what it can: it computes a product of three factors in the order that broadcasts
+least, unless another operation uses the intermediate value. So the gradients stay untouched. All values to assign pass
+through one `IdentityN`, which runs once all of them exist. Before it, the optimizer sees the same expressions as in
+Keras' own graph, so the step has the same bits.
 
-Where weights fill most of the device there is no room for a second value of each. There nothing is held back, as in
-Keras' own step: an out-of-memory error may find some of the assignments done, and only a checkpoint helps.
+If weights fill most of the device, there is no room for a second value of each. Then nothing is held back, as in Keras'
+own step: after an out-of-memory error some assignments may be done, and only a checkpoint helps.
 
 Source: `MinimizeBroadcasts` and `ArithmeticNodesGroupOptimizerStage` in
-tensorflow/core/grappler/optimizers/arithmetic_optimizer.cc, which leave alone what drives a control dependency.
+tensorflow/core/grappler/optimizers/arithmetic_optimizer.cc, which do not rewrite what drives a control dependency.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _ONLY_READ = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableS
 def hold_back(
     apply: Callable[[], Any], commits: tf.Variable, room_bytes: Callable[[], int | None] = lambda: None
 ) -> Any:
-    """Trace `apply`, and hold its assignments back; returns what it returns.
+    """Trace `apply` and hold back its assignments. Returns what `apply` returns.
 
     Args:
-        commits: is incremented before the first assignment, when all that is assigned first has been computed.
-        room_bytes: how much may be held on the device, asked when all variables exist; None: any amount. When it is
-            more, nothing is held, and `commits` is incremented when the step has its batch.
+        commits: incremented before the first assignment, once all values to assign first have been computed.
+        room_bytes: how many bytes may be held on the device, called when all variables exist; None: any amount. If the
+            values need more, nothing is held, and `commits` is incremented once the step has its batch.
     """
     graph = TENSORFLOW.default_graph.value()()
     before = len(graph.get_operations())
@@ -59,10 +59,10 @@ def hold_back(
 
 
 def one_by_one(apply: Callable[[], None]) -> None:
-    """Trace `apply`, so that what one assignment needs is computed after the one before it, in the order of the code.
+    """Trace `apply` so that the inputs of each assignment are computed after the previous one, in code order.
 
-    TensorFlow would compute them side by side, and hold the intermediate values of all variables at once. A divided
-    batch is committed where memory is short.
+    TensorFlow would compute them in parallel and hold the intermediate values of all variables at once. Memory is short
+    when a divided batch is committed.
     """
     graph = TENSORFLOW.default_graph.value()()
     before = len(graph.get_operations())
@@ -73,13 +73,13 @@ def one_by_one(apply: Callable[[], None]) -> None:
     writers, _ = _writers(operations)
     for earlier, writer in zip([None, *writers], writers, strict=False):
         for operation in _needed(writer, number, taken):
-            # Only forwards in the order of the code, as TensorFlow's own edges between reads and writes are.
+            # Only forward in code order, like TensorFlow's own edges between reads and writes.
             if earlier is not None and number[id(operation)] > number[id(earlier)]:
                 TENSORFLOW.add_control_input.call(operation, earlier)
 
 
 def _needed(writer: Any, among: dict[int, int], taken: set[int]) -> list[Any]:
-    """What has to run before a writer and is not among `taken`, to which it is added; itself included."""
+    """The writer and everything that must run before it, except operations in `taken`. Adds them to `taken`."""
     found, remaining = [], [writer]
     while remaining:
         operation = remaining.pop()
@@ -91,7 +91,7 @@ def _needed(writer: Any, among: dict[int, int], taken: set[int]) -> list[Any]:
 
 
 def held_bytes(graph: Any) -> int:
-    """How much a traced step holds back, in bytes; 0 where nothing is."""
+    """How many bytes a traced step holds back; 0 for none."""
     barriers = [op for op in graph.get_operations() if op.type == "IdentityN" and _drives_a_count(op)]
     return sum(_nbytes(value) for barrier in barriers for value in barrier.inputs)
 
@@ -101,12 +101,12 @@ def _drives_a_count(operation: Any) -> bool:
 
 
 def _nbytes(value: Any) -> int:
-    """Of a tensor; 0 where its shape is not known."""
+    """The size of a tensor; 0 if its shape is unknown."""
     return int(value.shape.num_elements() or 0) * int(value.dtype.size)
 
 
 def _writers(operations: list[Any]) -> tuple[list[Any], list[tuple[Any, int]]]:
-    """The operations that may write a variable, and the inputs of them that no such write comes before."""
+    """The operations that may write a variable, and those of their inputs that depend on no such write."""
     written: set[int] = set()
     late: set[int] = set()
     writers: list[Any] = []

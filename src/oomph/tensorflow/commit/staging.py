@@ -1,8 +1,8 @@
-"""Hold: the batch and the small state of the running step, kept inside the graph until the step is committed.
+"""Hold: keeps the batch and the small state of the running step inside the graph until the step is committed.
 
-Keras takes the batch from the iterator inside the compiled function, so after a failed step it would be gone.
-Staging areas (TensorFlow's StagingArea ops) keep references to the batch and to the values of the variables that the
-step writes before its commit: no copy is made while the step runs, and nothing crosses to Python.
+Keras takes the batch from the iterator inside the compiled function, so a failed step would lose it. Staging areas
+(TensorFlow's StagingArea ops) keep references to the batch and to the values of the variables that the step writes
+before its commit. Nothing is copied while the step runs, and nothing crosses to Python.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Area:
             return TENSORFLOW.stage.value()(values=list(values), shared_name=self._name)
 
     def take(self) -> list[tf.Tensor] | None:
-        """The oldest item held, or None; in eager mode only."""
+        """The oldest item held, or None. In eager mode only."""
         with tf.device(self._device):
             if int(TENSORFLOW.stage_size.value()(dtypes=self._dtypes, shared_name=self._name)) == 0:
                 return None
@@ -48,8 +48,8 @@ class Hold:
     """What one compiled step function holds while it runs.
 
     Args:
-        batch_dtypes: of the tensors of its batch, which stays on the host, where tf.data made it.
-        state: variables to be rolled back when the step fails.
+        batch_dtypes: the dtypes of its batch, which stays on the host, where tf.data created it.
+        state: variables to roll back when the step fails.
         pinned: variables whose buffers must stay alive when the step fails (see `full_batch_step.py` on XLA).
     """
 
@@ -59,8 +59,8 @@ class Hold:
         self._pinned = _areas_of(pinned)
 
     def put(self, batch: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Hold the batch and the state; the returned tensors are the batch, usable only once both are held."""
-        with tf.control_dependencies(list(batch)):  # at the end of the data nothing may stay behind
+        """Hold the batch and the state. Returns the tensors of the batch, usable only once both are held."""
+        with tf.control_dependencies(list(batch)):  # at the end of the data, nothing must stay held
             held = [area.put([slot.read() for slot in slots]) for area, slots in [*self._state, *self._pinned]]
         if self._batch_area is not None:
             held.append(self._batch_area.put(batch))
@@ -68,23 +68,23 @@ class Hold:
             return [_identity_where_it_is(tensor) for tensor in batch]
 
     def clear(self) -> list[tf.Operation]:
-        """Let go of everything held."""
+        """Release everything held."""
         areas = [area for area, _ in [*self._state, *self._pinned]]
         return [area.clear() for area in [*areas, *([self._batch_area] if self._batch_area else [])]]
 
     def take_batch(self) -> list[tf.Tensor] | None:
-        """The batch of the failed step; None when the step failed before it had one."""
+        """The batch of the failed step; None if the step failed before it had one."""
         return self._batch_area.take() if self._batch_area is not None else None
 
     def roll_back(self) -> None:
-        """Give the small state the values it had before the failed step."""
+        """Restore the small state from before the failed step."""
         for area, slots in self._state:
             for slot, value in zip(slots, area.take() or [], strict=False):
                 slot.assign(value)
 
 
 def _areas_of(slots: Sequence[Slot]) -> list[tuple[_Area, list[Slot]]]:
-    """One staging area for each device that a slot lives on, with its slots."""
+    """One staging area for each device that holds slots, with those slots."""
     by_device: dict[str, list[Slot]] = defaultdict(list)
     for slot in slots:
         by_device[slot.device].append(slot)

@@ -1,1 +1,1 @@
-"""The exact step: one training step that can run out of memory without losing anything."""
+"""The exact step: a training step that can run out of memory without losing anything."""

@@ -1,7 +1,4 @@
-"""One try of something that may run out of memory: what it returns, or what has failed, with all its memory let go.
-
-In the script's process.
-"""
+"""One try of something that may run out of memory: returns its result, or its failure with all memory released."""
 
 from __future__ import annotations
 
@@ -23,21 +20,21 @@ END_OF_DATA = (StopIteration, tf.errors.OutOfRangeError)
 
 @dataclass(frozen=True)
 class Failed:
-    """A step that ran out of memory. In the compute phase everything is as it was before it."""
+    """A step that ran out of memory. After a failure in the compute phase, everything is as before the step."""
 
     oom: OutOfMemory
     error: BaseException
     phase: str
-    """"compute": nothing was assigned; "commit": something may have been; "input": it never had its batch."""
+    """"compute": nothing was assigned; "commit": something may have been; "input": the step had no batch yet."""
     batch: Any = None
     done: int = 0
-    """Steps of the same execution (`steps_per_execution`) that were complete before."""
+    """Steps that the same execution (`steps_per_execution`) had completed before."""
 
 
 def attempt(run: Callable[[], Any], passed_on: tuple[type[BaseException], ...] = ()) -> Any:
-    """What `run` returns, or Failed when it runs out of memory; any other error goes on.
+    """What `run` returns, or Failed if it runs out of memory. Other errors propagate.
 
-    The phase is left at "compute" for the caller to settle. What garbage there is may be all that the next try lacks.
+    The phase is "compute"; the caller corrects it. Collects garbage, since the next try may need its memory.
     """
     try:
         with handled():
@@ -55,10 +52,10 @@ def attempt(run: Callable[[], Any], passed_on: tuple[type[BaseException], ...] =
 
 
 def _let_go_of_frames(error: BaseException) -> None:
-    """Take the traceback from an error, and leave a note of the lines of the script in it.
+    """Remove the traceback from an error, and add a note with the line of the script that raised it.
 
-    Its frames hold tensors, and with them the memory that the next try needs. To clear them is not enough: TensorFlow
-    takes its own out of the traceback, and each frame holds the one that it was called from, this one's callers too
+    The frames hold tensors, and so the memory that the next try needs. Clearing the frames is not enough: TensorFlow
+    removes its own from the traceback, and each frame holds its caller, including the callers of this function
     (`filter_traceback` in tensorflow/python/util/traceback_utils.py; `take_ownership` in CPython's Python/frame.c).
     """
     frames = traceback.walk_tb(error.__traceback__)

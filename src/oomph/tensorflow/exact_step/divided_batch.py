@@ -1,4 +1,4 @@
-"""A batch trained on in micro-batches, with one commit: computed first, rolled back where it fails. In the script."""
+"""Trains on one batch in micro-batches with one commit: computes first, and rolls back on a failure."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from oomph.tensorflow.micro_batch.gradient_accumulation import AccumulatedStep
 
 
 class DividedBatch:
-    """The micro-batches of one batch. After a failure before its commit nothing of it has been applied.
+    """The micro-batches of one batch. A failure before the commit leaves nothing applied.
 
     Args:
         full_batch: the step on the full batch, which knows the small state and counts commits.
         search: knows how many samples fit.
         divided: the step on micro-batches.
         batch: a nest of eager tensors.
-        size: its samples, of the replica that has most of them.
-        one_piece: whether XLA compiles the step, and takes its memory in one piece.
+        size: the samples of the replica that has the most.
+        one_piece: whether XLA compiles the step, and so allocates its memory in one block.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class DividedBatch:
         self._batch, self._size, self._one_piece = batch, size, one_piece
 
     def go_on(self) -> tuple[Any, int]:
-        """Try the whole of it; returns Keras' logs or Failed, and the size of the last micro-batch."""
+        """Try the whole batch. Returns Keras' logs or Failed, and the size of the last micro-batch."""
         state = self._full_batch.state_of(self._batch)
         before = state.snapshot()
         try:
@@ -55,7 +55,7 @@ class DividedBatch:
         return outcome, samples
 
     def _computed(self, state: SmallState) -> tuple[Any, int]:
-        """All of the step but its commit."""
+        """Run all of the step except its commit."""
         divided, size = self._divided, self._size
         outcome = attempt(partial(divided.start, self._batch, size, state))
         if divided.micro_step.has_loops and not self._one_piece:

@@ -1,4 +1,4 @@
-"""Division: how the batches of one layout are divided, and what their micro-batches are worth."""
+"""Division: how batches of one layout are split into micro-batches, and the verdict on the result."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from oomph.tensorflow.micro_batch.micro_batch_step import MicroBatchStep
 
 
 class Division:
-    """One step of a model for batches of one layout (`batches.layout_of`), and the verdict on dividing them.
+    """One step of a model for batches of one layout (`batches.layout_of`), and the verdict on splitting them.
 
-    A batch with sample weights and one without are two steps: other operations run, and other weights may have
-    gradients. What a probe has found of the one says nothing of the other.
+    A batch with sample weights and one without are two steps: different operations run, and different weights may have
+    gradients. A probe of one says nothing about the other.
 
     Args:
         model: a compiled Keras model.
         step: its `train_step`, or its `test_step`.
         commits: the variable that counts commits; None for a step that trains nothing.
-        promise: what may be said of micro-batches before anything is traced.
-        choice: what the user accepts where micro-batches change the result.
-        combine: how numbers that the step returns add up over parts, "mean" or "sum"; None: found by the probe.
+        promise: what is known about micro-batches before anything is traced.
+        choice: what the user accepts if micro-batches change the result.
+        combine: how returned numbers combine over micro-batches, "mean" or "sum"; None: the probe finds out.
     """
 
     def __init__(
@@ -45,15 +45,15 @@ class Division:
         self.divided = AccumulatedStep(model, MicroBatchStep(model, step, trains=commits is not None), commits)
         self.divided.combine = combine
         self.verdict: Promise | None = None
-        """What micro-batches are worth; None until a probe has said it."""
+        """What micro-batches are worth; None before a probe."""
         self.rounding = 0.0
-        """The relative difference between a whole batch and its parts that the probe has found."""
+        """The relative difference between full batch and micro-batches that the probe found."""
         self._steps, self._next_probe = 0, 2
 
     def is_time_to_probe_again(self) -> bool:
-        """After 2, 5, 11, 23 ... divided steps, of a step that only a probe knows: rare samples couple rarely.
+        """Whether to probe again: after 2, 5, 11, 23 ... divided steps, if only a probe supports the verdict.
 
-        Counts the divided steps: it is to be asked once for each of them.
+        A coupling may show only in rare samples. Counts the divided steps, so call it once for each.
         """
         if self._promise.kind != TO_BE_PROBED or self.verdict is None or self.verdict.kind != EXACT:
             return False
@@ -64,22 +64,22 @@ class Division:
         return True
 
     def probe(self, batch: Any, size: int, small: SmallState, most: int) -> Finding | None:
-        """What a probe with samples of this batch finds; None where it shows nothing and an earlier one has.
+        """Probe with samples of this batch. Returns None if it shows nothing but an earlier probe did.
 
         Args:
-            size: its samples, of the replica that has most of them.
+            size: the samples of the replica that has the most.
             small: the state that the step writes besides weights.
-            most: samples to probe with.
+            most: how many samples to probe with.
         """
         kinds = self.divided.kinds()
         found = verdict.find(self._model, self.divided, self._step, batch, size, small, most)
         if self.verdict is None or not found.says_nothing:
             return found
-        self.divided.settle_as(kinds)  # what the unfinished probe has settled is not to be relied upon
+        self.divided.settle_as(kinds)  # discard what the inconclusive probe settled
         return None
 
     def settle(self, found: Finding) -> Promise:
-        """Take the verdict that follows from a finding; returns it."""
+        """Adopt the verdict that follows from a finding. Returns it."""
         judged = verdict.judge(self._promise, found, self._choice)
         self.rounding = found.difference if judged.kind == EXACT else 0.0
         if self.verdict is not None and judged.kind != EXACT:

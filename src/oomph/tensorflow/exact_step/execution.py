@@ -1,7 +1,7 @@
-"""One execution: what Keras runs in one call on an iterator, a step or `steps_per_execution` of them.
+"""One execution: what Keras runs in one call on an iterator, that is one step or `steps_per_execution` steps.
 
-The batch of a step that runs inside TensorFlow is held until the step is over, so that a step that fails can be taken
-again on the same batch.
+The batch of a step that runs inside TensorFlow is held until the step is over, so that a failed step can be retried on
+the same batch.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 
 @dataclass(frozen=True)
 class OnlySpec:
-    """Stands for an iterator that has not been made yet, where only its kind matters."""
+    """Stands in for an iterator that does not exist yet, where only its kind matters."""
 
     _type_spec: tf.data.IteratorSpec
-    """Of an iterator over a `tf.data.Dataset`."""
+    """The spec of an iterator over a `tf.data.Dataset`."""
 
     @property
     def element_spec(self) -> Any:
-        """The kind of its batches."""
+        """The spec of its batches."""
         return TENSORFLOW.element_spec.of(self._type_spec)
 
 
 @dataclass(frozen=True)
 class Execution:
-    """How many steps one call takes, and the variable that counts those completed."""
+    """How many steps one call takes, and the variable that counts completed steps."""
 
     steps: int
     completed: tf.Variable
     witnessed: bool = False
-    """Whether the batches' fingerprints are computed along with the steps."""
+    """Whether to compute the fingerprints of the batches along with the steps."""
 
 
 class Form:
@@ -54,17 +54,17 @@ class Form:
         self._iterator_spec = TENSORFLOW.iterator_spec.of(iterator)
         self._execution = execution
         self.proven = not pinned
-        """Whether it has fitted once, or needs no proof."""
+        """Whether it has fit once, or needs no proof."""
         self.completed = 0
-        """Steps completed before the call that runs."""
+        """Steps completed before the current call."""
         self.hold, self.run = self._compiled(pinned)
 
     def without_pins(self) -> tuple[Hold, Callable[[Any], Any]]:
-        """The same step that holds only its batch and the small state."""
+        """The same step, holding only its batch and the small state."""
         return self._compiled([])
 
     def batch_held(self) -> Any:
-        """The batch of the failed step, or None when the step failed before it had one."""
+        """The batch of the failed step, or None if the step failed before it had one."""
         tensors = self.hold.take_batch()
         return None if tensors is None else batches.with_tensors(self.spec, tensors)
 
@@ -76,7 +76,7 @@ class Form:
             held = hold.put(batches.tensors_of(batch))
             fingerprint = fingerprints.of_tensors(held) if self._execution.witnessed else fingerprints.none()
             logs = self._step(batches.with_tensors(batch, held))
-            # A control edge from the call itself waits for everything the step does, not only for its results.
+            # A control edge from the call itself waits for all side effects of the step, not only for its results.
             with tf.control_dependencies([tensor.op for tensor in tf.nest.flatten(logs)]):
                 released = hold.clear()
             with tf.control_dependencies(released):
@@ -101,9 +101,9 @@ class Form:
 
 
 def _several(held_step: Callable[[Any], Any], iterator: Any, execution: Execution) -> tuple[Any, Any]:
-    """Up to `steps` steps in one call, as Keras takes them.
+    """Run up to `steps` steps in one call, as Keras does.
 
-    Returns an Optional with the logs of the last, and the fingerprint of all their batches.
+    Returns an Optional with the logs of the last step, and the fingerprint of all their batches.
     """
     last = tf.experimental.Optional.empty(None)
 
@@ -116,7 +116,7 @@ def _several(held_step: Callable[[Any], Any], iterator: Any, execution: Executio
             execution.completed.assign_add(1, read_value=False)
         packed = tf.experimental.Optional.from_value(logs)
         TENSORFLOW.element_spec.put(last, packed.element_spec)
-        with tf.control_dependencies(tf.nest.flatten(logs)):  # a step that fails has not taken the next batch
+        with tf.control_dependencies(tf.nest.flatten(logs)):  # a failed step must not take the next batch
             more = tf.cond(step + 1 < execution.steps, iterator.get_next_as_optional, lambda: batch)
         return step + 1, packed, more, fingerprints.joined(seen, fingerprint) if execution.witnessed else seen
 
@@ -127,7 +127,7 @@ def _several(held_step: Callable[[Any], Any], iterator: Any, execution: Executio
 
 
 def unpacked(outcome: Any) -> Any:
-    """The logs in the Optional that several steps return; raises StopIteration when there was no batch for any."""
+    """The logs in the Optional that several steps return. Raises StopIteration if there was no batch."""
     if not isinstance(outcome, tf.experimental.Optional):
         return outcome
     if not outcome.has_value():

@@ -1,11 +1,11 @@
-"""The whole batch in one compiled step, held so that a failure before its commit costs nothing.
+"""The full batch in one compiled step, held so that a failure before its commit loses nothing.
 
-XLA needs one thing more. TensorFlow donates the buffer of every variable that a compiled step updates to XLA, and when
-the execution then fails for want of memory, the buffer is freed although the variable still points to it: the weights
-turn into whatever is allocated next, without a word (TensorFlow 2.21; `PopulateInputs` in
+XLA needs one more precaution. TensorFlow donates the buffer of every variable that a compiled step updates to XLA. If
+the execution then runs out of memory, the buffer is freed although the variable still points to it, and the weights
+silently turn into whatever is allocated next (TensorFlow 2.21; `PopulateInputs` in
 tensorflow/compiler/jit/xla_launch_util.cc; shown in tests/end_to_end/test_tensorflow_itself.py). A buffer with a second
-reference is not donated. So the first step of a compiled form, the one that may turn out not to fit, holds its
-variables too; later ones do not, and an out-of-memory error in them goes back to the checkpoint.
+reference is not donated. So the first step of a compiled form, which may not fit, also holds its variables. Later steps
+do not, and after an out-of-memory error in one of them the run goes back to the checkpoint.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from oomph.tensorflow.state.layer_state import calls_not_counted
 from oomph.tensorflow.state.optimizers import optimizers_of
 
 _HELD = 0.5
-"""Share of what weights and slots have left of the device that a step may hold back until it commits. In the rest
-there is room for a batch in parts, whose gradients are added up in as many bytes again."""
+"""Share of the device memory beside weights and slots that a step may hold back until it commits. The rest leaves room
+for micro-batches, whose accumulated gradients take as many bytes again."""
 
 
 class FullBatchStep:
-    """The user's step on whole batches, with its commit behind a barrier.
+    """The user's step on full batches, with its commit behind a barrier.
 
     Args:
         model: a compiled Keras model.
         step: its `train_step`, or its `test_step`, which commits nothing.
-        trains: whether it is the former.
-        can_go_back: whether there are checkpoints; without, steps compiled by XLA always hold their variables.
-        witnessed: whether the batches' fingerprints are computed along with the steps.
+        trains: whether `step` is a `train_step`.
+        can_go_back: whether there are checkpoints. Without them, steps compiled by XLA always hold their variables.
+        witnessed: whether to compute the fingerprints of the batches along with the steps.
     """
 
     def __init__(
@@ -62,28 +62,28 @@ class FullBatchStep:
         self._model, self._step, self._trains = model, step, trains
         self.eagerly = bool(model.run_eagerly)
         self.pins = bool(model.jit_compile) and trains and not self.eagerly
-        """Whether XLA compiles the step, so that its first run has to hold weights and slots."""
+        """Whether XLA compiles the step, so that its first run must hold weights and slots."""
         self.can_go_back, self._witnessed = can_go_back, witnessed
         self.draws = KeptRandomOps()
-        """Random numbers of the step that are drawn from variables; under XLA, and eagerly, there are none."""
+        """Random numbers of the step that are drawn from variables. There are none under XLA or in eager mode."""
         self.fingerprint: Any = None
-        """Of the batch of the last step that `run` took, or of the batches of its last execution."""
+        """Of the batch or batches of the last execution of `run`."""
         self.commits = tf.Variable(0, dtype=tf.int64, trainable=False)
-        """Counts calls of `optimizer.apply`; it moves before the first assignment of each."""
+        """Counts calls of `optimizer.apply`. Incremented before the first assignment of each call."""
         self.completed = tf.Variable(0, dtype=tf.int64, trainable=False)
-        """Counts complete steps, where one execution takes several."""
+        """Counts complete steps if one execution takes several."""
         self._committed = 0
         self._per_step: int | None = None
         self._counts: set[int | None] = set()
-        """How often one step commits, for each trace; None where that depends on what it computes."""
+        """How often one step commits, for each trace; None if that depends on computed values."""
         self._optimizers = 0
-        """How many the model had when its step was last traced: no others are in the graph."""
+        """How many the model had when its step was last traced. The graph contains no others."""
         self._steps = 1
-        """Steps in the execution that is complete."""
+        """Steps in the last complete execution."""
         self._forms: dict[str, Form] = {}
         self._distributed: dict[str, tuple[Any, list[Slot]]] = {}
-        """For each kind of distributed iterator the spec of its batches, and what the step writes on them. Their
-        batches are taken in Python: nothing holds what a strategy has put on several devices."""
+        """For each kind of distributed iterator, the spec of its batches and what the step writes on them. Python takes
+        their batches: no staging area holds what a strategy puts on several devices."""
         self._states: dict[Any, SmallState] = {}
         self._traced: list[Any] = []
         self._hidden: list[str] | None = None
@@ -91,7 +91,7 @@ class FullBatchStep:
         self._one = self._compiled_step()
 
     def prepare(self, iterator: Any) -> None:
-        """Trace the step for this kind of iterator, once: afterwards every variable exists. Takes no data."""
+        """Trace the step for this kind of iterator, once. Afterwards every variable exists. Takes no data."""
         if self.eagerly:
             with calls_not_counted(self._model):
                 KERAS.symbolic_build.call(self._model, data_batch=batches.without_optionals(iterator.element_spec))
@@ -105,7 +105,7 @@ class FullBatchStep:
             self._forms[key] = self._form_of(iterator)
 
     def count_commits(self) -> None:
-        """An execution is complete: what has been committed until now is no sign of a failure later."""
+        """Record that an execution is complete: its commits are no sign of a later failure."""
         unknown = self._per_step is None or self.eagerly or len(self._counts) > 1 or None in self._counts
         if unknown or self._optimizers > 1 or self._model.steps_per_execution > 1:
             now = int(self.commits.numpy())
@@ -115,7 +115,7 @@ class FullBatchStep:
         self._steps = 1
 
     def run(self, iterator: Any) -> Any:
-        """Take one batch and train on it; returns Keras' logs, or Failed. Raises at the end of the data."""
+        """Take one batch and train on it. Returns Keras' logs, or Failed. Raises at the end of the data."""
         form = self._forms[str(iterator.element_spec)]
         if self._is_refused(lambda: None):
             return self._refused(batches.without_optionals(next(iterator)))
@@ -136,7 +136,7 @@ class FullBatchStep:
         return unpacked(logs)
 
     def run_held(self, batch: Any, pinned: bool = True) -> Any:
-        """Train on a batch that Python holds; returns Keras' logs, or Failed.
+        """Train on a batch that Python holds. Returns Keras' logs, or Failed.
 
         Args:
             batch: a nest of eager tensors, or of arrays.
@@ -164,7 +164,7 @@ class FullBatchStep:
         return Failed(outcome.oom, outcome.error, phase, batch)
 
     def _is_refused(self, samples: Callable[[], int | None]) -> bool:
-        """Whether a test wants the step that comes to run out of memory."""
+        """Whether a test wants the next step to run out of memory."""
         injector = testing.active() if self._trains else None
         return injector is not None and injector.refuses_full_batch(samples())
 
@@ -173,21 +173,21 @@ class FullBatchStep:
         return replace(failed, batch=batch)
 
     def build_metrics(self, batch: Any) -> None:
-        """An eager model makes its metrics in the first step. If that step is divided, its parts need them before."""
+        """Build the metrics of an eager model, which its first step would build. Micro-batches need them earlier."""
         metrics = KERAS.compile_metrics.get(self._model)
         if self.eagerly and not (metrics is None or metrics.built):
             with calls_not_counted(self._model):
                 KERAS.symbolic_build.call(self._model, data_batch=batch)
 
     def _reset_what_came(self, state: SmallState) -> None:
-        """An eager model makes its metrics in the first step. If that step fails, they have counted a batch already."""
+        """Reset the metrics that a failed first step of an eager model has built: they have counted a batch."""
         known = {id(slot.handle) for slot in state.slots}
         for metric in self._model.metrics if self.eagerly else ():
             if any(id(slot.handle) not in known for slot in Slot.each_of(metric.variables)):
                 metric.reset_state()
 
     def state_of(self, batch: Any) -> SmallState:
-        """The small state of the step for an eager batch, traced if this kind of batch is new."""
+        """The small state of the step for an eager batch; traces the step if this kind of batch is new."""
         if self.eagerly:
             return SmallState(self._listed_state())  # not all metrics exist before the first step
         key = batches.kind_of(batch)
@@ -197,7 +197,7 @@ class FullBatchStep:
         return self._states[key]
 
     def knows_size(self, batch: Any) -> bool:
-        """Whether Keras knows the size of every batch when it traces its step for batches like this one."""
+        """Whether Keras knows the size of every batch when it traces its step for batches like this."""
         specs = [form.spec for form in self._forms.values()]
         specs += [batches.tensors_of(spec) for spec, _ in self._distributed.values()]
         if self.eagerly or not specs:
@@ -205,12 +205,12 @@ class FullBatchStep:
         return any(batches.length_is_known(spec) for spec in specs)
 
     def trace_sizes_apart(self) -> None:
-        """Trace every size of batch that is to come by itself: the code of the step may rely on knowing the size."""
+        """From now on, trace each batch size separately: the code of the step may rely on a known size."""
         self._one = self._compiled_step(reduce_retracing=False)
 
     @property
     def held_bytes(self) -> int | None:
-        """How much the step holds back until it commits; 0: nothing, for want of room; None: not known."""
+        """How much the step holds back until it commits; 0: nothing, for lack of room; None: unknown."""
         replicas = self._model.distribute_strategy.num_replicas_in_sync
         if self.eagerly or self.pins or replicas > 1 or not any(self._counts):
             return None
@@ -223,7 +223,7 @@ class FullBatchStep:
         return [slot for state in written for slot in state if id(slot.handle) not in draws]
 
     def hidden_state(self) -> list[str]:
-        """The random operations of the step that count in their kernels what they have drawn, in words."""
+        """The random operations of the step that count their draws in the kernel, in words."""
         if self._hidden is None:
             graphs = [traced.graph for traced in self._traced]
             self._hidden = sorted({kind for graph in graphs for kind in hidden_draws_in(graph)})
@@ -231,7 +231,7 @@ class FullBatchStep:
         return [f"random numbers of {kind} {where}" for kind in self._hidden]
 
     def _listed_state(self) -> list[Slot]:
-        """What the model lists: without a graph, nothing tells what the step writes."""
+        """The state that the model lists: without a graph, what the step writes is unknown."""
         model = self._model
         return Slot.each_of([*model.non_trainable_variables, *model.metrics_variables])
 
@@ -240,15 +240,15 @@ class FullBatchStep:
         return Slot.each_of(self._committed_variables())
 
     def commit_has_begun(self, done: int = 0) -> bool:
-        """After a failed step: whether assigning had begun. Not to be asked after XLA failed without pins.
+        """Whether the failed step had begun to assign. Do not call after a failure under XLA without pins.
 
         Args:
-            done: steps of the same execution that were complete before it.
+            done: steps that the same execution had completed before.
         """
         return int(self.commits.numpy()) != self._committed + done * (1 if self._per_step is None else self._per_step)
 
     def trained_slots(self) -> list[Slot]:
-        """The weights and the optimizers' variables, without our own counters."""
+        """The weights and the optimizers' variables, without oomph's own counters."""
         return Slot.each_of(self._trained_variables())
 
     def _trained_variables(self) -> list[Any]:
@@ -260,20 +260,20 @@ class FullBatchStep:
         return [*self._trained_variables(), self.commits, self.completed]
 
     def _room_bytes(self) -> int | None:
-        """How much of the device the step may hold back; None where no limit is known."""
+        """How many bytes of device memory the step may hold back; None if no limit is known."""
         memory = DeviceMemory.of_training_device()
         if memory.limit_bytes is None:
             return None
-        trained = sum(slot.nbytes for slot in self.trained_slots())  # slots may not have their memory yet
+        trained = sum(slot.nbytes for slot in self.trained_slots())  # slots may not be allocated yet
         return int(_HELD * (memory.limit_bytes - max(trained, memory.in_use_bytes() or 0)))
 
     def _compiled_step(self, reduce_retracing: bool = True) -> Any:
-        """The step as a function of a batch; it has the name of Keras' own, which TensorFlow's errors repeat."""
+        """The step as a function of a batch. It has Keras' own name, which TensorFlow's errors repeat."""
         model, commits, step = self._model, self.commits, self._step
         replicas, here = Replicas(model.distribute_strategy), threading.local()
 
         def own_step(data: Any) -> Any:
-            here.steps = True  # in this thread, which is that of one replica
+            here.steps = True  # in this thread, which runs one replica
             try:
                 return step(data)
             finally:
@@ -325,7 +325,7 @@ def _instead(instead: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _count_of(commits: tf.Variable, graph: Any) -> int | None:
-    """How often a traced step increments `commits`; None when a branch or a loop of it does."""
+    """How often a traced step increments `commits`; None if a branch or a loop does."""
     inner = {id(inside) for outside, inside in graph.captures if outside is commits.handle}
     users = [op for op in graph.get_operations() if any(id(tensor) in inner for tensor in op.inputs)]
     if any(op.type not in ("AssignAddVariableOp", "ReadVariableOp") for op in users):

@@ -1,10 +1,10 @@
-"""The exact step: one training step of a Keras model that can run out of memory without losing anything.
+"""The exact step: a training step of a Keras model that can run out of memory without losing anything.
 
-A step is computed first and committed last: all gradients exist before anything is assigned, the batch and the small
+A step computes first and commits last: all gradients exist before anything is assigned, and the batch and the small
 state (metrics, moving statistics, random seeds) are held until the commit is over. A step that fails before its commit
-is rolled back and the same batch is taken again as micro-batches, whose gradients are weighted so that their sum is the
-gradient of the whole batch; one commit applies it. A step that fails within its commit cannot be repaired here: it
-goes back to the last checkpoint.
+is rolled back. The same batch is then retried as micro-batches, whose weighted gradients add up to the gradient of the
+full batch, and one commit applies the sum. A step that fails within its commit cannot be repaired here: the run goes
+back to the last checkpoint.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ from oomph.tensorflow.random_numbers.stateful_ops import KeptRandomOps
 from oomph.tensorflow.runtime.errors import handled
 
 _FORWARD_ONLY = 3
-"""Samples that a step without gradients takes at first where training takes one: it keeps no activations."""
+"""A step without gradients begins with this many samples per sample of training: it keeps no activations."""
 _SURELY_TOO_LARGE = 8
-"""A batch of evaluation that is this many times the micro-batch of training is not tried as a whole."""
+"""An evaluation batch larger than this many times the micro-batch of training is not tried whole."""
 
 
 class GuardedStep:
-    """The exact step of one model, for one compilation of it.
+    """The exact step of one compiled model.
 
     Args:
         model: a compiled Keras model.
         step: its `train_step`, or its `test_step`.
         plain: Keras' own function that runs the step on an iterator.
-        watch: gives who is to be told about the step that runs.
-        promise: what may be said of micro-batches before anything is traced.
-        choice: what the user accepts where micro-batches change the result.
-        trains: whether the step has weights to update.
-        combine: how numbers that the step returns add up over parts, "mean" or "sum"; None: found by the probe.
+        watch: returns the receiver of reports about the current step.
+        promise: what is known about micro-batches before anything is traced.
+        choice: what the user accepts if micro-batches change the result.
+        trains: whether the step updates weights.
+        combine: how returned numbers combine over micro-batches, "mean" or "sum"; None: the probe finds out.
         can_go_back: whether there are checkpoints of what the step trains.
-        witnessed: whether its batches are fingerprinted.
+        witnessed: whether to fingerprint its batches.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class GuardedStep:
         self._model, self._plain, self._watch = model, plain, watch
         self._witnessed = witnessed
         self._fingerprint: Any = None
-        """Of the batches of the execution that runs."""
+        """Of the batches of the current execution."""
         self.taken: Taken | None = None
         self._trains = trains
         self._replicas = Replicas(model.distribute_strategy)
@@ -89,14 +89,14 @@ class GuardedStep:
         self._on_noise: Callable[[float], None] | None = None
 
     def measure_noise(self, tell: Callable[[float], None]) -> None:
-        """Tell, before the next step, by how much its gradients differ when they are computed more than once.
+        """Before the next step, report how much its gradients differ between computations.
 
-        An earlier process may have divided the batches in another way. The difference that this makes counts as noise.
+        An earlier process may have split the batches differently. The resulting difference counts as noise.
         """
         self._on_noise = tell
 
     def __call__(self, iterator: Any) -> Any:
-        if not self._full_batch.eagerly:  # building calls the model once more, and its Python code may count the calls
+        if not self._full_batch.eagerly:  # building calls the model once more, and Python code in it may count calls
             self.prepare(iterator)
         watch = self._watch()
         watch.before_step(self, iterator)
@@ -113,36 +113,36 @@ class GuardedStep:
         return logs
 
     def prepare(self, iterator: Any) -> None:
-        """Trace the step for this kind of iterator, once; a guard that cannot be built steps aside for good."""
+        """Trace the step for this kind of iterator, once. If that fails, plain Keras takes over for good."""
         if not self._broken and batches.is_dataset_iterator(iterator):
             try:
                 self._full_batch.prepare(iterator)
-            except Exception as error:  # ours or the user's: plain Keras will do, or say it in its own words
+            except Exception as error:  # oomph's or the user's: plain Keras works, or raises its own error
                 self._step_aside(error)
 
     def extra_state(self) -> list[Slot]:
-        """Variables that the step writes; those that neither the model nor its optimizer lists are among them."""
+        """Variables that the step writes, including those that neither the model nor its optimizer lists."""
         return self._full_batch.small_state()
 
     @property
     def draws(self) -> KeptRandomOps:
-        """The random numbers of the step that can be restored."""
+        """The restorable random numbers of the step."""
         return self._full_batch.draws
 
     def hidden_state(self) -> list[str]:
-        """What of the step's state TensorFlow keeps out of sight, in words."""
+        """The state of the step that TensorFlow hides, in words."""
         return self._full_batch.hidden_state()
 
     @property
     def held_bytes(self) -> int | None:
-        """How much a whole step holds back until it commits; 0: nothing, for want of room; None: not known."""
+        """How much a full batch holds back until it commits; 0: nothing, for lack of room; None: unknown."""
         return self._full_batch.held_bytes
 
     def _can_trace(self, batch: Any) -> bool:
-        """Trace the step for a batch that Python holds; a guard that cannot be built steps aside for good."""
+        """Trace the step for a batch that Python holds. If that fails, plain Keras takes over for good."""
         try:
             self._full_batch.state_of(batch)
-        except Exception as error:  # ours or the user's: plain Keras will do, or say it in its own words
+        except Exception as error:  # oomph's or the user's: plain Keras works, or raises its own error
             self._step_aside(error)
         return not self._broken
 
@@ -152,11 +152,11 @@ class GuardedStep:
         return self._search.chosen
 
     def verify(self, steps: int) -> None:
-        """Take the next steps beside plain Keras."""
+        """Compare the next steps with plain Keras."""
         self.verification = Verification(steps, self._plain)
 
     def begin_with(self, start: Start) -> None:
-        """Take micro-batches of that size first, unless something is known already."""
+        """Begin with micro-batches of this size, unless something is known already."""
         self._search.begin(start)
         if not self._began:
             self._on_batch.begin_with(start)
@@ -167,7 +167,7 @@ class GuardedStep:
 
     @property
     def _trained_with(self) -> int | None:
-        """The micro-batch that training has come to, for an evaluation of which no whole batch has fitted yet."""
+        """The micro-batch that training uses, for an evaluation in which no full batch has fit yet."""
         if self._trains or self._on_batch.has_fitted or not self._is_whole:
             return None
         training = getattr(self._model, "train_function", None)
@@ -178,13 +178,13 @@ class GuardedStep:
             return self._guarded(iterator, watch)
         except END_OF_DATA:
             pass
-        # Where Keras does not know the length of the data, its step finds out that there is no batch only as it runs:
-        # what needs none has been done by then (the count of iterations, random seeds, weight decay). The guarded
-        # step does none of it, so Keras' own has its turn; it raises the end of the data itself.
+        # If Keras does not know the length of the data, its step discovers the end of the data only as it runs. By then
+        # it has done what needs no batch (count of iterations, random seeds, weight decay). The guarded step does none
+        # of that, so Keras' own step runs here. It raises the end of the data itself.
         return self._plain(iterator)
 
     def _guarded(self, iterator: Any, watch: StepWatch) -> Any:
-        """One execution: a step, or up to `steps_per_execution` of them."""
+        """Run one execution: one step, or up to `steps_per_execution` steps."""
         started, steps = time.monotonic(), int(self._model.steps_per_execution)
         verifying = self.verification is not None and self.verification.pending
         rechecking = self.recheck is not None and self.recheck.is_due(steps)
@@ -202,7 +202,7 @@ class GuardedStep:
         return self._one_by_one(iterator, steps - 1, logs, watch)
 
     def _one_by_one(self, iterator: Any, steps: int, logs: Any, watch: StepWatch) -> Any:
-        """The rest of an execution, without its compiled loop; the end of the data is the end of it."""
+        """Run the rest of an execution without its compiled loop, up to the end of the data."""
         for _ in range(steps):
             self._full_batch.count_commits()
             try:
@@ -212,7 +212,7 @@ class GuardedStep:
         return logs
 
     def _one(self, iterator: Any, watch: StepWatch, rechecking: bool = False) -> Any:
-        """One step on a batch that Python holds."""
+        """Run one step on a batch that Python holds."""
         started = time.monotonic()
         if batches.is_dataset_iterator(iterator):
             batch = attempt(partial(next, iterator), END_OF_DATA)
@@ -227,7 +227,7 @@ class GuardedStep:
             return self._plain(iter([batch]))
         size = self._replicas.size(batch)
         if size is None:
-            self._step_aside(ValueError("the parts of the batch do not share one number of samples"))
+            self._step_aside(ValueError("the tensors of the batch have different numbers of samples"))
             return self._plain(iter([batch]))
         self._search.grow(size)
         if self._trained_with is not None and size > _SURELY_TOO_LARGE * self._trained_with:
@@ -248,16 +248,16 @@ class GuardedStep:
             noise = Recomputation(self._model, self._step).noise(
                 batch, min(size, self.micro_batch or size), self._full_batch.state_of(batch)
             )
-        except Exception:  # it cannot be computed twice, or not by itself
+        except Exception:  # it cannot be computed twice, or not on its own
             noise = 0.0
         tell(max(noise, self._on_batch.rounding))
 
     def _see(self, batch: Any, watch: StepWatch) -> None:
-        """One more batch of this execution, held in Python."""
+        """Add a batch that Python holds to the fingerprint of this execution."""
         if not self._witnessed or not watch.compares_batches or batch is None:
             return
         tensors = attempt(partial(host_batches.on_device, batch))
-        if isinstance(tensors, Failed):  # the step will find out too; it is compared by what it returns
+        if isinstance(tensors, Failed):  # the step runs out of memory too; its logs are compared instead
             return
         parts = [part for own in self._replicas.local(tensors) for part in batches.tensors_of(own)]
         if int(self._model.steps_per_execution) == 1:

@@ -1,8 +1,8 @@
-"""Probe: does the step on two parts of a few samples give what it gives on those samples together?
+"""Probe: tests whether two micro-batches of a few samples give the same result as those samples together.
 
-Everything that a recovery relies on is put to the test, on samples of the batch that is to be divided: the gradients,
-the state that the step moves, and the metrics. The step is not applied, and the state is set back. The names of
-layers have no say in it.
+The probe takes samples of the batch that is to be split, and tests everything that a recovery relies on: the gradients,
+the state that the step changes, and the metrics. It does not apply the step, restores the state, and ignores the names
+of layers.
 """
 
 from __future__ import annotations
@@ -20,45 +20,45 @@ from oomph.tensorflow.micro_batch.gradient_accumulation import AccumulatedStep
 SAMPLES = 64
 _MOST = 256
 _TOLERANCES = {"float64": 1e-10, "float32": 1e-4, "bfloat16": 0.1, "float16": 0.05}
-"""Relative difference that is still rounding, by the coarsest type that the model computes in."""
-_NOT_FINITE = "what the parts give is not finite"
+"""The largest relative difference that counts as rounding, by the coarsest compute type of the model."""
+_NOT_FINITE = "the result of the micro-batches is not finite"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a probe has found. Differences are relative: the norm of the difference over the norm of the whole."""
+    """The result of a probe. Differences are relative: the norm of the difference over the norm of the whole."""
 
     samples: int
-    """How many were probed; 0 when the batch has too few."""
+    """How many were probed; 0 if the batch has too few."""
     gradients: float = 0.0
     state: float = 0.0
     worst: str = ""
     """The variable whose state differs most."""
     tolerance: float = 0.0
     returned: float = 0.0
-    """The largest relative difference of a number that the step returns, taken as a mean or as a sum over samples."""
+    """The largest relative difference of a returned number, taken as a mean or as a sum over samples."""
     conclusive: bool = True
-    """False when the gradients are zero or not finite: then equality says nothing."""
+    """False if the gradients are zero or not finite: then equality proves nothing."""
     obstacle: str = ""
-    """Why the step cannot be taken in parts at all."""
+    """Why the step cannot run on micro-batches at all."""
     failure: str = ""
-    """What the step says when it is given a few samples, if it fails then."""
+    """The error of the step on a few samples, if it fails."""
     normalises: bool = False
     """Whether BatchNormalization layers were set aside for the probe."""
     hidden_draws: bool = False
-    """Whether the step draws random numbers from a state that cannot be set back."""
+    """Whether the step draws random numbers from a state that cannot be restored."""
     no_memory: bool = False
     """Whether there was no memory even for a few samples."""
     incomparable: str = ""
-    """What of the gradients could not be compared, if anything; their difference is infinite then."""
+    """Why gradients could not be compared, if so; their difference is infinite then."""
 
     @property
     def difference(self) -> float:
-        """The largest of them; 0.0 where the probe has shown nothing."""
+        """The largest of the differences; 0.0 if the probe is inconclusive."""
         return max(self.gradients, self.state, self.returned) if self.conclusive else 0.0
 
     def facts(self) -> dict[str, Any]:
-        """For the journal; a difference that is no number is None."""
+        """The fields for the journal. An infinite difference becomes None."""
         found = {name: getattr(self, name) for name in ("samples", "gradients", "state", "worst", "tolerance")}
         return {name: None if value == float("inf") else value for name, value in found.items()}
 
@@ -70,40 +70,40 @@ class Finding:
 
     @property
     def says_nothing(self) -> bool:
-        """Whether there was no memory for a probe, or nothing to be seen in it."""
+        """Whether there was no memory for a probe, or the probe showed nothing."""
         return not (self.conclusive or self.obstacle or self.failure or self.hidden_draws)
 
     @property
     def why_nothing(self) -> str:
-        """Why a probe that is not conclusive has shown nothing, in words."""
+        """Why an inconclusive probe showed nothing, in words."""
         return "there was no memory for a probe" if self.no_memory else "a probe could not tell"
 
     @property
     def equal(self) -> bool:
-        """Whether the parts stand for the whole, within rounding."""
+        """Whether the micro-batches equal the whole, within rounding."""
         return self.gradients <= self.tolerance and self.state <= self.tolerance
 
 
 class Probe:
-    """Runs a divided step on a few samples as a whole and in two unequal parts.
+    """Runs a divided step on a few samples together and in two unequal micro-batches.
 
     Args:
-        divided: the step to be put to the test. The kind of its loss terms (mean or sum) is settled on the way.
-        policy: the name of the type that the model computes in.
+        divided: the step to test. The probe also settles the kind of its loss terms (mean or sum).
+        policy: the name of the compute type of the model.
     """
 
     def __init__(self, divided: AccumulatedStep, policy: str) -> None:
         self._divided = divided
         self._returned = 0.0
         self._settled = True
-        """Whether every term of the loss could be told a mean or a sum."""
+        """Whether every term of the loss was recognized as a mean or a sum."""
         self._tolerance = _TOLERANCES.get(policy, _TOLERANCES["float32"])
 
     def run(self, batch: Any, size: int, small: SmallState, names: dict[int, str], most: int = SAMPLES) -> Finding:
-        """Probe with samples of this batch; raises what the step raises, with the state set back.
+        """Probe with samples of this batch. Raises what the step raises, and restores the state in any case.
 
         Args:
-            names: by the identity of a state variable's handle, what to call it.
+            names: names of state variables, by the identity of their handles.
             most: how many samples to take.
         """
         replicas = self._divided.micro_step.replicas
@@ -129,7 +129,7 @@ class Probe:
         )
 
     def _taken(self, few: Any, size: int, parts: list[int], small: SmallState, before: Any) -> tuple[Any, Any]:
-        """Gradients and state after the samples in parts of these sizes."""
+        """Gradients and state after the samples in micro-batches of these sizes."""
         small.restore(before)
         divided, start = self._divided, 0
         divided.start(few, size, small)
@@ -141,9 +141,9 @@ class Probe:
         return gradients, [_array(value) for value in small.snapshot()]
 
     def _settle(self, few: Any, size: int, first: int, small: SmallState, before: Any) -> None:
-        """Find for each plain number that the step computes whether it is a mean over samples or a sum.
+        """Find out whether each plain number that the step computes is a mean over samples or a sum.
 
-        The terms of the loss come first: what they are decides on the numbers that are computed from them.
+        The terms of the loss come first: other numbers are computed from them.
         """
         cuts = ((0, size), (0, first), (first, size - first))
         self._divided.start(few, size, small)
@@ -165,7 +165,7 @@ class Probe:
         self._returned = _neither_mean_nor_sum(numbers, first / size)
 
     def _outputs(self, cut: tuple[int, int], small: SmallState, before: Any) -> Any:
-        """What the first replica gives for these samples."""
+        """The outputs of the first replica for these samples."""
         small.restore(before)
         return self._divided.outputs(*cut)[0]
 
@@ -184,9 +184,9 @@ class Probe:
 
 
 def _are_sums(numbers: list[list[Any]], share: float) -> list[bool | None]:
-    """For each number, given for the whole and for two parts: whether the parts add up to it rather than average.
+    """For each number, given for the whole and for two micro-batches, whether it is their sum rather than their mean.
 
-    None where all three are zero, and nothing can be told.
+    None if all three are zero: then the kind is unknown.
     """
     found: list[bool | None] = []
     for whole, one, other in zip(*numbers, strict=True):
@@ -199,7 +199,7 @@ def _are_sums(numbers: list[list[Any]], share: float) -> list[bool | None]:
 
 
 def _neither_mean_nor_sum(numbers: list[list[Any]], share: float) -> float:
-    """How far the number that fits worst is from the mean or the sum of what the parts give for it, relatively."""
+    """The largest relative distance of a number from both the mean and the sum over the micro-batches."""
     worst = 0.0
     for whole, one, other in zip(*numbers, strict=True):
         if _is_number(whole):
@@ -215,7 +215,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _arrays_of(gradient: Any) -> list[Any]:
-    """A gradient in a form that can be compared: of a sparse one its indices, sorted, and the rows they add up to."""
+    """A gradient as comparable arrays; for a sparse one, its sorted indices and the summed rows."""
     if not isinstance(gradient, tf.IndexedSlices):
         return [_array(gradient)]
     indices, slices = _array(gradient.indices), _array(gradient.values)
@@ -226,20 +226,20 @@ def _arrays_of(gradient: Any) -> list[Any]:
 
 
 def _difference(whole: list[Any], parts: list[Any]) -> tuple[float, str]:
-    """The largest relative difference of any gradient; very small gradients are measured against all of them.
+    """The largest relative difference of any gradient. Very small gradients are measured against all of them.
 
-    Infinite where there is no such figure, and then also why, in words.
+    If the gradients cannot be compared: infinity, and the reason in words.
     """
     floor = 1e-3 * _norm(whole) or 1.0
     if [a.shape for a in whole] != [b.shape for b in parts]:
-        return float("inf"), "the parts look up another number of rows of a table than the whole"
+        return float("inf"), "the micro-batches look up a different number of table rows than the whole"
     ratios = [_finite(_norm([a - b]) / max(_norm([a]), floor)) for a, b in zip(whole, parts, strict=True)]
     worst = max(ratios, default=0.0)
     return worst, "" if np.isfinite(worst) else _NOT_FINITE
 
 
 def _finite(difference: float) -> float:
-    """What is not a number is no small difference."""
+    """The difference; infinite if it is NaN."""
     return difference if np.isfinite(difference) else float("inf")
 
 
@@ -248,6 +248,6 @@ def _norm(arrays: list[Any]) -> float:
 
 
 def _array(value: Any) -> Any:
-    """A tensor as float64, on the host: the device has no memory to spare. Zero for what is no number."""
+    """A tensor as float64 on the host, because the device has no memory to spare. Zero for non-numeric types."""
     is_number = value.dtype.is_floating or value.dtype.is_integer
     return np.asarray(value).astype("float64") if is_number else np.zeros(())

@@ -1,8 +1,8 @@
-"""Recheck: now and then the gradients of a step computed twice. A device that gives two answers is broken.
+"""Recheck: computes the gradients of some steps twice. A device that gives two answers is broken.
 
-Silent data corruption leaves no error behind: P. H. Hochschild et al., "Cores that don't count", HotOS 2021; H. D.
-Dixit et al., "Silent Data Corruptions at Scale", 2021. Both computations start from the same weights, the same small
-state and the same random numbers, so that nothing but the order of summation may differ.
+Silent data corruption raises no error: P. H. Hochschild et al., "Cores that don't count", HotOS 2021; H. D. Dixit et
+al., "Silent Data Corruptions at Scale", 2021. Both computations start from the same weights, small state and random
+numbers, so only the order of summation may differ.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ _TOLERANCES = {
     "bfloat16": (0.1, 1e-3),
     "float16": (0.05, 1e-3),
 }
-"""What is still rounding: of the norm of a gradient, plus of that of all gradients, by the coarsest type computed in.
+"""By the coarsest compute type, the largest difference that counts as rounding: (share of the norm of the gradient,
+share of the norm of all gradients), added up.
 
-The second is for gradients that are zero but for rounding, such as that of a bias before BatchNormalization.
+The second share covers gradients that are zero except for rounding, such as that of a bias before BatchNormalization.
 """
 
 
@@ -38,22 +39,22 @@ class Inconsistent:
 
     device: str
     variable: str
-    """Whose gradient differs most."""
+    """The variable whose gradient differs most."""
     difference: float
     """Norm of the difference over the norm of the gradient."""
     third: str
-    """What a third computation agrees with: "the first", "the second", "neither" or "both"."""
+    """Which computation a third one agrees with: "the first", "the second", "neither" or "both"."""
 
 
 class Recheck:
-    """Compares the gradients of one step in every `every`.
+    """Computes the gradients of every `every`th step twice and compares them.
 
     Args:
         model: a compiled Keras model.
         step: its `train_step`.
         every: steps between two comparisons.
-        found: told about a difference.
-        clean: told after each comparison without one.
+        found: called with each difference.
+        clean: called after each comparison without a difference.
     """
 
     def __init__(
@@ -69,30 +70,30 @@ class Recheck:
         self._micro_step = self._recomputation.micro_step
         self._steps = 0
         self.done = 0
-        """Comparisons made."""
+        """Number of comparisons."""
         self.seconds = 0.0
-        """What they have cost."""
+        """Time spent on them."""
         self.impossible = ""
-        """Why no comparison can be made."""
+        """Why no comparison can be made; empty if it can."""
 
     def is_due(self, steps: int = 1) -> bool:
-        """Count the steps of one execution; whether the first of them is to be compared."""
+        """Count the steps of one execution. Returns whether to compare the first of them."""
         before, self._steps = self._steps, self._steps + steps
         return not self.impossible and self._steps // self._every > before // self._every
 
     def check(self, batch: Any, samples: int, small: SmallState) -> None:
-        """Compute the gradients of a batch twice, on its first samples; weights and small state stay as they are.
+        """Compute the gradients of the first samples of a batch twice. Weights and small state do not change.
 
         Args:
-            samples: so many fit into memory at once.
-            small: what the step writes besides weights.
+            samples: how many fit into memory at once.
+            small: the state that the step writes besides weights.
         """
         started = time.monotonic()
 
         def compare(computed: Callable[[], Any]) -> None:
             first, second = computed(), computed()
             if not (isinstance(first, Failed) or isinstance(second, Failed)):
-                self._compare(first, second, computed)  # else out of memory: no time for it, and it comes again
+                self._compare(first, second, computed)  # otherwise out of memory: skip, a later step is compared
 
         try:
             self._recomputation.with_gradients(batch, samples, small, compare)
@@ -117,9 +118,9 @@ class Recheck:
         self._found(Inconsistent(_device_of(self._model, replica), name, difference, told))
 
     def _worst(self, first: list[Any], second: list[Any]) -> tuple[int | None, float]:
-        """The gradient that differs most beyond rounding, and by how much of its norm; None when there is none.
+        """The gradient that differs most beyond rounding, or None, and its difference relative to its norm.
 
-        Most devices give the same bits twice: then nothing has to be computed.
+        Most devices give the same bits twice. Then there is nothing to compute.
         """
         numbered = list(enumerate(zip(first, second, strict=True)))
         other_bits = [(number, *pair) for number, pair in numbered if not np.array_equal(*pair)]
@@ -146,7 +147,7 @@ def _norm(array: Any) -> float:
 
 
 def _difference(one: Any, other: Any) -> float:
-    """The norm of the difference; infinite where one is finite and the other is not."""
+    """The norm of the difference; infinite if one is finite where the other is not."""
     one, other = one.astype(np.float64), other.astype(np.float64)
     same = (one == other) | (np.isnan(one) & np.isnan(other))
     apart = np.where(same, 0.0, one - other)
@@ -154,13 +155,13 @@ def _difference(one: Any, other: Any) -> float:
 
 
 def _device_of(model: Any, replica: int) -> str:
-    """Where the weights of a replica are, and what TensorFlow calls that device: "GPU:0 (NVIDIA H200)"."""
+    """The device of a replica's weights, with TensorFlow's name for it: "GPU:0 (NVIDIA H200)"."""
     weights = [components(v)[replica] for v in model.trainable_variables]
     device = tf.DeviceSpec.from_string(weights[0].device if weights else "")
     gpus = tf.config.list_logical_devices("GPU")
     kind, index = device.device_type or ("GPU" if gpus else "CPU"), device.device_index or 0
     if kind == "CPU" and gpus:
-        kind = "GPU"  # small weights may lie on the host; the gradients are computed on the GPU
+        kind = "GPU"  # small weights may be on the host, but the GPU computes the gradients
     name = _name_of_gpu(index) if kind == "GPU" else ""
     return f"{kind}:{index}" + (f" ({name})" if name else "")
 

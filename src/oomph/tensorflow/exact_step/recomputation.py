@@ -1,4 +1,4 @@
-"""Recomputation: the gradients of a step on one batch, computed as often as wanted; nothing of the training moves."""
+"""Recomputation: computes the gradients of a step on one batch any number of times, without changing the training."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from oomph.tensorflow.micro_batch.micro_batch_step import MicroBatchStep
 
 
 class Recomputation:
-    """The step of one model.
+    """Recomputes the gradients of one model's step.
 
     Args:
         model: a compiled Keras model.
@@ -31,14 +31,14 @@ class Recomputation:
     def with_gradients(
         self, batch: Any, samples: int, small: SmallState, use: Callable[[Callable[[], Any]], None]
     ) -> None:
-        """Call `use` with a function that computes the gradients of a batch; weights and small state stay as they are.
+        """Call `use` with a function that computes the gradients of a batch. Weights and small state do not change.
 
-        Each call starts from the same small state, so from the same random numbers, and returns Failed where the memory
-        does not suffice. Raises UnsupportedError where the step cannot be computed twice.
+        Each call starts from the same small state, and so from the same random numbers. It returns Failed if memory
+        runs out. Raises UnsupportedError if the step cannot be computed twice.
 
         Args:
-            samples: so many of the first fit into memory at once.
-            small: what the step writes besides weights.
+            samples: how many of the first samples to use; they fit into memory at once.
+            small: the state that the step writes besides weights.
         """
         before, replicas = small.snapshot(), self.micro_step.replicas
         parts = [batches.part_of(own, 0, samples) for own in replicas.local(batch)]
@@ -50,13 +50,13 @@ class Recomputation:
         try:
             self.micro_step.trace(replicas.together(parts))
             if self.micro_step.draws_from_hidden_state:
-                raise UnsupportedError("the step draws random numbers from a state that cannot be set back")
+                raise UnsupportedError("the step draws random numbers from a state that cannot be restored")
             use(computed)
         finally:
             small.restore(before)
 
     def noise(self, batch: Any, samples: int, small: SmallState) -> float:
-        """By how much gradients of one batch differ between computations: of their norm; 0.0 where no bit does.
+        """How much the gradients of one batch differ between computations, relative to their norm; 0.0 for equal bits.
 
         Raises UnsupportedError.
         """
@@ -75,7 +75,7 @@ class Recomputation:
         return found
 
     def _gradients(self, parts: list[Any]) -> list[Any]:
-        """The gradients of every variable, those of one replica after those of the other."""
+        """The gradients of every variable, replica after replica."""
         summed = [0.0] * len(self.micro_step.losses.terms)
         sizes = [batches.size_of(part) or 0 for part in parts]
         pairs = zip(sizes, self.micro_step.divisors_of(parts), strict=True)
@@ -97,7 +97,7 @@ def _apart(first: list[Any], second: list[Any]) -> float:
 
 
 def _array(gradient: Any) -> Any:
-    """A gradient on the host; of a sparse one its values, and indices after them."""
+    """A gradient on the host; for a sparse one, its values followed by its indices."""
     if gradient is None:
         return np.zeros(0)
     leaves = [np.asarray(leaf).reshape(-1) for leaf in tf.nest.flatten(gradient, expand_composites=True)]

@@ -1,4 +1,4 @@
-"""SizeSearch: runs micro-batches, and learns from each which size fits the device."""
+"""SizeSearch: runs micro-batches and learns from each which size fits the device."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from oomph.tensorflow.exact_step.attempt import Failed, attempt
 from oomph.tensorflow.runtime.allocator import DeviceMemory
 
 _LOOK_AGAIN = 5.0
-"""Seconds between two looks at whether memory has come back."""
+"""Seconds between two checks whether memory is free again."""
 
 
 class SizeSearch:
-    """What is known of the memory that a step needs, kept up to date by running it."""
+    """What is known about the memory that a step needs, updated by each run."""
 
     def __init__(self) -> None:
         self.known = MicroBatchSearch()
         self.chosen: int | None = None
-        """The size to go on with; None while batches are whole, or while it is still to be found."""
+        """The micro-batch in use; None while batches are whole, or during the search."""
         self.room_bytes: int | None = None
-        """What a piece could take when the last one failed; None: not known."""
+        """Memory available to a micro-batch at the last failure; None: unknown."""
         self._begin: Start | None = None
-        """What a new process begins with, before it has seen a batch."""
+        """What a new process begins with, before its first batch."""
         self._limit_bytes: int | None = None
         self._most_bytes = 0
         self._others_hold = self._gaps = False
         self._gpu: str | None = None
-        """The GPU that ran out of memory, where an error has named it: of several the one that is to be watched."""
+        """The GPU that ran out of memory, if an error named it: the GPU to watch among several."""
         self._failed_at = self._cost = 0.0
         self._regrowth: Regrowth | None = None
         self._looked_at = 0.0
 
     @property
     def is_whole(self) -> bool:
-        """Whether batches are not divided."""
+        """Whether batches are not split."""
         return self.known.failed is None and self.chosen is None and self._begin is None
 
     def begin(self, start: Start) -> None:
-        """Take micro-batches of that size first, unless something is known already."""
+        """Begin with micro-batches of this size, unless something is known already."""
         if not self.is_whole:
             return
         if start.guessed:
@@ -51,19 +51,19 @@ class SizeSearch:
             self.chosen = start.samples
 
     def expect_gaps(self) -> None:
-        """Fill less of the memory: the step keeps many small tensors, which leave it in pieces."""
+        """Fill less of the memory: the step keeps many small tensors, which fragment it."""
         self._gaps, self.known = True, replace(self.known, gaps=True)
 
     def next_size(self, batch: int) -> int | None:
-        """The most samples to take next of a batch of `batch`; None when even one sample did not fit."""
+        """The most samples to take next from a batch of `batch` samples; None if not even one sample fits."""
         if self.chosen is not None:
             return min(self.chosen, batch)
-        if self._begin is not None:  # the whole batch has failed in the process before this one
+        if self._begin is not None:  # the full batch failed in the process before this one
             self.known, self._begin = MicroBatchSearch(max(2, batch), self._begin.samples, gaps=self._gaps), None
         return None if self.known.hopeless else self.known.micro_batch(batch)
 
     def run(self, samples: int, step: Callable[[], Any]) -> Any:
-        """What `step` returns for a piece of that many samples, or Failed; what it takes is measured in a search."""
+        """What `step` returns for a micro-batch of that size, or Failed. During a search, measures its memory."""
         if self.chosen is not None or self.known.failed is None:
             return attempt(step)
         memory = DeviceMemory.of_training_device(self._gpu)
@@ -78,11 +78,11 @@ class SizeSearch:
         return outcome
 
     def learn(self, failed: Failed, samples: int, seconds: float, extra_bytes: int = 0) -> None:
-        """Take a failure of that many samples into account.
+        """Learn from a failure with that many samples.
 
         Args:
-            seconds: what it has cost.
-            extra_bytes: what micro-batches need on the device and the whole batch did not.
+            seconds: the time it cost.
+            extra_bytes: device memory that micro-batches need in addition to what the full batch needed.
         """
         self._gpu = failed.oom.gpu or self._gpu
         memory = DeviceMemory.of_training_device(self._gpu)
@@ -91,9 +91,9 @@ class SizeSearch:
         self._most_bytes = max(self._most_bytes, peak)
         self._others_hold = False
         if failed.oom.whole_step and requested:
-            need = requested + max(0, peak - base)  # XLA names its last piece: others had taken the rest
+            need = requested + max(0, peak - base)  # XLA names its last allocation: earlier ones took the rest
         elif peak and (limit is None or (requested and peak + requested < limit)):
-            limit = self._most_bytes  # others hold the rest, or it is in pieces too small
+            limit = self._most_bytes  # other processes hold the rest, or it is too fragmented
             self._others_hold = True
         self._limit_bytes = limit
         self.room_bytes = None if limit is None else limit - base - extra_bytes
@@ -103,7 +103,7 @@ class SizeSearch:
             self._regrowth = self._regrowth.after_failure(self._failed_at, seconds)
 
     def settle(self, batch: int) -> None:
-        """A batch of that size has been taken in micro-batches: go on with what was found."""
+        """Adopt the size that the search found, after a batch of `batch` samples completed in micro-batches."""
         if self.chosen is None and self.known.failed is not None:
             room = self._room_now()
             self.known = self.known.lasting(room)
@@ -112,7 +112,7 @@ class SizeSearch:
             self._regrowth = Regrowth(self.chosen, room, self._failed_at, self._cost, self._others_hold, setbacks)
 
     def grow(self, batch: int) -> None:
-        """Take larger micro-batches, or whole batches, when there is reason to believe that memory has come back."""
+        """Use larger micro-batches, or whole batches, if memory is likely to be free again."""
         now = time.monotonic()
         if self._regrowth is None or self.chosen is None or now - self._looked_at < _LOOK_AGAIN:
             return
@@ -126,7 +126,7 @@ class SizeSearch:
         self._regrowth = Regrowth(larger, self._room_now(), now, self._cost, self._others_hold, self._regrowth.setbacks)
 
     def undivided(self) -> None:
-        """Take whole batches, whatever has been learned."""
+        """Use whole batches, and forget what was learned."""
         self.known, self.chosen, self._regrowth, self._begin = MicroBatchSearch(gaps=self._gaps), None, None, None
 
     def _room_now(self) -> int | None:

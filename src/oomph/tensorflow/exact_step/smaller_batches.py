@@ -1,7 +1,7 @@
-"""A batch trained on as several smaller ones, each with an update of its own, where the user allows that.
+"""Trains on a batch as several smaller batches, each with its own update, if the user allows that.
 
-What a step does to a batch that cannot be divided exactly it may still do to a smaller batch: nothing of the step is
-taken apart. It is not the training that was asked for: as many more updates, at the same learning rate.
+A step that cannot be split exactly can still train on a smaller batch: the step itself stays intact. It is not the
+training that the user asked for: there are more updates, at the same learning rate.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from oomph.tensorflow.exact_step.size_search import SizeSearch
 
 
 class SmallerBatches:
-    """The smaller batches of one batch. What has been trained on is not trained on again after a failure.
+    """The smaller batches of one batch. After a failure, no sample is trained on twice.
 
     Args:
         full_batch: the step on a batch.
         search: knows how many samples fit.
-        replicas: that share the batch.
+        replicas: the replicas that share the batch.
         batch: a nest of eager tensors.
-        size: its samples, of the replica that has most of them.
+        size: the samples of the replica that has the most.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class SmallerBatches:
         self._done = 0
 
     def go_on(self) -> tuple[Any, int]:
-        """Take what is left; returns Keras' logs of the last step or Failed, and how many samples it had."""
+        """Train on the rest. Returns Keras' logs of the last step, or Failed, and its number of samples."""
         while True:
             left = self._size - self._done
             samples = math.ceil(left / math.ceil(left / (self._search.next_size(self._size) or 1)))

@@ -1,7 +1,7 @@
-"""One step on a batch that Python holds: which outcome it has, and what follows from a failure. In the script.
+"""One step on a batch that Python holds: its outcome, and the reaction to a failure.
 
-The full batch is tried first. Where it does not fit, a probe says whether micro-batches may stand for it, and the
-search which size fits. Every failure is reported, learned from, and either overcome here or left to a new process.
+The full batch is tried first. If it does not fit, a probe decides whether micro-batches may replace it, and a search
+finds the size that fits. Every failure is reported and learned from. It is resolved here or left to a new process.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from oomph.tensorflow.micro_batch.exactness import REFUSED, SMALLER, Promise
 from oomph.tensorflow.runtime.allocator import DeviceMemory
 
 _FRESH_DIVISOR = 32
-"""A new process, started because nothing fitted in the old one, begins with this fraction of the batch, and the one
-after it with one sample."""
-_NO_MEMORY_TO_PROBE = "there is no memory for a probe beside what the whole batch has left behind"
+"""A new process, started because nothing fit in the old one, begins with 1/32 of the batch. The next one begins with
+one sample."""
+_NO_MEMORY_TO_PROBE = "there is no memory for a probe beside what the full batch left allocated"
 
 
 class StepOnBatch:
-    """The owner of the outcomes of a model's steps: nobody else decides what a failure means.
+    """Runs the steps of a model, and alone decides what a failure means.
 
     Args:
         model: a compiled Keras model.
         full_batch: its step on full batches.
-        new_division: makes what divides the batches of one layout.
+        new_division: creates the Division for batches of one layout.
     """
 
     def __init__(self, model: Any, full_batch: FullBatchStep, new_division: Callable[[], Division]) -> None:
@@ -44,12 +44,12 @@ class StepOnBatch:
         self._replicas = Replicas(model.distribute_strategy)
         self.search = SizeSearch()
         self.has_fitted = False
-        """Whether a full batch has."""
+        """Whether a full batch has fit."""
         self._divisions: dict[str, Division] = {}
         self._division = new_division()
-        """Of the layout that the batch in hand has."""
+        """For the layout of the current batch."""
         self._began_with: Start | None = None
-        """The micro-batch that this process began with; None: whole batches."""
+        """The micro-batch that this process began with; None: full batches."""
 
     def begin_with(self, start: Start) -> None:
         """Remember what this process begins with, before its first step."""
@@ -57,11 +57,11 @@ class StepOnBatch:
 
     @property
     def rounding(self) -> float:
-        """The relative difference between a whole batch and its micro-batches; 0.0 while batches are whole."""
+        """The relative difference between a full batch and its micro-batches; 0.0 while batches are whole."""
         return 0.0 if self.search.is_whole else self._division.rounding
 
     def take(self, batch: Any, size: int, started: float, watch: StepWatch) -> Any:
-        """Train on the batch; returns Keras' logs."""
+        """Train on the batch. Returns Keras' logs."""
         if not self.search.is_whole:
             self._take_up(batch)
         if size and not self.search.is_whole and self._may_divide(batch, size, watch):
@@ -73,13 +73,14 @@ class StepOnBatch:
         return outcome
 
     def recover(self, failed: Failed, started: float, watch: StepWatch) -> Any:
-        """Complete the step that failed as a whole."""
+        """Complete the step that failed on the full batch."""
         size = None if failed.batch is None else self._replicas.size(failed.batch)
         if size is not None:
             self._take_up(failed.batch)
         self.report(failed, size, size, started, watch)
         if size is None:
-            watch.not_recoverable(failed.error, "compute", "the parts of the batch do not share one size", None)
+            reason = "the tensors of the batch have different numbers of samples"
+            watch.not_recoverable(failed.error, "compute", reason, None)
         if self._fits_without_pins(failed):
             outcome = self._full_batch.run_held(failed.batch, pinned=False)
             if not isinstance(outcome, Failed):
@@ -94,36 +95,36 @@ class StepOnBatch:
     def report(
         self, failed: Failed, batch: int | None, micro_batch: int | None, started: float, watch: StepWatch
     ) -> None:
-        """Tell the fit, learn from the failure, and go back to the checkpoint when the step cannot be repaired."""
+        """Report the failure to the fit and learn from it. Go back to the checkpoint if the step cannot be repaired."""
         seconds = time.monotonic() - started
         watch.failed(Failure(failed.oom, failed.error, failed.phase, batch, micro_batch, seconds))
         if micro_batch is not None:
             self.search.learn(failed, micro_batch, seconds, self._division.divided.extra_bytes())
         if failed.phase != "compute":
             size = None if batch is None else self.search.next_size(batch)
-            # Parts have fitted, and their update has not: larger ones would leave it even less.
+            # Micro-batches fit, but their update did not: larger ones would leave it even less memory.
             guessed = not failed.oom.whole_step and micro_batch == batch
             begin = None if size is None else Start(size, guessed)
             watch.not_recoverable(failed.error, failed.phase, f"out of memory in the {failed.phase} phase", begin)
 
-    # -- whether micro-batches may stand for the batch --------------------------------------------------------------
+    # -- whether micro-batches may replace the batch ----------------------------------------------------------------
 
     def _may_divide(self, batch: Any, size: int, watch: StepWatch) -> bool:
-        """Whether the batch may be divided, though it may fit; if not, no batch of this fit is."""
+        """Whether this batch, which may fit, may be split. If not, no batch of this fit is split."""
         if not self._judged(batch, size, watch).refused:
             return True
         self.search.undivided()
         return False
 
     def _take_up(self, batch: Any) -> None:
-        """What follows is about this batch, and about others that are laid out like it."""
+        """Switch to the Division for the layout of this batch."""
         layout = batches.layout_of(self._replicas.local(batch)[0])
         if layout not in self._divisions:
             self._divisions[layout] = self._new_division() if self._divisions else self._division
         self._division = self._divisions[layout]
 
     def _judged(self, batch: Any, size: int, watch: StepWatch) -> Promise:
-        """What micro-batches of this batch are worth: found by a probe, before the first of its layout is divided."""
+        """What micro-batches of this batch are worth. A probe runs before the first batch of a layout is split."""
         division, before = self._division, self._division.verdict
         if before is not None and not division.is_time_to_probe_again():
             return before
@@ -133,7 +134,7 @@ class StepOnBatch:
             assert before is not None
             return before
         if found.no_memory and self._began_with is None and self._fresh_start(size) is not None:
-            return Promise(REFUSED, _NO_MEMORY_TO_PROBE)  # not for good: in a new process there is
+            return Promise(REFUSED, _NO_MEMORY_TO_PROBE)  # not final: a new process has memory for it
         judged = division.settle(found)
         if judged != before:
             watch.probed(judged, found)
@@ -143,15 +144,15 @@ class StepOnBatch:
 
     @property
     def _most_to_probe(self) -> int:
-        """No more samples than are nearly sure to fit, where a process began anew because nothing did."""
+        """How many samples to probe with: few enough to fit, if this process was started because nothing fit."""
         start = self._began_with
         return SAMPLES if start is None or not start.guessed else min(SAMPLES, max(4, start.samples))
 
     def _fits_without_pins(self, failed: Failed) -> bool:
-        """Whether the batch may only have failed for what the first step under XLA holds in addition.
+        """Whether the batch may have failed only because the first step under XLA also holds the variables.
 
-        XLA takes its scratch memory first, in one piece, and the outputs after it: a piece that would have fitted
-        beside what was in use before the step is an output that pinning has made necessary.
+        XLA allocates its scratch memory first, in one block, and then the outputs. An allocation that would have fit
+        beside the memory in use before the step is an output that only pinning made necessary.
         """
         memory, requested = DeviceMemory.of_training_device(failed.oom.gpu), failed.oom.requested_bytes
         if (
@@ -191,22 +192,22 @@ class StepOnBatch:
         return DividedBatch(self._full_batch, self.search, self._division.divided, batch, size, one_piece)
 
     def _give_up(self, failed: Failed, size: int, watch: StepWatch) -> NoReturn:
-        """Not even one sample fits. Beside the pieces that a failed whole step has cut the memory into, that is.
+        """Report that not even one sample fits, at least in the memory that the failed full batch has fragmented.
 
-        TensorFlow's BFC allocator never gives regions back, so a kernel that needs one large piece may find room in a
-        new process that never tries the whole batch; one that began with one sample has nothing left to try.
+        TensorFlow's BFC allocator never returns regions, so a kernel that needs one large block may find room in a new
+        process that never tries the full batch. A process that began with one sample has nothing left to try.
         """
         in_pieces = (failed.oom.requested_bytes or 0) <= (self.search.room_bytes or 0)
         fresh = self._fresh_start(size) if in_pieces else None
         reason = "one sample does not fit"
         if fresh is not None:
-            reason += " beside what the whole batch has left behind"
+            reason += " beside what the full batch left allocated"
         else:
             reason += _need(failed)
         watch.not_recoverable(failed.error, failed.phase, reason, fresh)
 
     def _fresh_start(self, size: int) -> Start | None:
-        """What a new process begins with, because nothing fitted in this one; None: there is no point in one."""
+        """What a new process begins with, because nothing fit in this one; None: a new process would not help."""
         if size <= 1:
             return None
         if self._began_with is None:
@@ -215,10 +216,8 @@ class StepOnBatch:
 
 
 def _need(failed: Failed) -> str:
-    """How much the step asked for, and how much there is, in words; empty where neither is known."""
+    """How much the step requested and how much there is, in words; empty unless both are known."""
     asked, limit = failed.oom.requested_bytes, DeviceMemory.of_training_device(failed.oom.gpu).limit_bytes
     if asked is None or limit is None:
         return ""
-    return (
-        f": the step asks for {asked / 2**20:.0f} MiB in one piece, and the device has {limit / 2**20:.0f} MiB in all"
-    )
+    return f": the step needs {asked / 2**20:.0f} MiB in one block, and the device has {limit / 2**20:.0f} MiB in total"

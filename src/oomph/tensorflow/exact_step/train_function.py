@@ -1,4 +1,4 @@
-"""What `model.train_function` becomes under oomph, and what it reports: the protocol between a step and its fit."""
+"""The protocol between a step and its fit: what replaces `model.train_function`, and what it reports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Failure:
     oom: OutOfMemory
     error: BaseException
     phase: str
-    """"compute": nothing was assigned; "commit": assigning had begun; "input": before the step had its batch."""
+    """"compute": nothing was assigned; "commit": assigning had begun; "input": the step had no batch yet."""
     batch: int | None
     micro_batch: int | None
     seconds: float
@@ -44,15 +44,15 @@ class Recovery:
 
 @dataclass(frozen=True)
 class Taken:
-    """What an execution that is complete leaves to be compared with: nothing of it has been read yet."""
+    """What a complete execution leaves for comparison. Nothing has been read from the device yet."""
 
     logs: Any
     fingerprint: Any = None
-    """Of its batches (`fingerprints.py`); None where nobody has seen them."""
+    """Of its batches (`fingerprints.py`); None if it was not computed."""
 
 
 class StepWatch(Protocol):
-    """Who is told about the steps of a model: the fit that runs it, or nobody in particular."""
+    """Receives the reports about the steps of a model: the fit that runs it, or a default."""
 
     compares_batches: bool
     """Whether it reads the fingerprints of batches."""
@@ -66,27 +66,27 @@ class StepWatch(Protocol):
     def recovered(self, recovery: Recovery) -> None: ...
 
     def probed(self, promise: Promise, finding: Finding) -> None:
-        """It has been found what micro-batches are worth."""
+        """Receive the verdict on micro-batches."""
         ...
 
     def not_recoverable(self, error: BaseException, phase: str, reason: str, begin: Start | None) -> NoReturn:
-        """Ends the process for a restart that begins with that micro-batch, or raises the user's own error."""
+        """End the process for a restart that begins with this micro-batch, or raise the user's own error."""
         ...
 
     def guard_broken(self, error: BaseException) -> None: ...
 
 
 class Step(Protocol):
-    """What `model.train_function` becomes."""
+    """What replaces `model.train_function`."""
 
     def __call__(self, iterator: Any) -> Any: ...
 
     def prepare(self, iterator: Any) -> None:
-        """Trace for this kind of input, so that every variable exists; nothing is taken from the iterator."""
+        """Trace for this kind of input, so that every variable exists. Takes nothing from the iterator."""
         ...
 
     def begin_with(self, start: Start) -> None:
-        """Take micro-batches of that size first, where that can be done."""
+        """Begin with micro-batches of this size, if possible."""
         ...
 
     def extra_state(self) -> list[Slot]:
@@ -100,7 +100,7 @@ class Step(Protocol):
 
 
 def run_plain(plain: Callable[[Any], Any], iterator: Any, watch: StepWatch) -> Any:
-    """Run Keras' own function; an out-of-memory error is told, and stays the script's."""
+    """Run Keras' own function. Reports an out-of-memory error and raises it to the script."""
     started = time.monotonic()
     try:
         with handled():
@@ -130,14 +130,14 @@ class PlainStep:
         return logs
 
     def prepare(self, iterator: Any) -> None:
-        """Build what Keras would build at its first step, as far as it can be built without taking data."""
+        """Build what Keras would build in its first step, as far as possible without taking data."""
         spec = without_optionals(getattr(iterator, "element_spec", None))
         built = self._model.built
         try:
             with calls_not_counted(self._model):
                 KERAS.symbolic_build.call(self._model, data_batch=spec)
-        except Exception:  # a model that has no `call`, or needs the data for it
-            self._model.built = built  # Keras has noted it down as built before it failed
+        except Exception:  # a model without `call`, or with one that needs data
+            self._model.built = built  # Keras marks it as built before it fails
 
     def begin_with(self, start: Start) -> None:
         pass

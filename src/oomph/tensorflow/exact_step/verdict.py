@@ -1,4 +1,4 @@
-"""Verdict: what micro-batches of a model are worth, from what its graph shows and what a probe has found."""
+"""Verdict: what micro-batches of a model are worth, judged from its graph and from a probe."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from oomph.tensorflow.runtime.patching import replaced
 
 METRIC = "metric "
 _FEWER_SAMPLES = (4, 2)
-"""For further tries, where there was no memory for the usual number."""
+"""For retries, if there is no memory for the usual number."""
 _HIDDEN_DRAWS = "random numbers that TensorFlow cannot draw again"
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What the user accepts where a batch cannot be divided without changing the result."""
+    """What the user accepts if a batch cannot be split into micro-batches without changing the result."""
 
     inexact: str | None = None
-    """"allow" or "refuse" all couplings between the samples; None: allow those that are known and usual."""
+    """"allow" or "refuse" all couplings between samples; None: allow the known and usual ones."""
     smaller_batch: bool | None = None
-    """Whether a batch that may not be divided may be trained on as several smaller ones; None: that is impossible."""
+    """Whether a batch that cannot be split may be trained on as several smaller batches; None: impossible."""
 
 
 def choice_of(guarding: Guarding) -> Choice:
@@ -57,10 +57,10 @@ def find(
     small: SmallState,
     most: int = SAMPLES,
 ) -> Finding:
-    """Probe the step with samples of this batch, so many of them; never raises, and leaves the model as it was.
+    """Probe the step with `most` samples of this batch. Never raises, and leaves the model unchanged.
 
-    BatchNormalization makes every division differ. It is put to its moving statistics for the probe, so that what else
-    couples the samples shows.
+    BatchNormalization makes every split differ. The probe switches it to its moving statistics, so that other
+    couplings between samples show.
     """
     normalising = batch_normalizations(model, small)
     try:
@@ -82,8 +82,8 @@ def find(
 def judge(promise: Promise, finding: Finding, choice: Choice) -> Promise:
     """The promise after the probe. Pure.
 
-    By default couplings that are known and usual (BatchNormalization, random numbers that cannot be drawn again,
-    metrics that are no means) are allowed with a label, and unknown ones are refused.
+    By default, known and usual couplings (BatchNormalization, random numbers that cannot be drawn again, metrics that
+    are not means) are allowed with a label, and unknown ones are refused.
     """
     if finding.obstacle:
         return _refused(finding.obstacle, choice)
@@ -103,14 +103,14 @@ def judge(promise: Promise, finding: Finding, choice: Choice) -> Promise:
         reason = f"{finding.worst} depends on which samples are together"
         return _inexact(reason, usual=finding.worst.startswith(METRIC), choice=choice)
     if not finding.returned <= max(finding.tolerance, 1e-6):
-        return _inexact("a number that the step returns is no mean over samples", usual=True, choice=choice)
+        return _inexact("a number that the step returns is not a mean over samples", usual=True, choice=choice)
     if finding.normalises:
         return _inexact(BATCH_NORMALIZATION, usual=True, choice=choice)
     return Promise(EXACT)
 
 
 def batch_normalizations(model: Any, small: SmallState) -> list[Any]:
-    """The layers that normalise with the statistics of the batch in a step that writes this state."""
+    """The layers that normalize with batch statistics in a step that writes this state."""
     written = {id(slot.handle) for slot in small.slots}
     layers = [
         layer for layer in KERAS.flatten_layers.call(model) if getattr(layer, "moving_variance", None) is not None
@@ -128,7 +128,7 @@ def _refused(reason: str, choice: Choice, ways_out: Sequence[str] = ()) -> Promi
     if choice.smaller_batch:
         return Promise(SMALLER, reason)
     if choice.smaller_batch is not None:
-        ways_out = [*ways_out, "--allow-smaller-batch trains on parts of it, each with its own update"]
+        ways_out = [*ways_out, "--allow-smaller-batch trains on smaller batches, each with its own update"]
     return Promise(REFUSED, "; ".join([reason, *ways_out]))
 
 
@@ -142,7 +142,7 @@ def _probed(model: Any, divided: AccumulatedStep, batch: Any, size: int, small: 
             found = attempt(partial(_probed_both_ways, model, divided, batch, size, small, samples))
             if not isinstance(found, Failed):
                 break
-    except Exception as error:  # of the user's step, on fewer samples than it is used to
+    except Exception as error:  # from the user's step, on fewer samples than usual
         return Finding(0, conclusive=False, failure=essence(error))
     finally:
         divided.compiled = True
@@ -152,7 +152,7 @@ def _probed(model: Any, divided: AccumulatedStep, batch: Any, size: int, small: 
 def _probed_both_ways(
     model: Any, divided: AccumulatedStep, batch: Any, size: int, small: SmallState, samples: int
 ) -> Finding:
-    """Probe the step as one that trains on a mean over samples (or what it was taken for), and then as the other."""
+    """Probe the step with its loss as a mean over samples (or its current kind), and if it differs, as the other."""
     probe, summed = Probe(divided, _coarsest_type(model)), divided.micro_step.summed
     found = probe.run(batch, size, small, _names(model), samples)
     if found.gradients <= found.tolerance or not found.conclusive:
@@ -168,7 +168,7 @@ def _probed_both_ways(
 
 @contextmanager
 def _at_rest(layers: list[Any]) -> Iterator[None]:
-    """Within the block, these layers use their moving statistics, and leave them alone."""
+    """Within the block, these layers use their moving statistics and do not update them."""
 
     def resting(call: Callable[..., Any]) -> Callable[..., Any]:
         def at_rest(inputs: Any, training: Any = None, mask: Any = None) -> Any:
@@ -190,7 +190,7 @@ def _coarsest_type(model: Any) -> str:
 
 
 def _names(model: Any) -> dict[int, str]:
-    """What to call a state variable, by the identity of its handle."""
+    """The names of state variables, by the identity of their handles."""
     names: dict[int, str] = {}
     kinds = (("", model.non_trainable_variables), (METRIC, model.metrics_variables))
     for kind, variables in kinds:

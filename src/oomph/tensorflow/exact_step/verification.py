@@ -1,4 +1,4 @@
-"""Verification: the first steps of a fit taken twice, by plain Keras and by the guard, from the same state."""
+"""Verification: runs the first steps of a fit twice from the same state, with plain Keras and with the guard."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ OUT_OF_MEMORY = "plain Keras ran out of memory"
 
 @dataclass(frozen=True)
 class Verified:
-    """What the comparison has shown so far."""
+    """The result of the comparison so far."""
 
     steps: int = 0
     weights: float = 0.0
     """The largest absolute difference of any weight, slot or other variable of the step."""
     logs: float = 0.0
-    """The same of what the step returns."""
+    """The largest absolute difference of a returned value."""
     stopped: str = ""
-    """Why fewer steps were compared than asked for."""
+    """Why fewer steps were compared than requested."""
 
 
 class Verification:
-    """Compares steps until there were enough. The state that remains is the guard's.
+    """Compares a number of steps. Training continues from the guard's state.
 
     Args:
-        steps: how many are to be compared.
+        steps: how many to compare.
         plain: Keras' own function, which takes an iterator.
     """
 
@@ -47,10 +47,10 @@ class Verification:
         return self._left > 0
 
     def step(self, batch: Any, slots: list[Slot], guarded: Callable[[], Any]) -> Any:
-        """Take one step both ways; returns what the guarded one returns.
+        """Run one step both ways. Returns what the guarded step returns.
 
         Args:
-            slots: every variable that the step writes. Their values are kept in the memory of the host meanwhile.
+            slots: every variable that the step writes. Their values are kept in host memory meanwhile.
         """
         self._left -= 1
         before = _values(slots)
@@ -76,7 +76,7 @@ def _values(slots: list[Slot]) -> list[Any]:
 
 
 def _difference(one: Any, other: Any) -> float:
-    """The largest absolute difference; not a number where only one of them is none."""
+    """The largest absolute difference; NaN if only one of them is NaN."""
     if not np.issubdtype(np.asarray(one).dtype, np.number):
         return float(not np.array_equal(one, other))
     a, b = np.asarray(one, np.float64), np.asarray(other, np.float64)

@@ -1,8 +1,7 @@
-"""The state of Keras' callbacks and of History, saved and given back, and what callbacks say of themselves.
+"""Saves and restores the state of callbacks and of Keras' History.
 
-Keras' own callbacks are known by what they count, also where the user's classes inherit from them. A callback of the
-user's that has `get_state()` and `set_state(state)` says itself what it keeps. What else it holds is looked at by type
-(`objects/`).
+For Keras' own callbacks and their subclasses, a table names the counters. A user's callback with `get_state()` and
+`set_state(state)` provides its own state. Everything else that it holds is inspected by type (`objects/`).
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ _STATE = {
     "TensorBoard": (*KERAS.global_train_batch.names, *KERAS.global_test_batch.names),
     "SwapEMAWeights": ("_ema_weights_in_model",),
 }
-"""What Keras' callbacks count or remember from one epoch to the next; those not named keep nothing.
+"""What Keras' callbacks count or remember from one epoch to the next; callbacks not listed keep nothing.
 
-LearningRateScheduler keeps nothing: the rate that it goes on from is the optimizer's.
+LearningRateScheduler keeps nothing: it continues from the optimizer's learning rate.
 """
 Tell = Callable[[str], None]
 
@@ -52,10 +51,10 @@ def listed(callbacks: Any) -> list[Any]:
 
 
 def continue_logs(callbacks: list[Any], epoch: int, kept: Mapping[str, FileState]) -> None:
-    """A resumed CSVLogger appends to its file instead of emptying it; lines from `epoch` on will come again.
+    """Make a resumed CSVLogger append to its file; drop the lines from `epoch` on, which will be written again.
 
     Args:
-        kept: by path, what files held at the checkpoint.
+        kept: the content of files at the checkpoint, by path.
     """
     for callback in callbacks:
         if type(callback).__name__ == "CSVLogger" and _is_of_keras(callback):
@@ -68,11 +67,11 @@ def continue_logs(callbacks: list[Any], epoch: int, kept: Mapping[str, FileState
                 else:
                     _drop_lines_from(path, callback.sep, epoch)
             except OSError:
-                pass  # Keras says itself what is wrong with the file
+                pass  # Keras reports what is wrong with the file
 
 
 def _drop_lines_from(path: Path, separator: str, epoch: int) -> None:
-    lines = path.read_bytes().splitlines(keepends=True)  # as they are: Keras ends them as Windows does
+    lines = path.read_bytes().splitlines(keepends=True)  # unchanged: Keras writes Windows line ends
     kept = [line for line in lines if not _is_from(line.partition(separator.encode())[0], epoch)]
     if len(kept) < len(lines):
         temporary = path.with_name(f"{path.name}.oomph")
@@ -88,10 +87,10 @@ def _is_from(first_field: bytes, epoch: int) -> bool:
 
 
 def captured(callbacks: list[Any], tell: Tell) -> tuple[list[dict[str, Any]], list[Array]]:
-    """What each callback remembers, fit for JSON, and the arrays that belong to it: copies, as they are now.
+    """Copy what each callback remembers: a JSON-ready state, and the arrays that belong to it.
 
     Args:
-        tell: told about a callback whose state cannot be had.
+        tell: called with a message about a callback whose state cannot be read.
     """
     states, arrays = [], []
     for index, callback in enumerate(callbacks):
@@ -113,7 +112,7 @@ def captured(callbacks: list[Any], tell: Tell) -> tuple[list[dict[str, Any]], li
 
 
 def restore(callbacks: list[Any], saved: list[dict[str, Any]], checkpoint: Checkpoint, tell: Tell) -> None:
-    """Give each callback its state back: the first of a class what the first of that class has left, and so on."""
+    """Restore the state of each callback; within a class, callbacks are matched by their order."""
     for callback, index in _matched(callbacks, saved):
         for name in _counted_by(callback):
             if name in saved[index]["state"]:
@@ -157,7 +156,7 @@ def _matched(callbacks: list[Any], saved: list[dict[str, Any]]) -> Iterator[tupl
 
 
 def _counters(callback: Any) -> Iterator[tuple[str, Any]]:
-    """What the class of Keras that this callback is, or inherits from, has counted."""
+    """The counters of the Keras class that this callback is or inherits from."""
     for name in _counted_by(callback):
         value = _plain(vars(callback).get(name))
         if name in vars(callback) and isinstance(value, _SCALARS):
@@ -165,13 +164,13 @@ def _counters(callback: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _counted_by(callback: Any) -> list[str]:
-    """The names of it. Nothing else is set: a checkpoint that says where to write is not to be believed."""
+    """The names of these counters. Nothing else is set: a checkpoint must not choose where a callback writes."""
     kinds = [kind for kind in type(callback).__mro__ if _is_from_keras(kind)]
     return [name for kind in kinds for name in _STATE.get(kind.__name__, ())]
 
 
 def _best_weights(callback: Any) -> list[Any]:
-    """The weights that EarlyStopping keeps."""
+    """The best weights that EarlyStopping holds."""
     weights = vars(callback).get("best_weights")
     inherits = any(kind.__name__ == "EarlyStopping" and _is_from_keras(kind) for kind in type(callback).__mro__)
     return weights if inherits and isinstance(weights, list) else []
@@ -188,7 +187,7 @@ def _copied(name: str, value: Any) -> Array:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's scalars and one-element tensors as Python's numbers, larger ones as lists."""
+    """NumPy scalars and one-element tensors as Python numbers; larger arrays as lists."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):

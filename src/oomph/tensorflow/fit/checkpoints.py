@@ -1,4 +1,4 @@
-"""FitCheckpoints: when a fit is saved, and what of it."""
+"""FitCheckpoints: when a fit is saved, and what is saved."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from oomph.tensorflow.training.fit_objects import as_arrays, as_meta
 from oomph.tensorflow.training.step_checkpoints import Snapshot, StepCheckpoints
 
 _LEAST_SECONDS, _BYTES_PER_SECOND = 0.02, 5e8
-"""What keeping an end state takes, before the first has been measured."""
+"""The assumed cost of an end state until one has been measured."""
 
 
 class FitCheckpoints(StepCheckpoints):
-    """The checkpoints of one fit: of its steps, after all callbacks of the step before, and of its end."""
+    """The checkpoints of one fit: between steps, after all callbacks of the step before, and at its end."""
 
     def __init__(self, fit: RunningFit) -> None:
         super().__init__(fit)
@@ -41,14 +41,14 @@ class FitCheckpoints(StepCheckpoints):
         self.end_state_was_too_dear = False
 
     def at_border(self, iterator: Any) -> None:
-        """Save when it is time to."""
+        """Save if a checkpoint is due."""
         self._fit.data.look_at(iterator)
         self._look_for_written()
         if self._is_due():
             self._save()
 
     def save_end(self, history: Any) -> Saved | None:
-        """Keep the state that the fit ended in; its other checkpoints are not needed any more."""
+        """Save the end state of the fit; its other checkpoints are no longer needed."""
         self.settle(wait=True)
         store = self._fits.store()
         if store is None or self._fits.context_lost:
@@ -83,13 +83,13 @@ class FitCheckpoints(StepCheckpoints):
             self._fits.note_end_state(saved)
             broken = training_state.not_finite(named, training_state.finite_only(self._fit.model, named))
             if broken:
-                self._say_not_finite(broken, self._fit.position, "that is how the fit has ended")
+                self._say_not_finite(broken, self._fit.position, "the fit ended in this state")
             else:
                 store.drop_steps(self._fit.identity.ordinal)
         return saved
 
     def _can_afford_end(self) -> bool:
-        """Many short fits would spend more time on their end states than checkpoints may take of the run."""
+        """Whether saving the end state stays within the share of time for checkpoints; many short fits exceed it."""
         fits, expected = self._fits, self._fits.end_state_seconds
         if not expected:
             expected = _LEAST_SECONDS + sum(slot.nbytes for _, slot in self._named()) / _BYTES_PER_SECOND
@@ -105,7 +105,7 @@ class FitCheckpoints(StepCheckpoints):
     def _save_step(self, store: CheckpointStore, at: Position, started: float) -> None:
         draft = store.draft_step(at)
         try:
-            self._fit.data.save(draft, self._between_saves)  # the position of the data first: its shuffle buffer moves
+            self._fit.data.save(draft, self._between_saves)  # the data position first: its shuffle buffer advances
             named = self._named()
             meta, own = self._taken_state(self._fit.model.history, self._fit.objects.changed())
             moment, arrays = self._fit.data.taken_moment()
@@ -122,17 +122,17 @@ class FitCheckpoints(StepCheckpoints):
             raise
 
     def _can_be_saved(self) -> bool:
-        """False once a callback has compiled the model: a restarted script would not have done that yet."""
+        """False once a callback has recompiled the model: a restarted script would not have done so yet."""
         if not self._fit.trained.is_compiled_anew(self._fit.model):
             return True
-        reason = "the model was compiled anew within the fit"
+        reason = "the model was recompiled within the fit"
         self._fit.note_here("checkpoint-refused", name="", reason=reason)
         kept = f"the one of step {self._fits.saved} stays" if self._fits.saved else "there is none yet"
-        self._fits.say_once(f"{reason}: no further checkpoint is taken of it; {kept}")
+        self._fits.say_once(f"{reason}: it gets no further checkpoints; {kept}")
         return False
 
     def _taken_state(self, history: Any, changes: Changes) -> tuple[Meta, list[Array]]:
-        """Everything but variables, copied: what JSON holds, and arrays."""
+        """Copy everything except variables: the JSON part and the arrays."""
         fit = self._fit
         untold: list[str] = []
         states, arrays = callbacks.captured(fit.callbacks, untold.append)
@@ -171,7 +171,7 @@ class FitCheckpoints(StepCheckpoints):
         return meta, arrays
 
     def _save_dataset_iterator(self, folder: Path) -> bool:
-        """The position of a dataset's own shuffle seeds, which the next fit on the same dataset continues."""
+        """Save the position of a dataset's own shuffle seeds; the next fit on the same dataset continues from it."""
         last = KERAS.current_iterator.get(self._fit.epoch_iterator)
         if not isinstance(self._fit.arguments.get("x"), tf.data.Dataset) or not isinstance(last, tf.data.Iterator):
             return False
@@ -184,15 +184,15 @@ class FitCheckpoints(StepCheckpoints):
         return training_state.path_of(self._fit.model, self._named(), name)
 
     def set_aside_after(self, steps: int) -> None:
-        """Trust no checkpoint that was taken after so many steps of the run."""
+        """Set aside every checkpoint taken after this many steps of the run."""
         self.settle(wait=True)
         store = self._fits.store()
         if store is not None:
-            store.set_aside(steps, "the device has computed wrongly since the last comparison that was clean")
+            store.set_aside(steps, "the device has computed wrongly since the last clean comparison")
 
 
 def _numbers(taken: Taken | None) -> dict[str, float]:
-    """What the last step has returned, where that is numbers."""
+    """What the last step returned, if all of it is numbers."""
     logs = None if taken is None else taken.logs
     if not isinstance(logs, dict):
         return {}

@@ -1,6 +1,6 @@
-"""What becomes of a fit that begins: it trains, goes on from a checkpoint, returns at once, or is refused.
+"""Decides what happens to a fit that begins: it trains, resumes, returns at once, or is refused.
 
-In the script's process, at the beginning of `fit`.
+Runs in the script process, at the start of `fit`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from oomph.tensorflow.training.recognition import Known, Recognised, Verdict, re
 
 
 def settle(fits: Fits, fit: Fit) -> None:
-    """Settle what becomes of the fit, and its number in the run."""
+    """Decide what happens to the fit, and its number in the run."""
     record = fits.known_state(fit.identity, fit.beginning.script_was_edited)
     known = None if record is None else _known(fit, record)
     found = recognise(known, fits.came_another_way)
@@ -61,14 +61,14 @@ def _tell_difference(fits: Fits, fit: Fit, found: Recognised, record: Record | N
         others = fits.interrupted_sites()
         if others:
             fits.say(
-                f"fit at {site} trains from its beginning: the checkpoints are of another one, at {', '.join(others)}"
+                f"fit at {site} trains from the beginning: the checkpoints are of another fit, at {', '.join(others)}"
             )
         return
     if found.another_way:
-        reason = f"the script came to fit at {site} another way than before ({found.reason})"
+        reason = f"the script reached fit at {site} by another path than before ({found.reason})"
         fits.note("another-way", key=fit.identity.key, fit=fit.identity.ordinal, reason=reason)
-        fits.say(f"{reason}: it trains")
+        fits.say(f"{reason}: it trains from the beginning")
     else:
         was = None if record is None else record.position.fit
         fits.note("trains-again", key=fit.identity.key, fit=fit.identity.ordinal, reason=found.reason, edited_fit=was)
-        fits.say(f"fit at {site} trains again, since it is not what was trained: {found.reason}")
+        fits.say(f"fit at {site} trains again, since it differs from what was trained: {found.reason}")

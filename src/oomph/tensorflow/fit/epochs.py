@@ -1,4 +1,4 @@
-"""Keras' epochs: where each begins and ends, and which batches of a resumed one are passed over."""
+"""Hooks into Keras' epochs: where each begins and ends, and which steps of a resumed epoch are skipped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from oomph.tensorflow.training.fits import Fits
 
 
 def replace_epochs(fits: Fits) -> None:
-    """Let the first epoch of a resumed fit start in its middle, and know which iterator is the fit's own."""
+    """Let the first epoch of a resumed fit start in the middle, and record the fit's own epoch iterator."""
     cls = KERAS.epochs.value()
     initialise = cls.__init__
 
@@ -27,7 +27,7 @@ def replace_epochs(fits: Fits) -> None:
         initialise(self, *args, **kwargs)
         running = fits.running
         if isinstance(running, Fit) and running.epoch_iterator is None:
-            running.epoch_iterator = self  # Keras makes the training iterator before any other of a fit
+            running.epoch_iterator = self  # Keras creates the training iterator first
 
     patch(cls, "__init__", __init__)
     _replace_beginnings(cls, fits)
@@ -35,7 +35,7 @@ def replace_epochs(fits: Fits) -> None:
 
 
 def probe() -> None:
-    """Raise UnsupportedError, naming what is missing, unless Keras' epochs look as they need to."""
+    """Raise UnsupportedError, naming what is missing, unless Keras' epochs have the expected form."""
     try:
         cls = KERAS.epochs.value()
     except ImportError:
@@ -47,11 +47,11 @@ def probe() -> None:
 
 
 def _enumeration(epoch_iterator: Any) -> str:
-    """The name of the generator of (step, ..., iterator), which Keras has moved in the course of version 3."""
+    """The name of the generator of (step, ..., iterator), which changed within Keras 3."""
     newer, older = KERAS.enumerate_steps.name, KERAS.enumerate_epoch.name
     if inspect.isgeneratorfunction(getattr(epoch_iterator, newer, None)):
         return newer
-    if inspect.isgeneratorfunction(vars(epoch_iterator).get(older)):  # the inherited one is another thing
+    if inspect.isgeneratorfunction(vars(epoch_iterator).get(older)):  # the inherited one does something else
         return older
     raise UnsupportedError(f"no TFEpochIterator.{newer}")
 
@@ -77,7 +77,7 @@ def _replace_beginnings(cls: Any, fits: Fits) -> None:
             if validation is not None:
                 validation.note_used()
             if item[0] >= first:
-                yield item  # Keras takes the data later, in the train function: passing over an item takes none
+                yield item  # Keras takes the data later, in the train function: skipping an item consumes none
 
     @functools.wraps(get_iterator)
     def noted_iterator(self: Any) -> Any:
@@ -89,7 +89,7 @@ def _replace_beginnings(cls: Any, fits: Fits) -> None:
 
 
 def _replace_ends(cls: Any, fits: Fits) -> None:
-    """Not where the enumeration ends: data of unknown length end in the train function, which leaves it suspended."""
+    """Hook epoch ends. Data of unknown length end in the train function, which leaves the enumeration suspended."""
     catch = KERAS.catch_stop_iteration.of(cls)
 
     @functools.wraps(catch)
@@ -105,7 +105,7 @@ def _replace_ends(cls: Any, fits: Fits) -> None:
 
 
 def _note_iterator(fits: Fits, epochs: Any) -> None:
-    """Keras makes an iterator: over the training data of a fit, over its validation data, or for something else."""
+    """Record that Keras creates an iterator over the training data or the validation data of the running fit."""
     running, validation = _fit_of(fits, epochs), _validation_of(fits, epochs)
     if running is not None:
         running.data.iterators_made += 1

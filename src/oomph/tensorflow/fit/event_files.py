@@ -1,8 +1,8 @@
-"""The event files of Keras' TensorBoard callback: a resume repeats none of their records.
+"""Removes duplicate records from the event files of Keras' TensorBoard callback after a resume.
 
-What was logged after the checkpoint comes again, in a file of the new process; so it is taken out of the files of the
-dead ones. What was logged before it is on the disk: the callback flushes at the end of each batch and epoch that it
-logs. A folder that the script names after the time of its start is another one in each attempt, and left alone.
+Whatever was logged after the checkpoint is logged again, into a file of the new process. So it is removed from the
+files of dead processes. Whatever was logged before the checkpoint is on disk: the callback flushes at the end of each
+batch and epoch that it logs. A folder named after the start time differs in each attempt and is left alone.
 
 Source: TensorFlow, core/util/event.proto, the format of TFRecord in core/lib/io/record_writer.h, the names of the files
 in core/util/events_writer.cc; `as_default` in python/ops/summary_ops_v2.py, which flushes.
@@ -25,12 +25,12 @@ _CHECKSUM_BYTES = 4
 
 
 def drop_repeated(callbacks: list[Any], run_dir: Path | None, attempt: int, fit: int, taken_at: float | None) -> None:
-    """Take out of the callbacks' folders what earlier attempts have logged and this one will log again.
+    """Remove from the callbacks' folders what earlier attempts logged and this one will log again.
 
     Args:
-        callbacks: those of the fit that begins.
-        run_dir: whose journal tells which processes earlier attempts consisted of; only their files are touched.
-        attempt: the present one.
+        callbacks: the callbacks of the fit that begins.
+        run_dir: its journal lists the processes of earlier attempts; only their files are touched.
+        attempt: the current attempt.
         fit: the ordinal of the fit.
         taken_at: when the checkpoint to resume from was taken, in seconds since 1970; None when the fit starts over.
     """
@@ -49,20 +49,20 @@ def drop_repeated(callbacks: list[Any], run_dir: Path | None, attempt: int, fit:
 
 
 def tell_step(callback: Any) -> None:
-    """Let the writer of the callback know the batch that it is at.
+    """Set the step of the callback's writer again.
 
-    The callback has told it before the state came back: then the number was counted from the start of this process.
+    The callback set it before its state was restored, when the number counted from the start of this process.
     """
     if _is_tensorboard(callback):
         try:
             KERAS.pop_writer.call(callback)
             KERAS.push_writer.call(callback, KERAS.train_writer.of(callback), KERAS.global_train_batch.of(callback))
         except (AttributeError, IndexError):
-            pass  # a Keras that does it otherwise
+            pass  # another version of Keras
 
 
 def _begin_of(fit: int, events: list[Event]) -> float | None:
-    """When the first attempt that has come to this fit began it."""
+    """When the first attempt that reached this fit began it."""
     return min((e.time for e in events if e.name == "fit-started" and e.data.get("fit") == fit), default=None)
 
 
@@ -73,7 +73,7 @@ def _is_tensorboard(callback: Any) -> bool:
 
 
 def _origin_of(path: Path) -> tuple[int, int | None]:
-    """When the file was made, and by which process: events.out.tfevents.<time>.<host>.<pid>.<number>.v2."""
+    """When the file was created, and by which process: events.out.tfevents.<time>.<host>.<pid>.<number>.v2."""
     fields = path.name.split(".")
     if fields[-1] != "v2" or not fields[-3].isdigit() or not fields[3].isdigit():
         return 0, None
@@ -99,7 +99,7 @@ def _drop_after(path: Path, moment: float) -> None:
 
 
 def _records(file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
-    """Each record as it stands in the file, and its content; a kill can leave half of one at the end."""
+    """Each raw record and its content. Stops at a truncated last record, which a kill can leave."""
     while len(head := file.read(_LENGTH.size + _CHECKSUM_BYTES)) == _LENGTH.size + _CHECKSUM_BYTES:
         (length,) = _LENGTH.unpack_from(head)
         body = file.read(length + _CHECKSUM_BYTES)

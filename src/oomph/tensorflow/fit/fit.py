@@ -1,4 +1,4 @@
-"""Fit: one call of `model.fit` under guard. It knows where it is and is told about every step."""
+"""Fit: one guarded call of `model.fit`. It knows its position and is notified of every step."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from oomph.tensorflow.training.fits import Fits
 from oomph.tensorflow.training.identity import FitIdentity
 
 _ITERATORS = 10
-"""No epoch makes as many over its data."""
+"""More iterators over its data than any epoch makes."""
 
 
 class Fit(RunningFit):
-    """One running fit. Arguments as of `RunningFit`."""
+    """One running fit. Takes the arguments of `RunningFit`."""
 
     def __init__(
         self,
@@ -50,35 +50,35 @@ class Fit(RunningFit):
         self._first_step = fits.steps
         self._announced = False
         self._in_epoch = False
-        """False while Keras, under a strategy, looks at the data to build the model: nothing is skipped for that."""
+        """False while Keras, under a strategy, reads data to build the model: nothing is skipped then."""
         self._resumed = False
         self.returns = False
-        """Whether an earlier attempt has finished it, so that its end state may be returned."""
+        """Whether an earlier attempt finished it, so that its end state may be returned."""
         self._start_of_next: tuple[Any] | None = None
-        """Keras' own record of the epoch to begin with, once it has been replaced for this fit."""
+        """Keras' own initial epoch, once it has been replaced for this fit."""
         self._failed: Checkpoint | None = None
-        """The checkpoint that is being put back."""
+        """The checkpoint that is being restored."""
         self._clean_at = 0
-        """Steps of the run at the last comparison of gradients that found no difference."""
+        """The steps of the run at the last gradient comparison that found no difference."""
         self._stepped = False
-        """Whether this process has taken a step of it."""
+        """Whether this process has taken a step of the fit."""
         self._poison = fits.session.handover.changed("skip-batch")
 
     # -- start and end --------------------------------------------------------------------------------------------
 
     def cannot_be_of_it(self, checkpoint: Checkpoint) -> str | None:
-        """Why a checkpoint cannot be one of this fit, by its position alone, in words; None when it can."""
+        """Why a checkpoint cannot belong to this fit, judged by its position alone; None if it can."""
         at, made = checkpoint.position, checkpoint.meta.iterators_made or 0
         epochs, first = self.arguments.get("epochs"), self.epoch
         is_edited = self.beginning.script_was_edited(checkpoint)
         if isinstance(epochs, int) and not is_edited and not first <= at.epoch < max(epochs, first + 1):
-            return f"it is of epoch {at.epoch + 1}, and the fit has those from {first + 1} to {epochs}"
+            return f"it is of epoch {at.epoch + 1}, but the fit has epochs {first + 1} to {epochs}"
         if made > _ITERATORS * (at.epoch + 1) + _ITERATORS:
-            return f"it says that {made} iterators were made by epoch {at.epoch + 1}"
+            return f"it claims {made} iterators by epoch {at.epoch + 1}"
         return None
 
     def resume_from(self, checkpoint: Checkpoint) -> None:
-        """Start at the position of a checkpoint; its state is put back right before the first step."""
+        """Start at the position of a checkpoint; its state is restored right before the first step."""
         self._resumed = True
         self.epoch, self.fits.steps = checkpoint.position.epoch, checkpoint.position.steps
         self._first_step = checkpoint.position.steps
@@ -87,7 +87,7 @@ class Fit(RunningFit):
         callbacks.continue_logs(self.callbacks, checkpoint.position.epoch, self.resumption.files_of(checkpoint))
 
     def older_checkpoint(self) -> Checkpoint | None:
-        """The checkpoint before the one that could not be put back; None where the data could not be begun again."""
+        """The checkpoint before the one that could not be restored; None if the data cannot start over."""
         failed, self._failed = self._failed, None
         self.forget_input()
         self._in_epoch = False
@@ -96,38 +96,38 @@ class Fit(RunningFit):
 
     @property
     def logs_before(self) -> dict[str, float]:
-        """What the last step of an earlier attempt returned, as long as this one has taken none."""
+        """What the last step of an earlier attempt returned, until this attempt takes a step."""
         return {} if self._stepped else self.resumption.logs
 
     def forget_input(self) -> None:
-        """Keras will make its iterator over the training data anew."""
+        """Forget the iterators: Keras will create them again."""
         self.epoch_iterator, self.data.iterators_made = None, 0
         self.validation.forget()
 
     @property
     def skipped_steps(self) -> int:
-        """Steps at the start of the epoch that begins now which an earlier attempt has done."""
+        """How many steps of the epoch that begins now an earlier attempt has done."""
         return self.resumption.skipped_steps() if self._in_epoch else 0
 
     @property
     def skipped_epochs(self) -> int:
-        """Epochs that an earlier attempt has done, before the one that begins now."""
+        """How many epochs before the one that begins now an earlier attempt has done."""
         return self.resumption.skipped_epochs() if self._in_epoch else 0
 
     def pass_over_iterators(self, epochs: Any) -> None:
-        """Move the data of a resumed fit on by the iterators that an earlier attempt has made of them."""
+        """Advance the data of a resumed fit past the iterators that an earlier attempt created."""
         if self._in_epoch:
             self.resumption.pass_over_iterators(epochs)
 
     def prepare_data(self) -> bool:
-        """Before the data of an epoch are gone through: what they depend on, as an earlier attempt had it.
+        """Before an epoch reads its data: restore what they depend on, as an earlier attempt had it.
 
-        Returns whether that is known, so that nothing else need be done for it.
+        Returns whether that state is known, so that nothing else is needed.
         """
         return self._in_epoch and self.resumption.prepare_data()
 
     def begin_training(self) -> None:
-        """Called after the user's own `on_train_begin` callbacks: the epoch to start with is settled here."""
+        """Called after the user's own `on_train_begin` callbacks. Sets the epoch to start with."""
         self.objects.begin(to_be_resumed=self._resumed)
         self.trained = trained.Trained(self.model)
         if self._resumed:
@@ -138,7 +138,7 @@ class Fit(RunningFit):
         self._drop_repeated_events()
 
     def _start_at(self, epoch: int) -> None:
-        if self._start_of_next is None:  # it begins again when a checkpoint gives way to the one before it
+        if self._start_of_next is None:  # set already if an older checkpoint is tried
             self._start_of_next = (KERAS.initial_epoch.of(self.model),)
         KERAS.initial_epoch.put(self.model, epoch)
 
@@ -146,17 +146,17 @@ class Fit(RunningFit):
         """Called at the start of every epoch."""
         self.epoch, self.step, self._in_epoch = epoch, 0, True
         if self.resumption.pending:
-            self.resumption.restore_early()  # as before the callbacks have begun this epoch a second time
+            self.resumption.restore_early()  # as before the callbacks began this epoch a second time
         if self._stepped:
             self.fits.beat(Phase.EPOCH_START)
 
     def end_epoch_steps(self) -> None:
-        """The steps of an epoch are over: validation and callbacks follow."""
+        """Called when the steps of an epoch are done: validation and callbacks follow."""
         if self._stepped:
             self.fits.beat(Phase.EPOCH_END)
 
     def leave(self) -> None:
-        """Called when Keras' fit is left, however: the next fit of this model begins where it says itself."""
+        """Called on every exit from Keras' fit. Restores Keras' initial epoch for the model's next fit."""
         self.checkpoints.settle(wait=True)
         self.fits.files.end()
         data = self.arguments.get("x")
@@ -166,21 +166,21 @@ class Fit(RunningFit):
             KERAS.initial_epoch.put(self.model, self._start_of_next[0])
 
     def let_go(self) -> None:
-        """Hold on to nothing of the data, on the device or in the host's memory.
+        """Release the data, on the device and in host memory.
 
-        Its parts know the fit, and the callback that tells it of its epochs is a class of its own: such circles are
-        only found by Python's garbage collector, and without them the data of a fit are gone as soon as it returns.
+        The fit's parts and its callback refer back to it. Only the garbage collector would find such cycles; breaking
+        them frees the data as soon as the fit returns.
         """
         for name in [name for name in vars(self) if name not in ("fits", "identity", "promise")]:
             delattr(self, name)
 
     def end_epoch(self) -> None:
-        """The last of the epoch's callbacks: what they have done is part of the state."""
+        """Called after the epoch's other callbacks, since what they did is part of the state."""
         if self._stepped:
             self.proof.epoch_end(self.epoch, self.step)
 
     def finish(self, history: Any) -> None:
-        """The fit has returned: keep its end state, so that a restarted script need not train it again."""
+        """Called when the fit has returned: save its end state, so that a restarted script need not train it again."""
         seconds = time.monotonic() - self._started
         self.proof.end(self.epoch, self.step)
         reporting.tell_verification(self, at_the_end=True)
@@ -190,14 +190,14 @@ class Fit(RunningFit):
         reporting.tell_end(self, steps, seconds, history, saved, too_dear)
 
     def leave_if_preempted(self) -> None:
-        """The end of the fit is a border too: a request to stop that came after its last step is met here."""
+        """End the process if preemption was requested after the last step."""
         if self.fits.preemption.asked and self.fits.own_session().is_owner_now():
             self._leave_preempted()
 
     # -- StepWatch ------------------------------------------------------------------------------------------------
 
     def before_step(self, step: Step, iterator: Any) -> None:
-        """The border between two steps: announce, resume, or checkpoint when it is time."""
+        """Between two steps: announce the fit, resume it, or checkpoint if due."""
         try:
             if not self._announced:
                 self._announce(step)
@@ -213,15 +213,15 @@ class Fit(RunningFit):
             if self._poison:
                 self._skip_poison(iterator)
         except CannotResumeError:
-            raise  # intercept.py takes the checkpoint before it, or ends the run
-        except Exception as error:  # ours: the training matters more
+            raise  # intercept.py falls back to the checkpoint before it, or ends the run
+        except Exception as error:  # oomph's own error: the training matters more
             self.note_here("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])
             self.fits.say_once(
-                f"{type(error).__name__}: {error}; training goes on, and is not checkpointed as long as that is so"
+                f"{type(error).__name__}: {error}; training continues, without checkpoints while this error persists"
             )
 
     def after_step(self) -> None:
-        """One more execution is committed: one step, or `steps_per_execution` of them."""
+        """Called after each committed execution: one step, or `steps_per_execution` of them."""
         count = self.model.steps_per_execution
         self._leave_witness()
         self.step += count
@@ -235,46 +235,46 @@ class Fit(RunningFit):
     def _leave_witness(self) -> None:
         try:
             self.proof.step(self.epoch, self.step, self.model.train_function.taken)
-        except Exception as error:  # ours: the training matters more
+        except Exception as error:  # oomph's own error: the training matters more
             self.proof = FitProof(self, None)
             self.note_here("guard-failed", reason=f"no witnesses: {type(error).__name__}: {error}"[:2000])
 
     def failed(self, failure: Failure) -> None:
-        """A step ran out of memory."""
+        """Called when a step ran out of memory."""
         self.fits.beat(Phase.RECOVERING)
         reporting.tell_out_of_memory(self, failure)
 
     def recovered(self, recovery: Recovery) -> None:
-        """A step was completed in micro-batches."""
+        """Called when a step was completed in micro-batches."""
         self.fits.remember_micro_batch(self.identity, Start(recovery.micro_batch))
         reporting.tell_recovery(self, recovery)
 
     def probed(self, promise: exactness.Promise, finding: Finding) -> None:
-        """A probe has settled what micro-batches are worth."""
+        """Called when a probe has settled what micro-batches are worth."""
         self.promise = promise
         self.fits.note_probe(promise, finding, fit=self.identity.ordinal)
 
     def not_recoverable(self, error: BaseException, phase: str, reason: str, begin: Start | None) -> NoReturn:
-        """Back to the checkpoint where that can help; otherwise the user's own error."""
+        """Restart from the checkpoint if that can help; otherwise raise the user's own error."""
         if begin is not None:
             self.fits.remember_micro_batch(self.identity, begin)
         can_restart = phase in ("commit", "input") or begin is not None
         leaving.go_back_or_give_up(self.fits, error, reason, can_restart)
 
     def guard_broken(self, error: BaseException) -> None:
-        """The guard cannot be built for this model: the fit goes on as plain Keras."""
+        """Called when the guard cannot be built for this model: the fit continues as plain Keras."""
         self.promise = exactness.Promise(exactness.RESTART_ONLY, f"the guard failed ({type(error).__name__})")
         self.note_here("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])
-        self.fits.say_once(f"fit at {self.identity.site} goes on as plain Keras: {essence(error)}")
+        self.fits.say_once(f"fit at {self.identity.site} continues as plain Keras: {essence(error)}")
 
     # -- silent faults --------------------------------------------------------------------------------------------
 
     def _clean(self) -> None:
-        """Two computations of the same gradients have agreed: what was saved until now is to be trusted."""
+        """Two computations of the same gradients agreed: what was saved until now can be trusted."""
         self._clean_at = self.fits.steps
 
     def _inconsistent(self, found: Inconsistent) -> None:
-        """The device computes wrongly: go back to a state from before that, in a new process."""
+        """The device computes wrongly: restart from a state before that, in a new process."""
         self.note_here("inconsistent", **asdict(found))
         reason = (
             f"two computations of the same gradients on {found.device} differ by {found.difference:.1g}"
@@ -285,7 +285,7 @@ class Fit(RunningFit):
         leaving.restart_from_checkpoint(self.fits, reason, "hardware-fault")
 
     def _drop_repeated_events(self) -> None:
-        """What earlier attempts have logged for TensorBoard, and this one will log again."""
+        """Remove what earlier attempts logged for TensorBoard and this one will log again."""
         session = self.fits.own_session()
         taken_at = self.resumption.as_of
         if session.handover.attempt == 1 or not session.is_owner_now() or (self._resumed and taken_at is None):
@@ -294,26 +294,26 @@ class Fit(RunningFit):
             event_files.drop_repeated(
                 self.callbacks, session.run_dir, session.handover.attempt, self.identity.ordinal, taken_at
             )
-        except Exception as error:  # a folder that is none, a file of another kind: the training matters more
+        except Exception as error:  # not a folder, another kind of file: the training matters more
             self.fits.note("guard-failed", reason=f"event files: {type(error).__name__}: {error}"[:2000])
 
-    # -- what it tells --------------------------------------------------------------------------------------------
+    # -- what it reports ------------------------------------------------------------------------------------------
 
     def _leave_preempted(self) -> None:
-        """A scheduler takes the machine away, and all is saved: end here."""
+        """A scheduler takes the machine away and everything is saved: end the process."""
         signal_name = self.fits.preemption.asked
         self.note_here("preempted", signal=signal_name, steps=self.fits.steps, saved=self.fits.saved)
         self.fits.say(f"{signal_name}: {self.fits.saved} of {self.fits.steps} steps are saved; ending")
         leaving.leave_process()
 
     def _skip_poison(self, iterator: Any) -> None:
-        """Leave out the batches that the user has allowed to be left out, of steps that have failed twice."""
+        """Skip the batches of steps that failed twice, where the user allowed it (`--skip-poison`)."""
         here = f"fit {self.identity.ordinal + 1}, epoch {self.epoch + 1}, step {self.step + 1}"
         while here in self._poison:
             self._poison.remove(here)
             self.data.taken += retaking.skip(iterator, 1, retaking.Watched(self.fits.say), retaking.Expected())
             self.note_here("batch-skipped")
-            self.fits.say(f"the batch at {here} is left out")
+            self.fits.say(f"skipping the batch at {here}")
 
     def _announce(self, step: Step) -> None:
         self._announced = True
@@ -325,7 +325,7 @@ class Fit(RunningFit):
         self.write_board()
 
     def _set_up(self, step: GuardedStep) -> None:
-        """What is known of the step now that it is traced, and what the user wants of it."""
+        """Apply what is known of the step now that it is traced, and the user's options."""
         self.promise = exactness.promise_after_tracing(self.promise, self.model, step.extra_state())
         guarding, begin = self.fits.session.handover.guarding, self.fits.remembered_micro_batch(self.identity)
         if begin is not None:
@@ -339,8 +339,8 @@ class Fit(RunningFit):
             )  # fmt: skip
 
     def _settle_for_restarts(self) -> None:
-        """The steps are watched, and that is all."""
+        """Only watch the steps."""
         if self.promise.kind != exactness.RESTART_ONLY:
             self.promise = exactness.Promise(exactness.RESTART_ONLY, "a train function that is not Keras' own")
         if self.fits.session.handover.guarding.recheck:
-            self.fits.say_once("--recheck: the gradients of this fit cannot be had, nothing is compared")
+            self.fits.say_once("--recheck: oomph cannot get the gradients of this fit; nothing is compared")

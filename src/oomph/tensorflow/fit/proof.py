@@ -1,4 +1,4 @@
-"""FitProof: the witnesses of one fit, whose state is that of its model."""
+"""FitProof: the witnesses of one fit. The state that they cover is the state of its model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oomph.tensorflow.state import training_state
 from oomph.tensorflow.training.proof import Proof, Witnessed
 
 _of_models: WeakKeyDictionary[Any, fingerprints.StateFingerprint] = WeakKeyDictionary()
-"""The fingerprints of models' states: traced once, and not in each fit of a loop of fits."""
+"""State fingerprints by model: traced once per model, not once per fit."""
 
 
 class WitnessedFit(Witnessed, Protocol):
@@ -26,7 +26,7 @@ class FitProof(Proof):
 
     Args:
         fit: the running fit.
-        board: where they are left; None to leave none.
+        board: where witnesses are written; None to write none.
     """
 
     def __init__(self, fit: WitnessedFit, board: WitnessBoard | None) -> None:

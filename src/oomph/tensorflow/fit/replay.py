@@ -1,4 +1,4 @@
-"""A fit that an earlier attempt has finished: everything that it had changed comes back at once, or it trains again."""
+"""Returns a fit that an earlier attempt finished: restores everything that it changed, or lets it train again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from oomph.tensorflow.training.retaking import Watched
 
 
 def finished_history(fits: Fits, fit: Fit) -> Any:
-    """The History of this fit if an earlier attempt finished it, its effects restored; None when it has to run."""
+    """Restore the effects of a fit that an earlier attempt finished, and return its History; None if it must run."""
     checkpoint = fits.finished(fit.identity.ordinal) if fit.returns else None
     if checkpoint is None:
         return None
@@ -38,7 +38,7 @@ def finished_history(fits: Fits, fit: Fit) -> Any:
         )
     try:
         return _restore(fits, fit, checkpoint)
-    except Exception as error:  # of the checkpoint, or one that Keras will raise itself when the fit runs
+    except Exception as error:  # the checkpoint's error, or one that Keras will raise itself when the fit runs
         reason = str(error) if isinstance(error, CheckpointError) else repr(error)
         fits.note("checkpoint-refused", name=checkpoint.name, reason=reason)
         _trains_again(fits, fit, checkpoint, reason)
@@ -48,16 +48,16 @@ def finished_history(fits: Fits, fit: Fit) -> Any:
 
 
 def _tell_moved_data(fits: Fits, fit: Fit) -> None:
-    """Report that the data have moved on although the fit trains again, so their order differs now."""
+    """Report that the data have advanced although the fit trains again, so their order differs now."""
     if fit.data.iterators_made or fit.validation.made:
         fits.note(
             "compared", key=fit.identity.key, fit=fit.identity.ordinal, steps=0, epochs=0, equal=False,
-            cause="the data had been moved on before it turned out that the fit has to train again",
+            cause="the data had advanced before it turned out that the fit must train again",
         )  # fmt: skip
 
 
 def _not_restorable(fit: Fit, checkpoint: Checkpoint) -> list[str]:
-    """Which of its effects could not be kept, or are not what they were, in words."""
+    """Which effects of the fit were not saved or have changed since."""
     kept = checkpoint.meta.objects
     lost = list(kept.get("lost", ())) if isinstance(kept, dict) else []
     lost += checkpoint.meta.hidden
@@ -70,8 +70,8 @@ def _trains_again(fits: Fits, fit: Fit, checkpoint: Checkpoint, reason: str) -> 
     cost = f", which took {seconds:.0f} s before" if isinstance(seconds, (int, float)) else ""
     fits.note("trains-again", key=fit.identity.key, fit=fit.identity.ordinal, reason=reason)
     fits.say(
-        f"fit at {fit.identity.site} was finished and trains again{cost}: what it had changed cannot be given back"
-        f" ({reason}); --trust-finished-fits returns its result all the same"
+        f"fit at {fit.identity.site} was finished and trains again{cost}: what it had changed cannot be restored"
+        f" ({reason}); --trust-finished-fits returns its result anyway"
     )
 
 
@@ -84,7 +84,7 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
     model.make_train_function()
     kept = checkpoint.meta.optimizers
     if model.built:
-        optimizers.build_as_before(model, kept)  # a strategy's variables cannot be made while a step is traced
+        optimizers.build_as_before(model, kept)  # a strategy's variables cannot be created while tracing
     model.train_function.prepare(iterator)
     optimizers.build_as_before(model, kept)
     extra = model.train_function.extra_state()
@@ -103,7 +103,7 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
     if broken:
         path = training_state.path_of(model, named, broken)
         fits.note("checkpoint-skipped", reason=f"{path} is not finite")
-        fits.say(f"{path} holds NaN or infinity in what is kept of the end of fit at {fit.identity.site}")
+        fits.say(f"{path} holds NaN or infinity in the saved end state of fit at {fit.identity.site}")
     at = checkpoint.position
     fits.steps = fits.saved = max(fits.steps, at.steps)
     seconds, edited = time.monotonic() - started, fit.beginning.edited_code(checkpoint)
@@ -119,7 +119,7 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
 
 
 def _build_as_keras_does(model: Any, iterator: Any) -> None:
-    """Under a strategy, variables of metrics and layers cannot be made while a step is traced: Keras' fit begins so."""
+    """Build the model first under a strategy, as Keras' fit does: tracing cannot create metric and layer variables."""
     if KERAS.distribute_strategy.get(model) is None:
         return
     spec = batches.without_optionals(iterator.element_spec)
@@ -132,7 +132,7 @@ def _on_one_replica(spec: Any) -> Any:
 
 
 def _move_on(fit: Fit, checkpoint: Checkpoint, epochs: Any, iterator: Any) -> None:
-    """Bring data sets to where the fit has left them, for those that come after it."""
+    """Advance the datasets to where the fit left them, for the fits after it."""
     is_saved, made = checkpoint.meta.iterator_of_dataset, said(checkpoint.meta.iterators_made)
 
     def validate(number: int, watched: Watched) -> None:
@@ -144,7 +144,7 @@ def _move_on(fit: Fit, checkpoint: Checkpoint, epochs: Any, iterator: Any) -> No
 
 
 def _restore_python(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> list[str]:
-    """The states of callbacks and other objects, and the random numbers; returns what could not be put back."""
+    """Restore callbacks, other objects and the random numbers; return what could not be restored."""
     lost: list[str] = []
     if checkpoint.meta.objects is not None:
         changes = from_meta(checkpoint.meta.objects, training_state.read_arrays(checkpoint, "object/"))
@@ -152,19 +152,19 @@ def _restore_python(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> list[str]:
     callbacks.restore(fit.callbacks, said(checkpoint.meta.callbacks), checkpoint, lost.append)
     training_state.restore_random_state(said(checkpoint.meta.random))
     others = written_files.put_back(checkpoint, fit.callbacks)
-    fits.files.put_back_when_opened(others, lambda path: None)  # there is a copy of each
+    fits.files.put_back_when_opened(others, lambda path: None)  # each has a copy
     return lost
 
 
 def _epoch_iterator(fits: Fits, fit: Fit) -> Any:
-    """The input of the fit as Keras would make it, for its structure and for the seeds that a dataset keeps."""
+    """Create the fit's input as Keras would, for its structure and for the seeds that a dataset keeps."""
     names = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", "shuffle", "class_weight")
     arguments = {name: fit.arguments.get(name) for name in names}
     return KERAS.epochs.value()(distribute_strategy=fit.model.distribute_strategy, **arguments)
 
 
 def _history(fit: Fit, epochs: Any, checkpoint: Checkpoint) -> Any:
-    """The History as `fit` leaves it, and the callbacks with model and parameters, as `fit` would have set them."""
+    """Create the History as `fit` leaves it, and set model and parameters of the callbacks as `fit` does."""
     import keras
 
     own = [callback for callback in fit.callbacks if isinstance(callback, keras.callbacks.History)]

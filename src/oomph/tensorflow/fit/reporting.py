@@ -1,4 +1,4 @@
-"""What a fit tells: events in the journal, and lines for the user. In the script's process."""
+"""What a fit reports: events in the journal, and lines for the user. Runs in the script process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oomph.tensorflow.runtime.allocator import DeviceMemory
 
 
 def tell_start(fit: RunningFit, step: Step) -> None:
-    """Its first step comes: what is promised of it."""
+    """Report, before the first step, what is promised for the fit."""
     fit.fits.note(
         "fit-started",
         fit=fit.identity.ordinal,
@@ -27,19 +27,19 @@ def tell_start(fit: RunningFit, step: Step) -> None:
         held_bytes=step.held_bytes if isinstance(step, GuardedStep) else None,
     )
     if any(fit.arguments.get("x") is data for data in fit.fits.passed_on):
-        reason = f"fit at {fit.identity.site} goes on with a generator that a resumed fit has taken batches from"
+        reason = f"fit at {fit.identity.site} continues with a generator that a resumed fit has taken batches from"
         fit.fits.note("passed-on", fit=fit.identity.ordinal, key=fit.identity.key, reason=reason)
-        fit.fits.say(f"{reason}: it may be further on than in an undisturbed run")
+        fit.fits.say(f"{reason}: it may be further along than in an undisturbed run")
     alone = "" if fit.fits.own_session().owner else "; in a process of its own: neither checkpointed nor resumed"
     fit.fits.say_once(f"guarding fit at {fit.identity.site} ({fit.promise}{alone})")
     if isinstance(step, GuardedStep) and step.held_bytes == 0:
         fit.fits.say_once(
-            "weights fill most of the device: an out-of-memory error of a whole batch goes back to the checkpoint"
+            "weights fill most of the device: an out-of-memory error in a full batch restarts from the checkpoint"
         )
 
 
 def tell_out_of_memory(fit: RunningFit, failure: Failure) -> None:
-    """A step ran out of memory."""
+    """Report that a step ran out of memory."""
     fit.note_here(
         "oom",
         batch=failure.batch,
@@ -58,7 +58,7 @@ def tell_out_of_memory(fit: RunningFit, failure: Failure) -> None:
 
 
 def tell_recovery(fit: RunningFit, recovery: Recovery) -> None:
-    """A step was completed in micro-batches."""
+    """Report that a step was completed in micro-batches."""
     fit.note_here(
         "recovered",
         batch=recovery.batch,
@@ -66,15 +66,15 @@ def tell_recovery(fit: RunningFit, recovery: Recovery) -> None:
         ooms=recovery.ooms,
         seconds=round(recovery.seconds, 3),
     )
-    parts = "parts" if fit.promise.kind == exactness.SMALLER else "micro-batches"
+    parts = "batches" if fit.promise.kind == exactness.SMALLER else "micro-batches"
     fit.fits.say(
-        f"recovered in {recovery.seconds:.1f} s: batch {recovery.batch} goes on as {parts} of "
+        f"recovered in {recovery.seconds:.1f} s: batch {recovery.batch} continues as {parts} of "
         f"{recovery.micro_batch} ({fit.promise.kind})"
     )
 
 
 def tell_verification(fit: RunningFit, at_the_end: bool) -> None:
-    """Say once what steps beside plain Keras have shown."""
+    """Report once how the verified steps compare with plain Keras."""
     step = fit.model.train_function
     verification = step.verification if isinstance(step, GuardedStep) else None
     if verification is None or (verification.pending and not at_the_end):
@@ -83,13 +83,13 @@ def tell_verification(fit: RunningFit, at_the_end: bool) -> None:
     fit.note_here("verified", **asdict(found))
     stopped = f"; {found.stopped}" if found.stopped else ""
     fit.fits.say(
-        f"verified {found.steps} steps beside plain Keras: largest difference of any variable {found.weights:.2g},"
-        f" of any metric {found.logs:.2g}{stopped}"
+        f"verified {found.steps} steps against plain Keras: largest difference in any variable {found.weights:.2g},"
+        f" in any metric {found.logs:.2g}{stopped}"
     )
 
 
 def tell_recheck(fit: RunningFit) -> None:
-    """Say at the end how much was computed twice."""
+    """Report at the end how many steps were computed twice."""
     step = fit.model.train_function
     recheck = step.recheck if isinstance(step, GuardedStep) else None
     if recheck is None:
@@ -100,12 +100,12 @@ def tell_recheck(fit: RunningFit) -> None:
 
 
 def tell_end(fit: RunningFit, steps: int, seconds: float, history: Any, saved: Any, too_dear: bool) -> None:
-    """It has returned.
+    """Report that the fit has returned.
 
     Args:
-        steps: those of this attempt.
-        saved: its end state, where that was kept.
-        too_dear: whether it was not, for its cost.
+        steps: the steps of this attempt.
+        saved: the end state, if it was saved.
+        too_dear: whether it was not saved because of its cost.
     """
     step = fit.model.train_function
     fit.fits.note(

@@ -1,4 +1,4 @@
-"""Resumption: puts a fit back to where a checkpoint was, at its first step."""
+"""Resumption: restores a fit from a checkpoint, at its first step."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from oomph.tensorflow.training.retaking import Watched
 _TRIES = 3
 _PAUSE_SECONDS = 1.0
 _MAY_PASS = (OSError, MemoryError, tf.errors.ResourceExhaustedError, tf.errors.UnavailableError)
-"""Errors that say nothing about the checkpoint: no memory for a moment, a file system that fails."""
+"""Errors that say nothing about the checkpoint: no memory at the moment, a failing file system."""
 
 
 class CannotResumeError(CheckpointError):
-    """No checkpoint of the fit could be put back, and all of them are intact; `passing` when it may work later."""
+    """No checkpoint could be restored, and all are intact; `passing` if a later try may succeed."""
 
     def __init__(self, reason: str, passing: bool) -> None:
         super().__init__(reason)
@@ -43,39 +43,39 @@ class CannotResumeError(CheckpointError):
 
 
 class Resumption:
-    """What a fit has to be put back to, if anything."""
+    """What a fit resumes from, if anything."""
 
     def __init__(self, fit: RunningFit) -> None:
         self._fit, self._fits = fit, fit.fits
         self.checkpoint: Checkpoint | None = None
-        """The one that is still to be put back."""
+        """The checkpoint that is still to be restored."""
         self.logs: dict[str, float] = {}
         """What the last step before the checkpoint returned."""
         self._data_kind = ""
-        """How the position in the data was found again, once it was: what was skipped over is not skipped again."""
+        """How the data position was restored, once it was: batches are not skipped a second time."""
 
     @property
     def pending(self) -> bool:
-        """Whether a checkpoint is still to be put back."""
+        """Whether a checkpoint is still to be restored."""
         return self.checkpoint is not None
 
     @property
     def as_of(self) -> float | None:
-        """When the checkpoint was taken that is still to be put back, in seconds since 1970; None without one."""
+        """When the pending checkpoint was taken, in seconds since 1970; None without one."""
         return None if self.checkpoint is None else self.checkpoint.meta.taken_at
 
     def skipped_steps(self) -> int:
-        """Steps of the epoch to resume in that an earlier attempt has done."""
+        """How many steps of the resumed epoch an earlier attempt has done."""
         return 0 if self.checkpoint is None or self._other_data(self.checkpoint) else self.checkpoint.position.step
 
     def skipped_epochs(self) -> int:
-        """Whole epochs of the fit that an earlier attempt has done."""
+        """How many whole epochs of the fit an earlier attempt has done."""
         if self.checkpoint is None:
             return 0
         return self.checkpoint.position.epoch - int(self._fit.arguments.get("initial_epoch") or 0)
 
     def pass_over_iterators(self, epochs: Any) -> None:
-        """Move the data on by the iterators made before the one to continue, unless that one was saved."""
+        """Advance the data past the iterators before the one to continue, unless that one was saved."""
         checkpoint, data = self.checkpoint, self._fit.data
         if checkpoint is None:
             return
@@ -89,14 +89,14 @@ class Resumption:
         data.pass_over(epochs, count, used_in(checkpoint), between=validate)
 
     def _catch_up(self, checkpoint: Checkpoint, watched: Watched) -> None:
-        """Make the iterators over the validation data that were made after the iterator to continue."""
+        """Create the validation iterators that were created after the training iterator to continue."""
         validation = self._fit.validation
         validation.catch_up(checkpoint, said(checkpoint.meta.iterators_made), watched)
         if validation.is_guessed(checkpoint):
             self._fit.lost.append(READ_AHEAD)
 
     def restore_early(self) -> None:
-        """Before the first `on_epoch_begin`: callbacks find what they had; all of it is put back again at the step."""
+        """Restore what callbacks see in the first `on_epoch_begin`; the first step restores all of it again."""
         checkpoint = self.checkpoint
         if checkpoint is None or checkpoint.meta.objects is None:
             return
@@ -111,7 +111,7 @@ class Resumption:
         self._restore_files(checkpoint)
 
     def _trace_as_at_the_beginning(self) -> None:
-        """Trace the step now: the one of the earlier attempt was traced before anything had changed."""
+        """Trace the step now: the earlier attempt traced it before anything had changed."""
         dataset = KERAS.distributed_dataset.get(self._fit.epoch_iterator)
         if isinstance(dataset, tf.data.Dataset):
             self._fit.model.train_function.prepare(OnlySpec(tf.data.IteratorSpec(dataset.element_spec)))
@@ -128,7 +128,7 @@ class Resumption:
                 model.test_function.prepare(OnlySpec(tf.data.IteratorSpec(spec)))
 
     def prepare_data(self) -> bool:
-        """Before the iterator to resume is made: what it depends on as it was then; False when nobody kept that."""
+        """Restore what the resumed iterator depends on, before it is created; False if that was not saved."""
         if self.checkpoint is None or self._other_data(self.checkpoint):
             return False
         kept = self.checkpoint.meta.moment
@@ -142,7 +142,7 @@ class Resumption:
         return objects is not None
 
     def restore(self, step: Step, iterator: Any) -> None:
-        """Put the state back; raises CannotResumeError, with the model untouched, when no checkpoint can be."""
+        """Restore the state; raises CannotResumeError, with the model untouched, if that fails."""
         checkpoint = self.checkpoint
         assert checkpoint is not None
         other_data, self.checkpoint = self._other_data(checkpoint), None
@@ -158,7 +158,7 @@ class Resumption:
         fit.write_board()
 
     def _restored(self, step: Step, checkpoint: Checkpoint, iterator: Any, other_data: bool) -> str:
-        """How the position in the data was found again; tries more than once where it may help."""
+        """Restore the state, with retries where they may help; returns how the data position was restored."""
         for tried in range(1, _TRIES + 1):
             try:
                 return self._restore_state(step, checkpoint, iterator, other_data)
@@ -167,7 +167,7 @@ class Resumption:
                 self._fit.note_here("checkpoint-refused", name=checkpoint.name, reason=essence(error))
                 if not passing or tried == _TRIES:
                     raise CannotResumeError(f"checkpoint {checkpoint.name}: {essence(error)}", passing) from error
-                self._fits.say(f"checkpoint {checkpoint.name} could not be put back: {essence(error)}; trying again")
+                self._fits.say(f"checkpoint {checkpoint.name} could not be restored: {essence(error)}; trying again")
                 time.sleep(_PAUSE_SECONDS * tried)
         raise AssertionError("unreachable")
 
@@ -177,7 +177,7 @@ class Resumption:
         if not fit.model.built:
             _build_by_a_call(fit.model, iterator)
         optimizers.build_as_before(fit.model, checkpoint.meta.optimizers)
-        as_traced = checkpoint.meta.objects is None  # by an oomph that did not look at them
+        as_traced = checkpoint.meta.objects is None  # by a version of oomph that did not save them
         named = training_state.slots_of(fit.model, step, as_traced)
         with training_state.restored(checkpoint, named, training_state.finite_only(fit.model, named)):
             layer_state.give_back(fit.model, training_state.read_arrays(checkpoint, "layer/"))
@@ -216,12 +216,12 @@ class Resumption:
         self._fit.lost += checkpoint.meta.hidden
 
     def _restore_files(self, checkpoint: Checkpoint) -> None:
-        """What the fit had written is put back where the script opens it: what it reads is what it read before."""
+        """Restore each file that the fit wrote when the script opens it, so that it reads what it read before."""
         self._fits.files.put_back_when_opened(self.files_of(checkpoint), self._lost_file)
-        self._fits.files.tell_when_read(log_files())  # they hold lines of steps that come again
+        self._fits.files.tell_when_read(log_files())  # they hold lines of steps that are repeated
 
     def files_of(self, checkpoint: Checkpoint) -> dict[str, FileState]:
-        """What the files that the fit writes held at a checkpoint, by path."""
+        """The content of the fit's files at a checkpoint, by path."""
         return written_files.from_meta(checkpoint.meta.opened, training_state.read_arrays(checkpoint, "file/"))
 
     def _lost_file(self, path: str) -> None:
@@ -229,10 +229,10 @@ class Resumption:
         self._fit.note_here(
             "compared", key=self._fit.identity.key, steps=0, epochs=0, batches=0, equal=False, cause=cause
         )
-        self._fits.say_once(f"not equal to what was done before: {cause}")
+        self._fits.say_once(f"not equal to the earlier attempt: {cause}")
 
     def _batches_before(self, checkpoint: Checkpoint) -> list[int]:
-        """The fingerprints of the batches before a checkpoint, as far as witnesses have them."""
+        """The fingerprints of the batches before a checkpoint, as far as witnesses hold them."""
         fit, at = self._fit, checkpoint.position
         if fit.fits.witnesses is None or int(fit.model.steps_per_execution) > 1:
             return []
@@ -267,23 +267,23 @@ class Resumption:
     def _tell_other_batches(self) -> None:
         expected, fit = self._fit.data.expected, self._fit
         if expected.differs_at is not None:
-            cause = f"the batches that were taken anew are others, from the {expected.differs_at + 1}. on"
+            cause = f"the replayed batches differ, from batch {expected.differs_at + 1} on"
             fit.note_here(
                 "compared", key=fit.identity.key, steps=0, epochs=0, batches=expected.compared, equal=False, cause=cause
             )
-            self._fits.say(f"not equal to what was done before: {cause}")
+            self._fits.say(f"not equal to the earlier attempt: {cause}")
 
     def _other_data(self, checkpoint: Checkpoint) -> bool:
-        """Whether the data are not those of the checkpoint: then its position in them means nothing."""
+        """Whether the data are not those of the checkpoint, which makes its data position meaningless."""
         self._fit.beginning.facts(self._fit.epoch_iterator)
         return bool(self._fit.beginning.changes(checkpoint, provenance.DATA))
 
 
 def _build_by_a_call(model: Any, iterator: Any) -> None:
-    """Build a model that reads numbers as it is called, and so cannot be traced: by one call on zeros.
+    """Build, by one call on zeros, a model that reads numbers when called and so cannot be traced.
 
-    What the call does to Python objects and random numbers is undone by what is restored after it. A model that cannot
-    be called, such as one with a `train_step` alone, is left as it is. If variables are missing, restoring says so.
+    The restore that follows undoes what the call does to Python objects and random numbers. A model that cannot be
+    called, such as one with only a `train_step`, stays as it is. If variables are missing, restoring reports it.
     """
     try:
         spec = batches.without_optionals(iterator.element_spec)
@@ -294,7 +294,7 @@ def _build_by_a_call(model: Any, iterator: Any) -> None:
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether an error, or one that it was raised from, may not come again."""
+    """Whether an error, or one of its causes, is transient."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, _MAY_PASS):

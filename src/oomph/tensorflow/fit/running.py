@@ -1,4 +1,4 @@
-"""RunningFit: what is known of the fit that runs. Its checkpoints, its resumption and its proof read it."""
+"""RunningFit: the facts and the position of the running fit, for its checkpoints, its resumption and its proof."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class RunningFit:
         fits: the fits of this process.
         model: the compiled model.
         identity: which fit this is.
-        promise: how it is guarded, as far as it is known before tracing.
+        promise: how it is guarded, as far as known before tracing.
         arguments: the bound arguments of `fit`, to be passed on.
-        turn: what tells this turn of the script's loops from others.
+        turn: the values that distinguish this iteration of the script's loops from others.
     """
 
     compares_batches = True
@@ -44,20 +44,20 @@ class RunningFit:
         self.fits, self.model, self.identity, self.promise = fits, model, identity, promise
         self.arguments = arguments
         self.callbacks = callbacks.listed(arguments.get("callbacks"))
-        """The user's own, without the one that oomph adds."""
+        """The user's own callbacks, without oomph's."""
         self.objects = FitObjects(model, arguments, self.callbacks)
         self.beginning = Beginning(model, arguments, self.callbacks, self.objects.fingerprints(), turn)
         self.epoch = int(arguments.get("initial_epoch") or 0)
         self.step = 0
         self.epoch_iterator: Any = None
-        """Keras' iterator over the training data, known as soon as Keras has made it."""
+        """Keras' epoch iterator over the training data, once Keras has created it."""
         self.data = DataPosition(fits, self.objects)
         self.validation = ValidationData(arguments, model)
         self.trained = trained.Trained(model)
         self.functions: WeakSet[Any] = WeakSet()
-        """The functions of TensorFlow's that are called while it runs, but for its own steps."""
+        """The `tf.function`s called while the fit runs, except its own steps."""
         self.lost: list[str] = []
-        """What is known not to have been put back, in words."""
+        """What is known not to be restored, in words."""
         self.proof: Proof = FitProof(self, fits.witnesses)
 
     @property
@@ -66,7 +66,7 @@ class RunningFit:
         return Position(self.identity.ordinal, self.epoch, self.step, self.fits.steps)
 
     def note_here(self, event: str, /, **data: Any) -> None:
-        """Write an event with the place where the fit is."""
+        """Write an event with the position of the fit."""
         self.fits.note(event, fit=self.identity.ordinal, epoch=self.epoch, step=self.step, **data)
 
     def write_board(self) -> None:

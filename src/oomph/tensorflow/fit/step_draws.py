@@ -1,4 +1,4 @@
-"""The random numbers that the steps of a model have drawn, on their way into a checkpoint and back.
+"""Saves and restores the counts of random numbers that the steps of a model have drawn.
 
 A fit runs two steps, one for training and one for validation. Both keep counting in the next fit of the model.
 """

@@ -1,4 +1,4 @@
-"""What callbacks may change of a model within a fit: which layers are trained, their settings, its compilation."""
+"""What callbacks may change in a model within a fit: which layers train, their settings, its compilation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Trained:
         return any(one is not other for one, other in zip(_compilation(model), self._compiled, strict=True))
 
     def now(self, model: Any) -> dict[str, Any]:
-        """Which layers are trained, which settings have changed, whether the train function is new; fit for JSON."""
+        """Which layers train, which settings changed, whether the train function is new; JSON-ready."""
         layers = [bool(layer.trainable) for layer in KERAS.flatten_layers.call(model)]
         made_anew = model.train_function is not self._function
         return {"layers": layers, "settings": self._changed(_settings(model)), "made_anew": made_anew}
@@ -46,12 +46,12 @@ class Trained:
 
 
 def is_made_anew(kept: Any) -> bool:
-    """Whether the train function was made anew within the fit, and so was traced with what had changed by then."""
+    """Whether the train function was created again within the fit, and so traced with the changes up to then."""
     return isinstance(kept, dict) and bool(kept.get("made_anew"))
 
 
 def restore(model: Any, kept: Any) -> None:
-    """Train the same layers with the same settings; call this before the first step is traced."""
+    """Restore which layers train, and their settings; call this before the first step is traced."""
     if not isinstance(kept, dict):
         return
     parts = _parts(model)
@@ -64,19 +64,19 @@ def restore(model: Any, kept: Any) -> None:
 
 
 def _train_those(model: Any, wanted: list[bool]) -> bool:
-    """Returns whether that changes anything."""
+    """Make these layers trainable; returns whether that changes anything."""
     layers = KERAS.flatten_layers.call(model)
     if len(wanted) != len(layers) or all(
         bool(layer.trainable) == one for layer, one in zip(layers, wanted, strict=True)
     ):
         return False
-    for layer, one in zip(layers, wanted, strict=True):  # a layer comes before those in it
+    for layer, one in zip(layers, wanted, strict=True):  # a layer precedes its sublayers
         layer.trainable = bool(one)
     return True
 
 
 def _settings(model: Any) -> dict[str, dict[str, Any]]:
-    """The present value of each number and text that the parts of a model were made with, such as a dropout rate."""
+    """The current value of each number and string that a model's parts were created with, such as a dropout rate."""
     return {key: _settings_of(part) for key, part in _parts(model).items()}
 
 
@@ -86,7 +86,7 @@ def _settings_of(part: Any) -> dict[str, Any]:
 
 
 def _parts(model: Any) -> dict[str, Any]:
-    """Layers, optimizers and loss, by class and number within it: building a model may add layers of other classes."""
+    """Layers, optimizers and loss, by class and number in the class: building may add layers of other classes."""
     loss = getattr(model, "loss", None)
     found: dict[str, Any] = {}
     counts: Counter[str] = Counter()

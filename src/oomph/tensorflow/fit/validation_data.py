@@ -1,7 +1,7 @@
-"""ValidationData: the iterators that Keras makes over a fit's validation data, made again in a resumed fit.
+"""ValidationData: recreates, in a resumed fit, the iterators that Keras made over the validation data.
 
-A shuffle draws a seed for each of them. It also draws one for each iterator over the training data where both are parts
-of one shuffled dataset, as after `take` and `skip`. So the order in which they were made is kept.
+A shuffle draws a seed for each of them. If training and validation data come from one shuffled dataset, as after
+`take` and `skip`, it also draws one for each training iterator. So the order of their creation is recorded.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ class ValidationData:
         self._steps, self._model = arguments.get("validation_steps"), model
         self._data, self._arguments = data if shuffled else given, arguments
         self.is_begun = False
-        """Whether there was a validation: then its step is traced."""
+        """Whether there was a validation, so that its step is traced."""
         self.made: list[list[int]] = []
-        """For each iterator over them, how many had been made over the training data, and whether it was used."""
+        """For each validation iterator: how many training iterators existed by then, and whether it was used."""
 
     def spec(self, epochs: Any) -> Any:
-        """The kind of its batches; None where that cannot be known without taking one.
+        """The element spec of its batches; None if that needs a batch to be taken.
 
         Args:
-            epochs: Keras' iterator over the training data, which those of `validation_split` are like.
+            epochs: Keras' epoch iterator over the training data; that of `validation_split` has the same form.
         """
         if isinstance(self._data, tf.data.Dataset):
             return self._data.element_spec
@@ -62,21 +62,21 @@ class ValidationData:
         )).element_spec  # fmt: skip
 
     def note_made(self, after: int) -> None:
-        """Keras makes an iterator over them."""
+        """Keras creates an iterator over the validation data."""
         if self._dataset is not None:
             self.made.append([after, 0])
 
     def note_used(self) -> None:
-        """Batches are taken from the last one; Keras makes some for nothing."""
+        """Batches are taken from the last iterator; Keras creates some that it never uses."""
         if self.made:
             self.made[-1][1] = 1
 
     def forget(self) -> None:
-        """The fit begins again."""
+        """The fit starts over."""
         self.made.clear()
 
     def catch_up(self, checkpoint: Checkpoint, trained_on: int, watched: Watched) -> None:
-        """Make the iterators that an earlier attempt had made when so many had been made over the training data.
+        """Create the iterators that an earlier attempt had created by its `trained_on`-th training iterator.
 
         Raises TookTooLongError.
         """
@@ -88,11 +88,11 @@ class ValidationData:
             self.made.append([after, used])
             iterator = iter(self._distributed())
             if used and not pipelines.is_begun_by_making(self._dataset):
-                for _ in watched.take(iterator, self._steps, "going through the validation data of the epochs before"):
+                for _ in watched.take(iterator, self._steps, "replaying the validation data of earlier epochs"):
                     pass
 
     def is_guessed(self, checkpoint: Checkpoint) -> bool:
-        """Whether the order of the next ones depends on how far TensorFlow had read ahead, which is unknown."""
+        """Whether the order of the next batches depends on how far TensorFlow had read ahead, which is unknown."""
         used = any(entry[1] for entry in checkpoint.meta.validated_after)
         return used and bool(self._steps) and self._dataset is not None and pipelines.repeats_shuffled(self._dataset)
 

@@ -1,9 +1,9 @@
-"""The files that are written in a fit: part of what the fit has brought about, as its weights are.
+"""The files that a fit writes. Like its weights, they belong to its result.
 
-Their content is noted when the fit ends, and copied where it is small. A fit is not skipped while a file of it is
-another one, or gone. Within a fit it is noted at each checkpoint, since callbacks may read back what they have written.
-What is put back is written only where a callback of this process names that very file, or when the script opens it: a
-checkpoint is data, and names no file to write.
+When the fit ends, their content is recorded, and copied if small. A finished fit is not skipped if one of its files is
+missing or changed. Within a fit, content is recorded at each checkpoint, since callbacks may read back what they wrote.
+A file is restored only if a callback of this process names it, or when the script opens it: a checkpoint is data and
+must not choose which files are written.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _MOST_COPIED = 64 << 20
 _MOST_COPIED_WITHIN, _MOST_OF_ONE = 4 << 20, 1 << 20
 """At a checkpoint within a fit."""
 _SETTLED_NS = 50_000_000
-"""A file changed longer ago has a time of change of its own: the clock of file systems ticks in milliseconds."""
+"""A later change gets another modification time once this has passed: file system clocks tick in milliseconds."""
 _MOST_READ = 1 << 30
 _PLACEHOLDER = re.compile(r"\\\{.*?\\\}")
 _GLOB = re.compile(r"\{.*?\}")
 _APPENDED = ("TensorBoard",)
-"""Callbacks whose files are logs that nobody reads back."""
+"""Callbacks whose files are logs that the script does not read back."""
 
 
 def noted(callbacks: list[Any], opened: Iterable[str], since: float) -> tuple[list[dict[str, Any]], list[Array]]:
-    """The files that these callbacks name or that were opened, written since then, and copies of the small ones."""
+    """The files, named by callbacks or opened, that were written since then; and copies of the small ones."""
     found: list[dict[str, Any]] = []
     copies: list[Array] = []
     room = _MOST_COPIED
@@ -56,13 +56,13 @@ def noted(callbacks: list[Any], opened: Iterable[str], since: float) -> tuple[li
 
 
 class Kept:
-    """The files of a fit as they are at its checkpoints: what is unchanged since the last one is not read again."""
+    """The files of a fit at its checkpoints; a file unchanged since the last one is not read again."""
 
     def __init__(self) -> None:
         self._read: dict[str, FileState] = {}
 
     def states(self, callbacks: list[Any], opened: Iterable[str]) -> list[FileState]:
-        """The files that the callbacks name, and those that were opened for writing, as they are now."""
+        """The current state of the files that callbacks name and of those opened for writing."""
         paths = dict.fromkeys([*map(os.path.abspath, map(str, _named_by(callbacks))), *opened])
         found, room = [], _MOST_COPIED_WITHIN
         for path in paths:
@@ -87,12 +87,12 @@ class Kept:
 
 
 def as_meta(states: list[FileState]) -> list[dict[str, Any]]:
-    """What JSON holds of them; `as_arrays` holds the rest."""
+    """The JSON part of file states; `as_arrays` holds the rest."""
     return [{"path": s.path, "stamp": list(s.stamp), "copied": s.content is not None} for s in states]
 
 
 def as_arrays(states: list[FileState]) -> list[Array]:
-    """The contents that were copied, each under the number of its file."""
+    """The copied contents, each under the number of its file."""
     return [
         Array(f"file/{number}", "uint8", np.frombuffer(state.content, np.uint8))
         for number, state in enumerate(states)
@@ -101,7 +101,7 @@ def as_arrays(states: list[FileState]) -> list[Array]:
 
 
 def from_meta(document: Any, arrays: Mapping[str, Any]) -> dict[str, FileState]:
-    """The files in a checkpoint, by path; raises ValueError when they are none."""
+    """The files in a checkpoint, by path; raises ValueError if the document is malformed."""
     try:
         return {
             str(each["path"]): FileState(
@@ -116,7 +116,7 @@ def from_meta(document: Any, arrays: Mapping[str, Any]) -> dict[str, FileState]:
 
 
 def changed_since(checkpoint: Checkpoint) -> list[str]:
-    """The files that are not what they were, and cannot be put back, in words."""
+    """The files that have changed and cannot be restored, in words."""
     return [
         f"the file {entry['path']}, which it wrote, is {'another one' if os.path.exists(entry['path']) else 'gone'}"
         for entry in _entries(checkpoint)
@@ -125,9 +125,9 @@ def changed_since(checkpoint: Checkpoint) -> list[str]:
 
 
 def put_back(checkpoint: Checkpoint, callbacks: list[Any]) -> dict[str, FileState]:
-    """Write the files that are not what they were, of those that a callback of this process names.
+    """Restore the changed files that a callback of this process names.
 
-    Returns the others, which are to be put back when the script opens them.
+    Returns the others, which are restored when the script opens them.
     """
     others, copies = {}, read_arrays(checkpoint, "file/")
     for entry in _entries(checkpoint):
@@ -168,14 +168,14 @@ def _digest(path: Path, size: int) -> str:
 
 
 def _is_named(path: str, callbacks: list[Any]) -> bool:
-    """Whether a callback of this process writes to that file, or to one of that pattern."""
+    """Whether a callback of this process writes to that file or to a matching pattern."""
     return any(
         re.fullmatch(_PLACEHOLDER.sub(r"[^/]*", re.escape(pattern)), path) for pattern in _patterns(callbacks)
     )  # fmt: skip
 
 
 def _named_by(callbacks: list[Any]) -> list[Path]:
-    """The files that exist under the names that callbacks hold."""
+    """The existing files whose names callbacks hold."""
     found: dict[str, None] = {}
     for pattern in _patterns(callbacks):
         names = glob.glob(_GLOB.sub("*", glob.escape(pattern).replace("[{]", "{"))) if "{" in pattern else [pattern]

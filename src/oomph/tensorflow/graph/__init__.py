@@ -1,1 +1,1 @@
-"""What a traced function writes, depends on and consists of."""
+"""What a traced function writes, depends on and contains."""

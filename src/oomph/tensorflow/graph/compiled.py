@@ -1,4 +1,4 @@
-"""A method as a `tf.function` of its own."""
+"""Wraps a method in its own `tf.function`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import tensorflow as tf
 
 
 def compiled(function: Callable[..., Any], jit_compile: bool | None = None) -> Any:
-    """The function, traced as it is, without AutoGraph.
+    """The function, traced unchanged, without AutoGraph.
 
-    TensorFlow warns of a function that is traced again and again, and takes those of several objects with the same
-    code for one; a `partial` it does not look into.
+    TensorFlow warns about a function that is traced repeatedly, and counts functions of several objects with the same
+    code as one. It does not look into a `partial`.
     """
     untouched = tf.autograph.experimental.do_not_convert(function)
     return tf.function(functools.partial(untouched), reduce_retracing=True, jit_compile=jit_compile)

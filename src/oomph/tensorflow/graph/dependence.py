@@ -1,4 +1,4 @@
-"""What tensors of a traced step depend on: the samples of a batch, or weights."""
+"""Finds out what tensors of a traced step depend on: the samples of a batch, or weights."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ import tensorflow as tf
 _READS = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "VarHandleOp")
 _DIVISIONS = ("RealDiv", "DivNoNan", "Div")
 _SAME_NUMBER = ("Identity", "Cast", "Reshape", "Squeeze", "Mean", "Sum")
-"""Operations that hand a single number on as it is."""
+"""Operations that pass on a single number unchanged."""
 
 
 class OnBatch:
-    """Tells which tensors depend on what differs between the parts of a batch.
+    """Decides which tensors depend on what differs between micro-batches.
 
-    Sizes of samples do not: only the first dimension goes with their number. What a kernel keeps to itself does, such
-    as its random numbers; variables do not, since every part begins with the same.
+    Sizes of samples do not: only the first dimension varies with their number. State inside a kernel does, such as its
+    random numbers. Variables do not, since every micro-batch starts from the same values.
 
     Args:
-        batch: the tensors of the batch, and whatever else differs between parts.
+        batch: the tensors of the batch, and whatever else differs between micro-batches.
     """
 
     def __init__(self, batch: Sequence[Any]) -> None:
         self._batch = {id(tensor) for tensor in batch}
 
     def __call__(self, tensor: Any) -> bool:
-        """Whether a tensor may be another one in another part."""
+        """Whether a tensor may differ between micro-batches."""
         return _reaches(tensor, lambda each: id(each) in self._batch or _keeps_to_itself(each), _is_size_of_a_sample)
 
 
 def divisor_in_data(number: Any) -> Any:
-    """What a sum has been divided by, in a traced number, if that depends on the data and on no variable; else None.
+    """The divisor of a sum in a traced number, if it depends on the data and on no variable; otherwise None.
 
-    Such a number is a mean over something that is counted, like the valid tokens of a batch.
+    Such a number is a mean over something counted, such as the valid tokens of a batch.
     """
     if not tf.is_symbolic_tensor(number):
         return None
@@ -49,14 +49,14 @@ def divisor_in_data(number: Any) -> Any:
 
 
 def _behind_the_same(number: Any) -> Any:
-    """The tensor that a single number comes from unchanged."""
+    """The first tensor that holds this single number, before operations that pass it on unchanged."""
     while number.op.type in _SAME_NUMBER and number.op.inputs[0].shape.rank == 0:
         number = number.op.inputs[0]
     return number
 
 
 def _reaches(tensor: Any, found: Callable[[Any], bool], stops: Callable[[Any], bool] = lambda each: False) -> bool:
-    """Whether a tensor is computed from one for which `found` holds; not looked for behind one where it `stops`."""
+    """Whether a tensor is computed from one that `found` matches. Does not search behind those that `stops` matches."""
     waiting, seen = [tensor], set()
     while waiting:
         each = waiting.pop()
@@ -69,13 +69,13 @@ def _reaches(tensor: Any, found: Callable[[Any], bool], stops: Callable[[Any], b
 
 
 def _keeps_to_itself(tensor: Any) -> bool:
-    """Whether the kernel has a state of its own, or asks somebody else, such as Python."""
+    """Whether the kernel has its own state, or calls external code such as Python."""
     definition = tensor.op.op_def
     return definition is not None and definition.is_stateful and tensor.op.type not in _READS
 
 
 def _is_size_of_a_sample(tensor: Any) -> bool:
-    """Whether this is a dimension of some tensor, and not the first."""
+    """Whether this is a dimension of some tensor other than the first."""
     if tensor.op.type != "StridedSlice" or tensor.op.inputs[0].op.type != "Shape":
         return False
     begin, rank = tf.get_static_value(tensor.op.inputs[1]), tensor.op.inputs[0].op.inputs[0].shape.rank

@@ -1,7 +1,7 @@
-"""Fingerprints: 64 bits that stand for a batch, for what a step reports, or for a state.
+"""Fingerprints: 64-bit hashes of a batch, of what a step reports, or of a state.
 
-TensorFlow's own `Fingerprint` operation hashes tensors where they are, at the speed of the memory (FarmHash;
-tensorflow/core/kernels/fingerprint_op.cc). It runs on the host; what lives on a GPU is summed up there first.
+TensorFlow's own `Fingerprint` operation hashes tensors in place, at memory speed (FarmHash;
+tensorflow/core/kernels/fingerprint_op.cc). It runs on the host. Values on a GPU are summed up there first.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ _METHOD = "farmhash64"
 _WHOLE_BYTES = 1 << 16
 """Up to this size an array is hashed byte by byte."""
 _AT_ONCE_BYTES = 64 << 20
-"""Above this size it is hashed in blocks of whole rows: only a block is copied where rows do not lie side by side."""
+"""Above this size it is hashed in blocks of whole rows: if rows are not contiguous, only a block is copied at once."""
 _SAMPLED_BYTES = 2 << 30
-"""Above this size it is hashed in samples: to read more at each checkpoint would hold up the training. Arrays that are
-larger are not kept in checkpoints either."""
+"""Above this size it is hashed in samples: reading more at each checkpoint would delay the training. Checkpoints do not
+keep such arrays either."""
 _PIECES, _PIECE = 4096, 512
 _BYTES_PER_SECOND = 2e9
-"""Of variables that are hashed: guessed before the first time."""
+"""Estimated speed of hashing variables, before the first measurement."""
 _ROW = 512
-"""Words that a larger array is summed up by, along both sides: as fast as memory, and every order tells."""
+"""Row length, in words, of the table in which a larger array is summed by rows and by columns: as fast as memory, and
+sensitive to order."""
 
 
 def of_tensors(tensors: Sequence[Any]) -> Any:
-    """The fingerprint of tensors, one after the other: int64 [1], on the host; also while tracing."""
+    """The fingerprint of a sequence of tensors: int64 [1], on the host. Also works while tracing."""
     with tf.device(_HOST):
         each = [_of_tensor(tensor) for tensor in tensors if _can_be_hashed(tensor)]
         together = (
@@ -55,12 +56,12 @@ def joined(first: Any, second: Any) -> Any:
 
 
 def as_number(fingerprint: Any) -> int:
-    """A fingerprint that was computed, as a number below 2**64."""
+    """A computed fingerprint as a number below 2**64."""
     return 0 if fingerprint is None else int(np.asarray(fingerprint).view(np.uint64)[0])
 
 
 def of_logs(logs: Any) -> int:
-    """The fingerprint of what a step returned; reading it waits for the device."""
+    """The fingerprint of what a step returned. Reading the logs waits for the device."""
     digest = hashlib.blake2b(digest_size=8)
     for leaf in tf.nest.flatten(logs):
         digest.update(np.ascontiguousarray(leaf).tobytes())
@@ -68,7 +69,7 @@ def of_logs(logs: Any) -> int:
 
 
 def of_array(array: Any) -> str:
-    """The fingerprint of a NumPy array's values, dtype and shape, in hexadecimal; of a very large one, of samples."""
+    """The hexadecimal fingerprint of a NumPy array's values, dtype and shape. A very large array is sampled."""
     digest = hashlib.blake2b(f"{array.dtype.str}{array.shape}".encode(), digest_size=8)
     if array.dtype.hasobject:
         known = (str, bytes, bool, int, float, type(None))
@@ -81,7 +82,7 @@ def of_array(array: Any) -> str:
 
 
 def _blocks(array: Any) -> Iterator[Any]:
-    """An array as it is hashed: at once, in blocks of whole rows, or in samples."""
+    """The array in the portions that are hashed: at once, in blocks of whole rows, or in samples."""
     if array.nbytes > _SAMPLED_BYTES:
         yield _sampled(array)
     elif array.nbytes <= _AT_ONCE_BYTES:
@@ -92,7 +93,7 @@ def _blocks(array: Any) -> Iterator[Any]:
 
 
 def _take_in(digest: Any, flat: Any) -> None:
-    """Add bytes to a digest: up to a size themselves, above it what they sum up to in rows and columns."""
+    """Add bytes to a digest: up to `_WHOLE_BYTES` the bytes themselves, above that their row and column sums."""
     if flat.nbytes > _WHOLE_BYTES:
         rows = flat.nbytes // (8 * _ROW)
         table = flat[: rows * 8 * _ROW].view(np.uint64).reshape(rows, _ROW)
@@ -103,18 +104,18 @@ def _take_in(digest: Any, flat: Any) -> None:
 
 
 def _sampled(array: Any) -> Any:
-    """Some thousand pieces from all over an array, in their order."""
-    flat = array.reshape(-1) if array.flags.c_contiguous else array.flat  # no copy of all of it, whatever its strides
+    """4096 pieces spread over an array, in order."""
+    flat = array.reshape(-1) if array.flags.c_contiguous else array.flat  # never a full copy, whatever its strides
     starts = np.linspace(0, array.size - _PIECE, _PIECES, dtype=np.int64).tolist()
     return np.concatenate([flat[start : start + _PIECE] for start in starts])
 
 
 class StateFingerprint:
-    """The fingerprint of many variables, computed where they are, and no more often than there is time for.
+    """The fingerprint of many variables, computed on their devices, and only as often as time allows.
 
     Args:
-        slots: the variables, in an order that stays.
-        since: when there was nothing to be computed yet, in seconds of the monotonic clock; None for now.
+        slots: the variables, in a fixed order.
+        since: the start of the time budget, in seconds of the monotonic clock; None for now.
     """
 
     def __init__(self, slots: Iterable[Slot], since: float | None = None) -> None:
@@ -122,23 +123,23 @@ class StateFingerprint:
         self._compute = compiled(self._of_all)
         self._at = time.monotonic() if since is None else since
         self.seconds = -1.0
-        """What the last one took; 0 for the first, which was traced as well, and below 0 before it."""
+        """Duration of the last computation; 0 for the first, which includes tracing, and negative before it."""
 
     def is_of(self, slots: Sequence[Slot]) -> bool:
-        """Whether these are its variables."""
+        """Whether `slots` are its variables."""
         return len(slots) == len(self.slots) and all(
             one.handle is other.handle for one, other in zip(slots, self.slots, strict=True)
         )
 
     def is_affordable(self, share: float) -> bool:
-        """Whether computing it now takes no more than this share of the time since it was computed last."""
+        """Whether computing it now takes at most this share of the time since the last computation."""
         seconds = self.seconds
         if seconds < 0:
             seconds = sum(slot.nbytes for slot in self.slots) / _BYTES_PER_SECOND
         return (time.monotonic() - self._at) * share >= seconds
 
     def compute(self) -> int:
-        """The fingerprint of the present values; 0 without any variable."""
+        """The fingerprint of the current values; 0 if there are no variables."""
         started = time.monotonic()
         found = as_number(self._compute()) if self.slots else 0
         self._at = time.monotonic()
@@ -158,7 +159,7 @@ def _can_be_hashed(tensor: Any) -> bool:
 
 
 def _summed_up(slot: Slot) -> Any:
-    """The value of a variable, or on a GPU two sums over its bits: to copy all of it to the host would take long."""
+    """The value of a variable, or on a GPU two sums over its bits, since copying it all to the host would be slow."""
     value = slot.read()
     if "GPU" not in slot.device or value.dtype.size not in (2, 4, 8) or not value.dtype.is_floating:
         return value

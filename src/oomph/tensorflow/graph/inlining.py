@@ -1,8 +1,8 @@
-"""A traced function put into the graph that is being traced, operation by operation, and not as a call.
+"""Copies a traced function into the graph that is being traced, operation by operation, instead of calling it.
 
-Keras' own graph of a step is flat. A call in it is inlined by TensorFlow's graph optimizer, but with control
-dependencies around it that keep the optimizer from rewriting what it would rewrite in the flat graph: sums and products
-are then added up in another order, and the last bits differ.
+Keras' own graph of a step is flat. TensorFlow's graph optimizer inlines a call, but adds control dependencies around it
+that prevent rewrites of the flat graph. Sums and products are then computed in a different order, and the last bits
+differ.
 
 Source: `InlineFunctionBody` in tensorflow/core/common_runtime/inline_function_utils.cc, which ties every operation
 without an input to a control node; tensorflow/core/grappler/optimizers/arithmetic_optimizer.cc.
@@ -19,10 +19,10 @@ from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 
 
 def inlined(concrete: Any) -> Callable[..., Any]:
-    """A function of the same arguments that copies the operations of `concrete` into the present graph.
+    """A function with the same arguments that copies the operations of `concrete` into the current graph.
 
     Args:
-        concrete: a concrete function, of a nest of tensors.
+        concrete: a concrete function that takes a nest of tensors.
     """
     traced = concrete.graph
     definition = traced.as_graph_def(add_shapes=True)

@@ -1,4 +1,4 @@
-"""Which variables a traced function writes: the graph itself says it, so nothing the model forgot to list is missed."""
+"""Finds the variables that a traced function writes, from its graph: also variables that the model does not list."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oomph.tensorflow.graph.compiled import compiled
 from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 
 _ONE_BY_ONE = 12
-"""So many variables are read faster one by one than by a compiled function, whose call takes about 150 µs."""
+"""Up to this many variables are read faster one by one than by a compiled function, whose call takes about 150 µs."""
 
 
 def tensorflow_variable(variable: Any) -> Any:
@@ -21,16 +21,16 @@ def tensorflow_variable(variable: Any) -> Any:
 
 
 def components(variable: Any) -> list[Any]:
-    """The variables behind one variable: one for each replica where a strategy keeps copies, otherwise one."""
+    """The variables behind one variable: one per replica if a strategy keeps copies, otherwise one."""
     value = tensorflow_variable(variable)
     return list(value.values) if isinstance(value, tf.distribute.DistributedValues) else [value]
 
 
 def differs_by_replica(variable: Any) -> bool:
-    """Whether each replica keeps a value of its own, as of a metric's sums and of moving averages.
+    """Whether each replica keeps its own value, as for the sums of a metric and for moving averages.
 
-    Their mean or sum is what TensorFlow shows of some (`SyncOnReadVariable` in tensorflow/python/distribute/values.py).
-    Of others it shows the first: a layer's of Keras 3 that are not trained, and that each replica assigns alone.
+    For some, TensorFlow shows their mean or sum (`SyncOnReadVariable` in tensorflow/python/distribute/values.py). For
+    others it shows the first value: non-trainable variables of Keras 3 layers, which each replica assigns on its own.
     """
     value = tensorflow_variable(variable)
     if any(kind.__name__ == "SyncOnReadVariable" for kind in type(value).__mro__):
@@ -40,19 +40,19 @@ def differs_by_replica(variable: Any) -> bool:
 
 
 def handles_of(variables: Iterable[Any]) -> set[int]:
-    """The identities of the resource handles of variables, those of every replica."""
+    """The identities of the resource handles of variables, for every replica."""
     return {id(component.handle) for variable in variables for component in components(variable)}
 
 
 @dataclass(frozen=True, eq=False)
 class Slot:
-    """One variable, reached through its resource handle: its dtype, and the device it lives on."""
+    """One variable, accessed through its resource handle, with its dtype and device."""
 
     handle: Any
     dtype: tf.DType
     device: str
     distributed: Any = None
-    """The variable itself when a strategy keeps copies of it: then the strategy reads and assigns them all."""
+    """The variable itself if a strategy keeps copies of it: the strategy then reads and assigns all of them."""
 
     @classmethod
     def of(cls, variable: Any) -> Slot:
@@ -64,7 +64,7 @@ class Slot:
 
     @classmethod
     def each_of(cls, variables: Iterable[Any]) -> list[Slot]:
-        """The slots of variables, one for each replica: what a rollback has to set."""
+        """The slots of variables, one per replica, for a rollback to set."""
         found = [component for variable in variables for component in components(variable)]
         return [cls(component.handle, component.dtype, component.device) for component in found]
 
@@ -75,7 +75,7 @@ class Slot:
         return int(self.dtype.size) * int(shape.num_elements() or 0)
 
     def read(self) -> tf.Tensor:
-        """The value; in a graph, a read that is ordered before later writes of the same variable."""
+        """The value. In a graph, the read is ordered before later writes of the same variable."""
         if self.distributed is not None:
             return tf.convert_to_tensor(self.distributed.read_value())
         with tf.device(self.device):
@@ -91,16 +91,16 @@ class Slot:
 
 
 def written_slots(function: Any, besides: Iterable[Any]) -> list[Slot]:
-    """The variables that the concrete `function` writes, without those in `besides`.
+    """The variables that the concrete `function` writes, except those in `besides`.
 
-    TensorFlow derives which captured resources a graph only reads, to let readers run in parallel
-    (tensorflow/python/framework/auto_control_deps_utils.py); all others count as written.
+    TensorFlow derives which captured resources a graph only reads, so that readers can run in parallel
+    (tensorflow/python/framework/auto_control_deps_utils.py). All others count as written.
     """
     excluded = handles_of(besides)
     read_only = set(TENSORFLOW.read_only_inputs.value()(function.graph))
     positions = {id(tensor): index for index, tensor in enumerate(function.graph.inputs)}
     slots = []
-    captured = function.graph.internal_captures  # a strategy's collective keys come after them: no variables
+    captured = function.graph.internal_captures  # a strategy's collective keys (not variables) come after them
     for inner, outer in zip(captured, function.captured_inputs, strict=False):
         if outer.dtype != tf.resource or positions[id(inner)] in read_only or id(outer) in excluded:
             continue
@@ -119,14 +119,14 @@ def _variable_dtype(handle: Any) -> tf.DType | None:
 
 
 class SmallState:
-    """The values of a few variables, taken before a step and given back after a failed one; no buffer is copied."""
+    """The values of a few variables, saved before a step and restored after a failure. No buffer is copied."""
 
     def __init__(self, slots: list[Slot]) -> None:
         self.slots = slots
         self._read = compiled(lambda: [slot.read() for slot in slots])
 
     def snapshot(self) -> list[tf.Tensor]:
-        """The present values. A later write of a variable leaves them alone (TensorFlow copies on write)."""
+        """The current values. A later write of a variable does not change them (TensorFlow copies on write)."""
         if len(self.slots) <= _ONE_BY_ONE:
             return [slot.read() for slot in self.slots]
         return list(self._read())

@@ -1,1 +1,1 @@
-"""Where oomph meets Keras and TensorFlow: what is replaced, and what is only watched."""
+"""Where oomph hooks into Keras and TensorFlow, in the script process: what is replaced, and what is only watched."""

@@ -1,4 +1,4 @@
-"""What the supervisor has decided to change for this attempt, made in the script's process."""
+"""Applies, in the script process, the changes that the supervisor decided on for this attempt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from oomph.tensorflow.runtime.patching import patch
 
 
 def make(session: Session) -> None:
-    """Make the changes that have to be made before the script builds anything; what cannot be made is said."""
+    """Make the changes before the script builds anything; report those that are not possible."""
     for name, (needs, change) in _CHANGES.items():
         if session.handover.changed(name):
             lacking = support.lacks(needs) if needs else ""
@@ -28,7 +28,7 @@ def make(session: Session) -> None:
 
 
 def _prefetch_one_batch_at_most() -> None:
-    """`Dataset.prefetch(n)` and AUTOTUNE become one batch: every further one is a batch more in the host's memory."""
+    """Limit `Dataset.prefetch(n)` and AUTOTUNE to one batch: each further batch takes host memory."""
     cls = tf.data.Dataset
     prefetch = cls.prefetch
 
@@ -40,12 +40,12 @@ def _prefetch_one_batch_at_most() -> None:
 
 
 def _set_precision() -> None:
-    """bfloat16 needs no loss scaling: the optimizer's variables, and with them the checkpoint, stay the same."""
+    """Use bfloat16, which needs no loss scaling: optimizer variables and checkpoints keep their form."""
     KERAS.set_dtype_policy.value()("mixed_bfloat16")
 
 
 def _switch_xla_off() -> None:
-    """Whatever the script compiles its model or its function with; TensorFlow's own clustering included."""
+    """Disable XLA whatever the script's compile options say, including TensorFlow's own clustering."""
     tf.config.optimizer.set_jit(False)
     trainer, function = KERAS.trainer_of_any_backend.value(), TENSORFLOW.function.value()
     compile_model, initialise = trainer.compile, function.__init__
@@ -70,4 +70,4 @@ _CHANGES = {
     "precision": (Feature.PRECISION, _set_precision),
     "no-xla": (Feature.NO_XLA, _switch_xla_off),
 }
-"""For each change, the feature without which it is not possible, and how it is made."""
+"""For each change: the feature that it requires, and the function that makes it."""

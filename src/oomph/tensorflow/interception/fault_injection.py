@@ -1,7 +1,7 @@
-"""Faults on purpose, in the script's process: what `oomph rehearse` has asked for, at the step that it named.
+"""Injects, in the script process, the fault that `oomph rehearse` requests, at the requested step.
 
-The faults are as real as they can be without breaking the machine: real signals, a real refusal of TensorFlow's
-allocator, a real flipped bit in a checkpoint. Only the full disk and the GPU that is gone are played.
+The faults are as real as possible without breaking the machine: real signals, a real refusal by TensorFlow's
+allocator, a real flipped bit in a checkpoint. Only the full disk and the lost GPU are simulated.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from oomph.tensorflow.training.fits import Fits
 
 
 def install(fits: Fits) -> None:
-    """Prepare the fault that a rehearsal has asked for; nothing outside of one."""
+    """Prepare the fault that a rehearsal requests; does nothing outside a rehearsal."""
     injection, session = Injection.read(), fits.session
     if injection is None or session.board is None or session.run_dir is None:
         return
@@ -37,16 +37,16 @@ def install(fits: Fits) -> None:
 
 
 class _FaultInjection(testing.Injector):
-    """One injection, and what it needs to know."""
+    """One injection and its state."""
 
     def __init__(self, fits: Fits, injection: Injection, run_dir: Path) -> None:
         self._fits, self._injection, self._run_dir = fits, injection, run_dir
         self._room: int | None = None
-        """Samples that fit into memory, once it has run out."""
+        """How many samples fit into memory, once it has run out."""
         self._is_full = self._is_full_disk = False
 
     def steps_committed(self, steps: int) -> None:
-        """Bring about the fault that comes between two steps, or end the rehearsal."""
+        """Cause the fault that is due between two steps, or end the rehearsal."""
         injection = self._injection
         if injection.stop is not None and steps >= injection.stop:
             self._stop()
@@ -55,7 +55,7 @@ class _FaultInjection(testing.Injector):
             _AT_A_BORDER[injection.fault](self)
 
     def refuses_full_batch(self, samples: int | None) -> bool:
-        """One step of a fit runs out of memory, and after it every micro-batch of more than half of that batch."""
+        """Let one step of a fit run out of memory, and then every micro-batch larger than half of its batch."""
         is_due = self._injection.fault == "oom" and self.fit is not None and self._is_time(self._fits.steps)
         if is_due:
             self._fire()
@@ -63,25 +63,25 @@ class _FaultInjection(testing.Injector):
         return is_due
 
     def refuses_micro_batch(self, samples: int, batch: int) -> bool:
-        """Whether it is more than half of the batch that failed."""
+        """Whether the micro-batch is larger than half of the batch that failed."""
         if self._is_full and self._room is None:
             self._room = max(1, batch // 2)
         return self._room is not None and samples > self._room
 
     def refuses_plain_step(self) -> bool:
-        """The step that is due, and all that follow it."""
+        """Whether the plain step fails: the one that is due, and all after it."""
         if self._injection.fault == "oom" and self._is_time(self._fits.steps):
             self._fire()
             self._is_full = True
         return self._is_full
 
     def writes_tensor(self) -> None:
-        """Nothing can be written any more once the disk is full."""
+        """Raise OSError once the disk is full."""
         if self._is_full_disk:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def fill_disk(self) -> None:
-        """From now on it is."""
+        """Treat the disk as full from now on."""
         self._is_full_disk = True
 
     @property
@@ -91,7 +91,7 @@ class _FaultInjection(testing.Injector):
 
     @property
     def fit(self) -> Any:
-        """The fit that runs; None in a loop of the script's own."""
+        """The running fit; None in a custom loop."""
         running = self._fits.running
         return running if hasattr(running, "checkpoints") else None
 
@@ -104,7 +104,7 @@ class _FaultInjection(testing.Injector):
         self._fits.say(f"rehearsal: {self._injection.fault} now")
 
     def _stop(self) -> NoReturn:
-        """The rehearsal has seen enough: note the state, and end well."""
+        """The rehearsal is complete: record the state, and exit with 0."""
         fit = self.fit
         facts: dict[str, Any] = {} if fit is None else {"state": _digest(fit.model), "loss": _loss(fit.model)}
         self._fits.note("rehearsal-ended", **facts)
@@ -127,7 +127,7 @@ def _hang(rehearsed: _FaultInjection) -> None:
 
 
 def _lose_gpu(rehearsed: _FaultInjection) -> None:
-    """As TensorFlow ends when a device has fallen off the bus: a failed check, and nothing to be saved any more."""
+    """End as TensorFlow does when a device has fallen off the bus: with a failed check, saving nothing."""
     os.abort()
 
 
@@ -142,7 +142,7 @@ def _fill_disk(rehearsed: _FaultInjection) -> None:
 
 
 def _corrupt_checkpoint(rehearsed: _FaultInjection) -> None:
-    """Flip a bit of the newest checkpoint, and die, so that it is read."""
+    """Flip a bit of the newest checkpoint, and die, so that a restart reads it."""
     if rehearsed.fit is not None:
         rehearsed.fit.checkpoints.settle(wait=True)
     found = sorted((rehearsed.run_dir / "checkpoints").glob("step-*"))
@@ -166,11 +166,11 @@ _AT_A_BORDER: dict[str, Callable[[_FaultInjection], None]] = {
 
 
 def _hide_a_gpu() -> None:
-    """The GPU that was lost is not there in the next attempt."""
+    """Hide the lost GPU in the next attempt."""
     try:
         tf.config.set_visible_devices(tf.config.list_physical_devices("GPU")[1:], "GPU")
     except (RuntimeError, ValueError):
-        pass  # the script has used it before Keras' trainer was imported
+        pass  # the script used it before importing Keras' trainer
 
 
 def _digest(model: Any) -> str:
@@ -184,5 +184,5 @@ def _digest(model: Any) -> str:
 def _loss(model: Any) -> float | None:
     try:
         return float(model.get_metrics_result()["loss"])
-    except Exception:  # a train_step of the script's own may report what it likes
+    except Exception:  # a custom train_step may report anything
         return None

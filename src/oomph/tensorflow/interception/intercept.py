@@ -1,6 +1,6 @@
-"""Where oomph meets Keras: the few methods of Keras' TensorFlow trainer that are replaced, after each was probed.
+"""Replaces a few methods of Keras' TensorFlow trainer in the script process, when the script imports Keras.
 
-Keras is probed by feature and not by version. When a probe fails nothing is replaced, and one line says so.
+Keras is probed by feature and not by version. If a probe fails, nothing is replaced, and one line says so.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _FIT_ARGUMENTS = {"self", "x", "callbacks", "initial_epoch", "epochs"}
 
 
 def install(trainer: Any, session: Session) -> None:
-    """Guard Keras' TensorFlow trainer, the freshly imported module; never raises."""
+    """Guard Keras' TensorFlow trainer, a freshly imported module; never raises."""
     try:
         _probe()
     except UnsupportedError as error:
         session.journal.write("guard-failed", reason=str(error))
-        session.say(f"this Keras is not known ({error}); the script runs unguarded")
+        session.say(f"unknown version of Keras ({error}); the script runs unguarded")
         return
     for row in support.missing():
         session.journal.write("feature-off", name=row.path, feature=row.feature.meaning)
@@ -69,7 +69,7 @@ def install(trainer: Any, session: Session) -> None:
 
 
 def _probe() -> None:
-    """Raise UnsupportedError, naming what is missing, unless Keras looks as the guard needs it."""
+    """Raise UnsupportedError, naming what is missing, unless Keras has what the guard needs."""
     try:
         cls = KERAS.trainer.value()
     except ImportError:
@@ -116,14 +116,14 @@ def _replace_fit(trainer: Any, fits: Fits) -> None:
             running.let_go()
         return history
 
-    # Keras' own decorator around ours: the traceback of an error in fit reads as under plain Keras.
+    # Keras' own decorator around ours: the traceback of an error in fit looks as under plain Keras.
     patch(cls, "fit", trainer.traceback_utils.filter_traceback(fit) if public is not inner else fit)
 
 
 def _trained(fits: Fits, fit: Fit, train: Callable[[], Any]) -> Any:
-    """What the training returns. A checkpoint that cannot be put back gives way to the one before it, or ends the run.
+    """Train and return the result. If a checkpoint cannot be restored, try the one before it, or end the run.
 
-    None is displaced: the process ends with all of them intact, so that somebody can see to what is wrong.
+    The process then ends with all checkpoints intact, so that the user can fix the cause.
     """
     while True:
         try:
@@ -139,11 +139,11 @@ def _trained(fits: Fits, fit: Fit, train: Callable[[], Any]) -> Any:
 
 
 def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwargs: Any) -> Fit | None:
-    """The guarded fit that starts now; None when it is to run as plain Keras: nested, wrongly called, or unknown."""
+    """The guarded fit that starts now; None if it runs as plain Keras: nested, wrongly called, or unsupported."""
     try:
         bound = signature.bind(model, *args, **kwargs)
     except TypeError:
-        return None  # a wrong call: Keras says so in its own words
+        return None  # a wrong call: Keras reports it itself
     if not getattr(model, "compiled", False) or not fits.claim(model):
         return None
     bound.apply_defaults()
@@ -166,13 +166,13 @@ def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwar
         fits.note("guard-failed", reason=f"{type(error).__name__}: {error}")
         fits.say(f"{type(error).__name__}: {error}; this fit runs unguarded")
         return None
-    except BaseException:  # the script was edited, and ends here
+    except BaseException:  # the checkpoint was refused, which ends the script
         _end(fits, arguments["callbacks"])
         raise
 
 
 def _end(fits: Fits, callbacks: Any) -> None:
-    """Nothing of a fit stays behind: no claim, no handler, no phase, no callback of ours in the user's own list."""
+    """Release everything that a fit holds: claim, signal handler, phase, and our callback in the user's own list."""
     fits.release()
     fits.preemption.disarm()
     fits.beat(Phase.OWN_CODE, -1)
@@ -182,11 +182,11 @@ def _end(fits: Fits, callbacks: Any) -> None:
 
 
 def _with_ours(callbacks: Any, fit: Fit) -> Any:
-    """The user's callbacks and one more at their end, which tells the fit about its epochs."""
+    """The user's callbacks, followed by one that notifies the fit of its epochs."""
     import keras
 
     class FitCallback(keras.callbacks.Callback):  # type: ignore[misc]
-        async_safe = True  # Keras may go on dispatching the others as before
+        async_safe = True  # Keras may keep dispatching the others asynchronously
         tells_the_fit = True
 
         def on_train_begin(self, logs: Any = None) -> None:
@@ -216,11 +216,11 @@ def _with_ours(callbacks: Any, fit: Fit) -> Any:
 
 
 def _replace_logs(fits: Fits) -> None:
-    """Let an epoch that is resumed behind its last batch end with the logs of that batch: Keras only knows its own."""
+    """Give an epoch that resumes after its last batch the logs of that batch, which Keras does not know."""
     cls = KERAS.trainer.value()
     original = KERAS.logs_of_epoch.get(cls)
     if original is None:
-        return  # a Keras that asks the metrics alone
+        return  # this version of Keras only asks the metrics
 
     @functools.wraps(original)
     def result_or_logs(self: Any, logs: Any) -> Any:
@@ -233,7 +233,7 @@ def _replace_logs(fits: Fits) -> None:
 
 
 def _replace_maker(fits: Fits, name: str, guard: Callable[[Fits, Any, Any], Any]) -> None:
-    """Let `model.make_NAME` put a guarded function where Keras puts its own."""
+    """Make `model.make_NAME` install a guarded function in place of Keras' own."""
     cls = KERAS.trainer.value()
     original = getattr(cls, f"make_{name}")
 
@@ -252,7 +252,7 @@ def _replace_maker(fits: Fits, name: str, guard: Callable[[Fits, Any, Any], Any]
 
 
 def _watch_the_steps_of_others(fits: Fits, model: Any, name: str) -> None:
-    """A function of the script's own, or one that could not be guarded: without its beats it would pass for a hang."""
+    """Watch a custom or unguarded function: without heartbeats it would be taken for a hang."""
     function = getattr(model, name, None)
     if callable(function) and not isinstance(function, (GuardedStep, PlainStep)):
         setattr(model, name, PlainStep(model, function, _watch_of(fits, model, name)))
@@ -294,7 +294,7 @@ def _guarded_predict(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Cal
 
 
 def _hide_our_frames() -> None:
-    """Keras leaves its own frames out of the tracebacks it shows; ours are as little use to the reader."""
+    """Hide oomph's frames in tracebacks, as Keras hides its own."""
     hidden = KERAS.hidden_paths
     if not support.lacks(Feature.TRACEBACKS):
         patch(hidden.owner, hidden.name, (*hidden.value(), PACKAGE))
@@ -305,7 +305,7 @@ def _fail_open(fits: Fits, action: Callable[[], None]) -> None:
         action()
     except Exception as error:
         fits.note("guard-failed", reason=f"{type(error).__name__}: {error}")
-        fits.say(f"{type(error).__name__}: {error}; the script goes on")
+        fits.say(f"{type(error).__name__}: {error}; the script continues")
 
 
 def _version() -> str:

@@ -1,4 +1,4 @@
-"""GuardedPredict: Keras' predict function, which takes a batch in parts when it does not fit as a whole."""
+"""GuardedPredict: wraps Keras' predict function; runs a batch as micro-batches if it does not fit as a whole."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from oomph.tensorflow.micro_batch.exactness import APPROXIMATE, EXACT, REFUSED, 
 
 _SAMPLES = 8
 _FEWER_SAMPLES = 2
-"""For a second try, where there was no memory for the usual number."""
+"""For a second try, if there was no memory for the usual number."""
 _ROUNDING = {"float64": 1e-9, "float32": 1e-3, "bfloat16": 0.1, "float16": 0.05}
 
 
@@ -29,11 +29,11 @@ class GuardedPredict:
     """The predict function of one model.
 
     Args:
-        plain: Keras' own, which takes a list of batches and returns their outputs, joined.
-        replicas: of the model's strategy; the outputs of a batch are those of one replica after the other.
-        watch: is told of failures and recoveries.
-        promise: what is known of the model beforehand: exact when all of it treats each sample by itself.
-        inexact: "allow" to divide batches even if the outputs of a sample depend on its neighbours.
+        plain: Keras' own function, which takes a list of batches and returns their joined outputs.
+        replicas: the replicas of the model's strategy; the outputs of a batch are in replica order.
+        watch: is notified of failures and recoveries.
+        promise: what is known of the model beforehand: exact if all of it treats each sample by itself.
+        inexact: "allow" to split batches even if the outputs of a sample depend on its neighbours.
     """
 
     def __init__(
@@ -48,10 +48,10 @@ class GuardedPredict:
         self._promise, self._inexact = promise, inexact
         self._search = SizeSearch()
         self._verdicts: dict[str, Promise] = {}
-        """By the layout of the batch."""
+        """The promise for each batch layout."""
 
     def __call__(self, data: Any) -> Any:
-        loops.note_called(self._plain)  # calls under guard are not noted elsewhere
+        loops.note_called(self._plain)  # guarded calls are not noted elsewhere
         if not self._search.is_whole and not self._judged(data[0]).refused:
             return _joined([self._in_parts(batch, None, time.monotonic()) for batch in data])
         started = time.monotonic()
@@ -66,7 +66,7 @@ class GuardedPredict:
         return _joined([self._in_parts(batch, outcome, started) for batch in data])
 
     def _in_parts(self, batch: Any, failed: Failed | None, started: float) -> Any:
-        """The outputs of one batch, taken in parts that fit; what has been computed stays when a part fails."""
+        """The outputs of one batch, run as micro-batches that fit; computed outputs are kept if one fails."""
         sizes = self._replicas.sizes(batch) or []
         size = max(sizes, default=0)
         if not size:
@@ -90,7 +90,7 @@ class GuardedPredict:
         return _joined([_joined(list(own)) for own in zip(*outputs, strict=True)])
 
     def _outputs(self, batch: Any, places: list[tuple[int, int]]) -> list[Any]:
-        """The outputs for a part of the batch, of each replica; results wait for each other in the host's memory."""
+        """The outputs of each replica for a slice of the batch, collected in host memory."""
         own = zip(self._replicas.local(batch), places, strict=True)
         outputs = self._plain([self._replicas.together([batches.part_of(mine, *place) for mine, place in own])])
         with tf.device("/CPU:0"):
@@ -107,7 +107,7 @@ class GuardedPredict:
             self._search.learn(failed, part, seconds)
 
     def _judged(self, batch: Any) -> Promise:
-        """Whether the outputs of samples depend on their neighbours: found once for a layout, with a few samples."""
+        """Whether the outputs of samples depend on their neighbours: probed once per layout, with a few samples."""
         layout = batches.layout_of(self._replicas.local(batch)[0])
         if layout in self._verdicts:
             return self._verdicts[layout]
@@ -153,7 +153,7 @@ class GuardedPredict:
 
 
 def _judge(promise: Promise, finding: Finding, inexact: str | None) -> Promise:
-    """What the outputs of parts are worth. Pure."""
+    """What the outputs of micro-batches are worth. Pure."""
     if finding.obstacle:
         reason = finding.obstacle
     elif finding.conclusive and not finding.equal:

@@ -1,8 +1,8 @@
-"""What a killed attempt has left of a `Dataset.cache(filename)` that it had not finished.
+"""Removes, in the script process, what a killed attempt left of an unfinished `Dataset.cache(filename)`.
 
-TensorFlow writes a cache in parts, NAME_0, NAME_1, ..., each with a lock, and refuses to begin another one while any of
-them is there (`FileWriterIterator` in tensorflow/core/kernels/data/cache_dataset_ops.cc). The process that made them is
-dead, and nobody can go on with them. So a restarted script finds none.
+TensorFlow writes a cache as files NAME_0, NAME_1, ..., each with a lock, and refuses to start another cache while any
+of them exists (`FileWriterIterator` in tensorflow/core/kernels/data/cache_dataset_ops.cc). The process that wrote them
+is dead, and no other can complete them. So oomph removes them before a restarted script uses the cache.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from oomph.tensorflow.runtime.patching import patch
 
 
 def watch(session: Session) -> None:
-    """From now on `Dataset.cache` removes what earlier attempts of this run have left unfinished at its file."""
+    """Make `Dataset.cache` remove what earlier attempts of this run left unfinished at its file."""
     began = _began(session.run_dir)
     if session.handover.attempt == 1 or not session.owner or began is None:
         return
@@ -45,7 +45,7 @@ def _began(run_dir: Path | None) -> float | None:
 
 
 def _remove_parts(session: Session, filename: str, began: float) -> None:
-    """Remove those that were made since the run began: older ones are somebody else's."""
+    """Remove the files created since the run began: older ones belong to another program."""
     if os.path.exists(f"{filename}.index"):
         return  # it is complete
     for part in glob.glob(f"{glob.escape(filename)}_[0-9]*"):
@@ -54,4 +54,4 @@ def _remove_parts(session: Session, filename: str, began: float) -> None:
                 os.unlink(part)
                 session.journal.write("created-before", kind="cache", path=part, site="")
         except OSError:
-            pass  # TensorFlow says what is wrong with it
+            pass  # TensorFlow reports what is wrong with it

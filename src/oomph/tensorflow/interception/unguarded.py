@@ -1,12 +1,12 @@
-"""What happens outside guarded steps: out-of-memory errors anywhere else, and the steps of custom training loops.
+"""Watches, in the script process, what happens outside guarded steps: out-of-memory errors and custom loops.
 
-Nothing is repaired here, and no exception is touched. The errors are named in the journal, also those that the script
-catches itself. Custom loops are seen where they call `optimizer.apply`: in Python for eager loops, while a
-`tf.function` is traced for others, whose calls are counted from then on.
+Nothing is repaired here, and no exception is changed. Errors are named in the journal, including those that the script
+catches itself. Custom loops are detected where they call `optimizer.apply`: in Python for eager loops; for others,
+while a `tf.function` is traced, whose calls are counted from then on.
 
 Source: tensorflow/python/eager/core.py, where every error of TensorFlow's runtime becomes a Python exception;
 `Function.__call__` in tensorflow/python/eager/polymorphic_function/polymorphic_function.py; tracing_compilation.py
-beside it, of which one function runs when another is traced, and only then.
+beside it, one function of which runs exactly when another is traced.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from oomph.tensorflow.runtime.patching import patch
 from oomph.tensorflow.training.identity import call_site
 
 _STEPPING = (Phase.FIRST_STEP, Phase.STEP, Phase.EPOCH_START)
-"""Phases within a fit in which a step is traced; one within another is part of it."""
+"""The phases of a fit in which a step may be traced; a nested trace is part of the outer one."""
 
 
 def watch(session: Session) -> None:
-    """Watch this process; each of the three watches is left out where TensorFlow or Keras lacks what it needs."""
+    """Watch this process; each of the three watches is skipped if TensorFlow or Keras lacks what it needs."""
     seen = _Seen(session)
     for feature, install in _WATCHES.items():
         if not support.lacks(feature):
@@ -47,14 +47,14 @@ def watch(session: Session) -> None:
 
 
 class _Seen:
-    """What has been seen outside guarded steps, told once each on stderr and always in the journal."""
+    """What was seen outside guarded steps: each reported once on stderr, and always in the journal."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._said: set[str] = set()
 
     def out_of_memory(self, error: BaseException) -> None:
-        """An error of TensorFlow's runtime has become an exception; it counts if it is about memory."""
+        """Report an exception from TensorFlow's runtime, if it is about memory."""
         oom = as_out_of_memory(error)
         if (
             oom is None
@@ -67,10 +67,10 @@ class _Seen:
         session.journal.write(
             "oom", phase="elsewhere", site=site, message=oom.line, requested_bytes=oom.requested_bytes
         )
-        self._say(f"out of memory at {site}, outside of a guarded step: left to the script")
+        self._say(f"out of memory at {site}, outside a guarded step: left to the script")
 
     def step_of_a_loop(self, optimizer: Any, applied: bool) -> None:
-        """A custom loop applies gradients, or has `applied` them. One over `oomph.steps` counts its steps itself."""
+        """A custom loop applies gradients, or has `applied` them. A loop over `oomph.steps` counts its own steps."""
         if loops.running() is not None:
             return
         session = self._session.in_this_process()
@@ -83,14 +83,14 @@ class _Seen:
             site = call_site()
             session.journal.write("loop-seen", site=site, loops=enclosing_loops(sys._getframe(1)), restored=restored)
             session.say(
-                f"watching the training loop at {site} (restart only: a custom loop; over oomph.steps it would be"
-                " resumed, @oomph.guard on its step divides batches that do not fit)"
+                f"watching the training loop at {site} (restart only: a custom loop; oomph.steps makes it resumable,"
+                " @oomph.guard on its step splits batches that do not fit)"
             )
         if session.pulse.phase in (Phase.OWN_CODE, Phase.LOOP):
             session.pulse.beat(Phase.LOOP)
 
     def trace(self, create: Callable[[], Any]) -> Any:
-        """A function of TensorFlow is being traced; the step that needed it is one that may take its time, too."""
+        """A `tf.function` is being traced. The step that needs it may take as long as a first step."""
         pulse = self._session.in_this_process().pulse
         if pulse.phase not in _STEPPING:
             return create()

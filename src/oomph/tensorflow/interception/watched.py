@@ -1,4 +1,4 @@
-"""Who is told about steps that no guarded fit runs: evaluate, predict, `train_on_batch`, a fit within a fit."""
+"""Watches, in the script process, steps outside a guarded fit: evaluate, predict, `train_on_batch`, nested fits."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from oomph.tensorflow.training.fits import Fits
 
 
 class Watched:
-    """Steps that are recovered in process, and neither counted nor checkpointed.
+    """Watches steps that are recovered in process, but neither counted nor checkpointed.
 
     Args:
         fits: the fits of this process, for its journal.
-        during: what the script has called, such as "evaluate".
+        during: what the script called, such as "evaluate".
     """
 
     compares_batches = False
@@ -50,7 +50,7 @@ class Watched:
             ooms=recovery.ooms, seconds=round(recovery.seconds, 3),
         )  # fmt: skip
         self._fits.say(
-            f"recovered in {recovery.seconds:.1f} s: {self._during} takes its batch of {recovery.batch} as"
+            f"recovered in {recovery.seconds:.1f} s: {self._during} runs its batch of {recovery.batch} as"
             f" micro-batches of {recovery.micro_batch}"
         )
 
@@ -65,16 +65,14 @@ class Watched:
 
 
 class TrainingOutsideFit(Watched):
-    """Training steps outside a guarded fit, said once."""
+    """Watches training steps outside a guarded fit, and reports that once."""
 
     def __init__(self, fits: Fits) -> None:
         super().__init__(fits, "train_on_batch")
 
     def before_step(self, step: Step, iterator: Any) -> None:
         if loops.running() is None:
-            self._fits.say_once(
-                "guarding steps outside of a fit that is resumed: recovered in process, not checkpointed"
-            )
+            self._fits.say_once("guarding steps outside a resumable fit: recovered in process, not checkpointed")
         size = self._fits.session.handover.guarding.micro_batch
         if size is not None:
             step.begin_with(Start(size))

@@ -1,1 +1,1 @@
-"""`oomph.steps`: a training loop of the script's own that can be resumed."""
+"""`oomph.steps`: makes a custom training loop resumable."""

@@ -1,4 +1,4 @@
-"""LoopCheckpoints: when a loop is saved, and how. What is saved is the loop's own affair."""
+"""LoopCheckpoints: when and how a loop is saved. `RunningLoop` decides what is saved."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from oomph.tensorflow.training.step_checkpoints import Snapshot, StepCheckpoints
 class LoopCheckpoints(StepCheckpoints):
     """The checkpoints of one loop.
 
-    Besides those that are due, one is taken before the last step of all, where that is known to be the last: what a
-    finished loop comes to is then a matter of one step, which a restarted script does again.
+    Besides those that are due, one is taken before the very last step, if that is known to be the last. A restarted
+    script then repeats only one step of a finished loop.
     """
 
     def __init__(self, loop: RunningLoop) -> None:
@@ -24,14 +24,14 @@ class LoopCheckpoints(StepCheckpoints):
         self._last: Saved | None = None
 
     def at_border(self) -> None:
-        """Save when it is time to."""
+        """Save if a checkpoint is due."""
         self._look_for_written()
         is_new = self._fits.steps > self._saved_at_step or not self._has_saved
         if (is_new and self._loop.steps.is_at_last_step) or self._is_due():
             self._save()
 
     def finished(self) -> Saved | None:
-        """The loop has come to its end: only its last checkpoint is needed from now on."""
+        """The loop has ended: only its last checkpoint is still needed."""
         self.settle(wait=True)
         store = self._fits.store()
         if store is not None and self._last is not None:
@@ -40,7 +40,7 @@ class LoopCheckpoints(StepCheckpoints):
         return self._last
 
     def count_from(self, steps: int) -> None:
-        """The newest checkpoint is one of so many steps of the run."""
+        """Record that the newest checkpoint is at this many steps of the run."""
         super().count_from(steps)
         self._has_saved = True
 

@@ -1,4 +1,4 @@
-"""Where a loop is in its data: saved with TensorFlow's iterators, found again by taking the batches anew otherwise."""
+"""Where a loop is in its data: saved with TensorFlow's iterators, otherwise restored by replaying the batches."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class LoopData(DataPosition):
     """The position of one loop in its data.
 
     Args:
-        source: of the batches.
+        source: the source of its batches.
     """
 
     def __init__(self, fits: Fits, objects: LoopObjects, source: Source) -> None:
@@ -47,19 +47,19 @@ class LoopData(DataPosition):
         KERAS.distributed_dataset.put(self.epochs, dataset if self._of_tensorflow else None)
         KERAS.current_iterator.put(self.epochs, None)
         KERAS.steps_seen.put(self.epochs, 0)
-        """Keras' iterator over epochs, as far as the position of a fit needs one."""
+        """A stand-in for Keras' epoch iterator, with what `DataPosition` needs."""
         self.differs_at: int | None = None
-        """The first of the batches that were taken anew which was another, counted from 0."""
+        """The first replayed batch that differs, counted from 0."""
         self.same = 0
-        """Batches that were taken anew and were the expected ones."""
+        """How many replayed batches matched."""
 
     def begins(self) -> None:
-        """An iterator is about to be made."""
+        """Called before an iterator is created."""
         self.epoch_begins(self.epochs)
         self.iterators_made += 1
 
     def begins_as_before(self, checkpoint: Checkpoint) -> None:
-        """An iterator is about to be made that goes on from a checkpoint."""
+        """Called before the iterator that resumes from a checkpoint is created."""
         if self._of_tensorflow and not self.is_saved_whole(checkpoint, self._source.dataset):
             count = said(checkpoint.meta.iterators_made) - self.iterators_made - 1
             self.pass_over(self.epochs, max(0, count), used_in(checkpoint))
@@ -87,7 +87,7 @@ class LoopData(DataPosition):
             training_state.restore_random_state(self.moment.random)
         before, random = self._objects.data_now(), training_state.random_state()
         watched, taken = Watched(self._fits.say, seconds), 0
-        for batch in watched.take(iterator, self.taken, "taking the batches of the epoch anew"):
+        for batch in watched.take(iterator, self.taken, "replaying the batches of the epoch"):
             self._compare(taken, batch, batches)
             taken += 1
         after, random_after = self._objects.data_now(before), training_state.random_state()
@@ -107,17 +107,17 @@ class LoopData(DataPosition):
 
 
 class Digests:
-    """Fingerprints of batches, no more of them than may be: each is a look at all that is in the batch.
+    """Fingerprints of batches, limited in number, since each reads the whole batch.
 
     Args:
-        share: of the time, that they may take.
+        share: the share of the time that they may take.
     """
 
     def __init__(self, share: float) -> None:
         self._share, self._cost, self._at = share, 0.0, time.monotonic()
 
     def of(self, batch: Any, wanted: bool) -> int:
-        """The fingerprint; 0 where it is not wanted, and would take more time than there is for it."""
+        """The fingerprint; 0 if it is not wanted and would exceed the share of the time."""
         started = time.monotonic()
         if not wanted and (started - self._at) * self._share < self._cost:
             return 0
@@ -128,7 +128,7 @@ class Digests:
 
 
 def digest_of(batch: Any) -> int:
-    """A fingerprint of everything in a batch whose value can be seen, whatever the batch is made of: 64 bits."""
+    """A 64-bit fingerprint of everything in a batch that has a readable value, whatever its structure."""
     digest = hashlib.blake2b(digest_size=8)
     for leaf in tf.nest.flatten(batch, expand_composites=True):
         if hasattr(leaf, "__array__"):

@@ -1,4 +1,4 @@
-"""What a loop was like when it began: it tells which loop a checkpoint is of, and what was edited since."""
+"""The facts of a loop at its start: they tell which loop a checkpoint belongs to, and what was edited since."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from oomph.tensorflow.training.recognition import Recognised, Verdict
 def facts_of(
     roots: list[Root], variables: LoopVariables, source: Source, epochs: Sequence[int] | None, turn: dict[str, Any]
 ) -> Facts:
-    """Everything by which a loop is known, before anything of an earlier attempt is put back."""
+    """Everything that identifies a loop, before anything of an earlier attempt is restored."""
     weights = {f"weights of {root}": shapes for root in roots if (shapes := variables.shapes(root.name))}
     return {
         **provenance.facts_around(),
@@ -33,12 +33,12 @@ def facts_of(
 
 
 def recognised(record: Record | None, facts: Facts, came_another_way: bool) -> Recognised:
-    """What becomes of a loop, given the newest state of an earlier attempt at its place.
+    """Decide what happens to a loop, given the newest state of an earlier attempt at its place.
 
     Args:
-        record: None when there is none.
-        facts: of the loop as it begins.
-        came_another_way: whether a fit or loop before it was not the one that was expected there.
+        record: that state; None if there is none.
+        facts: the facts of the loop at its start.
+        came_another_way: whether an earlier fit or loop was not the one expected at its place.
     """
     if record is None:
         return Recognised(Verdict.TRAIN)
@@ -55,12 +55,12 @@ def recognised(record: Record | None, facts: Facts, came_another_way: bool) -> R
 
 
 def was_edited(record: Record, facts: Facts) -> bool:
-    """Whether the script is another one since."""
+    """Whether the script has changed since."""
     return bool(provenance.changes(record.meta.made_by, facts, SCRIPT))
 
 
 def other_data(before: Facts, now: Facts) -> bool:
-    """Whether the data are not those of the checkpoint, after an edit of the script."""
+    """Whether the data differ from those of the checkpoint, after an edit of the script."""
     return bool(provenance.changes(before, now, DATA))
 
 

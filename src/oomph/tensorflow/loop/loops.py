@@ -1,4 +1,4 @@
-"""Loops: the loop over `oomph.steps` that runs in this process, if it is one that is resumed, and how it begins."""
+"""The resumable loop over `oomph.steps` that runs in this process, if any, and how it begins."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ _running: ResumableLoop | None = None
 
 
 def install(fits: Fits) -> None:
-    """From now on loops are counted among these fits."""
+    """Count loops among these fits from now on."""
     global _fits
     _fits = fits
 
 
 def running() -> ResumableLoop | None:
-    """The loop that runs in this process and is resumed after a fault; None when there is none."""
+    """The resumable loop that runs in this process, or None."""
     if _running is None or _fits is None or _fits.running is not _running:
         return None
     return _running if _fits.own_session().is_owner_now() else None
 
 
 def note_called(function: Any) -> None:
-    """A function of TensorFlow's is called, in the fit or the loop that runs, if there is one."""
+    """Record a `tf.function` that the running fit or loop calls."""
     functions = None if _fits is None else getattr(_fits.running, "functions", None)
     if isinstance(functions, WeakSet):  # not while `running` is still the model that claimed its turn
         functions.add(function)
 
 
 def begin(steps: Steps) -> Watch:
-    """Who watches a loop that begins: nobody, where it is nested in a fit or another loop, or not in the owner."""
+    """The watch of a loop that begins; `Unwatched` if it is nested in a fit or loop, or not in the owner process."""
     try:
         fits = _guard()
         if fits is None or fits.session.run_dir is None or not fits.own_session().is_owner_now():
@@ -57,14 +57,14 @@ def begin(steps: Steps) -> Watch:
 
 
 def _guard() -> Fits | None:
-    """The fits of this process; a script that uses TensorFlow without Keras has not imported it yet."""
+    """The fits of this process. A script that uses TensorFlow without Keras has not imported Keras yet."""
     if _fits is None and "tensorflow" in sys.modules:
-        import keras  # noqa: F401  # the guard is installed as soon as it is imported
+        import keras  # noqa: F401  # importing Keras installs the guard
     return _fits
 
 
 class _Watched:
-    """A loop that is resumed after a fault. When the machinery for that fails it goes on as a plain one."""
+    """A resumable loop. If oomph itself fails, it continues as a plain loop."""
 
     def __init__(self, fits: Fits, steps: Steps) -> None:
         self._fits, self._steps = fits, steps
@@ -110,7 +110,7 @@ class _Watched:
             self._safely(self._loop.finished)
 
     def left(self) -> None:
-        """Nothing of the loop stays behind: no claim, no handler, no phase."""
+        """Release everything that the loop holds: claim, signal handler, phase."""
         if self._loop is not None:
             self._safely(self._loop.left)
         self._release()
@@ -118,10 +118,10 @@ class _Watched:
     def _safely(self, action: Callable[[], T]) -> T | None:
         try:
             return action()
-        except Exception as error:  # ours: the training matters more
+        except Exception as error:  # oomph's own error: the training matters more
             self._loop = None
             self._fits.note("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])
-            self._fits.say_once(f"{type(error).__name__}: {error}; the loop goes on, and is not saved any more")
+            self._fits.say_once(f"{type(error).__name__}: {error}; the loop continues without checkpoints")
             self._release()
             return None
 
@@ -136,7 +136,7 @@ class _Watched:
 
 
 def _frame_of_the_script() -> FrameType | None:
-    """The innermost frame of the script's own: what shows the progress of a loop may stand between."""
+    """The innermost frame of the script's own code: a progress bar may wrap the loop."""
     from oomph.tensorflow.objects.code import is_users
 
     frame: FrameType | None = sys._getframe(1)

@@ -1,8 +1,8 @@
-"""The script's own variables that a loop carries from step to step, found in its source.
+"""Finds, in its source, the variables of the script that a loop carries from step to step.
 
-A name that was assigned before the loop, and is read in the body before the body assigns it anew, carries something on:
-a counter, the best loss so far. What was assigned before and is changed in place, such as a list, does so too. Neither
-can be given back unless it is in the state of the loop.
+A name carries a value if it is assigned before the loop and read in the body before the body assigns it again: a
+counter, the best loss so far. So does an object that is assigned before and changed in place, such as a list. Neither
+can be restored unless it is in the state of the loop.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from oomph.tensorflow.objects.values import is_value
 
 _SECONDS = 0.1
 _CLOCKS = {clock: clock() for clock in (time.time, time.monotonic, time.perf_counter)}
-"""What each said when oomph was loaded into the script's process."""
+"""What each clock read when oomph was loaded into the script process."""
 _BEFORE_SECONDS = 60.0
 _IN_PLACE = (list, dict, set, collections.deque, collections.defaultdict, collections.Counter, bytearray)
 _PLAIN = SimpleNamespace()
-"""An object with attributes and nothing else."""
+"""An object with only attributes."""
 _GENERATORS = (np.random.Generator, np.random.RandomState)
 
 
 class CarriedNames:
-    """What the loop at a line of a frame carries on besides its state.
+    """The variables that the loop at a frame's current line carries besides its state.
 
     Args:
-        frame: that the loop runs in; None when it is not known.
+        frame: the frame that the loop runs in; None if unknown.
         known: the `id`s of what is in the loop's state.
     """
 
@@ -52,7 +52,7 @@ class CarriedNames:
         self._before = self._looked_at()
 
     def changed(self) -> list[str]:
-        """Those that are no longer what they were when the loop began."""
+        """The variables that have changed since the loop began."""
         held = self._held()
         found = [name for name, seen in self._rebound.items() if name in held and _seen(held[name]) != seen]
         now = self._looked_at()
@@ -60,7 +60,7 @@ class CarriedNames:
         return sorted(set(found))
 
     def _looked_at(self) -> dict[str, str]:
-        """A fingerprint of each that may be changed in place."""
+        """A fingerprint of each variable that may be changed in place."""
         picture = Picture.of(list(self._in_place.items()), None, frozenset(self._known), _SECONDS)
         return {name: picture.fingerprint(name) for name in self._in_place}
 
@@ -69,7 +69,7 @@ class CarriedNames:
 
 
 def _is_changed_in_place(thing: Any) -> bool:
-    """Whether a thing is a container, a random generator, or a plain object of one of the user's classes."""
+    """Whether this is a container, a random generator, or a plain object of one of the user's classes."""
     kind = type(thing)
     return kind in (*_IN_PLACE, *_GENERATORS) or (is_users(kind.__module__) and kind_of(thing) is kind_of(_PLAIN))
 
@@ -82,17 +82,17 @@ def _globals_assigned_by(thing: Any) -> set[str]:
 
 
 def _seen(value: Any) -> tuple[str, str]:
-    """A value as it is, and anything else by its identity: to hold on to it might take memory."""
+    """Plain values by their text; anything else by its identity, since a reference would hold memory."""
     return type(value).__name__, repr(value) if is_value(value) else str(id(value))
 
 
 def _is_of_a_clock(value: Any) -> bool:
-    """Whether a number was read from a clock since this process began: a time to measure from, and no state."""
+    """Whether a number was read from a clock since this process began: a start time, not state."""
     return isinstance(value, float) and any(at - _BEFORE_SECONDS <= value <= clock() for clock, at in _CLOCKS.items())
 
 
 def _names(path: str, line: int) -> tuple[set[str], set[str]]:
-    """The names that the innermost `for` on a line carries on, and all that its body reads."""
+    """The names that the innermost `for` on a line carries, and all names that its body reads."""
     try:
         tree = ast.parse("".join(linecache.getlines(path)))
     except (SyntaxError, ValueError, RecursionError):
@@ -112,21 +112,21 @@ def _is_headed(node: ast.For, line: int) -> bool:
 
 
 class _Flow:
-    """The statements of a body in their order: which names are read while they may hold what the step before left."""
+    """Walks the statements of a body in order: which names are read while they may hold the previous step's value."""
 
     def __init__(self) -> None:
         self.read: set[str] = set()
         self.read_first: set[str] = set()
         self.assigned: set[str] = set()
         self._fresh: set[str] = set()
-        """Assigned in this step for certain."""
+        """Names certainly assigned in this step."""
 
     def run(self, statements: list[ast.stmt]) -> None:
         for statement in statements:
             self._statement(statement)
 
     def assign(self, target: ast.AST) -> None:
-        """A target is assigned, whatever it is made of."""
+        """Record an assignment to a target, whatever its structure."""
         for node in ast.walk(target):
             if isinstance(node, ast.Name):
                 if isinstance(node.ctx, ast.Load):
@@ -156,7 +156,7 @@ class _Flow:
             self._compound(statement)
 
     def _either(self, first: list[ast.stmt], second: list[ast.stmt]) -> None:
-        """What is assigned in both branches is assigned for certain."""
+        """Names assigned in both branches are certainly assigned."""
         before = set(self._fresh)
         self.run(first)
         after_first, self._fresh = self._fresh, set(before)
@@ -164,7 +164,7 @@ class _Flow:
         self._fresh &= after_first
 
     def _compound(self, statement: ast.stmt) -> None:
-        """Anything else: its blocks may run or not."""
+        """Any other statement: its blocks may or may not run."""
         before = set(self._fresh)
         if isinstance(statement, (ast.For, ast.AsyncFor)):
             self._expression(statement.iter)

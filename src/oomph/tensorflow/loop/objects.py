@@ -1,4 +1,4 @@
-"""LoopObjects: the Python objects of a loop: those in its state, and those that its data are made from."""
+"""LoopObjects: the Python objects in a loop's state, and those that its data are made from."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from oomph.tensorflow.state.training_state import Array
 from oomph.tensorflow.training.fit_objects import FitObjects, Roots
 
 OWN = "own/"
-"""How the names of arrays begin that objects have told of themselves."""
+"""The name prefix of arrays from objects' own `get_state()`."""
 
 
 class LoopObjects(FitObjects):
-    """What a fit's objects are to a fit, for a loop.
+    """The counterpart of `FitObjects` for a loop.
 
     Args:
         roots: the state of the loop.
-        variables: those in it, which are saved apart.
-        data: what the batches come from.
-        held: batches that were taken and that the body has not had.
+        variables: the variables in it, which are saved separately.
+        data: the source of the batches.
+        held: batches taken ahead that the body has not received.
     """
 
     def __init__(self, roots: list[Root], variables: LoopVariables, data: Any, held: list[Any]) -> None:
@@ -37,10 +37,10 @@ class LoopObjects(FitObjects):
     def _saved_elsewhere(self) -> Iterator[int]:
         return self._variables.ids()
 
-    # -- what objects tell of themselves ------------------------------------------------------------------------------
+    # -- objects that save their own state ----------------------------------------------------------------------------
 
     def told(self) -> tuple[dict[str, Any], list[Array], list[str]]:
-        """What the objects tell that have methods for it: fit for JSON, its arrays, and what could not be had."""
+        """The state of objects with methods for it: the JSON part, its arrays, and what could not be read."""
         states: dict[str, Any] = {}
         arrays: list[Array] = []
         lost = []
@@ -55,11 +55,11 @@ class LoopObjects(FitObjects):
         return states, arrays, lost
 
     def tell(self, states: dict[str, Any], arrays: dict[str, Any]) -> list[str]:
-        """Give back what they told; returns what could not be, in words."""
+        """Restore their state; returns what could not be restored, in words."""
         lost = []
         for root in self._telling:
             if root.name not in states:
-                lost.append(f"{root}, of which nothing was saved")
+                lost.append(f"{root}, which was not saved")
                 continue
             try:
                 getattr(root.thing, _pair(root)[1])(nested.decode(states[root.name], arrays, OWN))

@@ -1,7 +1,7 @@
-"""LoopProof: the witnesses of a loop: of each step its batch, and as often as may be the state that it led to.
+"""LoopProof: the witnesses of a loop: the batch of each step, and the resulting state as often as affordable.
 
-Nobody knows what the body of a loop returns. So a step is witnessed by the variables of the loop's state after it: the
-first after every checkpoint always, the others for as long as it costs next to nothing.
+The body of a loop returns nothing. So a witness covers the variables of the loop's state after the step: always for
+the first step after a checkpoint, for the others while the cost is negligible.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from oomph.tensorflow.loop.variables import LoopVariables
 from oomph.tensorflow.training.proof import Proof, Witnessed, loss_of, random_state
 
 _SHARE = 0.004
-"""Of the time, that fingerprints of batches may take."""
+"""The share of the time that fingerprints of batches may take."""
 _CHEAP_SECONDS = 0.002
-"""What fingerprints of the state may cost each, to be taken of all of the first steps."""
+"""A state fingerprint this cheap is taken for all of the first steps."""
 
 
 class WitnessedLoop(Witnessed, Protocol):
@@ -25,7 +25,7 @@ class WitnessedLoop(Witnessed, Protocol):
 
     variables: LoopVariables
     last_guarded: Any
-    """The guarded step that its body has taken last."""
+    """The last guarded step that its body took."""
 
 
 class LoopProof(Proof):
@@ -33,7 +33,7 @@ class LoopProof(Proof):
 
     Args:
         loop: the running loop.
-        board: where they are left; None to leave none.
+        board: where witnesses are written; None to write none.
     """
 
     def __init__(self, loop: WitnessedLoop, board: WitnessBoard | None) -> None:
@@ -44,7 +44,7 @@ class LoopProof(Proof):
         self._batch = 0
         self._is_first = True
         self._states = 0
-        """Of the steps that were compared, those whose state was."""
+        """How many compared steps had their state compared."""
 
     def checkpointed(self) -> None:
         """A checkpoint was taken before the next step."""
@@ -52,12 +52,12 @@ class LoopProof(Proof):
         self._is_first = True
 
     def compare_from(self, epoch: int, step: int) -> None:
-        """The loop goes on here."""
+        """The loop resumes here."""
         super().compare_from(epoch, step)
         self._is_first = True
 
     def taken(self, epoch: int, step: int, batch: Any) -> None:
-        """A step begins with this batch, before the body of the loop has had it."""
+        """A step begins with this batch; the body has not received it yet."""
         if self._board is not None:
             wanted = self._is_first or self._is_compared(STEP, epoch, step)
             self._batch = self._digests.of(batch, wanted)
@@ -81,7 +81,7 @@ class LoopProof(Proof):
             self._leave(witness)
 
     def tell(self, at_the_end: bool) -> None:
-        """Write down how the comparison stands; nothing before a state has been compared."""
+        """Report the comparison, once a state has been compared."""
         found = self._comparison
         if found is not None and (self._states or found.difference is not None):
             super().tell(at_the_end)
@@ -96,7 +96,7 @@ class LoopProof(Proof):
         return self._known
 
     def _loss(self) -> float:
-        """The loss that the last guarded step returned; 0.0 without one, since the body of a loop reports none."""
+        """The loss that the last guarded step returned; 0.0 without one, since a loop body reports none."""
         step = self._step_to_measure()
         return 0.0 if step is None or step.taken is None else loss_of(step.taken.logs)
 

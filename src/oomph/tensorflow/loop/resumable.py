@@ -1,4 +1,4 @@
-"""ResumableLoop: one loop over `oomph.steps` in the owner process of a run. It is to a loop what Fit is to a fit."""
+"""ResumableLoop: one loop over `oomph.steps` in the owner process of a run; the counterpart of `Fit`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_SHOWN = 6
 
 
 class ResumableLoop(RunningLoop):
-    """One running loop. Arguments as of `RunningLoop`."""
+    """One running loop. Takes the arguments of `RunningLoop`."""
 
     def __init__(self, fits: Fits, steps: Steps, frame: FrameType | None) -> None:
         super().__init__(fits, steps, frame)
@@ -36,7 +36,7 @@ class ResumableLoop(RunningLoop):
     # -- start and end ------------------------------------------------------------------------------------------------
 
     def resume(self) -> int | None:
-        """The number of the epoch to go on in, everything put back; None when the loop begins at its beginning."""
+        """Restore everything and return the epoch to resume in; None if the loop starts from the beginning."""
         self._settle()
         self.objects.begin(to_be_resumed=self.resumption.checkpoint is not None)
         if self.fits.own_session().is_owner_now():
@@ -50,7 +50,7 @@ class ResumableLoop(RunningLoop):
         return number
 
     def _settle(self) -> None:
-        """Whether an earlier attempt has begun this loop, and its number in the run."""
+        """Decide whether an earlier attempt had begun this loop, and its number in the run."""
         fits = self.fits
         record = fits.known_state(self.identity, lambda one: was_edited(one, self.facts))
         found = recognised(record, self.facts, fits.came_another_way)
@@ -71,9 +71,9 @@ class ResumableLoop(RunningLoop):
 
     def _tell_another_way(self, found: Recognised) -> None:
         if found.another_way:
-            reason = f"the script came to loop at {self.identity.site} another way than before ({found.reason})"
+            reason = f"the script reached loop at {self.identity.site} by another path than before ({found.reason})"
             self.fits.note("another-way", key=self.identity.key, fit=self.identity.ordinal, reason=reason)
-            self.fits.say(f"{reason}: it begins at its beginning")
+            self.fits.say(f"{reason}: it starts from the beginning")
 
     def _announce(self) -> None:
         self.fits.note(
@@ -92,7 +92,7 @@ class ResumableLoop(RunningLoop):
         self.fits.say(f"guarding loop at {self.identity.site} (resumable: state=[{shown}])")
 
     def finished(self) -> None:
-        """The loop has come to its end by itself."""
+        """The loop has ended by itself."""
         saved = self.checkpoints.finished()
         self.proof.tell(at_the_end=True)
         self.fits.note(
@@ -117,15 +117,15 @@ class ResumableLoop(RunningLoop):
     # -- its steps ----------------------------------------------------------------------------------------------------
 
     def epoch_begins(self, number: int) -> None:
-        """Before the iterator of an epoch is made."""
+        """Called before the iterator of an epoch is created."""
         self.data.begins()
 
     def epoch_began(self) -> None:
-        """After that."""
+        """Called after the iterator of an epoch is created."""
         self.data.look_at(self.steps.iterator)
 
     def at_border(self) -> None:
-        """Between two steps: checkpoint when it is time to, and end when somebody wants that."""
+        """Between two steps: checkpoint if due, and end the process if preemption was requested."""
         self.checkpoints.at_border()
         if self.fits.preemption.asked and self.fits.own_session().is_owner_now():
             self.checkpoints.save_now()
@@ -134,11 +134,11 @@ class ResumableLoop(RunningLoop):
             self._skip_poison()
 
     def taken(self, batch: Any) -> None:
-        """The body gets a batch."""
+        """Called before the body receives a batch."""
         self.proof.taken(self.steps.number, self.steps.step, batch)
 
     def stepped(self) -> None:
-        """The body is through with it."""
+        """Called after the body is done with the batch."""
         if not self._stepped:
             self._stepped = True
             self.variables.look_again()
@@ -148,16 +148,16 @@ class ResumableLoop(RunningLoop):
         self.write_board()
 
     def _skip_poison(self) -> None:
-        """Leave out the batches that the user has allowed to be left out, of steps that have failed twice."""
+        """Skip the batches of steps that failed twice, where the user allowed it (`--skip-poison`)."""
         here = f"fit {self.identity.ordinal + 1}, epoch {self.steps.number + 1}, step {self.steps.step + 1}"
         while here in self._poison:
             self._poison.remove(here)
             self.steps.drop()
             self.note_here("batch-skipped")
-            self.fits.say(f"the batch at {here} is left out")
+            self.fits.say(f"skipping the batch at {here}")
 
     def _leave_preempted(self) -> None:
-        """A scheduler takes the machine away, and what there is to save is saved: end here."""
+        """A scheduler takes the machine away and everything is saved: end the process."""
         signal_name = self.fits.preemption.asked
         self.note_here("preempted", signal=signal_name, steps=self.fits.steps, saved=self.fits.saved)
         self.fits.say(f"{signal_name}: {self.fits.saved} of {self.fits.steps} steps are saved; ending")
@@ -166,7 +166,7 @@ class ResumableLoop(RunningLoop):
     # -- guarded steps within -----------------------------------------------------------------------------------------
 
     def saw_guarded(self, step: Any) -> None:
-        """The body takes a step that `oomph.guard` guards."""
+        """Called when the body takes a step guarded by `oomph.guard`."""
         self.last_guarded = step
         if any(step is known for known in self._guarded):
             return
@@ -178,7 +178,7 @@ class ResumableLoop(RunningLoop):
             step.begin_with(begin)
 
     def go_back(self, error: BaseException, phase: str, reason: str, begin: Start | None) -> NoReturn:
-        """A guarded step cannot be completed: back to the checkpoint where that can help, else the script's error."""
+        """A guarded step failed: restart from the checkpoint if that can help; otherwise raise the script's error."""
         if begin is not None:
             self.fits.remember_micro_batch(self.identity, begin)
         leaving.go_back_or_give_up(self.fits, error, reason, phase in ("commit", "input") or begin is not None)

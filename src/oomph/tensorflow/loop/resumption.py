@@ -1,4 +1,4 @@
-"""LoopResumption: puts a loop back to where a checkpoint was, before its body gets the first batch."""
+"""LoopResumption: restores a loop from a checkpoint, before its body receives the first batch."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _PAUSE_SECONDS = 1.0
 
 
 class LoopResumption:
-    """What a loop has to be put back to, if anything."""
+    """What a loop resumes from, if anything."""
 
     def __init__(self, loop: RunningLoop, checkpoints: LoopCheckpoints) -> None:
         self._loop, self._fits, self._checkpoints = loop, loop.fits, checkpoints
         self.checkpoint: Checkpoint | None = None
 
     def go_on(self) -> int | None:
-        """The number of the epoch to go on in; None without a checkpoint. Ends the process when none can be put back.
+        """Restore the loop and return the epoch to resume in; None without a checkpoint.
 
-        None of them is displaced by that.
+        Ends the process, with all checkpoints intact, if none can be restored.
         """
         checkpoint = self.checkpoint
         while checkpoint is not None:
@@ -58,7 +58,7 @@ class LoopResumption:
         return older
 
     def _restored(self, checkpoint: Checkpoint) -> str:
-        """How the position in the data was found again; tries more than once where it may help."""
+        """Restore the state, with retries where they may help; returns how the data position was restored."""
         made, kind = False, ""
         for tried in range(1, _TRIES + 1):
             try:
@@ -73,12 +73,12 @@ class LoopResumption:
                 self._loop.note_here("checkpoint-refused", name=checkpoint.name, reason=essence(error))
                 if not passing or not made or tried == _TRIES:
                     raise CannotResumeError(f"checkpoint {checkpoint.name}: {essence(error)}", passing) from error
-                self._fits.say(f"checkpoint {checkpoint.name} could not be put back: {essence(error)}; trying again")
+                self._fits.say(f"checkpoint {checkpoint.name} could not be restored: {essence(error)}; trying again")
                 time.sleep(_PAUSE_SECONDS * tried)
         raise AssertionError("unreachable")
 
     def _make_iterator(self, checkpoint: Checkpoint) -> None:
-        """The data as they were when the iterator was made that the loop goes on with."""
+        """Restore what the data depend on, and create the iterator that the loop resumes with."""
         loop = self._loop
         loop.data.begins_as_before(checkpoint)
         loop.steps.begin_epoch(checkpoint.position.epoch)
@@ -87,13 +87,13 @@ class LoopResumption:
     def _find_position(self, checkpoint: Checkpoint) -> str:
         loop, at = self._loop, checkpoint.position
         if other_data(checkpoint.meta.made_by, loop.facts):
-            return "epoch"  # after an edit: its position in them means nothing
+            return "epoch"  # edited data: the old position means nothing
         kind = loop.data.restore(checkpoint, loop.steps.iterator, None, self._batches_before(checkpoint))
         loop.steps.step, loop.steps.drawn = at.step, loop.data.taken
         return kind
 
     def _batches_before(self, checkpoint: Checkpoint) -> list[int]:
-        """The fingerprints of the batches of the epoch before a checkpoint, 0 where there is none."""
+        """The fingerprints of the epoch's batches before a checkpoint; 0 for each that is missing."""
         at, board = checkpoint.position, self._fits.witnesses
         mine = [] if board is None else board.before
         key = self._loop.identity.witness_key
@@ -118,7 +118,7 @@ class LoopResumption:
         loop.steps.steps = said(meta.loop_steps)
         loop.take_held()
 
-    # -- telling ------------------------------------------------------------------------------------------------------
+    # -- reporting ----------------------------------------------------------------------------------------------------
 
     def _tell(self, checkpoint: Checkpoint, kind: str, seconds: float) -> None:
         loop, at, before = self._loop, checkpoint.position, checkpoint.meta.made_by
@@ -150,8 +150,8 @@ class LoopResumption:
         data, loop = self._loop.data, self._loop
         if data.differs_at is None:
             return
-        cause = f"the batches that were taken anew are others, from the {data.differs_at + 1}. on"
+        cause = f"the replayed batches differ, from batch {data.differs_at + 1} on"
         loop.note_here(
             "compared", key=loop.identity.key, steps=0, epochs=0, batches=data.same, equal=False, cause=cause
         )
-        self._fits.say(f"not equal to what was done before: {cause}")
+        self._fits.say(f"not equal to the earlier attempt: {cause}")

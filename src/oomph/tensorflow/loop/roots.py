@@ -1,4 +1,4 @@
-"""Roots: the things that a script gives as the state of its loop, each with a name for people, once it can be saved."""
+"""Roots: the objects that a script passes as the state of its loop, checked and given readable names."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _LIBRARIES = ("keras", "tensorflow", "numpy")
 
 @dataclass(frozen=True)
 class Root:
-    """One thing of a loop's state."""
+    """One object of a loop's state."""
 
     name: str
     """As in the call: "state[1]", or "state['model']"."""
     thing: Any
     pair: tuple[str, str] | None = None
-    """The methods by which it tells its state and takes it back; None where its parts are looked at."""
+    """The methods that get and set its state; None if its parts are inspected instead."""
 
     @property
     def kind(self) -> str:
-        """Its class, for people."""
+        """The name of its class, for messages."""
         return type(self.thing).__name__
 
     def __str__(self) -> str:
@@ -37,7 +37,7 @@ class Root:
 
 
 def roots_of(state: Any) -> list[Root]:
-    """The roots of what was given as state; raises TypeError for what cannot be saved and given back."""
+    """The roots of the given state; raises TypeError for what cannot be saved and restored."""
     if isinstance(state, tf.train.Checkpoint):
         named = [(f"state.{name}", thing) for name, thing in sorted(dict_of(state).items()) if not name.startswith("_")]
         return [_root(name, thing) for name, thing in named if isinstance(thing, tf.__internal__.tracking.Trackable)]
@@ -49,7 +49,7 @@ def roots_of(state: Any) -> list[Root]:
 
 
 def _holds_plain_values(state: dict[Any, Any]) -> bool:
-    """Whether a dict is state itself, and not only names for it: numbers in it change when it is assigned to."""
+    """Whether a dict is state itself, not just names for it: plain values in it change by assignment."""
     return any(values.is_value(thing) for thing in state.values())
 
 
@@ -58,12 +58,12 @@ def _root(name: str, thing: Any) -> Root:
     if root.pair is not None or type(thing) in (tuple, list):
         return root
     if values.is_value(thing) or isinstance(thing, tf.Tensor):
-        raise TypeError(f"{root} never changes itself: what the loop assigns anew belongs into a dict or an object")
+        raise TypeError(f"{root} never changes itself: keep what the loop reassigns in a dict or an object")
     kind = kind_of(thing)
     if kind is OPAQUE or not _can_be_given_back(kind):
         raise TypeError(
-            f"{root} cannot be saved and given back: give what holds its state, or let its class have get_state() and"
-            " set_state(state)"
+            f"{root} cannot be saved and restored: pass the object that holds its state, or give its class get_state()"
+            " and set_state(state)"
         )
     return root
 

@@ -1,4 +1,4 @@
-"""RunningLoop: what is known of the loop that runs, and what of it is saved. Its checkpoints and its proof read it."""
+"""RunningLoop: the facts, the state and the position of the running loop, for its checkpoints and its proof."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RunningLoop:
     Args:
         fits: the fits and loops of this process.
         steps: the loop, as the script sees it.
-        frame: of the script, that the loop runs in.
+        frame: the script's frame that the loop runs in.
     """
 
     def __init__(self, fits: Fits, steps: Steps, frame: FrameType | None) -> None:
@@ -49,25 +49,25 @@ class RunningLoop:
         self._rates = dict(self._learning_rates())
         self.identity: FitIdentity = fits.identify_at(steps.place, f"loop over {', '.join(self.kinds())}")
         self.lost: list[str] = []
-        """What is known not to have been put back, in words."""
+        """What is known not to be restored, in words."""
         self.proof = LoopProof(self, fits.witnesses)
         self.functions: WeakSet[Any] = WeakSet()
-        """The functions of TensorFlow's that the body has called."""
+        """The `tf.function`s that the body has called."""
         self._guarded: list[Any] = []
-        """The guarded steps that the body has taken, in their order."""
+        """The guarded steps that the body has taken, in order."""
         self.last_guarded: Any = None
-        """The guarded step that the body has taken last."""
+        """The last guarded step that the body took."""
         self._draws_to_come: list[list[Any]] = []
         self._names = CarriedNames(frame, {*self.variables.seen(), *self.objects.at_entry.graph.by_id})
 
     def kinds(self) -> list[str]:
-        """What its state consists of, in words."""
+        """The class names of its state, for messages."""
         return [root.kind for root in self._roots]
 
     # -- saving and giving back ---------------------------------------------------------------------------------------
 
     def prepare_to_save(self) -> None:
-        """See what there is to be saved now."""
+        """Find the variables and the batches ahead that are to be saved."""
         self.variables.look_again()
         held = self.steps.held()
         can_be_saved = all(map(_can_be_saved, held))
@@ -77,7 +77,7 @@ class RunningLoop:
             self.data.obstacle = "a batch of it was taken ahead, for ends_epoch"
 
     def taken_state(self) -> tuple[Meta, list[Array]]:
-        """Everything but variables, copied: what JSON holds, and arrays."""
+        """Copy everything except variables: the JSON part and the arrays."""
         self.proof.checkpointed()
         changes = self.objects.changed()
         told, arrays, untold = self.objects.told()
@@ -113,22 +113,22 @@ class RunningLoop:
         return meta, arrays + of_the_data
 
     def _carried(self) -> list[str]:
-        """The variables of the script that the loop has changed and that nobody saves, in words; said once."""
+        """The script's variables that the loop has changed and that are not saved, in words; reported once."""
         names = self._names.changed()
         if names:
             shown = ", ".join(names[:_MOST_SHOWN])
             self.fits.say_once(
-                f"the loop at {self.identity.site} carries on {shown}, which state= does not hold: after a restart as"
-                " before the loop"
+                f"the loop at {self.identity.site} changes {shown}, which state= does not hold: a restart begins with"
+                " the values from before the loop"
             )
-        return [f"{name}, which the loop carries on and state= does not hold" for name in names]
+        return [f"{name}, which the loop changes and state= does not hold" for name in names]
 
     def take_held(self) -> None:
-        """The batches that an earlier attempt had taken ahead come next."""
+        """Continue with the batches that an earlier attempt had taken ahead."""
         self.steps.ahead[:] = self._held
 
     def keep_edited_learning_rates(self, before: dict[str, float]) -> list[str]:
-        """After a restore: the learning rates of an edited script are meant; returns what was done, in words."""
+        """After a restore, apply the learning rates of an edited script; returns the changes, in words."""
         found = []
         for key, optimizer in self.variables.optimizers():
             then, now = before.get(key), self._rates.get(key)
@@ -138,20 +138,20 @@ class RunningLoop:
         return found
 
     def _learning_rates(self) -> Iterator[tuple[str, float]]:
-        """What the script sets before the loop, where it is no schedule."""
+        """The learning rates that the script sets before the loop, except schedules."""
         for key, optimizer in self.variables.optimizers():
             rate: Any = KERAS.learning_rate.get(_innermost(optimizer))
             if hasattr(rate, "numpy"):
                 yield key, float(rate.numpy())
 
     def restore_draws(self, arrays: dict[str, Any], counts: list[int]) -> None:
-        """The random numbers that guarded steps have drawn, to be given back when each comes."""
+        """Keep the random draw counts of guarded steps, to restore them when each step first runs."""
         self._draws_to_come = [[arrays[f"{n}/{m}"] for m in range(count)] for n, count in enumerate(counts)]
 
     def _hidden_in_steps(self) -> list[str]:
         return [hidden for step in self._guarded for hidden in step.hidden_state()]
 
-    # -- what it tells ------------------------------------------------------------------------------------------------
+    # -- what it reports ----------------------------------------------------------------------------------------------
 
     @property
     def position(self) -> Position:
@@ -160,11 +160,11 @@ class RunningLoop:
 
     @property
     def where(self) -> str:
-        """The next step, for people."""
+        """The next step, for messages."""
         return f"epoch {self.steps.number + 1}, step {self.steps.step + 1}"
 
     def note_here(self, event: str, /, **data: Any) -> None:
-        """Write an event with the place where the loop is."""
+        """Write an event with the position of the loop."""
         self.fits.note(event, fit=self.identity.ordinal, epoch=self.steps.number, step=self.steps.step, **data)
 
     def write_board(self) -> None:
@@ -173,12 +173,12 @@ class RunningLoop:
 
 
 def _innermost(optimizer: Any) -> Any:
-    """The optimizer within one that scales the loss."""
+    """The optimizer inside a loss-scaling one."""
     return getattr(optimizer, "inner_optimizer", optimizer)
 
 
 def _can_be_saved(batch: Any) -> bool:
-    """Whether a batch is nothing but tensors and arrays."""
+    """Whether a batch consists only of tensors and arrays."""
     import numpy as np
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""Source: what the batches of a loop come from, gone through as a `for` statement would. Needs no TensorFlow."""
+"""Source: where the batches of a loop come from, iterated as a `for` statement would. Needs no TensorFlow."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ class Source:
     """The data of a loop.
 
     Args:
-        dataset: anything that can be iterated over; a PyDataset of Keras'; or a function without arguments that
-            returns what is to be iterated over, called anew for each epoch.
+        dataset: any iterable; a Keras PyDataset; or a function without arguments that returns an iterable, called for
+            each epoch.
 
     Raises:
-        TypeError: when it is none of these.
+        TypeError: if it is none of these.
     """
 
     def __init__(self, dataset: Any) -> None:
@@ -32,13 +32,13 @@ class Source:
             self.is_function = True
 
     def begin(self) -> Iterator[Any]:
-        """Go through the data once more; a one-pass iterator goes on from where it is."""
+        """Start another pass over the data; a one-pass iterator continues from where it is."""
         if self.is_py_dataset:
             return _of_py_dataset(self.dataset)
         return iter(self.dataset() if self.is_function else self.dataset)
 
     def length(self) -> int | None:
-        """The batches in an epoch, where the data say so by themselves."""
+        """The number of batches in an epoch, if the data know it."""
         if self.is_one_pass or self.is_function:
             return None
         if self.is_py_dataset:
@@ -50,12 +50,12 @@ class Source:
                 number = int(number() if callable(number) else number)
                 return number if number >= 0 else None
             return len(self.dataset)
-        except Exception:  # a length that cannot be had is none
+        except Exception:  # a length that cannot be read counts as unknown
             return None
 
 
 def _is_py_dataset(dataset: Any) -> bool:
-    """Whether it is Keras' kind of data set, which has batches by number and is told of its epochs."""
+    """Whether it is a Keras PyDataset, which serves batches by number and is notified of epochs."""
     return (
         any(kind.__name__ == "PyDataset" and kind.__module__.startswith("keras.") for kind in type(dataset).__mro__)
         and "keras" in sys.modules

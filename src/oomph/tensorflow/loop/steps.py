@@ -1,4 +1,4 @@
-"""Steps: the batches of a training loop of the script's own, epoch after epoch, and where the loop is in them."""
+"""Steps: the batches of a custom training loop, epoch by epoch, and the loop's position in them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Steps:
     """One loop: iterate over it. See `oomph.steps`.
 
     Args:
-        dataset, epochs, state: as of `oomph.steps`.
-        watch_of: who is to be told of its steps, asked when it begins.
+        dataset, epochs, state: as in `oomph.steps`.
+        watch_of: returns what is notified of its steps; called when the loop begins.
     """
 
     def __init__(
@@ -28,29 +28,29 @@ class Steps:
         self.source = Source(dataset)
         self.epochs = _checked_epochs(epochs, self.source)
         self.state = _checked_state(state)
-        """What was given as state."""
+        """The `state` argument."""
         self.epoch = 0
-        """The present epoch: counted from 0, or of the range that was given."""
+        """The current epoch: counted from 0, or a value of the given range."""
         self.step = 0
-        """The steps of this epoch that are done: the number of the present one, counted from 0."""
+        """The steps done in this epoch: the number of the current one, counted from 0."""
         self.steps = 0
         """The same over all epochs."""
         self.drawn = 0
-        """Batches taken from the present iterator."""
+        """Batches taken from the current iterator."""
         self.ahead: list[Any] = []
-        """A batch that was taken to see whether there is one."""
+        """A batch that was taken ahead to see whether there is one."""
         self.iterator: Iterator[Any] = iter(())
         self.number = 0
-        """Of the present epoch, counted from 0."""
+        """The number of the current epoch, counted from 0."""
         self._length: int | None = None
         self.place = _place()
 
     @property
     def ends_epoch(self) -> bool:
-        """Whether the present batch is the last of its epoch.
+        """Whether the current batch is the last of its epoch.
 
-        Where the data do not know their length (a generator, a filtered data set), the next batch is taken to see: the
-        source is then one batch ahead of the loop.
+        If the data do not know their length (a generator, a filtered dataset), the next batch is taken to find out.
+        The source is then one batch ahead of the loop.
         """
         if self._length is not None:
             return self.step + 1 >= self._length
@@ -60,12 +60,12 @@ class Steps:
 
     @property
     def is_at_last_step(self) -> bool:
-        """Between two steps: whether it is known that only one is left."""
+        """Between two steps: whether exactly one step is known to be left."""
         return self.is_in_last_epoch and self._length is not None and self.step + 1 == self._length
 
     @property
     def is_in_last_epoch(self) -> bool:
-        """Whether it is known that no epoch comes after this one."""
+        """Whether this epoch is known to be the last."""
         return self.epochs is not None and self.number + 1 >= len(self.epochs)
 
     def __iter__(self) -> Iterator[Any]:
@@ -87,7 +87,7 @@ class Steps:
                         break
                     watch.taken(batch)
                     yield batch
-                    del batch  # the next one is made while nobody holds this one
+                    del batch  # free this batch before the next one is made
                     self.step += 1
                     self.steps += 1
                     watch.stepped()
@@ -98,7 +98,7 @@ class Steps:
             watch.left()
 
     def begin_epoch(self, number: int) -> None:
-        """Make the iterator of an epoch."""
+        """Create the iterator of an epoch."""
         self.number = number
         self.epoch = number if self.epochs is None else self.epochs[number]
         if number == 0:
@@ -109,11 +109,11 @@ class Steps:
         self._length = self.source.length()
 
     def drop(self) -> bool:
-        """Leave out the next batch; False when there is none."""
+        """Skip the next batch; False if there is none."""
         return (self.ahead.pop() if self.ahead else self._draw()) is not _END
 
     def held(self) -> list[Any]:
-        """The batches that were taken and that the body has not had."""
+        """The batches taken ahead that the body has not received."""
         return [batch for batch in self.ahead if batch is not _END]
 
     def _draw(self) -> Any:
@@ -135,8 +135,8 @@ def _checked_epochs(given: Any, source: Source) -> range | None:
         raise ValueError(f"epochs must not be negative: {given}")
     if source.is_one_pass and len(epochs) > 1:
         raise ValueError(
-            f"dataset is a {type(source.dataset).__name__}, which can be gone through only once, and epochs is"
-            f" {len(epochs)}: give a function that makes a new one for each epoch"
+            f"dataset is a {type(source.dataset).__name__}, which can be iterated only once, and epochs is"
+            f" {len(epochs)}: pass a function that returns a new one for each epoch"
         )
     return epochs
 
@@ -154,7 +154,7 @@ def _checked_state(state: Any) -> Any:
 
 
 def _place() -> Any:
-    """Where the script makes the loop; None outside a run, where nobody asks."""
+    """Where the script creates the loop; None outside a run, where it is not needed."""
     from oomph.recovery.script import session
 
     if session.current() is None or "tensorflow" not in sys.modules:
@@ -164,4 +164,4 @@ def _place() -> Any:
 
         return place_of_call()
     except Exception:
-        return None  # without one the loop is plain
+        return None  # without a place the loop is plain

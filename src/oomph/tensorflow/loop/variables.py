@@ -1,7 +1,7 @@
-"""The variables of a loop's state: found wherever they are, named alike in every attempt, and made before their time.
+"""The variables of a loop's state: found wherever they are, named the same in every attempt, and created early.
 
-A model or an optimizer often has no variables before its first step. A restarted loop needs them before: layers are
-built for the shapes that they were built for, and optimizers for the weights that they trained.
+A model or an optimizer often has no variables before its first step, but a restarted loop needs them earlier. So layers
+are built for their earlier shapes, and optimizers for the weights that they trained.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class LoopVariables:
     """All variables that can be reached from the roots.
 
     Args:
-        roots: what is walked through.
+        roots: the named objects to search.
     """
 
     def __init__(self, roots: Roots) -> None:
@@ -38,18 +38,18 @@ class LoopVariables:
         self._unbuilt = {key for key, layer in self._layers() if not layer.built}
         self.named: training_state.Named = []
         self.finite: frozenset[str] = frozenset()
-        """The names of those that are trained, or belong to an optimizer: one that is not finite is of no use."""
+        """The names of variables that are trained or belong to an optimizer, and so must be finite."""
         self.keys: list[str] = []
-        """How each was reached, for people and for a comparison."""
+        """How each variable was reached, for messages and comparisons."""
         self._name()
 
     def look_again(self) -> None:
-        """Some may have been made since."""
+        """Search again, since variables may have been created."""
         self._graph = walk(self._roots, self._begin, seconds=_SECONDS)
         self._name()
 
     def ids(self) -> Iterator[int]:
-        """The identities of the variables, and of those of TensorFlow's within Keras' own."""
+        """The identities of the variables, and of the TensorFlow variables inside Keras variables."""
         for node in self._nodes():
             yield from (id(node.thing), id(tensorflow_variable(node.thing)))
 
@@ -58,7 +58,7 @@ class LoopVariables:
         return iter(self._graph.by_id)
 
     def shapes(self, under: str) -> str:
-        """The dtypes and shapes of those below one root, in words; empty when there are none yet."""
+        """The dtypes and shapes of the variables below one root, as text; empty if there are none yet."""
         return ", ".join(
             f"{slot.dtype.name}{list(slot.read().shape)}"
             for key, (_, slot) in zip(self.keys, self.named, strict=True)
@@ -69,15 +69,15 @@ class LoopVariables:
         """How the variable of that name was reached."""
         return next((key for key, (known, _) in zip(self.keys, self.named, strict=True) if known == name), name)
 
-    # -- making them before their time --------------------------------------------------------------------------------
+    # -- creating them early ------------------------------------------------------------------------------------------
 
     def made_by(self) -> dict[str, Any]:
-        """What a new process needs to make those that were not there when the loop began, fit for JSON."""
+        """What a new process needs to create the variables that did not exist when the loop began; JSON-ready."""
         layers = {key: _configs_of(layer) for key, layer in self._layers() if key in self._unbuilt}
         return {"variables": self.keys, "layers": layers, "optimizers": dict(self._trained_by_each())}
 
     def make_as_before(self, made_by: dict[str, Any]) -> None:
-        """Build what has been built by then; raises CheckpointError when the variables are not the same."""
+        """Build what was built at the checkpoint; raises CheckpointError if the variables differ."""
         for key, layer in self._layers():
             if key in made_by["layers"]:
                 _build(layer, made_by["layers"][key])
@@ -88,7 +88,7 @@ class LoopVariables:
         missing = [key for key in made_by["variables"] if key not in self.keys]
         if missing:
             raise CheckpointError(
-                f"{_listed(missing)} is not there yet, and could not be made: build models, and call metrics once,"
+                f"{_listed(missing)} does not exist yet and could not be created: build models, and call metrics once,"
                 " before the loop"
             )
         more = [key for key in self.keys if key not in made_by["variables"]]
@@ -115,7 +115,7 @@ class LoopVariables:
                 yield key, node.thing
 
     def optimizers(self) -> Iterator[tuple[str, Any]]:
-        """Those of Keras, by how they were reached."""
+        """The Keras optimizers, with how each was reached."""
         nodes = list(self._graph.nodes.items())
         yield from ((key, node.thing) for key, node in nodes if isinstance(node.kind, Optimizer))
 
@@ -155,12 +155,12 @@ def _has_value(variable: Any) -> bool:
 
 
 def _configs_of(layer: Any) -> list[Any]:
-    """What each layer within was built for, in their order."""
+    """The build config of each layer within, in order; None for one that is not built."""
     return [each.get_build_config() if each.built else None for each in KERAS.flatten_layers.call(layer)]
 
 
 def _build(layer: Any, configs: list[Any]) -> None:
-    """Build a layer and those within that it does not build itself."""
+    """Build a layer, and the layers within that it does not build itself."""
     with ExitStack() as scopes:
         strategy = getattr(layer, "distribute_strategy", None)
         if strategy is not None:
@@ -176,11 +176,11 @@ def _build_one(layer: Any, config: Any) -> None:
         try:
             layer.build_from_config(_tupled(config))
         except Exception:
-            pass  # what is missing in the end is told by name
+            pass  # `make_as_before` reports by name what is missing in the end
 
 
 def _tupled(config: Any) -> Any:
-    """Shapes are tuples, which JSON does not know."""
+    """Turn lists back into tuples: shapes are tuples, which JSON does not know."""
     if isinstance(config, dict):
         return {key: _tupled(each) for key, each in config.items()}
     return tuple(map(_tupled, config)) if isinstance(config, list) else config

@@ -1,4 +1,4 @@
-"""Who is told of the steps of a loop: what resumes it, or nobody."""
+"""Watch: what is notified of the steps of a loop. It resumes the loop, or does nothing."""
 
 from __future__ import annotations
 
@@ -6,43 +6,43 @@ from typing import Any, Protocol
 
 
 class Watch(Protocol):
-    """Who is told of the steps of a loop."""
+    """What is notified of the steps of a loop."""
 
     def resume(self) -> int | None:
-        """The number of the epoch to go on in, its iterator made and its position found; None to begin."""
+        """The number of the epoch to resume in, with its iterator and position restored; None to start."""
         ...
 
     def epoch_begins(self, number: int) -> None:
-        """Before the iterator of an epoch is made."""
+        """Called before the iterator of an epoch is created."""
         ...
 
     def epoch_began(self) -> None:
-        """After that."""
+        """Called after the iterator of an epoch is created."""
         ...
 
     def at_border(self) -> None:
-        """Before the next batch is taken."""
+        """Called before the next batch is taken."""
         ...
 
     def taken(self, batch: Any) -> None:
-        """Before the body gets a batch."""
+        """Called before the body receives a batch."""
         ...
 
     def stepped(self) -> None:
-        """After the body is through with it, and it has been counted."""
+        """Called after the body is done with the batch and the step is counted."""
         ...
 
     def finished(self) -> None:
-        """The loop has come to its end by itself."""
+        """Called when the loop ends by itself."""
         ...
 
     def left(self) -> None:
-        """The loop is over, however that came."""
+        """Called when the loop is over, for whatever reason."""
         ...
 
 
 class Unwatched:
-    """Nobody: the loop is a plain one."""
+    """Does nothing: the loop is a plain one."""
 
     def resume(self) -> int | None:
         return None

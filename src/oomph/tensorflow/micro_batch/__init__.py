@@ -1,1 +1,1 @@
-"""One step in micro-batches: gradients, losses, metrics and statistics, as if the batch had been whole."""
+"""One step in micro-batches: the same gradients, losses, metrics and statistics as with the full batch."""

@@ -1,10 +1,10 @@
-"""What a step assigns after the update, from variables alone: averages of its weights, and target networks.
+"""Assignments that a step makes after its update, from variables alone: averages of weights, and target networks.
 
     for weight, average in zip(network.weights, averaged.weights):
         average.assign(0.999 * average + 0.001 * weight)
 
-A part leaves these assignments out, and the commit of the divided batch makes them once, from the weights that it has
-updated. Where a value depends on the batch, or on weights as they were before the update, the step is not divided.
+A micro-batch skips these assignments. The commit of the divided batch makes them once, from the updated weights. If a
+value depends on the batch, or on weights from before the update, the step is not divided.
 """
 
 from __future__ import annotations
@@ -28,27 +28,28 @@ _METHODS: dict[str, Callable[[Any, Any], Any]] = {
     "assign_add": lambda variable, value: variable.read_value() + value,
     "assign_sub": lambda variable, value: variable.read_value() - value,
 }
-"""By the method of a variable, what it assigns."""
+"""The value that each method of a variable assigns."""
 BY_ITSELF = "the step assigns weights by itself"
 _USES_UPDATE = "the step uses the weights after their update"
 
 
 class AfterUpdate:
-    """The assignments of one traced part after the first call of an optimizer: none of them is made."""
+    """The assignments of one traced micro-batch after the first call of an optimizer. None of them is made."""
 
     def __init__(self) -> None:
         self.variables: list[Any] = []
         self.values: list[Any] = []
         self._noted: dict[int, int] = {}
-        """By the identity of a variable's handle, how many operations there were when it was assigned."""
+        """By the identity of a variable's handle, how many operations existed when it was assigned."""
 
     @staticmethod
     @contextmanager
     def replaced(variables: list[Any], current: Callable[[], AfterUpdate | None]) -> Iterator[None]:
-        """Within the block, assignments of these variables are noted.
+        """Within the block, assignments of these variables are recorded.
 
         Args:
-            current: gives those of the part that this thread traces; None in others, and before the update.
+            current: returns those of the micro-batch that this thread traces; None in other threads, and before the
+                update.
         """
         with ExitStack() as undo:
             for variable in map(tensorflow_variable, variables):
@@ -58,18 +59,18 @@ class AfterUpdate:
             yield
 
     def note(self, variable: Any, value: Any) -> None:
-        """One assignment."""
+        """Record one assignment."""
         self.variables.append(variable)
         self.values.append(tf.convert_to_tensor(value, variable.dtype))
         self._noted[id(variable.handle)] = len(TENSORFLOW.default_graph.value()().get_operations())
 
     def reason(self, graph: Any, before: set[str], updated: set[int]) -> str:
-        """Why these assignments cannot be left to the commit, or what else is done with updated weights, if anything.
+        """Why the commit cannot make these assignments, or what else uses updated weights; empty if neither applies.
 
         Args:
-            graph: of the part.
-            before: the names of the operations that existed when the first update came.
-            updated: the identities of the handles of what the update changes.
+            graph: the graph of the micro-batch.
+            before: the names of the operations that existed at the first update.
+            updated: the identities of the handles of the variables that the update changes.
         """
         captured = {id(inside): id(outside) for outside, inside in graph.captures}
         needed = _needed(self.values)
@@ -84,7 +85,7 @@ class AfterUpdate:
                     return BY_ITSELF  # from the batch
             elif operation.type == "ReadVariableOp":
                 if operation.name in before or any(place >= self._noted.get(handle, math.inf) for handle in handles):
-                    return BY_ITSELF  # from a variable as it was before, or as it is not in a part
+                    return BY_ITSELF  # from a variable before the update, or after an assignment that is skipped here
                 if _feeds_others(operation, needed):
                     return _USES_UPDATE
             elif operation.op_def.is_stateful:
@@ -94,11 +95,11 @@ class AfterUpdate:
         return ""
 
     def assignments(self, concrete: Any) -> Assignments:
-        """The assignments to be made in another graph; the part is `concrete`."""
+        """The assignments of the micro-batch `concrete`, for another graph."""
         graph, needed = concrete.graph, _needed(self.values)
         whole = graph.as_graph_def(add_shapes=True)
         nodes = [node for node in whole.node if node.name in needed and node.op != "Placeholder"]
-        for node in nodes:  # no control edges: in the commit, TensorFlow orders reads after the writes before them
+        for node in nodes:  # no control edges: in the commit, TensorFlow orders reads after preceding writes
             data = [name for name in node.input if not name.startswith("^")]
             node.ClearField("input")
             node.input.extend(data)
@@ -112,16 +113,16 @@ class AfterUpdate:
 
 @dataclass(frozen=True)
 class Assignments:
-    """Assignments, and how their values are computed from captured variables."""
+    """Assignments, and how to compute their values from captured variables."""
 
     definition: Any = None
     captures: dict[str, Any] = field(default_factory=dict)
-    """By the name of a tensor of the definition, what it stands for."""
+    """By the name of a tensor of the definition, the captured tensor that it stands for."""
     values: tuple[tuple[Any, str], ...] = ()
-    """Each variable, and the name of the tensor that it becomes."""
+    """Each variable, and the name of the tensor that it is assigned."""
 
     def make(self) -> None:
-        """Make them, within the function that is being traced."""
+        """Make them in the function that is being traced."""
         if not self.values:
             return
         graph = TENSORFLOW.default_graph.value()()
@@ -146,7 +147,7 @@ def _noted(
 
 
 def _needed(values: list[Any]) -> set[str]:
-    """The names of the operations that values are computed by."""
+    """The names of the operations that compute these values."""
     found: set[str] = set()
     remaining = [value.op for value in values]
     while remaining:

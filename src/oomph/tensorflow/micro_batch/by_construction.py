@@ -1,9 +1,8 @@
-"""What of Keras treats each sample by itself, by class and arguments: layers, losses and metrics.
+"""Lists the Keras layers, losses and metrics that treat each sample independently, by class and arguments.
 
-A step that is made of these alone gives the same update in micro-batches, and no probe is needed to say so. Each entry
-is compared with Keras in tests/tensorflow/micro_batch/test_by_construction.py. What is not listed is probed. That
-holds for Keras' own classes too: the losses Dice and Tversky, for example, sum over the whole batch unless they are
-given axes.
+A step made only of these gives the same update in micro-batches, without a probe to show it. Each entry is compared
+with Keras in tests/tensorflow/micro_batch/test_by_construction.py. Everything else is probed, even Keras' own classes:
+for example, the losses Dice and Tversky sum over the whole batch unless they are given axes.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ Check = Callable[[Any], bool]
 
 
 def _along_features(thing: Any) -> bool:
-    """Whether the axes that it works along leave the samples alone."""
+    """Whether none of its axes is the batch axis."""
     axes = getattr(thing, "axis", None)
     return axes is not None and all(int(axis) == -1 or int(axis) > 0 for axis in tf.nest.flatten(axes))
 
@@ -38,7 +37,7 @@ def _without_noise_shape(layer: Any) -> bool:
 
 
 def _along_last_axis(thing: Any) -> bool:
-    """Whether a loss or a metric looks along the last axis, as it does unless it is given another."""
+    """Whether a loss or a metric uses the last axis, which is the default."""
     return bool(KERAS.function_arguments.get(thing, {}).get("axis", -1) == -1)
 
 
@@ -60,7 +59,7 @@ _LAYERS: dict[str, Check] = {
             "GaussianDropout", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D", "MultiHeadAttention",
             "GroupQueryAttention", "GroupedQueryAttention", "Attention", "AdditiveAttention", "TimeDistributed",
             "LSTMCell", "GRUCell", "SimpleRNNCell", "StackedRNNCells", "ConvLSTMCell",
-            "BatchNormalization",  # the promise tells of it by itself
+            "BatchNormalization",  # the promise reports it separately
         ),
         _always,
     ),
@@ -99,24 +98,24 @@ _METRIC_FUNCTIONS = (
     "top_k_categorical_accuracy", "sparse_top_k_categorical_accuracy",
 )  # fmt: skip
 _SHORT = ("accuracy", "acc", "crossentropy", "ce")
-"""Metrics for which Keras chooses a class by the shapes of the outputs."""
+"""Names for which Keras chooses a metric class by the shapes of the outputs."""
 _OPERATIONS: dict[str, Check] = {
     **dict.fromkeys(("Add", "Subtract", "Multiply", "Divide", "Equal", "NotEqual", "LogicalAnd"), _always),
     **dict.fromkeys(("Any", "All"), _along_features),
 }
-"""Of a functional model, without a layer; masks are made of them."""
+"""Operations of a functional model that belong to no layer. Masks are made of them."""
 _MODELS = ("Sequential", "Functional")
 _ACTIVATIONS = ("activation", "recurrent_activation")
 
 
 def unproved_layer(model: Any) -> str:
-    """The first part of a model whose samples may see each other, in words; empty when there is none."""
+    """The first component of a model in which samples may affect each other, in words; empty if there is none."""
     inner = (found for layer in KERAS.flatten_layers.call(model, include_self=False) for found in _unproved_in(layer))
     return next(itertools.chain(_operations_of(model), inner), "")
 
 
 def unproved_loss(model: Any) -> str:
-    """The first loss of a compiled model that may look at several samples, in words; empty when there is none."""
+    """The first loss of a compiled model that may combine several samples, in words; empty if there is none."""
     for loss in tf.nest.flatten(model.loss):
         if loss is not None and not _is_proved(loss, "losses", _LOSSES, _LOSS_FUNCTIONS):
             return f"{_whose(loss)}loss {_name_of(loss)}"
@@ -124,7 +123,7 @@ def unproved_loss(model: Any) -> str:
 
 
 def unproved_metric(model: Any) -> str:
-    """The first metric of a compiled model that may not add up over samples, in words; empty when there is none."""
+    """The first metric of a compiled model that may not add up over samples, in words; empty if there is none."""
     compiled = KERAS.compile_metrics.get(model)
     given = [getattr(compiled, name, None) for name in ("_user_metrics", "_user_weighted_metrics")]
     for metric in tf.nest.flatten(given):
@@ -152,7 +151,7 @@ def _unproved_in(layer: Any) -> Iterator[str]:
 
 
 def _operations_of(model: Any) -> Iterator[str]:
-    """What the graph of a functional model does without a layer, where samples may see each other; in words."""
+    """The operations outside layers in which samples of a functional model may affect each other, in words."""
     import keras
 
     for operation in getattr(model, "operations", ()):
@@ -164,13 +163,13 @@ def _operations_of(model: Any) -> Iterator[str]:
 def _is_known_activation(activation: Any) -> bool:
     import keras
 
-    if activation is None or isinstance(activation, keras.layers.Layer):  # that layer is looked at by itself
+    if activation is None or isinstance(activation, keras.layers.Layer):  # that layer is checked separately
         return True
     return getattr(keras.activations, getattr(activation, "__name__", ""), None) is activation
 
 
 def _is_proved(given: Any, module: str, classes: tuple[str, ...], functions: tuple[str, ...]) -> bool:
-    """Whether a loss or a metric, given in any way that Keras takes, is listed."""
+    """Whether a loss or a metric is listed, in any form that Keras accepts."""
     import keras
 
     public = getattr(keras, module)
@@ -180,7 +179,7 @@ def _is_proved(given: Any, module: str, classes: tuple[str, ...], functions: tup
         try:
             given = public.get(given)
         except ValueError:
-            return False  # Keras says what it thinks of it
+            return False  # Keras raises its own error
     if isinstance(given, type):
         return any(given is getattr(public, name, None) for name in classes)
     name = type(given).__name__

@@ -1,8 +1,8 @@
-"""What micro-batches may be promised for a model before one is needed: exact, approximate, a probe, or only restarts.
+"""What to promise about micro-batches of a model before they are needed: exact, approximate, a probe, or restarts only.
 
-"exact": the update of the divided step is the update of the whole batch, up to rounding. Said beforehand when Keras'
-own train step is used, and layers, losses and metrics that treat each sample by itself (`by_construction.py`). Before a
-batch is divided, every model is probed with samples of it, known or not (`probe.py`).
+"exact": the update of the divided step equals the update of the full batch, up to rounding. It is promised for Keras'
+own train step with layers, losses and metrics that treat each sample independently (`by_construction.py`). Before a
+batch is split, every model, known or not, is probed with samples of that batch (`probe.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from oomph.tensorflow.names.row import Feature
 EXACT, APPROXIMATE, RESTART_ONLY = "exact", "approximate", "restart only"
 TO_BE_PROBED = "probed before a batch is divided"
 SMALLER = "smaller batches"
-"""Not divided: each part is a batch of its own, with its own update."""
+"""Not split into micro-batches: each smaller batch has its own update."""
 REFUSED = "refused"
 BATCH_NORMALIZATION = "BatchNormalization sees each micro-batch alone"
 _STRATEGIES = ("_DefaultDistributionStrategy", "_DefaultDistributionExtended", "MirroredStrategy", "OneDeviceStrategy")
@@ -27,14 +27,14 @@ _STRATEGIES = ("_DefaultDistributionStrategy", "_DefaultDistributionExtended", "
 
 @dataclass(frozen=True)
 class Promise:
-    """How a fit is guarded, and why not better."""
+    """How a fit is guarded, and why it is not guarded better."""
 
     kind: str
     reason: str = ""
 
     @property
     def refused(self) -> bool:
-        """Whether no batch may be divided."""
+        """Whether no batch may be split."""
         return self.kind == REFUSED
 
     def __str__(self) -> str:
@@ -42,10 +42,10 @@ class Promise:
 
 
 def promise_before_tracing(model: Any, step: str = "train_step") -> Promise:
-    """What can be said from the compiled model alone; "exact" may still turn out to be approximate.
+    """The promise from the compiled model alone; "exact" may still turn out to be approximate.
 
     Args:
-        step: the method that is to be guarded, "train_step" or "test_step".
+        step: the method to guard, "train_step" or "test_step".
     """
     lacking = support.lacks(Feature.EXACT_STEP)
     if lacking:
@@ -64,14 +64,14 @@ def promise_before_tracing(model: Any, step: str = "train_step") -> Promise:
 
 
 def promise_for_predict(model: Any) -> Promise:
-    """What can be said of the outputs of `predict` from the model alone. Losses and metrics have no part in them."""
+    """The promise for the outputs of `predict`, from the model alone. Losses and metrics do not matter."""
     own = type(model).predict_step is not KERAS.trainer.value().predict_step
     unknown = "custom predict_step" if own else _unknown_layer(model)
     return Promise(TO_BE_PROBED, unknown) if unknown else Promise(EXACT)
 
 
 def promise_after_tracing(promise: Promise, model: Any, written: list[Slot]) -> Promise:
-    """The same with what the traced step writes before its commit."""
+    """The promise, given what the traced step writes before its commit."""
     if promise.kind == RESTART_ONLY or not _moving_statistics_are_written(model, written):
         return promise
     if promise.reason:
@@ -97,7 +97,7 @@ def _unknown_layer(model: Any) -> str:
 
 
 def layer_class(model: Any) -> str:
-    """The nearest class of a model that Keras itself defines."""
+    """The nearest class of a model that Keras defines; "custom" if a subclass overrides `call`."""
     cls = next((c for c in type(model).__mro__ if c.__module__.startswith("keras.")), type(model))
     return "custom" if cls is not type(model) and "call" in vars(type(model)) else cls.__name__
 

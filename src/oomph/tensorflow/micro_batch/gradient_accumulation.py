@@ -1,4 +1,4 @@
-"""A batch taken as micro-batches: the user's step on each part, everything added up as if it had been one step."""
+"""Gradient accumulation: runs the user's step on each micro-batch and adds everything up as in one step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from oomph.tensorflow.runtime.allocator import run_out_of_memory
 
 @dataclass(frozen=True)
 class Kinds:
-    """What adds up over samples as a sum, and what as a mean: the loss that the step trains on, and plain numbers."""
+    """Whether the training loss and plain numbers are sums over samples (True) or means."""
 
     loss: bool
     terms: list[bool]
@@ -34,16 +34,16 @@ class Kinds:
 
 
 class AccumulatedStep:
-    """The compiled parts of a divided step. Nothing but accumulators and small state changes before `commit`.
+    """A divided step. Only accumulators and small state change before `commit`.
 
-    Without XLA a part adds each of its gradients up as soon as it exists. Where the model is compiled by XLA, only the
-    gradients of a part are; adding them up is not. A step compiled by XLA loses the buffers of the variables it writes
-    when it runs out of memory (see `full_batch_step.py`), and the sums must survive.
+    Without XLA, a micro-batch adds up each gradient as soon as it exists. If XLA compiles the model, it compiles only
+    the gradients, not their accumulation. A step compiled by XLA loses the buffers of the variables that it writes when
+    it runs out of memory (see `full_batch_step.py`), and the sums must survive.
 
     Args:
         model: a compiled Keras model.
         micro_step: its step on micro-batches.
-        commits: the variable that counts commits; it moves before the first assignment. None for steps that commit
+        commits: the variable that counts commits, incremented before the first assignment. None for steps that commit
             nothing.
     """
 
@@ -57,24 +57,24 @@ class AccumulatedStep:
         self._small: SmallState | None = None
         self._divisors: list[Any] = []
         self._own: list[Any] = []
-        """The samples of each replica, and how many."""
+        """The samples of each replica; `_sizes`: how many."""
         self._sizes: list[int] = []
         self._size = 0
         self.combine: str | None = None
-        """How numbers in the logs add up, where the user has said it."""
+        """How numbers in the logs combine, if the user has specified it."""
         self.compiled = True
-        """False to run parts without XLA: a probe is not worth a compilation."""
+        """False to run micro-batches without XLA: a probe is not worth a compilation."""
         self.summed: list[float] = []
-        """For each term of the loss that is a plain number, 1 if it is a sum over samples; found by the probe."""
+        """For each term of the loss that is a plain number, 1 if it is a sum over samples. The probe finds out."""
         self._add = _compiled(self._added, micro_step.eagerly)
         self._adds_at_once = self.trains and not micro_step.eagerly and self._replicas.count == 1
         self._at_once: tuple[Any, Any] | None = None
-        """A traced micro-batch step, and the function that runs it and adds its gradients up."""
+        """A traced micro-batch step, and the function that runs it and adds up its gradients."""
         self._commit = _compiled(self._apply_sums, micro_step.eagerly, model.jit_compile)
 
     def extra_bytes(self) -> int:
-        """What dividing takes on the device besides the parts: the sums, unless they exist, and a part's gradients
-        where XLA computes them all before the first is added up."""
+        """Device memory for micro-batches beyond their own steps: the sums, unless they exist, and the gradients of a
+        micro-batch if XLA computes all of them before the first is added up."""
         if not self.trains:
             return 0
         weights = sum(Slot.of(variable).nbytes for variable in self._model.trainable_variables)
@@ -82,10 +82,10 @@ class AccumulatedStep:
         return weights * (together + (not self._sums[0].exist))
 
     def start(self, batch: Any, size: int, small: SmallState) -> None:
-        """Begin with a batch.
+        """Begin a batch.
 
         Args:
-            size: its samples, of the replica that has most of them.
+            size: the samples of the replica that has the most.
             small: the state that the step writes besides weights.
         """
         self.micro_step.trace(batch)
@@ -105,7 +105,7 @@ class AccumulatedStep:
         self.summed += [0.0] * (len(self.micro_step.losses.terms) - len(self.summed))
 
     def add(self, start: int, samples: int) -> None:
-        """Run the step on the samples from `start` on, so many of them; of smaller replicas as large a share."""
+        """Run the step on `samples` samples from `start` on, and on the same share of smaller replicas."""
         injector = testing.active() if self.trains else None
         if injector is not None and injector.refuses_micro_batch(samples, self._size):
             run_out_of_memory()
@@ -120,7 +120,7 @@ class AccumulatedStep:
         self._metrics.keep(outputs, [stop - first for first, stop in cuts(self._sizes, start, samples)])
 
     def finish(self, size_is_known: bool) -> Any:
-        """Bring state and metrics to where the whole batch would have brought them; returns Keras' logs."""
+        """Set state and metrics to the result of the full batch. Returns Keras' logs."""
         self._state.finish()
         return self._replicas.reduced(self._replicas.together(self._metrics.finish(size_is_known)))
 
@@ -129,32 +129,32 @@ class AccumulatedStep:
         self._commit([sums.sparse() for sums in self._sums])
 
     def let_go(self) -> None:
-        """Hold on to nothing of the batch."""
+        """Release the batch."""
         self._own, self._divisors = [], []
 
     def outputs(self, start: int, samples: int) -> list[MicroBatchOutputs]:
-        """What the step gives for these samples alone, in each replica. Moves the state, and adds nothing up."""
+        """The outputs of the step for these samples alone, in each replica. Changes the state, accumulates nothing."""
         return self.micro_step(*self._parts(start, samples), self.compiled)
 
     def settle(self, terms: list[bool], values: list[bool], logs: list[bool]) -> None:
-        """Say which terms of the loss, numbers for metrics and numbers in the logs are sums over samples."""
+        """Set which terms of the loss, numbers for metrics and numbers in the logs are sums over samples."""
         self.summed = [float(is_sum) for is_sum in terms]
         if self.combine is not None:
             logs = [self.combine == "sum"] * len(self.micro_step.sources)
         self._metrics.summed = {"values": values, "logs": logs}
 
     def kinds(self) -> Kinds:
-        """What has been settled."""
+        """The settled kinds."""
         return Kinds(self.micro_step.summed, [bool(is_sum) for is_sum in self.summed], *self._metrics.kinds())
 
     def settle_as(self, kinds: Kinds) -> None:
-        """Take over what has been settled before, or for another division of the same step."""
+        """Adopt the kinds settled earlier, or for another division of the same step."""
         self.settle(kinds.terms, kinds.values, kinds.logs)
         if self.micro_step.summed != kinds.loss:
             self.micro_step.take_for(kinds.loss)
 
     def gradients(self) -> list[Any]:
-        """The sums as they are now, of each replica for every variable of every optimizer; None for no gradient."""
+        """The current sums, of each replica for every variable of every optimizer; None for no gradient."""
         return [gradient for sums in self._sums for gradient in sums.gradients(sums.sparse())]
 
     @property
@@ -168,7 +168,7 @@ class AccumulatedStep:
         return [] if applied is None else [v for call in applied.variables for v in call]
 
     def _parts(self, start: int, samples: int) -> tuple[list[Any], list[MicroBatchSlice]]:
-        """These samples and where they lie, in each replica."""
+        """The micro-batch of these samples and its frame, in each replica."""
         places = cuts(self._sizes, start, samples)
         parts = [batches.part_of(own, *place) for own, place in zip(self._own, places, strict=True)]
         frames = [
@@ -178,7 +178,7 @@ class AccumulatedStep:
         return parts, frames
 
     def _added_up(self, parts: list[Any], frames: list[MicroBatchSlice]) -> tuple[list[MicroBatchOutputs], list[Any]]:
-        """Run a part and add its dense gradients up; returns what else it gives, and its sparse gradients."""
+        """Run a micro-batch and add up its dense gradients. Returns its other outputs, and its sparse gradients."""
         if self._adds_at_once and not (self.compiled and self._model.jit_compile):
             if self._at_once is None or self._at_once[0] is not self.micro_step.traced:
                 self._at_once = self.micro_step.traced, self._run_and_add(self.micro_step.traced)
@@ -189,7 +189,7 @@ class AccumulatedStep:
         return outputs, self._add([own.gradients for own in outputs])
 
     def _run_and_add(self, traced: Any) -> Any:
-        """A function that runs a part and adds each gradient up once it exists: they are never there all together."""
+        """A function that runs a micro-batch and adds up each gradient once it exists: they never all exist at once."""
         run = inlined(traced)
 
         def run_and_add(*tensors: Any) -> tuple[list[MicroBatchOutputs], list[Any]]:
@@ -214,7 +214,7 @@ class AccumulatedStep:
         self._replicas.run(partial(self._apply, after), gradients)
 
     def _apply(self, after: list[Any], gradients: list[Any]) -> None:
-        """Apply the sums of one replica, on its device, as a step of Keras' own would."""
+        """Apply the sums of one replica, on its device, as Keras' own step would."""
         applied = self.micro_step.applied
         assert applied is not None
         with tf.control_dependencies(after):

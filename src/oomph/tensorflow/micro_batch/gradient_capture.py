@@ -1,4 +1,4 @@
-"""What the user's step does with its optimizers, seen while it is traced for a part of a batch."""
+"""Captures the gradients that the user's step passes to its optimizers while it is traced for a micro-batch."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ NEVER_APPLIED = "the step applies no optimizer of the model"
 
 
 class GradientCapture:
-    """The calls of `optimizer.apply` in one traced part: none of them assigns anything.
+    """The calls of `optimizer.apply` in one traced micro-batch. None of them assigns anything.
 
     Args:
-        frame: where the part lies.
-        summed: whether the loss of the step is a sum over samples: then the gradients of the parts just add up.
+        frame: where the micro-batch lies.
+        summed: whether the loss of the step is a sum over samples. Then the gradients of micro-batches simply add up.
 
-    Otherwise the loss is multiplied by the share of the part before its gradients are taken, in
-    `optimizer.scale_loss`, so that float16 gradients have the magnitude they have in the whole batch. Where the step
-    does not call that, the gradients are multiplied.
+    Otherwise `optimizer.scale_loss` multiplies the loss by the share of the micro-batch before its gradients are taken,
+    so that float16 gradients have the same magnitude as in the full batch. If the step does not call it, the gradients
+    are multiplied.
     """
 
     def __init__(self, frame: MicroBatchSlice, summed: bool = False) -> None:
@@ -33,7 +33,7 @@ class GradientCapture:
         self.optimizers: list[Any] = []
         """The optimizer of each call."""
         self.variables: list[list[Any]] = []
-        """For each call, what its gradients belong to."""
+        """For each call, the variables of its gradients."""
         self.gradients: list[list[Any]] = []
         self._scaled: set[int] = set()
         self._before: set[str] | None = None
@@ -42,10 +42,10 @@ class GradientCapture:
     @staticmethod
     @contextmanager
     def replaced(optimizers: list[Any], current: Callable[[], GradientCapture | None]) -> Iterator[None]:
-        """Within the block, these optimizers hand their gradients out.
+        """Within the block, these optimizers hand out their gradients.
 
         Args:
-            current: gives the calls of the part that this thread traces; None in others.
+            current: returns the calls of the micro-batch that this thread traces; None in other threads.
         """
         with ExitStack() as undo:
             for optimizer in optimizers:
@@ -56,14 +56,14 @@ class GradientCapture:
             yield
 
     def reason(self) -> str:
-        """Why the gradients cannot be added up and applied once; empty when they can."""
+        """Why the gradients cannot be added up and applied once; empty if they can."""
         if not self.optimizers:
             return NEVER_APPLIED
         return "its second optimizer needs what the first has updated" if self._late else ""
 
     @property
     def before(self) -> set[str]:
-        """The names of the operations that existed when the first call came."""
+        """The names of the operations that existed at the first call."""
         return self._before or set()
 
     def _apply(self, optimizer: Any, grads: Any, trainable_variables: Any) -> None:

@@ -1,15 +1,16 @@
-"""The loss of a micro-batch, such that share times it, added up over the parts, is the loss of the whole batch.
+"""Corrects the loss of a micro-batch, so that the losses weighted by share add up to the loss of the full batch.
 
-Keras computes a loss as a sum over entries divided by something. Where that is the number of entries, the mean of a
-part is right as it is. Otherwise, while the step is traced for a part, the result is corrected where Keras reduces it:
+Keras computes a loss as a sum over entries divided by something. If that is the number of entries, the mean of a
+micro-batch needs no correction. Otherwise, while the step is traced for a micro-batch, the result is corrected where
+Keras reduces it:
 
-- "sum" and "none": divided by the share of the part, since the share is taken of every loss later;
-- "mean_with_sample_weight" and masks: the divisor of the part (sum of weights, count of valid entries) is replaced by
-  that of the whole batch, which a small function computes from the data alone beforehand;
-- plain numbers that are divided by something that depends on the data alone, such as the count of valid tokens: the
-  same is done with that divisor;
-- other plain numbers, from a custom loss function or `add_loss`: whether they are means or sums is found by a numerical
-  probe (`probe.py`).
+- "sum" and "none": divided by the share of the micro-batch, since every loss is later multiplied by the share;
+- "mean_with_sample_weight" and masks: the divisor of the micro-batch (sum of weights, count of valid entries) is
+  replaced by that of the full batch, which a small function computes beforehand from the data alone;
+- plain numbers divided by something that depends on the data alone, such as the count of valid tokens: their divisor
+  is replaced in the same way;
+- other plain numbers, from a custom loss function or `add_loss`: a numerical probe (`probe.py`) finds out whether they
+  are means or sums.
 
 Source: keras/src/losses/loss.py (`reduce_weighted_values`, `apply_mask`) and keras/src/layers/layer.py (`losses`).
 """
@@ -32,31 +33,31 @@ _MEANS = ("mean", "sum_over_batch_size")
 
 
 class MicroBatchLosses:
-    """The corrections for one traced part, and what the trace has met.
+    """The corrections for one traced micro-batch, and what the trace found.
 
     Args:
-        frame: where the part lies; None to leave all as it is and only collect the divisors.
-        eagerly: whether the step runs eagerly. Then nothing tells what a number was divided by.
+        frame: where the micro-batch lies; None to correct nothing and only collect the divisors.
+        eagerly: whether the step runs eagerly. Then the divisor of a number is unknown.
     """
 
     def __init__(self, frame: MicroBatchSlice | None, eagerly: bool = False) -> None:
         self._frame, self._eagerly = frame, eagerly
         self.divisors: list[tf.Tensor] = []
-        """Of this part, one for each reduction whose divisor depends on the data."""
+        """Of this micro-batch, one for each reduction whose divisor depends on the data."""
         self.terms: list[tf.Tensor] = []
         """Terms of the loss that are plain numbers, before their correction."""
         self.names: list[str] = []
         """What each of the terms is."""
         self._calls: list[type] = []
-        """The losses that are being called, one within another."""
+        """The nested losses that are being called, outermost first."""
 
     @staticmethod
     @contextmanager
     def replaced(current: Callable[[], MicroBatchLosses | None]) -> Iterator[None]:
-        """Within the block, Keras' reductions, and the losses that a layer lists, are corrected for a part.
+        """Within the block, Keras' reductions and the losses that a layer lists are corrected for a micro-batch.
 
         Args:
-            current: gives the corrections for the part that this thread traces; None in others.
+            current: returns the corrections for the micro-batch that this thread traces; None in other threads.
         """
         with ExitStack() as undo:
             for function, instead in ((KERAS.reduce_values, _reduced), (KERAS.apply_mask, _masked)):
@@ -70,7 +71,7 @@ class MicroBatchLosses:
             yield
 
     def _reduced(self, loss: Any, given: dict[str, Any]) -> Any:
-        """The loss that Keras has reduced from `given`, corrected."""
+        """The corrected loss that Keras reduced from `given`."""
         reduction, weights = given["reduction"], given.get("sample_weight")
         if given["values"].shape.rank == 0:
             return self._term(loss, "a loss function that returns one number")
@@ -81,15 +82,15 @@ class MicroBatchLosses:
         return loss
 
     def _is_added(self, reduction: str | None) -> bool:
-        """Whether the step adds a loss that is no mean to its loss as it is.
+        """Whether the step adds a loss that is not a mean to its own loss unchanged.
 
-        What a loss gives within another one is reduced by that, and one number for each entry by the user's own step.
+        An outer loss reduces the result of an inner one, and the user's own step reduces one number per entry.
         """
         outer = self._calls[-2:-1]
         return "CompileLoss" in [cls.__name__ for cls in outer] if outer else reduction == "sum"
 
     def _share_of_divisor(self, own: tf.Tensor) -> Any:
-        """What a mean over the part's own divisor has to be multiplied by; 1 where the part is the whole."""
+        """The factor that corrects a mean over the micro-batch's own divisor; 1 if it is the full batch."""
         own = tf.cast(own, tf.float64)
         self.divisors.append(own)
         if self._frame is None:
@@ -140,7 +141,7 @@ def _masked(mine: MicroBatchLosses, original: Any, *args: Any, **kwargs: Any) ->
 
 
 def _arguments(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
-    """By name, what a function is called with, defaults included."""
+    """The arguments of a call by name, including defaults."""
     bound = inspect.signature(function).bind(*args, **kwargs)
     bound.apply_defaults()
     return bound.arguments
@@ -150,7 +151,7 @@ _guards: dict[Any, float] = {}
 
 
 def _guard_of(apply_mask: Any) -> float:
-    """What this version of Keras adds to the count of valid entries against a division by zero: 0, once 1e-7."""
+    """What this version of Keras adds to the count of valid entries against division by zero: 0, formerly 1e-7."""
     if apply_mask not in _guards:
         with tf.init_scope():
             mask = tf.constant([True, False])

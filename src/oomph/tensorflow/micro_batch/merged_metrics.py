@@ -1,4 +1,4 @@
-"""What the parts of a batch have handed over for metrics, merged into one update each; and the step's logs."""
+"""Merges what micro-batches hand over for metrics into one update for each metric, and merges the step's logs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from oomph.tensorflow.names.keras3 import KERAS
 
 
 class MergedMetrics:
-    """Updates the metrics that are to count a batch once.
+    """Updates the metrics that must count a batch once.
 
     Args:
         model: the compiled model.
-        micro_step: its step on micro-batches, which says what is handed over.
+        micro_step: its step on micro-batches, which defines what is handed over.
     """
 
     def __init__(self, model: Any, micro_step: MicroBatchStep) -> None:
@@ -25,11 +25,11 @@ class MergedMetrics:
         self._outputs: list[list[MicroBatchOutputs]] = []
         self._sizes: list[list[int]] = []
         self.summed: dict[str, list[bool]] = {}
-        """For the fields "values" and "logs", which numbers are sums over samples; found by the probe."""
+        """For the fields "values" and "logs", which numbers are sums over samples. The probe finds out."""
         self._compiled = compiled(self._update)
 
     def start(self) -> None:
-        """Forget the parts of an earlier, unfinished step."""
+        """Forget the micro-batches of an earlier, unfinished step."""
         self._outputs, self._sizes = [], []
 
     def kinds(self) -> tuple[list[bool], list[bool]]:
@@ -37,16 +37,16 @@ class MergedMetrics:
         return self.summed.get("values", []), self.summed.get("logs", [])
 
     def keep(self, outputs: list[MicroBatchOutputs], sizes: list[int]) -> None:
-        """Keep what a part has handed over in each replica, without its gradients, and its number of samples there."""
+        """Keep what a micro-batch hands over in each replica, without gradients, and its number of samples there."""
         self._outputs.append([own._replace(gradients=[]) for own in outputs])
         self._sizes.append(sizes)
 
     def finish(self, size_is_known: bool) -> Any:
-        """Update the metrics; returns what the step returns on the whole batch, for each replica.
+        """Update the metrics. Returns what the step returns on the full batch, for each replica.
 
         Args:
-            size_is_known: whether Keras, tracing its own step, knows the size of every batch beforehand. It then
-                gives it to the metrics of the single losses of a model with several outputs as a weight, otherwise 1.
+            size_is_known: whether Keras knows the size of every batch when it traces its own step. It then passes that
+                size as the weight to the metrics of single losses of a model with several outputs; otherwise 1.
         """
         pairs = zip(zip(*self._outputs, strict=True), zip(*self._sizes, strict=True), strict=True)
         merged = [self._merged(parts, sizes, size_is_known) for parts, sizes in pairs]
@@ -56,7 +56,7 @@ class MergedMetrics:
         return [tf.nest.pack_sequence_as(self._micro_step.structure, leaves) for leaves in results]
 
     def _merged(self, parts: Sequence[MicroBatchOutputs], sizes: Sequence[int], size_is_known: bool) -> tuple[Any, ...]:
-        """What the parts of one replica give together: values and weights for means, arguments, logs."""
+        """The merged outputs of one replica: values and weights for means, arguments, logs."""
         values = [
             _merged_values(column, is_sum, sizes, batched)
             for (column, is_sum), batched in zip(
@@ -104,12 +104,12 @@ class MergedMetrics:
 
 
 def _columns(parts: Sequence[MicroBatchOutputs], field: str) -> list[tuple[Any, ...]]:
-    """The same output of every part, output by output."""
+    """The outputs in this field, each as a column over the micro-batches."""
     return list(zip(*(getattr(part, field) for part in parts), strict=True))
 
 
 def _merged_values(column: Sequence[Any], is_sum: bool, sizes: Sequence[int], batched: bool) -> Any:
-    """Numbers that count by the share of their part; the losses of single samples, side by side."""
+    """Numbers, merged by the share of their micro-batch; losses of single samples, concatenated."""
     if not batched:
         return _summed(column) if is_sum else _mean(column, sizes)
     total = sum(sizes) or 1
@@ -118,7 +118,7 @@ def _merged_values(column: Sequence[Any], is_sum: bool, sizes: Sequence[int], ba
 
 
 def _merged(column: Sequence[Any], sizes: Sequence[int], batched: bool) -> Any:
-    """What the step has computed from each part, as it would be for the batch; `batched`: an entry for each sample."""
+    """The full-batch value of what the step computed from each micro-batch; `batched`: it has an entry per sample."""
     first = column[0]
     if len(column) == 1 or not isinstance(first, (tf.Tensor, tf.RaggedTensor)):
         return column[-1]

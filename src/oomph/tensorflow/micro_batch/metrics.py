@@ -1,13 +1,13 @@
-"""The metrics of a step in micro-batches: each counts its batch once.
+"""The metrics of a step in micro-batches: each counts the batch once.
 
-Most of Keras' metrics add up over samples, so the parts may update them one after the other. Two kinds do not, and are
-updated once, with what the parts have handed over:
+Most Keras metrics add up over samples, so the micro-batches may update them one after the other. Two kinds do not. They
+are updated once, with what the micro-batches hand over:
 
-- means of plain numbers (the loss tracker, custom metric functions that return one number): a part counts as much as
-  a whole batch there, so the numbers are merged first, by the share of each part;
-- metrics of classes that are not Keras' own: they get the samples of all parts together.
+- means of plain numbers (the loss tracker, custom metric functions that return one number): a micro-batch would count
+  as much as a full batch, so the numbers are first merged by the share of each micro-batch;
+- metrics of classes that are not Keras' own: they get the samples of all micro-batches together.
 
-The step returns what `metric.result()` said within it; those values are read again after the last update.
+The step returns values of `metric.result()`; these are read again after the last update.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from oomph.tensorflow.runtime.patching import replaced, while_tracing
 
 @dataclass
 class Handed:
-    """What one traced part hands over instead of updating metrics. Tensors, fit to be returned from a function."""
+    """What one traced micro-batch hands over instead of updating metrics: tensors that a function can return."""
 
     values: list[Any] = field(default_factory=list)
     weights: list[Any] = field(default_factory=list)
-    """For each value its weight, summed up; None where the metric was given none."""
+    """For each value, its summed weight; None if the metric was given none."""
     arguments: list[Any] = field(default_factory=list)
-    """For each update of a foreign metric (args, kwargs)."""
+    """For each update of a foreign metric, (args, kwargs)."""
 
 
 class MicroBatchMetrics:
-    """The metrics of one traced part, and which of them are to be updated at the end."""
+    """The metrics of one traced micro-batch, and which of them to update at the end."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
@@ -50,10 +50,10 @@ class MicroBatchMetrics:
     @staticmethod
     @contextmanager
     def replaced(model: Any, current: Callable[[], MicroBatchMetrics | None]) -> Iterator[None]:
-        """Within the block, the two kinds hand over instead of being updated, and results are noted.
+        """Within the block, metrics of the two kinds hand over instead of updating, and results are recorded.
 
         Args:
-            current: gives the metrics of the part that this thread traces; None in others.
+            current: returns the metrics of the micro-batch that this thread traces; None in other threads.
         """
         with ExitStack() as undo:
             for cls in (KERAS.mean.value(), KERAS.sum.value()):
@@ -69,11 +69,11 @@ class MicroBatchMetrics:
             yield
 
     def source_of(self, leaf: Any) -> Any:
-        """The metric whose result this tensor is; None when it is something else."""
+        """The metric whose result this tensor is, or None."""
         return next((metric for tensor, metric in self._results if tensor is leaf), None)
 
     def _takes(self, metric: Any, values: Any, sample_weight: Any) -> bool:
-        """Whether a mean is handed over; noted then."""
+        """Whether a mean is to be handed over; if so, record it."""
         shape = tf.convert_to_tensor(values).shape
         is_number = shape.rank == 0 or (not tf.executing_eagerly() and shape.rank and shape[0] is not None)
         if not is_number and metric is not KERAS.loss_tracker.get(self._model):
@@ -84,7 +84,7 @@ class MicroBatchMetrics:
         return True
 
     def _take(self, metric: Any, args: Any, kwargs: Any) -> None:
-        """Note what a foreign metric is to be updated with."""
+        """Record the arguments of an update of a foreign metric."""
         self.foreign.append(metric)
         self.handed.arguments.append((args, kwargs))
 
@@ -108,7 +108,7 @@ def _noted_result(metric: Any, mine: MicroBatchMetrics, original: Any, *args: An
 
 
 def all_metrics(model: Any) -> list[Any]:
-    """Every metric of a model, those inside Keras' containers too; a foreign metric stands for what is in it."""
+    """Every metric of a model, including those in Keras' containers, but not those inside a foreign metric."""
     found: list[Any] = []
     waiting = list(model.metrics)
     while waiting:
@@ -122,7 +122,7 @@ def all_metrics(model: Any) -> list[Any]:
 
 
 def is_foreign(metric: Any) -> bool:
-    """Whether it is not known how a metric adds up: its own code updates it, and that is not of Keras."""
+    """Whether it is unknown how a metric adds up, because code outside Keras updates it."""
     return not getattr(type(metric).update_state, "__module__", "").startswith(("keras.", "oomph."))
 
 

@@ -1,8 +1,8 @@
-"""MicroBatchStep: the user's own step, traced for one micro-batch. It assigns nothing but small state.
+"""MicroBatchStep: the user's own step, traced for one micro-batch. It assigns only small state.
 
-The step is not rewritten: while it is traced, a few functions of Keras that it calls are others. `optimizer.apply`
-hands out the gradients (`gradient_capture.py`), losses are reduced for a part (`losses.py`), random numbers are the
-part's rows of those of the whole batch (`random_ops.py`), and some metrics hand over what they are to be updated with
+The step is not rewritten. While it is traced, a few Keras functions that it calls are replaced: `optimizer.apply` hands
+out the gradients (`gradient_capture.py`), losses are reduced for a micro-batch (`losses.py`), random numbers are the
+micro-batch's rows of the full batch's numbers (`random_ops.py`), and some metrics hand over their updates
 (`metrics.py`).
 """
 
@@ -42,26 +42,26 @@ _HEADINGS = (
 
 
 class MicroBatchOutputs(NamedTuple):
-    """What one part returns; every field is a nest of tensors."""
+    """The outputs of one micro-batch; every field is a nest of tensors."""
 
     logs: list[Any]
     """The leaves of what the user's step returned."""
     gradients: list[list[Any]]
-    """For each call of an optimizer, the gradients of its variables times the share of the part."""
+    """For each call of an optimizer, the gradients of its variables times the share of the micro-batch."""
     sizes: dict[str, Any]
-    """By the number of each sparse gradient that is put together from several pieces: their sizes, int64 [pieces]."""
+    """By the number of each sparse gradient that consists of several pieces: their sizes, int64 [pieces]."""
     divisors: list[Any]
     terms: list[Any]
     values: list[Any]
-    """Numbers that metrics are to be updated with, and their weights."""
+    """Numbers to update metrics with, and their weights."""
     weights: list[Any]
     arguments: list[Any]
-    """What foreign metrics are to be updated with."""
+    """Arguments to update foreign metrics with."""
 
 
 @dataclass(frozen=True)
 class _Traced:
-    """What stands in for Keras while the step is traced for the part of one replica."""
+    """What stands in for Keras while the step is traced for the micro-batch of one replica."""
 
     losses: MicroBatchLosses
     metrics: MicroBatchMetrics
@@ -76,7 +76,7 @@ class MicroBatchStep:
     Args:
         model: a compiled Keras model.
         step: its `train_step`, or its `test_step`, which applies no optimizer.
-        trains: whether the step has to apply one.
+        trains: whether the step must apply one.
     """
 
     def __init__(self, model: Any, step: Callable[[Any], Any], trains: bool = True) -> None:
@@ -85,29 +85,29 @@ class MicroBatchStep:
         self._step = python_of(step)
         self.eagerly = bool(model.run_eagerly)
         self.reason = ""
-        """Why parts cannot stand for the batch, as far as the traced graph shows it; empty when they can."""
+        """Why micro-batches cannot replace the batch, as far as the traced graph shows; empty if they can."""
         self.applied: GradientCapture | None = None
         self._after = AfterUpdate()
         self._defers = trains and not self.eagerly and self.replicas.count == 1
-        """Whether assignments after the update are left to the commit."""
+        """Whether the commit makes the assignments after the update."""
         self.assignments = Assignments()
-        """What the commit has to assign after the update."""
+        """What the commit assigns after the update."""
         self.losses = MicroBatchLosses(None)
         self.metrics = MicroBatchMetrics(model)
         self.structure: Any = None
         """The nest that the step returned."""
         self.sources: list[Any] = []
-        """For each leaf of it the metric whose result it is, or None."""
+        """For each leaf of `structure`, the metric whose result it is, or None."""
         self.batched_logs: list[bool] = []
-        """For each leaf whether it has an entry for each sample; the same for what metrics are given."""
+        """For each leaf, whether it has an entry per sample. `batched_values` and `batched_arguments`: for metrics."""
         self.batched_values: list[bool] = []
         self.pieces: dict[int, tuple[Piece, ...]] = {}
-        """What each sparse gradient, by number, is put together from."""
+        """The pieces of each sparse gradient, by number."""
         self.batched_arguments: Any = []
         self._draws: list[bool] = []
         self.draws_from_hidden_state = self.has_loops = False
         self.summed = False
-        """Whether the step has been found to train on a sum over samples; see `take_for`."""
+        """Whether the step trains on a sum over samples; see `take_for`."""
         self._spec: Any = None
         self._layout = ""
         self._plain: Any = None
@@ -115,9 +115,9 @@ class MicroBatchStep:
         self._divisors: Any = None
 
     def trace(self, batch: Any) -> None:
-        """Trace the step for parts of batches like this one; raises UnsupportedError when that cannot be done.
+        """Trace the step for micro-batches of batches like this one. Raises UnsupportedError if that is impossible.
 
-        A step that runs eagerly is traced as well, to see what it does; it goes on running eagerly.
+        A step that runs eagerly is also traced, to see what it does. It still runs eagerly.
         """
         spec, layout = self._spec, batches.layout_of(self.replicas.local(batch)[0])
         if layout != self._layout:
@@ -130,7 +130,7 @@ class MicroBatchStep:
         signature = [*batches.tensors_of(spec), *MicroBatchSlice.specs()] * self.replicas.count
         concrete = self._traced_for(signature)
         reason = self._reason_in(concrete)
-        if reason and self._after.values:  # assigned in each part they may still be state that moves with the samples
+        if reason and self._after.values:  # assigned in each micro-batch, they may still be state that follows samples
             self._defers = False
             concrete = self._traced_for(signature)
             reason = reason if self._reason_in(concrete) else ""
@@ -146,20 +146,20 @@ class MicroBatchStep:
             with redirect_stdout(io.StringIO()) if self.eagerly else nullcontext():
                 concrete = self._plain.get_concrete_function()
         except Exception as error:
-            raise UnsupportedError(f"the step cannot be traced for parts of a batch ({essence(error)})") from error
+            raise UnsupportedError(f"the step cannot be traced for micro-batches ({essence(error)})") from error
         self._jitted = self._plain
         if self._model.jit_compile and not self.eagerly:
             self._jitted = tf.function(untouched, input_signature=signature, jit_compile=True)
         return concrete
 
     def take_for(self, summed: bool) -> None:
-        """From now on take the loss of the step for a sum over samples, or a mean; it has to be traced again."""
+        """Treat the loss of the step as a sum over samples, or as a mean. It must be traced again."""
         self.summed, self._spec, self.reason = summed, None, ""
 
     def __call__(
         self, parts: list[Any], frames: list[MicroBatchSlice], compiled: bool = True
     ) -> list[MicroBatchOutputs]:
-        """Run the step on one part in each replica; `compiled` False leaves XLA out."""
+        """Run the step on one micro-batch in each replica; `compiled` False leaves XLA out."""
         if self.eagerly:
             outputs = self._run(parts, frames)
             self._forget()
@@ -170,14 +170,14 @@ class MicroBatchStep:
 
     @property
     def traced(self) -> Any:
-        """The concrete function of `flat` tensors that is not compiled by XLA; another one after another trace."""
+        """The concrete function of `flat` tensors, not compiled by XLA. It changes with each trace."""
         return self._plain.get_concrete_function()
 
     def divisors_of(self, wholes: list[Any]) -> list[Any]:
-        """The divisors of the whole batch of each replica; nothing of the step runs but what they need of it.
+        """The divisors of the full batch of each replica. Runs only what they need of the step.
 
         Returns:
-            For each replica float64 [K].
+            For each replica, float64 [K].
         """
         if not self.losses.divisors:
             return [()] * self.replicas.count
@@ -187,7 +187,7 @@ class MicroBatchStep:
         return [list(own) for own in _in_equal_parts(values, self.replicas.count)]
 
     def _forget(self) -> None:
-        """Let go of the tensors of a part that ran eagerly."""
+        """Release the tensors of a micro-batch that ran eagerly."""
         assert self.applied is not None
         self.applied.gradients, self.metrics.handed = [], Handed()
 
@@ -198,7 +198,7 @@ class MicroBatchStep:
         return self._run(parts, [MicroBatchSlice(*each[count:]) for each in own])
 
     def _run(self, parts: list[Any], frames: list[MicroBatchSlice], correct: bool = True) -> list[MicroBatchOutputs]:
-        here = threading.local()  # a strategy traces each replica in a thread of its own, and goes from one to another
+        here = threading.local()  # a strategy traces each replica in its own thread, and switches between them
 
         def on_replica(part: Any, frame: MicroBatchSlice) -> MicroBatchOutputs:
             first = replica_id() == 0
@@ -222,7 +222,7 @@ class MicroBatchStep:
 
     @contextmanager
     def _replaced(self, traced: Callable[[], _Traced | None]) -> Iterator[None]:
-        """Within the block, Keras works for parts in the threads that trace them, and as usual in others."""
+        """Within the block, Keras works on micro-batches in the threads that trace them, and as usual in others."""
 
         def each(name: str) -> Callable[[], Any]:
             return lambda: getattr(traced(), name, None)
@@ -237,7 +237,7 @@ class MicroBatchStep:
             yield
 
     def _note(self, traced: _Traced, logs: Any) -> None:
-        """Keep what the trace of the first replica has shown; it holds for all."""
+        """Keep what the trace of the first replica shows. It holds for all replicas."""
         self.losses, self.metrics, self.applied = traced.losses, traced.metrics, traced.applied
         self._after = traced.after
         leaves, handed = tf.nest.flatten(logs), traced.metrics.handed
@@ -263,7 +263,7 @@ class MicroBatchStep:
         return wrapped.prune(wrapped.inputs[: len(signature)], list(wrapped.structured_outputs))
 
     def _reason_in(self, concrete: Any) -> str:
-        """What the graph shows: weights assigned by the step itself, or used after their update."""
+        """The reason in the graph: the step itself assigns weights, or uses them after their update."""
         if not self.trains or self.applied is None:
             return ""
         weights = [v for optimizer in optimizers_of(self._model) for v in optimizer.variables]
@@ -277,17 +277,17 @@ class MicroBatchStep:
 
 
 def flat(parts: list[Any], frames: list[MicroBatchSlice]) -> list[Any]:
-    """The arguments of a traced part: the tensors of the batch and of the frame of each replica."""
+    """The arguments of a traced micro-batch: the tensors of the batch and of the frame of each replica."""
     return [t for part, frame in zip(parts, frames, strict=True) for t in (*batches.tensors_of(part), *frame)]
 
 
 def _after_update(traced: _Traced | None) -> AfterUpdate | None:
-    """What takes the assignments of a part that is traced, once its gradients have been handed out."""
+    """What records the assignments of a traced micro-batch, once its gradients have been handed out; None before."""
     return None if traced is None or not traced.applied.optimizers else traced.after
 
 
 def _slices_in(traced: _Traced, batch: list[Any]) -> dict[int, TracedSlices]:
-    """The sparse gradients of a traced part, by number."""
+    """The sparse gradients of a traced micro-batch, by number."""
     gradients = enumerate(g for call in traced.applied.gradients for g in call)
     return {number: TracedSlices(g.indices, batch) for number, g in gradients if isinstance(g, tf.IndexedSlices)}
 
@@ -307,25 +307,25 @@ def _in_equal_parts(items: Sequence[Any], count: int) -> list[Sequence[Any]]:
 
 
 def python_of(step: Callable[..., Any]) -> Callable[..., Any]:
-    """The Python function of a `tf.function`, with the control flow that AutoGraph makes of it; others as they are."""
+    """The Python function of a `tf.function`, converted by AutoGraph; other functions unchanged."""
     python = getattr(step, "python_function", None)
     if python is None:
         return step
     try:
         converted: Callable[..., Any] = tf.autograph.to_graph(python)
         return converted
-    except Exception:  # of AutoGraph, which has no source for some functions
+    except Exception:  # from AutoGraph, which has no source for some functions
         return python  # type: ignore[no-any-return]
 
 
 def _goes_with_batch(value: Any) -> bool:
-    """Whether a traced value has an entry for each sample: its first dimension is not known beforehand."""
+    """Whether a traced value has an entry for each sample: its first dimension is unknown in the trace."""
     shape = tf.TensorShape(getattr(value, "shape", None))
     return bool(shape.rank) and shape[0] is None
 
 
 def essence(error: BaseException) -> str:
-    """The line of an error that says most, for a message of one line."""
+    """The most informative line of an error, for a one-line message."""
     text = str(getattr(error, "message", None) or error)
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("[[")]
     told = [line for line in lines if not line.startswith(_HEADINGS)]

@@ -1,8 +1,8 @@
-"""The state that a step moves besides weights and metrics, after its micro-batches: as if the batch had moved it once.
+"""Seeds, counters and moving averages of a step in micro-batches: updated as by one full batch.
 
-Seeds, counters, moving averages. Every part starts from the state before the step. Averages are linear in the mean over
-a batch, so the share-weighted mean of the parts' results is the result of the batch; what came out the same in
-every part stays as it is to the last bit. A variance needs one thing more: the spread between the parts' means.
+Every micro-batch starts from the state before the step. Averages are linear in the mean over a batch, so the
+share-weighted mean of the micro-batches' results is the result of the full batch. Values that are equal in every
+micro-batch stay bit-identical. A variance also needs the spread between the means of the micro-batches.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class MovingStatistics:
 
     Args:
         model: the model, for the pairs of moving mean and variance of its BatchNormalization layers.
-        slots: what the step writes besides weights.
-        metrics: variables of metrics, which the parts add to one after the other.
+        slots: the state that the step writes besides weights.
+        metrics: variables of metrics, which micro-batches update one after the other.
     """
 
     def __init__(self, model: Any, slots: list[Slot], metrics: list[Any]) -> None:
@@ -36,21 +36,21 @@ class MovingStatistics:
         self._shares: list[float] = []
 
     def start(self) -> None:
-        """Remember the state that every part starts from."""
+        """Remember the state that every micro-batch starts from."""
         self._before, self._after, self._shares = self._state.snapshot(), [], []
 
     def before_micro_batch(self) -> None:
-        """Give the next part the state that the first one had."""
+        """Restore the state that the first micro-batch started from."""
         if self._after:
             self._state.restore(self._before)
 
     def after_micro_batch(self, share: float) -> None:
-        """Note what a part that makes up `share` of the batch has made of the state."""
+        """Record the state after a micro-batch that is `share` of the batch."""
         self._after.append(self._state.snapshot())
         self._shares.append(share)
 
     def finish(self) -> None:
-        """Set the state to what the whole batch would have made of it."""
+        """Set the state to the result of the full batch."""
         if not self.slots or len(self._after) == 1:
             return
         stacked = [tf.stack(values) for values in zip(*self._after, strict=True)]
@@ -62,14 +62,14 @@ class MovingStatistics:
         merged = [_mean(values, shares) for values in after]
         for mean, variance, momentum in self._pairs:
             fresh = tf.cast(after[mean], tf.float64) - momentum * tf.cast(before[mean], tf.float64)
-            fresh /= 1 - momentum  # the means of the parts themselves
+            fresh /= 1 - momentum  # the means of the micro-batches themselves
             spread = _mean(tf.square(fresh - _mean(fresh, shares)), shares)
             merged[variance] += tf.cast((1 - momentum) * spread, merged[variance].dtype)
         return merged
 
 
 def _mean(values: Any, shares: Any) -> Any:
-    """The mean over the first dimension; exactly the first value where all are the same, and for whole numbers."""
+    """The mean over the first dimension. Exactly the first value if all are equal, and for integers."""
     if not values.dtype.is_floating:
         return values[0]
     first = values[0]

@@ -1,7 +1,7 @@
-"""The undocumented names of Keras 3 that oomph reads, sets or replaces. No other file spells them.
+"""The undocumented names of Keras 3 that oomph reads, sets or replaces. No other file contains them.
 
-To support a new Keras, start here: `make next-keras` says which rows a release has lost. A version that calls the same
-things by other names gets a class beside `Keras3`, with the same attributes, and `KERAS` becomes a choice.
+To support a new Keras, start here: `make next-keras` lists the rows that a release has lost. If a version uses other
+names for the same things, add a class beside `Keras3` with the same attributes, and let `KERAS` choose between them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TENSORBOARD = "keras.src.callbacks.tensorboard"
 
 
 def _relied_on(module: str, feature: Feature, *names: str) -> tuple[Attribute, ...]:
-    """Rows for documented names, which other files spell as they are: they are only looked for."""
+    """Rows for documented names, which other files use directly. These rows only check that the names exist."""
     return tuple(Attribute(module, name, feature) for name in names)
 
 
@@ -117,8 +117,8 @@ class Keras3:
         *_relied_on("keras.src.callbacks.reduce_lr_on_plateau", Feature.RESUME, "best", "wait", "cooldown_counter"),
         *_relied_on("keras.src.utils.traceback_utils", Feature.GUARD, "filter_traceback"),
     )  # fmt: skip
-    """What is documented and relied on all the same."""
+    """Documented names that oomph relies on."""
 
 
 KERAS = Keras3
-"""The dialect of the Keras that the script has imported."""
+"""The names for the Keras that the script has imported."""

@@ -1,4 +1,4 @@
-"""One row of a table of private names: where a name of Keras or TensorFlow is, and what oomph needs it for."""
+"""One row of a table of private names: where Keras or TensorFlow defines a name, and what oomph needs it for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 
 class Feature(enum.Flag):
-    """What stops working without a name. Everything else goes on."""
+    """What stops working without a name. Everything else continues to work."""
 
     GUARD = enum.auto()
     EXACT_STEP = enum.auto()
@@ -32,18 +32,18 @@ class Feature(enum.Flag):
 
     @property
     def meaning(self) -> str:
-        """What is switched off, in words that end "... is switched off"."""
+        """What is switched off, in words that fit "... is switched off"."""
         return " and ".join(text for feature, text in _MEANING.items() if feature & self)
 
 
 _MEANING = {
     Feature.GUARD: "the guard",
-    Feature.EXACT_STEP: "taking a batch in micro-batches",
+    Feature.EXACT_STEP: "splitting a batch into micro-batches",
     Feature.RESUME: "resuming from checkpoints",
-    Feature.OBJECTS: "giving back all of the script's own objects",
-    Feature.EVENT_FILES: "going on with TensorBoard's event files",
-    Feature.SEEDS: "repeating the random numbers of a script without a seed",
-    Feature.ERRORS_OUTSIDE: "naming out-of-memory errors outside of guarded steps",
+    Feature.OBJECTS: "restoring all of the script's own objects",
+    Feature.EVENT_FILES: "continuing TensorBoard's event files",
+    Feature.SEEDS: "reproducing the random numbers of a script without a seed",
+    Feature.ERRORS_OUTSIDE: "naming out-of-memory errors outside guarded steps",
     Feature.CUSTOM_LOOPS: "watching custom training loops",
     Feature.TRACING: "telling tracing from a hang",
     Feature.MEMORY_LIMIT: "reading the memory limit of the device",
@@ -55,14 +55,14 @@ _MEANING = {
 
 @dataclass(frozen=True)
 class Row:
-    """A name that a module defines, or that its code speaks of.
+    """A name that a module defines, or that its code mentions.
 
     Attributes:
         module: where it is defined.
-        name: as it is written there.
+        name: its spelling there.
         feature: what is switched off without it.
-        beside: the row is needed only where the code of the module also has this name.
-        also: what other versions call it.
+        beside: the row is needed only if the code of the module also contains this name.
+        also: its names in other versions.
     """
 
     module: str
@@ -73,11 +73,11 @@ class Row:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All the names it goes by."""
+        """All its names."""
         return self.name, *self.also
 
     def exists(self) -> bool:
-        """Whether the installed version has it, found without running the module."""
+        """Whether the installed version has it. Does not run the module."""
         if any(_is_alive(self.module, name) for name in self.names):
             return True
         found = _names_in(self.module)
@@ -85,7 +85,7 @@ class Row:
 
     @property
     def path(self) -> str:
-        """Module and name, as `__module__` and `__qualname__` of a class give them."""
+        """Module and name, like `__module__` and `__qualname__` of a class."""
         known = vars(sys.modules.get(self.module, object))
         return f"{self.module}.{next((name for name in self.names if name in known), self.name)}"
 
@@ -104,11 +104,11 @@ class Global(Row):
 
     @property
     def owner(self) -> Any:
-        """The module, which is imported."""
+        """The module. Imports it."""
         return importlib.import_module(self.module)
 
     def value(self) -> Any:
-        """What the name stands for. Raises ImportError and AttributeError as an import would."""
+        """The object of that name. Raises ImportError and AttributeError as an import would."""
         owner = self.owner
         for name in self.names:
             if hasattr(owner, name):
@@ -125,7 +125,7 @@ class Attribute(Row):
     """An attribute of the objects of a class in `module`."""
 
     def of(self, thing: Any) -> Any:
-        """Its value. Raises AttributeError where the object has none."""
+        """Its value. Raises AttributeError if the object has none."""
         return getattr(thing, self.name)
 
     def get(self, thing: Any, default: Any = None) -> Any:
@@ -137,7 +137,7 @@ class Attribute(Row):
         return hasattr(thing, self.name)
 
     def call(self, thing: Any, *args: Any, **kwargs: Any) -> Any:
-        """What the method of that name returns."""
+        """The result of calling the method of that name."""
         return getattr(thing, self.name)(*args, **kwargs)
 
     def put(self, thing: Any, value: Any) -> None:
@@ -146,7 +146,7 @@ class Attribute(Row):
 
 
 def rows_of(table: type) -> list[Row]:
-    """The rows of a dialect, in their order."""
+    """The rows of a table, in order."""
     found = [row for cls in reversed(table.__mro__) for row in vars(cls).values()]
     return [row for each in found for row in (each if isinstance(each, tuple) else (each,)) if isinstance(row, Row)]
 
@@ -154,22 +154,22 @@ def rows_of(table: type) -> list[Row]:
 def _is_module(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
-    except ImportError:  # what comes before the last dot is no package
+    except ImportError:  # the part before the last dot is not a package
         return False
 
 
 def _is_alive(module: str, name: str) -> bool:
-    """Whether a module that is imported has the name, or one of its classes does, those written in C included."""
+    """Whether an imported module or one of its classes, including those written in C, has the name."""
     known = vars(sys.modules[module]) if module in sys.modules else {}
     return name in known or any(isinstance(thing, type) and hasattr(thing, name) for thing in list(known.values()))
 
 
 @cache
 def _names_in(module: str) -> frozenset[str]:
-    """Every name that the code of a module speaks of; none of a module that is not there.
+    """Every name that the code of a module mentions; none if the module does not exist.
 
-    Most of the attributes exist only once a model is trained, so classes cannot be asked. The code is not run: Keras is
-    still being imported when this is called.
+    Most attributes exist only once a model is trained, so inspecting classes is not enough. The code is not run: Keras
+    is still being imported when this is called.
     """
     try:
         spec = importlib.util.find_spec(module)

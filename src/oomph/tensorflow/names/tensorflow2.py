@@ -1,6 +1,6 @@
-"""The undocumented names of TensorFlow 2 that oomph reads, sets or replaces. No other file spells them.
+"""The undocumented names of TensorFlow 2 that oomph reads, sets or replaces. No other file contains them.
 
-`recovery/protocol/entropy.py`, which has to do without TensorFlow, is the exception.
+The exception is `recovery/protocol/entropy.py`, which must work without TensorFlow.
 """
 
 from __future__ import annotations
@@ -87,4 +87,4 @@ class TensorFlow2:
 
 
 TENSORFLOW = TensorFlow2
-"""The dialect of the TensorFlow that the script has imported."""
+"""The names for the TensorFlow that the script has imported."""

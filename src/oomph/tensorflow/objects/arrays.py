@@ -1,4 +1,4 @@
-"""Arrays of NumPy, variables, tensors and tables of TensorFlow: large contents are known by a fingerprint."""
+"""NumPy arrays, and TensorFlow variables, tensors and tables. Large contents are represented by a fingerprint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from oomph.tensorflow.objects.values import Value
 
 
 class Large(NamedTuple):
-    """Stands for an array in a content: two with the same fingerprint are the same."""
+    """Represents an array in a content: two with the same fingerprint are equal."""
 
     fingerprint: str
     dtype: str
@@ -33,7 +33,7 @@ class Array(Kind):
         return ("large", *Large(fingerprints.of_array(thing), values.text_of(thing.dtype), tuple(thing.shape)))
 
     def array(self, thing: Any) -> Any:
-        """Its values, copied."""
+        """A copy of its values."""
         return np.array(thing)
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
@@ -70,7 +70,7 @@ class ObjectArray(Kind):
 
 
 class Variable(Kind):
-    """A `tf.Variable`, or Keras' variable around one."""
+    """A `tf.Variable`, or the Keras variable that wraps one."""
 
     tag = "variable"
     arrays = True
@@ -79,7 +79,7 @@ class Variable(Kind):
         return Array().content(self.array(thing), encode)
 
     def array(self, thing: Any) -> Any:
-        """Its value, copied."""
+        """A copy of its value."""
         return np.array(_tensorflow_variable(thing).numpy())
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
@@ -94,7 +94,7 @@ class Variable(Kind):
 
 
 class Tensor(Kind):
-    """An eager tensor: it never changes."""
+    """An eager tensor, which never changes."""
 
     tag = "tensor"
     in_place = False
@@ -107,7 +107,7 @@ class Tensor(Kind):
         return Array().content(np.asarray(array), encode)
 
     def array(self, thing: Any) -> Any:
-        """Its value, copied."""
+        """A copy of its value."""
         return np.array(thing.numpy())
 
     def build(self, content: Value, decode: Decode) -> Any:
@@ -115,7 +115,7 @@ class Tensor(Kind):
 
 
 class Table(Kind):
-    """A mutable hash table of TensorFlow's."""
+    """A mutable TensorFlow hash table."""
 
     tag = "table"
 

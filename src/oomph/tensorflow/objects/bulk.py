@@ -1,4 +1,4 @@
-"""A digest of many objects at once. It shows a change among objects that are too many to capture."""
+"""A digest of many objects at once. It detects a change among objects too numerous to capture."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _CHUNK = 10_000
 
 
 class _Unseen(Exception):
-    """An object that cannot be looked at."""
+    """An object that cannot be inspected."""
 
 
 def digest(things: Iterable[Any], known: Container[int], seconds: float = 2.0) -> bytes | None:
-    """A digest of objects and of what they hold; None if it would take too long, or one of them cannot be looked at.
+    """A digest of objects and their contents; None if it takes too long or an object cannot be inspected.
 
-    Each container is visited once, so shared and circular containers come to an end.
+    Each container is visited once, so shared and circular containers terminate.
 
     Args:
-        things: Python's own containers, and arrays of numbers. Values are left out, also those in tuples, because
-            their holder is captured with them.
+        things: built-in containers and arrays of numbers. Values, also those in tuples, are skipped: they are
+            captured with their holder.
         known: the `id`s of captured objects, which need no digest.
         seconds: the time limit.
     """
@@ -70,7 +70,7 @@ def _with_an_identity(things: Iterable[Any]) -> Iterator[Any]:
 
 
 def _token(thing: Any) -> Any:
-    """What an object is, without the objects in it."""
+    """A description of an object, without the objects in it."""
     kind = type(thing)
     if kind in _CONTAINERS:
         return (kind.__name__, len(thing))
@@ -85,7 +85,7 @@ def _items(thing: Any) -> Iterator[Any]:
     if type(thing) is dict:
         yield from (each for item in thing.items() for each in item)
     elif type(thing) in (set, frozenset):
-        yield from sorted(thing, key=repr)  # their order is not the same in every process
+        yield from sorted(thing, key=repr)  # their order differs between processes
     else:
         yield from thing
 

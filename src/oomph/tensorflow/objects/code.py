@@ -1,4 +1,4 @@
-"""What code says of itself: whose it is, which names it uses, and which attributes it sets."""
+"""Facts about code: who owns it, which names it uses, and which attributes it sets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 @functools.lru_cache(maxsize=4096)
 def is_users(module: str) -> bool:
-    """Whether a module is the user's own: the script, or a file beside it, and not an installed library."""
+    """Whether a module is the user's: the script or a file beside it, not an installed library."""
     if module == "__main__":
         return True
     path = getattr(sys.modules.get(module), "__file__", None)
@@ -32,7 +32,7 @@ def is_users(module: str) -> bool:
 
 
 def is_of_library(thing: Any) -> bool:
-    """Whether a class or function is one of Keras' or TensorFlow's own."""
+    """Whether a class or function belongs to Keras or TensorFlow."""
     return str(thing.__module__).startswith(_LIBRARIES)
 
 
@@ -45,7 +45,7 @@ class Names(NamedTuple):
 
 @functools.lru_cache(maxsize=4096)
 def names_in(code: CodeType) -> Names:
-    """The global names and the attributes that a piece of code, and what is defined in it, refers to."""
+    """The global names and attributes that a piece of code refers to, nested code included."""
     used: dict[str, set[str]] = {"GLOBAL": set(), "NAME": set(), "ATTR": set(), "METHOD": set()}
     for step in dis.get_instructions(code):
         _, _, what = step.opname.rpartition("_")
@@ -61,7 +61,7 @@ def names_in(code: CodeType) -> Names:
 
 @functools.lru_cache(maxsize=1024)
 def set_by_libraries(kind: type) -> frozenset[str]:
-    """The attributes that the methods a class inherits from Keras or TensorFlow set: not the user's own."""
+    """The attributes set by methods that a class inherits from Keras or TensorFlow, which are not the user's."""
     found: set[str] = set()
     for base in kind.__mro__:
         if is_of_library(base):

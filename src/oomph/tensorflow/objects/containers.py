@@ -14,7 +14,7 @@ _SMALLEST_ADDRESS = 1 << 32
 
 
 class Id(int):
-    """A number that may be the `id` of an object: in another process that is another number."""
+    """A number that may be the `id` of an object, which differs in another process."""
 
 
 class Mapping(Kind):
@@ -63,7 +63,7 @@ class Mapping(Kind):
             yield (Id(key) if _may_be_an_id(key) else key), value
 
     def _items_of(self, thing: Any) -> list[tuple[Any, Any]]:
-        """Its items in their order, which an OrderedDict keeps apart."""
+        """Its items in order. An OrderedDict keeps its order separately."""
         return list(
             collections.OrderedDict.items(thing) if isinstance(thing, collections.OrderedDict) else dict.items(thing)
         )
@@ -84,7 +84,7 @@ class Mapping(Kind):
 
 
 class Sequence(Kind):
-    """A list, a deque, or a set: what holds its items alone."""
+    """A list, deque or set: a container of items alone."""
 
     tag = "sequence"
 
@@ -111,7 +111,7 @@ class Sequence(Kind):
     def _items(self, thing: Any) -> list[Any]:
         items = list(self._base.__iter__(thing))
         if self._base is set and all_plain(items):
-            items.sort(key=repr)  # the order of a set is no part of it
+            items.sort(key=repr)  # a set has no order
         return items
 
 

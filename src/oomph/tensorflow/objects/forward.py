@@ -1,7 +1,7 @@
-"""A Python generator brought to where that of another process was: moved there, or run until it is there.
+"""Brings a Python generator to where it stood in another process: moves it there, or runs it until it gets there.
 
-A generator that depends on nothing but itself, such as a schedule of learning rates, passes through the same frames in
-the same order. One to which values are sent does not, and is never run: it would take what it gets for a loss.
+A generator that depends only on itself, such as a learning-rate schedule, passes through the same frames in the same
+order. A generator that values are sent to does not, and is never run: it would take the `None` it gets for a loss.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _ENDED = ("ended",)
 
 
 def bring_to(node: Any, content: Value, graph: Any, new: Mapping[str, tuple[str, Value]], decode: Decode) -> None:
-    """Let the generator hold `content`; raises CannotGiveBackError when it cannot be made to.
+    """Bring the generator to the state in `content`; raises CannotGiveBackError if that is impossible.
 
     Args:
         node: the generator in the graph.
         content: the offset of the `yield` at which it stood, and its locals.
         graph: encodes what its frame holds now.
-        new: what it referred to that is not there yet: how that was made, and what was in it.
-        decode: gives back an object of this process for a reference.
+        new: objects it referred to that do not exist yet: how each was made, and its content.
+        decode: resolves a reference to an object of this process.
     """
     generator = node.thing
     if _holds(generator, content, graph, new):
@@ -58,7 +58,7 @@ def _run_forward(generator: Any, content: Value, graph: Any, new: Mapping[str, t
 
 
 def _holds(generator: Any, content: Value, graph: Any, new: Mapping[str, tuple[str, Value]]) -> bool:
-    """Whether it stands where the content says, and its names have what they had."""
+    """Whether it stands where the content says, and its locals have their saved values."""
     frame = generator.gi_frame
     if frame is None or content == _ENDED:
         return frame is None and content == _ENDED
@@ -69,7 +69,7 @@ def _holds(generator: Any, content: Value, graph: Any, new: Mapping[str, tuple[s
 
 
 def _is(thing: Any, encoded: Value, graph: Any, new: Mapping[str, tuple[str, Value]]) -> bool:
-    """Whether a thing is what was encoded; one that was made meanwhile is known by what is in it."""
+    """Whether a thing is what was encoded. An object created since is compared by content."""
     now = graph.encode(thing)
     if type(encoded) is not tuple or encoded[:1] not in (("ref",), ("made",)):
         return bool(now == encoded) and not list(unknown_in(now))

@@ -1,4 +1,4 @@
-"""Tables of pandas: callbacks collect what they see in them. pandas is the script's own, and never imported here."""
+"""pandas tables, in which callbacks collect results. pandas is the script's own, and never imported here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLASSES = (
     *("pandas.core.frame.DataFrame", "pandas.core.series.Series"),
 )
 _MOST_BYTES = 16 << 20
-"""Larger tables are fingerprinted: a change is noticed, but cannot be undone."""
+"""Larger tables are fingerprinted: a change is detected, but cannot be undone."""
 _NAN = ("nan",)
 
 
@@ -54,7 +54,7 @@ def _index(index: Any) -> Value:
 
 
 def _values(column: Any) -> Value:
-    """What is in a column, or in an index."""
+    """The values of a column or an index."""
     dtype = column.dtype
     if isinstance(dtype, np.dtype) and dtype.kind != "O":
         return array_as_value(np.asarray(column))
@@ -71,7 +71,7 @@ def _fingerprint(column: Any) -> Value:
 
 
 def _made(name: str, content: Value) -> Any:
-    """A table of that content; raises CannotGiveBackError."""
+    """A table with that content; raises CannotGiveBackError."""
     pandas = sys.modules.get("pandas")
     if pandas is None or content[0] == "large frame" or name not in ("DataFrame", "Series"):
         raise CannotGiveBackError("a table of pandas")

@@ -13,11 +13,11 @@ from oomph.tensorflow.objects.values import Value
 
 _METHODS = (FunctionType, staticmethod, classmethod, property)
 _DATA_OF_LIBRARIES = ("typing", "abc", "types", "optuna.", "keras_tuner.")
-"""Modules of libraries whose plain classes hold what tuners know of their trials. Others may do more than hold data."""
+"""Library modules whose plain classes hold what tuners know about their trials. Others may do more than hold data."""
 
 
 class Instance(Kind):
-    """An object with attributes: those in its `__dict__`, and in its slots."""
+    """An object with attributes, in its `__dict__` and its slots."""
 
     tag = "instance"
 
@@ -25,10 +25,10 @@ class Instance(Kind):
         yield from ((f".{name}", value) for name, value in self.attributes(thing).items())
 
     def attributes(self, thing: Any) -> dict[str, Any]:
-        """The attributes that are the user's own, by their names."""
+        """The user's own attributes, by name."""
         kind: Any = type(thing)
         theirs, held = code.set_by_libraries(kind), dict_of(thing)
-        all_theirs = held.keys() <= theirs  # of most layers, at every checkpoint
+        all_theirs = held.keys() <= theirs  # true for most layers, and asked at every checkpoint
         found = {} if all_theirs else {name: value for name, value in held.items() if name not in theirs}
         for slot in _slots_of(kind):
             try:
@@ -72,7 +72,7 @@ class Instance(Kind):
 
 
 class Attributed(Kind):
-    """An object of a class of the user's that inherits from a container: what is in it, and its attributes.
+    """An instance of a user's class that inherits from a container: its items and its attributes.
 
     Args:
         inner: the kind of the container.
@@ -104,7 +104,7 @@ class Attributed(Kind):
 
 
 class Class(Kind):
-    """A class of the user's: what it holds besides methods, and the methods for what they refer to."""
+    """A user's class: its attributes other than methods, and its methods for what they refer to."""
 
     tag = "class"
 
@@ -134,7 +134,7 @@ class Class(Kind):
 
 
 class Function(Kind):
-    """A function of the user's: its closure, its defaults, its attributes; the walk adds the globals that it names."""
+    """A user's function: its closure, defaults and attributes. The walk adds the globals that it names."""
 
     tag = "function"
 
@@ -159,7 +159,7 @@ class Function(Kind):
 
 
 class Cell(Kind):
-    """A variable of a closure."""
+    """A closure variable."""
 
     tag = "cell"
 
@@ -181,7 +181,7 @@ class Cell(Kind):
 
 
 class Method(Kind):
-    """A method that is bound to an object, or a `partial`."""
+    """A bound method, or a `partial`."""
 
     tag = "method"
 
@@ -195,7 +195,7 @@ class Method(Kind):
 
 
 class Globals(Kind):
-    """Of a module of the user's, those globals that functions reached by the walk refer to."""
+    """The globals of a user's module that functions reached by the walk refer to."""
 
     tag = "globals"
 
@@ -216,7 +216,7 @@ class GlobalNames(SimpleNamespace):
 
 
 def dict_of(thing: Any) -> dict[str, Any]:
-    """The attributes of an object, whatever its class makes of looking at it."""
+    """The attributes of an object, bypassing attribute access that its class defines."""
     try:
         found = object.__getattribute__(thing, "__dict__")
     except (AttributeError, TypeError):

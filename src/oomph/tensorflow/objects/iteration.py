@@ -1,4 +1,4 @@
-"""Iterators that Python can make again where they stand, and generators."""
+"""Iterators that Python can recreate at their position, and generators."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAKERS: dict[str, Callable[..., Any]] = {
 
 
 class BuiltinIterator(Kind):
-    """An iterator that Python itself can take apart: over a list, `count`, `cycle`, `enumerate`, `zip`."""
+    """An iterator that Python can take apart: over a list, `count`, `cycle`, `enumerate`, `zip`."""
 
     tag = "iterator"
     in_place = False
@@ -48,16 +48,16 @@ class BuiltinIterator(Kind):
 
 
 class UnseenIterator(Kind):
-    """An iterator that keeps to itself how far it has come."""
+    """An iterator that does not reveal its position."""
 
     tag = "unseen iterator"
 
     def content(self, thing: Any, encode: Encode) -> Value:
-        raise CannotEncodeError(f"a {type(thing).__name__}, which does not tell how far it has come")
+        raise CannotEncodeError(f"a {type(thing).__name__}, which does not reveal its position")
 
 
 class Generator(Kind):
-    """A Python generator: what its frame holds can be seen, and a new one be run until its frame holds the same."""
+    """A Python generator. Its frame can be read, and a new generator can be run until its frame holds the same."""
 
     tag = "generator"
     _most_steps = 1_000_000
@@ -79,11 +79,11 @@ class Generator(Kind):
 
 
 def _reduced(thing: Any) -> tuple[Any, ...]:
-    """How Python would make the iterator again: the name of what makes it, its arguments, and a state."""
+    """How Python would recreate the iterator: its maker's name, the arguments, and a state."""
     import warnings
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # gone from itertools in Python 3.14
+        warnings.simplefilter("ignore", DeprecationWarning)  # removed from itertools in Python 3.14
         made_by, arguments, *state = thing.__reduce__()
     if made_by.__name__ not in MAKERS:
         raise CannotEncodeError(type(thing).__name__)

@@ -1,8 +1,8 @@
-"""Kind: what is in an object, how that is written down, and how it is put back.
+"""Kind: what an object holds, how that is encoded, and how it is restored.
 
-Each kind knows four things of an object: its `parts` (the objects in it, and how each is reached), its `content` (a
-comparable value that refers to its parts), how to `give_back` a content to an object in place, and how to `build` an
-object that did not exist before. One that can only be built is put where the old one was; one that can neither is
+Each kind knows four things about an object: its `parts` (the objects in it, and how each is reached), its `content` (a
+comparable value that refers to its parts), how to `give_back` a content to an object in place, and how to `build` a
+new object. An object that can only be built replaces the old one. An object that can be neither changed nor built is
 noted, and lost after a restart.
 """
 
@@ -14,42 +14,42 @@ from typing import Any
 from oomph.tensorflow.objects.values import Value
 
 Part = tuple[str, Any]
-"""How a part is reached, in words that are the same in every attempt, and the part."""
+"""How a part is reached, in words that are the same in every attempt; and the part."""
 Encode = Callable[[Any], Value]
 Decode = Callable[[Value], Any]
 
 
 class CannotGiveBackError(Exception):
-    """An object of this kind cannot be changed in place, or not be built."""
+    """An object of this kind cannot be changed in place, or cannot be built."""
 
 
 class OutsideError(Exception):
-    """What is referred to is no state of the training: a lock, an open file, a connection."""
+    """A reference to something that is not training state: a lock, an open file, a connection."""
 
 
 class Kind:
-    """One kind of objects; this one holds nothing that can be looked at, and never seems to change."""
+    """One kind of object. This base kind holds nothing visible, and never appears to change."""
 
     tag = "opaque"
     in_place = True
-    """Whether `give_back` can change an object as it is."""
+    """Whether `give_back` can change an object in place."""
     arrays = False
-    """Whether the content is large, and is kept as an array beside it."""
+    """Whether the content is large, and stored as a separate array."""
 
     def parts(self, thing: Any) -> Iterator[Part]:
         """The objects in it."""
         return iter(())
 
     def content(self, thing: Any, encode: Encode) -> Value:
-        """What is in it, as a value that can be compared."""
+        """Its content, as a comparable value."""
         return None
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
-        """Make it what it was; raises CannotGiveBackError."""
+        """Restore its content; raises CannotGiveBackError."""
         raise CannotGiveBackError(type(thing).__name__)
 
     def shell(self, content: Value) -> Any:
-        """A new object that `give_back` fills, so that it may refer to itself; raises CannotGiveBackError."""
+        """A new, empty object that `give_back` fills, so it may refer to itself; raises CannotGiveBackError."""
         raise CannotGiveBackError(self.tag)
 
     def build(self, content: Value, decode: Decode) -> Any:
@@ -62,7 +62,7 @@ def pairs(flat: Value) -> Iterator[tuple[Any, Any]]:
 
 
 def decoded(pairs: Iterable[tuple[Any, Any]], decode: Decode) -> Iterator[tuple[Any, Any]]:
-    """Names and their values, but for what is outside: what the new process has in its place is right there."""
+    """Names and their values, except values outside the training: the new process already has the right ones."""
     for name, value in pairs:
         try:
             yield name, decode(value)

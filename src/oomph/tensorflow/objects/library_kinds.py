@@ -1,4 +1,4 @@
-"""The objects of Keras and TensorFlow: which of their parts are state, or lead to what is the user's own."""
+"""Keras and TensorFlow objects: which of their parts are state, or lead to the user's objects."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode, Encode, K
 from oomph.tensorflow.objects.values import Value
 
 _WRAPPED = ("build", "quantize")
-"""Methods that Keras wraps anew in each layer."""
+"""Methods that Keras wraps separately in each layer."""
 _FUNCTIONS = (FunctionType, MethodType, functools.partial)
 _FILES = ("iterator.index", "iterator.data-00000-of-00001")
 
 
 class LibraryObject(Instance):
-    """A layer, model, optimizer, metric, loss, callback or data set, of Keras' own class or one below it.
+    """A layer, model, optimizer, metric, loss, callback or data set, of a Keras class or a subclass.
 
-    What Keras' code sets is Keras' own affair: of that only variables, what it consists of, and functions and objects
-    of the user's are walked to.
+    Among the attributes that Keras sets, the walk follows only variables, layers, and the user's functions and objects.
     """
 
     tag = "library object"
@@ -61,7 +60,7 @@ class LibraryObject(Instance):
 
 
 class Optimizer(LibraryObject):
-    """An optimizer that is not the model's own, of a model that a callback trains, say: its variables come late."""
+    """An optimizer other than the model's own, such as one a callback trains with. Its variables are created late."""
 
     def parts(self, thing: Any) -> Iterator[Part]:
         yield from super().parts(thing)
@@ -86,7 +85,7 @@ class Optimizer(LibraryObject):
 
 
 class History(Kind):
-    """A History of Keras': the epochs and values of a fit."""
+    """A Keras History: the epochs and values of a fit."""
 
     tag = "history"
 
@@ -107,7 +106,7 @@ class History(Kind):
 
 
 class OwnAttributes(LibraryObject):
-    """The same, of one whose variables and layers somebody else saves. The History of its fit is saved apart."""
+    """A LibraryObject whose variables and layers are saved elsewhere. The History of its fit is saved separately."""
 
     def attributes(self, thing: Any) -> dict[str, Any]:
         found = super().attributes(thing)
@@ -120,7 +119,7 @@ class OwnAttributes(LibraryObject):
 
 
 class Dataset(Kind):
-    """A `tf.data.Dataset`: what it was made of, and the functions that it maps."""
+    """A `tf.data.Dataset`: its inputs, and the functions that it maps."""
 
     tag = "dataset"
 
@@ -143,7 +142,7 @@ class RandomGenerator(Kind):
         return Variable().content(thing.state, encode)
 
     def array(self, thing: Any) -> Any:
-        """Its state, copied."""
+        """A copy of its state."""
         return np.array(thing.state.numpy())
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
@@ -173,7 +172,7 @@ class DatasetIterator(Kind):
         return Array().content(self.array(thing), encode)
 
     def array(self, thing: Any) -> Any:
-        """The bytes of its checkpoint; none where TensorFlow cannot save it."""
+        """The bytes of its checkpoint; empty if TensorFlow cannot save it."""
         with tempfile.TemporaryDirectory() as folder:
             try:
                 tf.train.Checkpoint(iterator=thing).write(f"{folder}/iterator")
@@ -202,7 +201,7 @@ def _leads_on(name: str, value: Any) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _leading_among(kinds: frozenset[type]) -> frozenset[type]:
-    """Those of the classes whose objects hold something of the user's, or have state of their own."""
+    """The classes whose objects hold something of the user's, or have their own state."""
     return frozenset(kind for kind in kinds if _is_leading_class(kind))
 
 
@@ -220,7 +219,7 @@ def _is_leading_class(kind: type) -> bool:
 
 
 def _given_by_user(function: Any, seen: set[int]) -> Iterator[Any]:
-    """What a function that a dataset maps is, or, where TensorFlow has wrapped the user's in its own, leads to.
+    """A function that a dataset maps or, if TensorFlow has wrapped the user's function, what the wrapper leads to.
 
     `Dataset.from_generator` keeps what it was given in a `_GeneratorState`, which three of its functions close over.
     """

@@ -1,4 +1,4 @@
-"""OpenFile: a file that the user's code holds open, such as a log that it has begun with "w" and goes on writing."""
+"""OpenFile: a file that the user's code holds open, such as a log opened with "w" and still being written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STANDARD_STREAMS = 2
 
 
 class OpenFile(Kind):
-    """What is in a file that is written, or the position in one that is only read."""
+    """The content of a file opened for writing, or the position in one opened for reading only."""
 
     tag = "open file"
     arrays = True
@@ -40,7 +40,7 @@ class OpenFile(Kind):
         return ("large", *Large(fingerprints.of_array(found), "|u1", found.shape))
 
     def array(self, thing: Any) -> Any:
-        """What is in the file: uint8 [N]."""
+        """The content of the file: uint8 [N]."""
         fd = os.open(f"/proc/self/fd/{thing.fileno()}", os.O_RDONLY)
         with open(fd, "rb") as file:
             return np.frombuffer(file.read(), np.uint8)

@@ -1,4 +1,4 @@
-"""Pictures: what the objects around a training were like at one moment, and what has changed since."""
+"""Pictures: the contents of the objects around a training at one moment, and what has changed since."""
 
 from __future__ import annotations
 
@@ -18,24 +18,21 @@ from oomph.tensorflow.objects.values import CannotEncodeError, Value
 from oomph.tensorflow.objects.walk import Graph, Node, walk
 
 _UNKNOWN = (values.UNKNOWN,)
-"""The content of an object in which something can be neither referred to nor written down."""
+"""The content of an object that holds something that can be neither referenced nor encoded."""
 _MOST_BYTES = 2 << 30
-"""Of arrays in one checkpoint, beside the variables of model and optimizers."""
+"""Limit for arrays in one checkpoint, besides the variables of model and optimizers."""
 LOST, OUTSIDE = "lost", "outside"
-"""How a new object is made that cannot be made; and one that need not be, since it is no state of the training."""
+"""Tags of new objects that cannot be made, and of those that need not be: they are not training state."""
 
 
 @dataclass
 class Picture:
-    """Everything that was reached, and what was in it.
-
-    Of arrays only the fingerprint is kept.
-    """
+    """Everything that was reached, and its content. Of an array, that is only a fingerprint."""
 
     graph: Graph
     contents: dict[str, Value]
     troubles: dict[str, str]
-    """Objects in which something cannot be written down → what that is."""
+    """Object that holds something that cannot be encoded → what that is."""
 
     @classmethod
     def of(
@@ -45,12 +42,12 @@ class Picture:
         saved_elsewhere: frozenset[int] = frozenset(),
         seconds: float = 1.0,
     ) -> Picture:
-        """Look at everything that can be reached from the roots.
+        """Record everything reachable from the roots.
 
         Args:
             before: an earlier picture, whose names for objects are kept.
-            saved_elsewhere: the `id`s of variables and layers that somebody else saves.
-            seconds: to stop after; what was not reached by then is told in `unseen`.
+            saved_elsewhere: the `id`s of variables and layers that are saved elsewhere.
+            seconds: the time limit; `unseen` lists what was not reached by then.
         """
         graph = walk(roots, None if before is None else before.graph, saved_elsewhere, seconds)
         contents: dict[str, Value] = {}
@@ -62,23 +59,23 @@ class Picture:
                 and key in before.contents
                 and before.graph.nodes[key] is node
             ):
-                contents[key] = before.contents[key]  # what never changes need not be looked at again
+                contents[key] = before.contents[key]  # what never changes is not read again
                 continue
             try:
                 contents[key] = node.content(graph.encode)
             except CannotEncodeError as error:
                 contents[key], troubles[key] = _UNKNOWN, str(error)
-            except Exception as error:  # an object that refuses to be looked at
+            except Exception as error:  # an object that refuses inspection
                 contents[key], troubles[key] = _UNKNOWN, f"{type(error).__name__}: {error}"[:200]
         return cls(graph, contents, troubles)
 
     @property
     def unseen(self) -> list[str]:
-        """What there was no time to look at."""
+        """What was not reached in time."""
         return self.graph.unseen
 
     def fingerprint(self, under: str = "") -> str:
-        """Of everything whose name begins so: the same in every process in which it is the same."""
+        """Of everything whose name begins with `under`. Equal contents have the same fingerprint in every process."""
         digest = hashlib.blake2b(digest_size=8)
         for key in sorted(self.contents):
             if key.startswith(under):
@@ -88,9 +85,9 @@ class Picture:
 
 @dataclass
 class Changes:
-    """What is no longer as in an earlier picture.
+    """What has changed since an earlier picture.
 
-    `changed` are objects that were there then; `new` are those that were not, with the kind that can build them.
+    `changed` holds objects that existed then; `new` holds those that did not, with the kind that can build them.
     """
 
     changed: dict[str, Value] = field(default_factory=dict)
@@ -98,7 +95,7 @@ class Changes:
     arrays: dict[str, Any] = field(default_factory=dict)
     """The bytes of large contents, uint8 [N], by the name of the object."""
     lost: list[str] = field(default_factory=list)
-    """What has changed and cannot be put back, in words."""
+    """What has changed and cannot be restored, in words."""
 
     def to_json(self) -> dict[str, Any]:
         """Everything but the arrays."""
@@ -110,7 +107,7 @@ class Changes:
 
     @classmethod
     def from_json(cls, document: dict[str, Any], arrays: dict[str, Any]) -> Changes:
-        """The changes that were written down; raises ValueError when they are none."""
+        """The changes that `to_json` encoded; raises ValueError for any other document."""
         try:
             changed = {str(key): values.from_json(each) for key, each in document["changed"].items()}
             new = {str(k): (str(tag), values.from_json(each)) for k, (tag, each) in document["new"].items()}
@@ -120,7 +117,7 @@ class Changes:
 
 
 def changes_between(before: Picture, now: Picture) -> Changes:
-    """What is different now, with the arrays that hold it."""
+    """What differs between two pictures, with copies of the changed arrays."""
     found = Changes()
     for key, content in now.contents.items():
         node = now.graph.nodes[key]
@@ -142,7 +139,7 @@ def changes_between(before: Picture, now: Picture) -> Changes:
 
 
 def _copy_arrays(found: Changes, now: Picture) -> None:
-    """Copy the arrays that have changed, up to what a checkpoint can bear; the others are lost."""
+    """Copy the changed arrays, up to a checkpoint's limit; the others are lost."""
     room = _MOST_BYTES
     for key in [*found.changed, *found.new]:
         content = now.contents[key]
@@ -167,7 +164,7 @@ def size_of(content: Value) -> int:
 
 
 def is_large(content: Value) -> bool:
-    """Whether a content is only a fingerprint, and its values are kept beside it."""
+    """Whether a content is only a fingerprint, with its values stored separately."""
     return type(content) is tuple and content[:1] == ("large",)
 
 
@@ -178,7 +175,7 @@ def bytes_of(node: Node) -> Any:
 
 
 def _how_made(node: Node, content: Value) -> tuple[str, Value]:
-    """What an object that was not there before can be made of: its content, a name, or nothing."""
+    """How a new object can be recreated: from its content, by name, or not at all."""
     if content != _UNKNOWN and _is_buildable(node):
         return node.kind.tag, content
     try:
@@ -196,7 +193,7 @@ def _is_buildable(node: Node) -> bool:
 
 
 def _leave_out_what_nobody_needs(found: Changes) -> None:
-    """Keep of the new objects those that something refers to which has changed, directly or through others."""
+    """Keep only the new objects that a changed object refers to, directly or through others."""
     needed: set[str] = set()
     waiting = list(found.changed.values())
     while waiting:

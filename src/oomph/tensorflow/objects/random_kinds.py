@@ -13,7 +13,7 @@ from oomph.tensorflow.objects.values import Value
 
 
 class NumpyRandom(Kind):
-    """A generator of NumPy's: `Generator`, `RandomState`, or the bit generator within."""
+    """A NumPy generator: `Generator`, `RandomState`, or the bit generator within."""
 
     tag = "numpy random"
 

@@ -1,4 +1,4 @@
-"""Restoration: changes put back into the objects that a restarted script has made anew."""
+"""Restoration: writes saved changes into the objects that a restarted script has created."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _ERRORS = (
 
 
 class Restoration:
-    """Gives objects back what they held.
+    """Restores the contents of objects.
 
     Args:
-        live: what the objects of this process were like when those that the changes speak of were photographed.
+        live: this process's objects, at the moment of the picture that the changes are relative to.
         changes: what had changed since then.
-        now: what they are like now: variables may have come since that somebody else saves.
+        now: their current picture: variables that are saved elsewhere may have been created since.
     """
 
     def __init__(self, live: Picture, changes: Changes, now: Picture | None = None) -> None:
@@ -40,22 +40,22 @@ class Restoration:
         self._made: dict[str, Any] = {}
         self._unfilled: list[tuple[str, Any, Any]] = []
         self.lost: list[str] = []
-        """What could not be put back, in words."""
+        """What could not be restored, in words."""
 
     def apply_early(self) -> None:
-        """Put back what can be put back more than once: a generator only runs forward."""
+        """Restore what can be restored more than once: everything but generators, which only run forward."""
         self.apply(frozenset(key for key in self._changes.changed if self._rank(key) == 0))
 
     def apply(self, except_for: frozenset[str] = frozenset()) -> None:
-        """Put everything back but these; what cannot be is told in `lost`."""
+        """Restore everything but these; `lost` lists what could not be."""
         changed = {key: content for key, content in self._changes.changed.items() if key not in except_for}
         for key in sorted(changed, key=self._rank):
             self._give_back(key, changed[key])
 
     def _rank(self, key: str) -> int:
-        """Generators first: while they are run forward they may change what else is put back.
+        """Generators first: running them forward may change other objects that are restored.
 
-        Iterators last: one over a list that is still to be filled would be at its end.
+        Iterators last: an iterator over a list that is not filled yet would be at its end.
         """
         node = self._live.graph.nodes.get(key)
         if node is not None and node.kind.tag == "generator":
@@ -65,10 +65,10 @@ class Restoration:
     def _give_back(self, key: str, content: Value) -> None:
         node = self._live.graph.nodes.get(key)
         if node is None:
-            self.lost.append(f"{key} (not there any more)")
+            self.lost.append(f"{key} (no longer there)")
             return
         if not node.kind.in_place:
-            return  # those that hold it are given a new one
+            return  # its holders get a new one
         if node.kind.tag == "generator":
             new, graph = self._changes.new, self._live.graph
             self._attempt(key, lambda: bring_to(node, content, graph, new, lambda value: self._decode(value, key)))
@@ -118,19 +118,19 @@ class Restoration:
 
     def _array(self, key: str, dtype: str, shape: tuple[int, ...]) -> Any:
         if key not in self._changes.arrays:
-            raise CannotGiveBackError("its values are not there")
+            raise CannotGiveBackError("its values are missing")
         flat = np.frombuffer(self._changes.arrays[key], values.dtype_of(dtype))
-        # An iterator that fills its buffers, or a file, may have grown between the look at it and the copy.
+        # An iterator that fills its buffers, or a file, may grow between the fingerprint and the copy.
         return flat.copy() if len(shape) == 1 else flat.reshape(shape).copy()
 
     def _referred(self, key: str) -> Any:
-        """The object of that name: one that is there, one that was made already, or a new one."""
+        """The object of that name: an existing one, one made earlier, or a new one."""
         if key in self._live.graph.nodes:
             return self._live.graph.nodes[key].thing
         if key in self._made:
             return self._made[key]
         if key not in self._changes.new:
-            raise CannotGiveBackError(f"{key} is not there")
+            raise CannotGiveBackError(f"{key} does not exist")
         tag, content = self._changes.new[key]
         if tag == OUTSIDE and self._now is not None and key in self._now.graph.elsewhere:
             return self._now.graph.nodes[key].thing
@@ -160,7 +160,7 @@ class Restoration:
             self._attempt(key, partial(kind.give_back, self._made[key], content, decode))
 
     def _remade(self, key: str, tag: str, content: Value) -> Any:
-        """One that can only be built: the one that is there if it is the same, else a new one, once."""
+        """An object that can only be built: the existing one if it is the same, else a new one, built once."""
         if key and self._live.contents.get(key) == content and key not in self._changes.changed:
             return self._live.graph.nodes[key].thing
         if key not in self._made or not key:
@@ -170,7 +170,7 @@ class Restoration:
         return self._made[key]
 
     def _fill_parts(self, content: Value) -> None:
-        """Make and fill what an iterator goes through before the iterator itself is made."""
+        """Make and fill what an iterator iterates over, before the iterator itself."""
         for reference in references_in(content):
             if reference in self._changes.new and reference not in self._made:
                 self._referred(reference)
@@ -178,7 +178,7 @@ class Restoration:
 
 
 def _holds_an_iterator(content: Value) -> bool:
-    """Whether one of Python's iterators is to be made for this."""
+    """Whether restoring this content builds a Python iterator."""
     if type(content) is not tuple:
         return False
     return (content[:1] == ("made",) and content[2:3] == ("iterator",)) or any(map(_holds_an_iterator, content))

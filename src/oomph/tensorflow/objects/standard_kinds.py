@@ -1,4 +1,4 @@
-"""Objects of Python's standard library that are written in C, and keep what they hold to themselves."""
+"""Standard-library objects written in C, whose attributes do not show what they hold."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_BYTES = 16 << 20
 
 
 class Buffer(Kind):
-    """A `StringIO` or `BytesIO`: what is in it, and the position."""
+    """A `StringIO` or `BytesIO`: its content and position."""
 
     tag = "buffer"
 
@@ -57,7 +57,7 @@ class Numbers(Kind):
 
 
 class Memory(Kind):
-    """Bytes that Python shares with other code: an object of `ctypes`, an `mmap`, a `memoryview`."""
+    """Bytes that Python shares with other code: a `ctypes` object, an `mmap`, a `memoryview`."""
 
     tag = "memory"
 
@@ -109,11 +109,11 @@ class Shared(Kind):
         return (encode(thing.get_obj()),)
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
-        decode(content[0])  # a node of its own, and restored as such
+        decode(content[0])  # restored as a node of its own
 
 
 class Digest(Kind):
-    """A hash of `hashlib`: what went into it can be seen to be another, and not be given back."""
+    """A `hashlib` hash: a change can be detected, but not undone."""
 
     tag = "digest"
 
@@ -122,7 +122,7 @@ class Digest(Kind):
 
 
 class Database(Kind):
-    """A connection of `sqlite3`, or a cursor of one: a database in memory is gone with its process."""
+    """A `sqlite3` connection or cursor. An in-memory database is lost with its process."""
 
     tag = "database"
 

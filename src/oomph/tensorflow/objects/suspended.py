@@ -1,8 +1,8 @@
-"""A suspended Python generator put where that of another process was: its locals are written, and it is moved there.
+"""Moves a suspended Python generator to where it stood in another process, and writes its locals.
 
-Python lets a debugger set the line that a frame goes on from (`frame.f_lineno`, Python's Data model) and write its
-locals. What a frame holds besides, such as the iterator of a `for`, is out of reach, so this is only for generators
-that stand at a `yield` where there is nothing else. Nothing of the user's code runs on the way but loads of names.
+Python lets a debugger set the line at which a frame resumes (`frame.f_lineno`, Python's Data model) and write its
+locals. What else a frame holds, such as the iterator of a `for`, is out of reach, so this works only for generators
+at a `yield` with nothing else on the stack. Of the user's code, only loads and operators before that `yield` run.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ class Yield(NamedTuple):
 
     line: int
     depth: int
-    """What lies on the frame's stack there, the value that is given out included."""
+    """The number of values on the frame's stack there, the yielded value included."""
     receives: bool
-    """Whether the code does something with what is sent."""
+    """Whether the code uses what is sent."""
     is_stored: bool
-    """Whether that is only to store it under a name, or to drop it."""
+    """Whether the code only stores it under a name, or drops it."""
     is_harmless: bool
-    """Whether its line may be begun again: it is the only one of the line, and only names are looked up before it."""
+    """Whether its line may run again: it is the line's only `yield`, and only loads and operators precede it."""
 
 
 @functools.lru_cache(maxsize=1024)
 def yields_of(code: CodeType) -> Mapping[int, Yield]:
-    """The `yield`s that can be reached without an exception, by the offsets of their instructions."""
+    """The `yield`s that can be reached without an exception, by the offset of the instruction."""
     steps = list(dis.get_instructions(code))
     depths, lines = _depths(steps), _lines(steps)
     found = {}
@@ -67,7 +67,7 @@ def yields_of(code: CodeType) -> Mapping[int, Yield]:
 
 
 def receives(generator: GeneratorType[Any, Any, Any]) -> bool:
-    """Whether values are sent to a generator: taking one from it is then no way to bring it forward."""
+    """Whether values are sent to a generator. Then `next` is no way to bring it forward."""
     code = generator.gi_code
     return any(each.receives for each in yields_of(code).values()) or "SEND" in {s.opname for s in _steps(code)}
 
@@ -86,10 +86,10 @@ def can_be_put_at(generator: GeneratorType[Any, Any, Any], offset: int) -> bool:
 
 
 def put_at(generator: GeneratorType[Any, Any, Any], offset: int, local: Mapping[str, Any]) -> None:
-    """Let it stand at the `yield` at this offset, with these locals; raises CannotGiveBackError.
+    """Move it to the `yield` at this offset, with these locals; raises CannotGiveBackError.
 
     Args:
-        generator: for which `can_be_put_at`.
+        generator: one that `can_be_put_at` accepts.
         local: all its locals, by name.
     """
     frame = generator.gi_frame
@@ -102,14 +102,14 @@ def put_at(generator: GeneratorType[Any, Any, Any], offset: int, local: Mapping[
 
 
 def _move(generator: GeneratorType[Any, Any, Any], line: int, local: Mapping[str, Any]) -> None:
-    """Resume it, and go on from another line before the first one is run."""
+    """Resume it, and jump to another line before the first one runs."""
     code = generator.gi_code
     moved: list[bool] = []
 
     def on_line(frame: FrameType, event: str, _: Any) -> Any:
         if event == "line" and not moved:
             moved.append(True)
-            frame.f_lineno = line  # type: ignore[misc]  # a trace function may
+            frame.f_lineno = line  # type: ignore[misc]  # allowed in a trace function
             _write(frame, local)
         return on_line
 
@@ -152,7 +152,7 @@ def _steps(code: CodeType) -> tuple[dis.Instruction, ...]:
 
 
 def _depths(steps: list[dis.Instruction]) -> dict[int, int]:
-    """How much lies on the stack before each instruction that can be reached without an exception."""
+    """The stack depth before each instruction that can be reached without an exception."""
     following = {one.offset: other for one, other in pairwise(steps)}
     by_offset = {step.offset: step for step in steps}
     depths: dict[int, int] = {}
@@ -175,7 +175,7 @@ def _depths(steps: list[dis.Instruction]) -> dict[int, int]:
 
 
 _STARTS = ("RESUME", "GEN_START")
-"""The first instruction of a generator's body; before it, the frame is made. (`GEN_START`: Python 3.10.)"""
+"""The first instruction of a generator's body; before it, the frame is created. (`GEN_START`: Python 3.10.)"""
 _GO_ELSEWHERE = ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_ABSOLUTE", "RETURN_VALUE", "RETURN_CONST", "RAISE", "RERAISE")
 
 

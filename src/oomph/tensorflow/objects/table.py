@@ -1,4 +1,4 @@
-"""Which kind an object is of, by its class."""
+"""Maps an object's class to its kind."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _BY_CLASS: dict[type, Kind] = {
     **dict.fromkeys((io.StringIO, io.BytesIO), standard_kinds.Buffer()),
     array.array: standard_kinds.Numbers(),
 }
-"""Classes that are known, for those that inherit from them too."""
+"""Known classes. Subclasses have the same kind."""
 _BY_NAME: dict[str, Kind] = {
     KERAS.variable.path: _BY_CLASS[tf.Variable],
     KERAS.history.path: library_kinds.History(),
@@ -102,13 +102,13 @@ _INERT = frozenset((
     "sqlite3", "ssl", "subprocess", "tempfile", "tensorboard", "threading", "torch", "tqdm", "typing", "unittest",
     "urllib", "wandb", "weakref", "zipfile", "oomph", "_thread", "_io", "io", "abc", "types", "builtins",
 ))  # fmt: skip
-"""Libraries whose objects are the outside world to a training: locks, files, loggers, connections."""
+"""Libraries whose objects lie outside the training: locks, files, loggers, connections."""
 _STORED = tuple(f"optuna.storages.{name}" for name in ("_cached_storage", "_rdb", "_grpc", "journal"))
 """Modules whose objects cache state that lives on a disk or a server. The cache does not belong to the training."""
 
 
 def kind_of(thing: Any) -> Kind:
-    """The kind of an object; opaque where nothing is known of its class."""
+    """The kind of an object; opaque if its class is unknown."""
     if issubclass(type(thing), type):  # `isinstance` would ask the object, which may refuse, or lie
         return _CLASS if code.is_users(thing.__module__) else OPAQUE
     if type(thing) is FunctionType and not code.is_users(thing.__globals__.get("__name__", "")):
@@ -125,12 +125,12 @@ def _dtype_kind(thing: Any) -> str:
 
 
 def kind_when_saved_elsewhere(thing: Any) -> Kind:
-    """The kind of a layer, or the like, whose variables are saved elsewhere: only the user's attributes are left."""
+    """The kind of a layer or similar object whose variables are saved elsewhere: only the user's attributes remain."""
     return _ATTRIBUTES if isinstance(kind_of(thing), library_kinds.LibraryObject) else OPAQUE
 
 
 def kind_of_tag(tag: str) -> Kind:
-    """The kind that calls itself so; raises ValueError when there is none."""
+    """The kind with this tag; raises ValueError if there is none."""
     known: dict[str, Kind] = {kind.tag: kind for kind in (*_BY_CLASS.values(), _INSTANCE)}
     known |= {kind.tag: kind for kind in _BY_NAME.values() if not isinstance(kind, library_kinds.LibraryObject)}
     known |= {kind.tag: kind for kind in map(_attributed, filter(_may_have_attributes, _BY_CLASS.values()))}
@@ -141,7 +141,7 @@ def kind_of_tag(tag: str) -> Kind:
 
 
 def is_outside(cls: type) -> bool:
-    """Whether objects of this class belong to the outside world: locks, files, loggers, connections."""
+    """Whether objects of this class lie outside the training: locks, files, loggers, connections."""
     inert = cls.__module__.partition(".")[0] in _INERT or cls.__module__.startswith(_STORED)
     return inert and not _is_iterator_of_python(cls)
 

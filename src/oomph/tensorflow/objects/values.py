@@ -1,8 +1,8 @@
-"""Values without an identity, as comparable Python tuples and as JSON: numbers, words, dates, names of things.
+"""Values without an identity, as comparable Python tuples and as JSON: numbers, text, dates, names of things.
 
-A value is an atom as it is, or a tuple whose first item tells its kind. Objects that can change have an identity and
-are not values: they are referred to by `("ref", key)`. What is named ("named", "module:name") is looked up again, and
-taken only if it is what was meant.
+A value is an atom, or a tuple whose first item names its kind. Objects that can change have an identity and are not
+values: they are referenced by `("ref", key)`. A thing is encoded by name ("named", "module:name") only if the name
+leads to it, and looked up again when decoded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import tensorflow as tf
 Value = Any
 """An atom, or a tuple that begins with the name of its kind."""
 UNKNOWN = "unknown"
-"""Begins what stands for a thing that can be neither referred to nor written down; the name of its type follows."""
+"""Tag of a thing that can be neither referenced nor encoded; the name of its type follows."""
 PLAIN = frozenset((bool, int, float, str, type(None)))
 _LARGE_INT = 1 << 1024
 _DATES = (datetime.datetime, datetime.date, datetime.time)
@@ -39,7 +39,7 @@ class CannotEncodeError(TypeError):
 
 
 def is_value(thing: Any) -> bool:
-    """Whether a thing has no identity that matters: it never changes, and holds nothing that does."""
+    """Whether the identity of a thing does not matter: neither it nor anything in it changes."""
     kind = type(thing)
     if kind in PLAIN or kind in _VALUES:
         return True
@@ -47,7 +47,7 @@ def is_value(thing: Any) -> bool:
 
 
 def encode(thing: Any) -> Value:
-    """A value; raises CannotEncodeError for what is none."""
+    """The thing as a value; raises CannotEncodeError if it is none."""
     kind = type(thing)
     if kind in PLAIN:
         return thing
@@ -66,22 +66,22 @@ def encode(thing: Any) -> Value:
 
 
 def text_of(dtype: Any) -> str:
-    """A NumPy dtype in a word, also one that only TensorFlow knows, such as bfloat16."""
+    """A NumPy dtype as text, including dtypes that only TensorFlow knows, such as bfloat16."""
     return str(dtype.name if dtype.kind == "V" else dtype.str)
 
 
 def dtype_of(text: str) -> Any:
-    """The NumPy dtype of that word; raises TypeError when there is none."""
+    """The NumPy dtype that `text_of` wrote; raises TypeError if there is none."""
     try:
         return np.dtype(text)
     except TypeError:
         return np.dtype(tf.as_dtype(text).as_numpy_dtype)
-    except SyntaxError as error:  # NumPy reads a list of them as Python would
+    except SyntaxError as error:  # NumPy parses a list of dtypes as Python
         raise TypeError(f"no dtype: {text}") from error
 
 
 def unknown_in(value: Value) -> Iterator[str]:
-    """What in it can be neither referred to nor written down, by the names of the types."""
+    """The type names of what in it can be neither referenced nor encoded."""
     if type(value) is tuple:
         if len(value) == 2 and value[0] == UNKNOWN:
             yield str(value[1])
@@ -90,7 +90,7 @@ def unknown_in(value: Value) -> Iterator[str]:
 
 
 def named(thing: Any) -> Value:
-    """A function, class or module by where it is found; raises CannotEncodeError when it is not found there."""
+    """A function, class or module by its path; raises CannotEncodeError if the path does not lead to it."""
     if type(thing) is ModuleType:
         path = f"{thing.__name__}:"
     else:
@@ -101,7 +101,7 @@ def named(thing: Any) -> Value:
 
 
 def looked_up(path: str) -> Any:
-    """What "module:name" names, in modules that are imported already; None when there is no such thing."""
+    """What "module:name" names among the modules already imported; None if there is no such thing."""
     module, _, name = path.partition(":")
     found: Any = sys.modules.get(module)
     for part in name.split(".") if name else ():
@@ -112,7 +112,7 @@ def looked_up(path: str) -> Any:
 
 
 def to_json(value: Value) -> Any:
-    """A value, or a tuple of values, fit for JSON: lists are tuples, and what JSON does not know is tagged."""
+    """A value as JSON: lists stand for tuples, and what JSON lacks is tagged."""
     kind = type(value)
     if kind is float and not math.isfinite(value):
         return ["float", repr(value)]
@@ -126,7 +126,7 @@ def to_json(value: Value) -> Any:
 
 
 def from_json(document: Any) -> Value:
-    """The value that was made fit for JSON; raises ValueError for what is none."""
+    """The value that `to_json` encoded; raises ValueError for any other document."""
     if not isinstance(document, list):
         return document
     tag, *rest = document
@@ -141,7 +141,7 @@ def from_json(document: Any) -> Value:
 
 
 def decode(value: Value) -> Any:
-    """What was encoded; raises ValueError when it is not to be had here."""
+    """What `encode` encoded; raises ValueError if it does not exist here."""
     if type(value) is not tuple:
         return value
     tag, *rest = value
@@ -154,14 +154,14 @@ def decode(value: Value) -> Any:
 def _decode_named(path: str) -> Any:
     found = looked_up(path)
     if found is None:
-        raise ValueError(f"{path} is not there")
+        raise ValueError(f"{path} does not exist")
     return found
 
 
 def _decode_member(path: str, name: str) -> Any:
     kind = looked_up(path)
     if not (isinstance(kind, type) and issubclass(kind, enum.Enum) and name in kind.__members__):
-        raise ValueError(f"{path}.{name} is not there")
+        raise ValueError(f"{path}.{name} does not exist")
     return kind[name]
 
 

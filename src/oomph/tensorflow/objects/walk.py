@@ -1,7 +1,7 @@
-"""The walk: every object that can be reached from some roots, each once, under a key that is the same in every attempt.
+"""The walk: visits every object reachable from some roots once, under a key that is the same in every attempt.
 
-It goes breadth first, so that an object is named by its shortest way. It stops at what belongs to libraries, at what
-cannot be looked at, and when its time is over.
+It goes breadth first, so that an object is named by its shortest path. It stops at library objects, at objects that
+cannot be inspected, and when its time is up.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from oomph.tensorflow.objects.values import UNKNOWN, CannotEncodeError, Value
 _MOST_NODES = 50_000
 _MOST_TRIES = 3
 _MOST_DEPTH = 40
-"""Tuples within tuples."""
+"""Limit for tuples within tuples."""
 _LONGEST_KEY = 400
 _PATIENCE = 4
 _DIGEST = 2
@@ -37,16 +37,16 @@ class Node:
     """One object that was reached."""
 
     key: str
-    """The way to it; also its name for people."""
+    """The path to it; also its name in messages."""
     thing: Any
     kind: Kind
 
     def content(self, encode: Any) -> Value:
-        """What is in it; raises CannotEncodeError when something in it can be neither referred to nor written down."""
+        """Its content; raises CannotEncodeError if something in it can be neither referenced nor encoded."""
         for tried in range(1, _MOST_TRIES + 1):
             try:
                 return self.kind.content(self.thing, encode)
-            except RuntimeError:  # another thread has changed it meanwhile
+            except RuntimeError:  # another thread changed it
                 if tried == _MOST_TRIES:
                     raise CannotEncodeError("an object that other threads change") from None
         return None
@@ -54,24 +54,24 @@ class Node:
 
 @dataclass
 class Graph:
-    """What was reached."""
+    """The objects that a walk reached."""
 
     nodes: dict[str, Node] = field(default_factory=dict)
     by_id: dict[int, Node] = field(default_factory=dict)
     unseen: list[str] = field(default_factory=list)
-    """What there was no time to look at."""
+    """What was not reached in time."""
     rest: bytes | None = b""
-    """A digest of all that; None if it holds anything but Python's own containers, arrays and values."""
+    """A digest of what was not reached; None if that holds anything but built-in containers, arrays and values."""
     elsewhere: set[str] = field(default_factory=set)
-    """What somebody else saves."""
+    """The keys of what is saved elsewhere."""
     out_of_time: bool = False
-    """Whether it was the clock that ended the walk: the next attempt may come further, or less far."""
+    """Whether the time limit ended the walk: the next attempt may get further, or less far."""
 
     def encode(self, thing: Any) -> Value:
-        """A reference to an object of the graph, or a value; for what is neither, what it is called."""
+        """A reference to an object of the graph, or a value; for anything else, UNKNOWN and its name."""
         try:
             return self._encode(thing, 0)
-        except Exception as error:  # also of an object that refuses to be looked at
+        except Exception as error:  # also from an object that refuses inspection
             name = str(error) if isinstance(error, CannotEncodeError) else type(thing).__name__
             return (UNKNOWN, name)
 
@@ -91,7 +91,7 @@ class Graph:
         if depth < _MOST_DEPTH and issubclass(type(thing), (tuple, frozenset)):
             return self._encode_fixed(thing, depth)
         if self.unseen:
-            return (UNKNOWN, type(thing).__name__)  # there was no time for it
+            return (UNKNOWN, type(thing).__name__)  # not reached in time
         return _encode_passing(thing, self.encode)
 
     def _encode_fixed(self, thing: Any, depth: int) -> Value:
@@ -103,7 +103,7 @@ class Graph:
 
 
 def _encode_passing(thing: Any, encode: Any) -> Value:
-    """What an iterator holds in itself, and gives out as another object each time."""
+    """Encode what an iterator holds internally, and returns as another object each time."""
     if type(thing) is list:
         return ("list", *map(encode, thing))
     kind = kind_of(thing)
@@ -118,16 +118,16 @@ def walk(
     saved_elsewhere: frozenset[int] = frozenset(),
     seconds: float = 1.0,
 ) -> Graph:
-    """Everything that can be reached.
+    """Everything reachable from the roots.
 
     Args:
-        roots: the name of each root, for people, and the root.
-        before: an earlier walk; what it has met keeps its key.
-        saved_elsewhere: the `id`s of variables, and of the layers that hold them, that somebody else saves.
-        seconds: of this thread's processor time to stop after; a later walk has more. What else keeps a machine busy
-            does not count: it would make each attempt see another part.
+        roots: each root, with its name for messages.
+        before: an earlier walk; the objects it met keep their keys.
+        saved_elsewhere: the `id`s of variables that are saved elsewhere, and of the layers that hold them.
+        seconds: the limit in this thread's processor time; a later walk has more. Other load on the machine does not
+            count: it would make each attempt see a different part.
     """
-    patience = 1 if before is None else _PATIENCE  # what was seen then is to be seen now
+    patience = 1 if before is None else _PATIENCE  # what the earlier walk saw must be seen again
     return _Walk(before, saved_elsewhere, time.thread_time() + seconds * patience).run(roots, _DIGEST * seconds)
 
 
@@ -158,7 +158,7 @@ class _Walk:
         return self._graph
 
     def _is_to_be_met(self, thing: Any) -> bool:
-        """After a walk that was cut short nobody can tell what is new from what it had not come to."""
+        """After a walk that was cut short, new objects cannot be told from those it had not reached."""
         return self._before is None or not self._before.unseen or id(thing) in self._before.by_id or _is_passing(thing)
 
     def _meet(self, key: str, thing: Any) -> None:
@@ -181,7 +181,7 @@ class _Walk:
     def _kind_of(self, thing: Any) -> Kind:
         try:
             return kind_when_saved_elsewhere(thing) if id(thing) in self._saved_elsewhere else kind_of(thing)
-        except Exception:  # of a class that refuses to be looked at
+        except Exception:  # a class that refuses inspection
             return OPAQUE
 
     def _known(self, thing: Any) -> Node | None:
@@ -189,10 +189,10 @@ class _Walk:
         return node if node is not None and node.thing is thing else None
 
     def _free(self, key: str) -> str:
-        """The key, with a number behind it when it is taken: by an object that was there before this one."""
+        """The key, followed by a number if an earlier object has taken it."""
         taken: list[Mapping[str, Node]] = [self._graph.nodes]
         taken += [] if self._before is None else [self._before.nodes]
-        if len(key) > _LONGEST_KEY:  # the way through a long chain
+        if len(key) > _LONGEST_KEY:  # the path through a long chain
             digest = hashlib.blake2b(key.encode(errors="backslashreplace"), digest_size=8).hexdigest()
             key = f"{key[:120]}…{digest}…{key[-60:]}"
         free, number = key, 2
@@ -201,7 +201,7 @@ class _Walk:
         return free
 
     def _add_globals(self, module: dict[str, Any], names: frozenset[str], attributes: frozenset[str]) -> None:
-        """The globals that code refers to; of a module of the user's that it names, those that it may mean."""
+        """Add the globals that code refers to and, of a user's module that it names, those that it may mean."""
         known = self._globals.get(id(module))
         if known is None:
             name = str(module.get("__name__"))
@@ -222,15 +222,15 @@ def _parts_of(node: Node) -> list[Part]:
     for _ in range(_MOST_TRIES):
         try:
             return list(node.kind.parts(node.thing))
-        except RuntimeError:  # another thread has changed it meanwhile
+        except RuntimeError:  # another thread changed it
             continue
-        except Exception:  # an object that refuses to be looked at
+        except Exception:  # an object that refuses inspection
             break
     return []
 
 
 def _is_passing(thing: Any) -> bool:
-    """Whether a thing is no object of its own: a tuple, or an iterator that gives out its parts as new ones."""
+    """Whether a thing has no identity of its own: a tuple or a frozenset."""
     return issubclass(type(thing), (tuple, frozenset))
 
 
@@ -240,7 +240,7 @@ def _within(key: str, thing: Any) -> Iterator[Part]:
 
 
 def _code_in(thing: Any) -> Iterator[tuple[code.Names, dict[str, Any]]]:
-    """The names that a function or a generator of the user's refers to, and the globals that they are looked up in."""
+    """The names that a user's function or generator refers to, and the globals that they are looked up in."""
     kind = type(thing)
     if kind is FunctionType:
         pieces = [(thing.__code__, thing.__globals__)]

@@ -1,1 +1,1 @@
-"""The random numbers of a step: reproduced, sliced, kept."""
+"""Reproduces, slices and keeps the random numbers of a step."""

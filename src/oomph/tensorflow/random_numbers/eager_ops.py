@@ -50,7 +50,7 @@ class EagerRandomOps:
                 key = tf.constant([self._key], tf.uint64)
                 counter = tf.constant([self.count % (1 << 64), self._upper], tf.uint64)
                 values, counts = draw(key, counter, *args, **named)
-            except Exception:  # the kernel takes more kinds of arguments, and says what is wrong with the others
+            except Exception:  # the kernel accepts more kinds of arguments, and reports errors in the others
                 return original(*args, seed=seed, seed2=seed2, name=name, **named)
             self.count += int(counts)
             return values

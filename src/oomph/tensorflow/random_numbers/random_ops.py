@@ -1,9 +1,9 @@
-"""The random numbers of a micro-batch: those that its samples would have got in the whole batch.
+"""Gives the samples of a micro-batch the random numbers that they would get in the full batch.
 
-Keras draws with stateless operations: the numbers depend on a seed and on the shape alone. While a step is traced for
-a part, a draw whose first dimension goes with the batch gives the part's rows of what the whole batch would get. Only
-they are drawn where the operation can begin in the middle (`philox.py`); otherwise all are drawn, and the others left.
-The seeds are those of the whole step, because every part starts from the state that the step started from.
+Keras draws with stateless operations: the numbers depend only on a seed and the shape. While a step is traced for a
+micro-batch, a draw whose first dimension varies with the batch returns the micro-batch's rows of the full batch's
+numbers. If the operation can begin in the middle (`philox.py`), only these rows are drawn; otherwise all rows are drawn
+and sliced. The seeds are those of the full step, because every micro-batch starts from the state before the step.
 
 Source: tensorflow/python/ops/stateless_random_ops.py, which calls the operations replaced here by these names.
 """
@@ -46,18 +46,18 @@ STATEFUL = frozenset(
         "SampleDistortedBoundingBoxV2",
     )
 )
-"""Operations that draw from a state within TensorFlow's kernels, which nobody can set back."""
+"""Operations that draw from a state inside TensorFlow's kernels, which cannot be restored."""
 
 
 class SlicedRandomOps:
-    """The draws of one part: those that go with the batch are the part's rows of the whole batch's.
+    """The draws of one micro-batch: draws that vary with the batch return its rows of the full batch's numbers.
 
     Args:
-        frame: where the part lies.
-        part: the number of samples in the part.
-        kinds: for each draw of the step, in their order, whether it goes with the batch. A trace fills this in anew;
-            in eager mode, where shapes do not tell, it is what a trace has found.
-        compiled: whether the step is going to run under XLA.
+        frame: where the micro-batch lies.
+        part: the number of samples in the micro-batch.
+        kinds: for each draw of the step, in order, whether it varies with the batch. Each trace refills it. Eager mode,
+            where shapes do not show this, uses the result of a trace.
+        compiled: whether the step will run under XLA.
     """
 
     def __init__(self, frame: MicroBatchSlice, part: Any, kinds: list[bool], compiled: bool = False) -> None:
@@ -69,10 +69,10 @@ class SlicedRandomOps:
     @staticmethod
     @contextmanager
     def replaced(current: Callable[[], SlicedRandomOps | None]) -> Iterator[None]:
-        """Within the block, TensorFlow's stateless operations draw for a part.
+        """Within the block, TensorFlow's stateless operations draw for a micro-batch.
 
         Args:
-            current: gives the draws of the part that this thread traces; None in others.
+            current: returns the draws of the micro-batch that this thread traces; None in other threads.
         """
         with ExitStack() as undo:
             for op in TENSORFLOW.stateless_random_ops:
@@ -87,7 +87,7 @@ class SlicedRandomOps:
         if number >= len(self._kinds) or not self._kinds[number]:
             return original(*bound.args, **bound.kwargs)
         shape = tf.cast(tf.convert_to_tensor(shape), tf.int32)
-        # A layer may have folded time into the first dimension. An empty part, of a replica without data, has no rows.
+        # A layer may fold time into the first dimension. An empty micro-batch, of a replica without data, has no rows.
         rows = tf.math.floordiv(shape[0], tf.maximum(self._part, 1))
         if philox.draws_rows(original, bound, self._compiled):
             with tf.device("/CPU:0"):
@@ -105,7 +105,7 @@ def _rows(mine: SlicedRandomOps, original: Callable[..., Any], *args: Any, **kwa
 
 
 def _goes_with_the_batch(shape: Any) -> bool:
-    """Whether the first dimension is a multiple of the batch: in a trace, those that are not known beforehand."""
+    """Whether the first dimension is a multiple of the batch: in a trace, it is unknown then."""
     known = TENSORFLOW.constant_value_as_shape.value()(tf.convert_to_tensor(shape))
     return known.rank is not None and known.rank > 0 and known[0] is None
 
@@ -116,7 +116,7 @@ def draws_from_hidden_state(graph: Any) -> bool:
 
 
 def hidden_draws_in(graph: Any) -> set[str]:
-    """The operations of a traced graph, and of functions that it calls, that draw from a state within their kernels."""
+    """The operations of a traced graph, and of functions that it calls, that draw from a state inside their kernels."""
     definition = graph.as_graph_def()
     nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
     return {node.op for node in nodes if node.op in STATEFUL}

@@ -1,9 +1,9 @@
-"""Random numbers that TensorFlow draws from a state within its kernels, drawn from a variable instead.
+"""Makes random operations of a train step draw from a variable instead of a state inside TensorFlow's kernels.
 
-`tf.random.normal` in a train step counts what it has drawn in the kernel, where nobody can read it, and begins anew in
-a new process. The stateless operations compute the same numbers from a key and a counter. While a step is traced, each
-stateful operation becomes the stateless one with its seeds as key and its count in a variable: the same bits, and the
-count is saved and restored like any variable.
+`tf.random.normal` in a train step counts its draws in the kernel, where the count cannot be read, and starts over in a
+new process. The stateless operations compute the same numbers from a key and a counter. While a step is traced, each
+stateful operation is replaced by the stateless one, with its seeds as the key and its count in a variable. The bits are
+the same, and the count is saved and restored like any variable.
 
 Source: `GuardedPhiloxRandom::Init` in tensorflow/core/util/guarded_philox_random.cc (the seeds are the key, and the
 upper half of the counter), `ReserveRandomOutputs` there (256 counts to an output), `PhiloxRandomOp` in
@@ -28,15 +28,15 @@ _OF_CONTROL_FLOW = ("CondBranchFuncGraph", "WhileBodyFuncGraph", "WhileCondFuncG
 
 
 class KeptRandomOps:
-    """The counts of the random operations of one step, in the order in which they were traced."""
+    """The counts of the random operations of one step, in tracing order."""
 
     def __init__(self) -> None:
         self.variables: list[Any] = []
         """int64 [3] each: key, count, upper half of the counter."""
         self._made: list[Any] = []
-        """Of traces that nobody has taken yet: TensorFlow traces a function twice whose first trace makes variables."""
+        """Of traces not taken yet: TensorFlow traces a function twice if its first trace creates variables."""
         self._to_come: list[Any] = []
-        """What those that are still to be traced had come to in an earlier attempt."""
+        """Values from an earlier attempt for operations that are still to be traced."""
 
     def take(self, concrete: Any) -> None:
         """Keep the counts of a traced function that will be run."""
@@ -48,18 +48,18 @@ class KeptRandomOps:
         self._made, self._to_come = [], self._to_come[len(taken) :]
 
     def values(self) -> list[Any]:
-        """What each has come to: int64 [3] NumPy arrays."""
+        """The current values: int64 [3] NumPy arrays."""
         return [variable.numpy() for variable in self.variables]
 
     def restore(self, values: list[Any]) -> None:
-        """Go on from there; a step may have been traced for fewer kinds of batches by now than it was then."""
+        """Continue from these values. By now the step may have been traced for fewer kinds of batches than then."""
         for variable, value in zip(self.variables, values, strict=False):
             variable.assign(value)
         self._to_come = values[len(self.variables) :]
 
     @contextmanager
     def replaced(self) -> Iterator[None]:
-        """Within the block, operations that are added to the graph being traced draw from variables."""
+        """Within the block, random operations added to the graph being traced draw from variables."""
         graph = TENSORFLOW.default_graph.value()()
         with ExitStack() as undo:
             for op in TENSORFLOW.stateful_random_ops:
@@ -76,7 +76,7 @@ class KeptRandomOps:
             words = tf.bitcast(state, tf.uint64)
             try:
                 values, counts = draw(words[:1], words[1:], *args, **named)
-            except Exception:  # the kernel takes more kinds of arguments, and says what is wrong with the others
+            except Exception:  # the kernel accepts more kinds of arguments, and reports errors in the others
                 return original(*args, seed=seed, seed2=seed2, name=name, **named)
             variable.assign(state + tf.stack([tf.constant(0, tf.int64), counts, tf.constant(0, tf.int64)]))
             return values
@@ -84,19 +84,19 @@ class KeptRandomOps:
         return drawn
 
     def _counter(self, seed: int, seed2: int) -> Any:
-        """The variable of one operation. Without any seed a kernel takes one from the system, and so does this."""
+        """The variable of one operation. Without a seed it takes one from the system, as a kernel does."""
         if (seed, seed2) == (0, 0):
             seed, seed2 = secrets.randbits(63), secrets.randbits(63)
-        with tf.init_scope():  # not by a strategy's ways: each replica draws for itself
+        with tf.init_scope():  # bypasses a strategy: each replica draws for itself
             variable = TENSORFLOW.resource_variable.value()([seed, 0, seed2], dtype=tf.int64, trainable=False)
         self._made.append(variable)
         return variable
 
 
 def _is_traced_into(graph: Any) -> bool:
-    """Whether operations are being added to this graph, or to a branch or a loop in it, and not to another function.
+    """Whether operations are being added to this graph, or to a branch or loop in it, but not to another function.
 
-    A function that is called twice has two kernels, each with a count of its own.
+    A function that is called twice has two kernels, each with its own count.
     """
     current, func_graph = TENSORFLOW.default_graph.value()(), TENSORFLOW.func_graph.value()
     while current is not graph and isinstance(current, func_graph) and type(current).__name__ in _OF_CONTROL_FLOW:

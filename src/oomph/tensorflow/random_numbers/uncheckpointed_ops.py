@@ -1,4 +1,4 @@
-"""Functions of TensorFlow's that draw random numbers from a state within the kernels, which no checkpoint holds."""
+"""Finds TensorFlow functions that draw random numbers from a state inside the kernels, which no checkpoint holds."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 from oomph.tensorflow.random_numbers.random_ops import STATEFUL
 
 _known: WeakKeyDictionary[Any, tuple[int, bool]] = WeakKeyDictionary()
-"""How many traces of a function were looked at, and whether one of them draws."""
+"""How many traces of a function were examined, and whether one of them draws."""
 
 
 def functions_with_draws(functions: Iterable[Any]) -> list[str]:
-    """Those of these functions that draw so, in words."""
+    """The functions that draw this way, in words."""
     names = sorted({str(getattr(function, "__name__", "a function")) for function in functions if _draws(function)})
     return [f"random numbers that TensorFlow's kernels count themselves, in {name}" for name in names]
 
@@ -27,7 +27,7 @@ def _draws(function: Any) -> bool:
             found = any(node.op in STATEFUL for trace in traces for node in _nodes(trace.graph.as_graph_def()))
             _known[function] = (len(traces), found)
         return found
-    except Exception:  # of a TensorFlow that keeps them otherwise
+    except Exception:  # from a TensorFlow version that stores traces differently
         return False
 
 

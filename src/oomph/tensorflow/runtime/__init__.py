@@ -1,1 +1,1 @@
-"""What TensorFlow's runtime says: its errors, its allocator, its waiting for memory."""
+"""Reads TensorFlow's runtime: its errors, its allocator, its waits for memory."""

@@ -1,4 +1,4 @@
-"""What TensorFlow's allocator of the training device says: its limit, what is in use, the peak."""
+"""Reads TensorFlow's allocator of the training device: limit, bytes in use, peak."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 
 _NEARLY_FULL = 0.7
 _TOO_MUCH = 1 << 46
-"""Bytes: more than an address space holds, so that every allocator refuses."""
+"""Bytes: more than an address space, so every allocator refuses."""
 
 
 @dataclass(frozen=True)
 class DeviceMemory:
-    """The allocator of one device. Readings are bytes; None where TensorFlow does not say."""
+    """The allocator of one device. Readings are in bytes; None if TensorFlow does not report them."""
 
     device: str
     limit_bytes: int | None
 
     @classmethod
     def of_training_device(cls, gpu: str | None = None) -> DeviceMemory:
-        """The first GPU that TensorFlow uses, otherwise the CPU (whose allocator has a limit only if one was set).
+        """The first GPU that TensorFlow uses, otherwise the CPU, whose allocator has a limit only if one was set.
 
         Args:
             gpu: the name of another GPU, such as "GPU:1".
@@ -52,7 +52,7 @@ class DeviceMemory:
             pass  # an allocator without statistics
 
     def was_nearly_full(self) -> bool:
-        """Whether most of the limit has been in use since the last `reset_peak`: evidence for a disguised error."""
+        """Whether most of the limit has been in use since the last `reset_peak`: evidence of a disguised OOM."""
         peak = self.peak_bytes()
         return bool(peak and self.limit_bytes and peak >= _NEARLY_FULL * self.limit_bytes)
 
@@ -74,7 +74,7 @@ def _limit_bytes(kind: str) -> int | None:
 
 
 def _listed_limit_bytes(device: str) -> int | None:
-    """The `memory_limit` of a device as TensorFlow's device list gives it (C API: TF_DeviceListMemoryBytes)."""
+    """The `memory_limit` of a device in TensorFlow's device list (C API: TF_DeviceListMemoryBytes)."""
     try:
         session = TENSORFLOW.session_library.value()
         devices = TENSORFLOW.list_devices.value()(TENSORFLOW.context_handle.of(TENSORFLOW.context.value()()))
@@ -82,11 +82,11 @@ def _listed_limit_bytes(device: str) -> int | None:
             if session.TF_DeviceListName(devices, index).endswith(f"device:{device}"):
                 return int(session.TF_DeviceListMemoryBytes(devices, index)) or None
     except (ImportError, AttributeError, tf.errors.OpError):
-        pass  # a private interface: without it the peak seen at the failure stands in for the limit
+        pass  # a private interface: without it, the peak at the failure stands in for the limit
     return None
 
 
 def run_out_of_memory(*_: Any) -> NoReturn:
-    """Ask the allocator for more than there can be, for a test: the error is TensorFlow's own."""
+    """Request more memory than can exist, for a test: the error is TensorFlow's own."""
     tf.zeros([_TOO_MUCH // 8], tf.float64)
     raise AssertionError("an allocator has granted 64 TiB")

@@ -1,4 +1,4 @@
-"""TensorFlow's exceptions, translated into our values: the only place that reads their wording in process."""
+"""Translates TensorFlow's exceptions into oomph's values. No other code in the process reads their wording."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _GPU = re.compile(r"/device:GPU:(\d+) by allocator")
 # A host to device copy that found no memory (tensorflow/core/common_runtime/gpu/gpu_util.cc)
 _COPY = "Dst tensor is not initialized"
 _DEVICE = ("failed to allocate", "CUDA_ERROR_OUT_OF_MEMORY", "ran out of memory")
-# Libraries that failed to allocate, or XLA whose autotuner found no kernel because none could allocate its buffers
+# A library failed to allocate, or XLA's autotuner found no kernel because none could allocate its buffers
 _DISGUISES = ("CUDNN_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_ALLOC_FAILED", "Autotuning failed for HLO")
-# After these every call on the device fails in this process (CUDA driver API, "Sticky errors" of cudaError_enum)
+# After these, every call on the device fails in this process (CUDA driver API, "Sticky errors" of cudaError_enum)
 _LOST = {
     "CUDA_ERROR_ILLEGAL_ADDRESS": "illegal-memory-access",
     "an illegal memory access was encountered": "illegal-memory-access",
@@ -40,7 +40,7 @@ _LOST = {
     "CUDA_ERROR_NVLINK_UNCORRECTABLE": "hardware-fault",
     "CUDA_ERROR_DEVICE_UNAVAILABLE": "hardware-fault",
 }
-# tf.data repeats the class of the error of a function in the pipeline, and not its words
+# tf.data repeats the class of an error in a pipeline function, but not its message
 _INPUT = "Error in user-defined function passed to"
 _UNITS = {"B": 1, "bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
@@ -51,9 +51,9 @@ _blocks: set[object] = set()
 
 @contextmanager
 def handled() -> Iterator[None]:
-    """Within the block, in this thread, oomph itself takes care of out-of-memory errors and of training steps.
+    """Within the block, in this thread, oomph itself handles out-of-memory errors and training steps.
 
-    That holds for the threads in which a strategy runs its replicas too (`_MirroredReplicaThread` in
+    This includes the threads in which a strategy runs its replicas (`_MirroredReplicaThread` in
     tensorflow/python/distribute/mirrored_run.py).
     """
     depth, block = getattr(_handling, "depth", 0), object()
@@ -67,7 +67,7 @@ def handled() -> Iterator[None]:
 
 
 def being_handled() -> bool:
-    """Whether this thread is in such a block, or runs a replica for one that is."""
+    """Whether this thread is in a `handled` block, or runs a replica for a thread that is."""
     if getattr(_handling, "depth", 0):
         return True
     return bool(_blocks) and type(threading.current_thread()).__name__ == "_MirroredReplicaThread"
@@ -75,24 +75,24 @@ def being_handled() -> bool:
 
 @dataclass(frozen=True)
 class OutOfMemory:
-    """One device out-of-memory error: the line that says it, and how much was asked for."""
+    """One device out-of-memory error: its line in the message, and how much was requested."""
 
     line: str
     requested_bytes: int | None
     whole_step: bool
-    """Whether the amount is a need of the whole compiled step (XLA) and not of one tensor."""
+    """Whether the amount is for the whole compiled step (XLA) rather than for one tensor."""
     disguised: bool = False
-    """Whether the wording speaks of something else: an OOM only if the allocator was nearly full."""
+    """Whether the wording names a different problem: an OOM only if the allocator was nearly full."""
 
     @property
     def gpu(self) -> str | None:
-        """The GPU that had no memory left, such as "GPU:1"; None when the line does not name one."""
+        """The GPU that ran out of memory, such as "GPU:1"; None if the line does not name one."""
         match = _GPU.search(self.line)
         return None if match is None else f"GPU:{match[1]}"
 
 
 def as_out_of_memory(error: BaseException) -> OutOfMemory | None:
-    """The out-of-memory error that this exception is, or None when it is something else."""
+    """This exception as an out-of-memory error, or None if it is something else."""
     if not isinstance(error, tf.errors.OpError):
         return None
     text = str(error.message)
@@ -115,7 +115,7 @@ def as_out_of_memory(error: BaseException) -> OutOfMemory | None:
 
 
 def lost_context(error: BaseException) -> str:
-    """The fault by which the GPU context of this process was lost; empty when the error is another one."""
+    """The fault that destroyed the GPU context of this process; empty for other errors."""
     if not isinstance(error, (tf.errors.OpError, RuntimeError)):
         return ""
     text = str(getattr(error, "message", error))

@@ -1,8 +1,8 @@
-"""MemoryWait: tells the supervisor that TensorFlow is waiting for memory, which is not a hang.
+"""MemoryWait: reports to the supervisor that TensorFlow is waiting for memory, which is not a hang.
 
-TensorFlow tries an allocation that fails again for ten seconds before it is an error, and uses no processor meanwhile.
-A step with a loop in it can wait for many, one after the other. A thread looks whenever there has been no progress for
-a moment: memory that is nearly full, and a thread of TensorFlow's that sleeps with a time limit, are such a wait.
+TensorFlow retries a failed allocation for ten seconds before it raises an error, and uses no CPU meanwhile. A step with
+a loop can wait for many allocations in a row. A thread checks whenever there is no progress for a moment: nearly full
+memory and a TensorFlow thread that sleeps with a time limit indicate such a wait.
 
 Source: tensorflow/core/common_runtime/bfc_allocator.cc (`AllocateRaw`, kMaxMillisToWait) and allocator_retry.cc;
 futex(2), proc_pid_syscall(5).
@@ -23,21 +23,21 @@ from oomph.tensorflow.runtime.allocator import DeviceMemory
 _LOOK_SECONDS = 0.5
 _SILENT_SECONDS = 1.0
 _LONGEST_SECONDS = 600.0
-"""Without any progress in this time it is left to the supervisor to call it a hang."""
+"""After this time without progress, the supervisor may call it a hang."""
 _TOLD_SECONDS = 60.0
 _NEARLY_FULL, _FULL = 0.7, 0.9
 _FUTEX = {"x86_64": "202", "aarch64": "98"}
 _WAIT_UNTIL = 0x189
 """FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME: until a time of day, as TensorFlow's mutexes wait."""
 _OURS = "tf_"
-"""What the names of TensorFlow's threads begin with."""
+"""Prefix of the names of TensorFlow's threads."""
 
 
 class MemoryWait:
-    """Looks after one process, from its first fit on.
+    """Watches one process, from its first fit on.
 
     Args:
-        session: the owner's.
+        session: the session of the owner process.
     """
 
     def __init__(self, session: Session) -> None:
@@ -60,16 +60,16 @@ class MemoryWait:
             try:
                 self.look()
             except Exception:
-                return  # what cannot be looked at is left to the limits of the supervisor
+                return  # without this check, the limits of the supervisor still hold
 
     def look(self) -> None:
-        """Tell, if there is no progress since TensorFlow waits for memory."""
+        """Report if there is no progress because TensorFlow waits for memory."""
         silent = self._session.pulse.silent_seconds
         if _SILENT_SECONDS <= silent < _LONGEST_SECONDS and self._waits():
             self._session.pulse.tell_power()
             if time.monotonic() - self._told >= _TOLD_SECONDS:
                 self._told = time.monotonic()
-                self._session.say("waiting for memory: TensorFlow tries an allocation again for 10 s before it fails")
+                self._session.say("waiting for memory: TensorFlow retries an allocation for 10 s before it fails")
 
     def _waits(self) -> bool:
         used, limit = self._memory.in_use_bytes(), self._memory.limit_bytes
@@ -83,8 +83,8 @@ def waits_with_a_limit(threads: Iterable[tuple[str, str]], machine: str | None =
     """Whether one of TensorFlow's threads sleeps until a certain time.
 
     Args:
-        threads: the name of each, and its line of /proc/PID/task/TID/syscall.
-        machine: as `platform.machine` calls it; None for this one.
+        threads: for each thread, its name and its line of /proc/PID/task/TID/syscall.
+        machine: the name from `platform.machine`; None for this machine.
     """
     futex = _FUTEX.get(machine or platform.machine())
     for name, line in threads:
@@ -96,7 +96,7 @@ def waits_with_a_limit(threads: Iterable[tuple[str, str]], machine: str | None =
 
 
 def _threads() -> Iterable[tuple[str, str]]:
-    """The name and the system call of each thread; of none where the kernel does not tell."""
+    """The name and the system call of each thread, except those that the kernel does not show."""
     for task in Path("/proc/self/task").iterdir():
         try:
             yield (task / "comm").read_text().strip(), (task / "syscall").read_text()
@@ -108,11 +108,11 @@ _started: Any = None
 
 
 def start_once(session: Session) -> None:
-    """Begin to look in this process, unless that has been done."""
+    """Start watching this process, unless that has been done."""
     global _started
     if _started is None and session.is_owner_now():
         _started = session
         try:
             MemoryWait.start(session)
         except Exception:
-            pass  # without it the limits of the supervisor hold
+            pass  # without it, the limits of the supervisor still hold

@@ -1,7 +1,7 @@
-"""How a function of Keras or TensorFlow, or a method of one object, is replaced: for good, or for a while.
+"""Replaces a function of Keras or TensorFlow, or a method of one object, permanently or temporarily.
 
-There is no other way in oomph. A replacement that is meant for one trace falls through to the original in every thread
-that is not tracing, and whatever was there before is there again afterwards.
+All replacements in oomph go through this module. A replacement for one trace calls the original in every thread that is
+not tracing, and is undone afterwards.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _NONE = object()
 
 
 def patch(owner: Any, name: str, replacement: Any) -> Callable[[], None]:
-    """Replace an attribute of a module, a class or one object; returns what puts the old one back.
+    """Replace an attribute of a module, a class or one object. Returns a function that undoes it.
 
-    Of an object, its class and other objects of the class stay as they are. An attribute that the owner had only
-    inherited is inherited again afterwards.
+    Replacing it on an object does not affect its class or other objects. Undoing it on an owner that only inherited the
+    attribute makes the owner inherit it again.
     """
     before = getattr(owner, "__dict__", {}).get(name, _NONE)
     is_shared = isinstance(owner, (type, ModuleType))
@@ -37,7 +37,7 @@ def patch(owner: Any, name: str, replacement: Any) -> Callable[[], None]:
 
 @contextmanager
 def replaced(owner: Any, name: str, replacement: Any) -> Iterator[None]:
-    """Within the block, that attribute is `replacement`."""
+    """Within the block, the attribute `name` of `owner` is `replacement`."""
     undo = patch(owner, name, replacement)
     try:
         yield
@@ -49,11 +49,11 @@ def while_tracing(original: Any, current: Callable[[], Any], instead: Callable[.
     """A function that calls `instead` in threads that trace, and `original` in all others.
 
     Args:
-        current: what this thread traces for; None where it does not.
-        instead: takes that, `original`, and the arguments of the call.
+        current: returns what this thread traces for; None if it does not trace.
+        instead: takes the result of `current`, `original`, and the arguments of the call.
     """
 
-    # The attributes of a function of TensorFlow's are not copied: with them, AutoGraph would look through this one.
+    # Attributes of a TensorFlow function are not copied: with them, AutoGraph would unwrap this function.
     @functools.wraps(original, updated=())
     def replacement(*args: Any, **kwargs: Any) -> Any:
         mine = current()

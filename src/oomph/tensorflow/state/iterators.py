@@ -1,8 +1,7 @@
-"""Where a tf.data iterator stands: saved and restored exactly when it can be, otherwise skipped to.
+"""The position of a tf.data iterator: saved and restored exactly if possible, otherwise reached by skipping.
 
 TensorFlow saves an iterator with everything in its buffers (shuffle, prefetch). Pipelines with a Python generator or
-other state outside the graph refuse; for those the number of batches taken is kept, and a resumed fit takes that many
-again.
+other state outside the graph refuse. For those the number of batches taken is saved, and a resumed fit skips as many.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ _PREFIX = "iterator"
 _OF_A_LIVE_SHUFFLE = b"end_of_input_sequence"
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.ESTALE)
 _NOISE = re.compile(r"\{\{[^}]*\}\} | \[Op:\w+\]| name: $|\.(?= \[Op:)")
-"""Of TensorFlow's own words about where in its code it was."""
+"""The parts of TensorFlow's messages that locate its own code."""
 _REFUSALS = (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError, tf.errors.InvalidArgumentError)
 
 
 def save(iterator: Any, folder: Path) -> str:
-    """Write the iterator's state into `folder`; returns "" or, when it cannot be saved, the reason.
+    """Write the iterator's state into `folder`; returns "", or the reason if it cannot be saved.
 
-    Raises OSError when the folder cannot be written, as TensorFlow's error would be in Python.
+    Raises OSError in place of TensorFlow's error if the folder cannot be written.
     """
     if not isinstance(iterator, tf.data.Iterator):
         return "not a tf.data iterator"
@@ -45,17 +44,18 @@ def save(iterator: Any, folder: Path) -> str:
 
 
 def drop_drained(iterator: Any, folder: Path) -> str:
-    """Remove a saved state that lacks the seeds of the epochs to come; returns why, or "" when it is whole.
+    """Remove a saved state that lacks the seeds of later epochs; returns why, or "" if it is complete.
 
-    A shuffle that has given out its last element, which prefetching makes it do some batches before the end of the
-    epoch, saves nothing (`ShuffleDatasetOpBase` in tensorflow/core/kernels/data/shuffle_dataset_op.cc): restored, the
-    rest of the epoch is right, and the next is shuffled as if it were an earlier one. Skipping has no such fault.
+    A shuffle that has emitted its last element saves nothing (`ShuffleDatasetOpBase` in
+    tensorflow/core/kernels/data/shuffle_dataset_op.cc). With prefetching, that happens some batches before the end of
+    the epoch. Restored, the rest of the epoch is right, but the next epoch is shuffled like an earlier one. Skipping
+    avoids this.
 
-    Nor is one whole that goes on writing the file of a cache, which a new process begins anew.
+    The state of a pipeline that is writing a cache file is incomplete too: a new process starts the file over.
     """
     if pipelines.writes_cache_file(TENSORFLOW.dataset_of_iterator.get(iterator)):
         _remove(folder)
-        return "the file of a cache is being written"
+        return "a cache file is being written"
     if not pipelines.shuffles(TENSORFLOW.dataset_of_iterator.get(iterator)) or _holds(folder, _OF_A_LIVE_SHUFFLE):
         return ""
     _remove(folder)
@@ -68,7 +68,7 @@ def _remove(folder: Path) -> None:
 
 
 def _holds(folder: Path, key: bytes) -> bool:
-    """Whether one of the iterator's files holds these bytes; they may be large and are read piece by piece."""
+    """Whether one of the iterator's files holds these bytes; they may be large and are read in chunks."""
     for file in folder.glob(f"{_PREFIX}*"):
         with file.open("rb") as opened:
             tail = b""
@@ -80,7 +80,7 @@ def _holds(folder: Path, key: bytes) -> bool:
 
 
 def _of_the_disk(error: Any) -> OSError | None:
-    """TensorFlow ends the message of a write that failed with the words of strerror."""
+    """The OSError behind a TensorFlow error: the message of a failed write ends with the text of strerror."""
     for code in _DISK:
         if os.strerror(code) in str(error.message):
             return OSError(code, os.strerror(code))
@@ -98,14 +98,14 @@ def restore(iterator: Any, folder: Path) -> None:
 
 
 def is_one_pass(data: Any) -> bool:
-    """Whether data can be gone through only once, as a generator can."""
+    """Whether data can be iterated only once, like a generator."""
     return hasattr(type(data), "__next__")
 
 
 def depends_on_python(epochs: Any) -> bool:
     """Whether the batches of a Keras epoch iterator are made by Python, or depend on variables.
 
-    So it is with a generator, a PyDataset, and a `tf.data` pipeline that calls Python or reads a variable.
+    True for a generator, a PyDataset, and a `tf.data` pipeline that calls Python or reads a variable.
     """
     if type(epochs.data_adapter).__name__ in ("GeneratorDataAdapter", "PyDatasetAdapter"):
         return True

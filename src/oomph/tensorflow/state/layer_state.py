@@ -1,7 +1,7 @@
-"""What layers keep besides the variables that Keras lists: TensorFlow's own variables, and what they save themselves.
+"""The state of layers beyond the variables that Keras lists: TensorFlow variables, and what layers save themselves.
 
-A layer that keeps arrays of its own tells Keras so by `save_own_variables` and `load_own_variables`; the same two
-methods are used here.
+A layer that keeps arrays of its own overrides `save_own_variables` and `load_own_variables`. This module calls the
+same two methods.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None)))
 
 @contextmanager
 def calls_not_counted(model: Any) -> Iterator[None]:
-    """Plain values in the attributes of layers are the same behind the block: in it, layers are called for nothing."""
+    """Restore plain attribute values of layers after the block: calls of layers in it do not count."""
     before = [
         (vars(layer), _plain_attributes(layer))
         for layer in KERAS.flatten_layers.call(model)
-        if layer.built or not is_users(type(layer).build.__module__)  # another one sets some as it is built
+        if layer.built or not is_users(type(layer).build.__module__)  # a user's own build() sets some
     ]
     try:
         yield
@@ -42,7 +42,7 @@ def _plain_attributes(layer: Any) -> dict[str, Any]:
 
 
 def hidden_variables(model: Any) -> Iterator[tf.Variable]:
-    """TensorFlow's variables and random generators that are attributes of layers, or lie in a list or dict of them."""
+    """TensorFlow variables and random generators in attributes of layers, or in a list or dict there."""
     for layer in KERAS.flatten_layers.call(model):
         for value in vars(layer).values():
             for thing in _items_of(value) if type(value) not in _PLAIN else ():
@@ -57,10 +57,10 @@ def _has_state(kind: type) -> bool:
 
 
 def own_arrays(model: Any, failed: Callable[[str], None]) -> dict[str, Any]:
-    """What the user's layers save beyond their variables: "<number of the layer>/<their key>" → array.
+    """What the user's layers save beyond their variables: "<layer number>/<their key>" → array.
 
     Args:
-        failed: told about a layer whose method raises; the others are saved.
+        failed: called for a layer whose method raises; the others are saved.
     """
     arrays: dict[str, Any] = {}
     for number, layer in _that_save(model):
@@ -74,7 +74,7 @@ def own_arrays(model: Any, failed: Callable[[str], None]) -> dict[str, Any]:
 
 
 def give_back(model: Any, arrays: dict[str, Any]) -> None:
-    """Let each layer load what it saved; its variables have their values already."""
+    """Let each layer load what it saved; its variables are already restored."""
     for number, layer in _that_save(model):
         own = {key.partition("/")[2]: value for key, value in arrays.items() if key.partition("/")[0] == str(number)}
         if own:
@@ -93,7 +93,7 @@ def _that_save(model: Any) -> Iterator[tuple[int, Any]]:
 
 
 def _extra(layer: Any, saved: dict[str, Any]) -> list[str]:
-    """The keys that are not those under which Keras itself saves the layer's variables."""
+    """The keys other than those under which Keras saves the layer's variables."""
     usual = {
         str(i) for i in range(len(KERAS.trainable_variables.of(layer)) + len(KERAS.non_trainable_variables.of(layer)))
     }

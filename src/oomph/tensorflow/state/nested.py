@@ -1,6 +1,6 @@
-"""Nests of Python values and arrays, as JSON and named arrays: what callbacks of the user's own may keep.
+"""Nested Python values and arrays, as JSON and named arrays: the state that users' callbacks may keep.
 
-Numbers, words, None, lists, tuples, dicts and arrays. Nothing else: what JSON cannot hold would need unpickling.
+Only numbers, text, None, lists, tuples, dicts and arrays: anything else would need unpickling.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ _SCALARS = (bool, int, float, str, type(None))
 
 
 def encode(value: Any, under: str) -> tuple[Any, dict[str, Any]]:
-    """The nest with a reference in place of each array, and the arrays by names that begin with `under`.
+    """The nested value with a reference in place of each array, and the arrays by names that begin with `under`.
 
-    Raises TypeError, naming the kind of value that is none of those.
+    Raises TypeError for any other value, naming its type.
     """
     arrays: dict[str, Any] = {}
 
@@ -41,7 +41,7 @@ def encode(value: Any, under: str) -> tuple[Any, dict[str, Any]]:
 
 
 def decode(document: Any, arrays: dict[str, Any], under: str = "") -> Any:
-    """The nest that was encoded. Names in `arrays` lack what all of them begin with, `under`."""
+    """The value that was encoded. Names in `arrays` lack the common prefix `under`."""
     if not isinstance(document, dict):
         return document
     ((kind, content),) = document.items()

@@ -1,4 +1,4 @@
-"""The optimizers of a model: which there are, and which weights each of them trains."""
+"""The optimizers of a model, and which weights each of them trains."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from oomph.tensorflow.names.keras3 import KERAS
 
 
 def optimizers_of(model: Any) -> list[Any]:
-    """The optimizers that a model knows: the one it was compiled with, and those kept as its attributes."""
+    """The optimizers of a model: the one it was compiled with, and those in its attributes."""
     found: list[Any] = []
     kind = KERAS.optimizer.value()
     for value in [model.optimizer, *vars(model).values()]:
@@ -20,7 +20,7 @@ def optimizers_of(model: Any) -> list[Any]:
 
 
 def weights_of_each(model: Any) -> list[list[int]]:
-    """For each optimizer its weights, by their places among the model's variables; −1 for one that is none of them."""
+    """For each optimizer the indices of its weights in the model's variables; −1 for a weight not among them."""
     places = {id(variable): place for place, variable in enumerate(model.variables)}
     return [
         [places.get(id(weight), -1) for weight in KERAS.optimizer_variables.of(one)] for one in optimizers_of(model)
@@ -28,9 +28,9 @@ def weights_of_each(model: Any) -> list[list[int]]:
 
 
 def build_as_before(model: Any, weights: Sequence[Sequence[int]]) -> None:
-    """Let the optimizers that have no variables yet make them, for the weights that `weights_of_each` told of.
+    """Build the optimizers that have no variables yet, for the weights that `weights_of_each` returned.
 
-    Where a step is not traced, nobody else can know before the first one which optimizer trains what.
+    If a step is not traced, nothing else tells before the first step which optimizer trains what.
     """
     variables = model.variables
     for optimizer, own in zip(optimizers_of(model), weights, strict=False):

@@ -14,30 +14,30 @@ from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 from oomph.tensorflow.random_numbers.random_ops import STATEFUL
 
 _OF_PYTHON_OR_VARIABLES = ("PyFunc", "VariableOp", "RngReadAndSkip", "LookupTable")
-"""Parts of the names of operations."""
+"""Parts of operation names."""
 BY_CHANCE = "the order of later epochs, which has no seed"
-"""What a restart loses where `is_ordered_by_chance`."""
+"""What a restart loses if `is_ordered_by_chance`."""
 
 
 class KernelDraws(enum.Enum):
-    """How a pipeline draws random numbers from a state within TensorFlow's kernels, which no checkpoint holds."""
+    """How a pipeline draws random numbers from state in TensorFlow's kernels, which no checkpoint holds."""
 
     NONE = "none"
     SEEDED = "seeded"
-    """A new iterator draws the same ones again."""
+    """A new iterator draws the same numbers."""
     UNSEEDED = "unseeded"
-    """Nobody can draw them again."""
+    """They cannot be drawn again."""
 
 
 def datasets_in(dataset: Any) -> Iterator[Any]:
-    """A dataset and all those that it is made from."""
+    """A dataset and all datasets that it is made from."""
     waiting = [dataset]
     while waiting:
         each = waiting.pop()
         if TENSORFLOW.dataset_functions.on(each):
             yield each
             waiting += _inputs_of(each)
-        else:  # one that a strategy has distributed
+        else:  # distributed by a strategy
             waiting += [inner for inner in (TENSORFLOW.original_dataset.get(each),) if inner is not None]
 
 
@@ -47,18 +47,18 @@ def shuffles(dataset: Any) -> bool:
 
 
 def writes_cache_file(dataset: Any) -> bool:
-    """Whether a cache of it is to be in a file that is not complete yet."""
+    """Whether it caches to a file that is not complete yet."""
     names = (TENSORFLOW.cache_file.get(each) for each in datasets_in(dataset) if "Cache" in type(each).__name__)
     paths = (tf.get_static_value(name) for name in names if name is not None)
     return any(path and not os.path.exists(os.fsdecode(path) + ".index") for path in paths)
 
 
 def is_begun_by_making(dataset: Any) -> bool:
-    """Whether to make an iterator, and to drop it, moves the dataset on as much as to go through it would.
+    """Whether creating and dropping an iterator advances the dataset as much as a full pass does.
 
-    Each shuffle draws a seed for every iterator over it. Most are made with the one that the user sees. An iterator
-    below a shuffle or within a repetition is made when the first element is wanted, and a cache keeps the order in
-    which it was filled.
+    Each shuffle draws a seed for every iterator over it. Most iterators are created along with the user's. An iterator
+    below a shuffle or within a repetition is created when the first element is requested, and a cache keeps the order
+    in which it was filled.
     """
     for each in datasets_in(dataset):
         kind, inputs = type(each).__name__, [below for one in _inputs_of(each) for below in datasets_in(one)]
@@ -70,7 +70,7 @@ def is_begun_by_making(dataset: Any) -> bool:
 
 
 def repeats_shuffled(dataset: Any) -> bool:
-    """Whether a shuffle within a repetition draws a seed whenever the data begin again, also when read ahead."""
+    """Whether a shuffle within a repetition draws a seed each time the data restart, also when prefetched."""
     return any(
         "Repeat" in type(each).__name__ and any(map(_reshuffles, datasets_in(one)))
         for each in datasets_in(dataset)
@@ -87,7 +87,7 @@ def _reshuffles(dataset: Any) -> bool:
 
 
 def is_reproducible(dataset: Any) -> bool:
-    """Whether the same script takes the same batches in a new process: it has set a seed, and demands an order."""
+    """Whether the same script gets the same batches in a new process: it sets a seed and requires a fixed order."""
     if dataset is None or TENSORFLOW.global_seed.value()() is None:
         return False
     return dataset.options().deterministic is not False
@@ -101,9 +101,9 @@ def depends_on_python(dataset: Any) -> bool:
 
 
 def kernel_draws(dataset: Any) -> KernelDraws:
-    """Whether elements that are still to come depend on random numbers that kernels count themselves.
+    """Whether later elements depend on random numbers that kernels count themselves.
 
-    A map over a single element has drawn before the first element is there. So Keras shuffles arrays.
+    A map over a single element has drawn before the first element arrives. Keras shuffles arrays this way.
     """
     found = KernelDraws.NONE
     for each in datasets_in(dataset):
@@ -117,7 +117,7 @@ def kernel_draws(dataset: Any) -> KernelDraws:
 
 
 def is_ordered_by_chance(dataset: Any) -> bool:
-    """Whether kernels draw the order of each epoch when it begins, without a seed, as for arrays given to `fit`."""
+    """Whether kernels draw the order of each epoch at its start, without a seed, as for arrays given to `fit`."""
     return any(
         _shuffles_without_a_seed(nodes) or (_maps_one_element(each) and any(map(_draws_without_a_seed, nodes)))
         for each in datasets_in(dataset)
@@ -130,7 +130,7 @@ def _draws_without_a_seed(node: Any) -> bool:
 
 
 def _shuffles_without_a_seed(nodes: Sequence[Any]) -> bool:
-    """Whether a function makes such datasets. Those outside functions have seeds (`recovery/protocol/entropy.py`)."""
+    """Whether a function creates unseeded shuffles. Others have seeds (`recovery/protocol/entropy.py`)."""
     constants = {node.name: node.attr["value"].tensor for node in nodes if node.op == "Const"}
     seeds = [node.input[2:4] for node in nodes if "ShuffleDataset" in node.op]
     return any(all(_is_zero(constants.get(name.partition(":")[0])) for name in names) for names in seeds)
@@ -149,7 +149,7 @@ def _maps_one_element(dataset: Any) -> bool:
 
 
 def _nodes_of(dataset: Any) -> Iterator[Any]:
-    """The operations of the functions of one dataset, and of all that these call, as nodes of a graph's definition."""
+    """The operations of the functions of one dataset, and of all that these call, as nodes of a GraphDef."""
     return itertools.chain.from_iterable(_graphs_of(dataset))
 
 

@@ -22,7 +22,7 @@ from oomph.tensorflow.state.optimizers import optimizers_of
 
 Named = list[tuple[str, Slot]]
 _NO_VARIABLES = ("callback", "layer/", "object/", "data/", "draws/", "validation/", "file/", "own/")
-"""How the names of tensors begin that are not the values of variables."""
+"""Name prefixes of tensors that are not values of variables."""
 
 
 class NotFiniteError(CheckpointError):
@@ -31,7 +31,7 @@ class NotFiniteError(CheckpointError):
 
 @dataclass(frozen=True)
 class Array:
-    """One array on its way into a checkpoint. Nobody else has a reference to its memory."""
+    """One array to be written to a checkpoint. Nothing else references its memory."""
 
     name: str
     dtype: str
@@ -47,9 +47,9 @@ def named_slots(model: Any, extra: Iterable[Slot] = (), as_traced: bool = False)
     """Every variable that a resumed fit needs, once, under a name that is the same in every attempt.
 
     Args:
-        extra: those that a traced step writes.
-        as_traced: name these before the ones that layers hold as attributes, as an older oomph did. A step that is
-            traced anew, with a layer left out, may write others, in another order.
+        extra: the variables that a traced step writes.
+        as_traced: name these before the ones that layers hold as attributes, as an older oomph did. A retraced step
+            with a layer left out may write others, in another order.
     """
     groups = {
         "model": model.variables,
@@ -59,7 +59,7 @@ def named_slots(model: Any, extra: Iterable[Slot] = (), as_traced: bool = False)
     named: Named = []
     seen: set[int] = set()
     for group, variables in groups.items():
-        as_one = as_traced or group == "optimizer"  # which assigns the same on each replica
+        as_one = as_traced or group == "optimizer"  # replicas hold the same value
         for variable in variables:
             for slot in [Slot.of(variable)] if as_one or not differs_by_replica(variable) else Slot.each_of([variable]):
                 _add(named, seen, group, slot)
@@ -75,7 +75,7 @@ def _optimizer_variables(model: Any) -> list[Any]:
 
 
 def trained_slots(model: Any) -> list[Slot]:
-    """What a training is about: the variables of the model and of its optimizers."""
+    """The variables of the model and of its optimizers."""
     seen: set[int] = set()
     slots = []
     for variable in [*model.variables, *_optimizer_variables(model)]:
@@ -87,7 +87,7 @@ def trained_slots(model: Any) -> list[Slot]:
 
 
 def slots_of(model: Any, step: Any, as_traced: bool = False) -> Named:
-    """The same, with what the step that is guarded writes besides."""
+    """`named_slots`, plus the other variables that the guarded step writes."""
     return named_slots(model, step.extra_state() if hasattr(step, "extra_state") else [], as_traced)
 
 
@@ -98,22 +98,22 @@ def _add(named: Named, seen: set[int], group: str, slot: Slot) -> None:
 
 
 def values_of(named: Named) -> Iterator[Array]:
-    """The present values, one at a time, each a copy that later steps do not reach.
+    """The current values, one at a time, each a copy that later steps do not change.
 
-    `EagerTensor.numpy` copies (tensorflow/python/framework/ops.py), also from the memory of the CPU.
+    `EagerTensor.numpy` copies (tensorflow/python/framework/ops.py), also from CPU memory.
     """
     for name, slot in named:
         yield Array(name, slot.dtype.name, slot.read().numpy())
 
 
 def finite_only(model: Any, named: Named) -> frozenset[str]:
-    """The names of what must be finite in a useful state: weights that are trained, and the optimizers' variables."""
+    """The names of what must be finite in a usable state: trainable weights, and the optimizers' variables."""
     handles = {id(Slot.of(variable).handle) for variable in [*model.trainable_variables, *_optimizer_variables(model)]}
     return frozenset(name for name, slot in named if id(slot.handle) in handles)
 
 
 def write(writer: CheckpointWriter, arrays: Iterable[Array], finite: frozenset[str] = frozenset()) -> None:
-    """Append the arrays; raises NotFiniteError at the first of those that must be finite and is not.
+    """Append the arrays; raises NotFiniteError at the first that must be finite and is not.
 
     No other variable of the model may be NaN either. It may hold infinity, as masks do.
     """
@@ -124,19 +124,19 @@ def write(writer: CheckpointWriter, arrays: Iterable[Array], finite: frozenset[s
 
 
 def not_finite(named: Named, finite: frozenset[str]) -> str:
-    """The name of the first variable that must be finite and is not; empty when the state is a useful one."""
+    """The name of the first variable that must be finite and is not; empty if the state is usable."""
     return next((a.name for a in values_of(named) if not _is_acceptable(a, a.name in finite)), "")
 
 
 def path_of(model: Any, named: Named, name: str) -> str:
-    """What Keras calls the variable of that name in a checkpoint."""
+    """The Keras path of the variable with that name in a checkpoint."""
     handle = id(dict(named)[name].handle)
     variables = [*model.variables, *_optimizer_variables(model)]
     return next((str(v.path) for v in variables if id(Slot.of(v).handle) == handle), name)
 
 
 def read_arrays(checkpoint: Checkpoint, under: str) -> dict[str, Any]:
-    """The arrays whose names begin so, by the rest of their names; the memory is the caller's own."""
+    """The arrays whose names begin with `under`, by the rest of their names; the caller owns the memory."""
     wanted = [entry for entry in checkpoint.tensors if entry.name.startswith(under)]
     return {
         entry.name[len(under) :]: np.frombuffer(data, tf.as_dtype(entry.dtype).as_numpy_dtype)
@@ -153,10 +153,10 @@ def _is_acceptable(array: Array, must_be_finite: bool) -> bool:
 
 
 def restore_variables(checkpoint: Checkpoint, named: Named, finite: frozenset[str] = frozenset()) -> None:
-    """Assign the saved values; raises CheckpointError when they are not those of this model, or of no useful state.
+    """Assign the saved values; raises CheckpointError if they do not fit this model or are not usable.
 
     Args:
-        finite: the names of the variables that must be finite; without any, nothing has to be.
+        finite: the names of the variables that must be finite; if empty, none must.
     """
     tensors = [entry for entry in checkpoint.tensors if not entry.name.startswith(_NO_VARIABLES)]
     if len(tensors) != len(named):
@@ -175,9 +175,9 @@ def restore_variables(checkpoint: Checkpoint, named: Named, finite: frozenset[st
 
 @contextmanager
 def restored(checkpoint: Checkpoint, named: Named, finite: frozenset[str] = frozenset()) -> Iterator[None]:
-    """Assign the saved values for good if the block succeeds; raises CheckpointError, with nothing changed, if not.
+    """Assign the saved values; if the block fails, undo that and raise CheckpointError.
 
-    The values from before are kept in host memory until then: half a state is worse than none.
+    The previous values are kept in host memory until then: half a state is worse than none.
     """
     before = [(slot, slot.read().numpy()) for _, slot in named]
     try:
@@ -199,7 +199,7 @@ def _shape(slot: Slot) -> tuple[int, ...]:
 
 
 def random_state() -> dict[str, Any]:
-    """The state of Python's, NumPy's, TensorFlow's and Keras' global generators, fit for JSON."""
+    """The state of Python's, NumPy's, TensorFlow's and Keras' global generators, as JSON values."""
     numpy_state: Any = np.random.get_state(legacy=False)
     state: dict[str, Any] = {"python": _listed(random.getstate())}
     if numpy_state["bit_generator"] == "MT19937":
@@ -216,7 +216,7 @@ def random_state() -> dict[str, Any]:
 
 
 def restore_random_state(state: dict[str, Any]) -> None:
-    """Put the generators back; those that the script has not created this time are left out."""
+    """Restore the generators, except those that the script has not created this time."""
     if "python" in state:
         random.setstate(_tupled(state["python"]))
     if "numpy" in state:

@@ -1,1 +1,1 @@
-"""What a fit and a loop share: identity, provenance, position in the data, checkpoints, proof."""
+"""What fits and loops share: identity, provenance, data position, checkpoints, proof."""

@@ -1,8 +1,8 @@
-"""Where a script calls `fit`: the place in its source, and what tells one turn of its loops from another.
+"""Where a script calls `fit`: the place in its source, and what distinguishes the iterations of its loops.
 
-A line number alone would not do: a script is edited between two attempts, and one line may be reached in many ways.
-The place is the chain of calls from the script's first line down to Keras, each with the file, the function and the
-statement itself. Beside it stand the values that the loops and functions on the way have for this turn.
+A line number alone is not enough: a script may be edited between two attempts, and may reach one line in many ways.
+The place is the chain of calls from the script's first line down to Keras, each with its file, function and statement.
+With it go the current values of loop variables and function arguments along the chain.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CLOCK = re.compile(
     r"|1[4-9]\d{8}(?:\.\d+)?|[0-2]\d[-_:][0-5]\d[-_:][0-5]\d)(?!\d)"
     r"|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
 )
-"""Dates, times and random names, as scripts put them into the names of folders."""
+"""Dates, times and random names, as scripts put them into folder names."""
 _EPOCH_SECONDS = (1.4e9, 2.2e9)
 
 
@@ -45,13 +45,13 @@ class Place:
     """One call of `fit`, or the like, in the script."""
 
     site: str
-    """For people: "train.py:42"."""
+    """For messages: "train.py:42"."""
     key: str
-    """A digest of the chain of calls: the same in every attempt, wherever the lines have moved."""
+    """A digest of the chain of calls: the same in every attempt, even if lines have moved."""
     outline: str = ""
-    """The same without the numbers and words in the statements: it stays when one of those is edited."""
+    """The same without the constants in the statements: it survives an edit of a constant."""
     turn: dict[str, Any] = field(default_factory=dict, compare=False)
-    """The variables of the loops and the arguments of the functions on the way that have plain values."""
+    """The plain values among the loop variables and function arguments along the chain."""
 
 
 def place_of_call() -> Place:
@@ -80,7 +80,7 @@ def call_site() -> str:
 
 
 def plain(value: Any) -> str:
-    """A value in a few characters that are the same in every attempt; empty for one that says nothing by itself."""
+    """A short text for a value, the same in every attempt; empty for values that identify nothing."""
     kind = type(value)
     if kind in (bool, int) or (kind is float and not _EPOCH_SECONDS[0] < value < _EPOCH_SECONDS[1]):
         return repr(value)
@@ -97,7 +97,7 @@ def plain(value: Any) -> str:
 
 
 def without_clock(text: str) -> str:
-    """A text without dates, times, and names that are random in each process."""
+    """A text without dates, times, and names that are random in each process, such as temporary folders."""
     temporary = tempfile.gettempdir() + os.sep
     if text.startswith(temporary):
         _, _, rest = text[len(temporary) :].partition(os.sep)
@@ -106,7 +106,7 @@ def without_clock(text: str) -> str:
 
 
 def _frames_of_the_script() -> Iterator[FrameType]:
-    """The frames from the innermost that is neither Keras', TensorFlow's nor ours, outwards."""
+    """The frames outside Keras, TensorFlow and oomph, from the innermost outwards."""
     frame: FrameType | None = sys._getframe(1)
     count = 0
     while frame is not None and count < _MOST_FRAMES:
@@ -118,7 +118,7 @@ def _frames_of_the_script() -> Iterator[FrameType]:
 
 
 def _file_name(frame: FrameType) -> str:
-    """The file, relative to the script's folder, or to that of the installed packages."""
+    """The file, relative to the script's folder or to that of the installed packages."""
     path = frame.f_code.co_filename
     for folder in (*sys.path[:1], *(entry for entry in sys.path if "-packages" in entry)):
         if folder and path.startswith(folder + os.sep):
@@ -132,7 +132,7 @@ def _function_name(frame: FrameType) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _statement(path: str, line: int, with_constants: bool = True) -> str:
-    """The statement on a line, however it is written; the line itself where it is the head of a block."""
+    """The normalized statement on a line; the line itself if it is the head of a block."""
     node = _innermost(_tree_of(path), line)
     if node is None or hasattr(node, "body"):
         return linecache.getline(path, line).strip()
@@ -175,12 +175,12 @@ def _innermost(tree: ast.Module | None, line: int) -> ast.stmt | None:
     found: ast.stmt | None = None
     for node in _statements(tree):
         if node.lineno <= line <= (node.end_lineno or node.lineno):
-            found = node  # they come from the outside inwards
+            found = node  # the walk goes from the outside inwards
     return found
 
 
 def _loops_around(tree: ast.Module | None, line: int, since: int) -> list[Any]:
-    """The loops that a line is in, of those that begin after the line `since`, where its function does."""
+    """The loops around a line within its function, which begins at line `since`."""
     return [
         node
         for node in _statements(tree)

@@ -1,4 +1,4 @@
-"""DataPosition: where a fit is in its training data, and whether a checkpoint holds that or its batches come anew."""
+"""DataPosition: where a fit is in its training data; a checkpoint holds that, or a resume replays the batches."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from oomph.tensorflow.training.fits import Fits
 
 _MOST_SECONDS_ANEW = 600.0
-"""To take batches anew only for the sake of random numbers in them, or of the order of those to come."""
+"""The limit for replaying batches only to restore their random numbers or the order of later batches."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """What the data depend on besides themselves, as it was when an iterator over them was about to be made."""
+    """What the data depend on besides themselves, right before an iterator over them is created."""
 
     random: dict[str, Any]
-    """The states of the generators that everybody shares."""
+    """The states of the global random generators."""
     objects: Changes | None
-    """What the data are made from; None for the first iterator of a fit, which finds all as the script has left it."""
+    """What the data are made from; None for a fit's first iterator, which finds everything as the script left it."""
 
 
 class DataPosition:
@@ -52,29 +52,29 @@ class DataPosition:
     def __init__(self, fits: Fits, objects: FitObjects) -> None:
         self._fits, self._objects = fits, objects
         self.taken = 0
-        """Batches taken from the present iterator."""
+        """Batches taken from the current iterator."""
         self.iterators_made = 0
-        """Iterators that Keras has made over the training data."""
+        """Iterators that Keras has created over the training data."""
         self.iterators_used: list[int] = []
-        """Those of them that batches were taken from, counted from 1."""
+        """The iterators that batches were taken from, counted from 1."""
         self.obstacle = ""
-        """Why the iterator cannot be saved, once that is known."""
+        """Why the iterator cannot be saved, once known."""
         self.moment: Moment | None = None
-        """Of the present iterator, where its batches would have to be made anew by Python."""
+        """The moment before the current iterator, if Python would have to replay its batches."""
         self.drawn_by_pipeline: frozenset[str] = frozenset()
-        """The objects and shared generators that moved while batches were taken anew: they are right as they are."""
+        """The objects and global generators that the replay advanced: they are correct as they are."""
         self.expected = Expected()
-        """How the batches that were taken anew compare with those from before."""
+        """How the replayed batches compare with the earlier ones."""
         self.lost: list[str] = []
         """What a restored position lacks, in words."""
         self._made_by_python: bool | None = None
         self._told = False
         self._drained = ""
-        """Why it could not be saved at the last checkpoint alone."""
+        """Why the iterator could not be saved at the last checkpoint only."""
         self._iterator: Any = None
         self._since = 0.0
         self._cost: tuple[float, int] | None = None
-        """Seconds and bytes of the last time it was saved."""
+        """Seconds and bytes of the last save."""
 
     def look_at(self, iterator: Any) -> None:
         """The next batch will come from this iterator."""
@@ -83,12 +83,12 @@ class DataPosition:
             self.iterators_used.append(self.iterators_made)
 
     def epoch_begins(self, epochs: Any) -> None:
-        """Keras begins to go through the data: keep what a new iterator over them will start from.
+        """Keras begins an epoch: record what a new iterator over the data will start from.
 
         Args:
-            epochs: Keras' iterator over epochs.
+            epochs: Keras' epoch iterator.
         """
-        seen = KERAS.steps_seen.get(epochs, 1)  # Keras before 3.7 does not count, and goes on with what it has
+        seen = KERAS.steps_seen.get(epochs, 1)  # Keras before 3.7 does not count, and keeps its iterator
         goes_on = epochs.steps_per_epoch is not None and KERAS.current_iterator.of(epochs) is not None and seen
         if goes_on or not (self.obstacle or self._is_made_by_python(epochs)):
             return
@@ -103,13 +103,13 @@ class DataPosition:
         first: Any = None,
         between: Callable[[int, Watched], None] = lambda number, watched: None,
     ) -> None:
-        """Before the iterator of a resumed epoch is made: move the data on by those of the epochs before.
+        """Advance the data past the iterators of earlier epochs, before the iterator of a resumed epoch is created.
 
         Args:
-            count: of the iterators made before.
-            used: those of them that batches were taken from, counted from 1.
-            first: the first of them, if it has been made already.
-            between: moves the validation data on to where they were after so many iterators.
+            count: the number of iterators created before.
+            used: the iterators that batches were taken from, counted from 1.
+            first: the first of them, if it exists already.
+            between: advances the validation data to where they were after this many iterators.
         """
         watched = Watched(self._fits.say, _MOST_SECONDS_ANEW)
         try:
@@ -117,18 +117,18 @@ class DataPosition:
             retaking.pass_over(epochs, numbers, used, watched, first, lambda number: between(number, watched))
             between(self.iterators_made + count, watched)
         except TookTooLongError:
-            self.lost.append("the order of the data: to go through those of the epochs before takes too long")
+            self.lost.append("the order of the data: replaying earlier epochs takes too long")
         self.iterators_made += count
 
     def pass_over_validation(self, catch_up: Callable[[Watched], None]) -> None:
-        """Move the validation data on; what takes too long is lost."""
+        """Advance the validation data; what takes too long is lost."""
         try:
             catch_up(Watched(self._fits.say, _MOST_SECONDS_ANEW))
         except TookTooLongError:
-            self.lost.append("the order of the validation data: to go through them again takes too long")
+            self.lost.append("the order of the validation data: replaying them takes too long")
 
     def go_back_to(self, moment: Moment) -> list[str]:
-        """Let the next iterator start from what an earlier one did; returns what could not be put back, in words."""
+        """Restore the moment before an earlier iterator; returns what could not be restored, in words."""
         self.moment = moment
         lost = self._objects.restore_data(moment.objects or Changes())
         training_state.restore_random_state(moment.random)
@@ -145,7 +145,7 @@ class DataPosition:
         return self.obstacle or self._drained
 
     def taken_moment(self) -> tuple[dict[str, Any] | None, list[Array]]:
-        """What the present iterator started from, where its batches may have to be taken anew: for a checkpoint."""
+        """For a checkpoint: what the current iterator started from, if its batches may have to be replayed."""
         moment = self.moment
         if moment is None:
             return None, []
@@ -154,7 +154,7 @@ class DataPosition:
         return {"random": moment.random, "objects": as_meta(moment.objects)}, as_arrays(moment.objects, "data/")
 
     def save(self, draft: Draft, between_saves: float) -> None:
-        """Save the iterator with a checkpoint that has been begun, if it can be and is worth it."""
+        """Save the iterator into a checkpoint draft, if possible and worth the cost."""
         if self.obstacle or not self._pays(between_saves):
             return
         started = time.monotonic()
@@ -172,8 +172,8 @@ class DataPosition:
             self._told = True
             by_now = f", {self.taken} by now, {self._replay_seconds():.0f} s at most" if self.taken else ""
             self._fits.say(
-                f"the position in the data cannot be saved ({reason}): after a fault the batches that the epoch has"
-                f" had are taken anew{by_now}"
+                f"the position in the data cannot be saved ({reason}): after a fault the batches of the epoch are"
+                f" replayed{by_now}"
             )
 
     def is_saved_whole(self, checkpoint: Checkpoint, dataset: Any) -> bool:
@@ -181,12 +181,12 @@ class DataPosition:
         return iterators.is_saved(checkpoint.path) and pipelines.kernel_draws(dataset) is not KernelDraws.SEEDED
 
     def restore(self, checkpoint: Checkpoint, iterator: Any, steps: Any, batches: Sequence[int] = ()) -> str:
-        """Go to where a checkpoint was; returns "exact", "replayed", or "epoch" when the data have ended before.
+        """Go to the position of a checkpoint; returns "exact", "replayed", or "epoch" if the data end before it.
 
         Args:
-            iterator: over the training data, from the beginning of the epoch.
+            iterator: the iterator over the training data, at the beginning of the epoch.
             steps: Keras' enumeration of the steps of the epoch, or None.
-            batches: fingerprints of the last batches before the checkpoint, as far as they are known.
+            batches: the fingerprints of the last batches before the checkpoint, as far as known.
         """
         if steps is not None:
             KERAS.steps_seen.put(steps, said(checkpoint.meta.steps_seen))
@@ -198,7 +198,7 @@ class DataPosition:
             try:
                 return self._take_anew(iterator, batches, _MOST_SECONDS_ANEW)
             except TookTooLongError:
-                self.lost.append("random numbers of the data pipeline: to draw them again takes too long")
+                self.lost.append("random numbers of the data pipeline: drawing them again takes too long")
         if saved and self._restored(iterator, checkpoint):
             return "exact"
         return self._take_anew(iterator, batches)
@@ -208,12 +208,12 @@ class DataPosition:
             iterators.restore(iterator, checkpoint.path)
         except (tf.errors.OpError, AssertionError, ValueError) as error:
             reason = str(getattr(error, "message", error)).splitlines()[0][:200]
-            self._fits.say(f"the data pipeline is not the one of the checkpoint ({reason})")
+            self._fits.say(f"the data pipeline does not match the checkpoint ({reason})")
             return False
         return True
 
     def _take_anew(self, iterator: Any, batches: Sequence[int], seconds: float = math.inf) -> str:
-        """Take the batches that the epoch has had, and see which generators and objects that moves."""
+        """Replay the epoch's batches so far, and record which generators and objects that advances."""
         if self.moment is not None:
             training_state.restore_random_state(self.moment.random)
         before, random = self._objects.data_now(), training_state.random_state()
@@ -221,19 +221,19 @@ class DataPosition:
         skipped = retaking.skip(iterator, self.taken, Watched(self._fits.say, seconds), self.expected)
         after, random_after = self._objects.data_now(before), training_state.random_state()
         moved = {key for key, content in after.contents.items() if before.contents.get(key) != content}
-        moved |= after.troubles.keys()  # only the data could have moved these
+        moved |= after.troubles.keys()  # only the data could have advanced these
         moved |= {name for name, value in random_after.items() if random.get(name) != value}
         self.drawn_by_pipeline = frozenset(moved)
         return "replayed" if skipped == self.taken else "epoch"
 
     def go_on(self, iterator: Any, checkpoint: Checkpoint, taken: int) -> None:
-        """Count on from where a checkpoint was."""
+        """Continue counting from a checkpoint."""
         self._iterator, self._since, self.taken = iterator, time.monotonic(), taken
         self.iterators_made = said(checkpoint.meta.iterators_made)
         self.iterators_used = used_in(checkpoint)
 
     def _pays(self, between_saves: float) -> bool:
-        """Whether to save the buffers of the data pipeline, or to fill them anew after a fault."""
+        """Whether to save the buffers of the data pipeline instead of refilling them after a fault."""
         if self._cost is None or not pipelines.is_reproducible(_dataset_of(self._iterator)):
             return True
         seconds, size = self._cost
@@ -250,17 +250,17 @@ class DataPosition:
         if not has_room(costs):
             self._fits.say_once(
                 "the disk has too little room for the buffers of the data pipeline: after a fault the batches of the"
-                " epoch are taken anew instead"
+                " epoch are replayed instead"
             )
             return False
         self._fits.say_once(
             f"the buffers of the data pipeline take {size / 1e6:.0f} MB and {seconds:.1f} s to save: after a fault"
-            f" the batches of the epoch are taken anew instead, {self._replay_seconds():.0f} s at most by now"
+            f" the batches of the epoch are replayed instead, {self._replay_seconds():.0f} s at most by now"
         )
         return False
 
     def _replay_seconds(self) -> float:
-        """The most that taking the epoch's batches again can cost: as long as training on them has taken."""
+        """The upper bound for replaying the epoch's batches: as long as training on them has taken."""
         return time.monotonic() - self._since
 
 

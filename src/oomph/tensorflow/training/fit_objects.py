@@ -1,7 +1,7 @@
-"""FitObjects: the Python objects around one fit, seen when it begins, at each checkpoint and at its end.
+"""FitObjects: the Python objects around one fit, inspected at its beginning, at each checkpoint and at its end.
 
-What the data are made from is looked at apart: a pipeline that is taken anew after a fault needs its objects as they
-were when its iterator was made, and brings them to where they were itself.
+The objects that the data are made from are inspected separately: a pipeline that is replayed after a fault needs them
+as they were when its iterator was created, and then advances them itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DATA = ("x", "y", "sample_weight", "class_weight")
 _VALIDATION = ("validation_data",)
 _SECONDS = 1.0
 _KEPT_BYTES = 16 << 20
-"""Arrays up to this size are copied when a fit is to be resumed: a callback may change them before that."""
+"""Arrays up to this size are copied before a fit is resumed: a callback may change them until then."""
 
 Roots = list[tuple[str, Any]]
 
@@ -33,7 +33,7 @@ class FitObjects:
 
     Args:
         model: the compiled model.
-        arguments: those of `fit`.
+        arguments: the arguments of `fit`.
         callbacks: the user's own.
     """
 
@@ -44,7 +44,7 @@ class FitObjects:
             *((f"callback {type(callback).__name__}", callback) for callback in callbacks),
             ("model", model),
             *(
-                (f"layer {number} {type(layer).__name__}", layer)  # Keras numbers names by what the process has made
+                (f"layer {number} {type(layer).__name__}", layer)  # Keras numbers names per process
                 for number, layer in enumerate(KERAS.flatten_layers.call(model))
             ),
             ("optimizer", model.optimizer),
@@ -53,39 +53,39 @@ class FitObjects:
             *((f"data {name}", arguments.get(name)) for name in _VALIDATION),
         ]
         self.at_entry = self._picture()
-        """Before anything of the fit has run: what its end is compared with."""
+        """The state before the fit: what its end is compared with."""
         self._at_begin = self.at_entry
-        """After the callbacks' `on_train_begin`: what a checkpoint is compared with."""
+        """The state after the callbacks' `on_train_begin`: what a checkpoint is compared with."""
         self._kept: dict[str, Any] = {}
 
     # -- looking ----------------------------------------------------------------------------------------------------
 
     def begin(self, to_be_resumed: bool) -> None:
-        """The user's callbacks have had their `on_train_begin`."""
+        """Record the state after the user's `on_train_begin` callbacks."""
         self._at_begin = self._picture(self.at_entry)
         if to_be_resumed:
             self._kept = dict(self._arrays_of(self._at_begin))
 
     def changed(self) -> Changes:
-        """What is different from the beginning of the training."""
+        """What differs from the beginning of the training."""
         return changes_between(self._at_begin, self._picture(self._at_begin))
 
     def changed_at_end(self) -> Changes:
-        """What is different from before the fit was called."""
+        """What differs from before the fit was called."""
         return changes_between(self.at_entry, self._picture(self._at_begin))
 
     def data_changed(self) -> Changes:
-        """What the data are made from, as it differs from the beginning of the training."""
+        """What differs, in what the data are made from, from the beginning of the training."""
         return changes_between(self._at_begin, self._picture(self._at_begin, self._data))
 
     def fingerprints(self) -> dict[str, Any]:
-        """What each of the data is, in a few characters; nothing of what the clock did not let it look at."""
+        """A short fingerprint of each data argument; none where the time limit cut the inspection short."""
         given = {name.removeprefix("data "): (name, thing) for name, thing in [*self._data, self._others[-1]]}
         found = {f"values of {short}": self._fingerprint(*each) for short, each in given.items() if each[1] is not None}
         return {name: fingerprint for name, fingerprint in found.items() if fingerprint}
 
     def _fingerprint(self, name: str, thing: Any) -> str:
-        """Empty when there was no time: another attempt would have seen another part, and taken it for other data."""
+        """Empty if time ran out: another attempt would see another part and take it for other data."""
         seen = "" if self.at_entry.graph.out_of_time else f"{type(thing).__name__} {self.at_entry.fingerprint(name)}"
         return plain(thing) or seen
 
@@ -95,7 +95,7 @@ class FitObjects:
         )  # fmt: skip
 
     def _saved_elsewhere(self) -> Iterator[int]:
-        """What `training_state.py` saves: variables of model, optimizers and metrics; and what holds them."""
+        """What `training_state.py` saves: the variables of model, optimizers and metrics, and their holders."""
         model = self._model
         yield from (
             id(thing) for thing in (model, *KERAS.flatten_layers.call(model), *model.metrics, *optimizers_of(model))
@@ -108,13 +108,13 @@ class FitObjects:
     # -- giving back ------------------------------------------------------------------------------------------------
 
     def data_now(self, before: Picture | None = None) -> Picture:
-        """What the data are made from, as it is now; an earlier picture tells what is new."""
+        """The current state of what the data are made from; an earlier picture tells what is new."""
         return self._picture(before or self._at_begin, self._data)
 
     def restore(self, changes: Changes, except_for: frozenset[str] = frozenset()) -> list[str]:
-        """Put back what had changed at a checkpoint; what has changed since in this process alone becomes as it was.
+        """Restore what had changed at a checkpoint; undo what has changed only in this process.
 
-        Returns what could not be put back, in words.
+        Returns what could not be restored, in words.
         """
         now = self._picture(self._at_begin)
         undo = self._undoing(now, changes)
@@ -124,7 +124,7 @@ class FitObjects:
         return [*restored.lost, *undone.lost]
 
     def _undoing(self, now: Picture, changes: Changes) -> Changes:
-        """What has changed since the training began, other than by these changes, as it was then."""
+        """The original state of what changed since the training began and is not among these changes."""
         at_begin = self._at_begin.contents.items()
         undo = {
             key: content
@@ -134,11 +134,11 @@ class FitObjects:
         return Changes(undo, arrays=self._kept)
 
     def restore_early(self, changes: Changes) -> None:
-        """Put back most of it before the callbacks' first `on_epoch_begin`, which may look at it and change it."""
+        """Restore most of it before the callbacks' first `on_epoch_begin`, which may read and change it."""
         Restoration(self._at_begin, changes, self._picture(self._at_begin)).apply_early()
 
     def restore_data(self, changes: Changes) -> list[str]:
-        """Put back what the data are made from, before the iterator over them is made."""
+        """Restore what the data are made from, before the iterator over them is created."""
         undone = Restoration(self._at_begin, self._undoing(self.data_now(), changes))
         restored = Restoration(self._at_begin, changes)
         undone.apply()
@@ -146,7 +146,7 @@ class FitObjects:
         return [*restored.lost, *undone.lost]
 
     def restore_end(self, changes: Changes) -> list[str]:
-        """Put back what a fit had changed when it ended, without running it."""
+        """Restore what a fit had changed when it ended, without running it."""
         restored = Restoration(self.at_entry, changes, self._picture(self.at_entry))
         restored.apply()
         return restored.lost
@@ -159,37 +159,37 @@ class FitObjects:
 
 
 def _is_kept(content: Any) -> bool:
-    """Whether an array is small enough for a copy; asked before there is one."""
+    """Whether an array is small enough to copy."""
     try:
         return size_of(content) <= _KEPT_BYTES
     except TypeError:
-        return False  # records, which nothing puts back
+        return False  # records, which cannot be restored
 
 
 def _metrics_of(model: Any) -> list[Any]:
-    """The metrics that the script has compiled the model with, also before Keras has built them."""
+    """The metrics that the script compiled the model with, even before Keras has built them."""
     compiled = KERAS.compile_metrics.get(model)
     given = [getattr(compiled, name, None) for name in ("_user_metrics", "_user_weighted_metrics")]
     return [metric for metric in tf.nest.flatten(given) if metric is not None and not isinstance(metric, str)]
 
 
 def as_arrays(changes: Changes, under: str) -> list[Array]:
-    """The arrays of some changes on their way into a checkpoint, in the order of their names."""
+    """The arrays of some changes for a checkpoint, in the order of their names."""
     return [
         Array(f"{under}{number}", "uint8", changes.arrays[key]) for number, key in enumerate(sorted(changes.arrays))
     ]
 
 
 def as_meta(changes: Changes) -> dict[str, Any]:
-    """The rest of them, fit for JSON."""
+    """The JSON part of the changes."""
     return changes.to_json() | {"arrays": sorted(changes.arrays)}
 
 
 def from_meta(document: Any, arrays: Mapping[str, Any]) -> Changes:
-    """The changes in a checkpoint; raises ValueError when they are none.
+    """The changes in a checkpoint; raises ValueError if the document is malformed.
 
     Args:
-        arrays: those of the checkpoint, by number.
+        arrays: the arrays of the checkpoint, by number.
     """
     if not isinstance(document, dict):
         raise ValueError("not the state of any objects")

@@ -1,4 +1,4 @@
-"""Fits: the fits of one process, in their order, and what they share: the journal, the store, the count of steps."""
+"""Fits: the fits of one process in their order, with their shared journal, checkpoint store and step count."""
 
 from __future__ import annotations
 
@@ -35,51 +35,51 @@ from oomph.tensorflow.training.identity import FitIdentity, fingerprint
 
 
 class Fits:
-    """The fits of this process. Only the owner process has a store; the others are guarded in process alone."""
+    """The fits of this process. Only the owner process has a store; in others, fits are only guarded in process."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
         handover = session.handover
         self.interval = Interval(handover.guarding.checkpoint_steps, handover.guarding.checkpoint_seconds)
         self.steps = 0
-        """Steps committed by all fits of the run so far, those of finished fits of earlier attempts included."""
+        """Steps committed by all fits of the run so far, including finished fits of earlier attempts."""
         self.saved = 0
         self.saving_seconds = 0.0
-        """For so long the training has waited for checkpoints and end states."""
+        """How long the training has waited for checkpoints and end states."""
         self.end_state_seconds = 0.0
-        """For so long it has waited for the last end state; 0 before the first."""
+        """How long it waited for the last end state; 0 before the first."""
         self.running: Any = None
         self._ordinal = 0
         self._lock = threading.Lock()
         self.background: Background[Saved] = Background()
-        """Writes checkpoints while the training goes on."""
+        """Writes checkpoints while the training continues."""
         self._began = time.monotonic()
         self._seconds_before = 0.0
         self._store: CheckpointStore | None = None
         self._records: list[Record] = []
-        """What earlier attempts have left, the newest first, the end states of fits after the rest."""
+        """The states that earlier attempts saved, newest first, with end states of fits last."""
         self._numbers: set[int] = set()
-        """Those that fits of this process have."""
+        """The numbers of this process's fits."""
         self._visits: Counter[str] = Counter()
         """How often each place in the script has called fit."""
         self.came_another_way = False
-        """Whether a fit was not the one that was expected at its place: nothing after it need be, either."""
+        """Whether a fit was not the expected one at its place: later fits need not be, either."""
         self._refusals: list[final_checkpoints.Refusal] = []
-        """Checkpoints that could not be read, and of which nothing has been said yet."""
+        """Unreadable checkpoints that are not reported yet."""
         self._end_states = FinalCheckpoints()
         self._opened = False
         self._closed = False
-        """Nothing is to be written any more."""
+        """Whether checkpoints are no longer written."""
         self._said: set[str] = set()
         self.preemption = Preemption(session.pulse)
         self.witnesses = _witness_board(session)
         """Where the steps of this process leave witnesses; None in workers, and without a run directory."""
         self.files = OpenedFiles(session.run_dir, self._appends())
-        """What the script opens while it trains."""
+        """The files that the script opens while it trains."""
         self.passed_on: list[Any] = []
-        """Python iterators that resumed fits have taken their batches from. They may be further on than undisturbed."""
+        """Python iterators that resumed fits took batches from; they may be ahead of an undisturbed run."""
         self.context_lost = ""
-        """The fault after which the GPU context of this process is of no use; nothing is saved from it any more."""
+        """The fault that destroyed the GPU context of this process; nothing more is saved from it."""
 
     def _appends(self) -> Appends | None:
         run_dir = self.session.run_dir
@@ -90,17 +90,17 @@ class Fits:
     def _tell_append(self, path: str, site: str) -> None:
         name = os.path.relpath(path)
         self.note("appended-again", path=name, site=site)
-        self.say(f"{site} appends to {name} a second time: an earlier attempt has done so too")
+        self.say(f"{site} appends to {name} a second time: an earlier attempt already did")
 
     def own_session(self) -> Session:
-        """The session of this very process: a fork of the owner becomes a worker with a journal of its own."""
+        """The session of the current process: a fork of the owner becomes a worker with its own journal."""
         own = self.session.in_this_process()
         if own is not self.session:
             self.session, self._store = own, None
         return self.session
 
     def claim(self, fit: Any) -> bool:
-        """Make `fit` the running one and count it; False when another fit runs (nested, or in another thread)."""
+        """Make `fit` the running fit; False if another fit runs (nested, or in another thread)."""
         with self._lock:
             if self.running is not None:
                 return False
@@ -108,12 +108,12 @@ class Fits:
             return True
 
     def identify(self, model: Any) -> tuple[FitIdentity, Place]:
-        """Which fit starts now, by its place, and that place."""
+        """The identity of the fit that starts now, and its place."""
         place = place_of_call()
         return self.identify_at(place, fingerprint(model)), place
 
     def identify_at(self, place: Place, fingerprint: str) -> FitIdentity:
-        """Which fit, or loop, starts at a place."""
+        """The identity of the fit or loop that starts at a place."""
         occurrence = self._visits[place.key]
         self._visits[place.key] += 1
         ordinal = self._ordinal
@@ -121,10 +121,10 @@ class Fits:
         return FitIdentity(ordinal, place.site, fingerprint, place.key, occurrence, place.outline)
 
     def known_state(self, identity: FitIdentity, was_edited: Callable[[Record], bool]) -> Record | None:
-        """The newest state that an earlier attempt has left of the fit at this place; its end state first.
+        """The newest state that an earlier attempt saved for the fit at this place; preferably its end state.
 
         Args:
-            was_edited: whether the script is another one since. Then the call itself may have been edited.
+            was_edited: whether the script has changed since. Then the call itself may have been edited.
         """
         self.store()
         since = self.session.handover.guarding.ignore_before
@@ -133,18 +133,18 @@ class Fits:
         if not mine:
             same = [r for r in records if r.outline == identity.outline and r.position.fit == identity.ordinal]
             mine = [r for r in same if was_edited(r)]
-        if not mine:  # an older oomph only counted fits
+        if not mine:  # older versions of oomph only counted fits
             mine = [r for r in records if r.key is None and r.position.fit == identity.ordinal]
         return next((r for r in mine if r.finished), mine[0] if mine else None)
 
     def interrupted_sites(self) -> list[str]:
-        """Where the fits are that earlier attempts have left in their midst."""
+        """The places of the fits that earlier attempts left unfinished."""
         left = [r for r in self._records if not r.finished and r.position.fit not in self._numbers]
         return sorted({record.meta.site or "?" for record in left})
 
     def number(self, identity: FitIdentity, known: Record | None) -> FitIdentity:
-        """The fit with its number in the run: that of the state that it goes on from, or one that nobody has."""
-        self.store()  # what is there keeps its numbers, also when nothing is to be resumed
+        """The fit with its number in the run: that of the state that it resumes from, or an unused one."""
+        self.store()  # saved states keep their numbers, even if nothing resumes
         taken = self._numbers | {record.position.fit for record in self._records}
         if known is not None:
             number = known.position.fit
@@ -154,11 +154,11 @@ class Fits:
         return replace(identity, ordinal=number)
 
     def release(self) -> None:
-        """No fit runs any more."""
+        """Record that no fit is running."""
         self.running = None
 
     def store(self) -> CheckpointStore | None:
-        """Where this process checkpoints; None in workers, without a run directory, and when it cannot be opened."""
+        """The checkpoint store; None in workers, without a run directory, or if it cannot be opened."""
         session = self.own_session()
         if support.lacks(Feature.RESUME):
             return None
@@ -176,7 +176,7 @@ class Fits:
         return self._store if session.is_owner_now() and not self._closed else None
 
     def finished(self, number: int) -> Checkpoint | None:
-        """The end state of a fit that an earlier attempt finished, if it is there and can be read."""
+        """The end state of a fit that an earlier attempt finished, if it exists and is readable."""
         store = self.store()
         found = None if store is None else store.finished(number)
         self._tell_refused(final_checkpoints.of_end_states(self._refusals))
@@ -195,13 +195,13 @@ class Fits:
         return None if store is None else store.step_before(newer)
 
     def note_end_state(self, saved: Saved) -> None:
-        """The end state of one more fit is kept."""
+        """Record that the end state of a fit was saved."""
         line = self._end_states.add(saved.nbytes)
         if line:
             self.say(line)
 
     def trained_seconds(self) -> float:
-        """How long the run has trained, over all attempts that a checkpoint knows of."""
+        """How long the run has trained, over all attempts recorded in checkpoints."""
         return self._seconds_before + time.monotonic() - self._began
 
     def seconds_between_faults(self) -> float:
@@ -209,7 +209,7 @@ class Fits:
         return seconds_between_faults(self.session.handover.attempt - 1, self.trained_seconds())
 
     def free_bytes(self) -> int | None:
-        """What the disk of the run directory has room for."""
+        """The free space on the disk of the run directory."""
         try:
             return None if self.session.run_dir is None else shutil.disk_usage(self.session.run_dir).free
         except OSError:
@@ -224,7 +224,7 @@ class Fits:
         self.own_session().say(text)
 
     def say_once(self, text: str) -> None:
-        """Write a line that need not be repeated in this process."""
+        """Write one line to stderr, once per process."""
         if text not in self._said:
             self._said.add(text)
             self.say(text)
@@ -239,19 +239,19 @@ class Fits:
             injector.steps_committed(self.steps)
 
     def note_probe(self, promise: Promise, finding: Finding, **where: Any) -> None:
-        """Write down, and say, what a probe has found of micro-batches."""
+        """Record and print what a probe found about micro-batches."""
         self.note("probed", kind=promise.kind, reason=promise.reason, **finding.facts(), **where)
         what = promise if promise.kind == SMALLER else f"micro-batches: {promise}"
         self.say(f"{what}" + ("" if not finding.samples else f" ({finding})"))
 
     def beat(self, phase: Phase, fit: int | None = None) -> None:
-        """Show the supervisor that this process gets on."""
+        """Send a heartbeat to the supervisor."""
         self.session.pulse.beat(phase, fit)
 
     # -- the sizes that fitted ------------------------------------------------------------------------------------
 
     def remembered_micro_batch(self, fit: FitIdentity) -> Start | None:
-        """The micro-batch that was found for this fit, or for one like it; else the one that the user gave."""
+        """The micro-batch found for this fit or a similar one; otherwise the one that the user gave."""
         handover = self.session.handover
         found = MicroBatches(self.session.run_dir).of([f"fit {fit.ordinal}", fit.fingerprint])
         given, most = handover.guarding.micro_batch, handover.most_samples
@@ -260,12 +260,12 @@ class Fits:
         return found.at_most(most)
 
     def remember_micro_batch(self, fit: FitIdentity, start: Start) -> None:
-        """Keep a micro-batch for the attempts to come, and for later fits of a model like this one."""
+        """Keep a micro-batch for later attempts, and for later fits of a similar model."""
         if self.own_session().is_owner_now():
             MicroBatches(self.session.run_dir).keep([f"fit {fit.ordinal}", fit.fingerprint], start)
 
     def keep_store_as_it_is(self) -> None:
-        """Nothing is saved any more: what is there is not of what this process trains."""
+        """Stop saving: the stored checkpoints do not belong to what this process trains."""
         self._store, self._closed = None, True
 
     def _refused(self, name: str, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Which fit this is: its place in the script, which time it is there, and a fingerprint of model and optimizer."""
+"""Which fit this is: its place in the script, its occurrence there, and a fingerprint of model and optimizer."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ class FitIdentity:
     """One fit of the owner process."""
 
     ordinal: int
-    """Its number in the run. A fit that turns out to be the one of a checkpoint takes the number of that."""
+    """Its number in the run. A fit recognised as that of a checkpoint takes the checkpoint's number."""
     site: str
     """Where the script calls it: "train.py:42"."""
     fingerprint: str
-    """Of what must be the same for a saved state to belong to it."""
+    """A digest of what must match for a saved state to belong to this fit."""
     place: str = ""
-    """A digest of the place in the source, wherever its lines have moved."""
+    """A digest of the place in the source, independent of line numbers."""
     occurrence: int = 0
-    """How many fits of this process were at that place before."""
+    """How many earlier fits of this process were at that place."""
     outline: str = ""
-    """The place without the numbers and words in its statements, which an edit may have changed."""
+    """The place without the constants in its statements, which an edit may have changed."""
 
     @property
     def key(self) -> str:
-        """The same in every attempt in which the script comes to this fit by the same way."""
+        """The same in every attempt that reaches this fit by the same path."""
         return f"{self.place}-{self.occurrence}"
 
     @property
     def witness_key(self) -> int:
-        """The same in 64 bits, for this number of it."""
+        """The key and the number of the fit in 64 bits."""
         digest = hashlib.blake2b(f"{self.key} {self.ordinal}".encode(), digest_size=8)
         return int.from_bytes(digest.digest(), "little")
 

@@ -1,7 +1,7 @@
-"""Proof: each step of a fit leaves a witness; those of a resumed fit are held against the ones from before.
+"""Proof: each step of a fit leaves a witness; those of a resumed fit are compared with the earlier ones.
 
-What a step returns is read at once where it lies in the host's memory. On a GPU only the first steps after a
-checkpoint are read: to read every one would make the training wait for the device.
+The result of a step is read at once if it is in host memory. On a GPU only the first steps after a checkpoint are
+read: reading every one would make the training wait for the device.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from oomph.tensorflow.training.fits import Fits
 from oomph.tensorflow.training.identity import FitIdentity
 
 _DETAILED = 4
-"""So many steps after a checkpoint tell of learning rate and random numbers too, and are read from a GPU."""
+"""This many steps after a checkpoint also record learning rate and random numbers, and are read from a GPU."""
 _SHARE = 0.005
-"""Of the time, that fingerprints of the state may take."""
+"""The share of the time that fingerprints of the state may take."""
 
 
 class Witnessed(Protocol):
@@ -36,10 +36,10 @@ class Witnessed(Protocol):
     fits: Fits
     identity: FitIdentity
     lost: list[str]
-    """What is known not to have been put back, in words."""
+    """What is known not to be restored, in words."""
 
     def note_here(self, event: str, /, **data: Any) -> None:
-        """Write an event with the place."""
+        """Write an event with the position."""
 
 
 class Proof(ABC):
@@ -47,7 +47,7 @@ class Proof(ABC):
 
     Args:
         training: the running fit or loop.
-        board: where they are left; None to leave none.
+        board: where witnesses are written; None to write none.
     """
 
     def __init__(self, training: Witnessed, board: WitnessBoard | None) -> None:
@@ -57,17 +57,17 @@ class Proof(ABC):
         self._comparison: Comparison | None = None
         self._told = False
         self.last_state = 0
-        """The fingerprint of the state that the fit ended in; 0 where there was no time for it."""
+        """The fingerprint of the end state of the fit; 0 if there was no time for it."""
         self._began = time.monotonic()
 
     # -- leaving witnesses ------------------------------------------------------------------------------------------
 
     def checkpointed(self) -> None:
-        """A checkpoint was taken before the next step: the next ones are the first to be repeated."""
+        """A checkpoint was taken before the next step: a resume repeats the steps from there."""
         self._detailed = _DETAILED
 
     def compare_from(self, epoch: int, step: int) -> None:
-        """The fit goes on here: what it does from now on was done before, at least in part."""
+        """The fit resumes here: compare the steps that an earlier attempt has done already."""
         self._detailed = _DETAILED
         if self._board is not None:
             self._comparison = Comparison(self._board.before, self._key, epoch, step)
@@ -76,7 +76,7 @@ class Proof(ABC):
         """A step is complete.
 
         Args:
-            epoch, step: its place, counted from 0; of several steps in one execution, that of the first.
+            epoch, step: its position, counted from 0; for several steps in one execution, that of the first.
         """
         if self._board is None or taken is None:
             return
@@ -112,7 +112,7 @@ class Proof(ABC):
         self._board.write(witness)
 
     def _measure_noise(self, comparison: Comparison) -> None:
-        """Before the next step, where it is a guarded one: two computations of it may differ themselves."""
+        """Measure the noise with the next step, if it is guarded: two computations of it may differ."""
         step = self._step_to_measure()
         if isinstance(step, GuardedStep):
             step.measure_noise(comparison.settle)
@@ -121,7 +121,7 @@ class Proof(ABC):
 
     @abstractmethod
     def _step_to_measure(self) -> Any:
-        """The step that is taken next, if one is known."""
+        """The next step, if known."""
 
     @property
     def _key(self) -> int:
@@ -130,10 +130,10 @@ class Proof(ABC):
     # -- what the comparison has shown ------------------------------------------------------------------------------
 
     def tell(self, at_the_end: bool) -> None:
-        """Write down how the comparison stands: at its first step, at the first difference, and at its end."""
+        """Report the comparison: at its first step, at the first difference, and at its end."""
         found = self._comparison
         if found is not None and found.is_in_doubt and at_the_end:
-            found.settle(0.0)  # there was no further step to measure it with
+            found.settle(0.0)  # no further step to measure the noise with
         if found is None or (found.steps == 0 and found.epochs == 0 and found.difference is None):
             return
         over, different = at_the_end or not found.pending, found.difference
@@ -150,7 +150,7 @@ class Proof(ABC):
             noise=found.noise,
         )
         if different is not None:
-            self._training.fits.say(f"not equal to what was done before: {self._cause(str(different))}")
+            self._training.fits.say(f"not equal to the earlier attempt: {self._cause(str(different))}")
         elif over:
             lost = self._training.lost
             self._training.fits.say(_repeated(found, bool(lost)))
@@ -171,31 +171,31 @@ class Proof(ABC):
 
     @abstractmethod
     def _newest_state(self) -> fingerprints.StateFingerprint:
-        """The last fingerprint, which may lack new variables. That matters only when it is computed."""
+        """The last fingerprint. It may lack new variables, which matters only when it is computed."""
 
     def _state_now(self) -> int:
-        """The fingerprint of weights and optimizers."""
+        """The current fingerprint of weights and optimizers."""
         return self._state().compute()
 
     @abstractmethod
     def _state(self) -> fingerprints.StateFingerprint:
-        """The fingerprint of all that is trained now."""
+        """The fingerprint of everything that is trained now."""
 
     @abstractmethod
     def _rate(self) -> float:
-        """The learning rate; 0.0 where there is none."""
+        """The learning rate; 0.0 if there is none."""
 
 
 def _repeated(found: Comparison, is_lost: bool) -> str:
-    steps = f"{found.steps} step" + ("" if found.steps == 1 else "s")
+    steps = f"{found.steps} repeated step" + ("" if found.steps == 1 else "s")
     within = f", within this training's own noise of {found.noise:.1g}" if found.noise else ""
     if is_lost:
-        return f"{steps} done again came out as before{within}, but not everything was restored"
-    return f"verified: {steps} done again came out as before{within}"
+        return f"{steps} gave the same results{within}, but not everything was restored"
+    return f"verified: {steps} gave the same results{within}"
 
 
 def loss_of(logs: Any) -> float:
-    """The loss among what a step returned, or the one number that it returned; 0.0 where there is none."""
+    """The loss in what a step returned, or the single number that it returned; 0.0 if there is none."""
     loss = logs.get("loss") if isinstance(logs, dict) else logs
     try:
         value = float(np.asarray(loss))
@@ -205,7 +205,7 @@ def loss_of(logs: Any) -> float:
 
 
 def random_state() -> int:
-    """The states of the generators that a script shares with everybody, in 64 bits."""
+    """The states of the global random generators, in 64 bits."""
     digest = hashlib.blake2b(repr(random.getstate()).encode(), digest_size=8)
     found: Any = np.random.get_state(legacy=False)
     digest.update(repr((found["bit_generator"], found["state"].get("pos"), found["gauss"])).encode())

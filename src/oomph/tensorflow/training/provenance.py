@@ -1,8 +1,7 @@
-"""What made a checkpoint: script, model, data and surroundings. And what has changed since, in words.
+"""What made a checkpoint (script, model, data, surroundings), and what has changed since, in words.
 
-The facts are flat: a name for people, and a value that JSON can hold. They fall into groups by what a change of one of
-them means for a resume.
-A `Beginning` is what a fit was like when it began: compared with a checkpoint, it tells what has been edited since.
+The facts are flat: a readable name, and a value that JSON can hold. They are grouped by what a change means for a
+resume. A `Beginning` holds the facts of a fit at its start: compared with a checkpoint, it shows what was edited since.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _MOST_CHANGES = 6
 _LONGEST_VALUE = 60
 _ARGUMENTS = ("epochs", "initial_epoch", "validation_split", "validation_freq", "validation_steps")
 _LARGEST_SETTING = 1 << 31
-"""Above it a number is a clock's."""
+"""A larger number is a clock value."""
 _DATA_ARGUMENTS = ("batch_size", "steps_per_epoch", "shuffle")
 
 
@@ -46,12 +45,12 @@ def facts_of(
     values: Mapping[str, Any] | None = None,
     turn: Mapping[str, Any] | None = None,
 ) -> Facts:
-    """What is known when a fit begins; `data_facts` are added to it once Keras has made its iterator.
+    """The facts at the start of a fit; `data_facts` are added once Keras has created its iterator.
 
     Args:
         callbacks: the user's own.
         values: fingerprints of the data.
-        turn: what tells this turn of the script's loops from others.
+        turn: the values that distinguish this iteration of the script's loops from others.
     """
     return {
         **_script(),
@@ -65,32 +64,32 @@ def facts_of(
 
 
 def facts_around() -> Facts:
-    """What is known without any fit: the script, and what it runs on."""
+    """The facts independent of any fit: the script, and what it runs on."""
     return {**_script(), _SURROUNDINGS: _surroundings()}
 
 
 def data_facts(epochs: Any) -> dict[str, Any]:
-    """What is known of the data from Keras' iterator over it."""
+    """The facts about the data from Keras' epoch iterator."""
     spec = getattr(KERAS.distributed_dataset.get(epochs), "element_spec", None)
-    adapter = getattr(epochs, "data_adapter", None)  # the iterator itself counts the batches of an epoch, and learns
+    adapter = getattr(epochs, "data_adapter", None)  # not from the iterator itself, whose count changes
     return {"elements of the data": str(spec), "batches in an epoch": _plain(getattr(adapter, "num_batches", None))}
 
 
 def changes(before: Facts, now: Facts, *groups: str) -> list[str]:
-    """What differs, in words, in these groups or in all of them. A fact that only one side knows says nothing."""
+    """What differs, in words, in these groups or in all. A fact that only one side knows is ignored."""
     found: list[str] = []
-    if not before:  # by a version that kept no account of it
+    if not before:  # from a version that did not record facts
         return found
     for group in groups or (SCRIPT, STRUCTURE, CONFIGURATION, CALLBACKS, DATA, _SURROUNDINGS):
         old, new = before.get(group, {}), now.get(group, {})
-        both = group != STRUCTURE  # a layer more or less is a change; its weights are not known before they are built
+        both = group != STRUCTURE  # an added or removed layer is a change; its weights are unknown until built
         names = [name for name in {**old, **new} if (name in old and name in new) or not (both or _WEIGHTS in name)]
         found += [_change(name, old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)]
     return found
 
 
 def listed(found: list[str]) -> str:
-    """Some changes in one sentence."""
+    """The first changes in one sentence, and the number of the others."""
     more = len(found) - _MOST_CHANGES
     return "; ".join(found[:_MOST_CHANGES]) + (f"; and {more} more" if more > 0 else "")
 
@@ -105,7 +104,7 @@ def _shown(value: Any) -> str:
 
 
 def _script() -> Facts:
-    """The script, and its code alone: edits of comments and layout have no effect on the training."""
+    """The script files, and their code alone: edits of comments and layout do not affect the training."""
     files = script_files()
     return {
         SCRIPT: {**files, "arguments of the script": " ".join(redacted_words(sys.argv[1:]))},
@@ -114,7 +113,7 @@ def _script() -> Facts:
 
 
 def _structure(model: Any) -> dict[str, Any]:
-    """What decides which variables there are. Weights that Keras has yet to build are left out."""
+    """What determines which variables exist, without weights that Keras has yet to build."""
     facts: dict[str, Any] = {"model": type(model).__name__, "optimizer": type(model.optimizer).__name__}
     for number, layer in enumerate(KERAS.flatten_layers.call(model)):
         facts[f"layer {number}"] = type(layer).__name__
@@ -138,7 +137,7 @@ def _configuration(model: Any) -> dict[str, Any]:
 
 
 def _settings(callbacks: Sequence[Any]) -> dict[str, Any]:
-    """Which callbacks there are, and the words and whole numbers that they were made with."""
+    """The callbacks, and their public attributes that are strings, booleans or whole numbers."""
     facts: dict[str, Any] = {"callbacks": ", ".join(type(callback).__name__ for callback in callbacks)}
     for number, callback in enumerate(callbacks):
         for name, value in dict_of(callback).items():
@@ -152,13 +151,13 @@ def _configured(whose: str, thing: Any, without: tuple[str, ...]) -> dict[str, A
     try:
         config = dict(thing.get_config())
     except Exception:
-        return {}  # a layer or an optimizer of the user's own need not have one
+        return {}  # a user's own layer or optimizer need not have a config
     return {f"{whose} {name}": _plain(value) for name, value in config.items() if name not in without}
 
 
 @functools.cache
 def _surroundings() -> dict[str, Any]:
-    """The versions and the machine, which stay as long as the process."""
+    """The versions and the machine, which do not change within a process."""
     import keras
 
     return {
@@ -176,7 +175,7 @@ def _name_of(thing: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The value as JSON keeps it; of what JSON does not know, its kind. The names that Keras numbers are left out."""
+    """The value as JSON; for types that JSON does not know, their name. Names that Keras numbers are left out."""
     if isinstance(value, (bool, int, float, str, type(None))):
         return value
     return json.dumps(_without_names(value), default=_name_of, sort_keys=True)
@@ -189,14 +188,14 @@ def _without_names(value: Any) -> Any:
 
 
 class Beginning:
-    """Taken before anything of an earlier attempt is put back.
+    """The facts of a fit before anything of an earlier attempt is restored.
 
     Args:
         model: the compiled model.
-        arguments: those of `fit`.
+        arguments: the arguments of `fit`.
         callbacks: the user's own.
         values: fingerprints of the data.
-        turn: what tells this turn of the script's loops from others.
+        turn: the values that distinguish this iteration of the script's loops from others.
     """
 
     def __init__(
@@ -210,22 +209,22 @@ class Beginning:
         self._model = model
         self._facts = facts_of(model, arguments, callbacks, values, turn)
         self.learning_rate = _learning_rate(model.optimizer)
-        """What the script sets before the fit; None for a schedule."""
+        """The learning rate that the script sets before the fit; None for a schedule."""
         if self.learning_rate is not None:
             self._facts[TURN]["learning rate"] = self.learning_rate
 
     def facts(self, epochs: Any) -> Facts:
-        """Everything that is known; `epochs`: Keras' iterator over the data, or None as long as there is none."""
+        """All facts known so far; `epochs` is Keras' epoch iterator, or None before it exists."""
         if epochs is None or "elements of the data" in self._facts[DATA]:
             return self._facts
         self._facts[DATA] |= data_facts(epochs)
         return self._facts
 
     def compared(self, checkpoint: Checkpoint, fingerprint: str) -> str:
-        """How this fit stands to the one of a checkpoint.
+        """How this fit relates to the fit of a checkpoint.
 
-        "same"; "edited": the script is another, the variables are the same; "another model": the script is another and
-        so is the model; "unstable": the script is the same and has made another model or optimizer all the same.
+        "same"; "edited": the script changed, the variables are the same; "another model": the script changed and so
+        did the model; "unstable": the script is unchanged, yet made another model or optimizer.
         """
         structure = self.changes(checkpoint, STRUCTURE)
         if checkpoint.meta.fingerprint == fingerprint and not structure:
@@ -235,24 +234,24 @@ class Beginning:
         return "another model" if structure else "edited"
 
     def changes(self, checkpoint: Checkpoint | Record, *groups: str) -> list[str]:
-        """What is different from the fit of a checkpoint, in words; in these groups of facts, or in all."""
+        """What differs from the fit of a checkpoint, in words; in these groups of facts, or in all."""
         return changes(_made_by(checkpoint), self._facts, *groups)
 
     def meant(self, checkpoint: Checkpoint) -> list[str]:
-        """What is different on purpose, and may change the result: by an edit of the script, or of what it reads."""
+        """The intended differences that may change the result: edits of the script, or of what it reads."""
         groups = (CODE, CONFIGURATION, DATA, *([CALLBACKS] if self.script_was_edited(checkpoint) else []))
         return [change for change in self.changes(checkpoint, *groups) if not change.startswith("initial_epoch")]
 
     def edited_code(self, checkpoint: Checkpoint | Record) -> list[str]:
-        """Which files of the script have other code, in words."""
+        """Which files of the script have changed code, in words."""
         return self.changes(checkpoint, CODE)
 
     def script_was_edited(self, checkpoint: Checkpoint | Record) -> bool:
-        """Whether the script, or the arguments it was called with, are others."""
+        """Whether the script or its arguments have changed."""
         return bool(changes(_made_by(checkpoint), self._facts, SCRIPT))
 
     def keep_edited_learning_rate(self, checkpoint: Checkpoint) -> str:
-        """After a restore: the learning rate of an edited script is meant; returns what was done, in words."""
+        """After a restore, apply the learning rate of an edited script; returns the change, in words."""
         before, now = checkpoint.meta.learning_rate, self.learning_rate
         if None in (before, now) or before == now or not self.script_was_edited(checkpoint):
             return ""
@@ -271,5 +270,5 @@ def _learning_rate(optimizer: Any) -> float | None:
 
 
 def _innermost(optimizer: Any) -> Any:
-    """The optimizer within one that scales the loss."""
+    """The optimizer inside a loss-scaling one."""
     return getattr(optimizer, "inner_optimizer", optimizer)

@@ -1,13 +1,13 @@
-"""recognise(...) -> Recognised: whether a fit that begins is one that an earlier attempt had begun. Pure.
+"""recognise(...) -> Recognised: whether an earlier attempt had begun the fit that begins now. Pure.
 
-A fit is taken for another only by its place in the script, its occurrence there, its model, its arguments and its data.
-What may follow:
+A fit is identified by its place in the script, its occurrence there, its model, its arguments and its data.
+The outcomes:
 
-- its end state is returned, if everything is as it was;
-- it goes on from its checkpoint, also after an edit of the script, which is meant;
-- it trains from its beginning: nothing is known of it, or the script has come another way;
-- the run stops with the checkpoint intact: the script is the same and is where it was, yet the checkpoint is not of
-  this model or not of these data. Only the user can tell what has happened, and starting over needs a flag.
+- its end state is returned, if nothing has changed;
+- it resumes from its checkpoint, even after an edit of the script, which is intended;
+- it trains from the beginning: it is unknown, or the script took another path;
+- the run stops with the checkpoint intact: the script is the same and at the same place, yet the checkpoint is not of
+  this model or not of these data. Only the user can tell what happened, and starting over needs a flag.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from enum import Enum
 from oomph.tensorflow.training.provenance import CALLBACKS, CONFIGURATION, DATA, SCRIPT, STRUCTURE, TURN
 
 Differences = Callable[..., list[str]]
-"""What differs, in words, in the groups of facts that it is given."""
+"""Returns what differs, in words, in the given groups of facts."""
 
 
 class Verdict(Enum):
-    """What becomes of a fit that begins."""
+    """What happens to a fit that begins."""
 
     TRAIN = "train"
     RESUME = "resume"
@@ -33,32 +33,32 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Recognised:
-    """What becomes of a fit, and why not better."""
+    """What happens to a fit, and why."""
 
     verdict: Verdict
     reason: str = ""
-    """What differs, where something does."""
+    """What differs, if anything."""
     another_way: bool = False
-    """Whether the script has come another way than before: what is trained now is not what would have been."""
+    """Whether the script took another path than before, so that it trains something else now."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """A state of an earlier attempt that was saved at the same place and occurrence."""
+    """A state that an earlier attempt saved at the same place and occurrence."""
 
     finished: bool
     edited: bool
-    """Whether the script, or its arguments, are others since."""
+    """Whether the script or its arguments have changed since."""
     same_fingerprint: bool
     differences: Differences
 
 
 def recognise(known: Known | None, came_another_way: bool) -> Recognised:
-    """What becomes of a fit.
+    """Decide what happens to a fit.
 
     Args:
-        known: the newest state at its place and occurrence, if there is one.
-        came_another_way: whether an earlier fit of this process was not the one that was expected there.
+        known: the newest state at its place and occurrence, if any.
+        came_another_way: whether an earlier fit of this process was not the one expected at its place.
     """
     if known is None:
         return Recognised(Verdict.TRAIN)

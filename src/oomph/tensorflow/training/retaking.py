@@ -1,4 +1,4 @@
-"""Batches that a resumed fit takes again: those of its epoch, and what it needs of the epochs before."""
+"""Replays batches for a resumed fit: those of its epoch, and what it needs of earlier epochs."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ _TELL_SECONDS = 2.0
 
 
 class TookTooLongError(Exception):
-    """The batches were not taken within the time that was given."""
+    """The batches were not taken within the time limit."""
 
 
 class Expected:
-    """The batches that are to be skipped over, by their fingerprints, as far as these are known.
+    """The batches to skip, by their fingerprints as far as known.
 
     Args:
-        count: of the batches to be skipped over.
-        fingerprints: of the last of them.
+        count: the number of batches to skip.
+        fingerprints: the fingerprints of the last of them.
     """
 
     def __init__(self, count: int = 0, fingerprints: Sequence[int] = ()) -> None:
         self._count, self._known = count, fingerprints
         self.compared = 0
-        """Batches that were the expected ones."""
+        """How many batches matched."""
         self.differs_at: int | None = None
-        """The first one that was another, counted from 0."""
+        """The first batch that differs, counted from 0."""
 
     def see(self, number: int, batch: Any) -> None:
-        """One more batch was taken."""
+        """Compare one more batch."""
         at = number - (self._count - len(self._known))
         if not 0 <= at < len(self._known) or not self._known[at] or self.differs_at is not None:
             return
@@ -49,7 +49,7 @@ class Expected:
 
 
 def _of_each_replica(batch: Any) -> list[Any]:
-    """The batch of each replica, of one that a strategy has distributed; otherwise the batch itself."""
+    """The batch of each replica if a strategy distributed it; otherwise the batch itself."""
     leaves = tf.nest.flatten(batch)
     values = [leaf.values if isinstance(leaf, tf.distribute.DistributedValues) else (leaf,) for leaf in leaves]
     count = max((len(each) for each in values), default=1)
@@ -58,11 +58,11 @@ def _of_each_replica(batch: Any) -> list[Any]:
 
 
 class Watched:
-    """Takes batches, tells how far it is, and gives up when its time is over.
+    """Takes batches, reports progress, and gives up after a time limit.
 
     Args:
-        tell: is told from time to time.
-        seconds: for all that it takes.
+        tell: called with the progress from time to time.
+        seconds: the time limit for all batches.
     """
 
     def __init__(self, tell: Callable[[str], None], seconds: float = math.inf) -> None:
@@ -70,7 +70,7 @@ class Watched:
         self._started = self._told = time.monotonic()
 
     def take(self, iterator: Any, count: int | None, what: str) -> Iterator[Any]:
-        """Up to that many batches, or all there are; raises TookTooLongError."""
+        """Yield up to `count` batches, or all; raises TookTooLongError."""
         taken = 0
         while count is None or taken < count:
             try:
@@ -91,9 +91,9 @@ class Watched:
 
 
 def skip(iterator: Any, count: int, watched: Watched, expected: Expected) -> int:
-    """Take up to that many batches and drop them; returns how many there were. Raises TookTooLongError."""
+    """Take up to `count` batches and drop them; returns how many there were. Raises TookTooLongError."""
     taken = -1
-    for taken, batch in enumerate(watched.take(iterator, count, "taking the batches of the epoch anew")):
+    for taken, batch in enumerate(watched.take(iterator, count, "replaying the batches of the epoch")):
         expected.see(taken, batch)
     return taken + 1
 
@@ -106,16 +106,16 @@ def pass_over(
     first: Any = None,
     before_each: Callable[[int], None] = lambda number: None,
 ) -> None:
-    """Move the data of a Keras epoch iterator on by some iterators.
+    """Advance the data of a Keras epoch iterator past some iterators.
 
-    A dataset's shuffle draws new seeds for every iterator made of it, so a process that skips epochs has to make those
-    of the skipped ones too. Where that is not enough it goes through them. Raises TookTooLongError when that does.
+    A dataset's shuffle draws new seeds for every iterator, so a process that skips epochs must create their iterators
+    too. If that is not enough, their batches are replayed. Raises TookTooLongError if that takes too long.
 
     Args:
-        numbers: of the iterators, counted from 1.
-        used: those that batches were taken from; Keras makes some for nothing.
-        first: the first of them, if it has been made already.
-        before_each: called with how many have been made by then.
+        numbers: the numbers of the iterators, counted from 1.
+        used: the iterators that batches were taken from; Keras creates some that it never uses.
+        first: the first of them, if it exists already.
+        before_each: called with the number of iterators created so far.
     """
     dataset = KERAS.distributed_dataset.of(epochs)
     whole = not pipelines.is_begun_by_making(dataset)
@@ -123,12 +123,12 @@ def pass_over(
         before_each(number - 1)
         iterator = iter(dataset) if first is None or number > numbers[0] else first
         if whole and number in used:
-            for _ in watched.take(iterator, None, "going through the data of the epochs before again"):
+            for _ in watched.take(iterator, None, "replaying the data of earlier epochs"):
                 pass
 
 
 def pass_epochs(epochs: Any, count: int) -> None:
-    """Let a PyDataset know of epochs that an earlier attempt has done: many bring their samples into another order."""
+    """Notify a PyDataset of epochs that an earlier attempt has done: many reorder their samples between epochs."""
     dataset: Any = getattr(epochs.data_adapter, "py_dataset", None)
     for _ in range(0 if dataset is None else count):
         if hasattr(dataset, "on_epoch_begin"):  # not yet in Keras 3.5

@@ -1,4 +1,4 @@
-"""StepCheckpoints: when a training is saved between two steps, how that is written, and what is told of it."""
+"""StepCheckpoints: when a training is saved between two steps, how it is written, and what is reported."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from oomph.tensorflow.training.fits import Fits
 
 _BACKGROUND_BYTES = 4 << 20
 _BACKGROUND_SECONDS = 0.1
-"""A smaller state that is written faster is not worth a thread."""
+"""A state that is both smaller and faster to write is not worth a thread."""
 _SHARE_OF_MEMORY = 0.25
-"""The copy that is written in the background may take this much of the host's free memory."""
+"""The copy for a background write may take this share of the host's free memory."""
 _ERRORS = (CheckpointError, tf.errors.OpError, ValueError)
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A state that is being saved, and where it was taken."""
+    """A state that is being saved, and the position where it was taken."""
 
     at: Position
     seconds: float
-    """For so long the training stood still for it."""
+    """How long the training paused for it."""
     iterator: str
-    """Why it does not hold the position in the data; empty when it does."""
+    """Why it does not hold the data position; empty if it does."""
 
 
 class Training(Protocol):
@@ -52,14 +52,14 @@ class Training(Protocol):
         """The next step."""
 
     def note_here(self, event: str, /, **data: Any) -> None:
-        """Write an event with the place."""
+        """Write an event with the position."""
 
     def write_board(self) -> None:
         """Bring the progress board up to date."""
 
 
 class StepCheckpoints(ABC):
-    """The checkpoints of one training. They are taken at the border before a step.
+    """The checkpoints of one training, each taken right before a step.
 
     Args:
         training: the running fit or loop.
@@ -72,37 +72,37 @@ class StepCheckpoints(ABC):
         self._between_saves = 0.0
         self._told_interval = self._told_not_finite = False
         self._snapshot: Snapshot | None = None
-        """What is being written in the background."""
+        """The state that is being written in the background."""
 
     # -- what is saved ------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def _save_step(self, store: CheckpointStore, at: Position, started: float) -> None:
-        """Take the state of this step and have it written."""
+        """Capture the state at this step and write it."""
 
     def _can_be_saved(self) -> bool:
-        """Whether a restarted script could make anything of it."""
+        """Whether a restarted script could use the checkpoint."""
         return True
 
     @abstractmethod
     def _path_of(self, name: str) -> str:
-        """What people call the variable of that name in a checkpoint."""
+        """The readable path of a variable, given its name in a checkpoint."""
 
     # -- when ---------------------------------------------------------------------------------------------------------
 
     def save_now(self) -> None:
-        """Save, unless the newest checkpoint is of this very step: the process is about to end."""
+        """Save before the process ends, unless the newest checkpoint is of this step."""
         if self._fits.steps != self._saved_at_step:
             self._save()
         self.settle(wait=True)
 
     def count_from(self, steps: int) -> None:
-        """The newest checkpoint is one of so many steps of the run."""
+        """Record that the newest checkpoint is at this many steps of the run."""
         self._fits.saved = self._saved_at_step = steps
         self._saved_at = time.monotonic()
 
     def settle(self, wait: bool) -> None:
-        """Take note of what was written in the background."""
+        """Record the outcome of the background write."""
         outcome = self._fits.background.take(wait)
         if outcome is None or self._snapshot is None:
             return
@@ -127,7 +127,7 @@ class StepCheckpoints(ABC):
     # -- how ----------------------------------------------------------------------------------------------------------
 
     def _save(self) -> None:
-        """Take the state while the training stands still, and write it: here, or in the background if that pays."""
+        """Capture the state while the training pauses, and write it: at once, or in the background if that pays."""
         store = self._fits.store()
         self._between_saves = time.monotonic() - self._saved_at
         self._saved_at, self._saved_at_step = time.monotonic(), self._fits.steps
@@ -141,12 +141,12 @@ class StepCheckpoints(ABC):
         self, draft: Draft, taken: tuple[Meta, list[Array]], named: training_state.Named,
         finite: frozenset[str], snapshot: Callable[[], Snapshot],
     ) -> None:  # fmt: skip
-        """Write what was taken, and the variables: here, or in the background if that pays.
+        """Write the captured state and the variables: at once, or in the background if that pays.
 
         Args:
-            taken: what JSON holds, and arrays.
+            taken: the JSON part and the arrays.
             finite: the names of the variables that must be finite.
-            snapshot: tells where the state was taken, once the training may go on.
+            snapshot: called once the training may continue; says where the state was captured.
         """
         meta, own = taken
         if not self._pays_in_background(named):
@@ -168,7 +168,7 @@ class StepCheckpoints(ABC):
         return size >= _BACKGROUND_BYTES or self._stall + self._write >= _BACKGROUND_SECONDS
 
     def _attempted(self, save: Callable[[], Any], what: str) -> Any:
-        """What `save` returns; None, said once, when it fails: the training matters more."""
+        """What `save` returns; None, with one message, if it fails: the training matters more."""
         try:
             with self._fits.session.pulse.during(Phase.CHECKPOINT):
                 return save()
@@ -178,7 +178,7 @@ class StepCheckpoints(ABC):
         finally:
             self._saved_at = time.monotonic()
 
-    # -- what is told -------------------------------------------------------------------------------------------------
+    # -- what is reported ---------------------------------------------------------------------------------------------
 
     def _say_failed(self, error: Exception, what: str, at: Position) -> None:
         if isinstance(error, NotFiniteError):
@@ -187,7 +187,7 @@ class StepCheckpoints(ABC):
             return
         reason = str(getattr(error, "message", error)).splitlines()[0][:300]
         self._training.note_here("checkpoint-failed", reason=reason)
-        self._fits.say_once(f"{what} could not be written: {reason.partition(' (')[0]}; training goes on")
+        self._fits.say_once(f"{what} could not be written: {reason.partition(' (')[0]}; training continues")
 
     def _say_not_finite(self, name: str, at: Position, outcome: str) -> None:
         path = self._path_of(name)

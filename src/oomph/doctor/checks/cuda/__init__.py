@@ -1,1 +1,1 @@
-"""The CUDA libraries that win, and what compiles for the GPU."""
+"""The CUDA libraries that the loader picks, and what compiles for the GPU."""

@@ -1,4 +1,4 @@
-"""A CUDA library that TensorFlow loads is nowhere on its search path."""
+"""A CUDA library that TensorFlow loads is not on its search path."""
 
 from oomph.doctor.check import Check, Finding, blind, failed, passed, skipped
 from oomph.doctor.commands import export, install, nvidia_wheel, tensorflow_with_cuda
@@ -20,7 +20,7 @@ def _look(snapshot: Snapshot) -> Finding:
         return passed(f"all {len(wanted)} CUDA libraries are found")
     if not tensorflow.loader:
         return blind(
-            f"no libtensorflow_framework.so.2 was found, so where TensorFlow {tensorflow.version} looks is not known"
+            f"libtensorflow_framework.so.2 is missing, so the search path of TensorFlow {tensorflow.version} is unknown"
         )
     names = ", ".join(_described(library) for library in missing)
     text = f"TensorFlow {tensorflow.version} does not find {names}."
@@ -28,7 +28,7 @@ def _look(snapshot: Snapshot) -> Finding:
 
 
 def _described(library: Library) -> str:
-    """The name, and what lies there that cannot be loaded or is not looked at."""
+    """The name, and any copy that cannot be loaded or is not searched."""
     broken = next((f"{c.path} is {c.problem}" for c in library.candidates if c.problem), "")
     aside = next((f"it is in {c.folder}, where TensorFlow does not look" for c in library.in_wheels), "")
     return f"{library.soname} ({aside or broken})" if aside or broken else library.soname
@@ -36,19 +36,17 @@ def _described(library: Library) -> str:
 
 def _remedies(snapshot: Snapshot, missing: list[Library], all_of_them: bool) -> tuple[Remedy, ...]:
     if all_of_them and not lost_in_wheels(snapshot):
-        return (
-            Remedy("Install the CUDA libraries that go with it", install(snapshot, tensorflow_with_cuda(snapshot))),
-        )
+        return (Remedy("Install the CUDA libraries that match it", install(snapshot, tensorflow_with_cuda(snapshot))),)
     found: list[Remedy] = []
     if lost_in_wheels(snapshot):
         line = export("LD_LIBRARY_PATH", repaired_path(snapshot))
-        found.append(Remedy("Let the loader look into the wheel's folder", line, action="repair-environment"))
+        found.append(Remedy("Let the loader search the wheel's folder", line, action="repair-environment"))
     wheels = [nvidia_wheel(snapshot, library.soname) for library in missing if not library.in_wheels]
     if any(wheels):
         found.append(Remedy("Install what is missing", install(snapshot, *filter(None, wheels))))
     elif any(not library.in_wheels for library in missing):
         found.append(
-            Remedy("Install the CUDA libraries that go with it", install(snapshot, tensorflow_with_cuda(snapshot)))
+            Remedy("Install the CUDA libraries that match it", install(snapshot, tensorflow_with_cuda(snapshot)))
         )
     return tuple(found)
 
@@ -57,7 +55,7 @@ CHECK = Check(
     code="DOC301",
     name="cuda-libraries",
     why=(
-        'TensorFlow loads them by name when it looks for GPUs. When one is missing it prints "Cannot dlopen some GPU'
+        'TensorFlow loads them by name when it looks for GPUs. If one is missing, it prints "Cannot dlopen some GPU'
         ' libraries", names none, and trains on the CPU.'
     ),
     look=_look,
@@ -68,7 +66,7 @@ CHECK = Check(
         " the 2.21.0 wheel"
     ),
     shown=(
-        "each library taken out of the rig's folder, one by one: TensorFlow lists no GPU; the wheel's layout without"
-        " cusolver's folder in the RUNPATH as well"
+        "each library removed from the rig's folder, one by one: TensorFlow lists no GPU; the same with the wheel's"
+        " layout, whose RUNPATH lacks cusolver's folder"
     ),
 )

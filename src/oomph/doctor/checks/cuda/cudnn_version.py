@@ -1,4 +1,4 @@
-"""The cuDNN that will be loaded is older than what TensorFlow was built with, or known to be bad."""
+"""The cuDNN that will be loaded is older than the one TensorFlow was built with, or known to be bad."""
 
 from oomph.doctor.check import Check, Finding, blind, failed, passed, skipped, warned
 from oomph.doctor.commands import describe, install, without_entry
@@ -7,7 +7,7 @@ from oomph.doctor.snapshot import Snapshot
 from oomph.faults.catalogue.fault import Remedy
 
 _BAD: dict[tuple[int, ...], str] = {
-    (9, 10, 0): "its numbers of operations are in another order than in its neighbours",
+    (9, 10, 0): "it numbers operations in another order than adjacent releases",
 }
 """Known bad releases. Source: the constraints that JAX checks (jax_plugins/cuda/__init__.py)."""
 
@@ -20,7 +20,7 @@ def _look(snapshot: Snapshot) -> Finding:
     if winner is None:
         return skipped("no cuDNN is found")
     if not winner.version:
-        return blind(f"{winner.path} does not say which version it is")
+        return blind(f"{winner.path} does not report its version")
     found, built = _numbers(winner.version), tensorflow.cudnn_version
     wanted = ".".join(map(str, built))
     text = f"TensorFlow {tensorflow.version} is built with cuDNN {wanted} and will load {describe(library)}"
@@ -49,7 +49,7 @@ def _remedies(snapshot: Snapshot) -> tuple[Remedy, ...]:
         text = f"Take {winner.folder} out of LD_LIBRARY_PATH: the wheel's own is {better.version}"
         return (Remedy(text, take_out, action="repair-environment"),)
     newer = _newer(snapshot)
-    text = f"{newer.text}, and take {winner.folder} out of LD_LIBRARY_PATH, which goes before it"
+    text = f"{newer.text}, and take {winner.folder} out of LD_LIBRARY_PATH, which comes before it"
     return (Remedy(text, f"{newer.command} && {take_out}"),)
 
 
@@ -65,7 +65,7 @@ CHECK = Check(
     code="DOC303",
     name="cudnn-version",
     why=(
-        "TensorFlow takes a cuDNN of the same major version and no older minor one. With another it lists the GPU, and"
+        "TensorFlow accepts a cuDNN of the same major and no older minor version. With any other it lists the GPU, but"
         ' the first convolution fails with "No DNN in stream executor".'
     ),
     look=_look,

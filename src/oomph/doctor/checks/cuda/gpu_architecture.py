@@ -54,7 +54,7 @@ def _of(snapshot: Snapshot, device: CudaDevice) -> Finding:
         )
     if capability[0] >= _BLACKWELL:
         text = (
-            f"{who}; {holds}: PTX for {portable[-1][0]}.{portable[-1][1]} is all there is, and kernels are reported to"
+            f"{who}; {holds}: the only PTX is for {portable[-1][0]}.{portable[-1][1]}, and kernels are reported to"
             " fail with CUDA_ERROR_INVALID_PTX."
         )
         return failed("no-kernel-image", text, _NGC, _SOURCE)
@@ -64,7 +64,7 @@ def _of(snapshot: Snapshot, device: CudaDevice) -> Finding:
 def _ignored(capability: tuple[int, int]) -> str:
     if capability < (3, 5):
         return " TensorFlow ignores the GPU and trains on the CPU."
-    return " TensorFlow lists the GPU all the same, and its operations fail."
+    return " TensorFlow still lists the GPU, but its operations fail."
 
 
 def _compiled(snapshot: Snapshot, text: str) -> Finding:
@@ -74,19 +74,19 @@ def _compiled(snapshot: Snapshot, text: str) -> Finding:
     wants = tuple(snapshot.tensorflow.cuda_version[:2])
     if number and cuda_version(number) < wants:
         newer = Remedy(f"Install a driver for CUDA {'.'.join(map(str, wants))} or newer")
-        return failed("no-kernel-image", f"{text}: the driver would have to compile its PTX, and is too old to.", newer)
-    cache = Remedy("Give the compiled kernels room to stay", "export CUDA_CACHE_MAXSIZE=4294967296")
+        return failed("no-kernel-image", f"{text}: the driver is too old to compile its PTX.", newer)
+    cache = Remedy("Enlarge the cache for compiled kernels", "export CUDA_CACHE_MAXSIZE=4294967296")
     return warned("no-kernel-image", f"{text}: its PTX is compiled at first use, which can take 30 minutes.", cache)
 
 
 def _older(snapshot: Snapshot, capability: tuple[int, int]) -> tuple[Remedy, ...]:
-    """The last release for an old GPU, where there is one for this Python."""
+    """The last release for an old GPU, if there is one."""
     last = last_for(capability)
     newer_gpu = Remedy("Train on a GPU of compute capability 6.0 or newer")
     if last is None:
         return (
             newer_gpu,
-            Remedy("Or on the CPU, without a GPU that only looks usable", "export CUDA_VISIBLE_DEVICES=-1"),
+            Remedy("Or train on the CPU, and hide a GPU that only looks usable", "export CUDA_VISIBLE_DEVICES=-1"),
         )
     wanted = f"tensorflow[and-cuda]=={last.series[0]}.{last.series[1]}.*"
     newest = f"3.{last.pythons[1]}"
@@ -100,7 +100,7 @@ CHECK = Check(
     name="gpu-architecture",
     why=(
         "A kernel runs on a GPU only as machine code of its major version, or as PTX that the driver compiles for a"
-        " newer one. TensorFlow lists GPUs that it cannot run anything on."
+        " newer GPU. TensorFlow also lists GPUs on which it cannot run anything."
     ),
     look=_look,
     faults=("no-kernel-image",),
@@ -110,7 +110,7 @@ CHECK = Check(
         " https://github.com/tensorflow/tensorflow/issues/97387, 99592, 101746 (12.0)"
     ),
     shown=(
-        "the rig's driver chooses among the code that the wheel really holds: nothing for 3.0 and 5.2, machine code for"
-        " 7.5 and 9.0. That compiled PTX fails on 12.0 is not shown"
+        "the rig's driver chooses among the code in the wheel: nothing for 3.0 and 5.2, machine code for 7.5 and 9.0."
+        " Not shown: that compiled PTX fails on 12.0"
     ),
 )

@@ -1,4 +1,4 @@
-"""A library on LD_LIBRARY_PATH that is taken instead of the wheel's own."""
+"""A library on LD_LIBRARY_PATH that is loaded instead of the wheel's own."""
 
 from oomph.doctor.check import Check, Finding, passed, skipped, warned
 from oomph.doctor.commands import describe, without_entry
@@ -18,13 +18,13 @@ def _look(snapshot: Snapshot) -> Finding:
     remedies = [Remedy(f"Take {folder} out of LD_LIBRARY_PATH", without_entry(snapshot, folder)) for folder in folders]
     return warned(
         "cudnn-version-mismatch" if any("cudnn" in library.soname for library in shadowed) else "cuda-library-missing",
-        f"Not the wheel's own file is loaded for {'; '.join(describe(library) for library in shadowed)}.",
+        f"Another file than the wheel's own is loaded for {'; '.join(describe(library) for library in shadowed)}.",
         *remedies,
     )
 
 
 def _is_shadowed(library: Library) -> bool:
-    """Whether LD_LIBRARY_PATH puts another version before a wheel's copy. Links to it, and equals of it, do no harm."""
+    """Whether LD_LIBRARY_PATH puts another version before a wheel's copy. Links to it, and equal copies, do no harm."""
     winner = library.winner
     if winner is None or winner.where != "LD_LIBRARY_PATH" or winner in library.in_wheels:
         return False
@@ -35,7 +35,7 @@ CHECK = Check(
     code="DOC302",
     name="library-shadowing",
     why=(
-        "LD_LIBRARY_PATH goes before the folders of the wheel: a module system or an old export decides which CUDA is"
+        "LD_LIBRARY_PATH precedes the folders of the wheel: a module system or an old export decides which CUDA is"
         " used, and a version that was never tested with this TensorFlow wins."
     ),
     look=_look,

@@ -6,7 +6,7 @@ from oomph.doctor.snapshot import Snapshot
 from oomph.faults.catalogue.fault import Remedy
 
 _OWN_COMPILER = (2, 21)
-"""This wheel compiles without either: it brings a compiler and libdevice of its own. Earlier ones were not run."""
+"""This wheel compiles without either: it contains its own compiler and libdevice. Earlier ones were not tested."""
 
 
 def _look(snapshot: Snapshot) -> Finding:
@@ -14,7 +14,7 @@ def _look(snapshot: Snapshot) -> Finding:
     if tensorflow is None or not snapshot.gpu_wanted or not tensorflow.cuda_version:
         return skipped("no CUDA build of TensorFlow, or no NVIDIA GPU")
     if not tools.data_dir_exists:
-        text = f"XLA_FLAGS names --xla_gpu_cuda_data_dir={tools.data_dir}, and there is no such folder."
+        text = f"XLA_FLAGS names --xla_gpu_cuda_data_dir={tools.data_dir}, but there is no such folder."
         return failed(
             "cuda-toolchain-missing", text, Remedy("Name one that has nvvm/libdevice, or none", "unset XLA_FLAGS")
         )
@@ -25,7 +25,7 @@ def _look(snapshot: Snapshot) -> Finding:
         return passed(f"no {' and no '.join(missing)}; TensorFlow {tensorflow.version} brings its own")
     generation = tensorflow.cuda_version[0]
     get = Remedy("Install them", install(snapshot, f"nvidia-cuda-nvcc-cu{generation}"))
-    text = f"No {' and no '.join(missing)}: jit_compile=True, which Keras 3 chooses by itself on a GPU, may fail."
+    text = f"No {' and no '.join(missing)}: jit_compile=True, which Keras 3 sets by default on a GPU, may fail."
     return warned("cuda-toolchain-missing", text, get) if "libdevice" in missing else noted(text, get)
 
 

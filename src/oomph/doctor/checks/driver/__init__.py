@@ -1,1 +1,1 @@
-"""The NVIDIA driver and what it shows of the devices."""
+"""The NVIDIA driver, and the devices that it shows."""

@@ -22,13 +22,13 @@ def _look(snapshot: Snapshot) -> Finding:
         )
     if snapshot.gpu_wanted:
         return passed(f"{where}, beside an NVIDIA GPU")
-    return warned("cpu-only-build", f"{where}: this TensorFlow cannot use it, since it is built for NVIDIA's.", _ROCM)
+    return warned("cpu-only-build", f"{where}: this TensorFlow cannot use it: it is built for NVIDIA GPUs.", _ROCM)
 
 
 CHECK = Check(
     code="DOC206",
     name="amd-gpu",
-    why="The wheels on PyPI hold code for NVIDIA's GPUs only.",
+    why="The wheels on PyPI hold code for NVIDIA GPUs only.",
     look=_look,
     faults=("cpu-only-build",),
     needs=("host",),

@@ -27,28 +27,28 @@ def _look(snapshot: Snapshot) -> Finding:
             f"The kernel module {host.kernel_driver} is loaded, but {named} is missing.",
             *_make(snapshot),
         )
-    return passed(f"{len(host.nodes)} device files, all open to us")
+    return passed(f"{len(host.nodes)} device files, all accessible")
 
 
 def _let_in(snapshot: Snapshot, owner: str) -> tuple[Remedy, ...]:
     if snapshot.host.container:
         return (Remedy("Start the container with its GPUs, not with the device files alone", container_run(snapshot)),)
     group = owner.partition(":")[2].split(" ")[0] or "video"
-    return (Remedy("Join the group that may use them, then log in anew", f"sudo usermod -aG {group} $USER"),)
+    return (Remedy("Join the group that may use them, then log in again", f"sudo usermod -aG {group} $USER"),)
 
 
 def _make(snapshot: Snapshot) -> tuple[Remedy, ...]:
     if snapshot.host.container:
         return (Remedy("Start the container with its GPUs", container_run(snapshot)),)
-    return (Remedy("Load the module and make the files", "sudo modprobe nvidia_uvm && sudo nvidia-modprobe -u -c=0"),)
+    return (Remedy("Load the module and create the files", "sudo modprobe nvidia_uvm && sudo nvidia-modprobe -u -c=0"),)
 
 
 CHECK = Check(
     code="DOC205",
     name="device-nodes",
     why=(
-        "libcuda opens /dev/nvidiactl, /dev/nvidia-uvm and /dev/nvidiaN; without one of them cuInit fails with a number"
-        " that says something else."
+        "libcuda opens /dev/nvidiactl, /dev/nvidia-uvm and /dev/nvidiaN. If one is missing, cuInit fails with an"
+        " unrelated error code."
     ),
     look=_look,
     faults=("driver-missing",),

@@ -7,19 +7,19 @@ from oomph.doctor.repairs import repairs
 from oomph.doctor.snapshot import Snapshot
 from oomph.faults.catalogue.fault import Remedy
 
-_REBOOT = Remedy("Reboot, so that the kernel module and the libraries are of one version again", "sudo reboot")
+_REBOOT = Remedy("Reboot, so that the kernel module and the libraries have the same version again", "sudo reboot")
 _KERNEL_LOG = Remedy("Read what the kernel says about the GPU", "sudo dmesg | grep -iE 'NVRM|Xid'")
 _RELOAD = Remedy("Reload the module that CUDA needs", "sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm")
 
 _MISSING, _MISMATCH, _HARDWARE = "driver-missing", "driver-library-mismatch", "hardware-fault"
 _MEANINGS = {
     3: ("CUDA_ERROR_NOT_INITIALIZED", _MISSING, "the driver could not be initialised"),
-    34: ("CUDA_ERROR_STUB_LIBRARY", _MISMATCH, "the libcuda.so.1 that is loaded is a stub for linking, not the driver"),
-    46: ("CUDA_ERROR_DEVICE_UNAVAILABLE", "device-oom-other-process", "the GPU is taken, or in exclusive mode"),
-    100: ("CUDA_ERROR_NO_DEVICE", _MISSING, "the driver is there, and shows no GPU"),
-    101: ("CUDA_ERROR_INVALID_DEVICE", _MISSING, "the GPU that is asked for does not exist"),
+    34: ("CUDA_ERROR_STUB_LIBRARY", _MISMATCH, "the loaded libcuda.so.1 is a stub for linking, not the driver"),
+    46: ("CUDA_ERROR_DEVICE_UNAVAILABLE", "device-oom-other-process", "the GPU is in use, or in exclusive mode"),
+    100: ("CUDA_ERROR_NO_DEVICE", _MISSING, "the driver is installed but shows no GPU"),
+    101: ("CUDA_ERROR_INVALID_DEVICE", _MISSING, "the requested GPU does not exist"),
     802: ("CUDA_ERROR_SYSTEM_NOT_READY", _HARDWARE, "a daemon is not running: on HGX and DGX the Fabric Manager"),
-    803: ("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", _MISMATCH, "kernel module and libcuda.so.1 are of different versions"),
+    803: ("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", _MISMATCH, "kernel module and libcuda.so.1 have different versions"),
     804: (
         "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
         _MISMATCH,
@@ -35,18 +35,18 @@ def _look(snapshot: Snapshot) -> Finding:
         return skipped("no driver to ask")
     if driver.load_error:
         command = f"sudo apt-get install --reinstall libnvidia-compute-{driver_branch(snapshot)}"
-        fresh = Remedy("Put the driver's library back", command)
-        return failed("driver-missing", f"libcuda.so.1 is there and cannot be loaded: {driver.load_error}.", fresh)
+        fresh = Remedy("Reinstall the driver's library", command)
+        return failed("driver-missing", f"libcuda.so.1 exists but cannot be loaded: {driver.load_error}.", fresh)
     if hides_all(snapshot):
-        return skipped("CUDA_VISIBLE_DEVICES hides every GPU, which is what cuInit then says")
+        return skipped("CUDA_VISIBLE_DEVICES hides every GPU, so cuInit finds none")
     if driver.init is None:
-        text = f"cuInit: {driver.problem or 'no answer'}. TensorFlow would do the same at its first look for a GPU."
+        text = f"cuInit: {driver.problem or 'no answer'}. TensorFlow would do the same when it first looks for a GPU."
         return failed("hardware-fault", text, _KERNEL_LOG, Remedy("Reboot", "sudo reboot"))
     if driver.init == 0:
         if driver.problem:
             return failed("hardware-fault", f"cuInit succeeds, then: {driver.problem}.", _KERNEL_LOG, _REBOOT)
         if not driver.devices:
-            return failed("driver-missing", "cuInit succeeds, and the driver shows no GPU.", *_no_device(snapshot))
+            return failed("driver-missing", "cuInit succeeds, but the driver shows no GPU.", *_no_device(snapshot))
         took = f" in {driver.init_seconds:.2f} s" if driver.init_seconds is not None else ""
         return passed(f"cuInit succeeds{took}: {_devices(snapshot)}")
     name, fault, meaning = _MEANINGS.get(driver.init, (f"error {driver.init}", _HARDWARE, "the driver failed"))
@@ -59,7 +59,7 @@ def _devices(snapshot: Snapshot) -> str:
 
 
 def _remedies(snapshot: Snapshot, code: int) -> tuple[Remedy, ...]:
-    """What to do about a code of cuInit, on this machine."""
+    """The remedies for a cuInit code on this machine."""
     match code:
         case 34 | 804:
             return (*_foreign(snapshot), _REBOOT) if code == 804 else _foreign(snapshot)
@@ -67,7 +67,7 @@ def _remedies(snapshot: Snapshot, code: int) -> tuple[Remedy, ...]:
             return (*_foreign(snapshot, only_named=True), _REBOOT)
         case 46:
             return (
-                Remedy("See who holds it", "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv"),
+                Remedy("See what holds it", "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv"),
                 Remedy("Let processes share it", "sudo nvidia-smi --compute-mode=DEFAULT"),
             )
         case 100 | 101:
@@ -75,7 +75,7 @@ def _remedies(snapshot: Snapshot, code: int) -> tuple[Remedy, ...]:
         case 802:
             return (
                 Remedy(
-                    "Start the Fabric Manager; its version must be the driver's",
+                    "Start the Fabric Manager; its version must match the driver's",
                     "sudo systemctl enable --now nvidia-fabricmanager",
                 ),
                 Remedy("See why it does not start", "journalctl -u nvidia-fabricmanager"),
@@ -86,7 +86,7 @@ def _remedies(snapshot: Snapshot, code: int) -> tuple[Remedy, ...]:
 
 
 def _foreign(snapshot: Snapshot, only_named: bool = False) -> tuple[Remedy, ...]:
-    """Take the wrong libcuda.so.1 off the path: a stub, or one of cuda-compat."""
+    """Take the wrong libcuda.so.1 off the path: a stub, or cuda-compat's."""
     library = snapshot.library("libcuda.so")
     winner = library.winner if library else None
     if winner is None or (only_named and not _is_compat(winner.path)):
@@ -110,9 +110,7 @@ def _no_device(snapshot: Snapshot) -> tuple[Remedy, ...]:
     visible = snapshot.environment.get("CUDA_VISIBLE_DEVICES")
     found: list[Remedy] = []
     if visible is not None:
-        found.append(
-            Remedy(f"Take back CUDA_VISIBLE_DEVICES={visible!r}, which may hide it", "unset CUDA_VISIBLE_DEVICES")
-        )
+        found.append(Remedy(f"Unset CUDA_VISIBLE_DEVICES={visible!r}, which may hide it", "unset CUDA_VISIBLE_DEVICES"))
     if snapshot.host.container:
         found.append(Remedy("Start the container with its GPUs", container_run(snapshot)))
     seen = Remedy("See whether the driver has found the GPU", "nvidia-smi -L")
@@ -123,19 +121,19 @@ def _container_again(snapshot: Snapshot) -> tuple[Remedy, ...]:
     """A container loses its devices when systemd reloads on the host."""
     if not snapshot.host.container:
         return ()
-    return (Remedy("Start the container anew: it may have lost its devices", container_run(snapshot)),)
+    return (Remedy("Restart the container: it may have lost its devices", container_run(snapshot)),)
 
 
 CHECK = Check(
     code="DOC202",
     name="driver-start",
     why=(
-        'TensorFlow asks the driver once; when cuInit fails it prints one line, "failed call to cuInit", and trains on'
+        'TensorFlow asks the driver once. If cuInit fails, it prints one line, "failed call to cuInit", and trains on'
         " the CPU."
     ),
     look=_look,
     faults=("driver-missing", "driver-library-mismatch", "device-oom-other-process", "hardware-fault"),
     needs=("driver",),
     source="https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html (CUresult); cuda_platform.cc of xla",
-    shown="each code given by the rig's cuInit: TensorFlow prints the same name and lists no GPU",
+    shown="the rig's cuInit returns each code: TensorFlow prints the same name and lists no GPU",
 )

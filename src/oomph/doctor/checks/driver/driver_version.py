@@ -1,4 +1,4 @@
-"""A driver that is too old for the CUDA of this TensorFlow."""
+"""A driver that is too old for this TensorFlow's CUDA."""
 
 from oomph.doctor.check import Check, Finding, blind, failed, noted, passed, skipped
 from oomph.doctor.commands import driver_upgrade, install
@@ -16,7 +16,7 @@ def _look(snapshot: Snapshot) -> Finding:
     if tensorflow is None or not tensorflow.cuda_version or not driver.asked:
         return skipped("no CUDA build of TensorFlow, or no driver")
     if not number:
-        return blind("the driver did not say its version")
+        return blind("the driver did not report its version")
     has, wants = cuda_version(number), tensorflow.cuda_version
     name = nvml.driver or snapshot.host.kernel_driver
     named = f"driver {name} (CUDA {has[0]}.{has[1]})" if name else f"a driver for CUDA {has[0]}.{has[1]}"
@@ -30,7 +30,7 @@ def _look(snapshot: Snapshot) -> Finding:
         )
     if has < tuple(wants[:2]):
         return noted(
-            f"{text}, and the {named} is older: minor-version compatibility, which works for machine code but compiles"
+            f"{text}, and {named} is older: minor-version compatibility, which works for machine code but compiles"
             " no PTX"
         )
     return passed(f"{named} runs CUDA {'.'.join(map(str, wants))}")
@@ -58,7 +58,7 @@ CHECK = Check(
     code="DOC203",
     name="driver-version",
     why=(
-        "CUDA's runtime refuses a driver of an older major version; TensorFlow lists the GPU and fails at the first"
+        "CUDA's runtime rejects a driver of an older major version: TensorFlow lists the GPU, but fails at the first"
         " operation on it."
     ),
     look=_look,
@@ -68,5 +68,5 @@ CHECK = Check(
         "https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html;"
         " cudaErrorInsufficientDriver (35)"
     ),
-    shown="the rig's runtime refuses such a driver with 35, as NVIDIA documents; what TensorFlow does then is its own",
+    shown="the rig's runtime rejects such a driver with 35, as NVIDIA documents; TensorFlow's reaction is its own",
 )

@@ -1,4 +1,4 @@
-"""No NVIDIA GPU, or one that nobody here can see."""
+"""No NVIDIA GPU, or one that is not visible here."""
 
 from oomph.doctor.check import Check, Finding, failed, noted, passed
 from oomph.doctor.commands import container_run
@@ -16,7 +16,7 @@ def _look(snapshot: Snapshot) -> Finding:
     if host.container:
         text = (
             f"There is an NVIDIA GPU ({seen}), but this {host.container} container was started without it: libcuda.so.1"
-            " is not here."
+            " is missing."
         )
         return failed("driver-missing", text, *_give(snapshot))
     if host.wsl:
@@ -24,9 +24,9 @@ def _look(snapshot: Snapshot) -> Finding:
         windows = Remedy("Install the driver in Windows, never in WSL, then restart WSL", "wsl.exe --shutdown")
         return failed("driver-missing", text, windows)
     if "nouveau" in host.modules:
-        text = f"There is an NVIDIA GPU ({seen}), but the kernel drives it with nouveau, which has no CUDA."
+        text = f"There is an NVIDIA GPU ({seen}), but the kernel drives it with nouveau, which does not support CUDA."
     else:
-        text = f"There is an NVIDIA GPU ({seen}), but no NVIDIA driver: libcuda.so.1 is nowhere on the loader's path."
+        text = f"There is an NVIDIA GPU ({seen}), but no NVIDIA driver: libcuda.so.1 is not on the loader's path."
     install = Remedy("Install NVIDIA's driver, then reboot", "sudo apt-get install -y nvidia-driver-550 && sudo reboot")
     return failed("driver-missing", text, install)
 
@@ -38,13 +38,13 @@ def no_gpu(snapshot: Snapshot) -> str:
 
 
 def _give(snapshot: Snapshot) -> tuple[Remedy, ...]:
-    """How a container is given a GPU of its host."""
+    """How to give a container a GPU of its host."""
     if not snapshot.host.container:
-        return (Remedy("If there should be one: look whether the machine sees it", "lspci -d 10de:"),)
+        return (Remedy("If there should be one, check whether the machine sees it", "lspci -d 10de:"),)
     text = (
         "Start the container with its GPUs"
         if snapshot.nvidia_hardware
-        else "If the host has one: start the container with it"
+        else "If the host has one, start the container with it"
     )
     return (Remedy(text, container_run(snapshot)),)
 
@@ -64,8 +64,8 @@ CHECK = Check(
     code="DOC201",
     name="gpu-present",
     why=(
-        'Without libcuda.so.1 TensorFlow trains on the CPU. Its line "Could not find cuda drivers" is no help: it is'
-        " about libcudart, not about the driver."
+        'Without libcuda.so.1 TensorFlow trains on the CPU. Its line "Could not find cuda drivers" does not help: it'
+        " is about libcudart, not about the driver."
     ),
     look=_look,
     faults=("driver-missing",),

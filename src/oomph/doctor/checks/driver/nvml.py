@@ -1,4 +1,4 @@
-"""NVML is missing or of another version than the kernel module: TensorFlow then drops the GPU without a word."""
+"""NVML is missing, or its version is not the kernel module's: TensorFlow then silently drops the GPU."""
 
 from oomph.doctor.check import Check, Finding, blind, failed, passed, skipped, warned
 from oomph.doctor.commands import container_run, driver_branch
@@ -6,9 +6,9 @@ from oomph.doctor.snapshot import Snapshot
 from oomph.faults.catalogue.fault import Remedy
 
 _SILENT_SINCE = (2, 21)
-"""Shown with 2.21; in which release before it NVML became necessary is not known."""
+"""Shown with 2.21. Which earlier release first needed NVML is not known."""
 _NOT_LOADED, _MISMATCH = 9, 18  # nvmlReturn_t
-_REBOOT = Remedy("Reboot, so that the kernel module and the libraries are of one version again", "sudo reboot")
+_REBOOT = Remedy("Reboot, so that the kernel module and the libraries have the same version again", "sudo reboot")
 
 
 def _look(snapshot: Snapshot) -> Finding:
@@ -26,7 +26,7 @@ def _look(snapshot: Snapshot) -> Finding:
             snapshot, "hardware-fault", f"NVML: {nvml.problem or 'no answer'}", Remedy("Reboot", "sudo reboot")
         )
     if nvml.init == _MISMATCH:
-        text = "nvmlInit returns 18: libnvidia-ml.so.1 and the kernel module are of different versions"
+        text = "nvmlInit returns 18: libnvidia-ml.so.1 and the kernel module have different versions"
         return _finding(snapshot, "driver-library-mismatch", text, _REBOOT, *_again(snapshot))
     if nvml.init:
         text = f"nvmlInit returns {nvml.init}: {nvml.error}"
@@ -55,7 +55,7 @@ def _finding(snapshot: Snapshot, fault: str, text: str, *remedies: Remedy) -> Fi
 def _utility(snapshot: Snapshot) -> tuple[Remedy, ...]:
     if not snapshot.host.container:
         command = f"sudo apt-get install -y nvidia-utils-{driver_branch(snapshot)}"
-        return (Remedy("Install the part of the driver that brings it", command),)
+        return (Remedy("Install the part of the driver that contains it", command),)
     text = "Start the container with the driver's `utility` part"
     command = "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ..."
     if snapshot.host.container == "kubernetes":
@@ -66,15 +66,15 @@ def _utility(snapshot: Snapshot) -> tuple[Remedy, ...]:
 def _again(snapshot: Snapshot) -> tuple[Remedy, ...]:
     if not snapshot.host.container:
         return ()
-    return (Remedy("In a container: start it anew, after the host", container_run(snapshot)),)
+    return (Remedy("Restart the container, after the host", container_run(snapshot)),)
 
 
 CHECK = Check(
     code="DOC204",
     name="nvml",
     why=(
-        "TensorFlow 2.21 asks NVML before it registers a GPU. When NVML is missing or refuses, the list of GPUs is"
-        " empty and no line is printed."
+        "TensorFlow 2.21 asks NVML before it registers a GPU. If NVML is missing or fails, the list of GPUs is"
+        " empty and nothing is printed."
     ),
     look=_look,
     faults=("driver-library-mismatch", "driver-missing", "hardware-fault"),

@@ -1,4 +1,4 @@
-"""A GPU that lets one process in, or none."""
+"""A GPU that admits only one process, or none."""
 
 from oomph.doctor.check import Check, Finding, failed, noted, passed, skipped
 from oomph.doctor.snapshot import Snapshot
@@ -18,7 +18,7 @@ def _look(snapshot: Snapshot) -> Finding:
     if closed:
         return failed(
             "device-oom-other-process",
-            f"GPU {closed[0].index} is in the compute mode Prohibited: nothing may run there.",
+            f"GPU {closed[0].index} is in compute mode Prohibited: no process may use it.",
             opened,
         )
     if taken:

@@ -1,10 +1,10 @@
-"""Memory errors of a GPU, or one that the driver has lost."""
+"""Memory errors of a GPU, or a GPU that the driver has lost."""
 
 from oomph.doctor.check import Check, Finding, failed, passed, skipped, warned
 from oomph.doctor.snapshot import NvmlDevice, Snapshot
 from oomph.faults.catalogue.fault import Remedy
 
-_RESET = Remedy("End what uses it, then reset it (or reboot)", "sudo nvidia-smi --gpu-reset -i {index}")
+_RESET = Remedy("End the processes that use it, then reset it (or reboot)", "sudo nvidia-smi --gpu-reset -i {index}")
 _REPLACE = Remedy("Take it out of use and have it replaced", "nvidia-smi -q -d ROW_REMAPPER,ECC -i {index}")
 
 
@@ -29,16 +29,16 @@ def _fatal(device: NvmlDevice) -> str:
     if device.lost:
         return f"the driver has lost it ({device.lost})"
     if device.remapped_rows and device.remapped_rows[3]:
-        return "a bad row of its memory could not be replaced, none is left to take its place"
+        return "a bad memory row could not be replaced: no spare row is left"
     if device.ecc_uncorrected:
-        return f"{device.ecc_uncorrected} memory errors that could not be corrected since the driver was loaded"
+        return f"{device.ecc_uncorrected} memory errors could not be corrected since the driver was loaded"
     return ""
 
 
 def _pending(device: NvmlDevice) -> str:
     if device.remapped_rows and device.remapped_rows[2]:
-        return "a bad row of its memory is to be replaced at the next reset"
-    return "a bad page of its memory is to be retired at the next reboot" if device.retired_pending else ""
+        return "a bad memory row will be replaced at the next reset"
+    return "a bad memory page will be retired at the next reboot" if device.retired_pending else ""
 
 
 def _for(device: NvmlDevice, *remedies: Remedy) -> tuple[Remedy, ...]:
@@ -49,7 +49,7 @@ CHECK = Check(
     code="DOC504",
     name="gpu-health",
     why=(
-        "Uncorrected errors end processes (Xid 48, 63, 64, 94, 95) or change numbers; a reset puts the spare rows in"
+        "Uncorrected errors kill processes (Xid 48, 63, 64, 94, 95) or corrupt values; a reset puts the spare rows in"
         " place."
     ),
     look=_look,

@@ -1,4 +1,4 @@
-"""A GPU that is hot, or slowed down because of heat or power."""
+"""A GPU that is hot, or slowed down by heat or power."""
 
 from oomph.doctor.check import Check, Finding, passed, skipped, warned
 from oomph.doctor.snapshot import NvmlDevice, Snapshot
@@ -21,13 +21,11 @@ def _look(snapshot: Snapshot) -> Finding:
     troubled = [(device, why) for device in devices if (why := _trouble(device))]
     if not troubled:
         return passed(
-            ", ".join(f"GPU {d.index}: {d.celsius} °C" for d in devices if d.celsius is not None) or "no thermometer"
+            ", ".join(f"GPU {d.index}: {d.celsius} °C" for d in devices if d.celsius is not None) or "no temperature"
         )
     text = "; ".join(f"GPU {device.index} ({device.name}), {device.celsius} °C: {why}" for device, why in troubled)
-    watch = Remedy(
-        "Look at fans, air flow and power supply; watch it", "nvidia-smi -q -d TEMPERATURE,POWER,PERFORMANCE"
-    )
-    cap = Remedy("Until then, let it take less power", f"sudo nvidia-smi -i {troubled[0][0].index} --power-limit=WATTS")
+    watch = Remedy("Check fans, airflow and power supply; watch it", "nvidia-smi -q -d TEMPERATURE,POWER,PERFORMANCE")
+    cap = Remedy("Until then, limit its power", f"sudo nvidia-smi -i {troubled[0][0].index} --power-limit=WATTS")
     return warned("thermal-throttle", f"{text}.", watch, cap)
 
 
@@ -47,7 +45,7 @@ def _trouble(device: NvmlDevice) -> str:
 CHECK = Check(
     code="DOC505",
     name="gpu-heat",
-    why="A GPU that slows itself down trains at a fraction of its speed; in a group of GPUs all wait for it.",
+    why="A GPU that slows itself down trains at a fraction of its speed; in a group of GPUs, all others wait for it.",
     look=_look,
     faults=("thermal-throttle",),
     needs=("nvml",),

@@ -13,7 +13,7 @@ def _look(snapshot: Snapshot) -> Finding:
     if not snapshot.nvml.devices:
         return skipped("no GPU to ask")
     if not devices:
-        return blind("NVML does not say how much memory is in use")
+        return blind("NVML does not report how much memory is in use")
     taken = [device for device in devices if _share(device) > _MUCH]
     if not taken:
         free = ", ".join(f"{_gib(device.free_bytes)} of {_gib(device.total_bytes)} free" for device in devices)
@@ -46,11 +46,11 @@ def _remedies(snapshot: Snapshot, taken: list[NvmlDevice], devices: list[NvmlDev
         found.append(Remedy("Use the free ones", f"export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={numbers}"))
     pids = [str(p.pid) for device in taken for p in device.processes or ()]
     if pids:
-        found.append(Remedy("End what is no longer wanted; see what it is first", f"ps -fp {','.join(pids)}"))
+        found.append(Remedy("End what is no longer needed; see what it is first", f"ps -fp {','.join(pids)}"))
     else:
-        found.append(Remedy("See who holds it, on the host if this is a container", "sudo fuser -v /dev/nvidia*"))
+        found.append(Remedy("See what holds it, on the host if this is a container", "sudo fuser -v /dev/nvidia*"))
     grow = Remedy(
-        "Or share: take memory as it is needed, and begin with smaller micro-batches",
+        "Or share it: allocate memory as needed, and start with smaller micro-batches",
         "TF_FORCE_GPU_ALLOW_GROWTH=true oomph run train.py",
     )
     return (*found, grow)
@@ -64,12 +64,11 @@ CHECK = Check(
     code="DOC501",
     name="gpu-memory",
     why=(
-        "TensorFlow makes its device out of what is free, however little, and says nothing: the first large tensor does"
-        " not fit."
+        "TensorFlow silently creates its device from what is free, however little: the first large tensor does not fit."
     ),
     look=_look,
     faults=("device-oom-other-process",),
     needs=("nvml",),
     source="gpu_device.cc (MinSystemMemory)",
-    shown="with 7000 of 8192 MB held on the rig TensorFlow makes a device of what is left, without a warning",
+    shown="with 7000 of 8192 MB held on the rig, TensorFlow creates a device from the rest without a warning",
 )

@@ -42,7 +42,7 @@ def _remedies(devices: tuple[CudaDevice, ...]) -> tuple[Remedy, ...]:
     small = min(devices, key=lambda device: device.memory_bytes)
     both = Remedy(
         f"Or choose the batch of a replica for the smallest, {small.memory_bytes / 2**30:.1f} GiB: MirroredStrategy"
-        " gives all the same"
+        " gives each GPU the same"
     )
     return (use, both)
 
@@ -64,7 +64,7 @@ CHECK = Check(
     needs=("driver",),
     source="gpu_device.cc (GetMinGPUMultiprocessorCount); tf.distribute.MirroredStrategy",
     shown=(
-        "two GPUs of different size on the rig: TensorFlow makes a device of each, with as much memory as each has;"
+        "two GPUs of different size on the rig: TensorFlow creates a device for each, with the memory that it has;"
         " with 4 and 40 multiprocessors it leaves out the first"
     ),
 )

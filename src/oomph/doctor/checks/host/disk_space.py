@@ -10,8 +10,8 @@ _NONE_BYTES, _LITTLE_BYTES = 100 << 20, 2 << 30
 def _look(snapshot: Snapshot) -> Finding:
     free, path = snapshot.host.disk_free_bytes, snapshot.host.disk_path
     if free is None:
-        return skipped("the disk does not say how much is free")
-    text = f"{free / 2**30:.1f} GiB are free where {path} is."
+        return skipped("the free disk space is unknown")
+    text = f"{free / 2**30:.1f} GiB are free on the disk of {path}."
     elsewhere = Remedy("Keep runs and checkpoints elsewhere", "oomph run --run-dir /path/with/room train.py")
     if free < _NONE_BYTES:
         return failed("checkpoint-failure", text, elsewhere)

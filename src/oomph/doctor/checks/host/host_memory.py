@@ -1,4 +1,4 @@
-"""Too little of the computer's own memory for the GPUs in it."""
+"""Too little host memory for the GPUs."""
 
 from oomph.doctor.check import Check, Finding, passed, skipped, warned
 from oomph.doctor.snapshot import Snapshot
@@ -17,7 +17,7 @@ def _look(snapshot: Snapshot) -> Finding:
     host = snapshot.host
     limits = [number for number in (host.memory_bytes, host.memory_limit_bytes) if number]
     if not limits:
-        return skipped("the machine does not say how much memory it has")
+        return skipped("the amount of host memory is unknown")
     has = min(limits)
     gpu = sum(device.memory_bytes for device in snapshot.driver.devices)
     whose = "the control group allows" if has == host.memory_limit_bytes else "the machine has"
@@ -42,8 +42,8 @@ CHECK = Check(
     code="DOC601",
     name="host-memory",
     why=(
-        "Input pipelines and pinned copies live there; over the limit of a container the kernel kills the process"
-        " without a word."
+        "Input pipelines and pinned copies use host memory; over a container's limit, the kernel silently kills the"
+        " process."
     ),
     look=_look,
     faults=("host-oom",),

@@ -1,4 +1,4 @@
-"""/dev/shm too small for NCCL between GPUs."""
+"""/dev/shm is too small for NCCL between GPUs."""
 
 from oomph.doctor.check import Check, Finding, passed, skipped, warned
 from oomph.doctor.snapshot import Snapshot
@@ -18,7 +18,7 @@ def _look(snapshot: Snapshot) -> Finding:
     if size is None:
         text = "There is no /dev/shm, which NCCL needs between GPUs of one machine."
     elif size < _WANTED_BYTES:
-        text = f"/dev/shm has {size / 2**20:.0f} MiB; NCCL takes it to pass data between GPUs."
+        text = f"/dev/shm has {size / 2**20:.0f} MiB; NCCL uses it to pass data between GPUs."
     else:
         return passed(f"/dev/shm has {size / 2**30:.1f} GiB")
     container = snapshot.host.container

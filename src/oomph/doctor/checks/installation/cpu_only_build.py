@@ -19,12 +19,12 @@ def _look(snapshot: Snapshot) -> Finding:
             "cpu-only-build",
             f"{tensorflow.distribution} {tensorflow.version} is built without CUDA: it cannot use this machine's GPU.",
             Remedy(
-                "Replace it by the build with CUDA",
+                "Replace it with the CUDA build",
                 reinstall(snapshot, [tensorflow.distribution], tensorflow_with_cuda(snapshot)),
             ),
         )
     if tensorflow.cuda is None:
-        return noted(f"what TensorFlow {tensorflow.version} was built for is not known: its wheel does not say")
+        return noted(f"it is unknown what TensorFlow {tensorflow.version} was built for: its wheel does not say")
     version = ".".join(map(str, tensorflow.cuda_version)) or "a version that its wheel does not name"
     return passed(f"TensorFlow {tensorflow.version} is built with CUDA {version} (by {tensorflow.source})")
 
@@ -32,7 +32,7 @@ def _look(snapshot: Snapshot) -> Finding:
 CHECK = Check(
     code="DOC112",
     name="cpu-only-build",
-    why="It trains on the CPU without a word: nothing in its log says that a GPU was expected.",
+    why="It silently trains on the CPU: nothing in its log says that a GPU was expected.",
     look=_look,
     faults=("cpu-only-build",),
     needs=("tensorflow",),

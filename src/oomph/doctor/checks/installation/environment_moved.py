@@ -12,15 +12,15 @@ def _look(snapshot: Snapshot) -> Finding:
     if python.moved_from:
         return warned(
             "binary-incompatibility",
-            f"The virtual environment {python.prefix} was made in {python.moved_from}: `pip` and other commands in its"
-            " bin/ still use that place.",
+            f"The virtual environment {python.prefix} was created in {python.moved_from}: `pip` and other commands in"
+            " its bin/ still use that place.",
             Remedy(
-                "Make it anew where it is to stay",
+                "Recreate it where it should stay",
                 f"python{python.version[0]}.{python.version[1]} -m venv --clear {python.prefix}",
             ),
             Remedy("Until then, call pip through its Python", f"{python.executable} -m pip list"),
         )
-    return passed("the virtual environment is where it was made")
+    return passed("the virtual environment is where it was created")
 
 
 CHECK = Check(

@@ -1,4 +1,4 @@
-"""A Keras that does not go with this TensorFlow."""
+"""A Keras that does not match this TensorFlow."""
 
 from oomph.doctor.check import Check, Finding, failed, passed, skipped, warned
 from oomph.doctor.commands import export, install
@@ -20,14 +20,14 @@ def _look(snapshot: Snapshot) -> Finding:
             get = Remedy("Install the Keras 2 that it asks for", install(snapshot, f"tf_keras=={series}.*"))
             return failed(
                 "binary-incompatibility",
-                "TF_USE_LEGACY_KERAS is set, and tf_keras is not installed: import tf.keras fails.",
+                "TF_USE_LEGACY_KERAS is set, but tf_keras is not installed: import tf.keras fails.",
                 get,
             )
         if not legacy.version.startswith(f"{series}."):
             get = Remedy("Install the matching one", install(snapshot, f"tf_keras=={series}.*"))
             return warned(
                 "binary-incompatibility",
-                f"tf_keras {legacy.version} goes with another TensorFlow than {tensorflow.version}.",
+                f"tf_keras {legacy.version} is for another TensorFlow than {tensorflow.version}.",
                 get,
             )
     if backend != "tensorflow":
@@ -39,17 +39,17 @@ def _look(snapshot: Snapshot) -> Finding:
         get = Remedy("Install Keras 3", install(snapshot, "keras>=3"))
         return failed(
             "binary-incompatibility",
-            f"Keras {keras.version} with TensorFlow {tensorflow.version}, which wants Keras 3.",
+            f"Keras {keras.version} with TensorFlow {tensorflow.version}, which needs Keras 3.",
             get,
         )
-    return passed(f"Keras {keras.version}" if keras else "no Keras of its own")
+    return passed(f"Keras {keras.version}" if keras else "no separate Keras")
 
 
 CHECK = Check(
     code="DOC113",
     name="keras-version",
     why=(
-        "TensorFlow 2.16 and later take Keras 3; a Keras 2 beside it, or a tf_keras of another release, fails at import"
+        "TensorFlow 2.16 and later need Keras 3; a Keras 2 beside it, or a tf_keras of another release, fails at import"
         " or trains something else."
     ),
     look=_look,

@@ -1,4 +1,4 @@
-"""Wheels of CUDA libraries whose versions the installed TensorFlow rules out, or two generations of them."""
+"""CUDA library wheels in versions that the installed TensorFlow rules out, or of two generations."""
 
 from oomph.doctor.check import Check, Finding, passed, skipped, warned
 from oomph.doctor.checks.installation.requirements import demands, met
@@ -25,15 +25,15 @@ def _look(snapshot: Snapshot) -> Finding:
         found = sorted({_generation(package) for package in wheels})
         return warned(
             "cuda-library-missing",
-            f"The CUDA libraries installed are of {', '.join(found)}, and TensorFlow {tensorflow.version} loads those"
-            f" of {wanted_generation}.",
-            Remedy("Install the ones that it wants", install(snapshot, tensorflow_with_cuda(snapshot))),
+            f"The installed CUDA libraries are for {', '.join(found)}, but TensorFlow {tensorflow.version} loads those"
+            f" for {wanted_generation}.",
+            Remedy("Install the ones that it needs", install(snapshot, tensorflow_with_cuda(snapshot))),
         )
     double = _double(wheels)
     if double:
         again = reinstall(snapshot, double, tensorflow_with_cuda(snapshot))
-        text = f"Two generations of one library lie in one folder: {', '.join(double)}."
-        return warned("cudnn-version-mismatch", text, Remedy("Take both out, then install the right one", again))
+        text = f"Two generations of one library share a folder: {', '.join(double)}."
+        return warned("cudnn-version-mismatch", text, Remedy("Uninstall both, then install the right one", again))
     return passed(f"{len(wheels)} wheels of CUDA libraries, in versions that TensorFlow {tensorflow.version} allows")
 
 
@@ -44,7 +44,7 @@ def _generation(package: Package) -> str:
 
 
 def _double(wheels: list[Package]) -> list[str]:
-    """Those that share their stem, hence the folder nvidia/<stem>/lib."""
+    """Wheels that share a stem, and hence the folder nvidia/<stem>/lib."""
     stems = [package.name.rpartition("-")[0] for package in wheels]
     return sorted(package.name for package in wheels if stems.count(package.name.rpartition("-")[0]) > 1)
 
@@ -53,7 +53,7 @@ CHECK = Check(
     code="DOC115",
     name="nvidia-wheels",
     why=(
-        "PyTorch, JAX and TensorFlow share these wheels: installing one can take away the versions that another was"
+        "PyTorch, JAX and TensorFlow share these wheels: installing one can replace the versions that another was"
         " built with."
     ),
     look=_look,

@@ -1,4 +1,4 @@
-"""Systems for which there is no TensorFlow with CUDA at all."""
+"""A system for which there is no TensorFlow with CUDA."""
 
 from oomph.doctor.check import Check, Finding, failed, passed, warned
 from oomph.doctor.snapshot import Snapshot
@@ -15,7 +15,7 @@ def _look(snapshot: Snapshot) -> Finding:
     if host.system == "Darwin":
         rent = Remedy("Train on a Linux machine with an NVIDIA GPU")
         return warned(
-            "cpu-only-build", "macOS: TensorFlow has no CUDA there, and no Mac of today has an NVIDIA GPU.", rent
+            "cpu-only-build", "macOS: TensorFlow has no CUDA there, and no current Mac has an NVIDIA GPU.", rent
         )
     if host.libc.startswith("musl"):
         image = Remedy("Use an image with glibc", "docker run --gpus all tensorflow/tensorflow:latest-gpu ...")
@@ -33,8 +33,8 @@ CHECK = Check(
     code="DOC101",
     name="platform",
     why=(
-        "Wheels with CUDA exist for Linux on x86-64 with glibc, and for nothing else; on other systems the same pip"
-        " install gives TensorFlow for the CPU."
+        "Wheels with CUDA exist only for Linux on x86-64 with glibc; on other systems the same pip install gives"
+        " TensorFlow for the CPU."
     ),
     look=_look,
     faults=("cpu-only-build", "binary-incompatibility"),

@@ -17,15 +17,15 @@ def _look(snapshot: Snapshot) -> Finding:
     if made_for and python.tag not in made_for and not any(tag.startswith("py") for tag in made_for):
         return failed(
             "binary-incompatibility",
-            f"TensorFlow {tensorflow.version} was installed for {', '.join(made_for)}, and this is Python"
+            f"TensorFlow {tensorflow.version} was installed for {', '.join(made_for)}, but this is Python"
             f" {python.version_text} ({python.tag}).",
-            Remedy("Install it anew for this Python", install(snapshot, "--force-reinstall", _fitting(snapshot))),
+            Remedy("Reinstall it for this Python", install(snapshot, "--force-reinstall", _fitting(snapshot))),
         )
     return passed(f"Python {python.version_text} is the one that TensorFlow {tensorflow.version} was built for")
 
 
 def _fitting(snapshot: Snapshot) -> str:
-    """The installed version when it has a wheel for this Python, else the newest that has."""
+    """The installed version if it has a wheel for this Python, else the newest that does."""
     assert snapshot.tensorflow is not None
     minor = snapshot.python.version[1]
     own = release_of(snapshot.tensorflow.numbers)
@@ -39,8 +39,8 @@ CHECK = Check(
     code="DOC102",
     name="python-version",
     why=(
-        "TensorFlow's extension modules load in the one minor version of CPython that they were compiled for; in"
-        " another, import tensorflow fails."
+        "TensorFlow's extension modules load only in the minor version of CPython that they were compiled for; in any"
+        " other, import tensorflow fails."
     ),
     look=_look,
     faults=("binary-incompatibility",),

@@ -21,7 +21,7 @@ def _look(snapshot: Snapshot) -> Finding:
         if not package.name.startswith("nvidia-") and not met(package, need)
     ]
     if not wrong:
-        return passed(f"what TensorFlow {tensorflow.version} requires is there in the versions that it allows")
+        return passed(f"what TensorFlow {tensorflow.version} requires is installed, in versions that it allows")
     named = ", ".join(f"{package.name} {package.version} (it requires {need.specifier})" for package, need in wrong)
     wanted = [f"{package.name}{need.specifier}" for package, need in wrong]
     return failed(
@@ -32,21 +32,21 @@ def _look(snapshot: Snapshot) -> Finding:
 
 
 def demands(snapshot: Snapshot) -> Iterator[tuple[Package, Requirement]]:
-    """Each installed package that TensorFlow's metadata speaks of, those of the extra and-cuda too, with the demand."""
+    """Each installed package that TensorFlow's metadata names, also in the extra and-cuda, with its requirement."""
     tensorflow = snapshot.packages.get(snapshot.tensorflow.distribution) if snapshot.tensorflow else None
     marks = {"extra": "and-cuda", "python_version": "{}.{}".format(*snapshot.python.version[:2])}
     for line in tensorflow.requires if tensorflow else ():
         try:
             need = Requirement(line)
         except InvalidRequirement:
-            continue  # metadata of before 2.13 has a form that no longer parses
+            continue  # metadata from before 2.13 has a form that no longer parses
         package = snapshot.packages.get(normal(need.name))
         if package is not None and (need.marker is None or need.marker.evaluate(marks)):
             yield package, need
 
 
 def met(package: Package, need: Requirement) -> bool:
-    """Whether the installed version is one that is allowed; one that is no version at all is left alone."""
+    """Whether the installed version is allowed. A string that is no version passes."""
     try:
         return need.specifier.contains(package.version, prereleases=True)
     except ValueError:

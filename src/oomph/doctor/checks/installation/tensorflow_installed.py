@@ -19,14 +19,14 @@ def _look(snapshot: Snapshot) -> Finding:
     if broken:
         named = "; ".join(f"{package.name} {package.version}: {package.problem}" for package in broken)
         wanted = tensorflow_with_cuda(snapshot) if any("tensorflow" in p.name for p in broken) else broken[0].name
-        add = Remedy("Take them out and install them anew", reinstall(snapshot, [p.name for p in broken], wanted))
+        add = Remedy("Uninstall and reinstall them", reinstall(snapshot, [p.name for p in broken], wanted))
         fail = any(package.problem.endswith("is gone") for package in broken)
         text = f"Half-installed packages: {named}."
         return (failed if fail else warned)("binary-incompatibility", text, add)
     if snapshot.packages.leftovers:
         folders = " ".join(snapshot.packages.leftovers)
-        remove = Remedy("Remove what an interrupted pip has left", f"rm -r {folders}")
-        return warned("binary-incompatibility", f"An interrupted pip has left {folders}.", remove)
+        remove = Remedy("Remove what an interrupted pip has left behind", f"rm -r {folders}")
+        return warned("binary-incompatibility", f"An interrupted pip has left {folders} behind.", remove)
     return passed(f"TensorFlow {tensorflow.version}")
 
 

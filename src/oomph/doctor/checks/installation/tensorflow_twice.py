@@ -1,4 +1,4 @@
-"""Two distributions that both bring the package `tensorflow`."""
+"""Two distributions that both contain the package `tensorflow`."""
 
 from oomph.doctor.check import Check, Finding, failed, noted, passed, skipped
 from oomph.doctor.commands import reinstall
@@ -17,19 +17,19 @@ def _look(snapshot: Snapshot) -> Finding:
         if len(everywhere) > len(found):
             others = ", ".join(f"{p.name} {p.version} in {p.folder}" for p in everywhere if p not in found)
             return noted(f"the first on sys.path counts, {found[0].name} {found[0].version}; there is also {others}")
-        return passed("one distribution brings TensorFlow")
+        return passed("one distribution contains TensorFlow")
     named = ", ".join(f"{package.name} {package.version}" for package in found)
     newest = f"tensorflow[and-cuda]=={max((p for p in found), key=_numbers).version}"
     names = list(dict.fromkeys(package.name for package in found))
     return failed(
         "binary-incompatibility",
-        f"{len(found)} distributions bring the package tensorflow into {found[0].folder}: {named}.",
-        Remedy("Take all of them out, then install one", reinstall(snapshot, names, newest)),
+        f"{len(found)} distributions put the package tensorflow into {found[0].folder}: {named}.",
+        Remedy("Uninstall all of them, then install one", reinstall(snapshot, names, newest)),
     )
 
 
 def _is_shim(found: list[Package]) -> bool:
-    """On Windows and ARM, `tensorflow` is an empty wheel that brings another one of the same version."""
+    """On Windows and ARM, `tensorflow` is an empty wheel that requires another one of the same version."""
     return len({package.version for package in found}) == 1 and {"tensorflow", "tensorflow-intel"} == {
         p.name for p in found
     }

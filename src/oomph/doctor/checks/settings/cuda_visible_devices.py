@@ -1,4 +1,4 @@
-"""CUDA_VISIBLE_DEVICES hides GPUs, or does not mean what it looks like."""
+"""CUDA_VISIBLE_DEVICES hides GPUs, or does not mean what it seems to."""
 
 from oomph.doctor.check import Check, Finding, failed, noted, passed, skipped, warned
 from oomph.doctor.commands import export
@@ -17,7 +17,7 @@ def _look(snapshot: Snapshot) -> Finding:
     if hides_all(snapshot):
         return warned(
             "driver-missing",
-            f"CUDA_VISIBLE_DEVICES={value!r} hides every GPU: training takes place on the CPU.",
+            f"CUDA_VISIBLE_DEVICES={value!r} hides every GPU: training runs on the CPU.",
             _UNSET,
         )
     entries = value.split(",")
@@ -30,7 +30,7 @@ def _look(snapshot: Snapshot) -> Finding:
 
 
 def hides_all(snapshot: Snapshot) -> bool:
-    """Whether the variable says that no GPU shall be seen."""
+    """Whether the variable hides every GPU."""
     return snapshot.environment.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1", "NoDevFiles")
 
 
@@ -47,7 +47,7 @@ def _wrong(entry: str, devices: tuple[NvmlDevice, ...], before: list[str]) -> st
         matching = [device for device in devices if (device.uuid or "").startswith(bare)]
         if not devices or len(matching) == 1:
             return ""
-        return f"{bare} is no GPU here" if not matching else f"{bare} is the beginning of {len(matching)} GPUs"
+        return f"{bare} matches no GPU here" if not matching else f"{bare} matches {len(matching)} GPUs"
     if not bare.lstrip("-").isdigit():
         return f"{bare} is neither a number nor a UUID"
     if int(bare) < 0 or (devices and int(bare) >= len(devices)):
@@ -65,10 +65,10 @@ def _cut(value: str, entries: list[str], place: int, wrong: str, devices: tuple[
     numbers = ",".join(str(device.index) for device in devices)
     all_of_them = (Remedy("Name those that exist", export("CUDA_VISIBLE_DEVICES", numbers)),) if numbers else ()
     if place == 0:
-        return failed("driver-missing", f"{text} CUDA stops there, and shows no GPU at all.", _UNSET, *all_of_them)
+        return failed("driver-missing", f"{text} CUDA stops there and shows no GPU at all.", _UNSET, *all_of_them)
     kept = ",".join(entry.strip() for entry in entries[:place])
-    keep = Remedy("Say what CUDA makes of it, if it is what you want", export("CUDA_VISIBLE_DEVICES", kept))
-    return warned("driver-missing", f"{text} CUDA stops there, and shows only {kept}.", keep, *all_of_them)
+    keep = Remedy("Write it as CUDA reads it, if that is what you want", export("CUDA_VISIBLE_DEVICES", kept))
+    return warned("driver-missing", f"{text} CUDA stops there and shows only {kept}.", keep, *all_of_them)
 
 
 def _once(entries: list[str]) -> str:
@@ -76,19 +76,19 @@ def _once(entries: list[str]) -> str:
 
 
 def _order(snapshot: Snapshot, text: str) -> Finding:
-    """Numbers count the fastest GPU first, unless told otherwise; nvidia-smi counts by the bus."""
+    """CUDA numbers the fastest GPU first by default; nvidia-smi numbers by PCI bus."""
     names = {device.name for device in snapshot.nvml.devices}
     value = snapshot.environment.get("CUDA_VISIBLE_DEVICES", "")
     if len(names) > 1 and value[:1].isdigit() and snapshot.environment.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
-        by_bus = Remedy("Count as nvidia-smi does", "export CUDA_DEVICE_ORDER=PCI_BUS_ID")
-        return noted(f"{text}: with different GPUs, CUDA counts the fastest first, and nvidia-smi by the bus", by_bus)
+        by_bus = Remedy("Number them as nvidia-smi does", "export CUDA_DEVICE_ORDER=PCI_BUS_ID")
+        return noted(f"{text}: the GPUs differ, and CUDA numbers the fastest first, nvidia-smi by PCI bus", by_bus)
     return passed(text)
 
 
 CHECK = Check(
     code="DOC401",
     name="cuda-visible-devices",
-    why="CUDA reads the list up to the first entry that it does not understand, and says nothing about the rest.",
+    why="CUDA reads the list up to the first entry that it does not understand, and silently ignores the rest.",
     look=_look,
     faults=("driver-missing",),
     source="CUDA C++ Programming Guide, CUDA_VISIBLE_DEVICES",

@@ -1,18 +1,18 @@
-"""Variables that were left from debugging: they make training slow, or hide what goes wrong."""
+"""Variables left over from debugging, which slow training or make it fail."""
 
 from oomph.doctor.check import Check, Finding, passed, warned
 from oomph.doctor.snapshot import Snapshot
 from oomph.faults.catalogue.fault import Remedy
 
 _LEFT = {
-    "CUDA_LAUNCH_BLOCKING": (("1",), "every kernel is waited for: training is slow", "kernel-launch-failure"),
+    "CUDA_LAUNCH_BLOCKING": (("1",), "every kernel launch blocks: training is slow", "kernel-launch-failure"),
     "CUDA_FORCE_PTX_JIT": (
         ("1",),
         "machine code is ignored, and kernels without PTX for this GPU fail",
         "no-kernel-image",
     ),
 }
-"""Variable → values that matter, what they do, the fault that this belongs to."""
+"""Variable → values that matter, what they do, the fault they lead to."""
 
 
 def _look(snapshot: Snapshot) -> Finding:
@@ -22,13 +22,13 @@ def _look(snapshot: Snapshot) -> Finding:
     if not found:
         return passed("none is set")
     named = "; ".join(f"{name}={snapshot.environment[name]}: {_LEFT[name][1]}" for name in found)
-    return warned(_LEFT[found[0]][2], f"{named}.", Remedy("Take it back", f"unset {' '.join(found)}"))
+    return warned(_LEFT[found[0]][2], f"{named}.", Remedy("Unset what debugging left", f"unset {' '.join(found)}"))
 
 
 CHECK = Check(
     code="DOC405",
     name="debug-variables",
-    why="They are set to find one error, and stay in a shell's start-up file.",
+    why="They are set to find one error, and then stay in a shell's start-up file.",
     look=_look,
     faults=("kernel-launch-failure", "no-kernel-image"),
     source="CUDA C++ Programming Guide, environment variables",

@@ -1,4 +1,4 @@
-"""TF_FORCE_GPU_ALLOW_GROWTH with a word that TensorFlow does not know."""
+"""TF_FORCE_GPU_ALLOW_GROWTH has a value that TensorFlow does not know."""
 
 from oomph.doctor.check import Check, Finding, passed, warned
 from oomph.doctor.commands import export
@@ -22,7 +22,7 @@ def _look(snapshot: Snapshot) -> Finding:
 CHECK = Check(
     code="DOC402",
     name="gpu-growth",
-    why="TensorFlow then takes nearly all of the GPU's memory at once, which is what the variable was to prevent.",
+    why="TensorFlow then takes nearly all of the GPU's memory at once, which the variable was meant to prevent.",
     look=_look,
     faults=("device-oom-other-process",),
     source="gpu_bfc_allocator.cc",

@@ -12,7 +12,7 @@ def _look(snapshot: Snapshot) -> Finding:
     if not snapshot.gpu_wanted:
         return skipped("no NVIDIA GPU")
     if value in ("2", "3"):
-        text = f"{_NAME}={value} hides TensorFlow's warnings, that of a GPU which it skips too"
+        text = f"{_NAME}={value} hides TensorFlow's warnings, also the one about a GPU that it skips"
         return noted(text, Remedy("Show them", f"unset {_NAME}"))
     return passed(f"{_NAME} is {value or 'not set'}")
 
@@ -20,7 +20,7 @@ def _look(snapshot: Snapshot) -> Finding:
 CHECK = Check(
     code="DOC406",
     name="log-level",
-    why='"Cannot dlopen some GPU libraries" is a warning: with level 2 a training goes on on the CPU in silence.',
+    why='"Cannot dlopen some GPU libraries" is a warning: at level 2, training silently continues on the CPU.',
     look=_look,
     source="gpu_device.cc",
 )

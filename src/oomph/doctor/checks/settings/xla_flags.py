@@ -1,4 +1,4 @@
-"""XLA_FLAGS that XLA does not know: it ends the process over one."""
+"""XLA_FLAGS holds a flag that XLA does not know, which ends the process."""
 
 import difflib
 
@@ -35,7 +35,7 @@ def _look(snapshot: Snapshot) -> Finding:
     kept = [word for word in words if word.split("=")[0] not in wrong and word not in strange]
     without = export("XLA_FLAGS", " ".join(kept)) if kept else "unset XLA_FLAGS"
     close = [meant for name in unknown for meant in difflib.get_close_matches(name, _COMMON, n=1, cutoff=0.8)]
-    hint = f" Meant: --{close[0]}?" if close else ""
+    hint = f" Did you mean --{close[0]}?" if close else ""
     text = (
         f"XLA_FLAGS holds {', '.join(wrong)}, which this TensorFlow does not know: the process ends at its first use of"
         f" XLA.{hint}"
@@ -48,11 +48,11 @@ CHECK = Check(
     name="xla-flags",
     why=(
         'XLA reads the variable when TensorFlow starts its first compilation or GPU, and ends the process with "Unknown'
-        ' flag" over a misspelt one.'
+        ' flag" if one is misspelt.'
     ),
     look=_look,
     faults=("xla-compile-failure",),
     needs=("tensorflow",),
     source="parse_flags_from_env.cc of xla; the flags are looked up among the strings of the installed library",
-    shown="TensorFlow ends with code 1 over --xla_bogus_flag=1, and not over flags that the check calls known",
+    shown="TensorFlow exits with code 1 over --xla_bogus_flag=1, and not over flags that the check calls known",
 )
