@@ -484,7 +484,7 @@ def test_a_wish_to_end_reaches_the_shell_that_goes_on_after_the_training_has_end
         "session.current().pulse.tell_power(Power.CHECKPOINT_ON_TERM | Power.CHECKPOINT_ON_USR1)\ntime.sleep(0.5)\n"
         "os._exit(0)"
     )
-    shell = f"trap 'echo told; exit 9' {signum:d}; {sys.executable} train.py; echo over > ready; sleep 20 & wait"
+    shell = f"trap 'echo told; exit 9' {signum:d}; {sys.executable} train.py; sleep 20 & echo over > ready; wait"
     process = work.start("--", "sh", "-c", shell)
     work.wait_for("ready")
     process.send_signal(signum)
