@@ -35,6 +35,14 @@ def free(*megabytes: int) -> str:
     )
 
 
+def test_the_last_chunk_of_a_region_is_as_large_as_the_line_says() -> None:
+    """It has no next one, which TensorFlow prints as 2**64 - 1."""
+    last = f"I bfc_allocator.cc:1105] Free  at 7f3240238040 of size {3 << 20} next {2**64 - 1}\n"
+    limit = "I bfc_allocator.cc:1119] Total size in pool: 14.00MiB memory_limit_: 18.00MiB\n"
+    lines = read_log(io.BytesIO((REQUEST + last + limit + FAILURE).encode()), "", words())
+    assert diagnose(lines)[0].captured["largest_free"] == "3.00MiB"
+
+
 def test_room_enough_in_too_small_pieces_is_fragmentation() -> None:
     found = names(REQUEST + free(40, 10, 40) + FAILURE)
     assert found == [("device-oom-fragmentation", "cause"), ("device-oom", "consequence")]

@@ -19,7 +19,7 @@ _REQUEST = re.compile(
     r"trying to allocate (?P<size>\d{1,18}(?:\.\d{1,18})?\w{0,8})(?: \(rounded to (?P<bytes>\d{1,18})\))?"
 )
 _FREE = re.compile(r"\bFree\s{1,20}at (?:0x)?[0-9a-f]{1,16} of size (?P<bytes>\d{1,18})")
-_CHUNK = re.compile(rb"(?:InUse|Free|Chunk) {1,20}at (?:0x)?[0-9a-f]{1,16} of size \d{1,18}(?: next \d{1,18})?")
+_CHUNK = re.compile(rb"(?:InUse|Free|Chunk) {1,20}at (?:0x)?[0-9a-f]{1,16} of size \d{1,18}(?: next \d{1,20})?")
 _FREE_CHUNK = re.compile(rb"Free {1,20}at (?:0x)?[0-9a-f]{1,16} of size (\d{1,18})")
 _SUM = re.compile(r"Free chunks: (?P<bytes>\d{1,24}) bytes, the largest of (?P<largest>\d{1,24})")
 _REQUESTED, _NO_FAILURE = b"trying to allocate", b"not a failure"
