@@ -133,7 +133,7 @@ def test_a_run_is_explained_from_its_journal(capsys: pytest.CaptureFixture[str],
         ("killed", "consequence"),
     ]
     run(str(tmp_path / "run"))
-    assert "attempt 2, epoch 1, step 12: " in capsys.readouterr().out
+    assert "attempt 2, epoch 2, step 13: " in capsys.readouterr().out
 
 
 def test_an_exit_code_that_oomph_asked_for_is_no_fault(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -366,9 +366,9 @@ def make_record(folder: Path, status: str = "running", cwd: Path | None = None, 
 def test_a_run_whose_supervisor_was_killed_has_not_finished(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     make_record(tmp_path)
     assert run(str(tmp_path)) == 0
-    text = capsys.readouterr().out
+    text = " ".join(capsys.readouterr().out.split())
     assert f"{tmp_path}: no fault found; the run has not finished: " in text
-    assert f"Next: oomph run --resume={tmp_path} train.py --epochs 3  (" in text
+    assert f"Next: oomph run --resume={tmp_path} train.py --epochs 3 (" in text
     assert "SCRIPT" not in text
     told = document(capsys, str(tmp_path))["run"]
     assert told == {"state": "unfinished", "next": f"oomph run --resume={tmp_path} train.py --epochs 3"}
@@ -392,16 +392,17 @@ def test_a_run_that_is_locked_is_still_going_on(capsys: pytest.CaptureFixture[st
     with (tmp_path / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         run(str(tmp_path))
-        assert "no fault found; the run is still in progress" in capsys.readouterr().out
+        said = " ".join(capsys.readouterr().out.split())
+        assert "no fault found; the run is still in progress" in said
         assert document(capsys, str(tmp_path))["run"]["state"] == "going-on"
 
 
 def test_a_run_that_was_preempted_is_to_be_gone_on_with(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     make_record(tmp_path, "preempted")
     run(str(tmp_path))
-    text = capsys.readouterr().out
+    text = " ".join(capsys.readouterr().out.split())
     assert "no fault found; the run has not finished: its machine was taken away, or could not continue" in text
-    assert f"Next: oomph run --resume={tmp_path} train.py --epochs 3  (resumes from its last checkpoint)" in text
+    assert f"Next: oomph run --resume={tmp_path} train.py --epochs 3 (resumes from its last checkpoint)" in text
     assert document(capsys, str(tmp_path))["run"]["state"] == "preempted"
 
 
@@ -416,7 +417,41 @@ def test_of_a_run_that_is_over_nothing_of_the_kind_is_said(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, status: str
 ) -> None:
     make_record(tmp_path, status)
-    assert document(capsys, str(tmp_path)) == {"schema": 1, "diagnoses": []}
+    told = document(capsys, str(tmp_path))
+    assert (told["diagnoses"], told["story"]["incidents"], "run" in told) == ([], [], False)
+
+
+def test_a_run_tells_its_own_story_and_with_full_the_evidence_too(capsys: pytest.CaptureFixture[str]) -> None:
+    recorded = Path(__file__).parents[1] / "hostile" / "run"
+    assert run(str(recorded)) == 0
+    text = capsys.readouterr().out
+    places = [
+        text.index(part)
+        for part in ("finished after 64 steps", "1. device-oom (OOM101)", "2. killed", "--micro-batch=8192", "--full")
+    ]
+    assert places == sorted(places)
+    assert "evidence\n" not in text
+    run(str(recorded), "--full")
+    assert "   evidence\n" in capsys.readouterr().out
+    story = document(capsys, str(recorded))["story"]
+    assert [incident["fault"] for incident in story["incidents"]] == ["device-oom", "killed"]
+
+
+def test_of_a_run_that_failed_the_evidence_and_the_remedies_are_those_of_its_end(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    make_record(tmp_path, "failed")
+    script, supervisor = Journal(tmp_path, 1, "script"), Journal(tmp_path, 1, "supervisor")
+    script.write("uncaught-exception", type="NameError", message="name 'x' is not defined")
+    supervisor.write("attempt-ended", returncode=1, seconds=1.0, steps=0, saved=0)
+    supervisor.write("diagnosed", fault="unrelated", code="PYT001", also=[])
+    supervisor.write("decided", action="finish", exit_code=1, reason="", ending={})
+    supervisor.write("run-ended", exit_code=1)
+    run(str(tmp_path))
+    text = capsys.readouterr().out
+    assert (
+        text.index("ended with exit code 1") < text.index("1. unrelated (PYT001), attempt 1") < text.index("what to do")
+    )
 
 
 @pytest.mark.parametrize("name", ["summary.json", "run.json", "journal/1-0-supervisor.jsonl"])

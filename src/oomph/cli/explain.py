@@ -25,6 +25,7 @@ from oomph.faults.reading.run import is_run, read_run, what_is_missing, why_noth
 from oomph.journal import read_journal
 
 if TYPE_CHECKING:
+    from oomph.recovery.report.story import Story
     from oomph.recovery.run_directory.unfinished import Unfinished
 
 SUMMARY = "name the fault in a log, an exception or a run, and say what to do"
@@ -70,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="for a run directory: recompute every decision, and show why it was taken",
     )
+    parser.add_argument("--full", action="store_true", help="of a run: the evidence of every fault as well")
     parser.add_argument("--exit-code", action="store_true", help="exit with 1 when a fault was found")
 
 
@@ -106,12 +108,27 @@ def _check(args: argparse.Namespace) -> None:
 
 def _print_diagnoses(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -> None:
     document, section = _machine(args.target, diagnoses)
-    left = _unfinished(args.target)
+    left, story = _unfinished(args.target), _story(args.target)
     if args.json:
-        write_json({**render.as_document(diagnoses), **document, **(left.as_document() if left else {})})
+        told = {"story": story.as_document()} if story else {}
+        write_json({**render.as_document(diagnoses), **document, **told, **(left.as_document() if left else {})})
+        return
+    state, following = (left.state, left.following) if left else ("", _of_status(args, diagnoses))
+    if story is not None:
+        from oomph.cli import run_story
+
+        write(run_story.text(story, _subject(args), diagnoses, state, following, args.full) + section)
     else:
-        state, following = (left.state, left.following) if left else ("", _of_status(args, diagnoses))
         write(render.as_text(diagnoses, _subject(args), state, following) + section)
+
+
+def _story(target: str | None) -> Story | None:
+    """The story of a run directory; None for anything else."""
+    if target is None or not Path(target).is_dir():
+        return None
+    from oomph.cli.run_story import story_of_run
+
+    return story_of_run(Path(target))
 
 
 def _of_status(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -> str:

@@ -127,9 +127,14 @@ def _refused(data: Mapping[str, Any], attempt: int) -> Iterator[Evidence]:
         yield Evidence("log", str(data.get("reason", "")), origin=f"attempt {attempt}")
 
 
+def _where(data: Mapping[str, Any], attempt: int) -> str:
+    """The attempt, epoch and step, counted from 1."""
+    numbers = [(name, data.get(name)) for name in ("epoch", "step")]
+    return ", ".join([f"attempt {attempt}", *(f"{name} {at + 1}" for name, at in numbers if isinstance(at, int))])
+
+
 def _oom(data: Mapping[str, Any], attempt: int) -> Evidence:
-    where = f"attempt {attempt}, epoch {data.get('epoch')}, step {data.get('step')}"
-    return Evidence.of_exception_text("ResourceExhaustedError", str(data.get("message", "")), where)
+    return Evidence.of_exception_text("ResourceExhaustedError", str(data.get("message", "")), _where(data, attempt))
 
 
 def _uncaught(data: Mapping[str, Any], attempt: int) -> Evidence:
@@ -142,8 +147,7 @@ def _checkpoint(data: Mapping[str, Any], attempt: int) -> Evidence:
 
 
 def _recovered(data: Mapping[str, Any], attempt: int) -> Evidence:
-    where = f"attempt {attempt}, epoch {data.get('epoch')}, step {data.get('step')}"
-    return Evidence.of_progress("recovered", where)
+    return Evidence.of_progress("recovered", _where(data, attempt))
 
 
 def _hang(data: Mapping[str, Any], attempt: int) -> Evidence:

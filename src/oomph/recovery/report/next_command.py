@@ -10,10 +10,10 @@ _NAMES_THE_RUN = ("--run-dir", "--resume")
 
 def command_to_go_on(typed: Sequence[str], words: Sequence[str], run_dir: str) -> str:
     """`oomph run --resume=DIR`, the options as typed, and the script with its arguments."""
-    return shlex.join(["oomph", "run", f"--resume={run_dir}", *_other_options(typed), *words])
+    return shlex.join(["oomph", "run", f"--resume={run_dir}", *options_without_a_run(typed), *words])
 
 
-def _other_options(typed: Sequence[str]) -> Iterator[str]:
+def options_without_a_run(typed: Sequence[str]) -> Iterator[str]:
     """All options but those that name the run; only `--run-dir` may have its value in the next word."""
     options = iter(typed)
     for word in options:

@@ -1,0 +1,264 @@
+"""What a run went through, in order: each fault, where it struck, what oomph did about it and what that cost. Pure.
+
+`oomph explain RUN` prints it. The supervisor's closing lines add up the same events (`account.py`).
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from oomph.journal import Event, by_attempt
+from oomph.recovery.policy.ladder import change_in
+from oomph.recovery.report.labels import MEANING
+from oomph.recovery.report.next_command import options_without_a_run
+from oomph.recovery.report.summary import Summary
+
+OUT_OF_MEMORY, NOT_FINITE, HANG, UNRELATED = "device-oom", "nan-loss", "hang", "unrelated"
+_WORTH_A_FLAG = 1.0
+"""Seconds that a run has to have lost before a flag is worth typing."""
+_FEWER = 4
+"""Checkpoints come this many times as often when repeated steps cost more than they may."""
+_SHORTEST_CHECKPOINT_SECONDS = 5
+
+
+@dataclass(frozen=True)
+class Incident:
+    """One fault of a run."""
+
+    fault: str
+    attempt: int
+    place: str
+    """Where training was, counted from 1; empty when no training had begun."""
+    shown_by: str
+    """What showed the fault, as it was printed or measured."""
+    done: str
+    """What oomph did about it."""
+    cost: str
+    """What that cost; empty when it cost nothing, or when that is not known."""
+
+
+@dataclass(frozen=True)
+class Saving:
+    """A change to the command line that would have saved some of the cost."""
+
+    text: str
+    command: str
+
+
+@dataclass(frozen=True)
+class Story:
+    """A run, told from its journal."""
+
+    outcome: str
+    failed: bool
+    """Whether it ended with another exit code than 0."""
+    result: str
+    """The label and its reasons in words; empty when nothing was trained."""
+    incidents: tuple[Incident, ...]
+    savings: tuple[Saving, ...]
+
+    def as_document(self) -> dict[str, Any]:
+        """For `oomph explain RUN --json`."""
+        return asdict(self)
+
+
+def story_of(events: Sequence[Event], summary: Summary, typed: Sequence[str], words: Sequence[str]) -> Story:
+    """The story of a run.
+
+    Args:
+        events: of all its attempts, in order.
+        summary: what they add up to.
+        typed: the options of `oomph run` as the user gave them.
+        words: the script and its arguments.
+    """
+    incidents = tuple(incident for attempt in by_attempt(events) for incident in _incidents(attempt))
+    return Story(
+        outcome=_outcome(summary, len(incidents)),
+        failed=summary.exit_code not in (None, 0),
+        result=_result(summary),
+        incidents=incidents,
+        savings=tuple(_savings(summary, events, [*options_without_a_run(typed)], words)),
+    )
+
+
+def _outcome(summary: Summary, faults: int) -> str:
+    steps = f" after {_count(summary.steps, 'step')}" if summary.steps else ""
+    attempts = f" in {_count(summary.attempts, 'attempt')}" if summary.attempts > 1 else ""
+    if summary.exit_code is None:
+        return f"{_count(faults, 'fault') if faults else 'no fault'} found{steps}{attempts}"
+    if summary.exit_code == 0:
+        return f"finished{steps}{attempts}, {summary.seconds:.0f} s"
+    why = f": {summary.gave_up}" if summary.gave_up else ""
+    return f"ended with exit code {summary.exit_code}{steps}{attempts}, {summary.seconds:.0f} s{why}"
+
+
+def _result(summary: Summary) -> str:
+    if not summary.steps:
+        return ""
+    return "; ".join((MEANING[summary.exactness], *summary.exactness_reasons))
+
+
+# -- what happened ----------------------------------------------------------------------------------------------------
+
+
+def _incidents(attempt: Sequence[Event]) -> Iterator[Incident]:
+    """The faults of one attempt: those within the process, and the one that ended it."""
+    failed: list[Event] = []
+    for event in attempt:
+        if event.name == "oom":
+            failed.append(event)
+        elif event.name == "recovered" and failed:
+            yield _recovered(failed, event)
+            failed = []
+        elif event.name == "checkpoint-skipped":
+            shown = f"{event.data.get('reason', '')}"
+            yield Incident(NOT_FINITE, event.attempt, _place(event.data), shown, "kept the checkpoint before it", "")
+    ended = _that_ended(attempt, failed)
+    if ended is not None:
+        yield ended
+
+
+def _recovered(failed: Sequence[Event], recovered: Event) -> Incident:
+    data = recovered.data
+    size = data.get("micro_batch")
+    return Incident(
+        OUT_OF_MEMORY,
+        recovered.attempt,
+        _place(data) or str(data.get("during", "")),
+        _shown(failed[0]),
+        f"trained the batch of {data.get('batch')} as micro-batches of {size}",
+        f"{_seconds(data):.0f} s, {_count(len(failed), 'out-of-memory error')}",
+    )
+
+
+def _that_ended(attempt: Sequence[Event], failed: Sequence[Event]) -> Incident | None:
+    """The fault that ended the attempt; None when it ended well, or was asked to end."""
+    by = {event.name: event for event in attempt}
+    hang, diagnosed, decided, ended = (by.get(n) for n in ("hang", "diagnosed", "decided", "attempt-ended"))
+    error = by.get("uncaught-exception")
+    fault = _fault(by, failed)
+    if not fault:
+        return None
+    place = "" if decided is None else _place_of_ending(decided.data.get("ending"))
+    place = place or (_place(failed[-1].data) if failed else "")
+    if hang is not None:
+        shown = f"no progress for {hang.data.get('seconds')} s, at {hang.data.get('line') or 'an unknown line'}"
+    elif failed:
+        shown = _shown(failed[-1])
+    elif error is not None:
+        shown = f"{error.data.get('type')}: {error.data.get('message')}"
+    else:
+        shown = "" if ended is None else _exit(ended.data.get("returncode"))
+    some = next((event for event in (decided, diagnosed, ended, *attempt) if event is not None), attempt[0])
+    return Incident(fault, some.attempt, place, shown, _done(decided), _repeated(ended))
+
+
+def _fault(by: Mapping[str, Event], failed: Sequence[Event]) -> str:
+    decided = by.get("decided")
+    ending = {} if decided is None else decided.data.get("ending") or {}
+    if ending.get("stopped") or ending.get("preempted"):
+        return ""
+    if "hang" in by:
+        return HANG
+    named = by["diagnosed"].data.get("fault") if "diagnosed" in by else None
+    if isinstance(named, str):
+        return named
+    if failed and "attempt-ended" in by and by["attempt-ended"].data.get("returncode") != 0:
+        return OUT_OF_MEMORY
+    return ""
+
+
+def _done(decided: Event | None) -> str:
+    if decided is None:
+        return "nothing: oomph itself was ended"
+    change = change_in(decided.data)
+    changed = "" if change is None else f", with {change}"
+    reason = decided.data.get("reason")
+    match decided.data.get("action"):
+        case "restart":
+            return f"started attempt {decided.attempt + 1}{changed}"
+        case "give-up":
+            return f"gave up: {reason}"
+        case "requeue":
+            return f"stopped, to be started again elsewhere or later: {reason}"
+    return "left the end to the script"
+
+
+def _repeated(ended: Event | None) -> str:
+    steps, saved = (0 if ended is None else ended.data.get(key) or 0 for key in ("steps", "saved"))
+    lost = int(steps) - int(saved)
+    return f"{_count(lost, 'step')} since the last checkpoint" if lost > 0 else ""
+
+
+# -- what would save it -----------------------------------------------------------------------------------------------
+
+
+def _savings(summary: Summary, events: Sequence[Event], typed: list[str], words: Sequence[str]) -> Iterator[Saving]:
+    if not words:
+        return
+    if summary.micro_batch and summary.seconds_recovering >= _WORTH_A_FLAG and not _given(typed, "--micro-batch"):
+        command = ["oomph", "run", f"--micro-batch={summary.micro_batch}", *typed, *words]
+        yield Saving(
+            f"The {summary.seconds_recovering:.0f} s of finding a micro-batch: start with its size", shlex.join(command)
+        )
+    seconds = _seconds_repeated(summary, events)
+    if seconds >= _WORTH_A_FLAG and not _given(typed, "--checkpoint-every"):
+        every = max(_SHORTEST_CHECKPOINT_SECONDS, round(seconds / summary.restarts / _FEWER))
+        command = ["oomph", "run", f"--checkpoint-every={every}s", *typed, *words]
+        yield Saving(
+            f"Most of the {seconds:.0f} s that {_count(summary.steps_repeated, 'repeated step')} took: checkpoints in"
+            " shorter intervals, which cost time too",
+            shlex.join(command),
+        )
+
+
+def _seconds_repeated(summary: Summary, events: Sequence[Event]) -> float:
+    """About how long the repeated steps took, by the mean of the fits that finished."""
+    finished = [event.data for event in events if event.name == "fit-finished" and event.data.get("steps")]
+    steps = sum(int(data["steps"]) for data in finished)
+    return summary.steps_repeated * sum(_seconds(data) for data in finished) / steps if steps else 0.0
+
+
+def _given(typed: Sequence[str], option: str) -> bool:
+    return any(word.partition("=")[0] == option for word in typed)
+
+
+# -- words ------------------------------------------------------------------------------------------------------------
+
+
+def _place(data: Mapping[str, Any]) -> str:
+    numbers = [data.get(key) for key in ("fit", "epoch", "step")]
+    return _in_words(*numbers) if all(isinstance(number, int) for number in numbers) else ""
+
+
+def _place_of_ending(ending: Any) -> str:
+    place = ending.get("place") if isinstance(ending, Mapping) else None
+    if not isinstance(place, Sequence) or len(place) != 3 or not all(isinstance(number, int) for number in place):
+        return ""
+    return _in_words(*place) if place[0] >= 0 else ""
+
+
+def _in_words(fit: Any, epoch: Any, step: Any) -> str:
+    return f"fit {fit + 1}, epoch {epoch + 1}, step {step + 1}"
+
+
+def _shown(event: Event) -> str:
+    return str(event.data.get("message", ""))
+
+
+def _exit(returncode: object) -> str:
+    if not isinstance(returncode, int):
+        return ""
+    return f"exit code {returncode}" if returncode >= 0 else f"death by signal {-returncode}"
+
+
+def _seconds(data: Mapping[str, Any]) -> float:
+    value = data.get("seconds")
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,0 +1,138 @@
+"""The story of a run: each fault once, where it struck, what was done, what it cost, and what would have saved it."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oomph.journal import Event, read_journal
+from oomph.recovery.report.story import story_of
+from oomph.recovery.report.story_text import as_text
+from oomph.recovery.report.summary import summarise
+
+RUN = Path(__file__).parents[2] / "hostile" / "run"
+PLACE = {"fit": 0, "epoch": 0, "step": 4}
+OOM = "OOM when allocating tensor with shape[256,8]"
+
+
+def event(event: str, /, attempt: int = 1, **data: Any) -> Event:
+    return Event(event, data, attempt=attempt)
+
+
+def decided(action: str, attempt: int = 1, **data: Any) -> Event:
+    ending = {"stopped": False, "preempted": "", "place": [0, 7, 3], **data.pop("ending", {})}
+    return event("decided", attempt, action=action, ending=ending, **data)
+
+
+RECOVERED = [
+    event("oom", batch=256, micro_batch=256, message=OOM, **PLACE),
+    event("oom", batch=256, micro_batch=128, message=OOM, **PLACE),
+    event("recovered", batch=256, micro_batch=64, seconds=21.0, **PLACE),
+]
+KILLED = [
+    event("attempt-ended", returncode=-9, seconds=30.0, steps=45, saved=40),
+    event("diagnosed", fault="killed", code="CRS201"),
+    decided("restart", reason="killed", change=None),
+]
+FINISHED = [
+    event("fit-finished", 2, steps=90, seconds=180.0, micro_batch=64),
+    event("attempt-ended", 2, returncode=0, seconds=20.0, steps=90, saved=90),
+    decided("finish", 2, exit_code=0, reason=""),
+]
+
+
+def told(events: list[Event], exit_code: int | None = 0, typed: tuple[str, ...] = ()):
+    return story_of(events, summarise(events, exit_code), typed, ("train.py", "--epochs", "10"))
+
+
+def test_each_fault_is_told_once_with_what_was_done_and_what_it_cost():
+    story = told([*RECOVERED, *KILLED, *FINISHED])
+    assert story.outcome == "finished after 90 steps in 2 attempts, 50 s"
+    assert [(i.fault, i.attempt, i.place, i.done, i.cost) for i in story.incidents] == [
+        (
+            "device-oom", 1, "fit 1, epoch 1, step 5", "trained the batch of 256 as micro-batches of 64",
+            "21 s, 2 out-of-memory errors",
+        ),
+        ("killed", 1, "fit 1, epoch 8, step 4", "started attempt 2", "5 steps since the last checkpoint"),
+    ]  # fmt: skip
+    assert [incident.shown_by for incident in story.incidents] == [OOM, "death by signal 9"]
+
+
+def test_what_would_have_saved_the_cost_is_a_command_to_paste():
+    repeated = [event("fit-started", 2), event("resumed", 2, steps=40)]
+    story = told([*RECOVERED, *KILLED, *repeated, *FINISHED], typed=("--run-dir", "r", "--verify", "2"))
+    assert [shlex.split(saving.command) for saving in story.savings] == [
+        ["oomph", "run", "--micro-batch=64", "--verify", "2", "train.py", "--epochs", "10"],
+        ["oomph", "run", "--checkpoint-every=5s", "--verify", "2", "train.py", "--epochs", "10"],
+    ]
+
+
+def test_what_is_given_already_or_cost_next_to_nothing_is_not_advised():
+    assert told([*RECOVERED, *KILLED, *FINISHED], typed=("--micro-batch=32",)).savings == ()
+    quick = [*RECOVERED[:2], event("recovered", batch=256, micro_batch=64, seconds=0.4, **PLACE)]
+    assert told([*quick, *FINISHED]).savings == ()
+
+
+@pytest.mark.parametrize(
+    ("events", "fault", "shown", "done"),
+    [
+        (
+            [
+                event("hang", seconds=61.0, line="train.py:9"),
+                event("attempt-ended", returncode=-15, steps=4, saved=4),
+                decided("restart", reason="hang", change={"name": "no-xla", "value": ""}),
+            ],
+            "hang", "no progress for 61.0 s, at train.py:9", "started attempt 2, with ",
+        ),
+        (
+            [
+                event("uncaught-exception", type="ValueError", message="no"),
+                event("attempt-ended", returncode=1, steps=0, saved=0),
+                event("diagnosed", fault="unrelated", code="PYT001"),
+                decided("finish", exit_code=1, reason=""),
+            ],
+            "unrelated", "ValueError: no", "left the end to the script",
+        ),
+        (
+            [
+                *RECOVERED[:1],
+                event("attempt-ended", returncode=1, steps=0, saved=0),
+                decided("give-up", exit_code=93, reason="one sample does not fit"),
+            ],
+            "device-oom", OOM, "gave up: one sample does not fit",
+        ),
+    ],
+)  # fmt: skip
+def test_what_ended_an_attempt_is_named_as_in_the_journal(events, fault, shown, done):
+    (incident,) = told(events, 1).incidents
+    assert (incident.fault, incident.shown_by) == (fault, shown)
+    assert incident.done.startswith(done)
+
+
+def test_an_end_that_was_asked_for_is_no_fault():
+    ended = [event("attempt-ended", returncode=-15, steps=9, saved=9), decided("requeue", ending={"stopped": True})]
+    assert told(ended, 75).incidents == ()
+
+
+def test_a_recorded_run_says_the_same_as_its_summary():
+    events = read_journal(RUN)
+    summary = summarise(events, 0)
+    story = story_of(events, summary, (), ("train.py",))
+    assert {incident.fault for incident in story.incidents} == set(summary.faults)
+    text = as_text(story, "run", "", str.upper)
+    assert text.startswith("run: finished after 64 steps in 2 attempts, 43 s\n  unverified: ")
+    assert "1. DEVICE-OOM, attempt 1 at fit 2, epoch 1, step 1\n" in text
+    assert "oomph run --micro-batch=8192 train.py\n" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@given(st.lists(st.sampled_from([*RECOVERED, *KILLED, *FINISHED, event("hang"), event("oom"), event("recovered")])))
+def test_a_journal_with_gaps_is_told_as_far_as_it_goes(events):
+    story = told(events, None)
+    found = len(story.incidents)
+    assert as_text(story, "run", "", str).startswith(f"run: {found or 'no'} fault{'s' * (found > 1)} found")
