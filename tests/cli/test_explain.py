@@ -448,7 +448,7 @@ def test_of_a_run_that_failed_the_evidence_and_the_remedies_are_those_of_its_end
     supervisor.write("decided", action="finish", exit_code=1, reason="", ending={})
     supervisor.write("run-ended", exit_code=1)
     run(str(tmp_path))
-    text = capsys.readouterr().out
+    text = " ".join(capsys.readouterr().out.split())
     assert (
         text.index("ended with exit code 1") < text.index("1. unrelated (PYT001), attempt 1") < text.index("what to do")
     )
