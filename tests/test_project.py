@@ -63,6 +63,17 @@ def test_every_link_between_the_documents_leads_somewhere(document):
         assert (document.parent / link).exists(), link
 
 
+ROOMS = [path for room in ("recovery", "tensorflow", "faults") for path in (ROOT / "src/oomph" / room).rglob("*.py")]
+
+
+@pytest.mark.parametrize("module", [path for path in ROOMS if path.name != "__init__.py"], ids=lambda path: path.stem)
+def test_every_module_is_on_the_map(module):
+    text = (ROOT / "docs/explanation/architecture.md").read_text()
+    assert re.search(rf"`(?:[\w./]*/)?{module.stem}(?:\.py)?`", text), (
+        "docs/explanation/architecture.md does not name it"
+    )
+
+
 # -- mistakes put in by hand ------------------------------------------------------------------------------------------
 
 

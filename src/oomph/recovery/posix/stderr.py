@@ -1,4 +1,4 @@
-"""Passes the script's stderr through the supervisor process unchanged and at once, and keeps its end."""
+"""Passes the script's stderr through the supervisor process at once, all or part of it, and keeps its end."""
 
 from __future__ import annotations
 
