@@ -58,11 +58,19 @@ def test_a_folder_with_a_main_is_a_script(tmp_path: Path) -> None:
         (["missing.py"], "no such script: missing.py"),
         (["-"], "standard input"),
         (["--", "no-such-program-here"], "no such command"),
+        (["python3", "train.py", "a b"], r"no such script: python3; .*: oomph run -- python3 train.py 'a b'$"),
     ],
 )
 def test_what_can_not_be_run_is_said_in_one_sentence(words: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         parse_command(words)
+
+
+def test_a_notebook_is_refused_with_the_way_to_make_a_script_of_it(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my notebook.ipynb").write_text('{"cells": []}')
+    with pytest.raises(UsageError, match=r"nbconvert --to script 'my notebook.ipynb', then oomph run 'my notebook.py'"):
+        parse_command(["my notebook.ipynb"])
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
