@@ -20,7 +20,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command line of the verb."""
     parser.epilog = _EPILOG
     add = parser.add_argument
-    add("--python", metavar="PY", help="the Python that runs the script (default: the one oomph runs in)")
+    add(
+        "--python",
+        metavar="PY",
+        help="the Python that runs the script (default: the one oomph runs in; without TensorFlow there, that of the active environment)",
+    )
     add("--deep", action="store_true", help="also test each GPU, in child processes: a few minutes")
     add("--only", metavar="CHECKS", help="run only these checks, by code or name, separated by commas")
     add("--skip", metavar="CHECKS", help="skip these checks")
@@ -40,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     from oomph.recovery.supervisor.interpreter import choose_python
 
     checks = examine.choose(args.only, args.skip)
-    snapshot = observe(choose_python(args.python), say=_progress)
+    snapshot = observe(choose_python(args.python, _progress), say=_progress)
     if args.fix_env:
         write(render.as_exports(repairs(snapshot), snapshot))
         return 0

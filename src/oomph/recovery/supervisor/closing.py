@@ -82,7 +82,7 @@ class Closing:
         own = [event for event in events if event.attempt == self.chronicle.attempt]
         module = interpreter.missing_module(own)
         if module is not None:
-            self.voice.say(interpreter.advise(module, self.python, self.command))
+            self.voice.say(interpreter.advise(module, interpreter.started_python(own) or self.python, self.command))
 
 
 def note(run: RunDirectory | None, voice: Voice, **changes: Any) -> None:

@@ -52,7 +52,7 @@ def launch(request: Request) -> Outcome:
     command = parse_command(request.words)
     know_secrets(command.words, os.environ)
     _check_directories(request)
-    python = choose_python(request.python)
+    python = choose_python(request.python, say)
     if are_too_few():
         _run_plainly(command, python)
     run = _open(request, command, python)
