@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--python",
         metavar="PY",
-        help="the Python that runs the script (default: the one oomph runs in; without TensorFlow there, that of the active environment)",
+        help="the Python that runs the script (default: oomph's, or the active one)",
     )
     add("--deep", action="store_true", help="also test each GPU, in child processes: a few minutes")
     add("--only", metavar="CHECKS", help="run only these checks, by code or name, separated by commas")

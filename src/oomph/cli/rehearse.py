@@ -43,11 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--steps", metavar="N|all", default="40", help="end each run after N training steps (default: 40)")
     add("--at", metavar="N", type=positive, help="inject the fault after N steps (default: halfway)")
     add("--checkpoint-every", metavar="N|TIME", help="as for oomph run (default: eight checkpoints)")
-    add(
-        "--python",
-        metavar="PY",
-        help="the Python to run the script with (default: the one oomph runs in; without TensorFlow there, that of the active environment)",
-    )
+    add("--python", metavar="PY", help="as for oomph run")
     add("--micro-batch", metavar="N", type=positive, help="as for oomph run")
     add("--inexact", choices=("allow", "refuse"), help="as for oomph run")
     add("--limit", metavar="SECONDS", type=positive, help="end a run that takes longer (default: 5 times as long)")

@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--python",
         metavar="PY",
-        help="the Python to run the script with (default: the one oomph runs in; without TensorFlow there, that of the active environment)",
+        help="the Python to run the script with (default: oomph's, or the active one)",
     )
     add("--no-guard", action="store_true", help="supervise and restart, but leave Keras alone")
     add("--checkpoint-every", metavar="N|TIME", help="steps (100) or time (30s, 5m); default: by measured cost")

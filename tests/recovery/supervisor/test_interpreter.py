@@ -10,7 +10,7 @@ import pytest
 from oomph.errors import UsageError
 from oomph.journal import Event
 from oomph.recovery.supervisor import interpreter
-from oomph.recovery.supervisor.command import parse_command
+from oomph.recovery.supervisor.command import parse_command, what_runs
 from oomph.recovery.supervisor.interpreter import (
     advise,
     candidates,
@@ -52,6 +52,20 @@ def test_a_command_is_started_as_it_is() -> None:
     command = parse_command(["--", "env", "A=1", sys.executable, "train.py"])
     assert (command.form, command.name) == ("command", "train")
     assert command.argv("/py") == ("env", "A=1", sys.executable, "train.py")
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("train.py --epochs 3", "train.py"),
+        ("-m one --epochs 3", "-m one"),
+        ("-- python a.py b.py", "-- python a.py"),
+        ("-- env A=1 python -u -m one x", "-- env A=1 python -u -m one"),
+        ("-- ./train --epochs 3", "-- ./train"),
+    ],
+)
+def test_what_runs_without_its_arguments(words: str, named: str) -> None:
+    assert what_runs(words.split()) == tuple(named.split())
 
 
 def test_a_script_behind_two_dashes_is_a_script() -> None:

@@ -83,6 +83,14 @@ def _check_python(words: Sequence[str]) -> None:
         raise UsageError(_FROM_STDIN)
 
 
+def what_runs(words: Sequence[str]) -> tuple[str, ...]:
+    """The words that name what runs: the script, `-m` and the module, or a command line up to its script or module."""
+    if not words or words[0] != "--":
+        return tuple(words[: 2 if "-m" in words[:1] else 1])
+    ends = (number for number in range(1, len(words)) if words[number].endswith(".py") or words[number - 1] == "-m")
+    return tuple(words[: next(ends, 1) + 1])
+
+
 def after_env(words: Sequence[str]) -> Sequence[str]:
     """The words without a leading `env A=1 B=2`."""
     if os.path.basename(words[0]) != "env":
