@@ -26,8 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the Python that runs the script (default: oomph's, or the active one)",
     )
     add("--deep", action="store_true", help="also test each GPU, in child processes: a few minutes")
-    add("--only", metavar="CHECKS", help="run only these checks, by code or name, separated by commas")
-    add("--skip", metavar="CHECKS", help="skip these checks")
+    add("--only", metavar="CHECK", nargs="+", action="extend", help="run only these checks, by code or name")
+    add("--skip", metavar="CHECK", nargs="+", action="extend", help="skip these checks")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print one JSON document")
     form.add_argument(
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     from oomph.doctor.repairs import repairs
     from oomph.recovery.supervisor.interpreter import choose_python
 
-    checks = examine.choose(args.only, args.skip)
+    checks = examine.choose(_listed(args.only), _listed(args.skip))
     snapshot = observe(choose_python(args.python, _progress), say=_progress)
     if args.fix_env:
         write(render.as_exports(repairs(snapshot), snapshot))
@@ -58,6 +58,10 @@ def run(args: argparse.Namespace) -> int:
     else:
         write((report.as_report if args.report else render.as_text)(snapshot, results))
     return 1 if any(result.finding.status == FAIL for result in results) else 0
+
+
+def _listed(names: list[str] | None) -> str | None:
+    return None if names is None else ",".join(names)
 
 
 def _progress(text: str) -> None:
