@@ -95,9 +95,24 @@ def test_a_machine_without_a_gpu_gets_one_clear_line():
     if "No NVIDIA GPU" not in ended.stdout:
         pytest.skip("this machine has a GPU, or a driver for one")
     *_, took, last = ended.stdout.splitlines()
-    assert took.split(",")[0].endswith("checks")
+    assert took.split(":")[0].endswith(" checks")
     assert last.startswith("No NVIDIA GPU here (no driver library, no device file, none on the PCI bus)")
 
 
+def test_a_list_of_checks_is_taken_in_every_form_and_the_others_are_said_to_be_left_out():
+    for words in (["--only", "platform", "disk-space"], ["--only=platform,disk-space"]):
+        *_, took, last = doctor(*words).stdout.splitlines()
+        assert took.startswith("2 checks: 2 passed, in ")
+        assert last.endswith(" 35 other checks were left out.")
+    assert "Nothing else is wrong" not in last
+
+
+def test_trying_nothing_is_said():
+    ended = doctor("--only", "gpu-present", "--deep")
+    if "No NVIDIA GPU" not in ended.stdout:
+        pytest.skip("this machine has a GPU, or a driver for one")
+    assert "note  deep-list (DOC902): --deep has tried nothing: no GPU to try\n" in ended.stdout
+
+
 def test_one_check_is_not_called_checks():
-    assert "1 check, " in doctor("--only", "gpu-growth").stdout
+    assert "1 check: " in doctor("--only", "gpu-growth").stdout

@@ -238,6 +238,70 @@ def test_the_outermost_exit_statuses_are_taken(status: str) -> None:
     assert run(f"--exit-status={status}") == 0
 
 
+@pytest.mark.parametrize("word", ["DOC204", "doc204", "nvml"])
+def test_a_check_of_the_doctor_has_a_page(capsys: pytest.CaptureFixture[str], word: str) -> None:
+    assert run(word) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("nvml (DOC204): ")
+    assert "Next: oomph doctor --only DOC204" in text
+    assert document(capsys, word)["check"]["code"] == "DOC204"
+
+
+@pytest.mark.parametrize(
+    ("exception", "first"),
+    [
+        ("ResourceExhaustedError", "device-oom"),
+        ("tf.errors.ResourceExhaustedError", "device-oom"),
+        ("MemoryError", "host-oom"),
+        ("UnavailableError", "worker-lost"),
+        ("KeyError", "unrelated"),
+    ],
+)
+def test_an_exception_is_named_with_the_faults_that_it_may_be(
+    capsys: pytest.CaptureFixture[str], exception: str, first: str
+) -> None:
+    assert run(exception) == 0
+    text = capsys.readouterr().out
+    assert text.startswith(f"{exception.rpartition('.')[2]} is a class of exceptions")
+    assert text.splitlines()[1].startswith(f"  {first} (")
+    assert document(capsys, exception)["faults"][0]["name"] == first
+
+
+def test_an_exception_that_no_page_names_is_unknown() -> None:
+    with pytest.raises(ExamineError, match="no file, run or fault 'FooBarError'"):
+        run("FooBarError")
+
+
+def test_a_folder_of_runs_is_listed_with_the_newest_first(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    folder = tmp_path / ".oomph" / "runs"
+    for age, name in ((20, "old"), (10, "new")):
+        (folder / name).mkdir(parents=True)
+        record = RunRecord((f"{name} one.py",), "python", str(tmp_path), "2026-01-01T00:00:00+0000", status="failed")
+        (folder / name / "run.json").write_text(record.to_json())
+        os.utime(folder / name / "run.json", (1e9 - age, 1e9 - age))
+    for target in (folder, folder.parent):
+        assert run(str(target)) == 0
+        first, second, following = capsys.readouterr().out.splitlines()
+        assert first == f"{folder / 'new'}  failed     'new one.py'"
+        assert str(folder / "old") in second
+        assert following.startswith(f"Next: oomph explain {folder / 'new'}")
+        assert [entry["path"] for entry in document(capsys, str(target))["runs"]] == [
+            str(folder / "new"),
+            str(folder / "old"),
+        ]
+
+
+def test_a_log_that_is_piped_in_needs_no_dash(tmp_path: Path) -> None:
+    explain_it = [sys.executable, "-m", "oomph", "explain"]
+    with Path(OOM).open("rb") as log:
+        done = subprocess.run(explain_it, stdin=log, capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith("standard input: 1 fault found")
+    piped = subprocess.run(explain_it, input=Path(OOM).read_text(), capture_output=True, text=True, timeout=60)
+    assert piped.stdout == done.stdout
+    nothing = subprocess.run(explain_it, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert (nothing.returncode, nothing.stdout) == (2, "")
+
+
 def test_a_code_that_does_not_exist_is_a_usage_error() -> None:
     kind, message = fails("OOM999")
     assert (kind, "OOM101" in message) == (UsageError, True)

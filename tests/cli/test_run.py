@@ -213,6 +213,22 @@ def test_an_unknown_verb_gets_a_suggestion(capfd, verb, hint):
     assert hint in capfd.readouterr().err
 
 
+def test_an_unknown_option_gets_a_suggestion(capfd):
+    assert cli.main(["run", "--rechek=5", "train.py"]) == 2
+    assert "unrecognized arguments: --rechek=5: did you mean --recheck?\n" in capfd.readouterr().err
+    assert cli.main(["run", "--zzzzzz", "train.py"]) == 2
+    assert "did you mean" not in capfd.readouterr().err
+
+
+def test_help_takes_a_verb(capfd):
+    assert cli.main(["help", "run"]) == 0
+    asked = capfd.readouterr().out
+    assert cli.main(["run", "--help"]) == 0
+    assert capfd.readouterr().out == asked
+    assert cli.main(["help", "rum"]) == 2
+    assert "did you mean run?" in capfd.readouterr().err
+
+
 def test_the_summary_of_each_verb_is_that_of_its_module():
     for module, summary in cli.COMMANDS.values():
         if module.endswith("demo") and importlib.util.find_spec(module) is None:

@@ -64,9 +64,18 @@ def test_the_verdict_names_the_one_thing_to_do(healthy):
 def test_text_ends_with_the_verdict_and_has_nothing_else_to_say_of_a_healthy_machine(healthy):
     lines = render.as_text(healthy, examine(healthy)).splitlines()
     assert lines == [
-        "37 checks, 33 passed, in 0.10 s, of which cuInit 0.21 s",
+        "37 checks: 33 passed, 4 not applicable, in 0.10 s, of which cuInit 0.21 s",
         "Ready: TensorFlow 2.21.0 on 1× NVIDIA A10 (24 GiB).",
     ]
+
+
+def test_the_numbers_of_checks_add_up(healthy):
+    broken = replace(healthy, driver=replace(healthy.driver, init=803, devices=()), unread={"host": "gone"})
+    (took,) = [line for line in render.as_text(broken, examine(broken)).splitlines() if " passed, " in line]
+    total, *parts = [int(word) for word in took.partition(", in ")[0].replace(":", "").split() if word.isdigit()]
+    assert total == len(CHECKS) == sum(parts)
+    assert " failed" in took
+    assert " could not run" in took
 
 
 def test_json_has_an_entry_for_every_check_in_the_shape_of_the_contract(healthy):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from oomph import __version__
@@ -38,6 +38,9 @@ class _Parser(argparse.ArgumentParser):
         output.write(self.format_help())
 
     def error(self, message: str) -> NoReturn:
+        unknown = message.removeprefix("unrecognized arguments: ").partition(" ")[0].partition("=")[0]
+        if unknown.startswith("--") and message.startswith("unrecognized"):
+            message += _similar(unknown, self._option_string_actions)
         output.tell(f"{self.format_usage()}{self.prog}: error: {message}\n")
         raise SystemExit(2)
 
@@ -59,6 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(words: list[str]) -> int:
+    if words[:1] == ["help"] and len(words) > 1:
+        return _dispatch([words[1], "--help"])
     if not words or words[0] in ("-h", "--help", "help"):
         output.write(_help())
         return 0 if words else 2
@@ -96,8 +101,13 @@ def _help() -> str:
 def _unknown(verb: str) -> str:
     if verb.endswith(".py"):
         return f"unknown verb {verb}: to run a script, type oomph run {verb}"
+    known = ", ".join(COMMANDS)
+    return f"unknown verb {verb}{_similar(verb, COMMANDS) or f': there are {known}'}"
+
+
+def _similar(word: str, known: Iterable[str]) -> str:
+    """A question about what a mistyped word may mean; empty where nothing comes close."""
     import difflib  # for a mistyped word only
 
-    close = difflib.get_close_matches(verb, COMMANDS, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(COMMANDS)}"
-    return f"unknown verb {verb}: {hint}"
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f": did you mean {close[0]}?" if close else ""

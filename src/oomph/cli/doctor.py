@@ -20,10 +20,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command line of the verb."""
     parser.epilog = _EPILOG
     add = parser.add_argument
-    add("--python", metavar="PY", help="the Python that runs the script (default: the one oomph runs in)")
+    add(
+        "--python",
+        metavar="PY",
+        help="the Python that runs the script (default: oomph's, or the active one)",
+    )
     add("--deep", action="store_true", help="also test each GPU, in child processes: a few minutes")
-    add("--only", metavar="CHECKS", help="run only these checks, by code or name, separated by commas")
-    add("--skip", metavar="CHECKS", help="skip these checks")
+    add("--only", metavar="CHECK", nargs="+", action="extend", help="run only these checks, by code or name")
+    add("--skip", metavar="CHECK", nargs="+", action="extend", help="skip these checks")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print one JSON document")
     form.add_argument(
@@ -39,8 +43,8 @@ def run(args: argparse.Namespace) -> int:
     from oomph.doctor.repairs import repairs
     from oomph.recovery.supervisor.interpreter import choose_python
 
-    checks = examine.choose(args.only, args.skip)
-    snapshot = observe(choose_python(args.python), say=_progress)
+    checks = examine.choose(_listed(args.only), _listed(args.skip))
+    snapshot = observe(choose_python(args.python, _progress), say=_progress)
     if args.fix_env:
         write(render.as_exports(repairs(snapshot), snapshot))
         return 0
@@ -54,6 +58,10 @@ def run(args: argparse.Namespace) -> int:
     else:
         write((report.as_report if args.report else render.as_text)(snapshot, results))
     return 1 if any(result.finding.status == FAIL for result in results) else 0
+
+
+def _listed(names: list[str] | None) -> str | None:
+    return None if names is None else ",".join(names)
 
 
 def _progress(text: str) -> None:

@@ -16,7 +16,6 @@ from oomph.cli.output import tell, write, write_json
 from oomph.cli.target import run_of, unknown
 from oomph.errors import ExamineError, UsageError
 from oomph.faults import render
-from oomph.faults.catalogue.catalogue import find
 from oomph.faults.diagnose import diagnose, words
 from oomph.faults.evidence.evidence import Evidence
 from oomph.faults.matching.named_fault import Diagnosis
@@ -32,11 +31,12 @@ SUMMARY = "name the fault in a log, an exception or a run, and say what to do"
 
 _EPILOG = """examples:
   oomph explain train.log
-  python train.py 2>&1 | oomph explain -
+  python train.py 2>&1 | oomph explain
   oomph explain .oomph/runs/...            the directory of a run
   oomph explain RUN --decisions            why it was restarted: recomputes each decision
   oomph explain train.log --exit-status 137 --kernel-log
-  oomph explain OOM101                     the page of a fault"""
+  oomph explain .oomph/runs                the runs in a folder, newest first
+  oomph explain OOM101                     the page of a fault, a check (DOC204) or an exception"""
 _THIS_MACHINE = ""
 _LAST_SIGNAL, _LAST_EXIT_CODE = 64, 255
 _BREAKS = {ord("\n"): "\\n", ord("\t"): "\\t"}  # in the name of a file
@@ -77,6 +77,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Explain the target. Raises UsageError or ExamineError when there is nothing to explain."""
+    if args.target is None and args.exit_status is None and args.kernel_log is None and _is_piped():
+        args.target = "-"
     _check(args)
     if args.target not in (None, "-"):
         args.target = run_of(args.target)
@@ -84,6 +86,9 @@ def run(args: argparse.Namespace) -> int:
         return _explain_decisions(args)
     if args.target not in (None, "-") and not _exists(Path(args.target)):
         return _print_page(args)
+    found = _runs(args.target)
+    if found:
+        return _print_runs(args, found)
     try:
         diagnoses = diagnose(_evidence(args))
     except Unreadable as problem:
@@ -92,6 +97,24 @@ def run(args: argparse.Namespace) -> int:
         raise ExamineError(f"cannot read {_file(args, problem)}: {problem.strerror or problem}") from problem
     _print_diagnoses(args, diagnoses)
     return 1 if args.exit_code and diagnoses else 0
+
+
+def _is_piped() -> bool:
+    """Whether standard input is a pipe or a file, as in `python train.py 2>&1 | oomph explain`."""
+    try:
+        mode = os.fstat(0 if sys.stdin is None else sys.stdin.fileno()).st_mode
+    except (OSError, ValueError):
+        return False  # closed
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
+
+
+def _runs(target: str | None) -> list[Path]:
+    """The runs in a folder of runs; empty for other targets."""
+    if target in (None, "-") or not Path(str(target)).is_dir() or is_run(Path(str(target))):
+        return []
+    from oomph.cli.runs import runs_in
+
+    return runs_in(Path(str(target)))
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -268,12 +291,26 @@ def _exists(path: Path) -> bool:
 
 
 def _print_page(args: argparse.Namespace) -> int:
-    fault = find(args.target)
-    if fault is None:
+    from oomph.cli.page import page_of
+
+    page = page_of(args.target)
+    if page is None:
         raise unknown(args.target)
-    _check_alone(args, f"{args.target} is a fault, whose page does not depend on a log or an exit status")
+    _check_alone(args, f"{args.target} has a page, which does not depend on a log or an exit status")
+    text, document = page
     if args.json:
-        write_json(render.page_document(fault))
+        write_json(document)
     else:
-        write(render.page_text(fault))
+        write(text)
+    return 0
+
+
+def _print_runs(args: argparse.Namespace, found: Sequence[Path]) -> int:
+    from oomph.cli import runs
+
+    _check_alone(args, f"{args.target} is a folder of runs: name one of them")
+    if args.json:
+        write_json(runs.as_document(found))
+    else:
+        write(runs.as_text(found))
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -42,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--steps", metavar="N|all", default="40", help="end each run after N training steps (default: 40)")
     add("--at", metavar="N", type=positive, help="inject the fault after N steps (default: halfway)")
     add("--checkpoint-every", metavar="N|TIME", help="as for oomph run (default: eight checkpoints)")
-    add("--python", metavar="PY", help="the Python to run the script with (default: the one oomph runs in)")
+    add("--python", metavar="PY", help="as for oomph run")
     add("--micro-batch", metavar="N", type=positive, help="as for oomph run")
     add("--inexact", choices=("allow", "refuse"), help="as for oomph run")
     add("--limit", metavar="SECONDS", type=positive, help="end a run that takes longer (default: 5 times as long)")
@@ -94,7 +95,9 @@ def _checked(args: argparse.Namespace) -> Command:
 
     if not args.words:
         raise UsageError("name the script to rehearse: oomph rehearse train.py")
-    choose_python(args.python)
+    python = choose_python(args.python, lambda line: tell(f"oomph: {line}\n"))
+    if args.python is None and python != sys.executable:
+        args.python = python  # every run uses it, and none has to say so again
     every(args.checkpoint_every)
     return parse_command(args.words)
 

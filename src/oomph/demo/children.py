@@ -32,19 +32,18 @@ class DemoError(OomphError):
     """The demonstration could not be completed, so it shows nothing either way."""
 
 
-def run_plain(words: Sequence[str], environ: Mapping[str, str], log: Path) -> Ended:
+def run_plain(python: str, words: Sequence[str], environ: Mapping[str, str], log: Path) -> Ended:
     """Run the script with plain Python."""
     started = time.monotonic()
-    with _started([sys.executable, *words], environ, log) as process:
+    with _started([python, *words], environ, log) as process:
         _wait(process, started, lambda: None)
     return Ended(process.returncode, time.monotonic() - started, _error_in(log))
 
 
 def run_killed(
-    words: Sequence[str], run_dir: Path, every: int, kill_at: int, environ: Mapping[str, str], log: Path, say: Say
+    command: Sequence[str], run_dir: Path, kill_at: int, environ: Mapping[str, str], log: Path, say: Say
 ) -> tuple[Ended, bool]:
-    """Run the script under `oomph run`, and kill it after `kill_at` steps; also returns whether it was killed."""
-    command = [sys.executable, "-m", "oomph", "run", f"--run-dir={run_dir}", f"--checkpoint-every={every}", *words]
+    """Run a command of `oomph run`, and kill the script after `kill_at` steps; also returns whether it was killed."""
     started, killed = time.monotonic(), False
     with _started(command, environ, log) as process, log.open(encoding="utf-8", errors="replace") as output:
         tail = _Tail(output.readline, say)
@@ -61,11 +60,17 @@ def run_killed(
     return Ended(process.returncode, time.monotonic() - started, _error_in(log) if process.returncode else ""), killed
 
 
-def compare(first: Path, second: Path) -> Compared:
+def under_oomph(python: str, run_dir: Path, every: int, words: Sequence[str]) -> list[str]:
+    """The command that runs the script under `oomph run`."""
+    options = [f"--python={python}", f"--run-dir={run_dir}", f"--checkpoint-every={every}"]
+    return [sys.executable, "-m", "oomph", "run", *options, *words]
+
+
+def compare(python: str, first: Path, second: Path) -> Compared:
     """Compare two results in a child process, since that needs NumPy."""
     script = Path(__file__).with_name("weights.py")
     done = subprocess.run(
-        [sys.executable, str(script), str(first), str(second)], capture_output=True, text=True, timeout=LONGEST_SECONDS
+        [python, str(script), str(first), str(second)], capture_output=True, text=True, timeout=LONGEST_SECONDS
     )
     if done.returncode:
         raise DemoError(f"{second.name} cannot be compared with {first.name}: {done.stderr.strip()}")

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
+import sys
 import time
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from oomph.demo import scenario
-from oomph.demo.children import DemoError, Say, compare, run_killed, run_plain
+from oomph.demo.children import DemoError, Say, compare, run_killed, run_plain, under_oomph
 from oomph.demo.claims import Claim, Ended, Measured, Survived, Trial, judge, table
 from oomph.demo.scenario import FLOAT32, FLOAT64, Precision
 from oomph.errors import UsageError
 from oomph.recovery.run_directory.work_folder import work_folder
+from oomph.recovery.supervisor.interpreter import choose_python, has_itself, has_module
 
 SCHEMA = 1
 _NEEDED = {"tensorflow": "tensorflow", "keras": "keras", "sklearn": "scikit-learn"}
@@ -41,11 +43,12 @@ class Shown:
 
 def show(keep: str | None, say: Say) -> Shown:
     """Run everything and report progress; raises UsageError or DemoError if that fails."""
-    check_installed()
+    python = choose_python(None, lambda line: say(f"oomph: {line}"))
+    check_installed(python)
     script = scenario.script_path()
     started = time.monotonic()
     with work_folder(keep, "oomph-demo-") as folder:
-        measured = _Demo(script, folder, say).run()
+        measured = _Demo(python, script, folder, say).run()
         claims = tuple(judge(measured))
         shown = Shown(claims, time.monotonic() - started)
         if keep is not None:
@@ -54,9 +57,10 @@ def show(keep: str | None, say: Say) -> Shown:
     return shown
 
 
-def check_installed() -> None:
+def check_installed(python: str) -> None:
     """Raise UsageError for missing packages before anything runs."""
-    missing = [package for module, package in _NEEDED.items() if importlib.util.find_spec(module) is None]
+    has = has_itself if python == sys.executable else partial(has_module, python)
+    missing = [package for module, package in _NEEDED.items() if not has(module)]
     if missing:
         raise UsageError(f"the demo trains a small Keras model and needs packages: pip install {' '.join(missing)}")
 
@@ -64,8 +68,8 @@ def check_installed() -> None:
 class _Demo:
     """The runs, in order. Each leaves NAME.npz and NAME.log in the folder."""
 
-    def __init__(self, script: Path, folder: Path, say: Say) -> None:
-        self._script, self._folder, self._say = script, folder, say
+    def __init__(self, python: str, script: Path, folder: Path, say: Say) -> None:
+        self._python, self._script, self._folder, self._say = python, script, folder, say
 
     def run(self) -> Measured:
         """Do all runs and return their measurements."""
@@ -89,7 +93,7 @@ class _Demo:
         self._say(f"== {title}")
         environ = scenario.environment(os.environ, precision.limit_mb if limited else None)
         words = scenario.script_words(self._script, precision, self._result(name), order)
-        ended = run_plain(words, environ, self._log(name))
+        ended = run_plain(self._python, words, environ, self._log(name))
         self._say(f"   {'finished' if ended.returncode == 0 else 'DIED'} after {ended.seconds:.0f} s")
         if ended.returncode:
             self._say(f"   {ended.error}")
@@ -103,10 +107,10 @@ class _Demo:
     def _killed(self, name: str, precision: Precision) -> Survived:
         self._say(f"== oomph run, {precision.name}, memory limited, and killed at step {scenario.KILL_AT}")
         run_dir = self._folder / f"{name}-run"
+        words = scenario.script_words(self._script, precision, self._result(name))
         ended, killed = run_killed(
-            scenario.script_words(self._script, precision, self._result(name)),
+            under_oomph(self._python, run_dir, scenario.CHECKPOINT_EVERY, words),
             run_dir,
-            scenario.CHECKPOINT_EVERY,
             scenario.KILL_AT,
             scenario.environment(os.environ, precision.limit_mb),
             self._log(name),
@@ -124,7 +128,7 @@ class _Demo:
         return Trial(precision.name, survived, self._compared(reference, name) if there else None)
 
     def _compared(self, reference: str, name: str) -> Any:
-        return compare(self._result(reference), self._result(name))
+        return compare(self._python, self._result(reference), self._result(name))
 
     def _result(self, name: str) -> Path:
         return self._folder / f"{name}.npz"

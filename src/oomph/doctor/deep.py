@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import oomph
-from oomph.doctor.check import Check, Finding, failed, passed, skipped
+from oomph.doctor.check import SKIP, Check, Finding, failed, passed
 from oomph.doctor.examine import Result
 from oomph.doctor.repairs import repairs
 from oomph.doctor.snapshot import Snapshot
@@ -51,7 +51,7 @@ def try_devices(
     count = len(snapshot.driver.devices)
     if snapshot.tensorflow is None or not count:
         reason = "TensorFlow is not installed" if snapshot.tensorflow is None else "no GPU to try"
-        return (Result(_check("list"), skipped(reason)),)
+        return (Result(_check("list"), Finding(SKIP, f"--deep has tried nothing: {reason}", note=True)),)
     environ, limits = _environ(snapshot), limits or Limits()
     results: list[Result] = []
     for index in range(count):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from oomph.doctor.check import FAIL, PASS, WARN
+from oomph.doctor.check import FAIL, PASS, SKIP, WARN
 from oomph.doctor.commands import export
 from oomph.doctor.examine import Result
 from oomph.doctor.repairs import Repair, repairs
@@ -18,6 +19,7 @@ from oomph.faults.catalogue.front_matter import PAGES
 SCHEMA = 1
 WIDTH = 110
 _NO_GPU = "gpu-present"
+_BECAME = {PASS: "passed", FAIL: "failed", WARN: "with a warning", SKIP: "not applicable", "blind": "could not run"}
 
 
 def as_text(snapshot: Snapshot, results: Sequence[Result]) -> str:
@@ -126,8 +128,14 @@ def _in_verdict(snapshot: Snapshot, result: Result) -> bool:
 def _took(snapshot: Snapshot, results: Sequence[Result]) -> str:
     driver = snapshot.driver
     of_it = f", of which cuInit {driver.init_seconds:.2f} s" if driver.init_seconds is not None else ""
-    good = sum(result.finding.status == PASS for result in results)
-    return f"{len(results)} check{'' if len(results) == 1 else 's'}, {good} passed, in {snapshot.seconds:.2f} s{of_it}"
+    return f"{_counted(results)}, in {snapshot.seconds:.2f} s{of_it}"
+
+
+def _counted(results: Sequence[Result]) -> str:
+    """How many checks there were, and what became of them: the numbers add up."""
+    became = Counter("blind" if result.finding.blind else result.finding.status for result in results)
+    words = ", ".join(f"{became[how]} {_BECAME[how]}" for how in _BECAME if became[how])
+    return f"{len(results)} check{'' if len(results) == 1 else 's'}: {words}"
 
 
 def has_page(fault: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from oomph.doctor.check import FAIL, WARN
+from oomph.doctor.checks import CHECKS
 from oomph.doctor.checks.driver.gpu_present import no_gpu
 from oomph.doctor.examine import Result
 from oomph.doctor.snapshot import Snapshot
@@ -17,9 +18,12 @@ def verdict(snapshot: Snapshot, results: Sequence[Result]) -> str:
     if failures:
         count = "1 problem stops" if len(failures) == 1 else f"{len(failures)} problems stop"
         return f"Not ready: {count} training{_on(snapshot)}. {_first(failures[0].finding.remedies)}"
-    tail = _tail(results)
+    looked_at = {result.check.code for result in results} & {check.code for check in CHECKS}
+    tail = _tail(results) + _left_out(len(CHECKS) - len(looked_at))
     if not snapshot.gpu_wanted:
         return f"{no_gpu(snapshot)}{tail or ' Nothing else is wrong.'}"
+    if len(looked_at) < len(CHECKS):
+        return f"Nothing that was checked stops training.{tail}"
     return f"Ready: {_ready(snapshot)}.{tail}"
 
 
@@ -41,6 +45,10 @@ def _ready(snapshot: Snapshot) -> str:
         return f"{tensorflow} on the CPU"
     names = [f"{device.name} ({device.memory_bytes / 2**30:.0f} GiB)" for device in devices]
     return f"{tensorflow} on {', '.join(f'{names.count(name)}× {name}' for name in dict.fromkeys(names))}"
+
+
+def _left_out(count: int) -> str:
+    return f" {count} other check{'s were' if count > 1 else ' was'} left out." if count else ""
 
 
 def _tail(results: Sequence[Result]) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def start() -> None:
     """Join the run that OOMPH_HANDOVER names, and guard Keras when the script imports it."""
     if below_owner():
-        hook.watch(_join_to_guard)
+        hook.after_import(_at_import(_join_to_guard))
         return
     session = _join()
     if session is None:
@@ -25,11 +25,16 @@ def start() -> None:
     if session.handover.guarding.guard:
         from oomph.recovery.protocol.entropy import seeding
 
-        hook.watch(lambda: session)
-        hook.after_import(seeding(session.handover.entropy))
+        hook.after_import({**_at_import(lambda: session), **seeding(session.handover.entropy)})
     from oomph.recovery.script.second_start import begin
 
     begin(session)
+
+
+def _at_import(join: hook.Join) -> dict[str, hook.Act]:
+    from oomph.recovery.script.unguarded_training import watching
+
+    return {**hook.guarding(join), **watching(join)}
 
 
 def _join_to_guard() -> Session | None:
@@ -41,7 +46,7 @@ def _join_to_guard() -> Session | None:
 def _join() -> Session | None:
     """The session of this process; None outside a run."""
     from oomph.recovery.protocol.handover import Handover
-    from oomph.recovery.script.session import join
+    from oomph.recovery.script.session import current, join
 
     handover = Handover.read()
-    return None if handover is None else join(handover)
+    return None if handover is None else current() or join(handover)

@@ -24,39 +24,45 @@ if TYPE_CHECKING:
 TRAINER = "keras.src.backend.tensorflow.trainer"
 
 
-def watch(join: Join) -> None:
-    """Guard Keras as soon as the script imports it; `join` is called then and returns None if there is no need."""
-    after_import({TRAINER: lambda trainer: _install(trainer, join)})
+def guarding(join: Join) -> dict[str, Act]:
+    """How to guard Keras right after its import; `join` is called then and returns None if there is no need."""
+    return {TRAINER: lambda trainer: _install(trainer, join)}
 
 
 def after_import(actions: Mapping[str, Act]) -> None:
     """Act on each of these modules as soon as it is imported; at once if it already is."""
-    for name, act in actions.items():
-        if name in sys.modules:
-            act(sys.modules[name])
-        else:
-            sys.meta_path.insert(0, AwaitingFinder(name, act))
+    for name in actions.keys() & sys.modules.keys():
+        actions[name](sys.modules[name])
+    awaited = {name: act for name, act in actions.items() if name not in sys.modules}
+    if awaited:
+        sys.meta_path.insert(0, AwaitingFinder(awaited))
 
 
 class AwaitingFinder:
-    """A finder on sys.meta_path that finds one module, then removes itself."""
+    """A finder on sys.meta_path that finds each of its modules once, then removes itself.
 
-    def __init__(self, name: str, act: Act) -> None:
-        self._name, self._act = name, act
+    Args:
+        actions: by module name, what to do right after its import.
+    """
+
+    def __init__(self, actions: dict[str, Act]) -> None:
+        self._actions = actions
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The spec that Python would find, with a loader that also acts on the module."""
-        if name != self._name:
+        act = self._actions.pop(name, None)
+        if act is None:
             return None
-        try:
-            sys.meta_path.remove(self)
-        except ValueError:
-            pass  # sys.meta_path was rebuilt without this finder
+        if not self._actions:
+            try:
+                sys.meta_path.remove(self)
+            except ValueError:
+                pass  # sys.meta_path was rebuilt without this finder
         spec = _find_spec(name, path, target)
         if spec is not None and hasattr(spec.loader, "exec_module"):
-            _wrap_loader(spec.loader, self._act)
+            _wrap_loader(spec.loader, act)
         return spec
 
 

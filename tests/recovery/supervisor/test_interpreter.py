@@ -9,14 +9,31 @@ import pytest
 
 from oomph.errors import UsageError
 from oomph.journal import Event
-from oomph.recovery.supervisor.command import parse_command
-from oomph.recovery.supervisor.interpreter import advise, candidates, choose_python, has_module, missing_module
+from oomph.recovery.supervisor import interpreter
+from oomph.recovery.supervisor.command import parse_command, what_runs
+from oomph.recovery.supervisor.interpreter import (
+    advise,
+    candidates,
+    choose_python,
+    has_module,
+    missing_module,
+    started_python,
+)
 
 
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("")
+
+
+def python_with_everything(environment: Path) -> Path:
+    """A stand-in for the Python of an environment, which finds every module."""
+    python = environment / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\nexit 0\n")
+    python.chmod(0o755)
+    return python
 
 
 def test_a_script_keeps_its_arguments_untouched() -> None:
@@ -35,6 +52,20 @@ def test_a_command_is_started_as_it_is() -> None:
     command = parse_command(["--", "env", "A=1", sys.executable, "train.py"])
     assert (command.form, command.name) == ("command", "train")
     assert command.argv("/py") == ("env", "A=1", sys.executable, "train.py")
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("train.py --epochs 3", "train.py"),
+        ("-m one --epochs 3", "-m one"),
+        ("-- python a.py b.py", "-- python a.py"),
+        ("-- env A=1 python -u -m one x", "-- env A=1 python -u -m one"),
+        ("-- ./train --epochs 3", "-- ./train"),
+    ],
+)
+def test_what_runs_without_its_arguments(words: str, named: str) -> None:
+    assert what_runs(words.split()) == tuple(named.split())
 
 
 def test_a_script_behind_two_dashes_is_a_script() -> None:
@@ -58,11 +89,19 @@ def test_a_folder_with_a_main_is_a_script(tmp_path: Path) -> None:
         (["missing.py"], "no such script: missing.py"),
         (["-"], "standard input"),
         (["--", "no-such-program-here"], "no such command"),
+        (["python3", "train.py", "a b"], r"no such script: python3; .*: oomph run -- python3 train.py 'a b'$"),
     ],
 )
 def test_what_can_not_be_run_is_said_in_one_sentence(words: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         parse_command(words)
+
+
+def test_a_notebook_is_refused_with_the_way_to_make_a_script_of_it(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my notebook.ipynb").write_text('{"cells": []}')
+    with pytest.raises(UsageError, match=r"nbconvert --to script 'my notebook.ipynb', then oomph run 'my notebook.py'"):
+        parse_command(["my notebook.ipynb"])
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
@@ -73,10 +112,35 @@ def test_a_script_that_can_not_be_read(tmp_path: Path) -> None:
 
 
 def test_the_python_of_oomph_is_the_default() -> None:
-    assert choose_python(None) == sys.executable
-    assert choose_python(sys.executable) == sys.executable
+    said: list[str] = []
+    assert choose_python(None, said.append) == sys.executable
+    assert choose_python(sys.executable, said.append) == sys.executable
     with pytest.raises(UsageError, match="no such Python: /no/python"):
-        choose_python("/no/python")
+        choose_python("/no/python", said.append)
+    assert said == []
+
+
+@pytest.mark.parametrize("where", ["VIRTUAL_ENV", "CONDA_PREFIX", "PATH"])
+def test_an_oomph_without_tensorflow_uses_the_active_environment_and_says_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    said: list[str] = []
+    active = python_with_everything(tmp_path / "active")
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    monkeypatch.setattr(interpreter, "has_itself", lambda name: False)
+    assert choose_python(None, said.append) == sys.executable
+    assert said == []
+    monkeypatch.setenv(where, str(active.parent if where == "PATH" else tmp_path / "active"))
+    assert choose_python(None, said.append) == str(active)
+    (line,) = said
+    assert str(active) in line
+    assert sys.executable in line
+    assert choose_python(sys.executable, said.append) == sys.executable
+    monkeypatch.setattr(interpreter, "has_itself", lambda name: True)
+    assert choose_python(None, said.append) == sys.executable
+    assert len(said) == 1
 
 
 def test_a_module_is_looked_for_without_importing_it(tmp_path: Path) -> None:
@@ -99,17 +163,27 @@ def test_another_python_that_has_it_is_named_with_the_command_to_type(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "empty").mkdir()
-    other = tmp_path / "venv" / "bin" / "python"
-    other.parent.mkdir(parents=True)
-    other.write_text("#!/bin/sh\nexit 0\n")  # has every module
-    other.chmod(0o755)
+    other = python_with_everything(tmp_path / "venv")
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "venv"))
     said = advise("tensorflow", "/usr/bin/python3", parse_command(["train.py", "--name", "a b"]))
     assert said.endswith(f"has: oomph run --python {other} train.py --name 'a b'")
+    command = parse_command(["--", sys.executable, "train.py"])
+    assert advise("keras", "/usr/bin/python3", command) == (
+        f"/usr/bin/python3 has no keras, but {other} has: put that in the command, or install it: "
+        "/usr/bin/python3 -m pip install keras"
+    )
     monkeypatch.delenv("VIRTUAL_ENV")
     other.unlink()
     assert "--python" in advise("tensorflow", "/usr/bin/python3", parse_command(["train.py"]))
+
+
+def test_the_python_of_a_command_is_the_one_that_ran_the_script() -> None:
+    def started(role: str, python: str) -> Event:
+        return Event("process-started", {"python": python}, role=role)
+
+    assert started_python([started("worker7", "/w"), started("script", "/py"), started("script", "/other")]) == "/py"
+    assert started_python([]) is None
 
 
 def test_the_python_in_use_is_no_candidate(tmp_path: Path) -> None:

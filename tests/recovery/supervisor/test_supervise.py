@@ -372,6 +372,32 @@ def test_resume_of_another_module_is_refused(work):
     assert "is a run of -m one, not of -m other" in lines(result.stderr)[0]
 
 
+def test_resume_of_another_script_behind_one_python_is_refused(work):
+    work.script("raise SystemExit(1)", "one.py")
+    work.script("print('anew')", "other.py")
+    work.run("--run-dir", "there", "--", sys.executable, "one.py")
+    result = work.run("--resume=there", "--", sys.executable, "other.py")
+    assert (result.returncode, result.stdout) == (2, b"")
+
+
+def test_resume_with_other_arguments_offers_the_old_run(work):
+    work.script("import sys; print(sys.argv[1:]); sys.exit('3' in sys.argv)")
+    work.run("--micro-batch=2", "train.py", "--epochs", "3")
+    (old,) = (work.folder / ".oomph" / "runs").iterdir()
+    result = work.run("--resume", "train.py", "--epochs", "5")
+    again = f"oomph run --resume={old.relative_to(work.folder)} train.py --epochs 5"
+    assert lines(result.stderr)[:2] == [
+        "oomph: nothing to resume: this is a new run",
+        "oomph: an unfinished run was started with other arguments, `train.py --epochs 3`, not `train.py --epochs 5`;"
+        f" to resume that one: {again}",
+    ]
+    resumed = work.run(*shlex.split(again)[2:])
+    assert resumed.stdout == b"['--epochs', '5']\n"
+    assert lines(resumed.stderr)[0] == (
+        "oomph: the arguments have changed: started as `train.py --epochs 3`, resumed as `train.py --epochs 5`"
+    )
+
+
 def test_resume_of_another_script_is_refused(work):
     work.script("raise SystemExit(1)", "other.py")
     work.run("--run-dir", "there", "other.py")

@@ -8,24 +8,27 @@ from oomph.recovery.policy.cause import signal_name
 from oomph.recovery.policy.ladder import Change
 from oomph.recovery.policy.policy import Ending
 from oomph.recovery.protocol.progress import Progress
-from oomph.recovery.report.labels import MEANING, NOT_EQUAL, SMALLER_BATCHES, STARTED_OVER, STOPPED, UNGUARDED
+from oomph.recovery.report.labels import MEANING, NOT_EQUAL, SMALLER_BATCHES, STARTED_OVER, STOPPED
 from oomph.recovery.report.remedies import remedies
 from oomph.recovery.report.summary import UNRELATED, Summary
+from oomph.recovery.report.unguarded import NONE_SEEN
 
 _MOST_REASONS = 3
 
 
-def account(summary: Summary, run_dir: str | None, again: str = "") -> list[str]:
+def account(summary: Summary, run_dir: str | None, again: str = "", unguarded: str = "") -> list[str]:
     """The lines to print at the end: exactly one when nothing happened.
 
     Args:
         summary: the summary of the run.
         run_dir: None for a run without one.
         again: the command that resumes the run; empty where there is nothing to resume.
+        unguarded: which training was not guarded (`report/unguarded.py`); empty when there was none.
     """
+    remarks = [unguarded] if unguarded not in ("", NONE_SEEN) else []
     if not summary.eventful:
-        return [_one_line(summary, run_dir, again)]
-    return [f"{head:<14} {text}" for head, text in _rows(summary, run_dir, again)]
+        return [_one_line(summary, run_dir, again, unguarded), *remarks]
+    return [*(f"{head:<14} {text}" for head, text in _rows(summary, run_dir, again)), *remarks]
 
 
 def restart_line(ending: Ending, progress: Progress | None, attempt: int, change: Change | None = None) -> str:
@@ -52,10 +55,11 @@ def _how(ending: Ending) -> str:
     return f"was killed by {name}" + (f" ({ending.fault})" if known else "")
 
 
-def _one_line(summary: Summary, run_dir: str | None, again: str) -> str:
+def _one_line(summary: Summary, run_dir: str | None, again: str, unguarded: str) -> str:
     facts = list(_facts(summary))
     if summary.exit_code == 0:
-        return ", ".join([_finished(summary), *facts])
+        told = ", ".join([_finished(summary, unguarded), *facts])
+        return f"{told}; {NONE_SEEN}" if unguarded == NONE_SEEN else told
     told = ", ".join([_ended(summary), *facts])
     if again and summary.checkpoints.count:
         return f"{told}; to resume: {again}"
@@ -65,10 +69,11 @@ def _one_line(summary: Summary, run_dir: str | None, again: str) -> str:
     return told + (f"; the cause: oomph explain {run_dir}" if known else "")
 
 
-def _finished(summary: Summary) -> str:
+def _finished(summary: Summary, unguarded: str) -> str:
     if summary.unrecorded:
         return f"finished; {_unrecorded(summary)}"
-    return "finished" if summary.checkpoints.failed else "finished without a fault"
+    unsafe = summary.checkpoints.failed or unguarded not in ("", NONE_SEEN)
+    return "finished" if unsafe else "finished without a fault"
 
 
 def _unrecorded(summary: Summary) -> str:
@@ -88,7 +93,7 @@ def _rows(summary: Summary, run_dir: str | None, again: str) -> Iterator[tuple[s
         yield "what it cost", ", ".join(cost)
     if summary.steps and summary.exit_code == 0:
         yield "the result", _result(summary)
-        if summary.exactness in (NOT_EQUAL, STARTED_OVER, UNGUARDED):
+        if summary.exactness in (NOT_EQUAL, STARTED_OVER):
             yield "to improve it", remedies(summary.exactness, summary.exactness_reasons)[0].text
     yield "the end", ", ".join([_ended(summary), *_facts(summary)])
     if summary.gave_up:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from oomph.journal import Event, by_attempt, by_name
 from oomph.recovery.policy.ladder import OPT_IN, change_in
+from oomph.recovery.protocol.unguarded import KINDS
 
 EXACT = "exact"
 VERIFIED = "verified"
@@ -33,7 +34,7 @@ MEANING = {
     APPROXIMATE: "approximate: batches were split into micro-batches, which may not give the same result",
     NOT_EQUAL: "not equal to an undisturbed training",
     STARTED_OVER: "started over: a training was restarted from its beginning, not resumed",
-    UNGUARDED: "unguarded: no fit was guarded, so nothing was checkpointed or resumed",
+    UNGUARDED: "unguarded: a training was not guarded, so it was neither checkpointed nor resumed",
     FAILED: "failed: the training did not finish",
 }
 _GUARDS = {"approximate": APPROXIMATE, "smaller batches": NOT_EQUAL}
@@ -64,7 +65,14 @@ def label_of(events: Sequence[Event], exit_code: int | None) -> Labelled:
         exit_code: how it ended; None while it runs, or when its end is unknown.
     """
     found = worst(
-        [*_recoveries(events), *_changes(events), *_resumes(events), *_abandoned(events, exit_code), *_loops(events)]
+        [
+            *_recoveries(events),
+            *_changes(events),
+            *_resumes(events),
+            *_abandoned(events, exit_code),
+            *_loops(events),
+            *_beyond_the_guard(events),
+        ]
     )
     if exit_code not in (None, 0, *STOPPED):
         return Labelled(FAILED, found.reasons)
@@ -279,6 +287,15 @@ def _loops(events: Sequence[Event]) -> Iterator[Labelled]:
         yield Labelled(STARTED_OVER)
     elif lost is not None and any(attempt > lost for attempt in trained):
         yield Labelled(UNVERIFIED)
+
+
+def _beyond_the_guard(events: Iterable[Event]) -> Iterator[Labelled]:
+    """Trainings that oomph cannot guard, beside others that it may have guarded."""
+    for event in events:
+        kind = KINDS.get(str(event.data.get("kind"))) if event.name == "unguarded" else None
+        if event.name == "unguarded":
+            what = "" if kind is None else f" with {kind.what}"
+            yield Labelled(UNGUARDED, (f"{event.data.get('site')} trains{what}",))
 
 
 def _key(event: Event) -> Any:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from oomph.journal import Event
+from oomph.recovery.protocol.unguarded import KINDS
 from oomph.recovery.report.labels import (
     APPROXIMATE,
     EXACT,
@@ -240,9 +241,18 @@ _OF_PARTS = (
     ),
     _Row(r"which samples are together|no memory for a probe|a probe could not tell", _FITTING),
 )
+_OF_KINDS = tuple(_Row(f" trains with {re.escape(kind.what)}$", kind.instead) for kind in KINDS.values())
 _ROWS = tuple(
     (re.compile(row.wording), row.text)
-    for row in (*_OF_PARTS, *_OF_CHECKPOINTS, *_OF_RANDOM_NUMBERS, *_OF_COMPARISONS, *_OF_FITS, *_OF_OBJECTS)
+    for row in (
+        *_OF_KINDS,
+        *_OF_PARTS,
+        *_OF_CHECKPOINTS,
+        *_OF_RANDOM_NUMBERS,
+        *_OF_COMPARISONS,
+        *_OF_FITS,
+        *_OF_OBJECTS,
+    )
 )
 _GENERAL = (
     f"keep what the training changes in {_PLAIN} of the model or of a callback, or give the callback get_state() and "

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -204,17 +204,29 @@ def _why_not_a_run(path: Path) -> str:
     return f"{path} was written by another oomph, in format {schema}; this one, {__version__}, reads format {SCHEMA}"
 
 
-def newest_unfinished(command: tuple[str, ...], cwd: str) -> Path | None:
-    """The newest run of the same command in the same folder that has not finished."""
-    runs = sorted(_unfinished(command, cwd))
+def newest_unfinished(
+    command: tuple[str, ...], cwd: str, compared: Callable[[Sequence[str]], Sequence[str]] = tuple
+) -> Path | None:
+    """The newest run of the same command in the same folder that has not finished.
+
+    Args:
+        command: the words of the command.
+        cwd: the folder that it is started in.
+        compared: which words of a command have to be the same; by default all.
+    """
+    runs = sorted(_unfinished(command, cwd, compared))
     return runs[-1][1] if runs else None
 
 
-def _unfinished(command: tuple[str, ...], cwd: str) -> Iterator[tuple[float, Path]]:
-    parent, command = Path(cwd) / DEFAULT_PARENT, tuple(redacted_words(command))  # as in run.json
+def _unfinished(
+    command: tuple[str, ...], cwd: str, compared: Callable[[Sequence[str]], Sequence[str]]
+) -> Iterator[tuple[float, Path]]:
+    parent, wanted = Path(cwd) / DEFAULT_PARENT, compared(redacted_words(command))  # as in run.json
     for path in parent.iterdir() if parent.is_dir() else ():
         record = read_record(path)
-        if record is None or (record.command, record.cwd) != (command, cwd) or record.status == FINISHED:
+        if record is None or record.cwd != cwd or record.status == FINISHED:
+            continue
+        if tuple(compared(record.command)) != tuple(wanted):
             continue
         stranger = why_not_trusted(path)
         if stranger is None:

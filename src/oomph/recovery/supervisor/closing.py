@@ -16,6 +16,7 @@ from oomph.recovery.report.account import account
 from oomph.recovery.report.labels import STOPPED
 from oomph.recovery.report.next_command import command_to_go_on
 from oomph.recovery.report.summary import Summary, summarise
+from oomph.recovery.report.unguarded import unguarded
 from oomph.recovery.run_directory.run_directory import FINISHED, PREEMPTED, RunDirectory
 from oomph.recovery.supervisor import interpreter
 from oomph.recovery.supervisor.chronicle import Chronicle
@@ -52,7 +53,8 @@ class Closing:
             note(self.run, self.voice, status=_status(action))
             if self.run is not None:
                 self._keep(self.run.path, events, summary, action)
-            for line in account(summary, shown(self.run), self._again(events, action)):
+            said = unguarded(events, self.settings.guarding.guard, self.chronicle.guarded())
+            for line in account(summary, shown(self.run), self._again(events, action), said):
                 self.voice.say(line)
             self._advise(events)
         except Exception as error:
@@ -80,11 +82,7 @@ class Closing:
         own = [event for event in events if event.attempt == self.chronicle.attempt]
         module = interpreter.missing_module(own)
         if module is not None:
-            self.voice.say(interpreter.advise(module, self.python, self.command))
-        if not self.chronicle.guarded():
-            self.voice.say(
-                "the script ran unguarded: its Python did not load oomph (was it started with -I, -E or -S?)"
-            )  # fmt: skip
+            self.voice.say(interpreter.advise(module, interpreter.started_python(own) or self.python, self.command))
 
 
 def note(run: RunDirectory | None, voice: Voice, **changes: Any) -> None:

@@ -61,7 +61,7 @@ def parse_command(words: Sequence[str]) -> Command:
     if command.form == "command":
         return _check_program(command)
     if command.form == "script":
-        _check_script(command.words[0])
+        _check_script(command.words)
     return command
 
 
@@ -81,6 +81,14 @@ def _check_python(words: Sequence[str]) -> None:
     rest = list(after_env(words))
     if rest and IS_PYTHON.match(rest[0]) and not _has_script(rest[1:]):
         raise UsageError(_FROM_STDIN)
+
+
+def what_runs(words: Sequence[str]) -> tuple[str, ...]:
+    """The words that name what runs: the script, `-m` and the module, or a command line up to its script or module."""
+    if not words or words[0] != "--":
+        return tuple(words[: 2 if "-m" in words[:1] else 1])
+    ends = (number for number in range(1, len(words)) if words[number].endswith(".py") or words[number - 1] == "-m")
+    return tuple(words[: next(ends, 1) + 1])
 
 
 def after_env(words: Sequence[str]) -> Sequence[str]:
@@ -107,21 +115,35 @@ def _has_script(words: Sequence[str]) -> bool:
     return False
 
 
-def _check_script(script: str) -> None:
+def _check_script(words: Sequence[str]) -> None:
     """Refuse what Python would refuse with code 2, before oomph makes a run directory."""
+    script = words[0]
     path = Path(script)
     if script == "-":
         raise UsageError(_FROM_STDIN)
     if not path.exists():
-        raise UsageError(f"no such script: {script}")
+        raise UsageError(f"no such script: {script}{_is_program(words)}")
     if path.is_dir():
         if not (path / "__main__.py").exists():
             raise UsageError(f"{script} is a directory without a __main__.py, not a script")
         return
     if not os.access(path, os.R_OK):
         raise UsageError(f"{script} cannot be read: permission denied")
+    if path.suffix == ".ipynb":
+        made = shlex.quote(str(path.with_suffix(".py")))
+        raise UsageError(
+            f"{script} is a notebook, and Python would execute none of its cells. Make a script of it:"
+            f" jupyter nbconvert --to script {shlex.quote(script)}, then oomph run {made}"
+        )
     if path.suffix not in (".py", "") and not zipfile.is_zipfile(path) and b"\0" in _head(path):
         raise UsageError(f"{script} is not a Python script")
+
+
+def _is_program(words: Sequence[str]) -> str:
+    """What to type when the first word is a program, such as `python`."""
+    if "/" in words[0] or shutil.which(words[0]) is None:
+        return ""
+    return f"; to run the program {words[0]}: {shlex.join(['oomph', 'run', '--', *words])}"
 
 
 def _head(path: Path) -> bytes:

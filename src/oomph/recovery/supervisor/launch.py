@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
+import shlex
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
@@ -18,14 +18,15 @@ from oomph.recovery.posix import process_identity
 from oomph.recovery.posix.descriptors import LEAST, are_too_few, fill_standard
 from oomph.recovery.protocol.entropy import fresh
 from oomph.recovery.protocol.guarding import Guarding
+from oomph.recovery.report.next_command import command_to_go_on
 from oomph.recovery.run_directory.run_directory import FINISHED, RunDirectory, RunRecord, newest_unfinished, read_record
 from oomph.recovery.supervisor.closing import Outcome, note
-from oomph.recovery.supervisor.command import Command, parse_command
+from oomph.recovery.supervisor.command import Command, parse_command, what_runs
 from oomph.recovery.supervisor.interpreter import choose_python
 from oomph.recovery.supervisor.settings import Settings
 from oomph.recovery.supervisor.supervise import Supervisor
 from oomph.recovery.supervisor.surroundings import look
-from oomph.redaction import know_secrets
+from oomph.redaction import know_secrets, redacted_words
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def launch(request: Request) -> Outcome:
     command = parse_command(request.words)
     know_secrets(command.words, os.environ)
     _check_directories(request)
-    python = choose_python(request.python)
+    python = choose_python(request.python, say)
     if are_too_few():
         _run_plainly(command, python)
     run = _open(request, command, python)
@@ -129,27 +130,45 @@ def _resume(request: Request, command: Command) -> RunDirectory | None:
     if path is None:
         named = request.resume or request.run_dir
         say(f"nothing to resume{f' in {named}' if named else ''}: this is a new run")
+        if named is None:
+            _offer_with_other_arguments(request, command)
         return None
     record = read_record(path)
     if record is not None and record.status == FINISHED:
         say(f"nothing to resume: the run in {path} has finished{_set_aside(path)}; this is a new run")
         return None
     run = RunDirectory.reopen(path)
-    if _what_runs(run.record.command) != _what_runs(command.words):
+    if what_runs(run.record.command) != what_runs(redacted_words(command.words)):
         run.close()
         raise RunDirectoryError(f"{path} is a run of {' '.join(run.record.command)}, not of {command.shown}")
     trouble = foreign_journal(path) or foreign_checkpoints(path / "checkpoints")
     if trouble is not None:
         run.close()
         raise RunDirectoryError(f"{path} cannot be resumed: {trouble}")
+    if run.record.command != tuple(redacted_words(command.words)):
+        say(
+            f"the arguments have changed: started as `{shlex.join(run.record.command)}`, resumed as `{_typed(command)}`"
+        )
     if run.record.host not in ("", process_identity.host()):
         say(f"this run comes from another machine, {run.record.host}; resuming it here, on {process_identity.host()}")
     return run
 
 
-def _what_runs(words: Sequence[str]) -> Sequence[str]:
-    """The script, or the module after -m, or the program after --."""
-    return words[: 2 if words[:1] in (("-m",), ("--",)) else 1]
+def _offer_with_other_arguments(request: Request, command: Command) -> None:
+    """Name the unfinished run of the same script that was started with other arguments."""
+    path = newest_unfinished(command.words, os.getcwd(), what_runs)
+    record = None if path is None else read_record(path)
+    if path is None or record is None:
+        return
+    again = command_to_go_on(request.typed, command.words, os.path.relpath(path))
+    say(
+        f"an unfinished run was started with other arguments, `{shlex.join(record.command)}`, not `{_typed(command)}`;"
+        f" to resume that one: {again}"
+    )
+
+
+def _typed(command: Command) -> str:
+    return shlex.join(redacted_words(command.words))
 
 
 def _set_aside(path: Path) -> str:

@@ -1,0 +1,84 @@
+"""What `oomph explain` prints of a name that is no file: the page of a fault, a check of the doctor, an exception."""
+
+from __future__ import annotations
+
+import builtins
+import re
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from oomph.faults import render
+from oomph.faults.catalogue.catalogue import find, load
+from oomph.faults.catalogue.fault import Fault
+from oomph.faults.diagnose import diagnose_log
+
+if TYPE_CHECKING:
+    from oomph.doctor.check import Check
+
+_EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.){0,20}(?P<name>[A-Z]\w{2,60}(?:Error|Exception|Interrupt))\Z")
+_MOST_FAULTS = 6
+_SURE = 0.5
+_WIDTH = 110
+
+
+def page_of(word: str) -> tuple[str, dict[str, Any]] | None:
+    """The page as text and as a document; None for a word that names nothing."""
+    fault = find(word)
+    if fault is not None:
+        return render.page_text(fault), render.page_document(fault)
+    check = _check(word)
+    if check is not None:
+        return _text_of_check(check), _document_of_check(check)
+    exception = _EXCEPTION.match(word)
+    found = () if exception is None else faults_of(exception["name"])
+    if exception is None or not found:
+        return None
+    return _text_of_exception(exception["name"], found), _document_of_exception(exception["name"], found)
+
+
+def faults_of(exception: str) -> tuple[Fault, ...]:
+    """What a log that ends with this exception alone is taken for, then the faults whose pages name it most often."""
+    name = re.compile(rf"(?<!\w){re.escape(exception)}(?!\w)")
+    alone = diagnose_log(f"Traceback (most recent call last):\n{exception}: \n".encode())
+    sure = [each.fault for each in alone[:1] if each.confidence >= _SURE and each.fault.code != "PYT002"]
+    times = {fault: len(name.findall(fault.text)) for fault in load() if not fault.code.startswith("PYT")}
+    known_by = {fault for fault in times if any(each.literal == exception for each in fault.signatures)}
+    named = sorted(filter(times.get, times), key=lambda fault: (fault not in known_by, -times[fault]))
+    return tuple(dict.fromkeys([*sure, *named]))[:_MOST_FAULTS] if named or hasattr(builtins, exception) else ()
+
+
+def _text_of_exception(name: str, found: Sequence[Fault]) -> str:
+    lines = [f"{name} is a class of exceptions: its message says which fault it is. It may be"]
+    for fault in found:
+        told = f"  {fault.name} ({fault.code}): {fault.summary}"
+        lines.append(textwrap.fill(told, _WIDTH, subsequent_indent="    ", break_on_hyphens=False))
+    return "\n".join([*lines, "Next: oomph explain LOG  (names the one it is)"]) + "\n"
+
+
+def _document_of_exception(name: str, found: Sequence[Fault]) -> dict[str, Any]:
+    faults = [{"code": fault.code, "name": fault.name, "summary": fault.summary} for fault in found]
+    return {"schema": render.SCHEMA, "exception": name, "faults": faults}
+
+
+def _check(word: str) -> Check | None:
+    from oomph.doctor.checks import CHECKS  # for a word that is no fault
+
+    return next((check for check in CHECKS if word.casefold() in (check.code.casefold(), check.name)), None)
+
+
+def _text_of_check(check: Check) -> str:
+    lines = [
+        f"{check.name} ({check.code}): a check of oomph doctor",
+        textwrap.fill(check.why, _WIDTH, initial_indent="  why     ", subsequent_indent="          "),
+        *[f"  fault   oomph explain {fault}" for fault in check.faults],
+        f"Next: oomph doctor --only {check.code}  (what it finds on this machine, and what to do)",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _document_of_check(check: Check) -> dict[str, Any]:
+    return {
+        "schema": render.SCHEMA,
+        "check": {"code": check.code, "name": check.name, "why": check.why, "faults": list(check.faults)},
+    }

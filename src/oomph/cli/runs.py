@@ -1,0 +1,49 @@
+"""Lists the runs in a folder of runs, for `oomph explain .oomph/runs`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+SCHEMA = 1
+_MOST_SHOWN = 20
+
+
+def runs_in(folder: Path) -> list[Path]:
+    """The run directories in the folder, or in the `runs` of an `.oomph`, the newest first; empty for other folders."""
+    from oomph.faults.reading.run import is_run
+
+    try:
+        found = [path for place in (folder, folder / "runs") for path in sorted(place.glob("*/run.json"))]
+        runs = [path.parent for path in found if is_run(path.parent)]
+        return sorted(runs, key=lambda path: (path / "run.json").stat().st_mtime, reverse=True)
+    except OSError:
+        return []
+
+
+def as_text(runs: Sequence[Path]) -> str:
+    """One line for each run, and the command that explains the newest."""
+    from oomph.recovery.run_directory.run_directory import read_record
+
+    lines = []
+    for path in runs[:_MOST_SHOWN]:
+        record = read_record(path)
+        told = "run.json is damaged" if record is None else f"{record.status:<9}  {shlex.join(record.command)}"
+        lines.append(f"{path}  {told}")
+    if len(runs) > _MOST_SHOWN:
+        lines.append(f"... and {len(runs) - _MOST_SHOWN} older ones")
+    return "\n".join([*lines, f"Next: oomph explain {shlex.quote(str(runs[0]))}  (the newest)"]) + "\n"
+
+
+def as_document(runs: Sequence[Path]) -> dict[str, Any]:
+    """The same for programs."""
+    from oomph.recovery.run_directory.run_directory import read_record
+
+    records = [(path, read_record(path)) for path in runs]
+    entries = [
+        {"path": str(path), "status": record and record.status, "command": record and list(record.command)}
+        for path, record in records
+    ]
+    return {"schema": SCHEMA, "runs": entries}

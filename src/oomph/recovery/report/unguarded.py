@@ -1,0 +1,37 @@
+"""What a run only supervised, in words: the line after the account. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oomph.journal import Event
+from oomph.recovery.protocol.unguarded import SUPERVISED, of_event
+from oomph.recovery.report.labels import UNGUARDED
+from oomph.recovery.report.remedies import causes, remedies
+
+NOT_LOADED = "the script ran unguarded: its Python did not load oomph (was it started with -I, -E or -S?)"
+NONE_SEEN = "no training was seen, so nothing was guarded"
+NOT_ASKED = f"unguarded, as --no-guard asks: {SUPERVISED}"
+
+
+def unguarded(events: Sequence[Event], guard: bool, loaded: bool) -> str:
+    """Which training was not guarded, what that means, and what to do; empty when there was none.
+
+    Args:
+        events: those of all attempts.
+        guard: whether the run has one.
+        loaded: whether the script's Python has loaded oomph, as far as is known.
+    """
+    if not loaded:
+        return NOT_LOADED
+    if not guard:
+        return NOT_ASKED
+    told = [event for event in events if event.name == "unguarded"]
+    if told:
+        return of_event(str(told[0].data.get("site")), str(told[0].data.get("kind")))
+    if any(event.name == "fit-started" or event.data.get("guarded") for event in events):
+        return ""
+    found = remedies(UNGUARDED, causes(UNGUARDED, events))[0]
+    if found.reason:
+        return f"unguarded: {found.reason}, {SUPERVISED}. To have it guarded, {found.text}"
+    return NONE_SEEN if any(event.name == "process-started" for event in events) else ""  # else nothing is on record

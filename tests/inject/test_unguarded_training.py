@@ -1,0 +1,81 @@
+"""A training that oomph does not guard is noticed at its first step, with stand-ins for the packages that train."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from oomph.journal import read_journal
+
+_MODULE = """
+class {owner}:
+    def {method}(self, *args, **kwargs):
+        return "theirs"
+"""
+_SCRIPT = """
+import json, sys
+from {module} import {owner} as trainer
+before = trainer.__dict__["{method}"]
+print([trainer().{method}() for _ in range(3)], trainer.__dict__["{method}"] is before)
+"""
+
+
+def stand_in(folder: Path, module: str, owner: str, method: str) -> str:
+    """An installed package of that name; returns the script that trains with it twice."""
+    path = folder / "site-packages" / Path(*module.split(".")).with_suffix(".py")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for parent in path.relative_to(folder / "site-packages").parents:
+        (folder / "site-packages" / parent / "__init__.py").touch()
+    path.write_text(_MODULE.format(owner=owner, method=method))
+    return _SCRIPT.format(module=module, owner=owner, method=method)
+
+
+@pytest.mark.parametrize(
+    ("kind", "module", "owner", "method"),
+    [
+        ("keras-2", "tf_keras.src.engine.training", "Model", "make_train_function"),
+        ("keras-2", "keras.src.engine.training", "Model", "make_train_function"),
+        ("keras-2", "keras.engine.training_v1", "Model", "_make_train_function"),
+        ("keras-2", "tf_keras.src.optimizers.optimizer", "_BaseOptimizer", "apply_gradients"),
+        (
+            "estimator", "tensorflow_estimator.python.estimator.estimator", "Estimator",
+            "_convert_train_steps_to_hooks",
+        ),
+        ("tensorflow-1", "tensorflow.python.training.optimizer", "Optimizer", "apply_gradients"),
+        ("jax", "keras.src.backend.jax.trainer", "JAXTrainer", "make_train_function"),
+        ("torch", "keras.src.backend.torch.trainer", "TorchTrainer", "make_train_function"),
+    ],
+)  # fmt: skip
+def test_it_is_said_once_at_the_first_step(start, tmp_path, run_dir, kind, module, owner, method):
+    script = stand_in(tmp_path, module, owner, method)
+    result = start(script, PYTHONPATH=str(tmp_path / "site-packages"))
+    assert result.stdout == "['theirs', 'theirs', 'theirs'] False\n"
+    (said,) = result.stderr.splitlines()
+    assert said.startswith("oomph: unguarded: script0.py:5 trains with ")
+    (event,) = [event for event in read_journal(run_dir) if event.name == "unguarded"]
+    assert (event.data["kind"], event.data["site"]) == (kind, "script0.py:5")
+
+
+def test_nothing_is_said_of_an_import(start, tmp_path):
+    script = stand_in(tmp_path, "tf_keras.src.engine.training", "Model", "make_train_function")
+    result = start(script.partition("before")[0], PYTHONPATH=str(tmp_path / "site-packages"))
+    assert (result.stdout, result.stderr) == ("", "")
+
+
+def test_modules_of_the_same_names_in_keras_3_are_left_alone(start, tmp_path):
+    script = stand_in(tmp_path, "keras.src.optimizers.optimizer", "Optimizer", "apply_gradients")
+    result = start(script, PYTHONPATH=str(tmp_path / "site-packages"))
+    assert (result.stdout, result.stderr) == ("['theirs', 'theirs', 'theirs'] True\n", "")
+
+
+def test_without_the_guard_nothing_is_watched(start, tmp_path):
+    script = stand_in(tmp_path, "tf_keras.src.engine.training", "Model", "make_train_function")
+    result = start(script, PYTHONPATH=str(tmp_path / "site-packages"), guard=False)
+    assert (result.stdout, result.stderr) == ("['theirs', 'theirs', 'theirs'] True\n", "")
+
+
+def test_start_up_looks_for_all_of_them_with_one_finder(start):
+    result = start("import sys, json; print(json.dumps([type(f).__name__ for f in sys.meta_path]))")
+    assert json.loads(result.stdout).count("AwaitingFinder") == 1

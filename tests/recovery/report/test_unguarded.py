@@ -1,0 +1,82 @@
+"""What was only supervised is said at the end, and never called finished without a fault."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from oomph.journal import Event
+from oomph.recovery.protocol.unguarded import KINDS, SUPERVISED, of_event
+from oomph.recovery.report.account import account
+from oomph.recovery.report.labels import UNGUARDED, label_of
+from oomph.recovery.report.remedies import remedies
+from oomph.recovery.report.summary import summarise
+from oomph.recovery.report.unguarded import NONE_SEEN, NOT_ASKED, NOT_LOADED, unguarded
+
+
+def event(name: str, **data: Any) -> Event:
+    return Event(name, data, attempt=1)
+
+
+STARTED, FIT = event("process-started"), event("fit-started", fit=0, guard="exact")
+KERAS_2 = event("unguarded", kind="keras-2", site="train.py:12")
+
+
+@pytest.mark.parametrize(
+    ("events", "guard", "loaded", "said"),
+    [
+        ([STARTED, FIT], True, True, ""),
+        ([STARTED], True, True, NONE_SEEN),
+        ([], True, True, ""),
+        ([STARTED], False, True, NOT_ASKED),
+        ([], True, False, NOT_LOADED),
+        ([STARTED, KERAS_2], True, True, of_event("train.py:12", "keras-2")),
+        ([STARTED, FIT, KERAS_2], True, True, of_event("train.py:12", "keras-2")),
+        ([STARTED, event("loop-seen", site="train.py:9", guarded=True)], True, True, ""),
+    ],
+)
+def test_what_was_not_guarded(events: Sequence[Event], guard: bool, loaded: bool, said: str) -> None:
+    assert unguarded(events, guard, loaded) == said
+
+
+def test_a_loop_of_its_own_is_told_what_makes_it_resumable() -> None:
+    said = unguarded([STARTED, event("loop-seen", site="train.py:9")], guard=True, loaded=True)
+    assert said.startswith("unguarded: the training loop at train.py:9 ")
+    assert SUPERVISED in said
+    assert "oomph.steps(" in said
+
+
+def test_a_guard_that_failed_is_told_again() -> None:
+    said = unguarded([STARTED, event("guard-failed", reason="no TensorFlowTrainer.fit")], guard=True, loaded=True)
+    assert said.startswith("unguarded: the guard failed: no TensorFlowTrainer.fit")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_unguarded_training_is_never_without_a_fault(kind: str) -> None:
+    events = [STARTED, event("unguarded", kind=kind, site="train.py:12"), event("attempt-ended", seconds=9.0)]
+    first, second = account(summarise(events, 0), "runs/x", unguarded=unguarded(events, guard=True, loaded=True))
+    assert first == "finished, 9 s"
+    assert second == of_event("train.py:12", kind)
+    assert KINDS[kind].instead in second
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_remedy_of_the_label_is_that_of_the_line(kind: str) -> None:
+    label, reasons = label_of([event("unguarded", kind=kind, site="train.py:12")], 0)
+    assert [remedy.text for remedy in remedies(label, reasons)] == [KINDS[kind].instead]
+
+
+def test_a_script_that_trains_nothing_is_told_so_in_its_one_line() -> None:
+    events = [STARTED, event("attempt-ended", seconds=9.0)]
+    assert account(summarise(events, 0), "runs/x", unguarded=NONE_SEEN) == [
+        f"finished without a fault, 9 s; {NONE_SEEN}"
+    ]
+    assert account(summarise(events, 3), "runs/x", unguarded=NONE_SEEN) == ["ended with exit code 3, 9 s"]
+
+
+def test_the_label_is_unguarded_beside_a_guarded_fit_too() -> None:
+    assert label_of([FIT], 0).label == "exact"
+    assert label_of([FIT, KERAS_2], 0) == (UNGUARDED, ("train.py:12 trains with Keras 2",))
+    assert label_of([FIT, event("unguarded", kind="of-a-later-oomph", site="a.py:1")], 0).label == UNGUARDED
