@@ -12,6 +12,8 @@ from oomph.recovery.report.labels import MEANING, NOT_EQUAL, SMALLER_BATCHES, ST
 from oomph.recovery.report.remedies import remedies
 from oomph.recovery.report.summary import UNRELATED, Summary
 
+HEAD = 15
+"""The columns of the heads of several lines."""
 _MOST_REASONS = 3
 
 
@@ -25,7 +27,7 @@ def account(summary: Summary, run_dir: str | None, again: str = "") -> list[str]
     """
     if not summary.eventful:
         return [_one_line(summary, run_dir, again)]
-    return [f"{head:<14} {text}" for head, text in _rows(summary, run_dir, again)]
+    return [f"{head:<{HEAD}}{text}" for head, text in _rows(summary, run_dir, again)]
 
 
 def restart_line(ending: Ending, progress: Progress | None, attempt: int, change: Change | None = None) -> str:
