@@ -16,6 +16,7 @@ from oomph.wrapping import wrapped
 SCHEMA = 1
 _USUAL_WIDTH = 80
 _PAGE_FIELDS = ("code", "name", "title", "summary", "domain", "severity", "sticky", "since", "versions")
+_NEXT = "Next: "
 _SHOWN = 300  # characters of a line of evidence; --json has the whole line
 
 
@@ -28,14 +29,14 @@ def as_text(
     """
     told = [d for place, d in enumerate(diagnoses) if place == 0 or d.confidence > SUSPICION]
     found = _count(len(told), "fault") if told else "no fault"
-    lines = [wrapped(f"{subject}: {found} found{state}", width, "  ")]
+    lines = [wrapped(f"{subject}: {found} found{state}", width, "  ", command=f"{found} found")]
     for rank, diagnosis in enumerate(told, 1):
         lines += ["", *_diagnosis(rank, diagnosis, width)]
     if len(told) < len(diagnoses):
         lines += ["", wrapped(_otherwise(told[0].fault, [d.fault for d in diagnoses if d not in told]), width, "  ")]
     last = [_next(diagnoses)] if diagnoses or not following else []
     last += following.split("\n") if following else []
-    return "\n".join([*lines, "", *(wrapped(line, width, "  ") for line in last)]) + "\n"
+    return "\n".join([*lines, "", *(_last(line, width) for line in last)]) + "\n"
 
 
 def as_document(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
@@ -108,7 +109,7 @@ def _quoted(text: str, width: int, hang: str) -> str:
 
 def _advice(number: int, remedy: Remedy, width: int) -> Iterator[str]:
     by_itself = " [oomph run does this by itself]" if remedy.action else ""
-    yield wrapped(f"{remedy.text}.{by_itself}", width, "        ", f"     {number}. ")
+    yield wrapped(f"{remedy.text}.{by_itself}", width, "        ", f"     {number}. ", by_itself.strip())
     if remedy.command:
         yield f"          {remedy.command}"
     if remedy.changes:
@@ -132,6 +133,12 @@ def _shortened(text: str) -> str:
 
 def _count(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def _last(line: str, width: int) -> str:
+    """A last line; the command in it stays whole."""
+    command = line.removeprefix(_NEXT).partition("  (")[0] if line.startswith(_NEXT) else ""
+    return wrapped(line, width, "  ", command=command)
 
 
 def _next(diagnoses: Sequence[Diagnosis]) -> str:

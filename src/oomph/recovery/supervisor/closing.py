@@ -31,6 +31,12 @@ class Outcome:
     exit_code: int
     summary: Summary
 
+    def __repr__(self) -> str:
+        return f"Outcome(exit_code={self.exit_code}, summary={self.summary!r})"
+
+    def __str__(self) -> str:
+        return f"exit code {self.exit_code}: {self.summary}"
+
 
 @dataclass(frozen=True)
 class Closing:
