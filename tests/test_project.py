@@ -18,9 +18,10 @@ from oomph.cli import COMMANDS
 from oomph.cli import demo as demo_verb
 from oomph.demo import scenario, show
 from oomph.demo.children import DemoError, compare, run_plain
-from oomph.demo.claims import Claim, Compared, Ended, Measured, Survived, Trial, judge, table
+from oomph.demo.claims import Claim, Compared, Ended, Measured, Survived, Trial, judge, rows
 from oomph.errors import UsageError
 from oomph.recovery.run_directory.work_folder import work_folder
+from oomph.tables import table
 
 ROOT = Path(__file__).resolve().parents[1]
 LIMIT = 120
@@ -196,12 +197,12 @@ def test_each_claim_can_fail_alone(measured, words):
 def test_a_run_without_a_result_fails_everything_about_its_result():
     lost = replace(GOOD, double=Trial("float64", Survived(Ended(1, 1.0, "boom"), False), None))
     assert len(failed(lost)) == 6
-    assert "boom" not in "\n".join(table(lost))  # the table has room for an exit code
-    assert "exit code 1" in "\n".join(table(lost))
+    assert "boom" not in "\n".join(table(rows(lost), 100))  # the table has room for an exit code
+    assert "exit code 1" in "\n".join(table(rows(lost), 100))
 
 
 def test_the_table_shows_the_bound_beside_the_difference():
-    text = "\n".join(table(GOOD))
+    text = "\n".join(table(rows(GOOD), 80))
     assert re.search(r"largest weight difference +0 +- +6\.0e-07 +1\.0e-15", text)
     assert re.search(r"may be at most +7\.0e-06 +1e-12", text)
 
@@ -274,9 +275,9 @@ def test_a_folder_in_use_is_refused(tmp_path):
 
 def test_the_exit_code_says_whether_every_claim_held(monkeypatch, capsys):
     good, bad = Claim("a", "1", True), Claim("b", "2", False)
-    monkeypatch.setattr(show, "show", lambda keep, say: show.Shown((good,), 1.0))
+    monkeypatch.setattr(show, "show", lambda keep, say, width: show.Shown((good,), 1.0))
     assert cli.main(["demo"]) == 0
-    monkeypatch.setattr(show, "show", lambda keep, say: show.Shown((good, bad), 1.0))
+    monkeypatch.setattr(show, "show", lambda keep, say, width: show.Shown((good, bad), 1.0))
     assert cli.main(["demo", "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert document["schema"] == 1

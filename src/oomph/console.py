@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import os
 
-from oomph.shown import shown_line
+from oomph import ticking
+from oomph.message import message
+from oomph.screen import screen_of
 
 
-def say(text: str, start: str = "") -> None:
-    """Write one line to stderr; never raises, since no message is worth losing a training.
+def say(text: str, at_line_start: bool = True, hang: int = 0, command: str = "") -> None:
+    """Write one message to stderr; never raises, since no message is worth losing a training.
 
     Writes directly to the descriptor, like the script's own stderr: a buffer that cannot be flushed at exit would
-    change the exit code.
+    change the exit code. The arguments are those of `message`.
     """
+    ticking.clear()
     try:
-        os.write(2, f"{start}oomph: {shown_line(text)}\n".encode(errors="replace"))
+        os.write(2, message(text, screen_of(2), at_line_start, hang, command).encode(errors="replace"))
     except OSError:
         pass  # nobody reads stderr
 
 
 class Voice:
-    """Prints lines between the script's own output, each on its own line."""
+    """Prints messages between the script's own output, each on its own line."""
 
     def __init__(self) -> None:
         self.at_line_start = True
-        """False when the script's last output lacks its newline."""
+        """False when the script's last output to stderr lacks its newline."""
 
-    def say(self, text: str) -> None:
-        """Write one line to stderr; never raises."""
-        start = "" if self.at_line_start else "\n"
-        self.at_line_start = True
-        say(text, start)
+    def say(self, text: str, hang: int = 0, command: str = "") -> None:
+        """Write one message to stderr; never raises."""
+        at_line_start, self.at_line_start = self.at_line_start, True
+        say(text, at_line_start, hang, command)

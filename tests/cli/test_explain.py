@@ -27,6 +27,11 @@ CLEAN = str(LOGS / "two.log")
 MOST_CPU_SECONDS = 0.150
 
 
+def one_line(text: str) -> str:
+    """The text as if it had not been wrapped."""
+    return " ".join(text.split())
+
+
 def run(*words: str) -> int:
     parser = argparse.ArgumentParser()
     explain.add_arguments(parser)
@@ -73,7 +78,7 @@ def test_text_says_in_one_line_what_else_the_evidence_would_fit_and_how_to_tell(
     text = capsys.readouterr().out
     assert "1 fault found" in text
     assert "\nIf that does not fit: " in text
-    assert "driver-failure (GPU312): the driver fails" in text
+    assert "driver-failure (GPU312): the driver fails" in one_line(text)
     assert run(OOM) == 0
     assert "If that does not fit" not in capsys.readouterr().out
 
@@ -430,7 +435,7 @@ def make_record(folder: Path, status: str = "running", cwd: Path | None = None, 
 def test_a_run_whose_supervisor_was_killed_has_not_finished(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     make_record(tmp_path)
     assert run(str(tmp_path)) == 0
-    text = " ".join(capsys.readouterr().out.split())
+    text = one_line(capsys.readouterr().out)
     assert f"{tmp_path}: no fault found; the run has not finished: " in text
     assert f"Next: oomph run --resume={tmp_path} train.py --epochs 3 (" in text
     assert "SCRIPT" not in text
@@ -456,15 +461,14 @@ def test_a_run_that_is_locked_is_still_going_on(capsys: pytest.CaptureFixture[st
     with (tmp_path / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         run(str(tmp_path))
-        said = " ".join(capsys.readouterr().out.split())
-        assert "no fault found; the run is still in progress" in said
+        assert "no fault found; the run is still in progress" in one_line(capsys.readouterr().out)
         assert document(capsys, str(tmp_path))["run"]["state"] == "going-on"
 
 
 def test_a_run_that_was_preempted_is_to_be_gone_on_with(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     make_record(tmp_path, "preempted")
     run(str(tmp_path))
-    text = " ".join(capsys.readouterr().out.split())
+    text = one_line(capsys.readouterr().out)
     assert "no fault found; the run has not finished: its machine was taken away, or could not continue" in text
     assert f"Next: oomph run --resume={tmp_path} train.py --epochs 3 (resumes from its last checkpoint)" in text
     assert document(capsys, str(tmp_path))["run"]["state"] == "preempted"
@@ -585,7 +589,7 @@ def test_a_device_is_no_log(device: str) -> None:
 )
 def test_what_a_number_says_that_is_no_fault(capsys: pytest.CaptureFixture[str], status: str, said: str) -> None:
     assert run(f"--exit-status={status}") == 0
-    assert said in capsys.readouterr().out
+    assert said in one_line(capsys.readouterr().out)
 
 
 def test_a_device_is_no_kernel_log_either() -> None:

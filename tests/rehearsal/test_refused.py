@@ -22,7 +22,7 @@ def test_it_is_lost_though_its_fault_never_came():
 def test_the_conclusion_names_the_line_and_what_is_left():
     verdicts = (judge(FAULTS[1], ENDED, REFUSED), Verdict("abort", NOT_TRIED, "no second start"))
     report = Report(ENDED, 20, verdicts, WHY, ("out", "log"))
-    lines = list(as_text(report))
+    lines = list(as_text(report, width=200))
     assert lines[-1] == f"would not survive any restart: not-restartable: {WHY}"
     assert lines[-2] == "left here, where the script would create it again: out, log; remove it before the real run"
     assert (as_document(report)["not_restartable"], as_document(report)["left"]) == (WHY, ["out", "log"])

@@ -11,8 +11,9 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
-from oomph import __version__
+from oomph import __version__, screen, ticking
 from oomph.cli import output
+from oomph.cli.help_text import Formatter, fitting
 from oomph.errors import OomphError, UsageError
 
 COMMANDS = {
@@ -32,10 +33,10 @@ COMMANDS = {
 
 
 class _Parser(argparse.ArgumentParser):
-    """An ArgumentParser whose output works even if standard output or standard error is closed."""
+    """An ArgumentParser whose output fits the terminal, and works even if it is closed."""
 
     def print_help(self, file: object = None) -> None:
-        output.write(self.format_help())
+        output.write(fitting(self.format_help()))
 
     def error(self, message: str) -> NoReturn:
         unknown = message.removeprefix("unrecognized arguments: ").partition(" ")[0].partition("=")[0]
@@ -56,6 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as error:  # argparse has printed the help or the error
         return error.code if isinstance(error.code, int) else 2
     except KeyboardInterrupt:
+        ticking.clear()
         return 130
     except BrokenPipeError:
         return 141
@@ -65,7 +67,7 @@ def _dispatch(words: list[str]) -> int:
     if words[:1] == ["help"] and len(words) > 1:
         return _dispatch([words[1], "--help"])
     if not words or words[0] in ("-h", "--help", "help"):
-        output.write(_help())
+        output.write(fitting(_help()))
         return 0 if words else 2
     if words[0] in ("-V", "--version"):
         output.write(f"oomph {__version__}\n")
@@ -79,12 +81,17 @@ def _dispatch(words: list[str]) -> int:
     parser = _Parser(
         prog=f"oomph {verb}",
         description=module.SUMMARY,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Formatter,
         allow_abbrev=False,
     )
     module.add_arguments(parser)
+    parser.add_argument(
+        "--color", choices=screen.CHOICES, default="auto", help="colour (auto: on a terminal, unless NO_COLOR is set)"
+    )
     parse = getattr(module, "parse_arguments", None)  # for verbs with a script: its arguments are not argparse's
-    code: int = module.run(parser.parse_args(rest) if parse is None else parse(parser, rest))
+    args = parser.parse_args(rest) if parse is None else parse(parser, rest)
+    screen.choose(args.color)
+    code: int = module.run(args)
     return code
 
 

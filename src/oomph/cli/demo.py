@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-from oomph.cli.output import tell, write, write_json
+from oomph.cli.output import one_event, tell, width, write, write_json
 
 SUMMARY = "run a small training through out of memory and a kill, and compare the result (a few minutes)"
 
 _EPILOG = """example: oomph demo --keep what-the-demo-left
 
-A small Keras model learns handwritten digits on the CPU with less memory than its batch needs. Without oomph it
-dies; with oomph it finishes, although it is also killed halfway. The weights are compared with those of an undisturbed
-training. Needs tensorflow and scikit-learn, no GPU and no network.
+A small Keras model learns handwritten digits on the CPU with less memory than its batch needs. Without oomph it \
+dies; with oomph it finishes, although it is also killed halfway. The weights are compared with those of an \
+undisturbed training. Needs tensorflow and scikit-learn, no GPU and no network.
 
 exit codes: 0 every claim held; 1 one did not, or a training failed; 2 a package is not installed"""
 
@@ -30,8 +30,15 @@ def run(args: argparse.Namespace) -> int:
     """Run the demonstration; 0 only if every claim held."""
     from oomph.demo.show import show
 
-    story = tell if args.json else write
-    shown = show(args.keep, lambda line: story(f"{line}\n"))
+    shown = show(args.keep, _tell if args.json else _write, width())
     if args.json:
         write_json(shown.as_document())
     return 0 if shown.held else 1
+
+
+def _tell(line: str) -> None:
+    tell(f"{line}\n")
+
+
+def _write(line: str) -> None:
+    write(f"{one_event(line)}\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from oomph.cli.output import tell, write, write_json
+from oomph.cli.output import tell, width, write, write_json
 from oomph.doctor.check import FAIL
 
 SUMMARY = "say whether this machine can train on its GPU, and if not, the one thing to do"
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         write_json(render.as_document(snapshot, results))
     else:
-        write((report.as_report if args.report else render.as_text)(snapshot, results))
+        write(report.as_report(snapshot, results) if args.report else render.as_text(snapshot, results, width()))
     return 1 if any(result.finding.status == FAIL for result in results) else 0
 
 

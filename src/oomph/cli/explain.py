@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oomph.cli.exit_status import meaning
-from oomph.cli.output import tell, write, write_json
+from oomph.cli.output import tell, width, write, write_json
 from oomph.cli.target import run_of, unknown
 from oomph.errors import ExamineError, UsageError
 from oomph.faults import render
@@ -22,6 +22,7 @@ from oomph.faults.matching.named_fault import Diagnosis
 from oomph.faults.reading.file import Unreadable, read_file, read_stream
 from oomph.faults.reading.run import is_run, read_run, what_is_missing, why_nothing_is_known
 from oomph.journal import read_journal
+from oomph.wrapping import reflowed
 
 if TYPE_CHECKING:
     from oomph.recovery.report.story import Story
@@ -45,7 +46,6 @@ _BREAKS = {ord("\n"): "\\n", ord("\t"): "\\t"}  # in the name of a file
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command line of the verb."""
     parser.epilog = _EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
         "target",
         metavar="FILE|-|RUN|CODE|NAME",
@@ -140,9 +140,10 @@ def _print_diagnoses(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -
     if story is not None:
         from oomph.cli import run_story
 
-        write(run_story.text(story, _subject(args), diagnoses, state, following, args.full) + section)
+        shown = run_story.text(story, _subject(args), diagnoses, state, following, args.full, width())
+        write(shown + section)
     else:
-        write(render.as_text(diagnoses, _subject(args), state, following) + section)
+        write(render.as_text(diagnoses, _subject(args), state, following, width()) + section)
 
 
 def _story(target: str | None) -> Story | None:
@@ -239,7 +240,7 @@ def _machine(target: str | None, diagnoses: Sequence[Diagnosis]) -> tuple[dict[s
     from oomph.doctor import recorded
 
     results = recorded.behind(Path(target), [diagnosis.name for diagnosis in diagnoses])
-    return recorded.as_document(results), recorded.as_section(results)
+    return recorded.as_document(results), recorded.as_section(results, width())
 
 
 def _unfinished(target: str | None) -> Unfinished | None:
@@ -276,7 +277,7 @@ def _explain_decisions(args: argparse.Namespace) -> int:
     if args.json:
         write_json(decisions.as_document(found))
     else:
-        write(decisions.as_text(found, args.target))
+        write(reflowed(decisions.as_text(found, args.target), width()))
     return 1 if args.exit_code and not all(decision.reproduced for decision in found) else 0
 
 
@@ -293,7 +294,7 @@ def _exists(path: Path) -> bool:
 def _print_page(args: argparse.Namespace) -> int:
     from oomph.cli.page import page_of
 
-    page = page_of(args.target)
+    page = page_of(args.target, width())
     if page is None:
         raise unknown(args.target)
     _check_alone(args, f"{args.target} has a page, which does not depend on a log or an exit status")

@@ -6,9 +6,13 @@ import json
 import sys
 from typing import Any
 
+from oomph import ticking
 from oomph.errors import OutputError
+from oomph.message import coloured, laid_out
 from oomph.redaction import redacted_data
+from oomph.screen import screen_of_stream
 from oomph.shown import harmless, shown
+from oomph.wrapping import reflowed
 
 
 def check() -> None:
@@ -22,7 +26,18 @@ def write(text: str) -> None:
 
     Characters that it cannot encode (a log may hold any) and terminal control characters are escaped.
     """
-    _print(shown(text))
+    _print(coloured(shown(text), screen_of_stream(sys.stdout)))
+
+
+def width() -> int:
+    """The columns that text on standard output may fill."""
+    return screen_of_stream(sys.stdout).width
+
+
+def one_event(line: str) -> str:
+    """A line of progress for `write`: it is wrapped on a terminal, and stays one line on a pipe."""
+    screen = screen_of_stream(sys.stdout)
+    return reflowed(shown(line), screen.width) if screen.terminal else line
 
 
 def write_json(document: dict[str, Any]) -> None:
@@ -32,6 +47,7 @@ def write_json(document: dict[str, Any]) -> None:
 
 def _print(text: str) -> None:
     check()
+    ticking.clear()
     encoding = sys.stdout.encoding or "utf-8"
     try:
         sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
@@ -44,9 +60,10 @@ def _print(text: str) -> None:
 
 
 def tell(text: str) -> None:
-    """Print to standard error; never raises, since there is no place to report it."""
+    """Print to standard error, wrapped on a terminal; never raises, since there is no place to report it."""
+    ticking.clear()
     try:
-        sys.stderr.write(shown(text))
+        sys.stderr.write(laid_out(shown(text), screen_of_stream(sys.stderr)))
         sys.stderr.flush()
     except (AttributeError, OSError):
         sys.stderr = None  # closed or full

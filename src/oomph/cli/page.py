@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import re
-import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from oomph.faults import render
 from oomph.faults.catalogue.catalogue import find, load
 from oomph.faults.catalogue.fault import Fault
 from oomph.faults.diagnose import diagnose_log
+from oomph.wrapping import wrapped
 
 if TYPE_CHECKING:
     from oomph.doctor.check import Check
@@ -19,22 +19,21 @@ if TYPE_CHECKING:
 _EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.){0,20}(?P<name>[A-Z]\w{2,60}(?:Error|Exception|Interrupt))\Z")
 _MOST_FAULTS = 6
 _SURE = 0.5
-_WIDTH = 110
 
 
-def page_of(word: str) -> tuple[str, dict[str, Any]] | None:
+def page_of(word: str, width: int) -> tuple[str, dict[str, Any]] | None:
     """The page as text and as a document; None for a word that names nothing."""
     fault = find(word)
     if fault is not None:
-        return render.page_text(fault), render.page_document(fault)
+        return render.page_text(fault, width), render.page_document(fault)
     check = _check(word)
     if check is not None:
-        return _text_of_check(check), _document_of_check(check)
+        return _text_of_check(check, width), _document_of_check(check)
     exception = _EXCEPTION.match(word)
     found = () if exception is None else faults_of(exception["name"])
     if exception is None or not found:
         return None
-    return _text_of_exception(exception["name"], found), _document_of_exception(exception["name"], found)
+    return _text_of_exception(exception["name"], found, width), _document_of_exception(exception["name"], found)
 
 
 def faults_of(exception: str) -> tuple[Fault, ...]:
@@ -48,11 +47,11 @@ def faults_of(exception: str) -> tuple[Fault, ...]:
     return tuple(dict.fromkeys([*sure, *named]))[:_MOST_FAULTS] if named or hasattr(builtins, exception) else ()
 
 
-def _text_of_exception(name: str, found: Sequence[Fault]) -> str:
-    lines = [f"{name} is a class of exceptions: its message says which fault it is. It may be"]
+def _text_of_exception(name: str, found: Sequence[Fault], width: int) -> str:
+    lines = [wrapped(f"{name} is a class of exceptions: its message says which fault it is. It may be", width)]
     for fault in found:
         told = f"  {fault.name} ({fault.code}): {fault.summary}"
-        lines.append(textwrap.fill(told, _WIDTH, subsequent_indent="    ", break_on_hyphens=False))
+        lines.append(wrapped(told, width, "    "))
     return "\n".join([*lines, "Next: oomph explain LOG  (names the one it is)"]) + "\n"
 
 
@@ -67,10 +66,10 @@ def _check(word: str) -> Check | None:
     return next((check for check in CHECKS if word.casefold() in (check.code.casefold(), check.name)), None)
 
 
-def _text_of_check(check: Check) -> str:
+def _text_of_check(check: Check, width: int) -> str:
     lines = [
         f"{check.name} ({check.code}): a check of oomph doctor",
-        textwrap.fill(check.why, _WIDTH, initial_indent="  why     ", subsequent_indent="          "),
+        wrapped(check.why, width, "          ", "  why     "),
         *[f"  fault   oomph explain {fault}" for fault in check.faults],
         f"Next: oomph doctor --only {check.code}  (what it finds on this machine, and what to do)",
     ]

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from oomph.cli.output import tell, write, write_json
+from oomph.cli.output import tell, width, write, write_json
 from oomph.cli.run import count_options, every, positive
 from oomph.errors import ExamineError, UsageError
 from oomph.rehearsal.faults import FAULTS, NAMES
@@ -22,16 +22,17 @@ _USAGE = """oomph rehearse [options] SCRIPT.py [arguments of the script ...]
 _EPILOG = f"""example: oomph rehearse --steps 60 train.py --epochs 1
          oomph rehearse --faults kill,oom train.py
 
-The script runs under `oomph run` once undisturbed and once for each fault. It runs in this folder, with its own
-arguments, and writes its files each time. The report shows which label a killed and resumed run of it gets, such as
+The script runs under `oomph run` once undisturbed and once for each fault. It runs in this folder, with its own \
+arguments, and writes its files each time. The report shows which label a killed and resumed run of it gets, such as \
 verified or not-equal, and what to change in the script for a better one.
 
 {chr(10).join(f"  {fault.name:<20}{fault.what}" for fault in FAULTS)}
 
-exit codes: 0 the script survives every injected fault; 1 it does not; 2 a wrong command line;
-            3 it does not get that far without any fault"""
+exit codes: 0 the script survives every injected fault; 1 it does not; 2 a wrong command line; \
+3 it does not get that far without any fault"""
 _WITH_VALUE = (
-    "--faults", "--steps", "--at", "--checkpoint-every", "--python", "--micro-batch", "--inexact", "--limit", "--keep"
+    "--faults", "--steps", "--at", "--checkpoint-every", "--python", "--micro-batch", "--inexact", "--limit", "--keep",
+    "--color",
 )  # fmt: skip
 
 
@@ -84,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         write_json(as_document(report))
     else:
-        write("".join(f"{line}\n" for line in as_text(report)))
+        write("".join(f"{line}\n" for line in as_text(report, width())))
     return 0 if report.survives else 1
 
 

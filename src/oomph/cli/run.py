@@ -19,12 +19,14 @@ _USAGE = """oomph run [options] SCRIPT.py [arguments of the script ...]
 _EPILOG = """example: oomph run --checkpoint-every 5m train.py --epochs 10
          everything after the script belongs to the script
 
-exit codes: the script's own when it ends by itself; 128+n when signal n ended it and oomph does not restart it;
-            93 when oomph gave up on a fault that another start would only repeat; 75 when the run was preempted, or
-            another machine may help: start it again with --resume; 2 for a wrong command line"""
+exit codes: the script's own when it ends by itself; 128+n when signal n ended it and oomph does not restart it; \
+93 when oomph gave up on a fault that another start would only repeat; 75 when the run was preempted, or \
+another machine may help: start it again with --resume; 2 for a wrong command line"""
 _EVERY = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|min)?\Z")
 _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-_WITH_VALUE = ("--run-dir", "--python", "--checkpoint-every", "--micro-batch", "--inexact", "--verify", "--recheck")
+_WITH_VALUE = (
+    "--run-dir", "--python", "--checkpoint-every", "--micro-batch", "--inexact", "--verify", "--recheck", "--color"
+)  # fmt: skip
 
 _OF_THE_GUARD = (
     "--checkpoint-every",

@@ -13,6 +13,7 @@ from oomph.recovery.report.story import Story, story_of
 from oomph.recovery.report.story_text import as_text
 from oomph.recovery.report.summary import summarise
 from oomph.recovery.run_directory.run_directory import read_record
+from oomph.wrapping import wrapped
 
 
 def story_of_run(run: Path) -> Story | None:
@@ -25,7 +26,9 @@ def story_of_run(run: Path) -> Story | None:
     return story_of(events, summarise(events, _exit_code(events)), typed, words)
 
 
-def text(story: Story, run: str, diagnoses: Sequence[Diagnosis], state: str, following: str, full: bool) -> str:
+def text(
+    story: Story, run: str, diagnoses: Sequence[Diagnosis], state: str, following: str, full: bool, width: int
+) -> str:
     """The story, what ended the run (with `full`: every fault in it), and the next command.
 
     Args:
@@ -33,13 +36,13 @@ def text(story: Story, run: str, diagnoses: Sequence[Diagnosis], state: str, fol
         following: the next command of such a run.
     """
     shown = list(diagnoses) if full else _of_the_end(story, diagnoses)
-    parts = [as_text(story, run, state, _headline)]
+    parts = [as_text(story, run, state, _headline, width)]
     if shown:
-        parts.append(render.as_text(shown, "the evidence"))
+        parts.append(render.as_text(shown, "the evidence", width=width))
     more = f"Next: oomph explain {run} --full  (the evidence of every fault, and what to do about it)"
     if not full and diagnoses and not shown:
-        parts.append(f"{more}\n")
-    return "\n".join([*parts, *([f"{following}\n"] if following else [])])
+        parts.append(wrapped(more, width, "  ", command=f"oomph explain {run} --full") + "\n")
+    return "\n".join([*parts, *([wrapped(following, width, "  ") + "\n"] if following else [])])
 
 
 def _of_the_end(story: Story, diagnoses: Sequence[Diagnosis]) -> list[Diagnosis]:

@@ -19,6 +19,7 @@ from oomph.errors import OomphError
 from oomph.journal import read_journal
 from oomph.recovery.posix import child
 from oomph.recovery.protocol.progress import read_progress
+from oomph.ticking import Ticking
 
 LONGEST_SECONDS = 240.0
 """A child that takes longer is stuck; none normally comes near."""
@@ -131,7 +132,13 @@ def _started(command: Sequence[str], environ: Mapping[str, str], log: Path) -> I
 
 
 def _wait(process: subprocess.Popen[bytes], started: float, watch: Callable[[], None]) -> None:
+    with Ticking() as ticking:
+        _poll(process, started, watch, ticking)
+
+
+def _poll(process: subprocess.Popen[bytes], started: float, watch: Callable[[], None], ticking: Ticking) -> None:
     while process.poll() is None:
+        ticking.tick("training")
         watch()
         if time.monotonic() - started > LONGEST_SECONDS:
             raise DemoError(f"a training did not end within {LONGEST_SECONDS:.0f} s")

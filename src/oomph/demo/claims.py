@@ -109,11 +109,11 @@ def judge(measured: Measured) -> list[Claim]:
     ]
 
 
-def table(measured: Measured) -> list[str]:
-    """The runs side by side."""
-    rows = [
-        ["", "undisturbed", "plain python", "oomph run", "oomph run, float64"],
-        ["outcome", "finished", _outcome(measured.plain), *(_outcome(t.survived.ended) for t in _trials(measured))],
+def rows(measured: Measured) -> list[list[str]]:
+    """The runs side by side, as rows of a table."""
+    return [
+        ["", "undisturbed", "plain python", "oomph run", "in float64"],
+        ["outcome", "finished", _brief(measured.plain), *(_brief(t.survived.ended) for t in _trials(measured))],
         ["test accuracy", _accuracy(measured.single, 0), "-", *(_accuracy(t, 1) for t in _trials(measured))],
         ["out-of-memory errors", "0", _count_plain(measured.plain), *(str(t.survived.ooms) for t in _trials(measured))],
         ["killed by SIGKILL", "no", "no", *("yes" if t.survived.killed else "no" for t in _trials(measured))],
@@ -124,8 +124,6 @@ def table(measured: Measured) -> list[str]:
         ["largest weight difference", "0", "-", *(_difference(t) for t in _trials(measured))],
         ["  may be at most", "", "", f"{_bound(measured):.1e}", f"{FLOAT64_LIMIT:.0e}"],
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def _plain_dies(plain: Ended) -> Claim:
@@ -203,6 +201,10 @@ def _outcome(ended: Ended) -> str:
     if ended.returncode == 0:
         return "finished"
     return OUT_OF_MEMORY if OUT_OF_MEMORY in ended.error else f"exit code {ended.returncode}"
+
+
+def _brief(ended: Ended) -> str:
+    return _outcome(ended).replace(OUT_OF_MEMORY, "out of memory")
 
 
 def _count_plain(plain: Ended) -> str:

@@ -13,11 +13,12 @@ from typing import Any
 
 from oomph.demo import scenario
 from oomph.demo.children import DemoError, Say, compare, run_killed, run_plain, under_oomph
-from oomph.demo.claims import Claim, Ended, Measured, Survived, Trial, judge, table
+from oomph.demo.claims import Claim, Ended, Measured, Survived, Trial, judge, rows
 from oomph.demo.scenario import FLOAT32, FLOAT64, Precision
 from oomph.errors import UsageError
 from oomph.recovery.run_directory.work_folder import work_folder
 from oomph.recovery.supervisor.interpreter import choose_python, has_itself, has_module
+from oomph.tables import table
 
 SCHEMA = 1
 _NEEDED = {"tensorflow": "tensorflow", "keras": "keras", "sklearn": "scikit-learn"}
@@ -41,7 +42,7 @@ class Shown:
         return {"schema": SCHEMA, "held": self.held, "seconds": round(self.seconds, 1), "claims": claims}
 
 
-def show(keep: str | None, say: Say) -> Shown:
+def show(keep: str | None, say: Say, width: int) -> Shown:
     """Run everything and report progress; raises UsageError or DemoError if that fails."""
     python = choose_python(None, lambda line: say(f"oomph: {line}"))
     check_installed(python)
@@ -53,7 +54,7 @@ def show(keep: str | None, say: Say) -> Shown:
         shown = Shown(claims, time.monotonic() - started)
         if keep is not None:
             (folder / "claims.json").write_text(json.dumps(shown.as_document(), indent=2) + "\n")
-    _tell(measured, shown, say)
+    _tell(measured, shown, say, width)
     return shown
 
 
@@ -74,8 +75,9 @@ class _Demo:
     def run(self) -> Measured:
         """Do all runs and return their measurements."""
         limit = f"{FLOAT32.limit_mb} MB for tensors"
-        self._say(f"A training of {scenario.STEPS} steps on handwritten digits; its batch of {scenario.BATCH} does")
-        self._say(f"not fit into {limit}. Each run takes 10 to 40 s, the whole a few minutes.\n")
+        self._say(f"A training of {scenario.STEPS} steps on handwritten digits.")
+        self._say(f"Its batch of {scenario.BATCH} does not fit into {limit}.")
+        self._say("Each run takes 10 to 40 s, the whole a few minutes.\n")
         plain = self._plain("plain", FLOAT32, "plain python, memory limited", limited=True)
         self._undisturbed("undisturbed", FLOAT32, "undisturbed, without the limit, to compare with")
         survived = self._killed("oomph", FLOAT32)
@@ -145,9 +147,9 @@ def _summary(run_dir: Path) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _tell(measured: Measured, shown: Shown, say: Say) -> None:
+def _tell(measured: Measured, shown: Shown, say: Say, width: int) -> None:
     say("")
-    for line in table(measured):
+    for line in table(rows(measured), width):
         say(line)
     say("")
     for claim in shown.claims:

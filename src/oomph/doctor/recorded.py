@@ -43,9 +43,9 @@ def as_document(results: Sequence[Result]) -> dict[str, Any]:
     return {"machine": [entry(result) for result in results]} if results else {}
 
 
-def as_section(results: Sequence[Result]) -> str:
+def as_section(results: Sequence[Result], width: int) -> str:
     """The same as text."""
     if not results:
         return ""
-    lines = [line for result in results for line in problem(result)]
+    lines = [line for result in results for line in problem(result, width)]
     return "\n".join(["", "The machine when the run started:", *lines]) + "\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,23 +14,26 @@ from oomph.doctor.snapshot import Snapshot
 from oomph.doctor.verdict import verdict
 from oomph.faults.catalogue.fault import Remedy
 from oomph.faults.catalogue.front_matter import PAGES
+from oomph.shown import shown_line
+from oomph.wrapping import wrapped
 
 SCHEMA = 1
-WIDTH = 110
+_USUAL_WIDTH = 80
 _NO_GPU = "gpu-present"
 _BECAME = {PASS: "passed", FAIL: "failed", WARN: "with a warning", SKIP: "not applicable", "blind": "could not run"}
 
 
-def as_text(snapshot: Snapshot, results: Sequence[Result]) -> str:
+def as_text(snapshot: Snapshot, results: Sequence[Result], width: int = _USUAL_WIDTH) -> str:
     """Problems, warnings, checks that could not run, notes and, last, the verdict."""
     lines: list[str] = []
     for status in (FAIL, WARN):
         for result in results:
             if result.finding.status == status:
-                lines += [*problem(result), ""]
-    lines += [_could_not(result) for result in results if result.finding.blind]
-    lines += [_note(result) for result in results if result.finding.note and not _in_verdict(snapshot, result)]
-    lines += [*([""] if lines and lines[-1] else []), _took(snapshot, results), verdict(snapshot, results)]
+                lines += [*problem(result, width), ""]
+    lines += [_could_not(result, width) for result in results if result.finding.blind]
+    lines += [_note(result, width) for result in results if result.finding.note and not _in_verdict(snapshot, result)]
+    lines += [*([""] if lines and lines[-1] else []), _wrapped(_took(snapshot, results), width, "  ")]
+    lines.append(_wrapped(verdict(snapshot, results), width, "  ", _first_command(results)))
     return "\n".join(lines) + "\n"
 
 
@@ -94,31 +96,33 @@ def _remedy(remedy: Remedy) -> dict[str, str]:
     return {"text": text, "action": remedy.action} if remedy.action else {"text": text}
 
 
-def problem(result: Result) -> Iterator[str]:
+def problem(result: Result, width: int = _USUAL_WIDTH) -> Iterator[str]:
     """One problem for people: what was found, why it matters, what to do."""
     check, finding = result.check, result.finding
-    yield _wrapped(f"{finding.status.upper():5} {check.name} ({check.code}): {finding.message}", "      ")
-    yield _wrapped(f"      why   {check.why}", " " * 12)
+    yield _wrapped(f"{finding.status.upper():5} {check.name} ({check.code}): {finding.message}", width, "      ")
+    yield _wrapped(f"      why   {check.why}", width, " " * 12)
     for remedy in finding.remedies:
         by_itself = " [oomph run does this by itself]" if remedy.action else ""
-        yield _wrapped(f"      fix   {remedy.text}.{by_itself}", " " * 12)
+        yield _wrapped(f"      fix   {remedy.text}.{by_itself}", width, " " * 12)
         if remedy.command:
             yield f"              {remedy.command}"
         if remedy.changes:
-            yield _wrapped(f"            changes: {remedy.changes}", " " * 12)
+            yield _wrapped(f"            changes: {remedy.changes}", width, " " * 12)
     if finding.fault and has_page(finding.fault):
         yield f"      more  oomph explain {finding.fault}"
 
 
-def _could_not(result: Result) -> str:
-    return _wrapped(f"?     {result.check.name} ({result.check.code}): {result.finding.message}", "      ")
+def _could_not(result: Result, width: int) -> str:
+    return _wrapped(f"?     {result.check.name} ({result.check.code}): {result.finding.message}", width, "      ")
 
 
-def _note(result: Result) -> str:
+def _note(result: Result, width: int) -> str:
     finding = result.finding
-    command = next((f": {remedy.command}" for remedy in finding.remedies if remedy.command), "")
-    advice = f" ({finding.remedies[0].text}{command})" if finding.remedies else ""
-    return _wrapped(f"note  {result.check.name} ({result.check.code}): {finding.message}{advice}", "      ")
+    command = next((remedy.command for remedy in finding.remedies if remedy.command), "")
+    advice = f" ({finding.remedies[0].text}{': ' * bool(command)}{command})" if finding.remedies else ""
+    return _wrapped(
+        f"note  {result.check.name} ({result.check.code}): {finding.message}{advice}", width, "      ", command
+    )
 
 
 def _in_verdict(snapshot: Snapshot, result: Result) -> bool:
@@ -143,5 +147,12 @@ def has_page(fault: str) -> bool:
     return any(PAGES.glob(f"*/*-{fault}.md"))
 
 
-def _wrapped(text: str, indent: str) -> str:
-    return textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+def _first_command(results: Sequence[Result]) -> str:
+    """The command in the verdict, if there is one."""
+    remedies = [result.finding.remedies for result in results if result.finding.status == FAIL]
+    return remedies[0][0].command if remedies and remedies[0] else ""
+
+
+def _wrapped(text: str, width: int, indent: str, command: str = "") -> str:
+    """A name in it may hold anything: it is cleaned before it is wrapped, which could part a key from its name."""
+    return wrapped(shown_line(text), width, indent, command=shown_line(command))

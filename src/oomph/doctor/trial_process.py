@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 from oomph.gpu.child import ending, kill_group, parse
+from oomph.ticking import Ticking
 
 Say = Callable[[str], None]
 _LOOK_SECONDS, _REAP_SECONDS = 0.1, 10.0
@@ -72,12 +73,13 @@ def _listen(process: subprocess.Popen[bytes], output: IO[bytes], life: Life, lim
     lines: list[bytes] = []
     reader = threading.Thread(target=lambda: lines.extend(iter(output.readline, b"")), daemon=True)
     reader.start()
-    seen, heard = 0, time.monotonic()
+    seen, heard, ticking = 0, time.monotonic(), Ticking()
     while reader.is_alive() or seen < len(lines):
         reader.join(_LOOK_SECONDS)
+        ticking.tick(f"trying {life.begun or 'to start'}")
         for line in lines[seen:]:
             life.hear(line, say)
-            seen, heard = seen + 1, time.monotonic()
+            seen, heard, ticking = seen + 1, time.monotonic(), Ticking()
         limit = limits.importing if life.begun in ("", "import") else limits.trial
         if time.monotonic() - heard > limit:
             kill_group(process)

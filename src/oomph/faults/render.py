@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from oomph.faults.catalogue.fault import Fault, Remedy
 from oomph.faults.catalogue.neighbours import neighbours
 from oomph.faults.evidence.evidence import Evidence
+from oomph.faults.markdown import plain
 from oomph.faults.matching.named_fault import SUSPICION, Diagnosis
+from oomph.shown import shown_line
+from oomph.wrapping import wrapped
 
 SCHEMA = 1
-WIDTH = 100
+_USUAL_WIDTH = 80
 _PAGE_FIELDS = ("code", "name", "title", "summary", "domain", "severity", "sticky", "since", "versions")
+_NEXT = "Next: "
 _SHOWN = 300  # characters of a line of evidence; --json has the whole line
 
 
-def as_text(diagnoses: Sequence[Diagnosis], subject: str, state: str = "", following: str = "") -> str:
+def as_text(
+    diagnoses: Sequence[Diagnosis], subject: str, state: str = "", following: str = "", width: int = _USUAL_WIDTH
+) -> str:
     """The faults found in `subject`: facts, causes, evidence, remedies, the next command.
 
     `state` follows the number of faults; `following` is a last line from the caller.
     """
     told = [d for place, d in enumerate(diagnoses) if place == 0 or d.confidence > SUSPICION]
     found = _count(len(told), "fault") if told else "no fault"
-    lines = [f"{subject}: {found} found{state}"]
+    lines = [wrapped(f"{subject}: {found} found{state}", width, "  ", command=f"{found} found")]
     for rank, diagnosis in enumerate(told, 1):
-        lines += ["", *_diagnosis(rank, diagnosis)]
+        lines += ["", *_diagnosis(rank, diagnosis, width)]
     if len(told) < len(diagnoses):
-        lines += ["", _otherwise(told[0].fault, [d.fault for d in diagnoses if d not in told])]
+        lines += ["", wrapped(_otherwise(told[0].fault, [d.fault for d in diagnoses if d not in told]), width, "  ")]
     last = [_next(diagnoses)] if diagnoses or not following else []
-    return "\n".join([*lines, "", *last, *([following] if following else [])]) + "\n"
+    last += following.split("\n") if following else []
+    return "\n".join([*lines, "", *(_last(line, width) for line in last)]) + "\n"
 
 
 def as_document(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
@@ -38,14 +44,16 @@ def as_document(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
     return {"schema": SCHEMA, "diagnoses": [_entry(diagnosis) for diagnosis in diagnoses]}
 
 
-def page_text(fault: Fault) -> str:
+def page_text(fault: Fault, width: int = _USUAL_WIDTH) -> str:
     """A page of the catalogue, to read in a terminal."""
-    lines = [f"{_headline(fault)}: {fault.title}", fault.summary, "", f"severity   {fault.severity}"]
-    lines += [f"sticky     {'yes' if fault.sticky else 'no'}", f"applies to {fault.versions}"]
+    lines = [wrapped(f"{_headline(fault)}: {fault.title}", width), wrapped(fault.summary, width), ""]
+    facts = {"severity": fault.severity, "sticky": "yes" if fault.sticky else "no", "applies to": fault.versions}
+    lines += [wrapped(f"{name:<10} {value}", width, " " * 11) for name, value in facts.items()]
     for heading, prose in fault.sections.items():
-        lines += ["", heading, "-" * len(heading), prose]
+        lines += ["", heading, "-" * len(heading), *plain(prose, width)]
         if heading == "What you can do":
-            lines += [line for number, remedy in enumerate(fault.remedies, 1) for line in _advice(number, remedy)]
+            for number, remedy in enumerate(fault.remedies, 1):
+                lines += _advice(number, remedy, width)
     return "\n".join(lines) + "\n"
 
 
@@ -74,36 +82,38 @@ def _remedy(remedy: Remedy) -> dict[str, str]:
     return {"text": text, "action": remedy.action} if remedy.action else {"text": text}
 
 
-def _diagnosis(rank: int, diagnosis: Diagnosis) -> Iterator[str]:
+def _diagnosis(rank: int, diagnosis: Diagnosis, width: int) -> Iterator[str]:
     yield f"{rank}. {_headline(diagnosis.fault)}, {diagnosis.role}, {diagnosis.confidence:.0%} sure"
-    yield f"   {diagnosis.fault.summary}"
+    yield wrapped(diagnosis.fault.summary, width, "   ", "   ")
     for name, value in diagnosis.captured.items():
-        yield f"     {name.replace('_', ' ') + ':':<17} {_shortened(value)}"
+        yield _quoted(f"{name.replace('_', ' ') + ':':<17} {_shortened(value)}", width, " " * 18)
     yield "   evidence"
     for fact in diagnosis.evidence:
-        yield f"     {_place(fact)}: {_shortened(fact.text)}"
+        yield _quoted(f"{_place(fact)}: {_shortened(fact.text)}", width, "  ")
     yield "   what to do"
     for number, remedy in enumerate(diagnosis.remedies, 1):
-        yield from _advice(number, remedy)
+        yield from _advice(number, remedy, width)
 
 
 def _otherwise(first: Fault, others: Sequence[Fault]) -> str:
     """Other faults that fit the same evidence, and how to tell them apart."""
     apart = neighbours(first)
     told = (f"{_headline(fault)}: {apart.get(fault.code, fault.summary).rstrip('.')}" for fault in others)
-    return textwrap.fill(f"If that does not fit: {'; '.join(told)}.", WIDTH, subsequent_indent="  ")
+    return f"If that does not fit: {'; '.join(told)}."
 
 
-def _advice(number: int, remedy: Remedy) -> Iterator[str]:
+def _quoted(text: str, width: int, hang: str) -> str:
+    """Text from elsewhere. It is cleaned before it is wrapped, which could part a key from its name."""
+    return wrapped(shown_line(text), width, f"     {hang}", "     ")
+
+
+def _advice(number: int, remedy: Remedy, width: int) -> Iterator[str]:
     by_itself = " [oomph run does this by itself]" if remedy.action else ""
-    yield textwrap.fill(
-        f"{remedy.text}.{by_itself}", WIDTH, initial_indent=f"     {number}. ", subsequent_indent="        "
-    )
+    yield wrapped(f"{remedy.text}.{by_itself}", width, "        ", f"     {number}. ", by_itself.strip())
     if remedy.command:
         yield f"          {remedy.command}"
     if remedy.changes:
-        changes = f"changes: {remedy.changes}"
-        yield textwrap.fill(changes, WIDTH, initial_indent="        ", subsequent_indent="        ")
+        yield wrapped(f"changes: {remedy.changes}", width, "        ", "        ")
 
 
 def _headline(fault: Fault) -> str:
@@ -123,6 +133,12 @@ def _shortened(text: str) -> str:
 
 def _count(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def _last(line: str, width: int) -> str:
+    """A last line; the command in it stays whole."""
+    command = line.removeprefix(_NEXT).partition("  (")[0] if line.startswith(_NEXT) else ""
+    return wrapped(line, width, "  ", command=command)
 
 
 def _next(diagnoses: Sequence[Diagnosis]) -> str:

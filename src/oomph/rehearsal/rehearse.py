@@ -19,6 +19,7 @@ from oomph.recovery.protocol.injection import Injection, has_fired
 from oomph.recovery.run_directory.work_folder import work_folder
 from oomph.rehearsal.faults import FAULTS, Rehearsable
 from oomph.rehearsal.judge import NOT_TRIED, SURVIVED, Rehearsed, Verdict, judge
+from oomph.ticking import Ticking
 
 _GRACE_SECONDS = 40.0
 """After SIGTERM: the supervisor gives the script 30 s."""
@@ -26,6 +27,7 @@ _EXTRA_SECONDS = 180.0
 _CHECKPOINTS = 8
 """The number of checkpoints in a rehearsal, unless the user sets an interval."""
 _LINES_OF_A_FAILURE = 5
+_LOOK_SECONDS = 0.5
 _UNDISTURBED = "undisturbed"
 _OURS = "oomph: "
 
@@ -127,17 +129,22 @@ def _run(plan: Plan, folder: Path, injection: Injection, limit: float | None) ->
             stdout=log,
             stderr=subprocess.STDOUT,
         )
-        exit_code = _ended(process, limit)
+        exit_code = _ended(process, limit, name)
     return Rehearsed(
         exit_code, time.monotonic() - started, _summary(run_dir), read_journal(run_dir), has_fired(run_dir)
     )
 
 
-def _ended(process: subprocess.Popen[bytes], limit: float | None) -> int | None:
+def _ended(process: subprocess.Popen[bytes], limit: float | None, name: str) -> int | None:
     """The exit code; None after the time limit. The process never outlives this call."""
+    started = time.monotonic()
     try:
-        return process.wait(limit)
-    except subprocess.TimeoutExpired:
+        with Ticking() as ticking:
+            while limit is None or time.monotonic() - started < limit:
+                try:
+                    return process.wait(_LOOK_SECONDS)
+                except subprocess.TimeoutExpired:
+                    ticking.tick(f"rehearsing: {name}")
         return None
     finally:
         child.end(process, _GRACE_SECONDS)  # if it has to be killed, its watchdog ends the script

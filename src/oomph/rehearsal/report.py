@@ -12,6 +12,8 @@ from oomph.recovery.report.remedies import remedies
 from oomph.rehearsal.faults import FAULTS
 from oomph.rehearsal.judge import LOST, SURVIVED, Verdict, after_a_kill
 from oomph.rehearsal.rehearse import Report
+from oomph.tables import table
+from oomph.wrapping import wrapped
 
 SCHEMA = 1
 _MOST_LEFT = 5
@@ -40,14 +42,17 @@ def as_document_without(reason: str) -> dict[str, Any]:
     return {"schema": SCHEMA, "survives": None, "reason": reason, "faults": []}
 
 
-def as_text(report: Report) -> Iterator[str]:
+def as_text(report: Report, width: int = 80) -> Iterator[str]:
     """The lines to print."""
     steps = report.undisturbed.steps
-    rows = [_HEAD, *(_row(verdict, steps) for verdict in report.verdicts)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    yield from table([_HEAD, *(_row(verdict, steps) for verdict in report.verdicts)], width)
     yield ""
+    for line in _remarks(report):
+        yield wrapped(line, width, " " * (len(line) - len(line.lstrip()) + 2))
+    yield wrapped(_conclusion(report), width, "  ")
+
+
+def _remarks(report: Report) -> Iterator[str]:
     what = {fault.name: fault.what for fault in FAULTS}
     for verdict in report.verdicts:
         if verdict.survived != SURVIVED and not report.refused:
@@ -58,7 +63,6 @@ def as_text(report: Report) -> Iterator[str]:
     if report.left:
         what_is_left = ", ".join(report.left[:_MOST_LEFT]) + (", ..." if len(report.left) > _MOST_LEFT else "")
         yield f"left here, where the script would create it again: {what_is_left}; remove it before the real run"
-    yield _conclusion(report)
 
 
 def _row(verdict: Verdict, steps: int) -> tuple[str, ...]:

@@ -132,7 +132,7 @@ def test_explain_shows_the_decisions_of_a_run(tmp_path: Path, capsys) -> None:
         journal.write(event.name, **event.data)
         journal.close()
     assert main(["explain", str(tmp_path), "--decisions", "--exit-code"]) == 0
-    shown = capsys.readouterr().out
+    shown = " ".join(capsys.readouterr().out.split())
     assert "1. attempt 1 ended by signal 9 (killed); 5 steps done, 0 saved, at fit 1, epoch 1, step 6" in shown
     assert main(["explain", str(tmp_path), "--decisions", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)

@@ -124,7 +124,7 @@ def test_a_recorded_run_says_the_same_as_its_summary():
     summary = summarise(events, 0)
     story = story_of(events, summary, (), ("train.py",))
     assert {incident.fault for incident in story.incidents} == set(summary.faults)
-    text = as_text(story, "run", "", str.upper)
+    text = as_text(story, "run", "", str.upper, 80)
     assert text.startswith("run: finished after 64 steps in 2 attempts, 43 s\n  unverified: ")
     assert "1. DEVICE-OOM, attempt 1 at fit 2, epoch 1, step 1\n" in text
     assert "oomph run --micro-batch=8192 train.py\n" in text
@@ -135,4 +135,4 @@ def test_a_recorded_run_says_the_same_as_its_summary():
 def test_a_journal_with_gaps_is_told_as_far_as_it_goes(events):
     story = told(events, None)
     found = len(story.incidents)
-    assert as_text(story, "run", "", str).startswith(f"run: {found or 'no'} fault{'s' * (found > 1)} found")
+    assert as_text(story, "run", "", str, 80).startswith(f"run: {found or 'no'} fault{'s' * (found > 1)} found")

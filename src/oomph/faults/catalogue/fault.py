@@ -115,6 +115,12 @@ class Fault(NamedTuple):
     text: str = ""
     """The whole page, as it was written."""
 
+    def __repr__(self) -> str:
+        return f"Fault({self.code} {self.name})"
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.code}): {self.summary}"
+
     def __hash__(self) -> int:
         return hash(self.code)  # the prose by heading has none
 

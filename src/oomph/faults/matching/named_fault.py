@@ -27,6 +27,13 @@ class Diagnosis(NamedTuple):
     captured: Mapping[str, str] = MappingProxyType({})
     """What the evidence names: shape, device, requested, signal, ... always as it was printed."""
 
+    def __repr__(self) -> str:
+        facts = len(self.evidence)
+        return f"Diagnosis({self.code} {self.name}, {self.role}, {self.confidence:.0%} sure, evidence={facts})"
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.code}), {self.role}, {self.confidence:.0%} sure: {self.fault.summary}"
+
     @property
     def code(self) -> str:
         """The fault's code, such as OOM101."""

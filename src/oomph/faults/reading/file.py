@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import sys
-import time
 from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
@@ -17,9 +15,9 @@ from oomph.faults.evidence.sizes import write_size
 from oomph.faults.reading.encodings import looks_binary
 from oomph.faults.reading.heap_dump import looks_like_one, read_dump
 from oomph.faults.reading.log import Readable, Words, read_log
+from oomph.ticking import Ticking, clear
 
 _HEAD_BYTES = 8192
-_QUIET_SECONDS = 2.0
 
 
 class Unreadable(ValueError):
@@ -63,7 +61,7 @@ class _Source(Readable):
         self.head = self._unread = stream.read(_HEAD_BYTES)
         self.has_text = False
         """Whether any byte so far was more than NUL."""
-        self._given, self._told = 0, time.monotonic()
+        self._given, self._ticking = 0, Ticking()
 
     def read(self, size: int, /) -> bytes:
         """The first bytes again, then the rest."""
@@ -92,13 +90,9 @@ class _Source(Readable):
         self._given += there - here
 
     def _tell(self, ended: bool) -> None:
-        """Where the reading has got to, for a person who waits."""
-        now = time.monotonic()
-        if not sys.stderr.isatty() or (now - self._told < _QUIET_SECONDS and not ended):
+        """Show how much has been read, to a person who waits."""
+        if ended:
+            clear()
             return
-        told, self._told = self._told, now
         whole = f" of {write_size(self._size)}" if self._size else ""
-        if not ended:
-            print(f"\roomph: {write_size(self._given)}{whole} read", end="", file=sys.stderr, flush=True)
-        elif now - told >= _QUIET_SECONDS or self._given > 1 << 28:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        self._ticking.tick(f"{write_size(self._given)}{whole} read")

@@ -7,6 +7,7 @@ caller may be a notebook, a service or a script. It is not forked, because Tenso
 from __future__ import annotations
 
 import os
+import reprlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from oomph.faults.matching.named_fault import Diagnosis
 
 _LONGEST_SHOWN = 60
+_SMALL = reprlib.Repr()
+_SMALL.maxstring = _SMALL.maxother = 200
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,14 @@ class Isolated:
     seconds: float = 0.0
     stderr: str = ""
     """The last mebibyte that the process wrote to stderr."""
+
+    def __repr__(self) -> str:
+        what = f"value={_small(self.value)}" if self.ok else f"reason={_small(self.reason)}"
+        return f"Isolated(ok={self.ok}, {what}, seconds={self.seconds:.1f})"
+
+    def __str__(self) -> str:
+        how = f"the function returned {_small(self.value)}" if self.ok else self.reason
+        return f"{how} ({self.seconds:.1f} s)"
 
     def result(self) -> Any:
         """Return what the function returned; raises IsolatedError with the reason if there is no result."""
@@ -155,6 +166,11 @@ def _check_variable(name: object, value: object) -> None:
         raise TypeError(f"isolate: environ must contain only strings, but has {_shown(name)}: {_shown(value)}")
     if not name or "=" in name or "\0" in name + value:
         raise ValueError(f"isolate: environ has {_shown(name)}: {_shown(value)}, not a valid environment variable")
+
+
+def _small(value: object) -> str:
+    """The value on one short line, whatever it is."""
+    return " ".join(_SMALL.repr(value).split())
 
 
 def _shown(value: object) -> str:

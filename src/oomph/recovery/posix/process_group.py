@@ -9,6 +9,7 @@ from pathlib import Path
 
 from oomph.console import say
 from oomph.recovery.posix.patience import Patience
+from oomph.ticking import Ticking
 
 
 def send(group: int, signum: int) -> None:
@@ -130,10 +131,12 @@ class ProcessGroup:
         """Kill what is left of the group; returns whether all of it ended in time."""
         self.send(signal.SIGKILL)
         until = time.monotonic() + seconds
-        while lives(self._leader):
-            if time.monotonic() >= until:
-                return False
-            time.sleep(0.02)
+        with Ticking() as ticking:
+            while lives(self._leader):
+                if time.monotonic() >= until:
+                    return False
+                ticking.tick("waiting for the processes to end")
+                time.sleep(0.02)
         return True
 
     def held(self, pid: int) -> str:

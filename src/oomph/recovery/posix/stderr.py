@@ -9,9 +9,13 @@ import struct
 import termios
 from collections.abc import Callable
 
+from oomph import ticking
+from oomph.console import Voice
+from oomph.message import PREFIX, from_script
 from oomph.recovery.posix.descriptors import close_all_but, wait_until_writable
 from oomph.redaction import redacted
 from oomph.run_files import OwnFile
+from oomph.screen import screen_of
 
 KEPT_BYTES = 1 << 20
 _CHUNK = 1 << 16
@@ -110,15 +114,16 @@ class Tail:
 class Pump:
     """Copies the script's stderr to ours, inside the supervisor's only loop."""
 
-    def __init__(self, target_fd: int, tail: Tail, sift: Callable[[bytes], bytes] = bytes) -> None:
-        """`sift` returns what of a chunk is passed on; the tail gets all of it."""
+    def __init__(
+        self, target_fd: int, tail: Tail, sift: Callable[[bytes], bytes] = bytes, voice: Voice | None = None
+    ) -> None:
+        """`sift` returns what of a chunk is passed on; the tail gets all of it. `voice` learns where a line ends."""
         self._target_fd: int | None = target_fd
-        self._tail, self._sift = tail, sift
+        self._tail, self._sift, self._voice = tail, sift, voice or Voice()
         self.is_terminal = os.isatty(target_fd)
         self.source_fd, self.script_fd = _open_terminal(target_fd) if self.is_terminal else os.pipe()
         os.set_blocking(self.source_fd, False)
         self.open = True
-        self.at_line_start = True
 
     def started(self) -> None:
         """Close our copy of the script's end once the script has it, so that the stream can end."""
@@ -142,8 +147,9 @@ class Pump:
     def show(self, data: bytes) -> None:
         """Write to our stderr."""
         if data:
-            self.at_line_start = data.endswith(b"\n")
-            self._pass_on(data)
+            ticking.clear()
+            at_line_start, self._voice.at_line_start = self._voice.at_line_start, data.endswith(b"\n")
+            self._pass_on(from_script(data, screen_of(2), at_line_start) if PREFIX.encode() in data else data)
 
     def drain(self) -> None:
         """Pass on what is available, without waiting for processes that still hold the other end."""

@@ -13,6 +13,8 @@ from oomph.recovery.report.remedies import remedies
 from oomph.recovery.report.summary import UNRELATED, Summary
 from oomph.recovery.report.unguarded import NONE_SEEN
 
+HEAD = 15
+"""The columns of the heads of several lines."""
 _MOST_REASONS = 3
 
 
@@ -28,7 +30,7 @@ def account(summary: Summary, run_dir: str | None, again: str = "", unguarded: s
     remarks = [unguarded] if unguarded not in ("", NONE_SEEN) else []
     if not summary.eventful:
         return [_one_line(summary, run_dir, again, unguarded), *remarks]
-    return [*(f"{head:<14} {text}" for head, text in _rows(summary, run_dir, again)), *remarks]
+    return [*(f"{head:<{HEAD}}{text}" for head, text in _rows(summary, run_dir, again)), *remarks]
 
 
 def restart_line(ending: Ending, progress: Progress | None, attempt: int, change: Change | None = None) -> str:

@@ -64,6 +64,18 @@ class Summary:
     unrecorded: int = 0
     """Attempts that are missing from the journal."""
 
+    def __repr__(self) -> str:
+        faults = sum(self.faults.values())
+        return (
+            f"Summary({self.exactness}, exit_code={self.exit_code}, steps={self.steps}, faults={faults},"
+            f" recoveries={self.recoveries}, restarts={self.restarts}, seconds={self.seconds:.0f})"
+        )
+
+    def __str__(self) -> str:
+        faults = [f"{name} {count}×" for name, count in self.faults.items()] or ["no fault"]
+        cost = f"{self.recoveries} recovered in the process, {self.restarts} restarts"
+        return f"{self.exactness}: {self.steps} steps in {self.seconds:.0f} s, {', '.join(faults)}, {cost}"
+
     @property
     def eventful(self) -> bool:
         """Whether there is more to report than the end of the run."""

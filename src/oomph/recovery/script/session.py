@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from oomph.journal import Journal
+from oomph.message import PREFIX
 from oomph.recovery.protocol.handover import Handover
 from oomph.recovery.protocol.ownership import claim_ownership
 from oomph.recovery.protocol.phases import Power
@@ -68,9 +69,14 @@ def current() -> Session | None:
 
 
 def say(text: str) -> None:
-    """Write one line to stderr; never raises, since the script must not fail over a message of ours."""
+    """Write one line to stderr; never raises, since the script must not fail over a message of ours.
+
+    The supervisor wraps and colours it. On a terminal it begins with a carriage return, by which the supervisor
+    recognises it behind a progress bar.
+    """
     try:
-        sys.stderr.write(f"oomph: {shown_line(text)}\n")
+        start = "\r" if getattr(sys.stderr, "isatty", bool)() else ""
+        sys.stderr.write(f"{start}{PREFIX}{shown_line(text)}\n")
         sys.stderr.flush()
     except Exception:
         pass  # stderr may be closed, or replaced by something else

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from oomph.console import say
+from oomph.console import Voice
 from oomph.recovery.hang.limits import Hang
 from oomph.recovery.hang.watch import Watch
 from oomph.recovery.posix import process_group
@@ -70,14 +70,15 @@ class Attempt:
         on_hang: Callable[[Hang], None] = lambda hang: None,
         meanwhile: Callable[[], None] = lambda: None,
         reports: NativeReports | None = None,
+        voice: Voice | None = None,
     ) -> None:
         """Start the script; raises UsageError for an unknown program. Each turn of the loop calls `meanwhile`."""
         self._watch, self._on_hang, self._meanwhile = watch, on_hang, meanwhile
         self._hang: Hang | None = None
         self._signals, self._terminal, self._patience = signals, terminal, patience or Patience()
         self._tail = Tail(log)
-        self._reports = reports
-        self._pump = Pump(2, self._tail) if reports is None else Pump(2, self._tail, reports.take)
+        self._reports, self._voice = reports, voice or Voice()
+        self._pump = Pump(2, self._tail, bytes if reports is None else reports.take, self._voice)
         self._started = time.monotonic()
         self._suspending = False
         self._complained = False
@@ -124,11 +125,6 @@ class Attempt:
         """The started process and the reporting process: below a shell they differ."""
         owner = None if self._watch is None else self._watch.owner
         return (self.pid,) if owner in (None, self.pid) else (self.pid, owner)
-
-    @property
-    def at_line_start(self) -> bool:
-        """False when the script's stderr does not end with a newline."""
-        return self._pump.at_line_start
 
     def end_group(self, seconds: float = 10.0) -> bool:
         """Kill what the script left running in its group; True when that freed its memory in time.
@@ -178,7 +174,7 @@ class Attempt:
     def _complain(self, error: Exception) -> None:
         if not self._complained:
             self._complained = True
-            say(f"trouble while the script runs: {type(error).__name__}: {error}; the script continues")
+            self._voice.say(f"trouble while the script runs: {type(error).__name__}: {error}; the script continues")
         time.sleep(_POLL_SECONDS)
 
     def _wait_for_something(self) -> None:

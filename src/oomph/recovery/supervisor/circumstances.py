@@ -13,6 +13,7 @@ from oomph.journal import Event
 from oomph.recovery.policy.ladder import Conditions
 from oomph.recovery.posix import cgroup
 from oomph.recovery.supervisor.devices import Reading, memory_is_back, visible
+from oomph.ticking import Ticking
 
 _MEMORY_BACK_SECONDS = 50.0
 _MEMORY_POLL_SECONDS = 1.0
@@ -44,10 +45,12 @@ class Machine:
         started = time.monotonic()
         if not self.gpus:
             return 0.0
-        while not memory_is_back(self.gpus, visible(Reading().gpus(), self._environ)):
-            if called_off() or time.monotonic() - started > _MEMORY_BACK_SECONDS:
-                return None
-            time.sleep(_MEMORY_POLL_SECONDS)
+        with Ticking() as ticking:
+            while not memory_is_back(self.gpus, visible(Reading().gpus(), self._environ)):
+                if called_off() or time.monotonic() - started > _MEMORY_BACK_SECONDS:
+                    return None
+                ticking.tick("waiting for the GPU's memory to be free again")
+                time.sleep(_MEMORY_POLL_SECONDS)
         return time.monotonic() - started
 
     def listen(self) -> None:

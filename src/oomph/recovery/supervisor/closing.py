@@ -12,7 +12,7 @@ from oomph.console import Voice
 from oomph.journal import Event
 from oomph.recovery.policy.examination import last
 from oomph.recovery.policy.policy import Finish, GiveUp, Requeue
-from oomph.recovery.report.account import account
+from oomph.recovery.report.account import HEAD, account
 from oomph.recovery.report.labels import STOPPED
 from oomph.recovery.report.next_command import command_to_go_on
 from oomph.recovery.report.summary import Summary, summarise
@@ -31,6 +31,12 @@ class Outcome:
 
     exit_code: int
     summary: Summary
+
+    def __repr__(self) -> str:
+        return f"Outcome(exit_code={self.exit_code}, summary={self.summary!r})"
+
+    def __str__(self) -> str:
+        return f"exit code {self.exit_code}: {self.summary}"
 
 
 @dataclass(frozen=True)
@@ -54,8 +60,9 @@ class Closing:
             if self.run is not None:
                 self._keep(self.run.path, events, summary, action)
             said = unguarded(events, self.settings.guarding.guard, self.chronicle.guarded())
-            for line in account(summary, shown(self.run), self._again(events, action), said):
-                self.voice.say(line)
+            again = self._again(events, action)
+            for line in account(summary, shown(self.run), again, said):
+                self.voice.say(line, HEAD if summary.eventful else 0, again or f"oomph explain {shown(self.run)}")
             self._advise(events)
         except Exception as error:
             self.voice.say(f"the summary could not be made: {type(error).__name__}: {error}")

@@ -98,7 +98,6 @@ class Supervisor:
     def _judge(self, attempt: Attempt, watch: Watch, around: Circumstances, signals: Signals) -> Judged:
         """Wait for the end, diagnose it, decide, and clear the way for a restart."""
         ended = attempt.wait()
-        self._voice.at_line_start = attempt.at_line_start
         around.look_back(attempt.pids)
         names, ending = self._examine_safely(ended, around, watch.crash_stacks())
         there = self._conditions(ended, around)
@@ -132,6 +131,7 @@ class Supervisor:
             on_hang=self._tell_hang,
             meanwhile=self._machine.listen,
             reports=self._reports(number),
+            voice=self._voice,
         )
 
     def _reports(self, number: int) -> NativeReports | None:

@@ -1,0 +1,52 @@
+"""Values print on one short line, and say something to a person."""
+
+from __future__ import annotations
+
+import pytest
+
+import oomph
+from oomph.recovery.isolation.isolate import Isolated
+from oomph.recovery.report.summary import summarise
+from oomph.recovery.supervisor.closing import Outcome
+
+DIAGNOSES = oomph.diagnose(MemoryError())
+SUMMARY = summarise([], 1)
+
+
+class Hostile:
+    def __repr__(self) -> str:
+        raise ValueError("no repr")
+
+
+VALUES = {
+    "diagnoses": DIAGNOSES,
+    "fault": DIAGNOSES[0].fault,
+    "summary": SUMMARY,
+    "outcome": Outcome(1, SUMMARY),
+    "large": Isolated(ok=True, value=list(range(100_000)), stderr="x" * 1_000_000),
+    "lines": Isolated(ok=True, value="a\nb" * 10_000),
+    "hostile": Isolated(ok=True, value=Hostile()),
+    "failed": Isolated(ok=False, error=ValueError("x" * 100_000), diagnoses=DIAGNOSES),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_value_prints_on_one_short_line(name: str) -> None:
+    text = repr(VALUES[name])
+    assert len(text) < 300
+    assert "\n" not in text
+
+
+def test_a_diagnosis_names_its_fault_to_a_person_and_to_a_program() -> None:
+    assert repr(DIAGNOSES[0]).startswith("Diagnosis(OOM110 host-oom, cause, ")
+    assert str(DIAGNOSES[0]).startswith("host-oom (OOM110), cause, ")
+    assert str(DIAGNOSES[0]).endswith(DIAGNOSES[0].fault.summary)
+
+
+def test_what_a_function_gave_is_told_to_a_person() -> None:
+    assert str(Isolated(ok=True, value=3, seconds=1.25)) == "the function returned 3 (1.2 s)"
+    assert str(Isolated(ok=False, error=ValueError("no"), seconds=2.0)) == "the function raised ValueError: no (2.0 s)"
+
+
+def test_a_summary_is_told_to_a_person() -> None:
+    assert str(Outcome(1, SUMMARY)).startswith("exit code 1: failed: 0 steps in 0 s, no fault, ")
