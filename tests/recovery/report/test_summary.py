@@ -135,6 +135,22 @@ def test_batches_that_were_trained_on_in_parts_are_not_called_micro_batches_howe
         assert "the same global batch" not in text
 
 
+def test_a_run_that_sigusr2_ended_says_which_signals_save() -> None:
+    (line,) = account(summarise([happened(1, "attempt-ended", returncode=-12, seconds=3.0)], 140), "runs/x")
+    assert line == "ended with exit code 140: SIGUSR2 ended it; oomph saves on SIGTERM and SIGUSR1, 3 s"
+
+
+def test_a_run_that_was_stopped_says_how_many_steps_are_not_saved() -> None:
+    events = [
+        happened(1, "fit-started", fit=0, guard="exact"),
+        happened(1, "checkpoint", seconds=0.1, bytes=10),
+        happened(1, "attempt-ended", seconds=3.0, steps=30, saved=25),
+    ]
+    assert "; the last 5 steps are not saved; to resume: again" in account(summarise(events, 130), "runs/x", "again")[0]
+    events[-1] = happened(1, "attempt-ended", seconds=3.0, steps=30, saved=30)
+    assert "not saved" not in account(summarise(events, 130), "runs/x", "again")[0]
+
+
 def test_a_run_that_was_stopped_says_how_to_go_on() -> None:
     again = "oomph run --resume=runs/x train.py"
     assert account(summarise(undisturbed(), 130), "runs/x", again)[-1].endswith(f"; to resume: {again}")

@@ -7,6 +7,7 @@ import os
 import tempfile
 import threading
 
+import keras as keras_package
 import numpy as np
 import pytest
 
@@ -23,7 +24,7 @@ def places(tmp_path, source, name="train.py"):
         path.write_text(source)
     text, found = source or "\nfit()", []
     keras = {"found": found, "place_of_call": place_of_call}
-    exec(compile(KERAS, os.path.join("x", "keras", "src", "trainer.py"), "exec"), keras)
+    exec(compile(KERAS, os.path.join(os.path.dirname(keras_package.__file__), "src", "trainer.py"), "exec"), keras)
     script = {"fit": keras["fit"], "__name__": "train"}
     linecache.clearcache()
     module._statement.cache_clear()
@@ -33,6 +34,13 @@ def places(tmp_path, source, name="train.py"):
     thread.start()
     thread.join(60)
     return found
+
+
+@pytest.mark.parametrize("folder", ["keras/src", "tensorflow/python", "mine/oomph-trainings"])
+def test_a_script_in_a_folder_with_the_name_of_a_library_is_seen(tmp_path, folder):
+    (tmp_path / folder).mkdir(parents=True)
+    (place,) = places(tmp_path, "\nfit()\n", f"{folder}/train.py")
+    assert place.site == "train.py:2"
 
 
 LOOP = """

@@ -16,6 +16,7 @@ from oomph.recovery.report.unguarded import NONE_SEEN
 HEAD = 15
 """The columns of the heads of several lines."""
 _MOST_REASONS = 3
+_ENDED_BY_USR2 = 140
 
 
 def account(summary: Summary, run_dir: str | None, again: str = "", unguarded: str = "") -> list[str]:
@@ -64,7 +65,9 @@ def _one_line(summary: Summary, run_dir: str | None, again: str, unguarded: str)
         return f"{told}; {NONE_SEEN}" if unguarded == NONE_SEEN else told
     told = ", ".join([_ended(summary), *facts])
     if again and summary.checkpoints.count:
-        return f"{told}; to resume: {again}"
+        lost = summary.steps - summary.steps_saved
+        unsaved = f"; the last {_count(lost, 'step')} {'is' if lost == 1 else 'are'} not saved" if lost > 0 else ""
+        return f"{told}{unsaved}; to resume: {again}"
     if again and summary.steps:
         return f"{told}; no checkpoint was taken, so there is nothing to resume from"
     known = run_dir is not None and summary.faults
@@ -151,7 +154,8 @@ def _ended(summary: Summary) -> str:
     by_itself = not summary.gave_up and summary.exit_code < 128 and summary.exit_code not in STOPPED
     if by_itself and UNRELATED in summary.faults:
         return f"the script failed with an error of its own, exit code {summary.exit_code}"
-    return f"ended with exit code {summary.exit_code}"
+    unsaved = ": SIGUSR2 ended it; oomph saves on SIGTERM and SIGUSR1" if summary.exit_code == _ENDED_BY_USR2 else ""
+    return f"ended with exit code {summary.exit_code}{unsaved}"
 
 
 def _count(number: int, what: str) -> str:

@@ -44,6 +44,8 @@ class Summary:
     steps: int
     """Steps done; repeated steps count once."""
     steps_repeated: int
+    steps_saved: int
+    """Steps up to the last checkpoint."""
     micro_batch: int | None
     """The micro-batch that the last fit ended with; None when no batch was split."""
     exactness: str
@@ -108,6 +110,7 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
         restarts=max(0, len(attempts) - 1),
         steps=max((int(_number(event, "steps")) for event in endings), default=0),
         steps_repeated=steps_repeated(events),
+        steps_saved=max((int(_number(event, "saved")) for event in endings), default=0),
         micro_batch=_micro_batch(events),
         exactness=labelled.label,
         exactness_reasons=labelled.reasons,

@@ -72,6 +72,20 @@ def caller() -> FrameType | None:
     return frame
 
 
+def without_ours(traceback: TracebackType | None) -> TracebackType | None:
+    """The traceback without the frames of oomph. Keras hides them in errors, but not in an interrupt."""
+    kept = [each for each in _links(traceback) if not each.tb_frame.f_code.co_filename.startswith(_OURS)]
+    for link, following in zip(kept, [*kept[1:], None], strict=False):
+        link.tb_next = following
+    return kept[0] if kept else None
+
+
+def _links(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next
+
+
 def _line_of(spots: Iterable[Spot]) -> ScriptLine | None:
     """The innermost line of the user's own code; failing that, of an installed package."""
     installed = None

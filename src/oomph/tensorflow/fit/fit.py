@@ -231,6 +231,7 @@ class Fit(RunningFit):
         self.fits.beat(Phase.STEP)
         self.write_board()
         reporting.tell_verification(self, at_the_end=False)
+        reporting.tell_aside(self)
 
     def _leave_witness(self) -> None:
         try:
@@ -263,9 +264,9 @@ class Fit(RunningFit):
 
     def guard_broken(self, error: BaseException) -> None:
         """Called when the guard cannot be built for this model: the fit continues as plain Keras."""
-        self.promise = exactness.Promise(exactness.RESTART_ONLY, f"the guard failed ({type(error).__name__})")
+        self.promise = exactness.Promise(exactness.RESTART_ONLY, f"tracing the step raised {type(error).__name__}")
         self.note_here("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])
-        self.fits.say_once(f"fit at {self.identity.site} continues as plain Keras: {essence(error)}")
+        self.aside = f"fit at {self.identity.site} continues as plain Keras: {essence(error)}"
 
     # -- silent faults --------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from oomph.tensorflow.exact_step.guarded_step import GuardedStep
 from oomph.tensorflow.exact_step.train_function import Failure, Recovery, Step
 from oomph.tensorflow.fit.running import RunningFit
 from oomph.tensorflow.micro_batch import exactness
-from oomph.tensorflow.runtime.allocator import DeviceMemory
+from oomph.tensorflow.runtime.allocator import peak_bytes_of_gpu
 
 
 def tell_start(fit: RunningFit, step: Step) -> None:
@@ -88,6 +88,13 @@ def tell_verification(fit: RunningFit, at_the_end: bool) -> None:
     )
 
 
+def tell_aside(fit: RunningFit) -> None:
+    """Report that the guard has stepped aside, after a step without it: an error of the script's own ends both."""
+    if fit.aside:
+        fit.fits.say_once(fit.aside)
+        fit.aside = ""
+
+
 def tell_recheck(fit: RunningFit) -> None:
     """Report at the end how many steps were computed twice."""
     step = fit.model.train_function
@@ -119,7 +126,7 @@ def tell_end(fit: RunningFit, steps: int, seconds: float, history: Any, saved: A
         loss=_last_loss(history),
         state=None if saved is None else saved.digest,
         too_dear=too_dear,
-        device_peak_bytes=DeviceMemory.of_training_device().peak_bytes(),
+        device_peak_bytes=peak_bytes_of_gpu(),
     )
 
 

@@ -58,6 +58,8 @@ class RunningFit:
         """The `tf.function`s called while the fit runs, except its own steps."""
         self.lost: list[str] = []
         """What is known not to be restored, in words."""
+        self.aside = ""
+        """Why the guard has stepped aside, to be said once Keras' own step has worked; empty when it has not."""
         self.proof: Proof = FitProof(self, fits.witnesses)
 
     @property

@@ -14,6 +14,7 @@ from oomph.errors import UnsupportedError
 from oomph.package import PACKAGE
 from oomph.recovery.protocol.ownership import below_owner
 from oomph.recovery.protocol.phases import Phase
+from oomph.recovery.script.script_line import without_ours
 from oomph.recovery.script.session import Session
 from oomph.tensorflow.batch.replicas import Replicas
 from oomph.tensorflow.exact_step.guarded_step import GuardedStep
@@ -109,6 +110,9 @@ def _replace_fit(trainer: Any, fits: Fits) -> None:
             running.leave_if_preempted()
         except Exception as error:
             leaving.leave_if_lost(fits, error)
+            raise
+        except KeyboardInterrupt as error:
+            error.__traceback__ = without_ours(error.__traceback__)
             raise
         finally:
             _fail_open(fits, running.leave)

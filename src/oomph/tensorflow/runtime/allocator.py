@@ -64,6 +64,12 @@ class DeviceMemory:
         return value or None
 
 
+def peak_bytes_of_gpu() -> int | None:
+    """The most bytes in use on the GPU that trains; None on a CPU, which has no memory of its own."""
+    memory = DeviceMemory.of_training_device()
+    return memory.peak_bytes() if memory.device.startswith("GPU") else None
+
+
 def _limit_bytes(kind: str) -> int | None:
     if kind == "CPU":
         megabytes = os.environ.get("TF_CPU_BFC_MEM_LIMIT_IN_MB")

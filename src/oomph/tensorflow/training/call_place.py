@@ -26,7 +26,7 @@ import numpy as np
 from oomph.package import PACKAGE
 from oomph.tensorflow.graph import fingerprints
 
-_KERAS = (os.path.join("keras", "src"), os.path.join("tensorflow", "python"), os.path.join("tensorflow", "dtensor"))
+_LIBRARIES = ("keras", "tensorflow")
 _MACHINERY = ("<frozen", "runpy.py")
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _MOST_FRAMES = 30
@@ -108,13 +108,19 @@ def without_clock(text: str) -> str:
 def _frames_of_the_script() -> Iterator[FrameType]:
     """The frames outside Keras, TensorFlow and oomph, from the innermost outwards."""
     frame: FrameType | None = sys._getframe(1)
-    count = 0
+    count, libraries = 0, _library_folders()
     while frame is not None and count < _MOST_FRAMES:
         path = frame.f_code.co_filename
-        if not path.startswith(PACKAGE) and not any(part in path for part in (*_KERAS, *_MACHINERY)):
+        if not path.startswith(libraries) and not any(part in path for part in _MACHINERY):
             yield frame
             count += 1
         frame = frame.f_back
+
+
+def _library_folders() -> tuple[str, ...]:
+    """Where these packages are: a script may well be in a folder of the user's with such a name."""
+    files = (getattr(sys.modules.get(name), "__file__", None) for name in _LIBRARIES)
+    return (PACKAGE + os.sep, *(os.path.dirname(file) + os.sep for file in files if file))
 
 
 def _file_name(frame: FrameType) -> str:
