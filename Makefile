@@ -19,7 +19,7 @@ export PIP_NO_INPUT := 1
 export KERAS_HOME := $(CURDIR)/$(VENV)/keras
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills mutations docs install clean
+.PHONY: help demo test test-all compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills mutations docs golden install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -94,6 +94,9 @@ mutations: $(READY) ## put mistakes into src one at a time, and see whether the 
 docs: $(READY) ## write docs/reference from the fault pages and the doctor's checks
 	$(BIN)/python -m oomph.faults.catalogue.docs docs/reference/faults
 	$(BIN)/python -m oomph.doctor.docs docs/reference/doctor-checks.md
+
+golden: $(READY) ## rewrite tests/terminal/golden, which shows what oomph prints; read the difference
+	$(BIN)/python tests/terminal/captures.py
 
 install: $(READY) ## install oomph and what the other targets need in .venv
 

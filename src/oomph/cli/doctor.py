@@ -9,9 +9,9 @@ from oomph.doctor.check import FAIL
 
 SUMMARY = "say whether this machine can train on its GPU, and if not, the one thing to do"
 
-_EPILOG = """example: oomph doctor                              the problems, and the verdict
-         oomph doctor --deep                       also train a little on each GPU
-         eval "$(oomph doctor --fix-env)"          repair this shell, where no installation is needed
+_EPILOG = """example: oomph doctor                      the problems, and the verdict
+         oomph doctor --deep               also train a little on each GPU
+         eval "$(oomph doctor --fix-env)"  repair this shell, where no installation is needed
 
 exit codes: 0 nothing stops training (warnings allowed), 1 something does, 2 wrong command line, 3 could not examine"""
 

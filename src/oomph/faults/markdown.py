@@ -10,7 +10,7 @@ from oomph.wrapping import wrapped
 
 _CODE = re.compile(r"`([^`\n]{1,500})`")
 _LINK = re.compile(r"\[([^\]\n]{1,200})\]\(([^)\s]{1,300})\)|<(https?://[^>\s]{1,300})>")
-_STRONG = re.compile(r"(?<![\w*])(\*\*?|__?)(?=\S)([^*_\n]{1,200}?)(?<=\S)\1(?![\w*])")
+_STRONG = re.compile(r"(?<![\w*])(\*\*?)(?=\S)([^*\n]{1,200}?)(?<=\S)\1(?![\w*])")
 _ITEM = re.compile(r" *(?:[-*+]|\d{1,2}[.)]) +")
 _HEADING = re.compile(r"#{1,6} +")
 _TYPED = ("sh", "bash", "shell", "console", "python", "py")

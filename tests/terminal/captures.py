@@ -1,0 +1,92 @@
+"""Captures what oomph prints, on a pseudo-terminal and on a pipe. `python tests/terminal/captures.py` rewrites golden/."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+HERE = Path(__file__).parent
+GOLDEN = HERE / "golden"
+LOGS = HERE.parent / "logs"
+LIMIT = 120
+_LOGS = (
+    "oomgraph", "full", "nolibs", "cudnn_init", "cuinit_803", "launch_209", "sync_700", "two_mixed", "xla_oom",
+    "no_libcublas.so.12",
+)  # fmt: skip
+COMMANDS = {
+    "help": ["--help"],
+    **{f"{verb}-help": [verb, "--help"] for verb in ("run", "doctor", "explain", "rehearse", "demo")},
+    **{f"page-{code}": ["explain", code] for code in ("OOM101", "OOM110")},
+    **{f"log-{name}": ["explain", f"{name}.log"] for name in _LOGS},
+    "unknown-verb": ["rum"],
+}
+PLACES = {
+    "60": {"columns": 60},
+    "80": {"columns": 80},
+    "120": {"columns": 120},
+    "pipe": {},
+    "no-color": {"columns": 80, "NO_COLOR": "1"},
+    "dumb": {"columns": 80, "TERM": "dumb"},
+}
+
+
+def capture(words: list[str], columns: int = 0, **environ: str) -> str:
+    """What `oomph WORDS` prints to a terminal of so many columns; 0: to a pipe."""
+    around = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS")}
+    around |= {"TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8", **environ}
+    command = [sys.executable, "-m", "oomph", *words]
+    if not columns:
+        ended = subprocess.run(
+            command, cwd=LOGS, env=around, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT
+        )
+        return ended.stdout.decode()
+    return on_terminal(command, columns, LOGS, around).decode().replace("\r\n", "\n")
+
+
+def on_terminal(command: list[str], columns: int, folder: Path, environ: dict[str, str]) -> bytes:
+    """All that a command writes to a terminal of its own."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = subprocess.Popen(command, cwd=folder, env=environ, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    seen = b""
+    try:
+        while data := _read(ours):
+            seen += data
+        process.wait(LIMIT)
+    finally:
+        process.kill()
+        process.wait(LIMIT)
+        os.close(ours)
+    return seen
+
+
+def _read(fd: int) -> bytes:
+    try:
+        return os.read(fd, 65536)
+    except OSError:
+        return b""  # every process has closed the other side
+
+
+def all_of(command: str) -> str:
+    """The golden file of a command: everywhere it is captured."""
+    parts = {place: capture(COMMANDS[command], **where) for place, where in PLACES.items()}  # type: ignore[arg-type]
+    return "".join(f"==== {place}\n{shown(text)}" for place, text in parts.items())
+
+
+def shown(text: str) -> str:
+    """The text with its escape codes readable."""
+    return re.sub(r"\x1b\[([\d;]*)([A-Za-z])", r"{\1\2}", text)
+
+
+if __name__ == "__main__":
+    GOLDEN.mkdir(exist_ok=True)
+    for name in COMMANDS:
+        (GOLDEN / f"{name}.txt").write_text(all_of(name))

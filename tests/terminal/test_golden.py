@@ -1,0 +1,48 @@
+"""What oomph prints is what the golden files show; `make golden` rewrites them, and the difference is read."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from captures import COMMANDS, GOLDEN, PLACES, all_of
+
+PARTS = re.compile(r"^==== (.*)\n", re.MULTILINE)
+CODES = re.compile(r"\{[\d;]*m\}")
+COMMAND = re.compile(r"^ {8,14}\S")
+
+
+def parts(name: str) -> dict[str, str]:
+    pieces = PARTS.split((GOLDEN / f"{name}.txt").read_text())
+    return dict(zip(pieces[1::2], pieces[2::2], strict=True))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_it_prints_what_the_golden_file_shows(name: str) -> None:
+    assert all_of(name) == (GOLDEN / f"{name}.txt").read_text()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_line_fits_or_is_a_command_or_one_word(name: str) -> None:
+    for place, text in parts(name).items():
+        width = {"60": 60, "120": 100}.get(place, 80)
+        for line in CODES.sub("", text).splitlines():
+            assert len(line) <= width or COMMAND.match(line) or len(line.split()) == 1, (place, line)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_without_colour_there_is_no_escape_code(name: str) -> None:
+    found = parts(name)
+    assert found.keys() == PLACES.keys()
+    assert not any(CODES.search(found[place]) for place in ("pipe", "no-color", "dumb"))
+    assert CODES.sub("", found["80"]) == found["no-color"] == found["dumb"] == found["pipe"]
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name.startswith("page-")])
+def test_a_page_has_no_markdown_left(name: str) -> None:
+    prose = [line for line in parts(name)["80"].splitlines() if not line.startswith("    ")]
+    assert not [line for line in prose if re.search(r"`|\*\*|\]\(|^#|^\|", line)]

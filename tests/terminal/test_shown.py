@@ -1,0 +1,177 @@
+"""The pure parts of what is shown: messages, wrapping, colour, Markdown, tables; and the ticking line."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from oomph import screen as screens
+from oomph import ticking
+from oomph.faults.markdown import inline, plain
+from oomph.message import from_script, message
+from oomph.paint import painted
+from oomph.screen import Screen, screen_of
+from oomph.tables import table
+from oomph.wrapping import wrapped
+
+sys.path.insert(0, str(Path(__file__).parent))
+from emulator import screen
+
+PIPE, NARROW = Screen(), Screen(width=40, terminal=True, columns=40)
+LONG = "the script was killed " * 20
+
+
+def test_on_a_pipe_a_message_is_one_plain_line() -> None:
+    assert message(LONG, PIPE) == f"oomph: {LONG}\n"
+    assert message("half", PIPE, at_line_start=False) == "\noomph: half\n"
+
+
+def test_on_a_terminal_a_message_hangs_and_its_command_is_whole() -> None:
+    command = "oomph run --resume=.oomph/runs/one train.py --epochs 10 --rate 0.1"
+    lines = message(f"next           {command}", NARROW, hang=15, command=command).rpartition("\r")[2].splitlines()
+    assert lines == ["oomph: next", f"{' ' * 22}{command}"]
+
+
+def test_no_escape_code_of_somebody_else_is_shown() -> None:
+    coloured = Screen(width=40, terminal=True, columns=40, colour=True)
+    text = message("a \x1b[31mname\x07\x00 of a file " * 3, coloured)
+    assert text.count("\x1b") == 2  # of our prefix
+    assert "\0" not in text
+    assert "\x07" not in text
+
+
+@pytest.mark.parametrize("column", range(2 * 40))
+def test_a_message_begins_at_the_start_of_a_line_wherever_the_cursor_is(column: int) -> None:
+    before = "x" * column
+    lines = screen((before + message("here", NARROW)).encode(), 40)
+    assert "oomph: here" in lines
+    assert "".join(lines).count("x") == column
+    assert "" not in lines[:-1]
+
+
+def test_only_messages_at_the_start_of_a_line_are_laid_out() -> None:
+    theirs = b"see oomph: not ours\n"
+    assert from_script(theirs, NARROW, True) == theirs
+    assert from_script(b"oomph: half a line\n", NARROW, False) == b"oomph: half a line\n"
+    assert from_script(b"oomph: one\noomph: two\n", NARROW, True).count(b"\roomph: ") == 2
+    assert from_script(b"bar\roomph: \xff\n", NARROW, True).endswith(b"\roomph: \xff\n")
+    assert from_script(b"bar\roomph: one\n", PIPE, True) == b"bar\roomph: one\n"
+
+
+def test_verdicts_have_their_colours() -> None:
+    assert painted("FAIL  nvml (DOC204): x").startswith("\x1b[31mFAIL\x1b[0m  nvml")
+    assert painted("oomph: the result     verified: y").count("\x1b[32m") == 1
+    assert painted("Why\n---\ntext") == "\x1b[1mWhy\x1b[0m\n---\ntext"
+    assert painted("nothing of ours") == "nothing of ours"
+
+
+@pytest.mark.parametrize(
+    ("choice", "environ", "colour"),
+    [
+        ("auto", {"TERM": "xterm"}, True),
+        ("auto", {"TERM": "xterm", "NO_COLOR": ""}, True),
+        ("auto", {"TERM": "xterm", "NO_COLOR": "1"}, False),
+        ("auto", {"TERM": "dumb"}, False),
+        ("auto", {}, False),
+        ("never", {"TERM": "xterm"}, False),
+        ("always", {"TERM": "dumb", "NO_COLOR": "1"}, True),
+    ],
+)
+def test_colour_is_for_terminals_that_take_it(
+    monkeypatch: pytest.MonkeyPatch, choice: str, environ: dict[str, str], colour: bool
+) -> None:
+    for name in ("TERM", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(screens, "_chosen", choice)
+    ours, theirs = os.openpty()
+    try:
+        assert screen_of(theirs).colour is colour
+        assert screen_of(theirs).columns == 0  # this one has no size
+        assert screen_of(theirs).width == 80
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_a_long_word_has_a_line_of_its_own() -> None:
+    assert wrapped("a " + "/path" * 20 + " b", 40).split("\n") == ["a", "/path" * 20, "b"]
+
+
+MARKDOWN = """# Head
+A *word*, **two**, `code`, `of two words` and a [link](https://x.y).
+
+- first
+  goes on
+- second
+
+```
+log line
+```
+| a | b |
+| --- | --- |
+| one | `two` |"""
+
+
+def test_markdown_leaves_no_marks() -> None:
+    assert "\n".join(plain(MARKDOWN, 80)).split("\n") == [
+        "Head",
+        'A word, two, code, "of two words" and a link (https://x.y).',
+        "",
+        "- first goes on",
+        "- second",
+        "",
+        "    log line",
+        "a    b",
+        "one  two",
+    ]
+
+
+@pytest.mark.parametrize("text", ["a_b_c and __init__.py", "2 * 3 * 4", "*** Check failed", "f(*args, **kwargs)"])
+def test_what_only_looks_like_emphasis_stays(text: str) -> None:
+    assert inline(text) == text
+
+
+def test_markdown_is_linear() -> None:
+    before = time.process_time()
+    for text in ("`" * 50_000, "[" * 50_000, "*a" * 50_000, "_ " * 50_000, "| " * 50_000, "<https://" * 10_000):
+        list(plain(text, 80))
+    assert time.process_time() - before < 10
+
+
+def test_a_table_that_does_not_fit_becomes_blocks() -> None:
+    rows = [["fault", "survives", "result"], ["kill", "yes", "the same as before"]]
+    assert table(rows, 80) == ["fault  survives  result", "kill   yes       the same as before"]
+    assert table(rows, 25) == ["kill", "  survives  yes", "  result    the same as\n            before"]
+
+
+def test_the_ticking_line_comes_after_two_seconds_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    now = [100.0]
+    monkeypatch.setattr(ticking.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(ticking, "_write", written.append)
+    monkeypatch.setattr(ticking, "screen_of", lambda fd: NARROW)
+    with ticking.Ticking() as line:
+        for _ in range(32):
+            now[0] += 0.125
+            line.tick("waiting for \x1b[31m the GPU's memory to be free again")
+    assert len(written) == 6
+    assert written[-1] == "\r\x1b[K"
+    shown = screen("".join(written[:-1]).encode(), 40)
+    assert shown == ["oomph: waiting for \\x1b[31m the GPU's m"]
+    assert screen("".join(written).encode(), 40) == [""]
+
+
+def test_nothing_ticks_on_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    monkeypatch.setattr(ticking, "_write", written.append)
+    monkeypatch.setattr(ticking, "screen_of", lambda fd: PIPE)
+    monkeypatch.setattr(ticking, "_QUIET_SECONDS", 0.0)
+    with ticking.Ticking() as line:
+        line.tick("waiting")
+    assert written == []
