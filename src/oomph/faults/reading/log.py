@@ -16,6 +16,8 @@ from typing import NamedTuple, Protocol
 from oomph.faults.evidence.evidence import TEXT_LIMIT, Evidence
 from oomph.faults.matching.ending import LINES
 from oomph.faults.reading.encodings import encoding_of
+from oomph.faults.reading.indentation import Indentation
+from oomph.faults.reading.joined import apart
 from oomph.faults.reading.prefixes import from_json, without_prefixes
 
 CHUNK_BYTES = 1 << 18
@@ -29,10 +31,6 @@ _CONTROL = re.compile(rb"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,500}\x07?|
 # The same as cat -v, JSON and syslog write it out.
 _WRITTEN_OUT = re.compile(rb"(?:\\u001[bB]|\^\[|#033)\[[0-9;?]*[ -/]*[@-~]")
 _ESCAPES = (b"\\u001", b"^[[", b"#033[")
-# Two processes that write into one file at once glue their records together.
-_GLUED = re.compile(
-    r"(?<=\S)(?=(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}: [IWEF] [\w./]+:\d)|(?:[IWEF]\d{4} \d\d:\d\d:\d[\d.]+ +\d+ ))"
-)
 _LETTERS = bytes(byte if chr(byte).isascii() and chr(byte).isalpha() else 32 for byte in range(256))
 _WITHOUT_NUMBERS, _HEXADECIMAL = bytes.maketrans(b"123456789", b"000000000"), b"0123456789abcdef"
 _REPEATS, _READINGS = 6, 60  # lines that differ in numbers only: so many are delivered, of readings so many
@@ -68,10 +66,11 @@ def read_log(stream: Readable, origin: str = "", words: Words | None = None) -> 
     With `words`, only pieces that can matter: those with such a word, what follows the head of a report, and the end.
     """
     selection = None if words is None else _Selection(words)
+    indentation = Indentation()
     for number, block, is_last in _with_end(_blocks(stream)):
         lines = _lines(block) if selection is None else selection.of(block, is_last)
         for line, piece in lines:
-            yield from _facts(piece, number + line, origin)
+            yield from map(indentation.without, _facts(piece, number + line, origin))
 
 
 class _Selection:
@@ -180,13 +179,11 @@ def _facts(line: bytes, number: int, origin: str) -> Iterator[Evidence]:
 def _records(text: str, number: int, origin: str) -> Iterator[Evidence]:
     text, speaker = without_prefixes(text)
     said_by = ", ".join(part for part in (origin, speaker) if part)
-    for start in range(0, max(len(text), 1), TEXT_LIMIT - _OVERLAP):
-        window = text[start : start + TEXT_LIMIT].rstrip()
-        for record in _GLUED.split(window) if len(window) > 120 and "] " in window else (window,):
-            if record.strip():
-                yield Evidence("log", record, number, said_by)
-        if start + TEXT_LIMIT >= len(text):
-            return
+    for record in apart(text):
+        for start in range(0, max(len(record) - _OVERLAP, 1), TEXT_LIMIT - _OVERLAP):
+            window = record[start : start + TEXT_LIMIT].rstrip()
+            if window:
+                yield Evidence("log", window, number, said_by)
 
 
 def _numbers(block: bytes) -> Sequence[int]:

@@ -10,6 +10,17 @@ _TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
 _ZONE = r"(?:Z|[+-]\d\d:?\d\d)"
 _DAY = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\ [ \d]\d\ \d\d:\d\d:\d\d"
 
+# What loggers put in front of each line that a program printed. The level says how grave a message is, so it stays in
+# front of prose; a traceback is grave by itself.
+_TRACEBACK = (
+    r"""\s|File\ "|Traceback\ \(|(?:\w{1,80}\.){0,8}\w{0,80}(?:Error|Exception|Interrupt|Exit|Iteration)(?::|\s*\Z)"""
+)
+_LEVEL = r"\[?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL)\]?"
+_LOGGER = rf"""
+    (?:INFO|ERROR|CRITICAL):[\w.-]{{1,80}}:(?={_TRACEBACK})                        # logging.basicConfig: ERROR:root:
+  | {_TIME}\ +(?:[-|]\ )?(?:[\w.]{{1,80}}\ +(?:[-|]\ )?)?                      # <time> - root - ERROR -
+    {_LEVEL}\ *[-|:]?\ (?:[\w.:-]{{1,80}}\ ?[-|:]\ )?(?={_TRACEBACK})         # <time> [ERROR] root:
+"""
 # Who said it: kept, since it tells ranks apart.
 _SPEAKER = r"""
     \((?:[\w.<>\[\]-]{1,80}\ )?pid=\d+(?:,\ ip=[\w.:]+)?\)\ ?    # Ray: (RayTrainWorker pid=7089)
@@ -28,10 +39,12 @@ _CARRIER = rf"""
   | {_TIME}{_ZONE}\ ?                                                        # kubectl logs --timestamps
   | {_DAY}\                                                                  # ts
   | (?:kern\ *:\w+\ *:\ )?(?:<\d{{1,3}}>)?\[\ *\d+\.\d{{6}}\](?:\[\ *[TC]\d+\])?\ ?     # dmesg
+  | \[{_TIME}{_ZONE}?\]\                                                        # a wrapper's own stamp
   | \[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\ {_DAY}\ \d{{4}}\]\                      # dmesg -T
   | (?:[>\#]\ |>(?=[>\S])){{1,4}}                                             # quoted in a mail or an issue
+  | \ {{0,8}}\|\ (?=[^|\n]*\Z)                                                  # the same, or a group of exceptions
 """
-_PREFIX = re.compile(rf"(?P<speaker>{_SPEAKER})|(?:{_CARRIER})", re.VERBOSE)
+_PREFIX = re.compile(rf"(?P<speaker>{_SPEAKER})|(?:{_CARRIER})|(?:{_LOGGER})", re.VERBOSE)
 _MOST_PREFIXES = 5
 _JSON_KEYS = ("log", "message", "msg", "MESSAGE", "textPayload", "line", "text", "event")
 _JSON_ERRORS = ("exc_info", "exc_text", "exception", "exc", "traceback", "stack_trace", "stacktrace", "error", "err")
