@@ -95,14 +95,14 @@ def test_a_machine_without_a_gpu_gets_one_clear_line():
     if "No NVIDIA GPU" not in ended.stdout:
         pytest.skip("this machine has a GPU, or a driver for one")
     before, _, last = ended.stdout.rpartition("\nNo NVIDIA GPU")
-    assert before.splitlines()[-1].split(",")[0].endswith("checks")
+    assert before.splitlines()[-1].split(":")[0].endswith(" checks")
     assert " ".join(last.split()).startswith("here (no driver library, no device file, none on the PCI bus)")
 
 
 def test_a_list_of_checks_is_taken_in_every_form_and_the_others_are_said_to_be_left_out():
     for words in (["--only", "platform", "disk-space"], ["--only=platform,disk-space"]):
-        *_, took, last = doctor(*words).stdout.splitlines()
-        assert took.startswith("2 checks: 2 passed, in ")
+        last = " ".join(doctor(*words).stdout.split())
+        assert "2 checks: 2 passed, in " in last
         assert last.endswith(" 35 other checks were left out.")
     assert "Nothing else is wrong" not in last
 
