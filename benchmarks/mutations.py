@@ -229,17 +229,17 @@ MUTATIONS = (
     ),
     Mutation(
         "what fails before any training is tried for ever",
-        "recovery/policy/policy.py",
+        "recovery/policy/decide.py",
         "if not ending.started and ledger.never_started >= MOST_NEVER_STARTED:",
         "if False:",
-        "recovery/policy/test_policy.py",
+        "recovery/policy/test_decide.py",
     ),
     Mutation(
         "no step is a poison step",
-        "recovery/policy/policy.py",
+        "recovery/policy/decide.py",
         "    if not again or ending.fault",
         "    if True or ending.fault",
-        "recovery/policy/test_policy.py",
+        "recovery/policy/test_decide.py",
     ),
     Mutation(
         "a resume goes on from decisions computed anew",
@@ -306,14 +306,14 @@ MUTATIONS = (
     ),
     Mutation(
         "progress does not refill the budgets",
-        "recovery/policy/policy.py",
+        "recovery/policy/decide.py",
         "if ending.steps > ledger.best_steps:",
         "if False:",
         "recovery/policy",
     ),
     Mutation(
         "standing still refills the budgets",
-        "recovery/policy/policy.py",
+        "recovery/policy/decide.py",
         "if ending.steps > ledger.best_steps:",
         "if ending.steps >= ledger.best_steps:",
         "recovery/policy",

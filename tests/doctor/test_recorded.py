@@ -11,7 +11,7 @@ from oomph.cli import main
 from oomph.doctor.recorded import behind, recorded
 from oomph.journal import Journal
 from oomph.recovery.supervisor.command import Command
-from oomph.recovery.supervisor.surroundings import look
+from oomph.recovery.supervisor.machine_at_start import look
 
 
 @pytest.fixture

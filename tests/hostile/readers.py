@@ -31,8 +31,8 @@ from oomph.journal import foreign_format, read_journal, unreadable_lines
 from oomph.recovery.checkpoint.container import format_trouble, read_checkpoint, read_manifest, seal
 from oomph.recovery.checkpoint.witness import WitnessBoard
 from oomph.recovery.policy import decisions
+from oomph.recovery.policy.decide import decide
 from oomph.recovery.policy.examination import Trail, examine
-from oomph.recovery.policy.policy import decide
 from oomph.recovery.protocol.creations import DIRECTORY, Creation, Earlier
 from oomph.recovery.protocol.handover import VARIABLE as HANDOVER
 from oomph.recovery.protocol.handover import Handover
@@ -44,8 +44,8 @@ from oomph.recovery.report.summary import summarise
 from oomph.recovery.run_directory.run_directory import RunDirectory, newest_unfinished, read_record
 from oomph.recovery.run_directory.unfinished import unfinished
 from oomph.recovery.script.kept_micro_batches import MicroBatches, Start
+from oomph.recovery.supervisor.attempt_conditions import Machine, conditions
 from oomph.recovery.supervisor.chronicle import Chronicle
-from oomph.recovery.supervisor.circumstances import Machine, conditions
 from oomph.recovery.supervisor.effects import environ_after, for_the_script, most_samples, set_aside
 from oomph.rehearsal.rehearse import _summary
 

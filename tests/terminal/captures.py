@@ -1,4 +1,4 @@
-"""Captures what oomph prints on a pseudo-terminal and on a pipe: `python tests/terminal/captures.py` rewrites golden/."""
+"""What oomph prints on a pseudo-terminal and on a pipe: `python tests/terminal/captures.py` rewrites golden/."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from oomph.cli import main
 from oomph.journal import Event, Journal, read_journal
 from oomph.recovery.policy import decisions
+from oomph.recovery.policy.decide import Action, Ending, Finish, GiveUp, Ledger, Restart, decide, record
 from oomph.recovery.policy.ladder import Conditions
-from oomph.recovery.policy.policy import Action, Ending, Finish, GiveUp, Ledger, Restart, decide, record
 
 ENDINGS = st.builds(
     Ending,

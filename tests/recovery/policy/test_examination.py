@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 
 from oomph.journal import Event
+from oomph.recovery.policy.decide import Finish, Ledger, Requeue, Restart, decide
 from oomph.recovery.policy.examination import Trail, examine
-from oomph.recovery.policy.policy import Finish, Ledger, Requeue, Restart, decide
 
 SAVED_AND_LEFT = Event("preempted", {"signal": "SIGTERM"})
 

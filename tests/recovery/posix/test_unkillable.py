@@ -21,8 +21,8 @@ import pytest
 from oomph.journal import read_journal
 from oomph.recovery.isolation.isolate import isolate
 from oomph.recovery.policy import decisions
+from oomph.recovery.policy.decide import Ending, Ledger, Requeue, decide
 from oomph.recovery.policy.ladder import Conditions
-from oomph.recovery.policy.policy import Ending, Ledger, Requeue, decide
 from oomph.recovery.posix import process_group
 from oomph.recovery.posix.patience import Patience
 from oomph.recovery.run_directory.run_directory import RunDirectory, RunRecord

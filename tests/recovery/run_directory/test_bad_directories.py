@@ -16,12 +16,12 @@ import pytest
 from oomph.errors import RunDirectoryError
 from oomph.journal import Event, Journal, foreign_format, read_journal, unreadable_lines
 from oomph.recovery.policy import decisions
+from oomph.recovery.policy.decide import Ending, Ledger, decide, record
 from oomph.recovery.policy.ladder import Conditions
-from oomph.recovery.policy.policy import Ending, Ledger, decide, record
 from oomph.recovery.report.summary import summarise
 from oomph.recovery.run_directory.run_directory import RunDirectory, RunRecord
 from oomph.recovery.supervisor import launch
-from oomph.recovery.supervisor.surroundings import other_gpus
+from oomph.recovery.supervisor.machine_at_start import other_gpus
 from oomph.run_files import replace_own
 
 RECORD = RunRecord(("train.py",), "python", "/", "2026-01-01")

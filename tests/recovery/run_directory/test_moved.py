@@ -23,7 +23,7 @@ from oomph.recovery.report.summary import summarise
 from oomph.recovery.run_directory.run_directory import RunDirectory, RunRecord
 from oomph.recovery.supervisor import effects
 from oomph.recovery.supervisor.chronicle import Chronicle
-from oomph.recovery.supervisor.surroundings import other_gpus
+from oomph.recovery.supervisor.machine_at_start import other_gpus
 
 RECORD = RunRecord(("train.py",), "python", "/", "2026-01-01")
 LIMIT = 60

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.tensorflow.batch import batches, host_batches
-from oomph.tensorflow.exact_step.attempt import Failed, attempt
+from oomph.tensorflow.exact_step.out_of_memory import Failed, attempt
 
 
 def test_arrays_of_numbers_are_held_and_all_else_becomes_tensors():

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.batch.sparse_slices import Origin, Piece
-from oomph.tensorflow.commit.barrier import Accumulators, behind_barrier
+from oomph.tensorflow.commit.barrier import behind_barrier
 from oomph.tensorflow.runtime.patching import replaced
 
 
@@ -116,55 +115,3 @@ def test_an_optimizer_that_is_not_built_is_built_outside_of_the_step(commits):
     step(tf.ones((2,)))
     assert optimizer.built
     assert int(optimizer.iterations.numpy()) == 2
-
-
-def slices(rows, values):
-    return tf.IndexedSlices(tf.constant(values), tf.constant(rows), tf.constant([5, 2]))
-
-
-def test_gradients_of_all_calls_are_added_up_dense_ones_in_place_sparse_ones_side_by_side():
-    sums, variables = Accumulators(), [keras.Variable(np.ones(shape, "float32")) for shape in ((2,), (5, 2), (2,))]
-    assert not sums.exist
-    calls = [[tf.constant([1.0, 2.0]), slices([1], [[1.0, 1.0]])], [None]]
-    sums.make(calls, variables)
-    assert sums.exist
-    add = tf.function(sums.add)
-    for factor in (1.0, 10.0):
-        sums.keep(add([[factor * calls[0][0], slices([1, 3], [[factor] * 2] * 2)], [None]]))
-    dense, sparse, missing = sums.gradients(sums.sparse())
-    assert (dense.numpy().tolist(), missing) == ([11, 22], None)
-    assert (sparse.indices.numpy().tolist(), sparse.values.numpy()[:, 0].tolist()) == ([1, 3, 1, 3], [1, 1, 10, 10])
-    assert sparse.dense_shape.numpy().tolist() == [5, 2]
-
-
-def test_sparse_gradients_that_have_each_index_once_are_added_up():
-    sums, table = Accumulators(), keras.Variable(np.ones((5, 2), "float32"))
-    sums.make([[slices([1], [[1.0, 1.0]])]], [table])
-    sums.pieces = {0: (Piece(Origin.DISTINCT),)}
-    for rows, values in [([3, 1], [[1.0, 2.0], [3.0, 4.0]]), ([1, 4], [[10.0, 20.0], [30.0, 40.0]])]:
-        sums.keep(sums.add([[slices(rows, values)]]))
-    (sparse,) = sums.gradients(sums.sparse())
-    assert sparse.indices.numpy().tolist() == [3, 1, 4]
-    assert sparse.values.numpy().tolist() == [[1, 2], [13, 24], [30, 40]]
-    assert sparse.dense_shape.numpy().tolist() == [5, 2]
-
-
-def test_cleared_sums_begin_at_zero_and_are_not_made_anew():
-    sums, variable = Accumulators(), keras.Variable(np.ones(2, "float32"))
-    for _ in range(2):
-        sums.clear()
-        sums.make([[tf.constant([1.0, 2.0])]], [variable])
-        sums.keep(sums.add([[tf.constant([1.0, 2.0])]]))
-        (total,) = sums.gradients(sums.sparse())
-        assert total.numpy().tolist() == [1, 2]
-
-
-def test_sums_have_the_type_of_their_variable():
-    sums, variable = Accumulators(), keras.Variable(np.ones(1, "float64"))
-    half = tf.constant([2.0**-12], tf.float16)
-    sums.make([[half]], [variable])
-    for _ in range(3):
-        sums.add([[half]])
-    sums.add([[tf.constant([1.0], tf.float16)]])
-    (total,) = sums.gradients({})
-    assert (total.dtype, total.numpy().tolist()) == (tf.float64, [1 + 3 * 2.0**-12])

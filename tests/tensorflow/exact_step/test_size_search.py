@@ -8,7 +8,7 @@ import tensorflow as tf
 from oomph.recovery.policy.micro_batch_search import MicroBatchSearch, Regrowth
 from oomph.recovery.script.kept_micro_batches import Start
 from oomph.tensorflow.exact_step import size_search as module
-from oomph.tensorflow.exact_step.attempt import Failed
+from oomph.tensorflow.exact_step.out_of_memory import Failed
 from oomph.tensorflow.exact_step.size_search import SizeSearch
 from oomph.tensorflow.runtime.errors import OutOfMemory, as_out_of_memory
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from oomph.recovery.checkpoint.witness import END, EPOCH, STEP, WitnessBoard
-from oomph.tensorflow.exact_step.train_function import Taken
+from oomph.tensorflow.exact_step.step_protocol import Taken
 from oomph.tensorflow.fit.proof import FitProof
 from oomph.tensorflow.graph import fingerprints
 from oomph.tensorflow.training.identity import FitIdentity

@@ -12,8 +12,7 @@ from typing import Any, get_type_hints
 
 from oomph.conforming import conforms
 from oomph.journal import Event
-from oomph.recovery.policy.ladder import SAME, Conditions, change_in, change_of, ladder, why_not
-from oomph.recovery.policy.policy import (
+from oomph.recovery.policy.decide import (
     GAVE_UP_EXIT_CODE,
     MOST_WITHOUT_CHECKPOINT,
     REQUEUE_EXIT_CODE,
@@ -30,6 +29,7 @@ from oomph.recovery.policy.policy import (
     record,
     refill,
 )
+from oomph.recovery.policy.ladder import SAME, Conditions, change_in, change_of, ladder, why_not
 
 SCHEMA = 1
 

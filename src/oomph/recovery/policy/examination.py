@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from oomph.journal import Event
 from oomph.recovery.policy import not_restartable
-from oomph.recovery.policy.cause import Named, name_fault, named, signal_name
-from oomph.recovery.policy.policy import Ending, is_crash
+from oomph.recovery.policy.decide import Ending, is_crash
+from oomph.recovery.policy.fault_name import Named, name_fault, named, signal_name
 from oomph.recovery.protocol.progress import Progress
 
 HANG, HARDWARE_FAULT = "hang", "hardware-fault"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from oomph.recovery.policy.cause import signal_name
+from oomph.recovery.policy.decide import Ending
+from oomph.recovery.policy.fault_name import signal_name
 from oomph.recovery.policy.ladder import Change
-from oomph.recovery.policy.policy import Ending
 from oomph.recovery.protocol.progress import Progress
 from oomph.recovery.report.labels import MEANING, NOT_EQUAL, SMALLER_BATCHES, STARTED_OVER, STOPPED
 from oomph.recovery.report.remedies import remedies

@@ -15,13 +15,13 @@ import oomph
 from oomph.journal import Event, Journal, read_journal
 from oomph.recovery.hang.limits import Hang
 from oomph.recovery.policy import decisions
-from oomph.recovery.policy.cause import Named
+from oomph.recovery.policy.decide import Action, Ending, Ledger, Restart, is_crash
 from oomph.recovery.policy.examination import last
+from oomph.recovery.policy.fault_name import Named
 from oomph.recovery.policy.ladder import Conditions
-from oomph.recovery.policy.policy import Action, Ending, Ledger, Restart, is_crash
 from oomph.recovery.protocol.progress import Progress, read_progress
 from oomph.recovery.supervisor.attempt import Ended
-from oomph.recovery.supervisor.surroundings import Surroundings
+from oomph.recovery.supervisor.machine_at_start import Surroundings
 
 _MOST_KERNEL_LINES = 20
 _ABOUT_MEMORY = frozenset(("oom", "recovered", "gave-up", "restart-requested"))

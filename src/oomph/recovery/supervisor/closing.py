@@ -10,8 +10,8 @@ from typing import Any
 
 from oomph.console import Voice
 from oomph.journal import Event
+from oomph.recovery.policy.decide import Finish, GiveUp, Requeue
 from oomph.recovery.policy.examination import last
-from oomph.recovery.policy.policy import Finish, GiveUp, Requeue
 from oomph.recovery.report.account import HEAD, account
 from oomph.recovery.report.labels import STOPPED
 from oomph.recovery.report.next_command import command_to_go_on

@@ -23,9 +23,9 @@ from oomph.recovery.run_directory.run_directory import FINISHED, RunDirectory, R
 from oomph.recovery.supervisor.closing import Outcome, note
 from oomph.recovery.supervisor.command import Command, parse_command, what_runs
 from oomph.recovery.supervisor.interpreter import choose_python
+from oomph.recovery.supervisor.machine_at_start import look
 from oomph.recovery.supervisor.settings import Settings
 from oomph.recovery.supervisor.supervise import Supervisor
-from oomph.recovery.supervisor.surroundings import look
 from oomph.redaction import know_secrets, redacted_words
 
 

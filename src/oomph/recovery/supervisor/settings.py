@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from oomph.recovery.posix.patience import Patience
 from oomph.recovery.protocol.guarding import Guarding
-from oomph.recovery.supervisor.surroundings import Surroundings
+from oomph.recovery.supervisor.machine_at_start import Surroundings
 
 
 @dataclass(frozen=True)

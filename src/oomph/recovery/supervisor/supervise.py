@@ -11,26 +11,26 @@ from oomph.console import Voice
 from oomph.errors import UsageError
 from oomph.recovery.hang.limits import Hang, Timings, floor_seconds
 from oomph.recovery.hang.watch import Watch
-from oomph.recovery.policy.cause import Named, signal_name
+from oomph.recovery.policy.decide import Action, Ending, Finish, Ledger, Restart, decide, hindered, record
 from oomph.recovery.policy.examination import Trail, examine
+from oomph.recovery.policy.fault_name import Named, signal_name
 from oomph.recovery.policy.ladder import Conditions
-from oomph.recovery.policy.policy import Action, Ending, Finish, Ledger, Restart, decide, hindered, record
 from oomph.recovery.posix.terminal import Terminal
 from oomph.recovery.protocol.injection import Injection
 from oomph.recovery.report.account import restart_line
 from oomph.recovery.run_directory.run_directory import RUNNING, RunDirectory
 from oomph.recovery.supervisor import effects
 from oomph.recovery.supervisor.attempt import Attempt, Ended
+from oomph.recovery.supervisor.attempt_conditions import Circumstances, Machine, conditions
 from oomph.recovery.supervisor.chronicle import Chronicle, Judged
-from oomph.recovery.supervisor.circumstances import Circumstances, Machine, conditions
 from oomph.recovery.supervisor.closing import Closing, Outcome, note, shown
 from oomph.recovery.supervisor.command import Command
+from oomph.recovery.supervisor.machine_at_start import other_gpus
 from oomph.recovery.supervisor.native_reports import NativeReports
 from oomph.recovery.supervisor.script_environ import handover, surrounding
 from oomph.recovery.supervisor.settings import Settings
 from oomph.recovery.supervisor.standard_input import StandardInput
 from oomph.recovery.supervisor.stop_requests import Signals
-from oomph.recovery.supervisor.surroundings import other_gpus
 from oomph.run_files import OwnFile
 
 _SILENT_WAIT_SECONDS = 2.0

@@ -18,7 +18,7 @@ from oomph.tensorflow.api.custom_step import Loop, steps_before
 from oomph.tensorflow.exact_step import verdict
 from oomph.tensorflow.exact_step.guarded_step import GuardedStep
 from oomph.tensorflow.exact_step.probe import Finding
-from oomph.tensorflow.exact_step.train_function import Failure, Recovery, Step
+from oomph.tensorflow.exact_step.step_protocol import Failure, Recovery, Step
 from oomph.tensorflow.loop import loops
 from oomph.tensorflow.micro_batch.exactness import TO_BE_PROBED, Promise
 from oomph.tensorflow.micro_batch.micro_batch_step import python_of

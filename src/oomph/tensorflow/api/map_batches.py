@@ -13,7 +13,7 @@ from typing import Any, SupportsIndex
 from oomph.recovery.script import session
 from oomph.tensorflow.batch import batches
 from oomph.tensorflow.batch.samples import in_batches
-from oomph.tensorflow.exact_step.attempt import Failed
+from oomph.tensorflow.exact_step.out_of_memory import Failed
 from oomph.tensorflow.exact_step.size_search import SizeSearch
 from oomph.tensorflow.runtime.errors import OutOfMemory
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from oomph.tensorflow.exact_step.attempt import Failed, attempt
 from oomph.tensorflow.exact_step.full_batch_step import FullBatchStep
+from oomph.tensorflow.exact_step.out_of_memory import Failed, attempt
 from oomph.tensorflow.exact_step.size_search import SizeSearch
 from oomph.tensorflow.graph.write_set import SmallState
 from oomph.tensorflow.micro_batch.gradient_accumulation import AccumulatedStep

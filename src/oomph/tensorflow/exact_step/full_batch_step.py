@@ -24,8 +24,8 @@ from oomph.tensorflow.batch import batches, host_batches
 from oomph.tensorflow.batch.replicas import Replicas
 from oomph.tensorflow.commit.barrier import behind_barrier
 from oomph.tensorflow.commit.held_assignments import held_bytes
-from oomph.tensorflow.exact_step.attempt import END_OF_DATA, Failed, attempt
 from oomph.tensorflow.exact_step.execution import Execution, Form, unpacked
+from oomph.tensorflow.exact_step.out_of_memory import END_OF_DATA, Failed, attempt
 from oomph.tensorflow.graph.write_set import Slot, SmallState, handles_of, written_slots
 from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.random_numbers.random_ops import hidden_draws_in

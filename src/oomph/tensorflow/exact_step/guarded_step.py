@@ -21,13 +21,13 @@ from oomph.recovery.script.kept_micro_batches import Start
 from oomph.tensorflow.batch import batches, host_batches
 from oomph.tensorflow.batch.replicas import Replicas
 from oomph.tensorflow.exact_step import verdict
-from oomph.tensorflow.exact_step.attempt import END_OF_DATA, Failed, attempt
 from oomph.tensorflow.exact_step.division import Division
 from oomph.tensorflow.exact_step.full_batch_step import FullBatchStep
+from oomph.tensorflow.exact_step.out_of_memory import END_OF_DATA, Failed, attempt
 from oomph.tensorflow.exact_step.recheck import Recheck
 from oomph.tensorflow.exact_step.recomputation import Recomputation
 from oomph.tensorflow.exact_step.step_on_batch import StepOnBatch
-from oomph.tensorflow.exact_step.train_function import StepWatch, Taken, run_plain
+from oomph.tensorflow.exact_step.step_protocol import StepWatch, Taken, run_plain
 from oomph.tensorflow.exact_step.verification import Verification
 from oomph.tensorflow.graph import fingerprints
 from oomph.tensorflow.graph.write_set import Slot

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.errors import UnsupportedError
-from oomph.tensorflow.exact_step.attempt import Failed
+from oomph.tensorflow.exact_step.out_of_memory import Failed
 from oomph.tensorflow.exact_step.recomputation import Recomputation
 from oomph.tensorflow.graph.write_set import SmallState, components
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 from oomph.errors import UnsupportedError
 from oomph.tensorflow.batch import batches
 from oomph.tensorflow.batch.micro_batch_slice import MicroBatchSlice
-from oomph.tensorflow.exact_step.attempt import Failed, attempt
+from oomph.tensorflow.exact_step.out_of_memory import Failed, attempt
 from oomph.tensorflow.graph.write_set import SmallState
 from oomph.tensorflow.micro_batch.micro_batch_step import MicroBatchStep
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from oomph.recovery.policy.micro_batch_search import MicroBatchSearch, Regrowth
 from oomph.recovery.script.kept_micro_batches import Start
-from oomph.tensorflow.exact_step.attempt import Failed, attempt
+from oomph.tensorflow.exact_step.out_of_memory import Failed, attempt
 from oomph.tensorflow.runtime.allocator import DeviceMemory
 
 _LOOK_AGAIN = 5.0

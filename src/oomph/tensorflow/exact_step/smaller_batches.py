@@ -12,8 +12,8 @@ from typing import Any
 
 from oomph.tensorflow.batch import batches
 from oomph.tensorflow.batch.replicas import Replicas, cuts
-from oomph.tensorflow.exact_step.attempt import Failed
 from oomph.tensorflow.exact_step.full_batch_step import FullBatchStep
+from oomph.tensorflow.exact_step.out_of_memory import Failed
 from oomph.tensorflow.exact_step.size_search import SizeSearch
 
 

@@ -13,14 +13,14 @@ from typing import Any, NoReturn
 from oomph.recovery.script.kept_micro_batches import Start
 from oomph.tensorflow.batch import batches
 from oomph.tensorflow.batch.replicas import Replicas
-from oomph.tensorflow.exact_step.attempt import Failed
 from oomph.tensorflow.exact_step.divided_batch import DividedBatch
 from oomph.tensorflow.exact_step.division import Division
 from oomph.tensorflow.exact_step.full_batch_step import FullBatchStep
+from oomph.tensorflow.exact_step.out_of_memory import Failed
 from oomph.tensorflow.exact_step.probe import SAMPLES
 from oomph.tensorflow.exact_step.size_search import SizeSearch
 from oomph.tensorflow.exact_step.smaller_batches import SmallerBatches
-from oomph.tensorflow.exact_step.train_function import Failure, Recovery, StepWatch
+from oomph.tensorflow.exact_step.step_protocol import Failure, Recovery, StepWatch
 from oomph.tensorflow.micro_batch.exactness import REFUSED, SMALLER, Promise
 from oomph.tensorflow.runtime.allocator import DeviceMemory
 

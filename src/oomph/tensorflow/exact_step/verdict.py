@@ -10,7 +10,7 @@ from typing import Any
 
 from oomph.errors import UnsupportedError
 from oomph.recovery.protocol.guarding import Guarding
-from oomph.tensorflow.exact_step.attempt import Failed, attempt
+from oomph.tensorflow.exact_step.out_of_memory import Failed, attempt
 from oomph.tensorflow.exact_step.probe import SAMPLES, Finding, Probe
 from oomph.tensorflow.graph.write_set import SmallState, handles_of
 from oomph.tensorflow.micro_batch.exactness import (

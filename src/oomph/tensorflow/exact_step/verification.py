@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from oomph.tensorflow.exact_step.attempt import Failed, attempt
+from oomph.tensorflow.exact_step.out_of_memory import Failed, attempt
 from oomph.tensorflow.graph.write_set import Slot
 
 OUT_OF_MEMORY = "plain Keras ran out of memory"

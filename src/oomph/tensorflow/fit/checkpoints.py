@@ -15,7 +15,7 @@ from oomph.recovery.checkpoint.container import CheckpointWriter, Position
 from oomph.recovery.checkpoint.interval import SHARE
 from oomph.recovery.checkpoint.meta import Meta
 from oomph.recovery.checkpoint.store import CheckpointStore, Saved
-from oomph.tensorflow.exact_step.train_function import Taken
+from oomph.tensorflow.exact_step.step_protocol import Taken
 from oomph.tensorflow.fit import callbacks, step_draws, written_files
 from oomph.tensorflow.fit.running import RunningFit
 from oomph.tensorflow.names.keras3 import KERAS

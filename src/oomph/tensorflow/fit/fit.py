@@ -12,7 +12,7 @@ from oomph.recovery.script.kept_micro_batches import Start
 from oomph.tensorflow.exact_step.guarded_step import GuardedStep
 from oomph.tensorflow.exact_step.probe import Finding
 from oomph.tensorflow.exact_step.recheck import Inconsistent, Recheck
-from oomph.tensorflow.exact_step.train_function import Failure, Recovery, Step
+from oomph.tensorflow.exact_step.step_protocol import Failure, Recovery, Step
 from oomph.tensorflow.fit import callbacks, event_files, reporting, trained
 from oomph.tensorflow.fit.checkpoints import FitCheckpoints
 from oomph.tensorflow.fit.proof import FitProof

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from oomph.tensorflow.exact_step.guarded_step import GuardedStep
-from oomph.tensorflow.exact_step.train_function import Failure, Recovery, Step
+from oomph.tensorflow.exact_step.step_protocol import Failure, Recovery, Step
 from oomph.tensorflow.fit.running import RunningFit
 from oomph.tensorflow.micro_batch import exactness
 from oomph.tensorflow.runtime.allocator import peak_bytes_of_gpu

@@ -15,7 +15,7 @@ from oomph.recovery.script.opened_files import FileState, log_files
 from oomph.tensorflow.batch import batches
 from oomph.tensorflow.exact_step.execution import OnlySpec
 from oomph.tensorflow.exact_step.guarded_step import GuardedStep
-from oomph.tensorflow.exact_step.train_function import Step
+from oomph.tensorflow.exact_step.step_protocol import Step
 from oomph.tensorflow.fit import callbacks, step_draws, trained, written_files
 from oomph.tensorflow.fit.running import RunningFit
 from oomph.tensorflow.fit.validation_data import READ_AHEAD

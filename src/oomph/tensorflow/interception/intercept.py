@@ -18,14 +18,14 @@ from oomph.recovery.script.script_line import without_ours
 from oomph.recovery.script.session import Session
 from oomph.tensorflow.batch.replicas import Replicas
 from oomph.tensorflow.exact_step.guarded_step import GuardedStep
-from oomph.tensorflow.exact_step.train_function import PlainStep, Step, StepWatch
+from oomph.tensorflow.exact_step.step_protocol import PlainStep, Step, StepWatch
 from oomph.tensorflow.exact_step.verdict import choice_of
 from oomph.tensorflow.fit import continuation, epochs, replay
 from oomph.tensorflow.fit.fit import Fit
 from oomph.tensorflow.fit.resumption import CannotResumeError
 from oomph.tensorflow.interception import adjustments, fault_injection, unfinished_caches, unguarded
+from oomph.tensorflow.interception.outside_fit import TrainingOutsideFit, Watched
 from oomph.tensorflow.interception.predict import GuardedPredict
-from oomph.tensorflow.interception.watched import TrainingOutsideFit, Watched
 from oomph.tensorflow.loop import loops
 from oomph.tensorflow.micro_batch import exactness
 from oomph.tensorflow.names import support

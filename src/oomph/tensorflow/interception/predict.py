@@ -12,10 +12,10 @@ import tensorflow as tf
 
 from oomph.tensorflow.batch import batches
 from oomph.tensorflow.batch.replicas import Replicas, cuts
-from oomph.tensorflow.exact_step.attempt import Failed, attempt
+from oomph.tensorflow.exact_step.out_of_memory import Failed, attempt
 from oomph.tensorflow.exact_step.probe import Finding
 from oomph.tensorflow.exact_step.size_search import SizeSearch
-from oomph.tensorflow.exact_step.train_function import Failure, Recovery, StepWatch
+from oomph.tensorflow.exact_step.step_protocol import Failure, Recovery, StepWatch
 from oomph.tensorflow.loop import loops
 from oomph.tensorflow.micro_batch.exactness import APPROXIMATE, EXACT, REFUSED, Promise
 

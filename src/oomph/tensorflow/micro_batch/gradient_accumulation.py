@@ -12,11 +12,11 @@ from oomph import testing
 from oomph.tensorflow.batch import batches
 from oomph.tensorflow.batch.micro_batch_slice import MicroBatchSlice
 from oomph.tensorflow.batch.replicas import cuts
-from oomph.tensorflow.commit.barrier import Accumulators
 from oomph.tensorflow.commit.held_assignments import one_by_one
 from oomph.tensorflow.graph.compiled import compiled
 from oomph.tensorflow.graph.inlining import inlined
 from oomph.tensorflow.graph.write_set import Slot, SmallState
+from oomph.tensorflow.micro_batch.gradient_sums import GradientSums
 from oomph.tensorflow.micro_batch.merged_metrics import MergedMetrics
 from oomph.tensorflow.micro_batch.micro_batch_step import MicroBatchOutputs, MicroBatchStep, flat
 from oomph.tensorflow.micro_batch.moving_statistics import MovingStatistics
@@ -51,7 +51,7 @@ class AccumulatedStep:
         self._model, self.micro_step, self._commits = model, micro_step, commits
         self.trains = micro_step.trains
         self._replicas = micro_step.replicas
-        self._sums = [Accumulators(replica) for replica in range(self._replicas.count)]
+        self._sums = [GradientSums(replica) for replica in range(self._replicas.count)]
         self._metrics = MergedMetrics(model, micro_step)
         self._moving: MovingStatistics | None = None
         self._small: SmallState | None = None

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import NoReturn
 
-from oomph.recovery.policy.policy import GAVE_UP_EXIT_CODE
+from oomph.recovery.policy.decide import GAVE_UP_EXIT_CODE
 from oomph.recovery.script.preemption import EXIT_CODE as RESTART_EXIT_CODE
 from oomph.tensorflow.micro_batch.micro_batch_step import essence
 from oomph.tensorflow.runtime.errors import lost_context

@@ -19,7 +19,7 @@ import tensorflow as tf
 from oomph.recovery.checkpoint.comparison import Comparison
 from oomph.recovery.checkpoint.witness import END, EPOCH, STEP, Witness, WitnessBoard
 from oomph.tensorflow.exact_step.guarded_step import GuardedStep
-from oomph.tensorflow.exact_step.train_function import Taken
+from oomph.tensorflow.exact_step.step_protocol import Taken
 from oomph.tensorflow.graph import fingerprints
 from oomph.tensorflow.training.fits import Fits
 from oomph.tensorflow.training.identity import FitIdentity

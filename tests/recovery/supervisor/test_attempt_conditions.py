@@ -17,7 +17,7 @@ from oomph.gpu.memory_in_use import Gpu
 from oomph.journal import Event
 from oomph.recovery.policy.ladder import LADDERS, OPT_IN, SAME, Change, climb
 from oomph.recovery.supervisor import effects
-from oomph.recovery.supervisor.circumstances import Machine, conditions
+from oomph.recovery.supervisor.attempt_conditions import Machine, conditions
 from oomph.recovery.supervisor.devices import Reading, memory_is_back, visible
 
 SOURCE = Path(oomph.__file__).parents[1]

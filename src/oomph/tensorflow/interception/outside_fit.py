@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 from oomph.recovery.protocol.phases import Phase
 from oomph.recovery.script.kept_micro_batches import Start
 from oomph.tensorflow.exact_step.probe import Finding
-from oomph.tensorflow.exact_step.train_function import Failure, Recovery, Step
+from oomph.tensorflow.exact_step.step_protocol import Failure, Recovery, Step
 from oomph.tensorflow.loop import loops
 from oomph.tensorflow.micro_batch.exactness import Promise
 from oomph.tensorflow.training import leaving
