@@ -16,6 +16,7 @@ from oomph.journal import read_journal
 from oomph.recovery.posix import child
 from oomph.recovery.protocol.creations import Earlier
 from oomph.recovery.protocol.injection import Injection, has_fired
+from oomph.recovery.run_directory.run_directory import read_record
 from oomph.recovery.run_directory.work_folder import work_folder
 from oomph.rehearsal.faults import FAULTS, Rehearsable
 from oomph.rehearsal.judge import NOT_TRIED, SURVIVED, Rehearsed, Verdict, judge
@@ -85,6 +86,8 @@ def rehearse(plan: Plan, keep: str | None, say: Say) -> Report:
         if at >= undisturbed.steps:
             raise UsageError(f"--at {at}: the rehearsal takes {undisturbed.steps} steps only")
         say(f"rehearsal: undisturbed, {undisturbed.steps} steps in {undisturbed.seconds:.0f} s")
+        record = read_record(folder / _UNDISTURBED)
+        entropy = "" if record is None else record.entropy
         verdicts, earlier, refused = [], [_UNDISTURBED], ""
         for fault in chosen:
             if refused:
@@ -92,7 +95,7 @@ def rehearse(plan: Plan, keep: str | None, say: Say) -> Report:
                 continue
             limit = plan.limit_seconds or 5 * undisturbed.seconds + _EXTRA_SECONDS
             before = tuple(str((folder / name).absolute()) for name in earlier)
-            run = _run(plan, folder, Injection(fault.name, at, plan.steps, before), limit)
+            run = _run(plan, folder, Injection(fault.name, at, plan.steps, before, entropy), limit)
             verdicts.append(judge(fault, undisturbed, run))
             say(f"rehearsal: {fault.name}: {_briefly(verdicts[-1])} ({run.seconds:.0f} s)")
             refused = _refused(undisturbed, run)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -18,6 +18,7 @@ from oomph.wrapping import wrapped
 SCHEMA = 1
 _MOST_LEFT = 5
 _MOST_REMEDIES = 5
+_NO_SEED = "which has no seed"
 _HEAD = ("fault", "survives", "restarts", "steps repeated", "time lost", "result")
 
 
@@ -59,10 +60,19 @@ def _remarks(report: Report) -> Iterator[str]:
             yield f"{verdict.fault} ({what[verdict.fault]}): {verdict.reason}"
         elif verdict.at_risk:
             yield f"{verdict.fault}: a kill after it costs {verdict.at_risk} steps more than before"
+    yield from _why_losses_differ(report.verdicts)
     yield from _label_lines(after_a_kill(report.verdicts))
     if report.left:
         what_is_left = ", ".join(report.left[:_MOST_LEFT]) + (", ..." if len(report.left) > _MOST_LEFT else "")
         yield f"left here, where the script would create it again: {what_is_left}; remove it before the real run"
+
+
+def _why_losses_differ(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """What has no seed and makes losses differ from run to run, with or without a fault."""
+    differing = any(verdict.result.startswith("loss ") for verdict in verdicts)
+    unseeded = dict.fromkeys(each for one in verdicts for each in one.label_reasons if _NO_SEED in each)
+    for reason in unseeded if differing else ():
+        yield f"losses differ from run to run even without a fault: {reason}"
 
 
 def _row(verdict: Verdict, steps: int) -> tuple[str, ...]:

@@ -29,6 +29,8 @@ class Injection:
     """End the rehearsal at this many steps; None: when the script ends."""
     earlier: tuple[str, ...] = ()
     """The directories of earlier runs: what the script created in them is in the way when it creates it again."""
+    entropy: str = ""
+    """The number that unseeded generators start from in the undisturbed run, so that the results can be compared."""
 
     def to_environment(self) -> dict[str, str]:
         """The environment variable that carries it."""

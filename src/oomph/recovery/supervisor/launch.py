@@ -18,6 +18,7 @@ from oomph.recovery.posix import process_identity
 from oomph.recovery.posix.descriptors import LEAST, are_too_few, fill_standard
 from oomph.recovery.protocol.entropy import fresh
 from oomph.recovery.protocol.guarding import Guarding
+from oomph.recovery.protocol.injection import Injection
 from oomph.recovery.report.next_command import command_to_go_on
 from oomph.recovery.run_directory.run_directory import FINISHED, RunDirectory, RunRecord, newest_unfinished, read_record
 from oomph.recovery.supervisor.closing import Outcome, note
@@ -87,9 +88,10 @@ def _open(request: Request, command: Command, python: str) -> RunDirectory | Non
         note(run, Voice(), python=python, host=process_identity.host(), options=request.typed)
         return run
     created = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-    host = process_identity.host()
+    host, injection = process_identity.host(), Injection.read()
+    entropy = (injection and injection.entropy) or fresh()
     record = RunRecord(
-        command.words, python, os.getcwd(), created, host=host, options=request.typed, entropy=fresh()
+        command.words, python, os.getcwd(), created, host=host, options=request.typed, entropy=entropy
     )  # fmt: skip
     explicit = request.run_dir or _anew_in(request)
     if explicit is not None:

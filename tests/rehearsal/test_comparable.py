@@ -1,0 +1,63 @@
+"""The runs of one rehearsal start an unseeded script from the same random numbers: their losses can be compared."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from oomph.journal import Event
+from oomph.recovery.protocol.injection import Injection
+from oomph.rehearsal import rehearse as module
+from oomph.rehearsal.judge import SURVIVED, Rehearsed, Verdict
+from oomph.rehearsal.rehearse import Plan, Report, rehearse
+from oomph.rehearsal.report import as_text
+
+
+def test_every_run_is_given_the_number_of_the_undisturbed_one(tmp_path, monkeypatch):
+    given = []
+
+    def run(plan, folder, injection, limit):
+        given.append(injection.entropy)
+        path = folder / (injection.fault or "undisturbed")
+        path.mkdir(parents=True)
+        record = {
+            "schema": 1,
+            "command": ["a.py"],
+            "python": "p",
+            "cwd": "/",
+            "created": "",
+            "status": "finished",
+            "attempts": 1,
+            "entropy": "ab12ab12ab12ab12ab12ab12ab12ab12",
+        }
+        (path / "run.json").write_text(json.dumps(record))
+        return Rehearsed(0, 1.0, {"steps": 40}, [Event("rehearsal-ended", {"state": "a", "loss": 0.5})])
+
+    monkeypatch.setattr(module, "_run", run)
+    rehearse(Plan(("a.py",), ("kill", "abort")), str(tmp_path / "kept"), lambda line: None)
+    assert given == ["", "ab12ab12ab12ab12ab12ab12ab12ab12", "ab12ab12ab12ab12ab12ab12ab12ab12"]
+
+
+def test_a_run_with_a_number_given_draws_no_other(tmp_path):
+    (tmp_path / "train.py").write_text("import random; print(random.random())")
+    drawn = []
+    for name in ("one", "two"):
+        environ = {**os.environ, **Injection("", 0, entropy="ab12ab12ab12ab12ab12ab12ab12ab12").to_environment()}
+        words = [sys.executable, "-m", "oomph", "run", f"--run-dir={name}", "train.py"]
+        done = subprocess.run(words, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60)
+        drawn.append(done.stdout)
+        assert json.loads((tmp_path / name / "run.json").read_text())["entropy"] == "ab12ab12ab12ab12ab12ab12ab12ab12"
+    assert drawn[0] == drawn[1] != ""
+
+
+@pytest.mark.parametrize(("result", "told"), [("loss 1.5, undisturbed 1.6", 1), ("the same bits", 0)])
+def test_losses_that_differ_for_want_of_a_seed_are_explained(result, told):
+    reason = "the order of later epochs, which has no seed"
+    oom = Verdict("oom", SURVIVED, "", result=result)
+    kill = Verdict("kill", SURVIVED, "", restarts=1, result=result, label="not-equal", label_reasons=(reason,))
+    lines = list(as_text(Report(Rehearsed(0, 1.0, {"steps": 40}, []), 20, (oom, kill))))
+    assert lines.count(f"losses differ from run to run even without a fault: {reason}") == told
