@@ -1,4 +1,4 @@
-"""A table for a terminal: in columns where it fits, else one block for each row. Pure."""
+"""A table for a terminal: in columns where they fit, else one block for each row. Pure."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ from collections.abc import Sequence
 
 from oomph.wrapping import wrapped
 
+_LEAST_ROOM = 20
+"""The last column is wrapped where it has as many columns of the terminal."""
+
 
 def table(rows: Sequence[Sequence[str]], width: int) -> list[str]:
     """The lines of a table whose first row holds the heads.
 
-    Where it is wider than `width`, each further row is a block: its first cell, and below it the others by their heads.
+    A block is the first cell of a row, and below it the others by their heads.
     """
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(f"{cell:<{room}}" for cell, room in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return (
-        lines if max(map(len, lines)) <= width else [line for row in rows[1:] for line in _block(rows[0], row, width)]
-    )
+    before = sum(widths[:-1]) + 2 * (len(widths) - 1)
+    if before + widths[-1] > width and before + _LEAST_ROOM > width:
+        return [line for row in rows[1:] for line in _block(rows[0], row, width)]
+    lines = ("  ".join(f"{cell:<{room}}" for cell, room in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return [wrapped(line, width, " " * before) for line in lines]
 
 
 def _block(heads: Sequence[str], row: Sequence[str], width: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""What oomph prints on a pseudo-terminal and on a pipe: `python tests/terminal/captures.py` rewrites golden/."""
+"""Captures what oomph prints, on a pseudo-terminal and on a pipe; `make golden` rewrites golden/ with it."""
 
 from __future__ import annotations
 

@@ -144,6 +144,11 @@ def test_markdown_is_linear() -> None:
     assert time.process_time() - before < 10
 
 
+def test_the_last_column_of_a_table_wraps_where_it_has_room() -> None:
+    rows = [["fault", "result"], ["kill", "the same bits as before and after"]]
+    assert table(rows, 30) == ["fault  result", "kill   the same bits as before\n       and after"]
+
+
 def test_a_table_that_does_not_fit_becomes_blocks() -> None:
     rows = [["fault", "survives", "result"], ["kill", "yes", "the same as before"]]
     assert table(rows, 80) == ["fault  survives  result", "kill   yes       the same as before"]

@@ -19,7 +19,7 @@ SCHEMA = 1
 _MOST_LEFT = 5
 _MOST_REMEDIES = 5
 _NO_SEED = "which has no seed"
-_HEAD = ("fault", "survives", "restarts", "steps repeated", "time lost", "result")
+_HEAD = ("fault", "survives", "restarts", "repeated", "lost", "result")
 
 
 def as_document(report: Report) -> dict[str, Any]:
