@@ -6,9 +6,10 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from oomph.faults.catalogue.fault import Fault, Remedy
+from oomph.faults.catalogue.fault import Fault, Remedy, Signature
 from oomph.faults.catalogue.neighbours import neighbours
 from oomph.faults.evidence.evidence import Evidence
+from oomph.faults.matching.excerpt import excerpt
 from oomph.faults.matching.named_fault import SUSPICION, Diagnosis
 
 SCHEMA = 1
@@ -45,7 +46,8 @@ def page_text(fault: Fault) -> str:
     for heading, prose in fault.sections.items():
         lines += ["", heading, "-" * len(heading), prose]
         if heading == "What you can do":
-            lines += [line for number, remedy in enumerate(fault.remedies, 1) for line in _advice(number, remedy)]
+            titled = (remedy._replace(text=remedy.titled) for remedy in fault.remedies)
+            lines += [line for number, remedy in enumerate(titled, 1) for line in _advice(number, remedy)]
     return "\n".join(lines) + "\n"
 
 
@@ -81,7 +83,7 @@ def _diagnosis(rank: int, diagnosis: Diagnosis) -> Iterator[str]:
         yield f"     {name.replace('_', ' ') + ':':<17} {_shortened(value)}"
     yield "   evidence"
     for fact in diagnosis.evidence:
-        yield f"     {_place(fact)}: {_shortened(fact.text)}"
+        yield f"     {_place(fact)}: {_shortened(fact.text, diagnosis.signatures)}"
     yield "   what to do"
     for number, remedy in enumerate(diagnosis.remedies, 1):
         yield from _advice(number, remedy)
@@ -115,10 +117,10 @@ def _place(fact: Evidence) -> str:
     return ", ".join(place for place in places if place) or fact.source
 
 
-def _shortened(text: str) -> str:
+def _shortened(text: str, signatures: Sequence[Signature] = ()) -> str:
     text = text.strip().replace("\n", " / ")
     text = "".join(letter if letter.isprintable() else " " for letter in text)
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + " ..."
+    return excerpt(text, signatures, _SHOWN)
 
 
 def _count(number: int, thing: str) -> str:
