@@ -13,7 +13,7 @@ from oomph.faults.evidence.evidence import Evidence
 from oomph.faults.evidence.live_exception import evidence_of
 from oomph.faults.evidence.memory_map import MemoryMap
 from oomph.faults.evidence.trend import Trend
-from oomph.faults.matching import fallback, training
+from oomph.faults.matching import fallback, systems, training
 from oomph.faults.matching.causality import OF_PEERS, Place, consequences
 from oomph.faults.matching.classifier import Sample
 from oomph.faults.matching.ending import LastLines
@@ -24,6 +24,7 @@ from oomph.faults.matching.index import index
 from oomph.faults.matching.likeness import Likeness, likely_of_check
 from oomph.faults.matching.named_fault import CAUSE, CONSEQUENCE, Diagnosis
 from oomph.faults.matching.suspicions import suspicions
+from oomph.faults.matching.systems import Systems
 from oomph.faults.reading.log import Readable, Words, read_log
 
 ABORT, MEMORY_LEAK = "abort", "memory-leak"
@@ -34,7 +35,7 @@ _SPEAKS_OF_DEVICE = ("GPU", "gpu", "CUDA", "cuda", "device")
 def words(faults: Sequence[Fault] | None = None) -> Words:
     """The words of the lines that `diagnose` needs; `read_log` of faults/reading can skip the others."""
     filed = index(load() if faults is None else tuple(faults))
-    wanted = filed.words("log") | tracebacks.WORDS | fallback.WORDS | memory_map.WORDS | trend.WORDS
+    wanted = filed.words("log") | tracebacks.WORDS | fallback.WORDS | memory_map.WORDS | trend.WORDS | systems.WORDS
     return Words(
         _bytes(wanted - training.SIGNS),
         _bytes(training.SIGNS),
@@ -100,6 +101,7 @@ class _Reading:
         self._sample = Sample()
         self._map = MemoryMap()
         self._trend = Trend()
+        self._systems = Systems()
         self._position = self._went_on = 0
 
     def see(self, fact: Evidence) -> None:
@@ -109,6 +111,7 @@ class _Reading:
         if fact.source in ("log", "exception"):
             self._end.see(fact, self._position)
             self._sample.see(fact)
+            self._systems.see(fact.text)
         if fact.source == "log":
             self._map.see(fact)
             self._trend.see(fact)
@@ -117,7 +120,10 @@ class _Reading:
         self._hits.see(fact, (self._last.story, self._position))
 
     def verdict(self) -> tuple[Diagnosis, ...]:
-        """The diagnoses from all facts."""
+        """The diagnoses from all facts, for the systems that these are from."""
+        return tuple(diagnosis._replace(systems=self._systems.names) for diagnosis in self._diagnoses())
+
+    def _diagnoses(self) -> tuple[Diagnosis, ...]:
         for conclusion in (self._map.conclusion(), self._trend.conclusion()):
             if conclusion is not None:
                 self._hits.see(conclusion, (self._last.story, 0))  # it describes the state before the failure
@@ -151,7 +157,8 @@ class _Reading:
 
     def _diagnosis(self, fault: Fault, hits: Sequence[Hit], follows: bool) -> Diagnosis:
         captured: dict[str, str] = {}
-        for hit in sorted(hits, key=lambda hit: -hit.signature.confidence):
+        surest = sorted(hits, key=lambda hit: -hit.signature.confidence)
+        for hit in surest:
             captured = {**hit.captured, **captured}  # the surest signature decides a value
         if fault.domain == "memory":
             captured = {**captured, **_more(captured, self._map)}
@@ -161,7 +168,8 @@ class _Reading:
             captured = {**captured, **described(captured["xid"])}
         facts = dict.fromkeys(hit.fact for hit in hits if hit.signature.confidence > 0)
         role = CONSEQUENCE if follows else CAUSE
-        return Diagnosis(fault, role, round(confidence(hits), 2), tuple(facts), captured)
+        signatures = tuple(hit.signature for hit in surest)
+        return Diagnosis(fault, role, round(confidence(hits), 2), tuple(facts), captured, signatures)
 
     def _behind_peers(self, found: Found) -> Diagnosis | None:
         """The plain Python error of one rank, if the others only report that they lost a peer."""

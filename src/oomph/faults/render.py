@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from oomph.faults.catalogue.fault import Fault, Remedy
+from oomph.faults.catalogue.fault import Fault, Remedy, Signature
 from oomph.faults.catalogue.neighbours import neighbours
 from oomph.faults.evidence.evidence import Evidence
 from oomph.faults.markdown import plain
+from oomph.faults.matching.excerpt import excerpt
 from oomph.faults.matching.named_fault import SUSPICION, Diagnosis
 from oomph.shown import shown_line
 from oomph.wrapping import wrapped
@@ -52,7 +53,8 @@ def page_text(fault: Fault, width: int = _USUAL_WIDTH) -> str:
     for heading, prose in fault.sections.items():
         lines += ["", heading, "-" * len(heading), *plain(prose, width)]
         if heading == "What you can do":
-            for number, remedy in enumerate(fault.remedies, 1):
+            titled = (remedy._replace(text=remedy.titled) for remedy in fault.remedies)
+            for number, remedy in enumerate(titled, 1):
                 lines += _advice(number, remedy, width)
     return "\n".join(lines) + "\n"
 
@@ -89,7 +91,7 @@ def _diagnosis(rank: int, diagnosis: Diagnosis, width: int) -> Iterator[str]:
         yield _quoted(f"{name.replace('_', ' ') + ':':<17} {_shortened(value)}", width, " " * 18)
     yield "   evidence"
     for fact in diagnosis.evidence:
-        yield _quoted(f"{_place(fact)}: {_shortened(fact.text)}", width, "  ")
+        yield _quoted(f"{_place(fact)}: {_shortened(fact.text, diagnosis.signatures)}", width, "  ")
     yield "   what to do"
     for number, remedy in enumerate(diagnosis.remedies, 1):
         yield from _advice(number, remedy, width)
@@ -125,10 +127,10 @@ def _place(fact: Evidence) -> str:
     return ", ".join(place for place in places if place) or fact.source
 
 
-def _shortened(text: str) -> str:
+def _shortened(text: str, signatures: Sequence[Signature] = ()) -> str:
     text = text.strip().replace("\n", " / ")
     text = "".join(letter if letter.isprintable() else " " for letter in text)
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + " ..."
+    return excerpt(text, signatures, _SHOWN)
 
 
 def _count(number: int, thing: str) -> str:

@@ -6,13 +6,13 @@ A page is `<CODE>-<name>.md`: TOML front matter between `+++` lines, then prose 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from oomph.faults.catalogue import front_matter
-from oomph.faults.catalogue.fault import SEVERITIES, SOURCES, Fault, Remedy, Signature
+from oomph.faults.catalogue.fault import SEVERITIES, SOURCES, SYSTEMS, Fault, Remedy, Signature
 from oomph.faults.catalogue.front_matter import PAGES
 
 SECTIONS = (
@@ -24,6 +24,7 @@ SECTIONS = (
     "Example",
     "References",
 )
+_STOP = re.compile(r"(?<!\.)\.\Z")
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*\Z")
 
 
@@ -70,7 +71,7 @@ def _fault(meta: Mapping[str, Any], domain: str, body: str) -> Fault:
         since=meta["since"],
         versions=meta["versions"],
         signatures=tuple(each for table in meta.get("signatures", ()) for each in _signatures(table)),
-        remedies=tuple(Remedy(**table) for table in meta["remedies"]),
+        remedies=_remedies(meta["remedies"]),
         leads_to=tuple(meta.get("leads_to", ())),
         follows_any=meta.get("follows_any", False),
         passes=meta.get("passes", False),
@@ -81,21 +82,33 @@ def _fault(meta: Mapping[str, Any], domain: str, body: str) -> Fault:
 
 def _signatures(table: Mapping[str, Any]) -> Iterator[Signature]:
     """One signature, or as many as the table has `literals`, which then share everything else."""
-    values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in table.items()}
+    values: dict[str, Any] = {key: _frozen(value) for key, value in table.items()}
+    values["remedies"] = _remedies(table.get("remedies", ()))
     for literal in values.pop("literals", ()):
         yield Signature(literal=literal, **values)
     if "literals" not in table:
         yield Signature(**values)
 
 
+def _remedies(tables: Iterable[Mapping[str, Any]]) -> tuple[Remedy, ...]:
+    return tuple(Remedy(**{key: _frozen(value) for key, value in table.items()}) for table in tables)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
 def _check(fault: Fault, path: Path) -> None:
+    remedies = [*fault.remedies, *(remedy for each in fault.signatures for remedy in each.remedies)]
     wrong = [
         (path.stem != f"{fault.code}-{fault.name}", "the file's name must be CODE-name.md"),
         (not _NAME.match(fault.name), "the name must be kebab-case"),
         (fault.severity not in SEVERITIES, f"severity must be one of {SEVERITIES}"),
         (tuple(fault.sections) != SECTIONS, f"the headings must be {SECTIONS}, in this order"),
         (not fault.title, "there must be a title"),
-        (not fault.remedies, "there must be a remedy"),
+        (all(r.where for r in fault.remedies), "a remedy of the page must apply everywhere, so have no `where`"),
+        (any(not set(r.where) <= SYSTEMS.keys() for r in remedies), f"where must be of {tuple(SYSTEMS)}"),
+        (any(not r.text or _STOP.search(r.text) for r in remedies), "a remedy's text must end without a full stop"),
         (any(not set(s.sources) <= set(SOURCES) for s in fault.signatures), f"sources must be of {SOURCES}"),
     ]
     for failed, message in wrong:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 
 from oomph.faults.catalogue.catalogue import load
-from oomph.faults.catalogue.fault import Fault, Remedy
+from oomph.faults.catalogue.fault import Fault, Remedy, Signature
 from oomph.faults.catalogue.xid import Xid, catalogue
 
 
@@ -75,14 +76,28 @@ def _page(fault: Fault) -> Iterator[str]:
         yield f"{prose}\n"
         if heading == "What you can do":
             yield "\n".join(_remedies(fault.remedies))
+            yield from _by_wording(fault.signatures)
+
+
+def _by_wording(signatures: Sequence[Signature]) -> Iterator[str]:
+    """The remedies of single wordings; those of several literals in one table stand together."""
+    for remedies, alike in groupby(signatures, key=lambda signature: signature.remedies):
+        if remedies:
+            literals = dict.fromkeys(_code(signature.literal.strip()) for signature in alike)
+            yield f"First of all, when the log says {' or '.join(literals)}:\n"
+            yield "\n".join(_remedies(remedies))
+
+
+def _code(text: str) -> str:
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
 
 
 def _remedies(remedies: Sequence[Remedy]) -> Iterator[str]:
     for number, remedy in enumerate(remedies, 1):
-        command = f": `{remedy.command}`" if remedy.command else ""
+        command = f": {_code(remedy.command)}" if remedy.command else ""
         action = " *`oomph run` does this by itself.*" if remedy.action else ""
         changes = f" Changes: {remedy.changes}." if remedy.changes else ""
-        yield f"{number}. {remedy.text}{command}.{changes}{action}"
+        yield f"{number}. {remedy.titled}{command}.{changes}{action}"
     yield ""
 
 

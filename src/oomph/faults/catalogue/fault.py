@@ -3,13 +3,62 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from functools import cache
 from types import MappingProxyType
 from typing import NamedTuple
 
 SEVERITIES = ("recoverable", "restart", "fatal")
 SOURCES = ("log", "exception", "exit", "memory-map", "trend")
+LINUX = "linux"
+SYSTEMS = {
+    "windows": "Windows",
+    "wsl": "WSL",
+    "macos": "macOS",
+    "colab": "Colab and Kaggle",
+    "container": "containers",
+    "slurm": "Slurm",
+    LINUX: "Linux",
+}
+"""Where a remedy may apply. `linux` is a Linux machine of one's own: none of the others."""
+
+
+class Remedy(NamedTuple):
+    """One thing to do about a fault."""
+
+    text: str
+    command: str = ""
+    """What to type; it may hold captured values: "pip install numpy=={needed}"."""
+    action: str = ""
+    """The recovery action by which oomph does this itself; empty when only a person can."""
+    changes: str = ""
+    """What this changes in the training; empty when it changes nothing."""
+    known: str = ""
+    """The text when values were captured: "{requested} were asked for ...". Ignored when one of them is missing."""
+    where: tuple[str, ...] = ()
+    """The systems to which it applies, of SYSTEMS; empty: all."""
+
+    def fits(self, systems: Set[str]) -> bool:
+        """Whether it applies to a machine that is all of these."""
+        return not self.where or not systems.isdisjoint(self.where)
+
+    def filled(self, captured: Mapping[str, str]) -> Remedy:
+        """The same with the captured values in its text and its command."""
+        return self._replace(text=_filled(self.known, captured) or self.text, command=_filled(self.command, captured))
+
+    @property
+    def titled(self) -> str:
+        """The text, with the systems to which it applies in front."""
+        systems = ", ".join(SYSTEMS[system] for system in self.where)
+        return f"{systems}: {self.text}" if systems else self.text
+
+
+def _filled(template: str, captured: Mapping[str, str]) -> str:
+    """The template with the values in it; empty when one of them is missing."""
+    try:
+        return template.format_map(captured)
+    except (KeyError, ValueError, IndexError):
+        return ""
 
 
 class Signature(NamedTuple):
@@ -41,6 +90,8 @@ class Signature(NamedTuple):
     """Signatures of the same page (by id) that make this one mean nothing, wherever they stand."""
     beside: tuple[str, ...] = ()
     """Signatures of the same page (by id) of which one must stand somewhere, before or after this one."""
+    remedies: tuple[Remedy, ...] = ()
+    """What solves this very wording, best first; the page's remedies follow."""
 
     @property
     def only_prepares(self) -> bool:
@@ -55,33 +106,6 @@ class Signature(NamedTuple):
             return {}
         found = compiled(self.pattern).search(text)
         return None if found is None else {key: value for key, value in found.groupdict().items() if value}
-
-
-class Remedy(NamedTuple):
-    """One thing to do about a fault."""
-
-    text: str
-    command: str = ""
-    action: str = ""
-    """The recovery action by which oomph does this itself; empty when only a person can."""
-    changes: str = ""
-    """What this changes in the training; empty when it changes nothing."""
-    known: str = ""
-    """The text when values were captured: "{requested} were asked for ...". Ignored when one of them is missing."""
-
-    def says(self, captured: Mapping[str, str]) -> str:
-        """The text, with the captured values where they are known."""
-        try:
-            return self.known.format_map(captured) or self.text
-        except KeyError:
-            return self.text
-
-    def types(self, captured: Mapping[str, str]) -> str:
-        """The command, with captured values in it; empty when one of them is missing."""
-        try:
-            return self.command.format_map(captured) if "{" in self.command else self.command
-        except (KeyError, ValueError, IndexError):
-            return self.command
 
 
 class Fault(NamedTuple):

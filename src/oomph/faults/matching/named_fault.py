@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from oomph.faults.catalogue.fault import Fault, Remedy
+from oomph.faults.catalogue.fault import LINUX, Fault, Remedy, Signature
 from oomph.faults.evidence.evidence import Evidence
+from oomph.faults.matching.advice import remedies_for
 
 CAUSE, CONSEQUENCE = "cause", "consequence"
 SUSPICION = 0.2
@@ -26,6 +27,10 @@ class Diagnosis(NamedTuple):
     """The facts that show it, in the order in which they were observed; never empty."""
     captured: Mapping[str, str] = MappingProxyType({})
     """What the evidence names: shape, device, requested, signal, ... always as it was printed."""
+    signatures: tuple[Signature, ...] = ()
+    """The signatures that the evidence bears, the surest first."""
+    systems: frozenset[str] = frozenset({LINUX})
+    """The systems that the evidence is from."""
 
     def __repr__(self) -> str:
         facts = len(self.evidence)
@@ -47,7 +52,4 @@ class Diagnosis(NamedTuple):
     @property
     def remedies(self) -> tuple[Remedy, ...]:
         """What to do, best first, with the captured values in it."""
-        known = self.captured
-        return tuple(
-            remedy._replace(text=remedy.says(known), command=remedy.types(known)) for remedy in self.fault.remedies
-        )
+        return remedies_for(self.fault, self.signatures, self.systems, self.captured)
