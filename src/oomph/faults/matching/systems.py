@@ -27,7 +27,12 @@ _MACHINES = (
             r"|kIOGPUCommandBuffer|plugin/src/device/metal|libc\+\+abi"
         ),
     ),
-    ("colab", re.compile(r"(?<![\w.])/content/|\bgoogle[./]colab\b|\bcolab[_-]|/kaggle/(?:working|input|lib)|all available RAM")),
+    (
+        "colab",
+        re.compile(
+            r"(?<![\w.])/content/|\bgoogle[./]colab\b|\bcolab[_-]|/kaggle/(?:working|input|lib)|all available RAM"
+        ),
+    ),
     ("wsl", re.compile(r"\bWSL ?2?\b")),
 )
 _AROUND = (
