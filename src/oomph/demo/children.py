@@ -33,7 +33,7 @@ class DemoError(OomphError):
     """The demonstration could not be completed, so it shows nothing either way."""
 
 
-def run_plain(python: str, words: Sequence[str], environ: Mapping[str, str], log: Path) -> Ended:
+def run_plain(words: Sequence[str], environ: Mapping[str, str], log: Path, python: str = sys.executable) -> Ended:
     """Run the script with plain Python."""
     started = time.monotonic()
     with _started([python, *words], environ, log) as process:
@@ -67,7 +67,7 @@ def under_oomph(python: str, run_dir: Path, every: int, words: Sequence[str]) ->
     return [sys.executable, "-m", "oomph", "run", *options, *words]
 
 
-def compare(python: str, first: Path, second: Path) -> Compared:
+def compare(first: Path, second: Path, python: str = sys.executable) -> Compared:
     """Compare two results in a child process, since that needs NumPy."""
     script = Path(__file__).with_name("weights.py")
     done = subprocess.run(

@@ -95,7 +95,7 @@ class _Demo:
         self._say(f"== {title}")
         environ = scenario.environment(os.environ, precision.limit_mb if limited else None)
         words = scenario.script_words(self._script, precision, self._result(name), order)
-        ended = run_plain(self._python, words, environ, self._log(name))
+        ended = run_plain(words, environ, self._log(name), self._python)
         self._say(f"   {'finished' if ended.returncode == 0 else 'DIED'} after {ended.seconds:.0f} s")
         if ended.returncode:
             self._say(f"   {ended.error}")
@@ -130,7 +130,7 @@ class _Demo:
         return Trial(precision.name, survived, self._compared(reference, name) if there else None)
 
     def _compared(self, reference: str, name: str) -> Any:
-        return compare(self._python, self._result(reference), self._result(name))
+        return compare(self._result(reference), self._result(name), self._python)
 
     def _result(self, name: str) -> Path:
         return self._folder / f"{name}.npz"
