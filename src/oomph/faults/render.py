@@ -8,13 +8,13 @@ from typing import Any
 
 from oomph.faults.catalogue.fault import Fault, Remedy
 from oomph.faults.catalogue.neighbours import neighbours
-from oomph.faults.evidence.evidence import Evidence
+from oomph.faults.evidence.evidence import TEXT_LIMIT, Evidence
 from oomph.faults.matching.named_fault import SUSPICION, Diagnosis
 
 SCHEMA = 1
 WIDTH = 100
 _PAGE_FIELDS = ("code", "name", "title", "summary", "domain", "severity", "sticky", "since", "versions")
-_SHOWN = 300  # characters of a line of evidence; --json has the whole line
+_SHOWN = 300  # characters of a captured value; --json has all of it
 
 
 def as_text(diagnoses: Sequence[Diagnosis], subject: str, state: str = "", following: str = "") -> str:
@@ -81,7 +81,7 @@ def _diagnosis(rank: int, diagnosis: Diagnosis) -> Iterator[str]:
         yield f"     {name.replace('_', ' ') + ':':<17} {_shortened(value)}"
     yield "   evidence"
     for fact in diagnosis.evidence:
-        yield f"     {_place(fact)}: {_shortened(fact.text)}"
+        yield f"     {_place(fact)}: {_shortened(fact.text, TEXT_LIMIT)}"
     yield "   what to do"
     for number, remedy in enumerate(diagnosis.remedies, 1):
         yield from _advice(number, remedy)
@@ -115,10 +115,10 @@ def _place(fact: Evidence) -> str:
     return ", ".join(place for place in places if place) or fact.source
 
 
-def _shortened(text: str) -> str:
+def _shortened(text: str, most: int = _SHOWN) -> str:
     text = text.strip().replace("\n", " / ")
     text = "".join(letter if letter.isprintable() else " " for letter in text)
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + " ..."
+    return text if len(text) <= most else text[:most] + " ..."
 
 
 def _count(number: int, thing: str) -> str:

@@ -122,4 +122,5 @@ def place(hits: Sequence[Hit]) -> Place:
     """Where the fault begins."""
     ids = {need for hit in hits if hit.signature.alone for need in hit.signature.needs}
     story, position = min(hit.first for hit in hits if hit.signature.alone or hit.signature.id in ids)
-    return Place(story, position, 1 - confidence(hits))
+    end = max((hit.last[1] for hit in hits if hit.signature.needs), default=position)
+    return Place(story, position, 1 - confidence(hits), max(position, end))
