@@ -1,10 +1,11 @@
-"""What comes first: what is certain before guesses, the message of an abort before the abort; the last error is shown."""
+"""What comes first: the message of an abort, and what is certain before guesses. The last error is always shown."""
 
 from __future__ import annotations
 
 import pytest
 
 from oomph.faults.diagnose import diagnose_log
+from oomph.faults.matching.hits import calibrated
 from oomph.faults.matching.named_fault import Diagnosis
 from oomph.faults.render import as_text
 
@@ -61,8 +62,20 @@ def test_a_guess_never_comes_before_what_is_certain() -> None:
 
 def test_the_last_error_is_shown_whole_whatever_the_diagnosis_rests_on() -> None:
     last = "RuntimeError: " + "the trainer could not go on " * 30
-    text = f'CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access\nTraceback (most recent call last):\n  File "a.py", line 1, in b\n{last}\n'
+    head = 'Traceback (most recent call last):\n  File "a.py", line 1, in b\n'
+    text = f"CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access\n{head}{last}\n"
     found = of(text)
     assert found[0].name == "illegal-memory-access"
     assert any(fact.text == last.rstrip() for diagnosis in found for fact in diagnosis.evidence)
     assert last.rstrip() in as_text(found, "train.log")
+
+
+def test_no_diagnosis_claims_more_than_has_been_found_to_hold() -> None:
+    claims = [place / 100 for place in range(101)]
+    stated = [calibrated(claim) for claim in claims]
+    assert stated == sorted(stated)
+    assert stated[:91] == claims[:91]
+    assert max(stated) == pytest.approx(0.94)
+    assert len(set(stated[:100])) == 100
+    several = "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=1.batch cgroup.\nReason: OOMKilled\n"
+    assert of(several)[0].confidence == 0.94

@@ -38,7 +38,7 @@ def test_an_exit_status_in_a_carrier_s_words_is_a_segmentation_fault(line: str) 
     [
         "Container [pid=8788,containerID=c] is running beyond physical memory limits. Current usage: 9.8 GB of 9.8 GB",
         "Container [pid=8788] is running 22081205248B beyond the 'PHYSICAL' memory limit. Current usage: 2 GB of 2 GB",
-        "WARN YarnAllocator: Container killed by YARN for exceeding memory limits. 8.3 GB of 8 GB physical memory used.",
+        "WARN YarnAllocator: Container killed by YARN for exceeding memory limits. 8.3 GB of 8 GB physical memory",
     ],
 )
 def test_what_yarn_kills_was_out_of_memory(line: str) -> None:

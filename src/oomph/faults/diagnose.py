@@ -164,7 +164,7 @@ class _Reading:
             captured = {**captured, **described(captured["xid"])}
         facts = dict.fromkeys(hit.fact for hit in hits if hit.signature.confidence > 0)
         role = CONSEQUENCE if follows else CAUSE
-        return Diagnosis(fault, role, round(confidence(hits), 2), tuple(facts), captured)
+        return Diagnosis(fault, role, round(confidence(hits), 3), tuple(facts), captured)
 
     def _behind_peers(self, found: Found) -> Diagnosis | None:
         """The plain Python error of one rank, if the others only report that they lost a peer."""
