@@ -29,6 +29,7 @@ from oomph.faults.reading.log import Readable, Words, read_log
 
 ABORT, MEMORY_LEAK = "abort", "memory-leak"
 _EXACT = frozenset({"Xid"})  # its number decides the fault
+_CERTAIN, _DOUBTFUL = 0.9, 0.5
 _SPEAKS_OF_DEVICE = ("GPU", "gpu", "CUDA", "cuda", "device")
 
 
@@ -136,7 +137,9 @@ class _Reading:
             ranked = guesses.out_of_silence(bool(self._end.alarming(self._went_on)), self._set_aside(found))
         elif ranked[0] in general:
             ranked = guesses.reconsidered(ranked)
-        return (*self._with_place_in_code(ranked, general), *suspicions(ranked, found, self._catalogue, guesses))
+        ranked = _sure_before_doubtful(ranked)
+        told = self._with_last_error(self._with_place_in_code(ranked, general))
+        return (*told, *suspicions(ranked, found, self._catalogue, guesses))
 
     def _ranked(self, found: Found) -> tuple[list[Diagnosis], list[Diagnosis]]:
         """The faults found and the error that ended the program, best first; and those with only a general name."""
@@ -169,7 +172,7 @@ class _Reading:
         facts = dict.fromkeys(hit.fact for hit in hits if hit.signature.confidence > 0)
         role = CONSEQUENCE if follows else CAUSE
         signatures = tuple(hit.signature for hit in surest)
-        return Diagnosis(fault, role, round(confidence(hits), 2), tuple(facts), captured, signatures)
+        return Diagnosis(fault, role, round(confidence(hits), 3), tuple(facts), captured, signatures)
 
     def _behind_peers(self, found: Found) -> Diagnosis | None:
         """The plain Python error of one rank, if the others only report that they lost a peer."""
@@ -209,6 +212,13 @@ class _Reading:
                 return self._named(likely, CAUSE, (fact,), found)
         return []
 
+    def _with_last_error(self, ranked: Sequence[Diagnosis]) -> Sequence[Diagnosis]:
+        """Add the last error line to the evidence, unless a diagnosis has it: people look for it first."""
+        error = self._last.error or self._end.error(self._went_on)
+        if not ranked or error is None or any(error in diagnosis.evidence for diagnosis in ranked):
+            return ranked
+        return [ranked[0]._replace(evidence=(*ranked[0].evidence, error)), *ranked[1:]]
+
     def _with_place_in_code(self, ranked: Sequence[Diagnosis], general: Sequence[Diagnosis]) -> Sequence[Diagnosis]:
         """Add the user's own line and the graph node of the last traceback to the diagnosis that it belongs to."""
         where, node = self._last.tracebacks.where, self._last.tracebacks.node
@@ -219,6 +229,12 @@ class _Reading:
         known = ranked[last].captured
         added = {name: text for name, text in (("node", node), ("where", where)) if text and name not in known}
         return [*ranked[:last], ranked[last]._replace(captured={**known, **added}), *ranked[last + 1 :]]
+
+
+def _sure_before_doubtful(ranked: Sequence[Diagnosis]) -> list[Diagnosis]:
+    """The same order, but guesses go behind what is certain; how a program ended is certain, and explains nothing."""
+    certain = any(diagnosis.confidence >= _CERTAIN and not diagnosis.fault.follows_any for diagnosis in ranked)
+    return sorted(ranked, key=lambda diagnosis: certain and diagnosis.confidence <= _DOUBTFUL)
 
 
 def _rank(diagnosis: Diagnosis, ended: bool, places: Mapping[Fault, Place]) -> tuple[bool, bool, bool, float, int, str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from oomph.faults.catalogue.fault import Fault, Remedy, Signature
 from oomph.faults.catalogue.neighbours import neighbours
-from oomph.faults.evidence.evidence import Evidence
+from oomph.faults.evidence.evidence import TEXT_LIMIT, Evidence
 from oomph.faults.markdown import plain
 from oomph.faults.matching.excerpt import excerpt
 from oomph.faults.matching.named_fault import SUSPICION, Diagnosis
@@ -18,7 +18,7 @@ SCHEMA = 1
 _USUAL_WIDTH = 80
 _PAGE_FIELDS = ("code", "name", "title", "summary", "domain", "severity", "sticky", "since", "versions")
 _NEXT = "Next: "
-_SHOWN = 300  # characters of a line of evidence; --json has the whole line
+_SHOWN = 300  # characters of a line of evidence, but for the last; --json has the whole line
 
 
 def as_text(
@@ -91,7 +91,8 @@ def _diagnosis(rank: int, diagnosis: Diagnosis, width: int) -> Iterator[str]:
         yield _quoted(f"{name.replace('_', ' ') + ':':<17} {_shortened(value)}", width, " " * 18)
     yield "   evidence"
     for fact in diagnosis.evidence:
-        yield _quoted(f"{_place(fact)}: {_shortened(fact.text, diagnosis.signatures)}", width, "  ")
+        most = TEXT_LIMIT if fact is diagnosis.evidence[-1] else _SHOWN
+        yield _quoted(f"{_place(fact)}: {_shortened(fact.text, diagnosis.signatures, most)}", width, "  ")
     yield "   what to do"
     for number, remedy in enumerate(diagnosis.remedies, 1):
         yield from _advice(number, remedy, width)
@@ -127,10 +128,10 @@ def _place(fact: Evidence) -> str:
     return ", ".join(place for place in places if place) or fact.source
 
 
-def _shortened(text: str, signatures: Sequence[Signature] = ()) -> str:
+def _shortened(text: str, signatures: Sequence[Signature] = (), most: int = _SHOWN) -> str:
     text = text.strip().replace("\n", " / ")
     text = "".join(letter if letter.isprintable() else " " for letter in text)
-    return excerpt(text, signatures, _SHOWN)
+    return excerpt(text, signatures, most)
 
 
 def _count(number: int, thing: str) -> str:

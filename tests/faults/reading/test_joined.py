@@ -32,7 +32,7 @@ def test_records_of_two_writers_are_taken_apart() -> None:
 @pytest.mark.parametrize(
     "record",
     [
-        "W tensorflow/core/framework/op_kernel.cc:1651] Invalid argument: ValueError: `generator` yielded a string",
+        "W tensorflow/core/framework/op_kernel.cc:1651] Invalid argument: ValueError: the generator gave strings",
         f"  {FRAME}",
         "Detected at node 'while/Add' defined at, among others, this line (most recent call last):",
         f"{STAMPED} after a TypeError: a message that quotes another",

@@ -136,6 +136,12 @@ def is_of_traceback(text: str) -> bool:
     return _TRACEBACK in text or _FRAMES[0].match(text) is not None
 
 
+def is_scripts_own(frame: str) -> bool:
+    """Whether a frame, 'File "train.py", line 3, in main', is of the user's own code."""
+    found = _FRAMES[0].match(frame)
+    return found is not None and _LIBRARY.search(found["file"]) is None
+
+
 def package(frame: str) -> str:
     """The package that a frame's file belongs to: "tensorflow", "keras", "h5py"; empty for any other."""
     found = _RAISER.search(frame)

@@ -21,6 +21,8 @@ class Place(NamedTuple):
     position: int
     doubt: float
     """1 minus the confidence; of two faults in the same words, the surer one comes first."""
+    end: int = 0
+    """Where what it says of its reason stands, in a line after its first one: `what():` of an uncaught exception."""
 
 
 def consequences(places: Mapping[Fault, Place]) -> frozenset[Fault]:
@@ -35,6 +37,8 @@ def _leads(cause: Fault, fault: Fault, places: Mapping[Fault, Place]) -> bool:
         return False
     if before.position == after.position and cause.name in fault.leads_to and fault.name not in cause.leads_to:
         return False  # the same words show both, and it is known which of the two leads to the other
+    if cause.follows_any and cause.name in fault.leads_to and before.position <= after.position <= before.end:
+        return False  # the reason that it gives of itself
     if before.doubt > _SUSPICION and before.doubt > after.doubt and not fault.follows_any:
         return False
     if fault.looks_back and cause.name in fault.leads_to and after.doubt <= _SUSPICION:
@@ -45,7 +49,7 @@ def _leads(cause: Fault, fault: Fault, places: Mapping[Fault, Place]) -> bool:
         if cause.name not in fault.leads_to:
             return True
         return (before.doubt, cause.code) < (after.doubt, fault.code)  # two names for the same words: the surer one
-    return before.position <= after.position or cause.looks_back
+    return before.position <= (after.end if fault.follows_any else after.position) or cause.looks_back
 
 
 def _is_of_machine(fault: Fault) -> bool:

@@ -55,6 +55,11 @@ class LastLines:
         """Whether the program, or who was in front of it, has ended it on purpose, after training last went on."""
         return any(fact.text.startswith(_ON_PURPOSE) for fact, place in self._kept() if place > went_on)
 
+    def error(self, went_on: int) -> Evidence | None:
+        """The last line of TensorFlow's own that is marked as an error, since training was last seen to go on."""
+        errors = (fact for fact, place in reversed(self._kept()) if place > went_on and _level(fact.text) in ("E", "F"))
+        return next((fact for fact in errors if not is_harmless(fact.text)), None)
+
     def _kept(self) -> list[tuple[Evidence, int]]:
         kept: list[tuple[Evidence, int]] = []
         form = ""

@@ -13,7 +13,9 @@ from oomph.faults.matching.causality import Place
 from oomph.faults.matching.harmless import gets_by
 from oomph.faults.matching.index import Index
 
-_SUREST = 0.99  # a log can always lie
+# What signatures claim together, and how often such a claim holds on logs that nobody has looked at: from the knee on
+# it is claimed too much (docs/measurements.md, "Naming faults").
+_KNEE, _CLAIMED, _HOLDS = 0.9, 0.99, 0.94
 _TRIES = 40
 _RAISES = re.compile(r"(?:[-> ]{0,12}\d{1,6})?\s{1,60}raise \w")
 
@@ -114,12 +116,19 @@ def _is_source(text: str) -> bool:
 
 
 def confidence(hits: Sequence[Hit]) -> float:
-    """How sure independent signatures make together."""
-    return min(1 - prod(1 - hit.signature.confidence for hit in hits), _SUREST)
+    """How sure independent signatures make together, as often as that holds."""
+    return calibrated(1 - prod(1 - hit.signature.confidence for hit in hits))
+
+
+def calibrated(claimed: float) -> float:
+    """The share of such claims that is right; a claim that is surer stays surer."""
+    over = max(min(claimed, _CLAIMED) - _KNEE, 0.0)
+    return min(claimed, _KNEE) + over * (_HOLDS - _KNEE) / (_CLAIMED - _KNEE)
 
 
 def place(hits: Sequence[Hit]) -> Place:
     """Where the fault begins."""
     ids = {need for hit in hits if hit.signature.alone for need in hit.signature.needs}
     story, position = min(hit.first for hit in hits if hit.signature.alone or hit.signature.id in ids)
-    return Place(story, position, 1 - confidence(hits))
+    end = max((hit.last[1] for hit in hits if hit.signature.needs), default=position)
+    return Place(story, position, 1 - confidence(hits), max(position, end))

@@ -81,12 +81,15 @@ def likely_of_library(text: str, importing: bool = False) -> tuple[Likeness, ...
 
 
 def likely_of_check(text: str) -> tuple[Likeness, ...]:
-    """The same for a failed check of TensorFlow's code for the GPU; nothing for other checks."""
-    if not _SOURCE.search(text) or not _GPU_SOURCE.search(text):
+    """The same for a failed check of TensorFlow's own code, by its words: of code for the GPU, for other code."""
+    if not _SOURCE.search(text):
         return ()
-    return _ranked(_weights("Internal", _SOURCE.sub(" ", text)), _THIN)
+    if _GPU_SOURCE.search(text):
+        return _ranked(_weights("Internal", _SOURCE.sub(" ", text)), _THIN)
+    return _ranked(_weights("InvalidArgument", _SOURCE.sub(" ", text)), _THIN_FOR_PYTHON) if _CHECK in text else ()
 
 
+_CHECK = "Check failed: "
 _SOURCE = re.compile(r"[\w./\\-]{1,200}\.(?:cc|cu|h)(?:\.cc)?:\d+")
 _GPU_SOURCE = re.compile(
     r"(?i)(?:gpu|cuda|cudnn|cublas|stream_executor|nvptx)[\w./\\-]{0,100}\.(?:cc|cu|h)|cuda|cudnn|cublas|gpu|stream->"

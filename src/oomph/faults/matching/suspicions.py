@@ -8,11 +8,11 @@ from oomph.faults.catalogue.fault import Fault
 from oomph.faults.catalogue.neighbours import neighbours
 from oomph.faults.matching.fallback import GENERAL, UNRELATED
 from oomph.faults.matching.guesses import Guesses
-from oomph.faults.matching.hits import Found
+from oomph.faults.matching.hits import Found, calibrated
 from oomph.faults.matching.likeness import MOST
 from oomph.faults.matching.named_fault import CAUSE, Diagnosis
 
-_NEARLY_CERTAIN = 0.97
+_NEARLY_CERTAIN = calibrated(0.97)
 _TOLD = ("log", "exception")  # in words; an exit status or a measured figure says no more than it says
 _RIVAL, _NEIGHBOUR = 0.15, 0.1
 

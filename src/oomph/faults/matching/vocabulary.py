@@ -38,6 +38,7 @@ CLASSES: Mapping[str, Mapping[str, float]] = {
     "OS": {"checkpoint-failure": 0.2, "input-pipeline": 0.18},
     "FileNotFound": {"input-pipeline": 0.22, "checkpoint-failure": 0.2},
     "Syntax": {"broken-installation": 0.45, "binary-incompatibility": 0.2},
+    "StopIteration": {"input-pipeline": 0.4},
     "UnicodeDecode": {"corrupt-data": 0.25, "checkpoint-failure": 0.2},
 }
 

@@ -19,7 +19,7 @@ _LEVEL = r"\[?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL)\]?"
 _LOGGER = rf"""
     (?:INFO|ERROR|CRITICAL):[\w.-]{{1,80}}:(?={_TRACEBACK})                        # logging.basicConfig: ERROR:root:
   | {_TIME}\ +(?:[-|]\ )?(?:[\w.]{{1,80}}\ +(?:[-|]\ )?)?                      # <time> - root - ERROR -
-    {_LEVEL}\ *[-|:]?\ (?:[\w.:-]{{1,80}}\ ?[-|:]\ )?(?={_TRACEBACK})         # <time> [ERROR] root:
+    {_LEVEL}(?:\ *[-|:]\ |\ +(?!\s))(?:[\w.:-]{{1,80}}\ ?[-|:]\ )?(?={_TRACEBACK})         # <time> [ERROR] root:
 """
 # Who said it: kept, since it tells ranks apart.
 _SPEAKER = r"""

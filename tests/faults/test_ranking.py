@@ -1,0 +1,81 @@
+"""What comes first: the message of an abort, and what is certain before guesses. The last error is always shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomph.faults.diagnose import diagnose_log
+from oomph.faults.matching.hits import calibrated
+from oomph.faults.matching.named_fault import Diagnosis
+from oomph.faults.render import as_text
+
+ABORTED = "Aborted (core dumped)\n"
+THROWN = "terminate called after throwing an instance of '{}'\n  what():  {}\n"
+FLOAT_CHECK = (
+    "F tensorflow/core/framework/tensor.cc:681] Check failed: dtype() == expected_dtype (1 vs. 2) double, not float\n"
+)
+RANK_CHECK = (
+    "F tensorflow/core/framework/tensor_shape.cc:44] Check failed: NDIMS == dims() (1 vs. 2) dimensions of a tensor\n"
+)
+ENFORCED = (
+    "[enforce fail at third_party/gloo/gloo/transport/tcp/pair.cc:446] op.preamble.length <= op.nbytes. 6232 vs 4"
+)
+
+
+def of(text: str) -> tuple[Diagnosis, ...]:
+    return diagnose_log(text.encode())
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (FLOAT_CHECK, "dtype-mismatch"),
+        (RANK_CHECK, "shape-mismatch"),
+        (THROWN.format("gloo::EnforceNotMet", ENFORCED), "worker-lost"),
+        (THROWN.format("std::runtime_error", "NCCL error: unhandled system error"), "nccl-failure"),
+        (
+            THROWN.format("dmlc::Error", "[10:00:00] x.cc:12: Check failed: e == cudaSuccess: CUDA: out of memory"),
+            "device-oom",
+        ),
+    ],
+)
+@pytest.mark.parametrize("end", ["", ABORTED], ids=["cut off", "whole"])
+def test_an_abort_is_named_by_its_message(text: str, name: str, end: str) -> None:
+    first, second, *_ = of(text + end)
+    assert (first.name, first.role) == (name, "cause")
+    assert "abort" in [second.name, *(other.name for other in _)]
+
+
+def test_an_abort_of_one_rank_still_explains_the_loss_of_its_peers() -> None:
+    lost = "[rank1]: UNAVAILABLE: Collective ops is aborted by: recvmsg:Connection reset by peer\n"
+    first, *others = of(f"[rank0]: F tensorflow/core/x.cc:1] Check failed: it holds\n{lost}[rank0]: {ABORTED}")
+    assert first.name == "abort"
+    assert "worker-lost" in [diagnosis.name for diagnosis in others]
+
+
+def test_a_guess_never_comes_before_what_is_certain() -> None:
+    waits = "CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure\n"
+    text = f"{waits}Epoch 2/9\nValueError: x\nInvalidArgumentError: something that no page knows\n"
+    surest = [diagnosis.confidence for diagnosis in of(text)]
+    assert all(later < 0.9 for place, sure in enumerate(surest) if sure <= 0.5 for later in surest[place:])
+
+
+def test_the_last_error_is_shown_whole_whatever_the_diagnosis_rests_on() -> None:
+    last = "RuntimeError: " + "the trainer could not go on " * 30
+    head = 'Traceback (most recent call last):\n  File "a.py", line 1, in b\n'
+    text = f"CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access\n{head}{last}\n"
+    found = of(text)
+    assert found[0].name == "illegal-memory-access"
+    assert any(fact.text == last.rstrip() for diagnosis in found for fact in diagnosis.evidence)
+    assert last.rstrip() in as_text(found, "train.log")
+
+
+def test_no_diagnosis_claims_more_than_has_been_found_to_hold() -> None:
+    claims = [place / 100 for place in range(101)]
+    stated = [calibrated(claim) for claim in claims]
+    assert stated == sorted(stated)
+    assert stated[:91] == claims[:91]
+    assert max(stated) == pytest.approx(0.94)
+    assert len(set(stated[:100])) == 100
+    several = "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=1.batch cgroup.\nReason: OOMKilled\n"
+    assert of(several)[0].confidence == 0.94

@@ -1,0 +1,93 @@
+"""Wordings that once had no name, or one that says too much."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomph.faults.diagnose import diagnose_log
+
+BAR = "━" * 20
+RAN_OUT = "UserWarning: Your input ran out of data; interrupting training.\n"
+SLOW, EMPTY = "100/100 {} 2s 12ms/step - accuracy: 0.6 - loss: 1.1\n", "100/100 {} 0s 650us/step - {}\n"
+
+
+def first(text: str) -> str:
+    found = diagnose_log(text.encode())
+    return found[0].name if found else ""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "trainer-1 exited with code 139",
+        "    Exit Code:    139",
+        "srun: error: node1: task 0: Exited with exit code 139",
+        "(raylet) The worker exited with exit code 139",
+        "Process 0 exit with status code 139.",
+        '"ExitCode": 139,',
+        "exit status 139",
+    ],
+)
+def test_an_exit_status_in_a_carrier_s_words_is_a_segmentation_fault(line: str) -> None:
+    assert first(line) == "segmentation-fault"
+    assert first(line.replace("139", "1390")) != "segmentation-fault"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Container [pid=8788,containerID=c] is running beyond physical memory limits. Current usage: 9.8 GB of 9.8 GB",
+        "Container [pid=8788] is running 22081205248B beyond the 'PHYSICAL' memory limit. Current usage: 2 GB of 2 GB",
+        "WARN YarnAllocator: Container killed by YARN for exceeding memory limits. 8.3 GB of 8 GB physical memory",
+    ],
+)
+def test_what_yarn_kills_was_out_of_memory(line: str) -> None:
+    assert first(line) == "host-oom"
+
+
+@pytest.mark.parametrize("figures", ["accuracy: 0.0000e+00 - loss: 0.0000e+00", "accuracy: 0.5 - loss: 1.2"])
+def test_every_second_epoch_without_data(figures: str) -> None:
+    epochs = ["Epoch 1/4\n", SLOW.format(BAR), "Epoch 2/4\n", RAN_OUT, EMPTY.format(BAR, figures), "Epoch 3/4\n"]
+    assert first("".join([*epochs, SLOW.format(BAR)])) == "input-pipeline"
+
+
+def test_fast_epochs_after_a_slow_one_are_no_fault() -> None:
+    fast = EMPTY.format(BAR, "accuracy: 0.5 - loss: 1.2")
+    assert first("".join(["Epoch 1/3\n", SLOW.format(BAR), RAN_OUT, "Epoch 2/3\n", fast, "Epoch 3/3\n", fast])) == ""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "WARNING: You must feed a value for placeholder tensor 'x' with dtype float, or set a default",
+        "Note: callbacks are not supported with the native Keras format",
+        "I checked the scope: Variable w does not exist, or was not created with tf.get_variable",
+    ],
+)
+def test_a_sentence_that_raises_nothing_is_at_most_a_guess(line: str) -> None:
+    assert all(diagnosis.confidence <= 0.5 for diagnosis in diagnose_log(line.encode()))
+
+
+def test_a_session_that_starts_after_waiting_is_sound() -> None:
+    waits = "I] CreateSession still waiting for response from worker: /job:local/replica:0/task:1\n"
+    assert first(waits) == "hang"
+    assert first(f"{waits}I] Start master session a8ebceffea7be4f9 with config: \n") == ""
+
+
+def test_a_driver_that_gives_less_memory_than_asked_for_is_no_shortage_once_it_computes() -> None:
+    less = "E cuda_driver.cc:1002] failed to allocate 6.45G (6929413888 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY\n"
+    assert first(less) == "device-oom"
+    assert first(f"{less}I service.cc:180] XLA service executing computations on platform CUDA. Devices:\n3.0\n") == ""
+
+
+def test_an_attribute_error_of_the_script_s_own_line_is_its_own_even_without_the_head_of_the_traceback() -> None:
+    frame = '  File "/home/user/train.py", line 151, in main\n    print(window.example)\n'
+    error = "AttributeError: 'WindowGenerator' object has no attribute 'example'\n"
+    assert first(frame + error) == "unrelated"
+
+
+def test_an_operation_that_only_the_gpu_has_is_a_matter_of_the_device() -> None:
+    head = "InvalidArgumentError: No OpKernel was registered to support Op 'CudnnRNN' used by node a with these attrs\n"
+    kernels = "Registered devices: [CPU]\nRegistered kernels:\n  device='GPU'; T in [DT_FLOAT]\n"
+    assert first(head + kernels) == "device-placement"
+    assert first(f"{head}{kernels}  device='CPU'; T in [DT_FLOAT]\n") == "operation-not-registered"
