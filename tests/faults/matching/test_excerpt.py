@@ -53,6 +53,8 @@ def test_what_ptxas_says_is_shown_though_much_stands_before_it() -> None:
 
 
 def test_what_xla_says_after_failed_is_shown() -> None:
-    line = "XlaRuntimeError: INTERNAL: RET_CHECK failure (xla/a.cc:1) " + "f32[1,2]{1,0} " * 60 + "failed: no such layout"
+    line = (
+        "XlaRuntimeError: INTERNAL: RET_CHECK failure (xla/a.cc:1) " + "f32[1,2]{1,0} " * 60 + "failed: no such layout"
+    )
     (found, *_) = diagnose_log(line.encode())
     assert "failed: no such layout" in as_text([found], "log")

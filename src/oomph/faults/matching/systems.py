@@ -17,7 +17,7 @@ _MACHINES = (
         "windows",
         re.compile(
             r"(?<![A-Za-z0-9])[A-Za-z]:\\|\b[A-Z]:/(?:Users|Program)|\w\.(?:dll|pyd)\b|\bWinError\b|\bwin_amd64\b"
-            r"|Windows fatal exception|0xC0000005|native Windows|\bDLL load failed"
+            r"|Windows fatal exception|0xC0000\w|-10737\d{5}\b|native Windows|\bDLL load failed"
         ),
     ),
     (
@@ -27,7 +27,12 @@ _MACHINES = (
             r"|kIOGPUCommandBuffer|plugin/src/device/metal|libc\+\+abi"
         ),
     ),
-    ("colab", re.compile(r"(?<![\w.])/content/|\bgoogle[./]colab\b|\bcolab[_-]|/kaggle/(?:working|input|lib)|all available RAM")),
+    (
+        "colab",
+        re.compile(
+            r"(?<![\w.])/content/|\bgoogle[./]colab\b|\bcolab[_-]|/kaggle/(?:working|input|lib)|all available RAM"
+        ),
+    ),
     ("wsl", re.compile(r"\bWSL ?2?\b")),
 )
 _AROUND = (
