@@ -64,3 +64,9 @@ def test_a_value_that_a_shell_would_run_never_gets_into_a_command() -> None:
     for value in ("x; rm -rf ~", "$(reboot)", "`reboot`", "a b", "-rf", "x\nreboot", "x'y"):
         assert texts(fault, package=value) == [("install it", "")]
     assert texts(fault, package="tensorflow_text") == [("install it", "pip install tensorflow_text")]
+
+
+def test_a_value_that_ends_with_a_full_stop_does_not_double_it() -> None:
+    fault = page(Remedy("change it", known="change it: {reason}"))
+    assert texts(fault, reason="a shape was expected.") == [("change it: a shape was expected", "")]
+    assert texts(fault, reason="and so on ...") == [("change it: and so on ...", "")]

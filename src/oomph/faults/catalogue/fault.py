@@ -47,7 +47,10 @@ class Remedy(NamedTuple):
     def filled(self, captured: Mapping[str, str]) -> Remedy:
         """The same with the captured values in its text and its command."""
         typed = {name: value for name, value in captured.items() if _TYPED_SAFELY.fullmatch(value)}
-        return self._replace(text=_filled(self.known, captured) or self.text, command=_filled(self.command, typed))
+        text = _filled(self.known, captured) or self.text
+        if text.endswith(".") and not text.endswith("..."):  # a value may bring a full stop of its own
+            text = text[:-1]
+        return self._replace(text=text, command=_filled(self.command, typed))
 
     @property
     def titled(self) -> str:

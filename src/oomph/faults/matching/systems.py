@@ -32,9 +32,21 @@ _MACHINES = (
     ),
     _Sign(
         "windows",
-        (":\\", ":/", ".dll", ".pyd", "WinError", "win_amd64", "Windows", "0xC0000", "-10737", "DLL load failed"),
+        (
+            ":\\",
+            ":/",
+            ".dll",
+            ".pyd",
+            "WinError",
+            "win_amd64",
+            "Windows",
+            "0xC0000",
+            "-10737",
+            "DLL load failed",
+            "The system cannot",
+        ),
         r"(?<![A-Za-z0-9])[A-Za-z]:\\|\b[A-Z]:/(?:Users|Program)|\w\.(?:dll|pyd)\b|\bWinError\b|\bwin_amd64\b"
-        r"|Windows fatal exception|0xC0000\w|-10737\d{5}\b|native Windows|\bDLL load failed",
+        r"|Windows fatal exception|0xC0000\w|-10737\d{5}\b|native Windows|\bDLL load failed|: The system cannot find",
     ),
     _Sign(
         "macos",
