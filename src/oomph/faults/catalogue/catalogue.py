@@ -24,7 +24,6 @@ SECTIONS = (
     "Example",
     "References",
 )
-_STOP = re.compile(r"(?<!\.)\.\Z")
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*\Z")
 
 
@@ -82,8 +81,9 @@ def _fault(meta: Mapping[str, Any], domain: str, body: str) -> Fault:
 
 def _signatures(table: Mapping[str, Any]) -> Iterator[Signature]:
     """One signature, or as many as the table has `literals`, which then share everything else."""
-    values: dict[str, Any] = {key: _frozen(value) for key, value in table.items()}
-    values["remedies"] = _remedies(table.get("remedies", ()))
+    values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in table.items()}
+    if "remedies" in table:
+        values["remedies"] = _remedies(table["remedies"])
     for literal in values.pop("literals", ()):
         yield Signature(literal=literal, **values)
     if "literals" not in table:
@@ -91,11 +91,7 @@ def _signatures(table: Mapping[str, Any]) -> Iterator[Signature]:
 
 
 def _remedies(tables: Iterable[Mapping[str, Any]]) -> tuple[Remedy, ...]:
-    return tuple(Remedy(**{key: _frozen(value) for key, value in table.items()}) for table in tables)
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    return tuple(Remedy(**{**table, "where": tuple(table.get("where", ()))}) for table in tables)
 
 
 def _check(fault: Fault, path: Path) -> None:
@@ -107,10 +103,14 @@ def _check(fault: Fault, path: Path) -> None:
         (tuple(fault.sections) != SECTIONS, f"the headings must be {SECTIONS}, in this order"),
         (not fault.title, "there must be a title"),
         (all(r.where for r in fault.remedies), "a remedy of the page must apply everywhere, so have no `where`"),
-        (any(not set(r.where) <= SYSTEMS.keys() for r in remedies), f"where must be of {tuple(SYSTEMS)}"),
-        (any(not r.text or _STOP.search(r.text) for r in remedies), "a remedy's text must end without a full stop"),
+        (not {system for r in remedies for system in r.where} <= SYSTEMS.keys(), f"where must be of {tuple(SYSTEMS)}"),
+        (not all(_is_open(r.text) for r in remedies), "a remedy's text must end without a full stop"),
         (any(not set(s.sources) <= set(SOURCES) for s in fault.signatures), f"sources must be of {SOURCES}"),
     ]
     for failed, message in wrong:
         if failed:
             raise PageError(f"{path.name}: {message}")
+
+
+def _is_open(text: str) -> bool:
+    return bool(text) and (text[-1] != "." or text.endswith("..."))

@@ -21,6 +21,8 @@ SYSTEMS = {
     LINUX: "Linux",
 }
 """Where a remedy may apply. `linux` is a Linux machine of one's own: none of the others."""
+_TYPED_SAFELY = re.compile(r"[\w./][\w.:/+,=-]*")
+"""A value from a log stands in a command only when no shell can take it for anything but a word."""
 
 
 class Remedy(NamedTuple):
@@ -44,7 +46,11 @@ class Remedy(NamedTuple):
 
     def filled(self, captured: Mapping[str, str]) -> Remedy:
         """The same with the captured values in its text and its command."""
-        return self._replace(text=_filled(self.known, captured) or self.text, command=_filled(self.command, captured))
+        typed = {name: value for name, value in captured.items() if _TYPED_SAFELY.fullmatch(value)}
+        text = _filled(self.known, captured) or self.text
+        if text.endswith(".") and not text.endswith("..."):  # a value may bring a full stop of its own
+            text = text[:-1]
+        return self._replace(text=text, command=_filled(self.command, typed))
 
     @property
     def titled(self) -> str:

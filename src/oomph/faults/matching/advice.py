@@ -18,12 +18,19 @@ def remedies_for(
     Args:
         fault: the page.
         signatures: those of its signatures that matched, the surest first.
+            One of confidence 0 shows no fault; if it has remedies, it narrows the others down, so its remedies lead.
         systems: the systems that the evidence is from.
         captured: the values that the evidence names.
     """
-    own = (remedy for signature in signatures for remedy in signature.remedies)
-    fitting = (remedy.filled(captured) for remedy in (*own, *fault.remedies) if remedy.fits(systems))
+    ordered = sorted(signatures, key=lambda signature: signature.confidence > 0)
+    own = (remedy for signature in ordered for remedy in signature.remedies)
+    fitting = (remedy.filled(captured) for remedy in (*own, *fault.remedies) if _applies(remedy, systems))
     return tuple(_different(fitting))[:MOST]
+
+
+def _applies(remedy: Remedy, systems: Set[str]) -> bool:
+    """Whether it can be done there; on Windows `oomph run` can do nothing."""
+    return remedy.fits(systems) and not (remedy.action and "windows" in systems)
 
 
 def _different(remedies: Iterator[Remedy]) -> Iterator[Remedy]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from oomph.faults.catalogue.fault import Signature, compiled
@@ -12,8 +11,8 @@ _HEAD = 4
 _CONTEXT = 24
 _GAP = " ... "
 # Compilers name the file, the line and the command first; what went wrong stands after one of these.
-_COMPILER = re.compile(r"(?i)\b(?:ptxas|nvlink|xla|hlo|mlir|llvm)|\bcompil(?:e|ation)")
-_VERDICT = re.compile(r"\b(?:fatal|error) {0,8}: |\b[Ff]ailed\b")
+_COMPILERS = ("ptxas", "nvlink", "xla", "Xla", "XLA", "HLO", "hlo", "MLIR", "mlir", "LLVM", "compil")
+_VERDICT = r"\b(?:fatal|error) {0,8}: |\b[Ff]ailed\b"
 
 
 def excerpt(text: str, signatures: Sequence[Signature], most: int) -> str:
@@ -38,8 +37,8 @@ def excerpt(text: str, signatures: Sequence[Signature], most: int) -> str:
 def _decisive(text: str, signatures: Sequence[Signature]) -> Iterator[tuple[int, int]]:
     """Where the words stand that decide, the likeliest first."""
     places = [place for signature in signatures if (place := _place(text, signature)) is not None]
-    if places and _COMPILER.search(text):
-        verdict = _VERDICT.search(text, places[0][0])
+    if places and any(name in text for name in _COMPILERS):
+        verdict = compiled(_VERDICT).search(text, places[0][0])
         if verdict is not None:
             yield verdict.start(), min(verdict.end() + 4 * _CONTEXT, len(text))
     yield from places

@@ -2,47 +2,72 @@
 
 from __future__ import annotations
 
-import re
+from typing import NamedTuple
 
-from oomph.faults.catalogue.fault import LINUX
+from oomph.faults.catalogue.fault import LINUX, compiled
 
 WORDS = frozenset({"NUMA", "microsoft", "wsl", "darwin", "dll", "colab", "kaggle", "slurmstepd", "srun", "dockerenv"})
 """Words of lines that say it and that hold no signature; see `oomph.faults.reading.log.Words`."""
 
-# The machine, the surest sign first: a log holds at most one of them in truth. A person on Windows names WSL when asked
-# to use it, so the bare word decides nothing there. Only a kernel without NUMA, in practice WSL's, has no such file.
+
+class _Sign(NamedTuple):
+    """What tells a system: one of these words in a line, and the pattern, which is compiled only when one is there."""
+
+    system: str
+    words: tuple[str, ...]
+    pattern: str
+
+    def stands_in(self, text: str) -> bool:
+        """Whether the line bears it."""
+        return any(word in text for word in self.words) and compiled(self.pattern).search(text) is not None
+
+
+# The machine, the surest sign first: a log is of one. A person on Windows who is asked to use WSL has its name in the
+# log as well, so the bare word counts last. A kernel that has no NUMA file of a GPU is in practice that of WSL.
 _MACHINES = (
-    ("wsl", re.compile(r"microsoft-standard|/usr/lib/wsl\b|/mnt/[a-z]/Users/|libdxcore|open file to read NUMA node")),
-    (
+    _Sign(
+        "wsl",
+        ("microsoft-standard", "/usr/lib/wsl", "/Users/", "libdxcore", "NUMA node"),
+        r"microsoft-standard|/usr/lib/wsl\b|/mnt/[a-z]/Users/|libdxcore|open file to read NUMA node",
+    ),
+    _Sign(
         "windows",
-        re.compile(
-            r"(?<![A-Za-z0-9])[A-Za-z]:\\|\b[A-Z]:/(?:Users|Program)|\w\.(?:dll|pyd)\b|\bWinError\b|\bwin_amd64\b"
-            r"|Windows fatal exception|0xC0000005|native Windows|\bDLL load failed"
+        (
+            ":\\",
+            ":/",
+            ".dll",
+            ".pyd",
+            "WinError",
+            "win_amd64",
+            "Windows",
+            "0xC0000",
+            "-10737",
+            "DLL load failed",
+            "The system cannot",
         ),
+        r"(?<![A-Za-z0-9])[A-Za-z]:\\|\b[A-Z]:/(?:Users|Program)|\w\.(?:dll|pyd)\b|\bWinError\b|\bwin_amd64\b"
+        r"|Windows fatal exception|0xC0000\w|-10737\d{5}\b|native Windows|\bDLL load failed|: The system cannot find",
     ),
-    (
+    _Sign(
         "macos",
-        re.compile(
-            r"(?<![\w:])/Users/\w|\bdarwin\b|\bmacosx?_\d|\bmacOS\b|\w\.dylib\b|/opt/homebrew/|mach-o"
-            r"|kIOGPUCommandBuffer|plugin/src/device/metal|libc\+\+abi"
-        ),
+        ("/Users/", "darwin", "macos", "macOS", ".dylib", "homebrew", "mach-o", "kIOGPU", "device/metal", "libc++abi"),
+        r"(?<![\w:])/Users/\w|\bdarwin\b|\bmacosx?_\d|\bmacOS\b|\w\.dylib\b|/opt/homebrew/|mach-o"
+        r"|kIOGPUCommandBuffer|plugin/src/device/metal|libc\+\+abi",
     ),
-    (
+    _Sign(
         "colab",
-        re.compile(
-            r"(?<![\w.])/content/|\bgoogle[./]colab\b|\bcolab[_-]|/kaggle/(?:working|input|lib)|all available RAM"
-        ),
+        ("/content/", "colab", "/kaggle/", "all available RAM"),
+        r"(?<![\w.])/content/|\bgoogle[./]colab\b|\bcolab[_-]|/kaggle/(?:working|input|lib)|all available RAM",
     ),
-    ("wsl", re.compile(r"\bWSL ?2?\b")),
+    _Sign("wsl", ("WSL",), r"\bWSL ?2?\b"),
 )
 _AROUND = (
-    ("slurm", re.compile(r"\bslurmstepd:|\bsrun: |\bSLURM_\w|/slurmd?/|\bsbatch: ")),
-    (
+    _Sign("slurm", ("slurm", "srun", "SLURM_", "sbatch"), r"\bslurmstepd:|\bsrun: |\bSLURM_\w|/slurmd?/|\bsbatch: "),
+    _Sign(
         "container",
-        re.compile(
-            r"/\.dockerenv|\bnvcr\.io/|\bkubepods\b|nvidia-container-cli|\bdocker: |/docker/containers/|\bdockerd?\["
-            r"|\broot@[0-9a-f]{12}:|Error response from daemon|\bOOMKilled\b|\boci runtime\b"
-        ),
+        ("docker", "nvcr.io", "kubepods", "nvidia-container-cli", "root@", "daemon", "OOMKilled", "oci runtime"),
+        r"/\.dockerenv|\bnvcr\.io/|\bkubepods\b|nvidia-container-cli|\bdocker: |/docker/containers/|\bdockerd?\["
+        r"|\broot@[0-9a-f]{12}:|Error response from daemon|\bOOMKilled\b|\boci runtime\b",
     ),
 )
 
@@ -56,16 +81,14 @@ class Systems:
 
     def see(self, text: str) -> None:
         """Take the next line into account."""
-        for place, (_, sign) in enumerate(_MACHINES[: self._surest]):
-            if sign.search(text):
+        for place, sign in enumerate(_MACHINES[: self._surest]):
+            if sign.stands_in(text):
                 self._surest = place
                 break
-        for name, sign in _AROUND:
-            if name not in self._found and sign.search(text):
-                self._found.add(name)
+        self._found |= {sign.system for sign in _AROUND if sign.system not in self._found and sign.stands_in(text)}
 
     @property
     def names(self) -> frozenset[str]:
         """What they are; a machine that no line tells of is taken for one that runs Linux."""
-        machine = {name for name, _ in _MACHINES[self._surest : self._surest + 1]}
+        machine = {sign.system for sign in _MACHINES[self._surest : self._surest + 1]}
         return frozenset(machine | self._found) or frozenset({LINUX})

@@ -1,0 +1,120 @@
+"""Every remedy of every page can be read, and its commands typed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import string
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from oomph.faults.catalogue.catalogue import PageError, find, load, parse_page
+from oomph.faults.catalogue.docs import documents
+from oomph.faults.catalogue.fault import SYSTEMS, Fault, Remedy
+from oomph.faults.catalogue.front_matter import PAGES
+from oomph.faults.render import page_text
+
+by_code = pytest.mark.parametrize("fault", load(), ids=lambda fault: fault.code)
+
+DERIVED = frozenset({"first_dimension", "free", "limit", "largest_free", "xid_name", "xid_action"})
+"""Values that are made from others, not captured by a signature of the page."""
+PAGE = PAGES / "memory/OOM101-device-oom.md"
+
+
+def remedies(fault: Fault) -> Iterator[Remedy]:
+    yield from fault.remedies
+    yield from (remedy for signature in fault.signatures for remedy in signature.remedies)
+
+
+def fields(template: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
+
+
+def groups(fault: Fault) -> set[str]:
+    return {name for signature in fault.signatures for name in re.compile(signature.pattern).groupindex}
+
+
+@by_code
+def test_a_remedy_is_for_known_systems_and_its_text_is_a_sentence_without_its_stop(fault: Fault) -> None:
+    for remedy in remedies(fault):
+        assert set(remedy.where) <= SYSTEMS.keys()
+        for text in (remedy.text, remedy.known.replace("{", "").replace("}", "")):
+            assert not re.search(r"(?<!\.)\.\Z", text), text
+        assert remedy.text[0].isupper(), remedy.text
+
+
+@by_code
+def test_a_remedy_asks_for_values_that_its_page_captures_and_has_no_braces_left(fault: Fault) -> None:
+    known = groups(fault) | DERIVED
+    for remedy in remedies(fault):
+        wanted = fields(remedy.known) | fields(remedy.command)
+        assert wanted <= known, remedy
+        filled = remedy.filled(dict.fromkeys(wanted, "value"))
+        assert not re.search(r"[{}]", filled.command), filled.command
+        assert "{" not in filled.text.replace('{"value": value}', "").replace('{"value": ...}', "").replace("{...}", "")
+        bare = remedy.filled({})
+        assert bare.text == (remedy.known if remedy.known and not fields(remedy.known) else remedy.text)
+
+
+@by_code
+def test_a_command_needs_only_values_that_its_own_wording_captures(fault: Fault) -> None:
+    for signature in fault.signatures:
+        own = set(re.compile(signature.pattern).groupindex)
+        assert all(fields(remedy.command) <= own for remedy in signature.remedies), signature.literal
+
+
+@by_code
+def test_no_remedy_of_a_wording_repeats_another_of_it(fault: Fault) -> None:
+    for signature in fault.signatures:
+        said = [(remedy.text, remedy.where) for remedy in signature.remedies]
+        assert len(said) == len(set(said)), signature.literal
+
+
+@by_code
+def test_every_system_gets_a_remedy(fault: Fault) -> None:
+    for system in SYSTEMS:
+        assert any(remedy.fits({system}) for remedy in fault.remedies)
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
+def test_the_commands_of_linux_are_those_of_a_shell() -> None:
+    """`bash -n` reads them without running any."""
+    typed = {
+        remedy.filled(dict.fromkeys(fields(remedy.command), "value")).command
+        for fault in load()
+        for remedy in remedies(fault)
+        if remedy.command and (not remedy.where or set(remedy.where) - {"windows"})
+    }
+    script = "\n".join(sorted(typed - {command for command in typed if "set_start_method" in command}))
+    checked = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, timeout=30, check=False)
+    assert checked.stderr == ""
+
+
+def test_the_reference_gives_remedies_of_single_wordings_and_their_systems() -> None:
+    text = documents(load())["CKP401-checkpoint-failure.md"]
+    assert "First of all, when the log says `unable to lock file`:" in text
+    assert "HDF5_USE_FILE_LOCKING=FALSE" in text
+    missing = find("driver-missing")
+    assert missing is not None
+    assert "Slurm: Ask for a GPU" in page_text(missing)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (('text = "Use a smaller batch"', 'text = "Use a smaller batch."'), "without a full stop"),
+        (('text = "Use a smaller batch"', 'text = "Use a smaller batch"\nwhere = ["beos"]'), "where must be of"),
+        (('text = "Use a smaller batch"', 'text = "Use a smaller batch"\nwhen = "now"'), "when"),
+        (("confidence = 0.97", 'confidence = 0.97\n\n[[signatures.remedies]]\ntext = "Do."'), "without a full stop"),
+        (("\n[[remedies]]\n", '\n[[remedies]]\nwhere = ["linux"]\n'), "a remedy of the page must apply everywhere"),
+    ],
+)
+def test_a_remedy_that_can_not_be_used_says_what_is_wrong(change: tuple[str, str], complaint: str) -> None:
+    before, after = change
+    text = PAGE.read_text(encoding="utf-8").replace(before, after)
+    if "everywhere" in complaint:
+        text = re.sub(r'where = \["linux"\]\n(.*?)where = \["colab"\]\n', r'where = ["linux"]\n\1', text, flags=re.S)
+    with pytest.raises(PageError, match=complaint):
+        parse_page(text, PAGE)

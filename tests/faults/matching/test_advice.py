@@ -1,0 +1,72 @@
+"""Which remedies a diagnosis gives, and in which order."""
+
+from __future__ import annotations
+
+from oomph.faults.catalogue.catalogue import find
+from oomph.faults.catalogue.fault import Fault, Remedy, Signature
+from oomph.faults.matching.advice import MOST, remedies_for
+
+LINUX = frozenset({"linux"})
+
+
+def page(*remedies: Remedy) -> Fault:
+    fault = find("killed")
+    assert fault is not None
+    return fault._replace(remedies=remedies)
+
+
+def texts(
+    fault: Fault, *signatures: Signature, systems: frozenset[str] = LINUX, **captured: str
+) -> list[tuple[str, str]]:
+    return [(each.text, each.command) for each in remedies_for(fault, signatures, systems, captured)]
+
+
+def test_the_remedies_of_the_surest_wording_lead_and_those_of_the_page_follow() -> None:
+    sure = Signature("a", remedies=(Remedy("first"),))
+    less = Signature("b", confidence=0.5, remedies=(Remedy("second"),))
+    assert texts(page(Remedy("last")), sure, less) == [("first", ""), ("second", ""), ("last", "")]
+
+
+def test_those_of_a_wording_that_only_narrows_down_come_before_all() -> None:
+    sure, narrow = Signature("a", remedies=(Remedy("general"),)), Signature("b", confidence=0, alone=False)
+    assert texts(page(), sure, narrow._replace(remedies=(Remedy("special"),))) == [("special", ""), ("general", "")]
+
+
+def test_a_remedy_for_another_system_is_not_shown() -> None:
+    fault = page(Remedy("for Windows", where=("windows",)), Remedy("for Linux", where=("linux", "wsl")), Remedy("all"))
+    assert texts(fault) == [("for Linux", ""), ("all", "")]
+    assert texts(fault, systems=frozenset({"windows"})) == [("for Windows", ""), ("all", "")]
+    assert texts(fault, systems=frozenset({"slurm", "container"})) == [("all", "")]
+
+
+def test_what_only_oomph_run_can_do_is_not_shown_on_windows() -> None:
+    fault = page(Remedy("restart", "oomph run train.py", action="restart"), Remedy("look"))
+    assert texts(fault, systems=frozenset({"windows"})) == [("look", "")]
+
+
+def test_no_text_and_no_command_is_given_twice() -> None:
+    fault = page(Remedy("look", "oomph doctor"), Remedy("ask", "oomph doctor"), Remedy("look"), Remedy("think"))
+    assert texts(fault) == [("look", "oomph doctor"), ("think", "")]
+
+
+def test_no_more_are_given_than_somebody_reads() -> None:
+    assert len(texts(page(*(Remedy(str(number)) for number in range(20))))) == MOST
+
+
+def test_captured_values_are_filled_in_and_without_them_the_plain_text_stands() -> None:
+    fault = page(Remedy("install it", "pip install numpy=={needed}", known="install NumPy {needed}"))
+    assert texts(fault, needed="1.26.4") == [("install NumPy 1.26.4", "pip install numpy==1.26.4")]
+    assert texts(fault) == [("install it", "")]
+
+
+def test_a_value_that_a_shell_would_run_never_gets_into_a_command() -> None:
+    fault = page(Remedy("install it", "pip install {package}"))
+    for value in ("x; rm -rf ~", "$(reboot)", "`reboot`", "a b", "-rf", "x\nreboot", "x'y"):
+        assert texts(fault, package=value) == [("install it", "")]
+    assert texts(fault, package="tensorflow_text") == [("install it", "pip install tensorflow_text")]
+
+
+def test_a_value_that_ends_with_a_full_stop_does_not_double_it() -> None:
+    fault = page(Remedy("change it", known="change it: {reason}"))
+    assert texts(fault, reason="a shape was expected.") == [("change it: a shape was expected", "")]
+    assert texts(fault, reason="and so on ...") == [("change it: and so on ...", "")]

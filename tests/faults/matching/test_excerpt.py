@@ -1,0 +1,60 @@
+"""Which part of a long line is shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomph.faults.catalogue.fault import Signature
+from oomph.faults.diagnose import diagnose_log
+from oomph.faults.matching.excerpt import excerpt
+from oomph.faults.render import as_text
+
+MOST = 120
+
+
+def test_a_short_line_is_shown_whole() -> None:
+    assert excerpt("x" * MOST, (), MOST) == "x" * MOST
+
+
+def test_a_line_whose_words_stand_at_its_beginning_is_cut_at_its_end() -> None:
+    shown = excerpt("wording " + "x" * 500, (Signature("wording"),), MOST)
+    assert shown == "wording " + "x" * (MOST - 8) + " ..."
+
+
+@pytest.mark.parametrize("place", [200, 1000, 3000])
+@pytest.mark.parametrize("pattern", ["", r"wording \d+"])
+def test_words_that_stand_late_are_shown_after_the_beginning(place: int, pattern: str) -> None:
+    shown = excerpt("speaker: " + "x" * place + " wording 42 " + "y" * 500, (Signature("wording", pattern),), MOST)
+    assert shown.startswith("speaker: ")
+    assert " wording 42 " in shown
+    assert shown.endswith(" ...")
+    assert len(shown) <= MOST + len(" ...")
+
+
+def test_of_a_long_match_the_literal_is_shown() -> None:
+    text = "a" + "x" * 600 + " decisive " + "y" * 600
+    assert " decisive " in excerpt(text, (Signature("decisive", r"ax+ decisive y+"),), MOST)
+
+
+def test_no_mark_stands_after_the_end_of_the_line() -> None:
+    assert excerpt("x" * 400 + " wording", (Signature("wording"),), MOST).endswith(" wording")
+
+
+def test_what_ptxas_says_is_shown_though_much_stands_before_it() -> None:
+    line = (
+        "2021-11-02 18:00:00.000001: W tensorflow/stream_executor/gpu/asm_compiler.cc:111] INTERNAL: ptxas exited with "
+        "non-zero error code 65280, output: ptxas " + "/tmp/some/deep/folder/" * 12 + "tempfile-box-1a2b, line 10; "
+        "fatal   : Unsupported .version 7.4; current version is '7.0'"
+    )
+    (found, *_) = diagnose_log(line.encode())
+    assert found.name == "cuda-toolchain-missing"
+    evidence = as_text([found], "log").partition("evidence")[2]
+    assert "Unsupported .version 7.4; current version is '7.0'" in " ".join(evidence.split())
+
+
+def test_what_xla_says_after_failed_is_shown() -> None:
+    line = (
+        "XlaRuntimeError: INTERNAL: RET_CHECK failure (xla/a.cc:1) " + "f32[1,2]{1,0} " * 60 + "failed: no such layout"
+    )
+    (found, *_) = diagnose_log(line.encode())
+    assert "failed: no such layout" in as_text([found], "log")

@@ -1,0 +1,70 @@
+"""What a log says of the system that it is from."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomph.faults.catalogue.fault import LINUX, SYSTEMS
+from oomph.faults.diagnose import diagnose, diagnose_log
+from oomph.faults.matching.systems import Systems
+
+
+def systems(*lines: str) -> frozenset[str]:
+    read = Systems()
+    for line in lines:
+        read.see(line)
+    return read.names
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        (r'  File "C:\Users\me\train.py", line 3, in <module>', "windows"),
+        (r'  File "D:\\work\\train.py", line 3, in <module>', "windows"),
+        ("Could not load dynamic library 'cudart64_110.dll'; dlerror: cudart64_110.dll not found", "windows"),
+        ("OSError: [WinError 126] The specified module could not be found", "windows"),
+        ("Linux box 5.15.167.4-microsoft-standard-WSL2 x86_64 GNU/Linux", "wsl"),
+        ("libcudnn.so.8: cannot open shared object file; LD_LIBRARY_PATH: /usr/lib/wsl/lib", "wsl"),
+        ("could not open file to read NUMA node: /sys/bus/pci/devices/0000:01:00.0/numa_node", "wsl"),
+        ("I use Ubuntu 22.04 in WSL2 on a laptop", "wsl"),
+        ('  File "/Users/me/train.py", line 3, in <module>', "macos"),
+        ("ImportError: dlopen(/opt/homebrew/lib/libhdf5.dylib, 2): Symbol not found", "macos"),
+        ('  File "/content/train.py", line 3, in <module>', "colab"),
+        ('  File "/kaggle/working/train.py", line 3, in <module>', "colab"),
+        ("slurmstepd: error: Detected 1 oom_kill event in StepId=1.0", "slurm"),
+        ("srun: error: n1: task 0: Killed", "slurm"),
+        ("Status: Downloaded newer image for nvcr.io/nvidia/tensorflow:24.02-tf2-py3", "container"),
+        ("root@3f2a9c1b7d4e:/workspace# python train.py", "container"),
+        ('  File "/home/me/train.py", line 3, in <module>', LINUX),
+        ("step 12 loss 0.31", LINUX),
+        ('  File "/home/me/Users/train.py", line 3', LINUX),
+        ("https://example.org/content/page", LINUX),
+    ],
+)
+def test_a_line_tells_the_system(line: str, found: str) -> None:
+    assert systems(line) == {found}
+    assert found in SYSTEMS
+
+
+def test_the_surest_sign_decides_whichever_comes_first() -> None:
+    wsl, windows = "5.15.0-microsoft-standard-WSL2", r"C:\Users\me"
+    assert systems(wsl, windows) == systems(windows, wsl) == {"wsl"}
+
+
+def test_advice_to_use_wsl_is_no_sign_of_it() -> None:
+    assert systems(r'File "C:\train.py", line 1', "please use WSL2") == {"windows"}
+
+
+def test_a_job_of_slurm_may_run_in_a_container() -> None:
+    assert systems("srun: job 12 queued", "Pulling nvcr.io/nvidia/tensorflow:24.02") == {"slurm", "container"}
+
+
+def test_lines_without_a_signature_tell_it_too() -> None:
+    log = b"Linux 5.15.1-microsoft-standard-WSL2\n" + b"step 1\n" * 400 + b"NVIDIA-SMI has failed because it couldn't "
+    (found, *_) = diagnose_log(log + b"communicate with the NVIDIA driver.\n" + b"bye\n" * 30)
+    assert found.systems == {"wsl"}
+
+
+def test_an_exception_tells_it() -> None:
+    (found, *_) = diagnose(ImportError("DLL load failed while importing x: The specified module could not be found."))
+    assert found.systems == {"windows"}
