@@ -42,6 +42,9 @@ class Signature(NamedTuple):
     beside: tuple[str, ...] = ()
     """Signatures of the same page (by id) of which one must stand somewhere, before or after this one."""
 
+    def __hash__(self) -> int:
+        return hash((self.literal, self.pattern))  # it is looked up for every line; the other fields would cost more
+
     @property
     def only_prepares(self) -> bool:
         """Whether others merely ask if it was seen: its first place is all that counts."""
