@@ -14,6 +14,8 @@ import sys
 import time
 from pathlib import Path
 
+from oomph.faults.catalogue.catalogue import load
+
 LOGS = Path(__file__).parents[1] / "tests/logs"
 BAR = b"".join(
     b"\x1b[1m%d/1875\x1b[0m [==============>...............] - ETA: 12s - loss: 0.%04d - accuracy: 0.91\r" % (i, i)
@@ -24,6 +26,14 @@ WARNING = b"W0000 00:00:1795237229.78 742 a.cc:1] Local rendezvous is aborting w
 DOCKER = b'{"log":"INFO step 1234 loss 0.1234 lr 0.001\\n","stream":"stderr","time":"2024-01-01T00:00:00.000000000Z"}\n'
 ERROR = b"W0000 00:00:1795237229.04 889 a.cc:1] OP_REQUIRES failed at tile_ops.cc:201 : RESOURCE_EXHAUSTED: x\n"
 CHUNK = b"2022-10-10 10:10:10.000003: I tensorflow/bfc_allocator.cc:1083] Free  at 7f0020000000 of size 805 next 3\n"
+
+
+def mixed() -> bytes:
+    """Every log of tests/logs and every example of a page, with fifty lines of training before each."""
+    logs = [path.read_bytes() for path in sorted(LOGS.rglob("*.log"))]
+    return b"".join(LINE * 50 + log + b"\n" for log in [*logs, *(fault.example.encode() for fault in load())])
+
+
 KINDS = {
     "progress bars": b"Epoch 1/10\n" + BAR + b"\n",
     "plain lines": LINE * 1000,
@@ -32,6 +42,7 @@ KINDS = {
     "lines of JSON": DOCKER * 1000,
     "allocator dumps only": (LOGS / "eager_fill.log").read_bytes() * 5,
     "chunks of one dump": CHUNK * 1000,
+    "mixed failures": mixed(),
 }
 
 

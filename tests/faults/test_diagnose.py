@@ -126,7 +126,7 @@ def test_an_oom_of_bfc_captures_what_was_asked_for_and_where() -> None:
         "node": "Tile",
     }
     assert dict(found.captured) == expected
-    assert [fact.line for fact in found.evidence] == [18, 66]
+    assert [fact.line for fact in found.evidence] == [18, 66, 67]
 
 
 def test_an_oom_of_xla_captures_the_need_of_the_step() -> None:

@@ -16,6 +16,7 @@ from attacks import attacks
 from oomph import doctor, faults, gpu, recovery
 from oomph.faults.catalogue.catalogue import load
 from oomph.faults.evidence.evidence import TEXT_LIMIT
+from oomph.faults.reading import joined
 
 SECONDS = 0.1
 """For a line of 4096 letters, on a machine that does other work; a sound pattern takes a few milliseconds."""
@@ -106,3 +107,10 @@ def test_every_pattern_of_a_module_is_linear_in_the_way_it_is_used(name):
             if seconds > SECONDS:
                 slow[variable] = (round(seconds, 3), text)
     assert slow == {}
+
+
+@pytest.mark.parametrize("name", ["_GLUED", "_JOINED", "_BEGINS", "_FRAME", "_HEAD_GOES_ON", "_OF_ERROR"])
+def test_what_takes_a_joined_line_apart_is_linear(name):
+    pattern = re.compile(vars(joined)[name])  # compiled only where it is needed, so not a pattern of the module
+    seconds, text = slowest(pattern, pattern.search if name != "_JOINED" else pattern.split)
+    assert seconds <= SECONDS, text

@@ -99,6 +99,9 @@ class Signature(NamedTuple):
     remedies: tuple[Remedy, ...] = ()
     """What solves this very wording, best first; the page's remedies follow."""
 
+    def __hash__(self) -> int:
+        return hash((self.literal, self.pattern))  # it is looked up for every line; the other fields would cost more
+
     @property
     def only_prepares(self) -> bool:
         """Whether others merely ask if it was seen: its first place is all that counts."""

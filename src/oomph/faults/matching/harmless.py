@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 # Parts of TensorFlow that do without what they tried: graphs are then not optimised, kernels not timed exactly.
 # A generator that is closed when Python has gone already is one of them, and so is the node that is named after it.
 _GETS_BY = (
@@ -26,6 +28,7 @@ AT_END = ("OUT_OF_RANGE", "CANCELLED", "ABORTED: Shutdown")
 SHUTTING_DOWN = "Shutdown"
 
 
+@lru_cache(4096)
 def gets_by(text: str) -> bool:
     """Whether the line is one of a part of TensorFlow that does without what has failed."""
     if _CALLED_HARMLESS in text:

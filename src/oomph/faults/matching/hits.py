@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
@@ -17,6 +18,8 @@ from oomph.faults.matching.index import Index
 # it is claimed too much (docs/measurements.md, "Naming faults").
 _KNEE, _CLAIMED, _HOLDS = 0.9, 0.99, 0.94
 _TRIES = 40
+_REMEMBERED = 4096
+"""Lines whose words are remembered: what fails again and again says the same each time."""
 _RAISES = re.compile(r"(?:[-> ]{0,12}\d{1,6})?\s{1,60}raise \w")
 
 
@@ -40,7 +43,7 @@ class Hits:
     """What was found of each fault, fact by fact."""
 
     def __init__(self, index: Index) -> None:
-        self._index = index
+        self._candidates = lru_cache(_REMEMBERED)(lambda source, text: tuple(index.candidates(source, text)))
         self._seen: dict[Fault, dict[Signature, Hit]] = {}
         self._refused = set[str]()
         self._tried: dict[Signature, int] = {}
@@ -50,7 +53,7 @@ class Hits:
         """Keep the signatures that this fact bears; `place` is its story and its position in it."""
         if fact.source == "log" and self._gets_by(fact.text):
             return
-        for fault, signature in self._index.candidates(fact.source, fact.text):
+        for fault, signature in self._candidates(fact.source, fact.text):
             hits = self._seen.setdefault(fault, {})
             if signature in hits and signature.only_prepares:
                 continue
@@ -100,7 +103,7 @@ def _outlasts(hit: Hit, went_on: int) -> bool:
 
 def _collect(hits: dict[Signature, Hit], signature: Signature, fact: Evidence, place: tuple[int, int]) -> None:
     """Keep the first fact that bears the signature; of later ones only the place is news."""
-    captured = signature.match(fact.text)
+    captured = _match(signature, fact.text)
     if captured is None:
         return
     known = hits.get(signature)
@@ -108,6 +111,11 @@ def _collect(hits: dict[Signature, Hit], signature: Signature, fact: Evidence, p
         first = place if known is None else known.first
         known = Hit(signature, fact, captured, first, place)
     hits[signature] = known._replace(last=place)
+
+
+@lru_cache(_REMEMBERED)
+def _match(signature: Signature, text: str) -> Mapping[str, str] | None:
+    return signature.match(text)
 
 
 def _is_source(text: str) -> bool:

@@ -12,7 +12,7 @@ from oomph.faults.matching.hits import Found, calibrated
 from oomph.faults.matching.likeness import MOST
 from oomph.faults.matching.named_fault import CAUSE, Diagnosis
 
-_NEARLY_CERTAIN = calibrated(0.97)
+_NEARLY_CERTAIN = round(calibrated(0.97), 3)
 _TOLD = ("log", "exception")  # in words; an exit status or a measured figure says no more than it says
 _RIVAL, _NEIGHBOUR = 0.15, 0.1
 

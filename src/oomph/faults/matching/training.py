@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 SIGNS = frozenset(
     {"Epoch", "epoch", "loss", "Loss", "step", "steps", "Step", "accuracy", "acc", "iteration", "iter", "tasks"}
@@ -18,6 +19,7 @@ _SIGN = re.compile(
 _IN_EVERY_SIGN = ("epoch", "loss", "acc", "mae", "mse", "step", "sample", "iter", "tasks to connect", "exit code 0")
 
 
+@lru_cache(4096)
 def goes_on(text: str) -> bool:
     """Whether this line is one that a training prints while it makes progress."""
     head = text[:500]

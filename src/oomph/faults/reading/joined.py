@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from oomph.faults.catalogue.fault import compiled
 
 _SHORTEST = 60
 _MARKS = ("] ", 'File "', "(most recent call last)")
@@ -16,28 +16,40 @@ _FRAME = r'File "[^"\n]{1,300}", line \d{1,9}'
 _ERROR = r"(?:Error|Exception|Interrupt|Exit|StopIteration)"
 _RAISED = rf"(?:[A-Za-z_]\w{{0,80}}\.){{0,8}}\w{{0,80}}{_ERROR}(?:: |\s{{0,4}}\Z)"
 _SHELL = r"[\w./-]{1,200}: line \d{1,9}: {1,9}\d|(?:srun|slurmstepd): error: "
-_GLUED = re.compile(rf"(?<=\S)(?=(?:{_STAMP}))")
-_JOINED = re.compile(
+# Compiled when a line first may need them: most logs do not.
+_GLUED = rf"(?<=\S)(?=(?:{_STAMP}))"
+_JOINED = (
     rf"\s{{1,12}}(?=(?:{_STAMP})|{_SOURCE}|{_TRACEBACK}|{_FRAME}"
     rf"|During handling of|Epoch \d{{1,6}}/\d|{_RAISED}|{_SHELL})"
 )
-_BEGINS = re.compile(rf"{_STAMP}|{_FRAME}|{_TRACEBACK}|\s{_SOURCE}|\s\w{{1,80}}\.[\w.]{{1,200}}{_ERROR}: ")
-_HEAD_GOES_ON = re.compile(rf"{_TRACEBACK}:? {{0,12}}\S")
-_OF_FRAME, _OF_ERROR = re.compile(_FRAME), re.compile(rf"\s\w{{1,80}}{_ERROR}: ")
+_BEGINS = rf"{_STAMP}|{_FRAME}|{_TRACEBACK}|\s{_SOURCE}|\s\w{{1,80}}\.[\w.]{{1,200}}{_ERROR}: "
+_HEAD_GOES_ON = rf"{_TRACEBACK}:? {{0,12}}\S"
+_OF_ERROR = rf"\s\w{{1,80}}{_ERROR}: "
 
 
 def apart(line: str) -> list[str]:
     """The records of a line; nearly always one."""
     if len(line) < _SHORTEST or not any(mark in line for mark in _MARKS) or not _holds_several(line):
         return [line]
-    return [part for record in _JOINED.split(line) for part in _GLUED.split(record)]
+    return _ends([part for record in compiled(_JOINED).split(line) for part in compiled(_GLUED).split(record)])
+
+
+def _ends(records: list[str]) -> list[str]:
+    """The same without what stands between the first and the last of equal records."""
+    first: dict[str, int] = {}
+    last = {record: place for place, record in enumerate(records)}
+    return [
+        record
+        for place, record in enumerate(records)
+        if first.setdefault(record, place) == place or last[record] == place
+    ]
 
 
 def _holds_several(line: str) -> bool:
-    begins = _BEGINS.finditer(line)
+    begins = compiled(_BEGINS).finditer(line)
     if next(begins, None) is not None and next(begins, None) is not None:
         return True
-    frame = _OF_FRAME.search(line)
-    return _HEAD_GOES_ON.search(line) is not None or (
-        frame is not None and _OF_ERROR.search(line, frame.end()) is not None
+    frame = compiled(_FRAME).search(line)
+    return compiled(_HEAD_GOES_ON).search(line) is not None or (
+        frame is not None and compiled(_OF_ERROR).search(line, frame.end()) is not None
     )

@@ -10,8 +10,9 @@ from __future__ import annotations
 import codecs
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple, Protocol, TypeAlias
 
 from oomph.faults.evidence.evidence import TEXT_LIMIT, Evidence
 from oomph.faults.matching.ending import LINES
@@ -34,7 +35,8 @@ _ESCAPES = (b"\\u001", b"^[[", b"#033[")
 _LETTERS = bytes(byte if chr(byte).isascii() and chr(byte).isalpha() else 32 for byte in range(256))
 _WITHOUT_NUMBERS, _HEXADECIMAL = bytes.maketrans(b"123456789", b"000000000"), b"0123456789abcdef"
 _REPEATS, _READINGS = 6, 60  # lines that differ in numbers only: so many are delivered, of readings so many
-_MOST_FORMS = 10_000
+_MOST_HELD = 4000
+_MOST_FORMS, _LONGEST = 10_000, 1000  # remembered, and so many bytes of each at most
 
 
 class Readable(Protocol):
@@ -68,9 +70,13 @@ def read_log(stream: Readable, origin: str = "", words: Words | None = None) -> 
     selection = None if words is None else _Selection(words)
     indentation = Indentation()
     for number, block, is_last in _with_end(_blocks(stream)):
-        lines = _lines(block) if selection is None else selection.of(block, is_last)
+        lines = _lines(block, number) if selection is None else selection.of(block, number, is_last)
         for line, piece in lines:
-            yield from map(indentation.without, _facts(piece, number + line, origin))
+            yield from map(indentation.without, _facts(piece, line, origin))
+
+
+_Held: TypeAlias = tuple[int, int, bytes]
+"""The number of a line, the place of one of its pieces in the block, and the piece."""
 
 
 class _Selection:
@@ -82,59 +88,100 @@ class _Selection:
         self._plain = frozenset(word for word in words.beginnings if word.isascii())
         self._context = 0
         self._met: dict[bytes, int] = {}
+        self._first: list[_Held] = []
+        self._ends: dict[bytes, list[_Held]] = {}
+        self._known: dict[bytes, bool | None] = {}
 
-    def of(self, block: bytes, is_last: bool = False) -> Iterator[tuple[int, bytes]]:
-        """The pieces, in order, each with the number of its line within the block; of the last one its end as well."""
+    def of(self, block: bytes, number: int, is_last: bool) -> Iterator[tuple[int, bytes]]:
+        """The pieces, in order, each with the number of its line; `number` is that of the first line."""
         block = self._condense(block)
         # What can be done for the whole block at once is not done for each of its pieces: the time goes here.
         flat = block.replace(b"\r", b"\n")
         alike = flat.translate(_WITHOUT_NUMBERS).split(b"\n")
-        found = set(b"\n".join(set(alike)).translate(_LETTERS).split())
-        begun = {word for word in (self._plain if block.isascii() else self._beginnings) if word in block}
-        hits = sorted(self._wanted & found | begun, key=_after_context)
-        signs = {place for word in self._signs & found for place in (block.find(word), block.rfind(word))}
-        if hits or signs or self._context or is_last:
+        telling = self._telling(set(alike))
+        signs = self._places_of_signs(flat)
+        if telling or signs or self._context or is_last:
             end = _start_of_end(block) if is_last else len(block)
             last = flat.count(b"\n", 0, max(end - 1, 0)) + (end > 0)
-            picked = list(self._pick(alike, hits, {flat.count(b"\n", 0, sign) for sign in signs}, last))
-            pieces, numbers = flat.split(b"\n"), _numbers(block)
-            yield from ((numbers[index], pieces[index]) for index in self._without_repeats(flat, pieces, picked))
+            yield from self._without_repeats(flat, self._pick(alike, telling, signs, last), _numbers(block, number))
+        if is_last:
+            yield from self.release()
 
-    def _pick(self, alike: Sequence[bytes], hits: Sequence[bytes], signs: set[int], end: int) -> Iterator[int]:
+    def _telling(self, forms: set[bytes]) -> dict[bytes, bool]:
+        """Those that hold a word, each with whether it opens a report; known from an earlier block, or found now."""
+        new = forms - self._known.keys()
+        if len(self._known) + len(new) > _MOST_FORMS:
+            self._known.clear()
+            new = forms
+        telling = {form: opens for form in forms - new if (opens := self._known[form]) is not None}
+        joined = b"\n".join(new)
+        words = self._wanted.intersection(joined.translate(_LETTERS).split())
+        begun = [word for word in (self._plain if joined.isascii() else self._beginnings) if word in joined]
+        for form in new if words or begun else ():
+            if not words.isdisjoint(form.translate(_LETTERS).split()) or any(word in form for word in begun):
+                telling[form] = any(word in form for word in _CONTEXT_WORDS)
+        self._known.update((form, telling.get(form)) for form in new if len(form) <= _LONGEST)
+        return telling
+
+    def _places_of_signs(self, flat: bytes) -> set[int]:
+        """The places of the first and the last piece with each sign."""
+        places, pieces = set[int](), flat.count(b"\n")
+        for word in self._signs:
+            first = flat.find(word)
+            if first >= 0:
+                places.add(flat.count(b"\n", 0, first))
+                places.add(pieces - flat.count(b"\n", flat.rfind(word)))
+        return places
+
+    def _pick(self, alike: Sequence[bytes], telling: Mapping[bytes, bool], signs: set[int], end: int) -> Iterator[int]:
         """The places of those that hold a word, follow the head of a report, bear a sign, or belong to the end."""
-        known: dict[bytes, bytes] = {}
         for index, form in enumerate(alike):
-            word = known.get(form)
-            if word is None:
-                word = known[form] = next((word for word in hits if word in form), b"")
-            if word in _CONTEXT_WORDS:
+            opens = telling.get(form)
+            if opens:
                 self._context = _CONTEXT_LINES
-            elif self._context and not word:
+            elif self._context and opens is None:
                 self._context -= 1
-            if word or self._context or index >= end or index in signs:
+            if opens is not None or self._context or index >= end or index in signs:
                 yield index
 
-    def _without_repeats(self, flat: bytes, pieces: Sequence[bytes], picked: Sequence[int]) -> Iterator[int]:
-        """Of pieces that differ only in numbers and addresses: the first ones of all, and the ends of each block."""
+    def _without_repeats(
+        self, flat: bytes, picked: Iterable[int], numbers: Sequence[int]
+    ) -> Iterator[tuple[int, bytes]]:
+        """Of pieces that differ only in numbers and addresses: the first ones of all, then the ends of each stretch.
+
+        A stretch ends where something else is delivered, so that what comes last stays last.
+        """
         exact = [word for word in self._exact if word in flat]
-        series = [word for word in self._series if word in flat]
-        forms = flat.translate(None, _HEXADECIMAL).split(b"\n")
-        last = {forms[index]: index for index in picked}
-        here = set[bytes]()
-        if len(self._met) > _MOST_FORMS:
-            self._met.clear()
+        series = [*exact, *(word for word in self._series if word in flat)]
+        pieces, forms = flat.split(b"\n"), flat.translate(None, _HEXADECIMAL).split(b"\n")
+        met, ends = self._met, self._ends
         for index in picked:
-            form = forms[index]
-            self._met[form] = times = self._met.get(form, 0) + 1
-            if (
-                times <= _REPEATS
-                or form not in here
-                or last[form] == index
-                or (series and times <= _READINGS and any(word in pieces[index] for word in series))
-                or (exact and any(word in pieces[index] for word in exact))
-            ):
-                here.add(form)
-                yield index
+            form, piece = forms[index], pieces[index]
+            met[form] = times = met.get(form, 0) + 1
+            if times == 1 or len(piece) > TEXT_LIMIT:
+                yield from self.release()
+                yield numbers[index], piece
+                continue
+            place = (numbers[index], index, piece)
+            counted = series if times <= _READINGS else exact
+            if times <= _REPEATS or (counted and any(word in piece for word in counted)):
+                self._first.append(place)
+            elif form in ends:
+                ends[form][1] = place
+                continue
+            else:
+                ends[form] = [place, place]
+            if len(self._first) + len(ends) > _MOST_HELD:
+                yield from self.release()
+        if len(met) > _MOST_FORMS:
+            met.clear()
+
+    def release(self) -> Iterator[tuple[int, bytes]]:
+        """What was held back, in its order; it ends the stretch."""
+        held = sorted({*self._first, *(place for ends in self._ends.values() for place in ends)})
+        self._first.clear()
+        self._ends.clear()
+        yield from ((number, piece) for number, _, piece in held)
 
 
 def _with_end(blocks: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes, bool]]:
@@ -158,44 +205,45 @@ def _start_of_end(block: bytes) -> int:
     return max(place, len(block) - _END_BYTES)
 
 
-def _after_context(word: bytes) -> bool:
-    return word not in _CONTEXT_WORDS
-
-
 def clean(raw: str) -> str:
     """A line as its author wrote it: without terminal control and without the prefix of a launcher."""
     return without_prefixes(_plain(raw.encode("utf-8", "replace")).decode("utf-8", "replace"))[0].rstrip()[:TEXT_LIMIT]
 
 
 def _facts(line: bytes, number: int, origin: str) -> Iterator[Evidence]:
+    for text, speaker in _said(line) if len(line) <= _LONGEST else _said.__wrapped__(line):
+        yield Evidence("log", text, number, f"{origin}, {speaker}" if origin and speaker else origin or speaker)
+
+
+@lru_cache(4096)
+def _said(line: bytes) -> tuple[tuple[str, str], ...]:
+    """The records of a line, each with who said it; lines that repeat themselves to the letter are frequent."""
     text = line.decode("utf-8", "replace")
     if text.lstrip().startswith('{"') and text.rstrip().endswith("}"):
-        for part in _plain(from_json(text).encode("utf-8", "replace")).decode("utf-8", "replace").splitlines():
-            yield from _records(part, number, origin)
-    else:
-        yield from _records(text, number, origin)
+        message = _plain(from_json(text).encode("utf-8", "replace")).decode("utf-8", "replace")
+        return tuple(record for part in message.splitlines() for record in _records(part))
+    return tuple(_records(text))
 
 
-def _records(text: str, number: int, origin: str) -> Iterator[Evidence]:
+def _records(text: str) -> Iterator[tuple[str, str]]:
     text, speaker = without_prefixes(text)
-    said_by = ", ".join(part for part in (origin, speaker) if part)
     for record in apart(text):
         for start in range(0, max(len(record) - _OVERLAP, 1), TEXT_LIMIT - _OVERLAP):
             window = record[start : start + TEXT_LIMIT].rstrip()
             if window:
-                yield Evidence("log", window, number, said_by)
+                yield window, speaker
 
 
-def _numbers(block: bytes) -> Sequence[int]:
+def _numbers(block: bytes, first: int) -> Sequence[int]:
     """The number of the line that each piece belongs to."""
     if b"\r" not in block:
-        return range(block.count(b"\n") + 1)
-    return [number for number, line in enumerate(block.split(b"\n")) for _ in range(line.count(b"\r") + 1)]
+        return range(first, first + block.count(b"\n") + 1)
+    return [number for number, line in enumerate(block.split(b"\n"), first) for _ in range(line.count(b"\r") + 1)]
 
 
-def _lines(block: bytes) -> Iterator[tuple[int, bytes]]:
-    """The pieces between line ends and carriage returns, with the number of their line within the block."""
-    for number, line in enumerate(block.split(b"\n")):
+def _lines(block: bytes, first: int) -> Iterator[tuple[int, bytes]]:
+    """The pieces between line ends and carriage returns, with the number of their line."""
+    for number, line in enumerate(block.split(b"\n"), first):
         for piece in line.split(b"\r"):
             yield number, piece
 

@@ -1,0 +1,34 @@
+"""A log of many different failures takes little longer than one of a training without any."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from oomph.faults.catalogue.catalogue import load
+from oomph.faults.diagnose import diagnose_log
+
+LOGS = Path(__file__).parents[2] / "logs"
+LINE = b"2024-01-01 10:00:00,123 INFO trainer: worker 12 did step 1234 in 0.123 s, loss 0.1234 lr 0.001 norm 1.23\n"
+TIMES = 20
+"""So many times the same failures: the first megabytes, in which each is new, cost more."""
+AT_MOST = 4.5
+"""Times as long as the sound log; it is 2.6 on an idle machine, and was 6.5 when each line was looked at anew."""
+
+
+def seconds(log: bytes) -> float:
+    """CPU time; of two tries the faster counts."""
+    return min(timed(log), timed(log))
+
+
+def timed(log: bytes) -> float:
+    started = time.process_time()
+    diagnose_log(log)
+    return time.process_time() - started
+
+
+def test_mixed_failures_are_read_nearly_as_fast_as_a_sound_training() -> None:
+    logs = [path.read_bytes() for path in sorted(LOGS.rglob("*.log"))]
+    logs += [fault.example.encode() for fault in load()]
+    mixed = b"".join(LINE * 50 + log + b"\n" for log in logs) * TIMES
+    assert seconds(mixed) <= AT_MOST * seconds(LINE * (len(mixed) // len(LINE)))
