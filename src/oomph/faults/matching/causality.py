@@ -49,7 +49,9 @@ def _leads(cause: Fault, fault: Fault, places: Mapping[Fault, Place]) -> bool:
         if cause.name not in fault.leads_to:
             return True
         return (before.doubt, cause.code) < (after.doubt, fault.code)  # two names for the same words: the surer one
-    return before.position <= (after.end if fault.follows_any else after.position) or cause.looks_back
+    if fault.follows_any and before.position <= after.end:
+        return True
+    return before.position <= after.position or cause.looks_back
 
 
 def _is_of_machine(fault: Fault) -> bool:
