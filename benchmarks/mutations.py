@@ -377,7 +377,7 @@ MUTATIONS = (
     Mutation(
         "whatever comes later is a consequence",
         "faults/matching/causality.py",
-        "return before.position <= (after.end if fault.follows_any else after.position) or cause.looks_back",
+        "return before.position <= after.position or cause.looks_back",
         "return True",
         "faults",
     ),
