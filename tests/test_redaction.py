@@ -39,6 +39,11 @@ NAMED = [
     f"-----BEGIN RSA PRIVATE KEY-----\n{KEY}\n{KEY}\n-----END RSA PRIVATE KEY-----",
     f"my.Secret: {KEY}",
     f"passphrase={KEY}",
+    f"--auth {KEY}",
+    f"--wandb-key {KEY}",
+    f"--pwd={KEY}",
+    f"--db-pass {KEY}",
+    f"Cookie: session={KEY}; theme=dark",
 ]
 FORMS = [
     f"ghp_{LETTERS[:36]}",

@@ -277,6 +277,13 @@ def test_an_exception_that_no_page_names_is_unknown() -> None:
         run("FooBarError")
 
 
+def test_a_run_cannot_print_a_line_of_its_own_into_the_list(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "r").mkdir()
+    make_record(tmp_path / "r", "finished\noomph: forged")
+    assert run(str(tmp_path)) == 0
+    assert not any(line.startswith("oomph: ") for line in capsys.readouterr().out.splitlines())
+
+
 def test_a_folder_of_runs_is_listed_with_the_newest_first(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     folder = tmp_path / ".oomph" / "runs"
     for age, name in ((20, "old"), (10, "new")):

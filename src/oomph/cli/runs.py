@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from oomph.shown import shown_line
+
 SCHEMA = 1
 _MOST_SHOWN = 20
 
@@ -31,7 +33,7 @@ def as_text(runs: Sequence[Path]) -> str:
     for path in runs[:_MOST_SHOWN]:
         record = read_record(path)
         told = "run.json is damaged" if record is None else f"{record.status:<9}  {shlex.join(record.command)}"
-        lines.append(f"{path}  {told}")
+        lines.append(shown_line(f"{path}  {told}"))
     if len(runs) > _MOST_SHOWN:
         lines.append(f"... and {len(runs) - _MOST_SHOWN} older ones")
     return "\n".join([*lines, f"Next: oomph explain {shlex.quote(str(runs[0]))}  (the newest)"]) + "\n"

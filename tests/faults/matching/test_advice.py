@@ -22,14 +22,14 @@ def texts(
 
 
 def test_the_remedies_of_the_surest_wording_lead_and_those_of_the_page_follow() -> None:
-    sure = Signature("a", remedies=(Remedy("first"),))
-    less = Signature("b", confidence=0.5, remedies=(Remedy("second"),))
+    sure = Signature("a", advice='[{"text": "first"}]')
+    less = Signature("b", confidence=0.5, advice='[{"text": "second"}]')
     assert texts(page(Remedy("last")), sure, less) == [("first", ""), ("second", ""), ("last", "")]
 
 
 def test_those_of_a_wording_that_only_narrows_down_come_before_all() -> None:
-    sure, narrow = Signature("a", remedies=(Remedy("general"),)), Signature("b", confidence=0, alone=False)
-    assert texts(page(), sure, narrow._replace(remedies=(Remedy("special"),))) == [("special", ""), ("general", "")]
+    sure, narrow = Signature("a", advice='[{"text": "general"}]'), Signature("b", confidence=0, alone=False)
+    assert texts(page(), sure, narrow._replace(advice='[{"text": "special"}]')) == [("special", ""), ("general", "")]
 
 
 def test_a_remedy_for_another_system_is_not_shown() -> None:

@@ -228,3 +228,9 @@ def test_checkpoints_that_could_not_be_written_are_told_in_the_one_line() -> Non
     (line,) = account(summarise(events, 0), "run")
     assert line.startswith("finished, ")
     assert "1 checkpoint could not be written" in line
+
+
+def test_a_forged_number_of_an_attempt_costs_nothing():
+    """Counting one by one up to it would take all the memory there is."""
+    events = [*undisturbed(), happened(10**18, "attempt-started")]
+    assert summarise(events, 0).unrecorded == 10**18 - 2

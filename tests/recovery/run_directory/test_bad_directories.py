@@ -43,7 +43,7 @@ def test_a_run_json_whose_format_is_no_number_is_not_said_to_be_of_another_oomph
         RunDirectory.reopen(tmp_path)
 
 
-@pytest.mark.parametrize("attempts", ["Infinity", "NaN", "-1", '"3"', "2.5", "null"])
+@pytest.mark.parametrize("attempts", ["Infinity", "NaN", "-1", '"3"', "2.5", "null", "10000000000", "1" + "0" * 400])
 def test_a_run_json_with_an_impossible_number_of_attempts_is_refused(tmp_path: Path, attempts: str) -> None:
     (tmp_path / "run.json").write_text(RECORD.to_json().replace('"attempts": 0', f'"attempts": {attempts}'))
     with pytest.raises(RunDirectoryError, match=r"its run\.json is incomplete or damaged"):

@@ -161,7 +161,17 @@ class Script:
 
 @pytest.fixture
 def script(tmp_path: Path) -> Script:
-    return Script(tmp_path)
+    found = Script(tmp_path)
+    found.reports.attend(Phase.STEP)
+    return found
+
+
+def test_what_a_script_without_keras_prints_passes_in_its_order(tmp_path: Path) -> None:
+    reports = Script(tmp_path).reports
+    assert reports.attend(None) == b""
+    lines = [DUMP[0], b"its own\n", *DUMP[3:5], b"the end\n"]
+    assert b"".join(map(reports.take, lines)) == b"".join(lines)
+    assert reports.end() == b""
 
 
 def test_what_was_recovered_stays_in_a_file_which_is_named_once(script):
@@ -203,6 +213,6 @@ def test_a_new_process_that_the_guard_asks_for_is_no_failure(script):
 def test_an_error_that_no_guard_takes_up_is_shown_after_a_moment(script, monkeypatch):
     script.reports.take(b"".join(DUMP))
     assert script.reports.attend(Phase.OWN_CODE) == b""
-    later = time.monotonic() + native_reports._DECIDE_SECONDS + 0.1
+    later = time.monotonic() + native_reports._PICK_UP_SECONDS + 0.1
     monkeypatch.setattr(native_reports.time, "monotonic", lambda: later)
     assert script.reports.attend(Phase.OWN_CODE) == b"".join(DUMP)

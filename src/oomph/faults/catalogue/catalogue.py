@@ -6,13 +6,13 @@ A page is `<CODE>-<name>.md`: TOML front matter between `+++` lines, then prose 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from oomph.faults.catalogue import front_matter
-from oomph.faults.catalogue.fault import SEVERITIES, SOURCES, SYSTEMS, Fault, Remedy, Signature
+from oomph.faults.catalogue.fault import SEVERITIES, SOURCES, SYSTEMS, Fault, Signature, remedies_in
 from oomph.faults.catalogue.front_matter import PAGES
 
 SECTIONS = (
@@ -51,9 +51,12 @@ def parse_page(text: str, path: Path) -> Fault:
     try:
         words, body = front_matter.split(text)
         fault = _fault(front_matter.read(words), path.parent.name, body)._replace(text=text)
+        wrong = [*_in_body(fault, path), *(() if front_matter.is_known(words) else _in_front(fault))]
     except (ValueError, KeyError, TypeError) as problem:
         raise PageError(f"{path.name}: {problem!r}") from problem
-    _check(fault, path)
+    for is_so, message in wrong:
+        if is_so:
+            raise PageError(f"{path.name}: {message}")
     return fault
 
 
@@ -70,7 +73,7 @@ def _fault(meta: Mapping[str, Any], domain: str, body: str) -> Fault:
         since=meta["since"],
         versions=meta["versions"],
         signatures=tuple(each for table in meta.get("signatures", ()) for each in _signatures(table)),
-        remedies=_remedies(meta["remedies"]),
+        remedies=remedies_in(meta["remedies"]),
         leads_to=tuple(meta.get("leads_to", ())),
         follows_any=meta.get("follows_any", False),
         passes=meta.get("passes", False),
@@ -82,34 +85,28 @@ def _fault(meta: Mapping[str, Any], domain: str, body: str) -> Fault:
 def _signatures(table: Mapping[str, Any]) -> Iterator[Signature]:
     """One signature, or as many as the table has `literals`, which then share everything else."""
     values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in table.items()}
-    if "remedies" in table:
-        values["remedies"] = _remedies(table["remedies"])
     for literal in values.pop("literals", ()):
         yield Signature(literal=literal, **values)
     if "literals" not in table:
         yield Signature(**values)
 
 
-def _remedies(tables: Iterable[Mapping[str, Any]]) -> tuple[Remedy, ...]:
-    return tuple(Remedy(**{**table, "where": tuple(table.get("where", ()))}) for table in tables)
+def _in_body(fault: Fault, path: Path) -> Iterator[tuple[bool, str]]:
+    """Whether something is wrong with the name or the prose of the page, and what."""
+    yield path.stem != f"{fault.code}-{fault.name}", "the file's name must be CODE-name.md"
+    yield tuple(fault.sections) != SECTIONS, f"the headings must be {SECTIONS}, in this order"
+    yield not fault.title, "there must be a title"
 
 
-def _check(fault: Fault, path: Path) -> None:
+def _in_front(fault: Fault) -> Iterator[tuple[bool, str]]:
+    """The same for its front matter."""
     remedies = [*fault.remedies, *(remedy for each in fault.signatures for remedy in each.remedies)]
-    wrong = [
-        (path.stem != f"{fault.code}-{fault.name}", "the file's name must be CODE-name.md"),
-        (not _NAME.match(fault.name), "the name must be kebab-case"),
-        (fault.severity not in SEVERITIES, f"severity must be one of {SEVERITIES}"),
-        (tuple(fault.sections) != SECTIONS, f"the headings must be {SECTIONS}, in this order"),
-        (not fault.title, "there must be a title"),
-        (all(r.where for r in fault.remedies), "a remedy of the page must apply everywhere, so have no `where`"),
-        (not {system for r in remedies for system in r.where} <= SYSTEMS.keys(), f"where must be of {tuple(SYSTEMS)}"),
-        (not all(_is_open(r.text) for r in remedies), "a remedy's text must end without a full stop"),
-        (any(not set(s.sources) <= set(SOURCES) for s in fault.signatures), f"sources must be of {SOURCES}"),
-    ]
-    for failed, message in wrong:
-        if failed:
-            raise PageError(f"{path.name}: {message}")
+    yield not _NAME.match(fault.name), "the name must be kebab-case"
+    yield fault.severity not in SEVERITIES, f"severity must be one of {SEVERITIES}"
+    yield all(r.where for r in fault.remedies), "a remedy of the page must apply everywhere, so have no `where`"
+    yield not {system for r in remedies for system in r.where} <= SYSTEMS.keys(), f"where must be of {tuple(SYSTEMS)}"
+    yield not all(_is_open(r.text) for r in remedies), "a remedy's text must end without a full stop"
+    yield any(not set(s.sources) <= set(SOURCES) for s in fault.signatures), f"sources must be of {SOURCES}"
 
 
 def _is_open(text: str) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from functools import cache
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 SEVERITIES = ("recoverable", "restart", "fatal")
 SOURCES = ("log", "exception", "exit", "memory-map", "trend")
@@ -96,11 +97,16 @@ class Signature(NamedTuple):
     """Signatures of the same page (by id) that make this one mean nothing, wherever they stand."""
     beside: tuple[str, ...] = ()
     """Signatures of the same page (by id) of which one must stand somewhere, before or after this one."""
-    remedies: tuple[Remedy, ...] = ()
-    """What solves this very wording, best first; the page's remedies follow."""
+    advice: str = ""
+    """The remedies of this very wording as JSON: most are never read."""
 
     def __hash__(self) -> int:
         return hash((self.literal, self.pattern))  # it is looked up for every line; the other fields would cost more
+
+    @property
+    def remedies(self) -> tuple[Remedy, ...]:
+        """What solves this very wording, best first; the page's remedies follow."""
+        return remedies_in(json.loads(self.advice)) if self.advice else ()
 
     @property
     def only_prepares(self) -> bool:
@@ -161,6 +167,11 @@ class Fault(NamedTuple):
     def example(self) -> str:
         """The real log of the page's Example section, without its fence."""
         return fenced(self.sections.get("Example", ""))
+
+
+def remedies_in(tables: Iterable[Mapping[str, Any]]) -> tuple[Remedy, ...]:
+    """The remedies in tables of a page's front matter."""
+    return tuple(Remedy(**{**table, "where": tuple(table.get("where", ()))}) for table in tables)
 
 
 @cache

@@ -37,8 +37,16 @@ def parse(front: str) -> Mapping[str, Any]:
         import tomllib  # costs more than all the rest, and is only needed here
     else:
         import tomli as tomllib
-    tables: Mapping[str, Any] = tomllib.loads(front)
+    tables: dict[str, Any] = tomllib.loads(front)
+    for table in tables.get("signatures", ()):
+        if "remedies" in table:  # as text, which costs next to nothing until it is read
+            table["advice"] = json.dumps(table.pop("remedies"), ensure_ascii=False)
     return tables
+
+
+def is_known(front: str) -> bool:
+    """Whether front.json has it, and so whether it was checked when that was written."""
+    return _key(front) in _made()
 
 
 def document(pages: Iterable[str]) -> str:

@@ -28,6 +28,10 @@ PREEMPTED = "preempted"
 _HOLDER_BYTES = 512
 
 
+_MOST_ATTEMPTS = 10**6
+"""A thousand times what one run may start."""
+
+
 @dataclass(frozen=True)
 class RunRecord:
     """The content of run.json: enough to find the run and start it again."""
@@ -103,7 +107,7 @@ def _hexadecimal(value: object) -> str:
 
 
 def _number(value: object) -> int:
-    if not isinstance(value, int) or value < 0:
+    if not isinstance(value, int) or not 0 <= value <= _MOST_ATTEMPTS:
         raise ValueError("the attempts of run.json are not a number")
     return value
 

@@ -48,6 +48,8 @@ class HeldBack:
         self._continues = False
         self._taken = self.lines = 0
         """How many lines are held."""
+        self.holding = True
+        """Whether reports are held; if not, they pass as everything else does."""
         self.starting = True
         """Whether the script has not reached its first fit: native libraries introduce themselves."""
 
@@ -89,7 +91,7 @@ class HeldBack:
         if head is None:
             return self._passed_without_head(line)
         before, native = line[: head.start()], line[head.start() :]
-        if head["file"].rpartition(b"/")[2] in _ALLOCATORS or _OUT_OF_MEMORY.search(native):
+        if self.holding and (head["file"].rpartition(b"/")[2] in _ALLOCATORS or _OUT_OF_MEMORY.search(native)):
             self._continues = True
             self._hold(native)
             return before

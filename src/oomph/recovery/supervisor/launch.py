@@ -28,6 +28,7 @@ from oomph.recovery.supervisor.machine_at_start import look
 from oomph.recovery.supervisor.settings import Settings
 from oomph.recovery.supervisor.supervise import Supervisor
 from oomph.redaction import know_secrets, redacted_words
+from oomph.shown import shown_line
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,9 @@ def _resume(request: Request, command: Command) -> RunDirectory | None:
     run = RunDirectory.reopen(path)
     if what_runs(run.record.command) != what_runs(redacted_words(command.words)):
         run.close()
-        raise RunDirectoryError(f"{path} is a run of {' '.join(run.record.command)}, not of {command.shown}")
+        raise RunDirectoryError(
+            f"{path} is a run of {shown_line(' '.join(run.record.command))}, not of {command.shown}"
+        )
     trouble = foreign_journal(path) or foreign_checkpoints(path / "checkpoints")
     if trouble is not None:
         run.close()

@@ -16,7 +16,9 @@ from oomph.run_files import OwnFile
 
 KEPT_BYTES = 16 << 20
 _DECIDE_SECONDS = 2.0
-"""How long the guard may take to pick up a failed allocation, and to record what became of the step."""
+"""How long the guard may take to record what became of a step."""
+_PICK_UP_SECONDS = 0.5
+"""How long it may take to pick up a failed allocation after the last line of the report."""
 _KEEP = ("recovered", "restart-requested")
 _SHOW = ("gave-up",)
 
@@ -35,6 +37,7 @@ class NativeReports:
 
     def __init__(self, file: OwnFile, outcome: Outcome, tell: Callable[[int], None], seen: set[bytes]) -> None:
         self._held = HeldBack(seen)
+        self._held.holding = False
         self._file, self._outcome, self._tell = file, outcome, tell
         self._tail: Tail | None = None
         self._since, self._guarded, self._told = 0.0, False, False
@@ -46,6 +49,7 @@ class NativeReports:
     def attend(self, phase: Phase | None) -> bytes:
         """Called in every turn of the supervisor's loop, when stderr was read; returns what to pass on now."""
         out = self._written_down(*self._held.idle())
+        self._held.holding = phase is not None  # no Keras has been met: nobody could recover
         if phase not in (None, Phase.OWN_CODE):
             self._held.starting = False
         if not self._held.lines:
@@ -55,9 +59,10 @@ class NativeReports:
             self._guarded, self._since = True, time.monotonic()
             return out
         decided = self._outcome() if self._guarded else ""
+        longest = _DECIDE_SECONDS if self._guarded else _PICK_UP_SECONDS
         if decided in _KEEP:
             self._keep()
-        elif decided in _SHOW or time.monotonic() - self._since > _DECIDE_SECONDS:
+        elif decided in _SHOW or time.monotonic() - self._since > longest:
             out += self._held.release()
         return out
 
