@@ -14,7 +14,7 @@ from oomph.tensorflow.loop.description import recognised, was_edited
 from oomph.tensorflow.loop.resumption import LoopResumption
 from oomph.tensorflow.loop.running import RunningLoop
 from oomph.tensorflow.loop.steps import Steps
-from oomph.tensorflow.runtime.allocator import peak_bytes_of_gpu
+from oomph.tensorflow.runtime.allocator import peak_bytes_of_device
 from oomph.tensorflow.training import leaving
 from oomph.tensorflow.training.fits import Fits
 from oomph.tensorflow.training.recognition import Recognised, Verdict
@@ -104,7 +104,7 @@ class ResumableLoop(RunningLoop):
             guard="loop",
             seconds=round(time.monotonic() - self._started, 3),
             state=None if saved is None else saved.digest,
-            device_peak_bytes=peak_bytes_of_gpu(),
+            device_peak_bytes=peak_bytes_of_device(),
         )
         if self.fits.preemption.asked and self.fits.own_session().is_owner_now():
             self._leave_preempted()

@@ -64,10 +64,10 @@ class DeviceMemory:
         return value or None
 
 
-def peak_bytes_of_gpu() -> int | None:
-    """The most bytes in use on the GPU that trains; None on a CPU, which has no memory of its own."""
+def peak_bytes_of_device() -> int | None:
+    """The most bytes in use on the device that trains; None on a CPU without a limit, which has no memory of its own."""
     memory = DeviceMemory.of_training_device()
-    return memory.peak_bytes() if memory.device.startswith("GPU") else None
+    return memory.peak_bytes() if memory.device.startswith("GPU") or memory.limit_bytes else None
 
 
 def _limit_bytes(kind: str) -> int | None:
