@@ -91,6 +91,8 @@ class FitCheckpoints(StepCheckpoints):
     def _can_afford_end(self) -> bool:
         """Whether saving the end state stays within the share of time for checkpoints; many short fits exceed it."""
         fits, expected = self._fits, self._fits.end_state_seconds
+        if fits.preemption.asked:
+            return True  # the process ends right after it, and no step may be lost
         if not expected:
             expected = _LEAST_SECONDS + sum(slot.nbytes for _, slot in self._named()) / _BYTES_PER_SECOND
         if fits.interval.end_state_is_due(fits.trained_seconds(), fits.saving_seconds, expected):

@@ -65,7 +65,7 @@ class DeviceMemory:
 
 
 def peak_bytes_of_device() -> int | None:
-    """The most bytes in use on the device that trains; None on a CPU without a limit, which has no memory of its own."""
+    """The most bytes in use on the device that trains; None on a CPU without a limit: it has no memory of its own."""
     memory = DeviceMemory.of_training_device()
     return memory.peak_bytes() if memory.device.startswith("GPU") or memory.limit_bytes else None
 
