@@ -28,7 +28,8 @@ demo: $(READY) ## see oomph work: plain Keras dies, oomph finishes with the same
 	@$(BIN)/oomph demo
 
 test: $(READY) ## the tests, on fake GPUs where one is needed (about 20 minutes on two cores)
-	$(BIN)/python -m pytest -m "not slow and not gpu" -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -m "not slow and not gpu and not alone" -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -m "alone and not slow and not gpu"
 
 test-all: $(READY) ## the tests, the slow ones included
 	$(BIN)/python -m pytest -m "not gpu"

@@ -339,6 +339,7 @@ print("\\n", code, used.ru_utime + used.ru_stime, ",".join(sorted(heavy)) or "no
 """
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("words", [("explain", OOM), ("explain", "--help"), ("--help",)], ids=" ".join)
 def test_starting_is_cheap_and_imports_nothing_heavy(words: tuple[str, ...], tmp_path: Path) -> None:
     # As installed: pip compiles; a container that is told not to would parse our source at each start.

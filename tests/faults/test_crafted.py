@@ -15,6 +15,8 @@ from attacks import attacks, sample
 
 from oomph.faults.catalogue.catalogue import load
 
+pytestmark = pytest.mark.alone
+
 SECONDS = 60
 SIGNATURES = [signature for fault in load() for signature in fault.signatures if signature.pattern]
 OOM = "ResourceExhaustedError: OOM when allocating tensor with shape[1,2] and type float on /device:GPU:0 by allocator"

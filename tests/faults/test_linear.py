@@ -18,6 +18,8 @@ from oomph.faults.catalogue.catalogue import load
 from oomph.faults.evidence.evidence import TEXT_LIMIT
 from oomph.faults.reading import joined
 
+pytestmark = pytest.mark.alone
+
 SECONDS = 0.1
 """For a line of 4096 letters, on a machine that does other work; a sound pattern takes a few milliseconds."""
 GIVEN_UP = 2.0

@@ -5,8 +5,12 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
+
 from oomph.faults.catalogue.catalogue import load
 from oomph.faults.diagnose import diagnose_log
+
+pytestmark = pytest.mark.alone
 
 LOGS = Path(__file__).parents[2] / "logs"
 LINE = b"2024-01-01 10:00:00,123 INFO trainer: worker 12 did step 1234 in 0.123 s, loss 0.1234 lr 0.001 norm 1.23\n"
