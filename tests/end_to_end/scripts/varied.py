@@ -4,9 +4,7 @@ import sys
 
 import keras
 import numpy as np
-import tensorflow as tf
 
-tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})  # it rounds equal graphs differently
 keras.utils.set_random_seed(1)
 rng = np.random.default_rng(0)
 x = rng.normal(size=(96, 8)).astype("float32")

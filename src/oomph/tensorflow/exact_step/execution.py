@@ -47,11 +47,11 @@ class Form:
     """The step compiled for one kind of tf.data iterator."""
 
     def __init__(
-        self, one: Any, iterator: Any, spec: Any, state: list[Slot], pinned: list[Slot], execution: Execution
+        self, one: Any, iterator_spec: Any, spec: Any, state: list[Slot], pinned: list[Slot], execution: Execution
     ) -> None:
         self._step = one if TENSORFLOW.jit_compile.of(one) else inlined(one.get_concrete_function(spec))
         self.spec, self.state = spec, state
-        self._iterator_spec = TENSORFLOW.iterator_spec.of(iterator)
+        self._iterator_spec = iterator_spec
         self._execution = execution
         self.proven = not pinned
         """Whether it has fit once, or needs no proof."""

@@ -28,6 +28,7 @@ from oomph.tensorflow.exact_step.execution import Execution, Form, unpacked
 from oomph.tensorflow.exact_step.out_of_memory import END_OF_DATA, Failed, attempt
 from oomph.tensorflow.graph.write_set import Slot, SmallState, handles_of, written_slots
 from oomph.tensorflow.names.keras3 import KERAS
+from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 from oomph.tensorflow.random_numbers.random_ops import hidden_draws_in
 from oomph.tensorflow.random_numbers.stateful_ops import KeptRandomOps
 from oomph.tensorflow.runtime.allocator import DeviceMemory, run_out_of_memory
@@ -89,6 +90,8 @@ class FullBatchStep:
         self._hidden: list[str] | None = None
         self._proven: set[Any] = set()
         self._one = self._compiled_step()
+        self._iterators: Any = tf.function(lambda iterator: None, reduce_retracing=True)
+        """Traced for every kind of iterator, like Keras' own function on iterators, and relaxed as that would be."""
 
     def prepare(self, iterator: Any) -> None:
         """Trace the step for this kind of iterator, once. Afterwards every variable exists. Takes no data."""
@@ -207,6 +210,7 @@ class FullBatchStep:
     def trace_sizes_apart(self) -> None:
         """From now on, trace each batch size separately: the code of the step may rely on a known size."""
         self._one = self._compiled_step(reduce_retracing=False)
+        self._iterators = None
 
     @property
     def held_bytes(self) -> int | None:
@@ -303,11 +307,23 @@ class FullBatchStep:
         return written_slots(concrete, self._committed_variables())
 
     def _form_of(self, iterator: Any) -> Form:
-        spec = batches.without_optionals(iterator.element_spec)
+        iterator_spec = self._as_keras_traces(TENSORFLOW.iterator_spec.of(iterator))
+        spec = batches.without_optionals(TENSORFLOW.element_spec.of(iterator_spec))
         state = self._small_state(self._one.get_concrete_function(spec))
         pinned = self.committed_slots() if self.pins else []
         execution = Execution(self._model.steps_per_execution, self.completed, self._witnessed)
-        return Form(self._one, iterator, spec, state, pinned, execution)
+        return Form(self._one, iterator_spec, spec, state, pinned, execution)
+
+    def _as_keras_traces(self, spec: Any) -> Any:
+        """The spec that Keras' own function would be traced for.
+
+        A second batch size relaxes it to any size. TensorFlow's graph optimizer folds a known size into constants, so
+        a step traced for the size itself rounds differently.
+        """
+        if self._iterators is None:
+            return spec
+        ((relaxed,), _) = self._iterators.get_concrete_function(spec).structured_input_signature
+        return relaxed
 
     def _taken_back(self, form: Form, outcome: Failed) -> Failed:
         batch = form.batch_held()
