@@ -111,7 +111,7 @@ def test_the_reference_gives_remedies_of_single_wordings_and_their_systems() -> 
         (("\n[[remedies]]\n", '\n[[remedies]]\nwhere = ["linux"]\n'), "a remedy of the page must apply everywhere"),
     ],
 )
-def test_a_remedy_that_can_not_be_used_says_what_is_wrong(change: tuple[str, str], complaint: str) -> None:
+def test_an_unusable_remedy_says_what_is_wrong(change: tuple[str, str], complaint: str) -> None:
     before, after = change
     text = PAGE.read_text(encoding="utf-8").replace(before, after)
     if "everywhere" in complaint:

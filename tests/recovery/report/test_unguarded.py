@@ -1,4 +1,4 @@
-"""What was only supervised is said at the end, and never called finished without a fault."""
+"""The end of a run names what was only supervised, and does not call it free of faults."""
 
 from __future__ import annotations
 

@@ -77,6 +77,33 @@ def test_ten_batches_train_as_under_keras_to_the_last_bit(guard, watch, steps, d
     assert watch.steps == 2 * -(-10 // steps)
 
 
+@pytest.mark.parametrize(("steps", "jit"), [(1, False), (2, False), (1, True)])
+@pytest.mark.parametrize("before", [(), (36,)], ids=["fits alone", "a batch before"])
+def test_fits_with_other_batch_sizes_train_as_under_keras_to_the_last_bit(guard, steps, jit, before):
+    """Keras traces the second size for any size. A trace for that size alone is optimized, and rounds, differently."""
+    x, y = np.random.default_rng(5).normal(size=(2, 192, 4)).astype("float32")
+    y = y[:, :1]
+
+    def train(guarded):
+        keras.utils.set_random_seed(0)
+        layers = [keras.layers.Dense(16, "relu"), keras.layers.BatchNormalization(), keras.layers.Dense(1)]
+        made = keras.Sequential([keras.Input((4,)), *layers])
+        made.compile("adam", "mse", jit_compile=jit, steps_per_execution=steps)
+        if guarded:
+            guard(made)
+        for size in before:
+            made.train_on_batch(x[:size], y[:size])
+        for size in (16, 32, 48):
+            made.fit(x, y, batch_size=size, epochs=2, verbose=0, shuffle=False)
+        return made
+
+    plain, ours = train(guarded=False), train(guarded=True)
+    for one, other in zip(values(plain), values(ours), strict=True):
+        assert one.tobytes() == other.tobytes()
+    forms = list(ours.train_function._full_batch._forms.values())
+    assert [form.spec[0].shape[0] for form in forms][:2] == [16, None]
+
+
 def step_of(made):
     made.optimizer.build(made.trainable_variables)
     whole = FullBatchStep(made, made.train_step)

@@ -41,7 +41,7 @@ def test_sparse_gradients_that_have_each_index_once_are_added_up():
     assert sparse.dense_shape.numpy().tolist() == [5, 2]
 
 
-def test_cleared_sums_begin_at_zero_and_are_not_made_anew():
+def test_cleared_sums_begin_at_zero_and_are_reused():
     sums, variable = GradientSums(), keras.Variable(np.ones(2, "float32"))
     for _ in range(2):
         sums.clear()

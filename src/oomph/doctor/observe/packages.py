@@ -33,7 +33,7 @@ _ALIAS = re.compile(r"[-_.]+")
 
 
 class _OnDisk(Distribution):
-    """A distribution of which only regular files are read."""
+    """Reads only the regular files of a distribution."""
 
     def __init__(self, info: Path) -> None:
         self._info = info

@@ -124,7 +124,7 @@ def _is_source(text: str) -> bool:
 
 
 def confidence(hits: Sequence[Hit]) -> float:
-    """How sure independent signatures make together, as often as that holds."""
+    """The confidence that independent signatures give together, limited to what holds on unseen logs."""
     return calibrated(1 - prod(1 - hit.signature.confidence for hit in hits))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-SUPERVISED = "supervised only: no micro-batches, no checkpoints; a restart begins it anew"
+SUPERVISED = "supervised only: no micro-batches, no checkpoints; a restart starts it over"
 
 
 class Kind(NamedTuple):

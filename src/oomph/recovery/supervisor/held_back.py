@@ -37,8 +37,8 @@ class HeldBack:
     """Holds the native lines about memory until they are kept or released.
 
     Args:
-        seen: native lines that an earlier attempt has printed, in any of which only the figures may differ. While
-            `starting`, they are dropped. Lines of this attempt are added.
+        seen: native lines that an earlier attempt printed. While `starting`, lines that differ from them only in
+            figures are dropped. The lines of this attempt are added.
     """
 
     def __init__(self, seen: set[bytes] | None = None) -> None:

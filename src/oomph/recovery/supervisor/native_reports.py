@@ -31,7 +31,7 @@ class NativeReports:
     Args:
         file: where they are kept.
         outcome: asks for the name of the script's latest event about memory: "oom", "recovered", "gave-up", …
-        tell: told, once, how many lines were kept.
+        tell: called once with the number of lines kept.
         seen: the native lines of earlier attempts; those of this one are added.
     """
 

@@ -91,7 +91,7 @@ class FullBatchStep:
         self._proven: set[Any] = set()
         self._one = self._compiled_step()
         self._iterators: Any = tf.function(lambda iterator: None, reduce_retracing=True)
-        """Traced for every kind of iterator, like Keras' own function on iterators, and relaxed as that would be."""
+        """Traced for every kind of iterator, so that it relaxes the spec exactly as Keras' own function does."""
 
     def prepare(self, iterator: Any) -> None:
         """Trace the step for this kind of iterator, once. Afterwards every variable exists. Takes no data."""

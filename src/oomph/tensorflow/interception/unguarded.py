@@ -6,7 +6,7 @@ while a `tf.function` is traced, whose calls are counted from then on.
 
 Source: tensorflow/python/eager/core.py, where every error of TensorFlow's runtime becomes a Python exception;
 `Function.__call__` in tensorflow/python/eager/polymorphic_function/polymorphic_function.py; tracing_compilation.py
-beside it, one function of which runs exactly when another is traced.
+beside it. One of their functions runs exactly when another is traced.
 """
 
 from __future__ import annotations
