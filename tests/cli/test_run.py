@@ -80,13 +80,13 @@ def test_options_that_do_nothing_without_the_guard_are_named(asked, capfd):
     assert capfd.readouterr().err == "oomph: without the guard --checkpoint-every and --micro-batch have no effect\n"
 
 
-@pytest.mark.parametrize("word", ["--resume=", "--run-dir=", "--python="])
-def test_a_value_that_is_missing_is_said_so(asked, capfd, word):
+@pytest.mark.parametrize("words", [("--resume=",), ("--run-dir=",), ("--python=",), ("--run-dir", "")])
+def test_a_value_that_is_missing_is_said_so(asked, capfd, words):
     """`--resume="$UNSET"` would otherwise begin anew at every requeue."""
-    assert cli.main(["run", word, "train.py"]) == 2
+    assert cli.main(["run", *words, "train.py"]) == 2
     assert asked == []
     said = capfd.readouterr().err
-    assert said == f"oomph: {word} has no value: give it one, or leave it out (is a variable not set?)\n"
+    assert said == f"oomph: {words[0]} has no value: give it one, or leave it out (is a variable not set?)\n"
 
 
 def oomph_run(shell: str, folder: Path) -> subprocess.CompletedProcess[str]:

@@ -109,11 +109,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
     """The options of oomph, and in `words` everything after them, untouched."""
     count = count_options(words)
-    empty = next((word for word in words[:count] if word.startswith("--") and word.endswith("=")), None)
+    options = words[:count]
+    empty = next((word for word in options if word.startswith("--") and word.endswith("=")), None)
+    if empty is None and "" in options:
+        empty = options[options.index("") - 1]
     if empty is not None:
         raise UsageError(f"{empty} has no value: give it one, or leave it out (is a variable not set?)")
-    args = parser.parse_args(words[:count])
-    args.typed, args.words = list(words[:count]), list(words[count:])
+    args = parser.parse_args(options)
+    args.typed, args.words = list(options), list(words[count:])
     return args
 
 

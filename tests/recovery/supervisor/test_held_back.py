@@ -186,6 +186,16 @@ def test_what_was_recovered_stays_in_a_file_which_is_named_once(script):
     assert script.told == [len(DUMP)]
 
 
+def test_a_report_that_no_file_can_take_is_shown(tmp_path: Path) -> None:
+    script = Script(tmp_path / "missing")
+    script.reports.attend(Phase.STEP)
+    script.reports.take(b"".join(DUMP))
+    script.latest = "recovered"
+    script.reports.attend(Phase.RECOVERING)
+    assert script.reports.attend(Phase.STEP) == b"".join(DUMP)
+    assert script.told == []
+
+
 @pytest.mark.parametrize("latest", ["gave-up", "oom"])
 def test_what_was_not_recovered_is_shown(script, latest):
     script.reports.take(b"".join(DUMP))

@@ -83,6 +83,11 @@ class Tail:
         """The last bytes of the stream."""
         return bytes(self._recent[-self._kept_bytes :])
 
+    @property
+    def is_written(self) -> bool:
+        """Whether the file holds what was fed, as far as is known."""
+        return self._fd is not None
+
     def _shorten(self) -> None:
         """Keep the end of the file. It is read back: a cut through the raw stream could part a key from its name."""
         if self._fd is None:

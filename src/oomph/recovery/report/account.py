@@ -8,6 +8,7 @@ from oomph.recovery.policy.decide import Ending
 from oomph.recovery.policy.fault_name import signal_name
 from oomph.recovery.policy.ladder import Change
 from oomph.recovery.protocol.progress import Progress
+from oomph.recovery.report.amounts import as_size, counted, times
 from oomph.recovery.report.labels import MEANING, NOT_EQUAL, SMALLER_BATCHES, STARTED_OVER, STOPPED
 from oomph.recovery.report.remedies import remedies
 from oomph.recovery.report.summary import UNRELATED, Summary
@@ -66,7 +67,7 @@ def _one_line(summary: Summary, run_dir: str | None, again: str, unguarded: str)
     told = ", ".join([_ended(summary), *facts])
     if again and summary.checkpoints.count:
         lost = summary.steps - summary.steps_saved
-        unsaved = f"; the last {_count(lost, 'step')} {'is' if lost == 1 else 'are'} not saved" if lost > 0 else ""
+        unsaved = f"; the last {counted(lost, 'step')} {'is' if lost == 1 else 'are'} not saved" if lost > 0 else ""
         return f"{told}{unsaved}; to resume: {again}"
     if again and summary.steps:
         return f"{told}; no checkpoint was taken, so there is nothing to resume from"
@@ -82,11 +83,11 @@ def _finished(summary: Summary, unguarded: str) -> str:
 
 
 def _unrecorded(summary: Summary) -> str:
-    return f"nothing is recorded of {_count(summary.unrecorded, 'earlier attempt')}"
+    return f"nothing is recorded of {counted(summary.unrecorded, 'earlier attempt')}"
 
 
 def _rows(summary: Summary, run_dir: str | None, again: str) -> Iterator[tuple[str, str]]:
-    happened = [f"{name} {_times(count)}" for name, count in summary.faults.items()]
+    happened = [f"{name} {times(count)}" for name, count in summary.faults.items()]
     happened += [_unrecorded(summary)] * bool(summary.unrecorded)
     if happened:
         yield "what happened", ", ".join(happened)
@@ -119,27 +120,27 @@ def _done(summary: Summary) -> Iterator[str]:
         size = summary.micro_batch
         yield f"batches of at most {size}" if smaller else f"micro-batches of {size}, the same global batch"
     if summary.restarts:
-        yield _count(summary.restarts, "restart")
+        yield counted(summary.restarts, "restart")
     yield from summary.changes
 
 
 def _cost(summary: Summary) -> Iterator[str]:
     if summary.restarts and (summary.steps or summary.steps_repeated):
-        yield f"{summary.steps_repeated} of {_count(summary.steps, 'step')} repeated"
+        yield f"{summary.steps_repeated} of {counted(summary.steps, 'step')} repeated"
     if summary.seconds_recovering:
         yield f"{summary.seconds_recovering:.0f} s recovering"
 
 
 def _facts(summary: Summary) -> Iterator[str]:
     if summary.steps:
-        yield _count(summary.steps, "step")
+        yield counted(summary.steps, "step")
     yield f"{summary.seconds:.0f} s"
     kept = summary.checkpoints
     if kept.count:
         size = as_size(kept.bytes)
-        yield f"{_count(kept.count, 'checkpoint')} of {size} ({kept.share:.1%} of the time)"
+        yield f"{counted(kept.count, 'checkpoint')} of {size} ({kept.share:.1%} of the time)"
     if kept.failed:
-        yield f"{_count(kept.failed, 'checkpoint')} could not be written"
+        yield f"{counted(kept.failed, 'checkpoint')} could not be written"
     if summary.device_peak_bytes:
         yield f"peak device memory {as_size(summary.device_peak_bytes)}"
     elif summary.host_peak_bytes:
@@ -156,20 +157,3 @@ def _ended(summary: Summary) -> str:
         return f"the script failed with an error of its own, exit code {summary.exit_code}"
     unsaved = ": SIGUSR2 ended it; oomph saves on SIGTERM and SIGUSR1" if summary.exit_code == _ENDED_BY_USR2 else ""
     return f"ended with exit code {summary.exit_code}{unsaved}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def _times(count: int) -> str:
-    return {1: "once", 2: "twice"}.get(count, f"{count} times")
-
-
-def as_size(size_bytes: float) -> str:
-    """A number of bytes in words: "33 KiB"."""
-    for unit in ("B", "KiB", "MiB"):
-        if size_bytes < 1024:
-            return f"{size_bytes:.0f} {unit}"
-        size_bytes /= 1024
-    return f"{size_bytes:.1f} GiB"

@@ -12,6 +12,7 @@ from typing import Any
 
 from oomph.journal import Event, by_attempt
 from oomph.recovery.policy.ladder import change_in
+from oomph.recovery.report.amounts import counted
 from oomph.recovery.report.labels import MEANING
 from oomph.recovery.report.next_command import options_without_a_run
 from oomph.recovery.report.summary import Summary
@@ -85,10 +86,10 @@ def story_of(events: Sequence[Event], summary: Summary, typed: Sequence[str], wo
 
 
 def _outcome(summary: Summary, faults: int) -> str:
-    steps = f" after {_count(summary.steps, 'step')}" if summary.steps else ""
-    attempts = f" in {_count(summary.attempts, 'attempt')}" if summary.attempts > 1 else ""
+    steps = f" after {counted(summary.steps, 'step')}" if summary.steps else ""
+    attempts = f" in {counted(summary.attempts, 'attempt')}" if summary.attempts > 1 else ""
     if summary.exit_code is None:
-        return f"{_count(faults, 'fault') if faults else 'no fault'} found{steps}{attempts}"
+        return f"{counted(faults, 'fault') if faults else 'no fault'} found{steps}{attempts}"
     if summary.exit_code == 0:
         return f"finished{steps}{attempts}, {summary.seconds:.0f} s"
     why = f": {summary.gave_up}" if summary.gave_up else ""
@@ -130,7 +131,7 @@ def _recovered(failed: Sequence[Event], recovered: Event) -> Incident:
         _place(data) or str(data.get("during", "")),
         _shown(failed[0]),
         f"trained the batch of {data.get('batch')} as micro-batches of {size}",
-        f"{_seconds(data):.0f} s, {_count(len(failed), 'out-of-memory error')}",
+        f"{_seconds(data):.0f} s, {counted(len(failed), 'out-of-memory error')}",
     )
 
 
@@ -190,7 +191,7 @@ def _done(decided: Event | None) -> str:
 def _repeated(ended: Event | None) -> str:
     steps, saved = (0 if ended is None else ended.data.get(key) or 0 for key in ("steps", "saved"))
     lost = int(steps) - int(saved)
-    return f"{_count(lost, 'step')} since the last checkpoint" if lost > 0 else ""
+    return f"{counted(lost, 'step')} since the last checkpoint" if lost > 0 else ""
 
 
 # -- what would save it -----------------------------------------------------------------------------------------------
@@ -209,7 +210,7 @@ def _savings(summary: Summary, events: Sequence[Event], typed: list[str], words:
         every = max(_SHORTEST_CHECKPOINT_SECONDS, round(seconds / summary.restarts / _FEWER))
         command = ["oomph", "run", f"--checkpoint-every={every}s", *typed, *words]
         yield Saving(
-            f"Most of the {seconds:.0f} s that {_count(summary.steps_repeated, 'repeated step')} took: checkpoints in"
+            f"Part of the {seconds:.0f} s that {counted(summary.steps_repeated, 'repeated step')} took: checkpoints in"
             " shorter intervals, which cost time too",
             shlex.join(command),
         )
@@ -258,7 +259,3 @@ def _exit(returncode: object) -> str:
 def _seconds(data: Mapping[str, Any]) -> float:
     value = data.get("seconds")
     return float(value) if isinstance(value, int | float) else 0.0
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

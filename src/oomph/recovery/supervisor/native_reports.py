@@ -61,7 +61,7 @@ class NativeReports:
         decided = self._outcome() if self._guarded else ""
         longest = _DECIDE_SECONDS if self._guarded else _PICK_UP_SECONDS
         if decided in _KEEP:
-            self._keep()
+            out += self._kept()
         elif decided in _SHOW or time.monotonic() - self._since > longest:
             out += self._held.release()
         return out
@@ -69,11 +69,10 @@ class NativeReports:
     def end(self) -> bytes:
         """The script has ended. Returns what nobody has recovered from."""
         rest = self._written_down(*self._held.idle())
-        if self._held.lines and self._outcome() in _KEEP:
-            self._keep()
+        kept = self._kept() if self._held.lines and self._outcome() in _KEEP else b""
         if self._tail is not None:
             self._tail.close()
-        return self._held.release() + rest
+        return kept + self._held.release() + rest
 
     def _written_down(self, out: bytes, held: bytes) -> bytes:
         """Append what was held to the file; returns the rest."""
@@ -83,9 +82,13 @@ class NativeReports:
             self._since = time.monotonic()
         return out
 
-    def _keep(self) -> None:
+    def _kept(self) -> bytes:
+        """Leave the report to the file; returns it instead if that could not be written."""
+        if self._tail is None or not self._tail.is_written:
+            return self._held.release()
         lines = self._held.lines
         self._held.drop()
         if not self._told:
             self._told = True
             self._tell(lines)
+        return b""

@@ -18,7 +18,7 @@ from oomph.recovery.checkpoint.meta import Meta
 from oomph.recovery.checkpoint.store import CheckpointStore, Draft, Saved
 from oomph.recovery.posix.available_memory import available_bytes
 from oomph.recovery.protocol.phases import Phase
-from oomph.recovery.report.account import as_size
+from oomph.recovery.report.amounts import as_size
 from oomph.tensorflow.state import training_state
 from oomph.tensorflow.state.training_state import Array, NotFiniteError
 from oomph.tensorflow.training.fits import Fits
