@@ -119,7 +119,7 @@ def test_the_end_of_a_fit_is_kept_as_it_is_and_the_last_finite_state_beside_it(w
 
 
 def test_a_fit_that_ends_with_nan_is_no_run_without_a_fault(work):
-    """No checkpoint falls due in it that could have met the NaN."""
+    """No checkpoint falls due in it that could have met the NaN, and its end state may be too dear to be kept."""
     work.write(
         "import keras, numpy as np\nx = np.ones((64, 4), 'float32')\ny = x[:, :1].copy()\ny[5] = np.nan\n"
         "model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])\n"

@@ -103,7 +103,7 @@ def test_what_would_be_refused_is_taken_as_smaller_batches_where_that_is_allowed
         before = judge(promise, finding, Choice(inexact, smaller_batch=False))
         after = judge(promise, finding, Choice(inexact, smaller_batch=True))
         if before.refused:
-            assert "; --allow-smaller-batch trains on parts" in before.reason
+            assert "; --allow-smaller-batch trains on smaller batches" in before.reason
             assert after == Promise(SMALLER, judge(promise, finding, Choice(inexact)).reason.split("; --")[0])
         else:
             assert after == before

@@ -53,10 +53,10 @@ class FitCheckpoints(StepCheckpoints):
         store = self._fits.store()
         if store is None or self._fits.context_lost:
             return None
-        started = time.monotonic()
-        if not self._can_afford_end():
+        started, named = time.monotonic(), self._named()
+        if not self._can_afford_end(named):
+            self._is_finite_at_end(named)
             return None
-        named = self._named()
         changes = self._fit.objects.changed_at_end()
         meta, arrays = self._taken_state(history, changes)
         files, copies = written_files.noted(self._fit.callbacks, self._fits.files.written, self._began_at)
@@ -81,20 +81,24 @@ class FitCheckpoints(StepCheckpoints):
             self._fits.end_state_seconds = self._stall
             self._note_saved(saved, Snapshot(self._fit.position, self._stall, self._fit.data.obstacle))
             self._fits.note_end_state(saved)
-            broken = training_state.not_finite(named, training_state.finite_only(self._fit.model, named))
-            if broken:
-                self._say_not_finite(broken, self._fit.position, "the fit ended in this state")
-            else:
+            if self._is_finite_at_end(named):
                 store.drop_steps(self._fit.identity.ordinal)
         return saved
 
-    def _can_afford_end(self) -> bool:
+    def _is_finite_at_end(self, named: training_state.Named) -> bool:
+        """Look at the weights themselves: a ReLU can hide their NaN from the loss."""
+        broken = training_state.not_finite(named, training_state.finite_only(self._fit.model, named))
+        if broken:
+            self._say_not_finite(broken, self._fit.position, "the fit ended in this state")
+        return not broken
+
+    def _can_afford_end(self, named: training_state.Named) -> bool:
         """Whether saving the end state stays within the share of time for checkpoints; many short fits exceed it."""
         fits, expected = self._fits, self._fits.end_state_seconds
         if fits.preemption.asked:
             return True  # the process ends right after it, and no step may be lost
         if not expected:
-            expected = _LEAST_SECONDS + sum(slot.nbytes for _, slot in self._named()) / _BYTES_PER_SECOND
+            expected = _LEAST_SECONDS + sum(slot.nbytes for _, slot in named) / _BYTES_PER_SECOND
         if fits.interval.end_state_is_due(fits.trained_seconds(), fits.saving_seconds, expected):
             return True
         self.end_state_was_too_dear = True
