@@ -153,7 +153,7 @@ class GuardedStep:
 
     def verify(self, steps: int) -> None:
         """Compare the next steps with plain Keras."""
-        self.verification = Verification(steps, self._plain)
+        self.verification = Verification(steps, self._plain, self._model)
 
     def begin_with(self, start: Start) -> None:
         """Begin with micro-batches of this size, unless something is known already."""

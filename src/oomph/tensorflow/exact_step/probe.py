@@ -14,13 +14,12 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.tensorflow.batch import batches
+from oomph.tensorflow.exact_step import rounding
 from oomph.tensorflow.graph.write_set import SmallState
 from oomph.tensorflow.micro_batch.gradient_accumulation import AccumulatedStep
 
 SAMPLES = 64
 _MOST = 256
-_TOLERANCES = {"float64": 1e-10, "float32": 1e-4, "bfloat16": 0.1, "float16": 0.05}
-"""The largest relative difference that counts as rounding, by the coarsest compute type of the model."""
 _NOT_FINITE = "the result of the micro-batches is not finite"
 
 
@@ -97,7 +96,7 @@ class Probe:
         self._returned = 0.0
         self._settled = True
         """Whether every term of the loss was recognized as a mean or a sum."""
-        self._tolerance = _TOLERANCES.get(policy, _TOLERANCES["float32"])
+        self._tolerance = rounding.largest(policy)
 
     def run(self, batch: Any, size: int, small: SmallState, names: dict[int, str], most: int = SAMPLES) -> Finding:
         """Probe with samples of this batch. Raises what the step raises, and restores the state in any case.

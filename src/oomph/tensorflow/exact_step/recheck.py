@@ -16,20 +16,15 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.errors import UnsupportedError
+from oomph.tensorflow.exact_step import rounding
 from oomph.tensorflow.exact_step.out_of_memory import Failed
 from oomph.tensorflow.exact_step.recomputation import Recomputation
 from oomph.tensorflow.graph.write_set import SmallState, components
 
-_TOLERANCES = {
-    "float64": (1e-10, 1e-12),
-    "float32": (1e-4, 1e-6),
-    "bfloat16": (0.1, 1e-3),
-    "float16": (0.05, 1e-3),
-}
-"""By the coarsest compute type, the largest difference that counts as rounding: (share of the norm of the gradient,
-share of the norm of all gradients), added up.
+_OF_ALL = {"float64": 1e-12, "float32": 1e-6, "bfloat16": 1e-3, "float16": 1e-3}
+"""By the coarsest compute type, the share of the norm of all gradients that is added to what counts as rounding.
 
-The second share covers gradients that are zero except for rounding, such as that of a bias before BatchNormalization.
+It covers gradients that are zero except for rounding, such as that of a bias before BatchNormalization.
 """
 
 
@@ -126,7 +121,8 @@ class Recheck:
         other_bits = [(number, *pair) for number, pair in numbered if not np.array_equal(*pair)]
         if not other_bits:
             return None, 0.0
-        relative, absolute = _TOLERANCES.get(self._model.dtype_policy.compute_dtype, _TOLERANCES["float32"])
+        compute = rounding.coarsest_type(self._model)
+        relative, absolute = rounding.largest(compute), _OF_ALL.get(compute, _OF_ALL["float32"])
         every = np.sqrt(sum(_norm(one) ** 2 for one in first))
         worst, most = None, 0.0
         for number, one, other in other_bits:

@@ -10,6 +10,7 @@ from typing import Any
 
 from oomph.errors import UnsupportedError
 from oomph.recovery.protocol.guarding import Guarding
+from oomph.tensorflow.exact_step import rounding
 from oomph.tensorflow.exact_step.out_of_memory import Failed, attempt
 from oomph.tensorflow.exact_step.probe import SAMPLES, Finding, Probe
 from oomph.tensorflow.graph.write_set import SmallState, handles_of
@@ -153,7 +154,7 @@ def _probed_both_ways(
     model: Any, divided: AccumulatedStep, batch: Any, size: int, small: SmallState, samples: int
 ) -> Finding:
     """Probe the step with its loss as a mean over samples (or its current kind), and if it differs, as the other."""
-    probe, summed = Probe(divided, _coarsest_type(model)), divided.micro_step.summed
+    probe, summed = Probe(divided, rounding.coarsest_type(model)), divided.micro_step.summed
     found = probe.run(batch, size, small, _names(model), samples)
     if found.gradients <= found.tolerance or not found.conclusive:
         return found
@@ -180,13 +181,6 @@ def _at_rest(layers: list[Any]) -> Iterator[None]:
         for layer in layers:
             undo.enter_context(replaced(layer, "call", resting(layer.call)))
         yield
-
-
-def _coarsest_type(model: Any) -> str:
-    """The name of the least precise type that any layer computes in."""
-    types = {str(getattr(layer, "compute_dtype", "float32")) for layer in KERAS.flatten_layers.call(model)}
-    order = ("bfloat16", "float16", "float32", "float64")
-    return next((name for name in order if name in types), "float32")
 
 
 def _names(model: Any) -> dict[int, str]:

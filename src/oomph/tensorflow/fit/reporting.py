@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from oomph.recovery.report.amounts import counted
 from oomph.tensorflow.exact_step.guarded_step import GuardedStep
 from oomph.tensorflow.exact_step.step_protocol import Failure, Recovery, Step
+from oomph.tensorflow.exact_step.verification import Verified
 from oomph.tensorflow.fit.running import RunningFit
 from oomph.tensorflow.micro_batch import exactness
 from oomph.tensorflow.runtime.allocator import peak_bytes_of_device
@@ -81,10 +83,23 @@ def tell_verification(fit: RunningFit, at_the_end: bool) -> None:
         return
     step.verification, found = None, verification.result
     fit.note_here("verified", **asdict(found))
+    fit.fits.say(verified_in_words(found))
+
+
+def verified_in_words(found: Verified) -> str:
+    """The result of a comparison with plain Keras, beside what rounding alone may make of it."""
     stopped = f"; {found.stopped}" if found.stopped else ""
-    fit.fits.say(
-        f"verified {found.steps} steps against plain Keras: largest difference in any variable {found.weights:.2g},"
-        f" in any metric {found.logs:.2g}{stopped}"
+    if not found.steps:
+        return f"no step was compared with plain Keras{stopped}"
+    steps = f"{counted(found.steps, 'step')} compared with plain Keras"
+    if not found.weights and not found.logs:
+        return f"{steps}: no difference in any variable or metric{stopped}"
+    within = found.of_change <= found.rounding
+    verdict = "only rounding" if within else "more than rounding"
+    variable = f" ({found.variable})" if found.variable else ""
+    return (
+        f"{steps}: {verdict}. Variables differ by up to {found.of_change:.1g} of what a step changes{variable};"
+        f" rounding in {found.type} makes up to {found.rounding:.1g}. Metrics differ by up to {found.logs:.1g}{stopped}"
     )
 
 

@@ -1,0 +1,93 @@
+"""Steps run twice, in plain Keras and under the guard: what differs is held against what a step changes."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from oomph.tensorflow.exact_step.verification import OUT_OF_MEMORY, Verification
+from oomph.tensorflow.fit.reporting import verified_in_words
+from oomph.tensorflow.graph.write_set import Slot
+
+
+@pytest.fixture
+def made(small_model):
+    return small_model()
+
+
+def verified(model, theirs, ours, steps=1, logs=(0.5, 0.5)):
+    """What is found where plain Keras sets the first weight to one value, and the guard to another."""
+    weight = model.trainable_variables[0]
+
+    def plain(iterator):
+        next(iterator)
+        if isinstance(theirs, Exception):
+            raise theirs
+        weight.assign(tf.broadcast_to(theirs, weight.shape))
+        return {"loss": tf.constant(logs[0])}
+
+    def guarded():
+        weight.assign(tf.broadcast_to(ours, weight.shape))
+        return {"loss": tf.constant(logs[1])}
+
+    verification = Verification(steps, plain, model)
+    while verification.pending:
+        weight.assign(tf.ones(weight.shape))
+        verification.step(None, Slot.each_of([weight]), guarded)
+        assert np.asarray(weight)[0, 0] == pytest.approx(ours, nan_ok=True)
+    return verification.result
+
+
+def test_the_same_values_are_no_difference(made):
+    found = verified(made, 1.5, 1.5, steps=2)
+    assert (found.steps, found.weights, found.logs, found.of_change, found.variable) == (2, 0, 0, 0, "")
+    assert verified_in_words(found) == "2 steps compared with plain Keras: no difference in any variable or metric"
+
+
+@pytest.mark.parametrize("step", [1.0, 1e-3])
+def test_a_difference_is_measured_by_what_the_step_changed(made, step):
+    """The same figure is rounding beside a large update, and is none beside a small one."""
+    found = verified(made, np.float32(1 + step), np.float32(1 + step + 1e-5))
+    assert found.weights == pytest.approx(1e-5, rel=0.05)
+    assert found.of_change == pytest.approx(1e-5 / max(step, 1e-3 * (1 + step)), rel=0.05)
+    assert found.variable == made.trainable_variables[0].path
+    words = verified_in_words(found)
+    assert ("only rounding" in words, "more than rounding" in words) == (step == 1.0, step != 1.0)
+    assert made.trainable_variables[0].path in words
+    assert "rounding in float32 makes up to 0.0001" in words
+
+
+@pytest.mark.parametrize(("theirs", "ours"), [(1.5, np.nan), (np.nan, 1.5), (1.5, np.inf), (-np.inf, np.inf)])
+def test_what_is_finite_on_one_side_only_is_no_agreement(made, theirs, ours):
+    found = verified(made, np.float32(theirs), np.float32(ours), steps=2)
+    assert found.weights == found.of_change == float("inf")
+    assert "more than rounding" in verified_in_words(found)
+
+
+def test_nan_on_both_sides_is_no_difference(made):
+    assert verified(made, np.float32(np.nan), np.float32(np.nan)).weights == 0
+
+
+def test_a_metric_that_is_nan_on_one_side_only_differs(made):
+    assert verified(made, 1.5, 1.5, logs=(np.nan, 0.5)).logs == float("inf")
+
+
+def test_a_step_that_plain_keras_cannot_take_is_not_called_compared(made):
+    found = verified(
+        made,
+        tf.errors.ResourceExhaustedError(
+            None, None, "OOM when allocating tensor with shape[9] and type float on CPU:0 by allocator cpu"
+        ),
+        1.5,
+        steps=3,
+    )
+    assert (found.steps, found.stopped) == (0, OUT_OF_MEMORY)
+    assert verified_in_words(found) == f"no step was compared with plain Keras; {OUT_OF_MEMORY}"
+
+
+def test_rounding_goes_by_the_coarsest_type_of_any_layer(small_model):
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2), keras.layers.Dense(1, dtype="mixed_float16")])
+    model.compile("sgd", "mse")
+    assert (verified(model, 1.5, 1.5).type, verified(model, 1.5, 1.5).rounding) == ("float16", 0.05)
