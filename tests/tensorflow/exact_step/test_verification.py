@@ -36,7 +36,7 @@ def verified(model, theirs, ours, steps=1, logs=(0.5, 0.5)):
     while verification.pending:
         weight.assign(tf.ones(weight.shape))
         verification.step(None, Slot.each_of([weight]), guarded)
-        assert np.asarray(weight)[0, 0] == pytest.approx(ours, nan_ok=True)
+        assert float(weight[0, 0]) == pytest.approx(float(ours), nan_ok=True)
     return verification.result
 
 
@@ -56,7 +56,7 @@ def test_a_difference_is_measured_by_what_the_step_changed(made, step):
     words = verified_in_words(found)
     assert ("only rounding" in words, "more than rounding" in words) == (step == 1.0, step != 1.0)
     assert made.trainable_variables[0].path in words
-    assert "rounding in float32 makes up to 0.0001" in words
+    assert "rounding in float32 accounts for up to 0.0001" in words
 
 
 @pytest.mark.parametrize(("theirs", "ours"), [(1.5, np.nan), (np.nan, 1.5), (1.5, np.inf), (-np.inf, np.inf)])
@@ -70,8 +70,32 @@ def test_nan_on_both_sides_is_no_difference(made):
     assert verified(made, np.float32(np.nan), np.float32(np.nan)).weights == 0
 
 
-def test_a_metric_that_is_nan_on_one_side_only_differs(made):
-    assert verified(made, 1.5, 1.5, logs=(np.nan, 0.5)).logs == float("inf")
+@pytest.mark.parametrize(
+    ("logs", "share", "verdict"),
+    [
+        ((np.nan, 0.5), float("inf"), "more than rounding"),
+        ((0.5, 0.6), 0.2, "more than rounding"),
+        ((1e6, 1e6 + 1), 1e-6, "only rounding"),
+    ],
+)
+def test_a_metric_counts_as_much_as_a_variable(made, logs, share, verdict):
+    found = verified(made, 1.5, 1.5, logs=logs)
+    assert (found.weights, found.of_log) == (0, pytest.approx(share, rel=0.01))
+    assert f"compared with plain Keras: {verdict}. " in verified_in_words(found)
+
+
+def test_types_that_numpy_lacks_are_measured_as_well():
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2, dtype="bfloat16")])
+    model.compile("sgd", "mse")
+    found = verified(model, tf.constant(1.5, tf.bfloat16), tf.constant(1.5078125, tf.bfloat16))
+    assert (found.weights, found.of_change) == (0.0078125, 0.015625)
+    assert (found.type, found.only_rounding) == ("bfloat16", True)
+
+
+def test_text_and_booleans_that_a_step_returns_are_compared(made):
+    assert verified(made, 1.5, 1.5, logs=("a", "a")).same
+    assert verified(made, 1.5, 1.5, logs=("a", "b")).of_log == 1
+    assert verified(made, 1.5, 1.5, logs=(True, False)).of_log == 1
 
 
 def test_a_step_that_plain_keras_cannot_take_is_not_called_compared(made):

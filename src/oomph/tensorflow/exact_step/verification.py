@@ -33,10 +33,22 @@ class Verified:
     """The variable with that difference; empty if no variable differs."""
     type: str = "float32"
     """The least precise type that the model computes in."""
+    of_log: float = 0.0
+    """The largest norm of the difference of a returned value, relative to that of the value."""
     rounding: float = 0.0
     """The largest relative difference that counts as rounding in that type."""
     stopped: str = ""
     """Why fewer steps were compared than requested."""
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing differs."""
+        return self.weights == self.logs == 0
+
+    @property
+    def only_rounding(self) -> bool:
+        """Whether no variable and no returned value differs by more than rounding."""
+        return max(self.of_change, self.of_log) <= self.rounding
 
 
 class Verification:
@@ -76,12 +88,13 @@ class Verification:
             self.result = replace(self.result, stopped=OUT_OF_MEMORY)
             return logs
         ours, known = _values(slots), self.result
-        leaves = zip(tf.nest.flatten(logs), tf.nest.flatten(outcome), strict=True)
+        returned = list(zip(tf.nest.flatten(outcome), tf.nest.flatten(logs), strict=True))
         self.result = replace(
             self._with_changes(slots, before, theirs, ours),
             steps=known.steps + 1,
             weights=max([known.weights, *map(_difference, ours, theirs)]),
-            logs=max([known.logs, *(_difference(np.asarray(a), np.asarray(b)) for a, b in leaves)]),
+            logs=max([known.logs, *(_difference(*pair) for pair in returned)]),
+            of_log=max([known.of_log, *(_share_of_value(*pair) for pair in returned)]),
         )
         return logs
 
@@ -105,30 +118,40 @@ def _values(slots: list[Slot]) -> list[Any]:
 
 def _difference(one: Any, other: Any) -> float:
     """The largest absolute difference; infinite if only one of them is NaN or infinite somewhere."""
-    if not np.issubdtype(np.asarray(one).dtype, np.number):
-        return float(not np.array_equal(one, other))
     return float(np.max(np.abs(_apart(one, other)), initial=0.0))
+
+
+def _share(apart: float, of: float) -> float:
+    """The difference relative to a norm; 1 if that is zero."""
+    return apart if apart in (0, float("inf")) else apart / (of or apart)
 
 
 def _share_of_change(before: Any, theirs: Any, ours: Any) -> float:
     """The norm of the difference, relative to that of the change; to a thousandth of the value if it changed less."""
-    if not np.issubdtype(np.asarray(theirs).dtype, np.number):
-        return float(not np.array_equal(theirs, ours))
-    apart = float(np.linalg.norm(_apart(ours, theirs)))
-    if apart in (0, float("inf")):
-        return apart
-    changed, value = (float(np.linalg.norm(_finite(array))) for array in (_apart(theirs, before), theirs))
-    return apart / (max(changed, 1e-3 * value) or apart)
+    changed, value = _norm(_apart(theirs, before)), _norm(_exact(theirs))
+    return _share(float(np.linalg.norm(_apart(ours, theirs))), max(changed, 1e-3 * value))
+
+
+def _share_of_value(theirs: Any, ours: Any) -> float:
+    return _share(float(np.linalg.norm(_apart(ours, theirs))), _norm(_exact(theirs)))
 
 
 def _apart(one: Any, other: Any) -> Any:
-    a, b = np.asarray(one, np.float64), np.asarray(other, np.float64)
+    """The difference of each element; of text, whether they are different."""
+    a, b = _exact(one), _exact(other)
+    if a.dtype != np.float64:
+        return np.asarray(a != b, np.float64)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     with np.errstate(invalid="ignore"):
         apart = np.where(same, 0.0, a - b)
     return np.where(np.isnan(apart), np.inf, apart)
 
 
-def _finite(array: Any) -> Any:
-    exact = np.asarray(array, np.float64)
-    return exact[np.isfinite(exact)]
+def _exact(value: Any) -> Any:
+    """The value in float64. NumPy has no bfloat16 and the like of its own: for them, too, a cast is exact."""
+    array = np.asarray(value)
+    return array if array.dtype.kind in "OSU" else array.astype(np.float64)
+
+
+def _norm(array: Any) -> float:
+    return float(np.linalg.norm(array[np.isfinite(array)])) if array.dtype == np.float64 else 0.0

@@ -92,14 +92,14 @@ def verified_in_words(found: Verified) -> str:
     if not found.steps:
         return f"no step was compared with plain Keras{stopped}"
     steps = f"{counted(found.steps, 'step')} compared with plain Keras"
-    if not found.weights and not found.logs:
+    if found.same:
         return f"{steps}: no difference in any variable or metric{stopped}"
-    within = found.of_change <= found.rounding
-    verdict = "only rounding" if within else "more than rounding"
+    verdict = "only rounding" if found.only_rounding else "more than rounding"
     variable = f" ({found.variable})" if found.variable else ""
     return (
-        f"{steps}: {verdict}. Variables differ by up to {found.of_change:.1g} of what a step changes{variable};"
-        f" rounding in {found.type} makes up to {found.rounding:.1g}. Metrics differ by up to {found.logs:.1g}{stopped}"
+        f"{steps}: {verdict}. Variables differ by up to {found.of_change:.1g} of what a step changes{variable},"
+        f" metrics by up to {found.of_log:.1g} of their value;"
+        f" rounding in {found.type} accounts for up to {found.rounding:.1g}{stopped}"
     )
 
 
