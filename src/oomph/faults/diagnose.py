@@ -19,7 +19,7 @@ from oomph.faults.matching.classifier import Sample
 from oomph.faults.matching.ending import LastLines
 from oomph.faults.matching.fallback import UNRELATED, LastError
 from oomph.faults.matching.guesses import Guesses
-from oomph.faults.matching.hits import Found, Hit, Hits, confidence, place
+from oomph.faults.matching.hits import Found, Hit, Hits, confidence, narrowed, place
 from oomph.faults.matching.index import index
 from oomph.faults.matching.likeness import Likeness, likely_of_check
 from oomph.faults.matching.named_fault import CAUSE, CONSEQUENCE, Diagnosis
@@ -180,7 +180,8 @@ class _Reading:
         speakers = {hit.fact.origin for hits in found.values() for hit in hits}
         if error is None or fault is None or not found or error.origin in speakers:
             return None
-        return Diagnosis(fault, CAUSE, 0.9, (error,)) if all(f.name in OF_PEERS for f in found) else None
+        is_behind = all(f.name in OF_PEERS for f in found)
+        return Diagnosis(fault, CAUSE, 0.9, (error,), *narrowed(fault, (error,))) if is_behind else None
 
     def _fallback(self, found: Found) -> list[Diagnosis]:
         """The last error under its general name, unless the catalogue explains it or something came after it."""
@@ -200,7 +201,8 @@ class _Reading:
         self, likely: Iterable[Likeness], role: str, evidence: tuple[Evidence, ...], found: Found
     ) -> list[Diagnosis]:
         faults = {fault.name: fault for fault in self._catalogue if fault not in found}
-        return [Diagnosis(faults[name], role, sure, evidence) for name, sure in likely if name in faults]
+        chosen = ((faults[name], sure) for name, sure in likely if name in faults)
+        return [Diagnosis(fault, role, sure, evidence, *narrowed(fault, evidence)) for fault, sure in chosen]
 
     def _behind_check(self, found: Found) -> list[Diagnosis]:
         """Likely causes of a failed check in GPU code, if only the abort itself is known."""
@@ -221,7 +223,7 @@ class _Reading:
 
     def _with_place_in_code(self, ranked: Sequence[Diagnosis], general: Sequence[Diagnosis]) -> Sequence[Diagnosis]:
         """Add the user's own line and the graph node of the last traceback to the diagnosis that it belongs to."""
-        where, node = self._last.tracebacks.where, self._last.tracebacks.node
+        where, node = self._last.where, self._last.tracebacks.node
         is_live = any(fact.source == "exception" for diagnosis in ranked[:1] for fact in diagnosis.evidence)
         last = 0 if is_live else next((place for place, each in enumerate(ranked) if each in general), 0)
         if not ranked or not (where or node) or ranked[last].fault.passes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from oomph.faults.evidence.evidence import Evidence
@@ -123,12 +124,16 @@ class Tracebacks:
         notebook = _NOTEBOOK_FRAME.match(text)
         return None if notebook is None else (package(text), notebook["function"] == "<module>")
 
-    def _keep(self, frame: dict[str, str | None]) -> None:
-        file = frame["file"] or ""
-        if not _LIBRARY.search(file):
-            function = frame.get("function") or ""
-            line = frame.get("line")
-            self.where = file + (f":{line}" if line else "") + (f" in {function}" if function.isidentifier() else "")
+    def _keep(self, frame: Mapping[str, str | None]) -> None:
+        self.where = _place(frame) or self.where
+
+
+def _place(frame: Mapping[str, str | None]) -> str:
+    """The line that a frame names, "train.py:42 in step"; empty when it is not of the user's own code."""
+    file, function, line = frame["file"] or "", frame.get("function") or "", frame.get("line")
+    if _LIBRARY.search(file):
+        return ""
+    return file + (f":{line}" if line else "") + (f" in {function}" if function.isidentifier() else "")
 
 
 def is_of_traceback(text: str) -> bool:
@@ -136,10 +141,10 @@ def is_of_traceback(text: str) -> bool:
     return _TRACEBACK in text or _FRAMES[0].match(text) is not None
 
 
-def is_scripts_own(frame: str) -> bool:
-    """Whether a frame, 'File "train.py", line 3, in main', is of the user's own code."""
+def place_in_script(frame: str) -> str:
+    """The line of the user's own code that 'File "train.py", line 3, in main' names; empty for a library's."""
     found = _FRAMES[0].match(frame)
-    return found is not None and _LIBRARY.search(found["file"]) is None
+    return "" if found is None else _place(found.groupdict())
 
 
 def package(frame: str) -> str:

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from oomph.faults.evidence.evidence import Evidence
-from oomph.faults.evidence.tracebacks import Tracebacks, is_scripts_own, package
+from oomph.faults.evidence.tracebacks import Tracebacks, package, place_in_script
 from oomph.faults.matching import training
 from oomph.faults.matching.harmless import AT_END
 from oomph.faults.matching.likeness import Likeness, likely, likely_of_library
@@ -126,6 +126,8 @@ class LastError:
         self._pasted_fact: Evidence | None = None
         self._frame = ""
         """The last frame of a traceback whose head is not there."""
+        self._place = ""
+        """The last of its frames that is the user's own: "train.py:42 in step"."""
         self._position = 0
         self._now = self._steps_after = 0
         self.story = 0
@@ -150,6 +152,11 @@ class LastError:
         """The line of it."""
         return self._raised or self._status or self._pasted_fact
 
+    @property
+    def where(self) -> str:
+        """The innermost line of the user's own code in the last traceback, also of one without its head."""
+        return self.tracebacks.where or self._place
+
     def verdict(self) -> Verdict | None:
         """What to call it; None when nothing failed, or when a person ended the program."""
         if self._raised is not None and is_ordinary(self._raised.text):
@@ -160,7 +167,7 @@ class LastError:
             names = self._of_class() or (Likeness(UNRECOGNISED, 0.5 if self._raised else 0.4),)
             return Verdict(names, found, self._position)
         if self._pasted is not None and self._pasted_fact is not None:
-            is_mistake = _MISTAKE.match(self._pasted.text) is not None or is_scripts_own(self._frame)
+            is_mistake = _MISTAKE.match(self._pasted.text) is not None or bool(place_in_script(self._frame))
             mistake = (Likeness(UNRELATED, 0.5),) if is_mistake else ()
             alike = mistake or likely_of_library(self._pasted.text)
             return Verdict(alike, (self._pasted_fact,), self._position) if alike else None
@@ -189,7 +196,7 @@ class LastError:
         text = fact.text
         raised = self.tracebacks.see(fact)
         if self._pasted is None and text.lstrip().startswith('File "'):
-            self._frame = text
+            self._frame, self._place = text, place_in_script(text) or self._place
         if raised is not None and not raised.harmless:
             self._raise(fact, raised.type_name, raised.library, raised.importing)
         elif raised is None and _CUT_OUT.match(text):
@@ -226,7 +233,7 @@ class LastError:
         """Whatever was printed before, somebody caught it."""
         self._raised = self._status = self._exit = self.first_ordinary = None
         self._message = self._pasted = self._pasted_fact = None
-        self._frame = ""
+        self._frame = self._place = ""
         self.story += 1
 
     def _raise(self, fact: Evidence, type_name: str, library: str = "", importing: bool = False) -> None:

@@ -123,6 +123,18 @@ def _is_source(text: str) -> bool:
     return "raise " in text and _RAISES.match(text) is not None
 
 
+def narrowed(fault: Fault, facts: Sequence[Evidence]) -> tuple[dict[str, str], tuple[Signature, ...]]:
+    """What the signatures that only narrow a fault down capture from these facts, and which they are."""
+    captured: dict[str, str] = {}
+    borne = list[Signature]()
+    for signature in fault.signatures if facts else ():
+        found = next((match for fact in facts if (match := _match(signature, fact.text)) is not None), None)
+        if signature.only_prepares and found is not None:
+            captured = {**found, **captured}
+            borne.append(signature)
+    return captured, tuple(borne)
+
+
 def confidence(hits: Sequence[Hit]) -> float:
     """The confidence that independent signatures give together, limited to what holds on unseen logs."""
     return calibrated(1 - prod(1 - hit.signature.confidence for hit in hits))

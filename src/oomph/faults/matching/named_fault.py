@@ -15,6 +15,10 @@ SUSPICION = 0.2
 """Up to this confidence, a diagnosis only says what else the same evidence would fit."""
 
 
+_SOMEWHERE = "the line that raised the error"
+"""What a remedy says in place of a line of the user's own code that the evidence does not name."""
+
+
 class Diagnosis(NamedTuple):
     """One fault that the evidence shows, and how."""
 
@@ -52,4 +56,4 @@ class Diagnosis(NamedTuple):
     @property
     def remedies(self) -> tuple[Remedy, ...]:
         """What to do, best first, with the captured values in it."""
-        return remedies_for(self.fault, self.signatures, self.systems, self.captured)
+        return remedies_for(self.fault, self.signatures, self.systems, {"where": _SOMEWHERE, **self.captured})
