@@ -123,3 +123,169 @@ def test_nothing_of_oomph_run_is_given_on_windows() -> None:
     given = remedies(f"{WINDOWS}{oom}/job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc")
     assert given
     assert not any("oomph run" in remedy for remedy in given)
+
+
+LOSS = "ValueError: Shapes {} and {} are incompatible"
+LAYER = 'ValueError: Input 0 of layer "model" is incompatible with the layer: '
+LABEL = (
+    "InvalidArgumentError: Received a label value of {} which is outside the valid range of [0, {}).  Label values: 0"
+)
+NO_PACKAGE = "ERROR: Could not find a version that satisfies the requirement {0} (from versions: {1})\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        (LOSS.format("(None, 1)", "(None, 10)"), 'the last layer has 10 units: compile with loss="sparse_'),
+        (LOSS.format("(None, 10)", "(None, 1)"), "make it Dense(10, "),
+        (LOSS.format("(None, 3)", "(None, 5)"), "3 columns and the last layer has 5 units: make it Dense(3)"),
+        (LOSS.format("(None, 7)", "(None, 1, 7)"), "an axis of size 1 more than (None, 7)"),
+        (LOSS.format("(None, 4)", "(None, 62, 62, 4)"), "GlobalAveragePooling2D() before the last Dense"),
+        (LOSS.format("(8, 64, 64, 1)", "(8, 64, 64, 21)"), "to_categorical(mask, 21)"),
+        (
+            "ValueError: Arguments `target` and `output` must have the same shape. Received: target.shape=(None, 1), "
+            "output.shape=(None, 10)",
+            'the last layer has 10 units: compile with loss="sparse_',
+        ),
+        (
+            "ValueError: `logits` and `labels` must have the same shape, received ((None, 2) vs (None, 1)).",
+            'Dense(1, activation="sigmoid")',
+        ),
+        (
+            "logits and labels must be broadcastable: logits_size=[11664,100] labels_size=[16,100]",
+            "11664 rows for 16 labels",
+        ),
+        (
+            "InvalidArgumentError: logits and labels must have the same first dimension, got logits shape [32,10] and "
+            "labels shape [320]",
+            'loss="categorical_crossentropy"',
+        ),
+        (
+            "InvalidArgumentError: logits and labels must have the same first dimension, got logits shape [1600,10] "
+            "and labels shape [32]",
+            "put Flatten()",
+        ),
+        (
+            "ValueError: Error when checking target: expected fc to have shape (10,) but got array with shape (1,)",
+            "keras.utils.to_categorical(y, 10)",
+        ),
+        ("InvalidArgumentError: Incompatible shapes: [128] vs [96]", "drop_remainder=True"),
+        ("InvalidArgumentError: Incompatible shapes: [8,64,64,1] vs [8,64,64,3]", "Only the channels differ, 1 and 3"),
+        (f"{LAYER}expected shape=(None, 224, 224, 3), found shape=(224, 224, 3)", "predict(x[None])"),
+        (f"{LAYER}expected shape=(None, 224, 224, 3), found shape=(32, 224, 3)", "predict(x[None])"),
+        (f"{LAYER}expected shape=(None, 224, 224, 3), found shape=(None, 180, 180, 3)", "resize(x, (224, 224))"),
+        (f"{LAYER}expected shape=(None, 28, 28, 3), found shape=(None, None, 28, 28, 3)", "batched twice"),
+        (f"{LAYER}expected ndim=3, found ndim=2. Full shape received: (None, 64)", "return_sequences=True"),
+        (LABEL.format(10, 10), "subtract 1 if the labels count from 1"),
+        (LABEL.format(-1, 10), "ignore_class=-1"),
+        (LABEL.format(255, 21), "mask // 255"),
+        (LABEL.format(1, 1), "binary_crossentropy"),
+        (LABEL.format(67, 1), "numpy.unique of the training and the validation labels"),
+        (LABEL.format(12, 10), "The last layer has 10 units and a label is 12"),
+        ("InvalidArgumentError: indices[3,7] = 5000 is not in [0, 5000)", "input_dim=5000 + 1"),
+        (NO_PACKAGE.format("tensorflow~=1.15.0", "0.12.1, 1.0.0, 1.14.0, 2.0.0b1"), "install --upgrade pip"),
+        (NO_PACKAGE.format("tensorflow==1.15", "2.2.0, 2.3.0"), "conda create -n tf python=3.7 "),
+        (NO_PACKAGE.format("tensorflow==2.10.0", "2.12.0, 2.13.0"), "conda create -n tf python=3.10 "),
+        (NO_PACKAGE.format("tensorflow", "none"), "too new or of 32 bits"),
+    ],
+)
+def test_shapes_labels_and_versions_that_the_log_shows_decide_the_first_remedy(log: str, words: str) -> None:
+    assert words in remedies(log)[0]
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        (
+            "ImportError: cannot import name 'Adam' from 'keras.optimizers' (x.py)",
+            "tensorflow.keras.optimizers import Adam",
+        ),
+        ("ImportError: cannot import name 'np_utils' from 'keras.utils' (x.py)", "import to_categorical"),
+        ("ModuleNotFoundError: No module named 'keras.wrappers'", "pip install scikeras"),
+        ("ImportError: cannot import name 'keras' from 'tensorflow' (unknown location)", "Install TensorFlow again"),
+        (
+            "ImportError: cannot import name 'dtensor' from 'tensorflow.compat.v2.experimental' (x.py)",
+            "different versions",
+        ),
+        ("ValueError: Unknown layer: KerasLayer", "hub.KerasLayer"),
+        ("ValueError: Unknown initializer: GlorotUniform", "from tensorflow.keras.models import load_model"),
+        ("ValueError: Unknown metric function: f1_score", 'custom_objects={"f1_score": f1_score}'),
+        ("ValueError: Unrecognized keyword arguments passed to DepthwiseConv2D: {'groups': 1}", "tf_keras.models"),
+        (
+            "Keras 3 only supports V3 `.keras` and `.weights.h5` files: filepath=models/checkpoint",
+            "Load the weights with",
+        ),
+        ("AttributeError: module 'tensorflow' has no attribute 'mul'", "tf.multiply"),
+        (
+            "AttributeError: module 'tensorflow._api.v2.train' has no attribute 'AdamOptimizer'",
+            "tf.compat.v1.train.Adam",
+        ),
+        ("ModuleNotFoundError: No module named 'tensorflow.contrib.slim'", "tf_slim"),
+        (
+            "NotFoundError: Op type not registered 'BatchMatMulV2' in binary running on box",
+            "as new as the one that saved it",
+        ),
+        (
+            "FailedPreconditionError: Error while reading resource variable a/gamma from Container: localhost. This "
+            "could mean that the variable was uninitialized. "
+            "Not found: Resource localhost/a/gamma/N10tensorflow3VarE does not exist.",
+            "a/gamma was never initialised",
+        ),
+        (
+            "ValueError: No gradients provided for any variable, check your graph for ops that do not support "
+            "gradients, between variables [x] and loss Tensor(y).",
+            "pass the model's output to the loss function",
+        ),
+        (
+            r"NOT_FOUND: Failed to create a NewWriteableFile: ./models\ck-0_temp\part-00000-of-00001.tempstate1 :",
+            "short, absolute path",
+        ),
+        (
+            "ValueError: You are trying to load a weight file containing 16 layers into a model with 0 layers.",
+            "Build the model",
+        ),
+        ("W0000 gpu_device.cc:2365] Cannot dlopen some GPU libraries. Please make sure", "/nvidia/*/lib"),
+        (
+            "kernel driver does not appear to be running on this host (login05.example.org): /proc/driver",
+            "login05.example.org is a login node",
+        ),
+        ("InvalidArgumentError: assertion failed: [predictions must be >= 0] [Condition x >= y]", "sigmoid or softmax"),
+    ],
+)
+def test_names_that_have_moved_and_objects_that_are_missing_decide_the_first_remedy(log: str, words: str) -> None:
+    assert words in remedies(log)[0]
+
+
+IN_SCRIPT = 'Traceback (most recent call last):\n  File "train.py", line 12, in main\n    go()\n'
+IN_KERAS = f'{IN_SCRIPT}  File "/env/lib/python3.11/site-packages/keras/src/models/model.py", line 5, in fit\n    f()\n'
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        (f"{IN_SCRIPT}NameError: name 'K' is not defined", "from tensorflow.keras import backend as K"),
+        (f"{IN_SCRIPT}NameError: name 'steps' is not defined", "At train.py:12 in main, steps is not defined"),
+        (f"{IN_SCRIPT}KeyError: 'rate'", "At train.py:12 in main, the key 'rate' is missing"),
+        ("KeyError: 'rate'", "At the line that raised the error, the key 'rate' is missing"),
+        ("KeyError: 'val_acc'", "Write val_accuracy in place of val_acc"),
+        (f"{IN_SCRIPT}AttributeError: 'Trainer' object has no attribute 'sesion'", "a Trainer has no sesion"),
+        (f"{IN_SCRIPT}AttributeError: 'NoneType' object has no attribute 'shape'", "cv2.imread returns"),
+        (f"{IN_SCRIPT}FileNotFoundError: [Errno 2] No such file or directory: 'a/b.csv'", "a/b.csv is not there"),
+        (f"{IN_SCRIPT}ModuleNotFoundError: No module named 'sklearn'", "pip install scikit-learn"),
+        (f"{IN_SCRIPT}IndexError: list index out of range", "At train.py:12 in main, the list is empty or shorter"),
+        (f"{IN_SCRIPT}TypeError: build() got an unexpected keyword argument 'zoom'", "build does not take zoom"),
+        ("train.py: error: the following arguments are required: --data", "Give --data on the command line"),
+        (f"{IN_KERAS}RuntimeError: You must compile your model before training/testing.", "Call model.compile("),
+        (f"{IN_KERAS}AttributeError: 'Tensor' object has no attribute 'numpy'", "compile(run_eagerly=True)"),
+        (f"{IN_SCRIPT}ValueError: something of my own", "Correct train.py:12 in main, the innermost line of your own"),
+    ],
+)
+def test_an_error_of_the_script_is_answered_with_its_names_and_its_line(log: str, words: str) -> None:
+    assert words in remedies(log)[0]
+
+
+def test_a_traceback_without_its_head_still_names_the_line_of_the_script() -> None:
+    frames = (
+        '  File "train.py", line 9, in <module>\n    main()\n  File "train.py", line 5, in main\n    x = rates["a"]\n'
+    )
+    assert "At train.py:5 in main," in remedies(f"{frames}KeyError: 'a'")[0]

@@ -50,6 +50,15 @@ _USAGE = re.compile(
     r"|FATAL Flags parsing error: "
 )
 _MISTAKE = re.compile(rf"\s{{0,4}}(?:{'|'.join(_SCRIPTS_OWN.split(' '))})Error\b|{_USAGE.pattern}")
+# What Python and Keras say of the script's own mistakes in classes that TensorFlow raises for much else.
+_REFUSED = re.compile(
+    r"(?:FileNotFound|Permission)Error: \[|ModuleNotFoundError: No module named|JSON serializable|can(?:no|')t pickle "
+    r"|cannot be interpreted as an integer|required positional argument|must compile your model|not yet been built"
+    r"|Graph disconnected|No such layer|no loss to optimize|has never been called|must override `get_config`"
+    r"|to HDF5 format requires|EagerTensor without building|identifier: |in read-only mode"
+    r"|values to unpack|invalid literal for int|unsupported operand type|import pydot|'NoneType' object (?:is|has)"
+    r"|Error: module '(?!tensorflow|keras|numpy)[\w.]{1,80}' has no attribute|from 'scipy"
+)
 # "Local rendezvous is aborting with status: INTERNAL: No blas support for stream"; the end of a data set
 # (OUT_OF_RANGE), a cancelled sibling and a shutdown are reported in the same words and are no failures.
 # "Bad StatusOr access: INTERNAL: CUDA error: ..." is a RuntimeError of TensorFlow's own start.
@@ -167,9 +176,10 @@ class LastError:
             names = self._of_class() or (Likeness(UNRECOGNISED, 0.5 if self._raised else 0.4),)
             return Verdict(names, found, self._position)
         if self._pasted is not None and self._pasted_fact is not None:
-            is_mistake = _MISTAKE.match(self._pasted.text) is not None or bool(place_in_script(self._frame))
+            words = self._pasted.text
+            is_mistake = _MISTAKE.match(words) or _REFUSED.search(words) or place_in_script(self._frame)
             mistake = (Likeness(UNRELATED, 0.5),) if is_mistake else ()
-            alike = mistake or likely_of_library(self._pasted.text)
+            alike = mistake or likely_of_library(words)
             return Verdict(alike, (self._pasted_fact,), self._position) if alike else None
         unknown = (Likeness(UNRECOGNISED, 0.3),)
         return None if self._exit is None else Verdict(unknown, (self._exit,), self._position)
