@@ -25,7 +25,7 @@ _FRAMES = (
 _NOTEBOOK_FRAME = re.compile(r"[~/.A-Z\[](?P<file>[^\n]{1,300}\.py)[^\n]{0,60}? in (?P<function>[\w.<>]{1,80})\(")
 _ARROW = re.compile(r"-+> ?(?P<line>\d+) ")
 _LIBRARY = re.compile(
-    r"site-packages|dist-packages|[/\\]lib[/\\]python\d|[Pp]ython\d*\\[Ll]ib\\|importlib|<frozen|<__array_function__|\.runfiles|\A<string>"
+    r"site-packages|dist-packages|[/\\]lib[/\\]python\d|[Pp]ython\d*\\[Ll]ib\\|importlib|<frozen|<__array_function__|\.runfiles|\A<string>|\.p(?:yx|xi)\Z"
 )
 # The package that a frame belongs to, when it is one whose errors speak of what it was given.
 _RAISER = re.compile(
