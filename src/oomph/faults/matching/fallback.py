@@ -56,7 +56,7 @@ _REFUSED = re.compile(
     r"|cannot be interpreted as an integer|required positional argument|must compile your model|not yet been built"
     r"|Graph disconnected|No such layer|no loss to optimize|has never been called|must override `get_config`"
     r"|to HDF5 format requires|EagerTensor without building|identifier: |in read-only mode"
-    r"|values to unpack|invalid literal for int|unsupported operand type|import pydot|'NoneType' object (?:is|has)"
+    r"|import pydot|'NoneType' object (?:is|has)"
     r"|Error: module '(?!tensorflow|keras|numpy)[\w.]{1,80}' has no attribute|from 'scipy"
 )
 # "Local rendezvous is aborting with status: INTERNAL: No blas support for stream"; the end of a data set
@@ -164,7 +164,8 @@ class LastError:
     @property
     def where(self) -> str:
         """The innermost line of the user's own code in the last traceback, also of one without its head."""
-        return self.tracebacks.where or self._place
+        is_cut_out = self._raised is None and self._pasted is not None
+        return self.tracebacks.where or (self._place if is_cut_out else "")
 
     def verdict(self) -> Verdict | None:
         """What to call it; None when nothing failed, or when a person ended the program."""

@@ -9,7 +9,6 @@ from string import ascii_letters
 from typing import NamedTuple
 
 from oomph.faults.catalogue.fault import Fault, Signature
-from oomph.faults.matching.fallback import GENERAL
 
 _WORD = re.compile(r"[A-Za-z]+")
 # Words of every training's log; filing a signature under one of them would make the reader stop at each line.
@@ -68,7 +67,7 @@ def index(catalogue: tuple[Fault, ...]) -> Index:
     going_on: dict[str, list[Entry]] = {}
     foreign: dict[str, list[Entry]] = {}
     for fault in catalogue:
-        for signature in () if fault.name in GENERAL else fault.signatures:  # theirs are of the last error alone
+        for signature in fault.signatures:
             entry = (signature.literal, fault, signature)
             for source in signature.sources:
                 if signature.goes_on:
