@@ -34,6 +34,7 @@ _MACHINES = (
         "windows",
         (
             ":\\",
+            ".\\tensorflow",
             ":/",
             ".dll",
             ".pyd",
@@ -45,7 +46,7 @@ _MACHINES = (
             "DLL load failed",
             "The system cannot",
         ),
-        r"(?<![A-Za-z0-9])[A-Za-z]:\\|\b[A-Z]:/(?:Users|Program)|\w\.(?:dll|pyd)\b|\bWinError\b|\bwin_amd64\b"
+        r"(?<![A-Za-z0-9])[A-Za-z]:\\|(?<!\S)\.\\tensorflow\b|\b[A-Z]:/(?:Users|Program)|\w\.(?:dll|pyd)\b|\bWinError\b|\bwin_amd64\b"
         r"|Windows fatal exception|0xC0000\w|-10737\d{5}\b|native Windows|\bDLL load failed|: The system cannot find",
     ),
     _Sign(
