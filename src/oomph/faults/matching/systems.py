@@ -66,9 +66,13 @@ _AROUND = (
     _Sign("slurm", ("slurm", "srun", "SLURM_", "sbatch"), r"\bslurmstepd:|\bsrun: |\bSLURM_\w|/slurmd?/|\bsbatch: "),
     _Sign(
         "container",
-        ("docker", "nvcr.io", "kubepods", "nvidia-container-cli", "root@", "daemon", "OOMKilled", "oci runtime"),
+        (
+            *("docker", "nvcr.io", "kubepods", "nvidia-container-cli", "root@", "daemon", "OOMKilled", "oci runtime"),
+            *("host (", "host: ", "hostname: "),
+        ),
         r"/\.dockerenv|\bnvcr\.io/|\bkubepods\b|nvidia-container-cli|\bdocker: |/docker/containers/|\bdockerd?\["
-        r"|\broot@[0-9a-f]{12}:|Error response from daemon|\bOOMKilled\b|\boci runtime\b",
+        r"|\broot@[0-9a-f]{12}:|\bhost \([0-9a-f]{12}\)|\b(?:host|hostname): [0-9a-f]{12}\b"
+        r"|Error response from daemon|\bOOMKilled\b|\boci runtime\b",
     ),
 )
 
