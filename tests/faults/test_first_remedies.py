@@ -157,6 +157,11 @@ def test_attention_that_did_not_fit_is_answered_with_shorter_sequences() -> None
     assert remedies(log)[0].startswith("Shorten the sequences")
 
 
+def test_a_model_that_is_one_of_many_is_answered_with_freeing_the_others() -> None:
+    log = OOM.format("128,1024", GPU) + "\n\t [[node dense_134/MatMul (defined at search.py:3) ]]"
+    assert "layer 134 of its kind" in remedies(log)[0]
+
+
 def test_what_xla_asked_for_is_in_the_first_remedy() -> None:
     log = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 1.02GiB."
     assert remedies(log)[0].startswith("Use a smaller batch (1.02GiB were asked for at once)")
