@@ -34,6 +34,7 @@ _MACHINES = (
         "windows",
         (
             ":\\",
+            ".\\tensorflow",
             ":/",
             ".dll",
             ".pyd",
@@ -45,7 +46,7 @@ _MACHINES = (
             "DLL load failed",
             "The system cannot",
         ),
-        r"(?<![A-Za-z0-9])[A-Za-z]:\\|\b[A-Z]:/(?:Users|Program)|\w\.(?:dll|pyd)\b|\bWinError\b|\bwin_amd64\b"
+        r"(?<![A-Za-z0-9])[A-Za-z]:\\|(?<!\S)\.\\tensorflow\b|\b[A-Z]:/(?:Users|Program)|\w\.(?:dll|pyd)\b|\bWinError\b|\bwin_amd64\b"
         r"|Windows fatal exception|0xC0000\w|-10737\d{5}\b|native Windows|\bDLL load failed|: The system cannot find",
     ),
     _Sign(
@@ -65,9 +66,13 @@ _AROUND = (
     _Sign("slurm", ("slurm", "srun", "SLURM_", "sbatch"), r"\bslurmstepd:|\bsrun: |\bSLURM_\w|/slurmd?/|\bsbatch: "),
     _Sign(
         "container",
-        ("docker", "nvcr.io", "kubepods", "nvidia-container-cli", "root@", "daemon", "OOMKilled", "oci runtime"),
+        (
+            *("docker", "nvcr.io", "kubepods", "nvidia-container-cli", "root@", "daemon", "OOMKilled", "oci runtime"),
+            *("host (", "host: ", "hostname: "),
+        ),
         r"/\.dockerenv|\bnvcr\.io/|\bkubepods\b|nvidia-container-cli|\bdocker: |/docker/containers/|\bdockerd?\["
-        r"|\broot@[0-9a-f]{12}:|Error response from daemon|\bOOMKilled\b|\boci runtime\b",
+        r"|\broot@[0-9a-f]{12}:|\bhost \([0-9a-f]{12}\)|\b(?:host|hostname): [0-9a-f]{12}\b"
+        r"|Error response from daemon|\bOOMKilled\b|\boci runtime\b",
     ),
 )
 
