@@ -48,6 +48,17 @@ def test_a_loop_of_its_own_is_told_what_makes_it_resumable() -> None:
     assert "oomph.steps(" in said
 
 
+@pytest.mark.parametrize("beside", [FIT, event("loop-seen", site="train.py:5", guarded=True)])
+def test_a_loop_of_its_own_beside_a_guarded_training_is_told_and_labelled(beside: Event) -> None:
+    events = [STARTED, beside, event("loop-seen", site="train.py:9"), event("attempt-ended", seconds=9.0)]
+    reason = "the training loop at train.py:9 does not iterate over oomph.steps"
+    assert label_of(events, 0) == (UNGUARDED, (reason,))
+    said = unguarded(events, guard=True, loaded=True)
+    first, second = account(summarise(events, 0), "runs/x", unguarded=said)
+    assert first == "finished, 9 s"
+    assert second.startswith(f"unguarded: {reason}, {SUPERVISED}. To have it guarded, make the loop at train.py:9 ")
+
+
 def test_a_guard_that_failed_is_told_again() -> None:
     said = unguarded([STARTED, event("guard-failed", reason="no TensorFlowTrainer.fit")], guard=True, loaded=True)
     assert said.startswith("unguarded: the guard failed: no TensorFlowTrainer.fit")

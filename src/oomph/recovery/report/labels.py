@@ -290,12 +290,24 @@ def _loops(events: Sequence[Event]) -> Iterator[Labelled]:
 
 
 def _beyond_the_guard(events: Iterable[Event]) -> Iterator[Labelled]:
-    """Trainings that oomph cannot guard, beside others that it may have guarded."""
+    """Trainings that oomph has not guarded, beside others that it may have guarded."""
     for event in events:
+        if is_unguarded_loop(event):
+            yield Labelled(UNGUARDED, (loop_in_words(event),))
         kind = KINDS.get(str(event.data.get("kind"))) if event.name == "unguarded" else None
         if event.name == "unguarded":
             what = "" if kind is None else f" with {kind.what}"
             yield Labelled(UNGUARDED, (f"{event.data.get('site')} trains{what}",))
+
+
+def is_unguarded_loop(event: Event) -> bool:
+    """Whether oomph saw a loop of the script's own, without `oomph.guard` on its step."""
+    return event.name == "loop-seen" and not event.data.get("guarded")
+
+
+def loop_in_words(seen: Event) -> str:
+    """Why a loop of the script's own is not resumed."""
+    return f"the training loop at {seen.data.get('site')} does not iterate over oomph.steps"
 
 
 def _key(event: Event) -> Any:

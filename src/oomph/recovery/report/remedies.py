@@ -23,6 +23,8 @@ from oomph.recovery.report.labels import (
     UNGUARDED,
     UNVERIFIED,
     VERIFIED,
+    is_unguarded_loop,
+    loop_in_words,
 )
 
 BEST = (EXACT, VERIFIED)
@@ -307,14 +309,14 @@ def _cause_in(reason: str) -> str:
     return lost.removesuffix(")") if known else reason
 
 
-def _of_loops(events: Sequence[Event]) -> Iterator[str]:
+def _of_loops(events: Iterable[Event]) -> Iterator[str]:
     for event in events:
         if event.name == "loop-seen":
-            yield f"the training loop at {event.data.get('site')} does not iterate over oomph.steps"
+            yield loop_in_words(event)
 
 
 def _of_unguarded(events: Sequence[Event]) -> Iterator[str]:
-    yield from _of_loops(events)
+    yield from _of_loops(event for event in events if is_unguarded_loop(event))
     for event in events:
         if event.name == "guard-failed" and not any(each.name == "loop-seen" for each in events):
             yield f"the guard failed: {event.data.get('reason')}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from oomph.journal import Event
 from oomph.recovery.protocol.unguarded import SUPERVISED, of_event
-from oomph.recovery.report.labels import UNGUARDED
+from oomph.recovery.report.labels import UNGUARDED, is_unguarded_loop
 from oomph.recovery.report.remedies import causes, remedies
 
 NOT_LOADED = "the script ran unguarded: its Python did not load oomph (was it started with -I, -E or -S?)"
@@ -29,7 +29,8 @@ def unguarded(events: Sequence[Event], guard: bool, loaded: bool) -> str:
     told = [event for event in events if event.name == "unguarded"]
     if told:
         return of_event(str(told[0].data.get("site")), str(told[0].data.get("kind")))
-    if any(event.name == "fit-started" or event.data.get("guarded") for event in events):
+    looped = any(map(is_unguarded_loop, events))
+    if not looped and any(event.name == "fit-started" or event.data.get("guarded") for event in events):
         return ""
     found = remedies(UNGUARDED, causes(UNGUARDED, events))[0]
     if found.reason:
