@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oomph.journal import Event, read_journal
+from oomph.recovery.report.account import account
 from oomph.recovery.report.story import story_of
 from oomph.recovery.report.story_text import as_text
 from oomph.recovery.report.summary import summarise
@@ -129,6 +130,24 @@ def test_a_recorded_run_says_the_same_as_its_summary():
     assert "1. DEVICE-OOM, attempt 1 at fit 2, epoch 1, step 1\n" in text
     assert "oomph run --micro-batch=8192 train.py\n" in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("code", [None, 1, 75, 93, 130, 143])
+def test_a_run_that_did_not_finish_has_no_result(code):
+    began = event("fit-started", fit=0, guard="exact")
+    ended = event("attempt-ended", returncode=-9, seconds=3.0, steps=5, saved=0)
+    story = told([began, ended], code)
+    assert story.result == ""
+    assert "as if nothing had happened" not in as_text(story, "run", "", str, 80)
+
+
+def test_the_result_is_that_of_the_last_lines():
+    events = [event("fit-started", fit=0, guard="exact"), event("attempt-ended", returncode=0, seconds=3.0, steps=5)]
+    assert told(events).result == "exact: as if nothing had happened, within rounding"
+    not_finite = [*events, event("checkpoint-skipped", reason="dense/kernel is not finite")]
+    result = told(not_finite).result
+    assert result == "not finite: the weights hold NaN or infinity, or held them during training"
+    assert f"the result     {result}" in account(summarise([*not_finite, event("decided", 2)], 0), None)
 
 
 @given(st.lists(st.sampled_from([*RECOVERED, *KILLED, *FINISHED, event("hang"), event("oom"), event("recovered")])))

@@ -9,8 +9,9 @@ from oomph.recovery.policy.fault_name import signal_name
 from oomph.recovery.policy.ladder import Change
 from oomph.recovery.protocol.progress import Progress
 from oomph.recovery.report.amounts import as_size, counted, times
-from oomph.recovery.report.labels import MEANING, NOT_EQUAL, SMALLER_BATCHES, STARTED_OVER, STOPPED
+from oomph.recovery.report.labels import NOT_EQUAL, SMALLER_BATCHES, STARTED_OVER, STOPPED
 from oomph.recovery.report.remedies import remedies
+from oomph.recovery.report.result import result_in_words
 from oomph.recovery.report.summary import UNRELATED, Summary
 from oomph.recovery.report.unguarded import NONE_SEEN
 
@@ -97,8 +98,9 @@ def _rows(summary: Summary, run_dir: str | None, again: str) -> Iterator[tuple[s
     cost = list(_cost(summary))
     if cost:
         yield "what it cost", ", ".join(cost)
-    if summary.steps and summary.exit_code == 0:
-        yield "the result", _result(summary)
+    result = result_in_words(summary, _MOST_REASONS)
+    if result:
+        yield "the result", result
         if summary.exactness in (NOT_EQUAL, STARTED_OVER):
             yield "to improve it", remedies(summary.exactness, summary.exactness_reasons)[0].text
     yield "the end", ", ".join([_ended(summary), *_facts(summary)])
@@ -106,12 +108,6 @@ def _rows(summary: Summary, run_dir: str | None, again: str) -> Iterator[tuple[s
         yield "stopped" if summary.exit_code in STOPPED else "gave up", summary.gave_up
     if run_dir is not None:
         yield "next", again or f"oomph explain {run_dir}"
-
-
-def _result(summary: Summary) -> str:
-    if "nan-loss" in summary.faults:
-        return "not finite: the weights hold NaN or infinity, or held them during training"
-    return "; ".join((MEANING[summary.exactness], *summary.exactness_reasons[:_MOST_REASONS]))
 
 
 def _done(summary: Summary) -> Iterator[str]:

@@ -13,8 +13,8 @@ from typing import Any
 from oomph.journal import Event, by_attempt
 from oomph.recovery.policy.ladder import change_in
 from oomph.recovery.report.amounts import counted
-from oomph.recovery.report.labels import MEANING
 from oomph.recovery.report.next_command import options_without_a_run
+from oomph.recovery.report.result import result_in_words
 from oomph.recovery.report.summary import Summary
 
 OUT_OF_MEMORY, NOT_FINITE, HANG, UNRELATED = "device-oom", "nan-loss", "hang", "unrelated"
@@ -57,7 +57,7 @@ class Story:
     failed: bool
     """Whether it ended with another exit code than 0."""
     result: str
-    """The label and its reasons in words; empty when nothing was trained."""
+    """The label and its reasons in words; empty unless the script trained and finished."""
     incidents: tuple[Incident, ...]
     savings: tuple[Saving, ...]
 
@@ -79,7 +79,7 @@ def story_of(events: Sequence[Event], summary: Summary, typed: Sequence[str], wo
     return Story(
         outcome=_outcome(summary, len(incidents)),
         failed=summary.exit_code not in (None, 0),
-        result=_result(summary),
+        result=result_in_words(summary),
         incidents=incidents,
         savings=tuple(_savings(summary, events, [*options_without_a_run(typed)], words)),
     )
@@ -94,12 +94,6 @@ def _outcome(summary: Summary, faults: int) -> str:
         return f"finished{steps}{attempts}, {summary.seconds:.0f} s"
     why = f": {summary.gave_up}" if summary.gave_up else ""
     return f"ended with exit code {summary.exit_code}{steps}{attempts}, {summary.seconds:.0f} s{why}"
-
-
-def _result(summary: Summary) -> str:
-    if not summary.steps:
-        return ""
-    return "; ".join((MEANING[summary.exactness], *summary.exactness_reasons))
 
 
 # -- what happened ----------------------------------------------------------------------------------------------------
