@@ -90,6 +90,26 @@ def test_what_a_callback_trains_within_a_guarded_fit_belongs_to_that_fit(work):
     assert "finished without a fault" in ours.said[-1]
 
 
+ON_BATCHES = """
+import keras, numpy as np
+x = np.zeros((8, 3), "float32")
+model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+model.compile("sgd", "mse", jit_compile=False)
+for _ in range(3):
+    model.train_on_batch(x, x[:, :1])
+"""
+
+
+def test_train_on_batch_is_told_to_be_recovered_but_not_checkpointed(work):
+    work.write(ON_BATCHES)
+    ours = work.oomph("train.py")
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    assert [event.data["site"] for event in ours.events("trained-outside-fit")] == ["train.py:7"]
+    assert ours.summary["exactness"] == "unguarded"
+    assert ours.said[-2].startswith("oomph: finished, ")
+    assert ours.said[-1].startswith("oomph: train.py:7 trains outside a resumable fit: recovered in process, not ")
+
+
 ABORTED_LOOP = """
 import os, sys, keras, numpy as np, tensorflow as tf
 optimizer = keras.optimizers.SGD(0.1)

@@ -72,11 +72,12 @@ def label_of(events: Sequence[Event], exit_code: int | None) -> Labelled:
             *_abandoned(events, exit_code),
             *_loops(events),
             *_beyond_the_guard(events),
+            *_outside_fits(events),
         ]
     )
     if exit_code not in (None, 0, *STOPPED):
         return Labelled(FAILED, found.reasons)
-    if not any(event.name == "fit-started" or event.data.get("guarded") for event in events):
+    if not is_guarded(events):
         return Labelled(UNGUARDED, found.reasons)
     return found
 
@@ -298,6 +299,24 @@ def _beyond_the_guard(events: Iterable[Event]) -> Iterator[Labelled]:
         if event.name == "unguarded":
             what = "" if kind is None else f" with {kind.what}"
             yield Labelled(UNGUARDED, (f"{event.data.get('site')} trains{what}",))
+
+
+def _outside_fits(events: Sequence[Event]) -> Iterator[Labelled]:
+    """Steps outside any fit: recovered in the process, so that only a restart loses them."""
+    last = max((event.attempt for event in events), default=0)
+    for event in events:
+        if event.name == "trained-outside-fit" and (event.attempt < last or not is_guarded(events)):
+            yield Labelled(UNGUARDED, (outside_in_words(event),))
+
+
+def is_guarded(events: Iterable[Event]) -> bool:
+    """Whether any training of the run was guarded."""
+    return any(event.name == "fit-started" or event.data.get("guarded") for event in events)
+
+
+def outside_in_words(event: Event) -> str:
+    """Why steps outside any fit are not resumed."""
+    return f"{event.data.get('site')} trains outside a resumable fit"
 
 
 def is_unguarded_loop(event: Event) -> bool:
