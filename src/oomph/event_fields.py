@@ -39,6 +39,7 @@ FIELDS: Mapping[str, Any] = {
     "guarded": bool,
     "held_bytes": int | None,
     "iterator": str,
+    "kept": str,
     "key": str,
     "kind": str,
     "ledger": Mapping[str, Any],

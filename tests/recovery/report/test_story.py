@@ -150,6 +150,27 @@ def test_the_result_is_that_of_the_last_lines():
     assert f"the result     {result}" in account(summarise([*not_finite, event("decided", 2)], 0), None)
 
 
+def skipped(**data: Any) -> Event:
+    return event("checkpoint-skipped", reason="dense/kernel is not finite", **PLACE, **data)
+
+
+@pytest.mark.parametrize(
+    ("events", "done"),
+    [
+        ([skipped(kept="the checkpoint of step 40")] * 100, "kept the checkpoint of step 40"),
+        ([skipped(kept="no checkpoint: there was none yet")], "kept no checkpoint: there was none yet"),
+        (
+            [skipped(kept="the checkpoint of step 40"), skipped(kept="the end state as it is")],
+            "kept the checkpoint of step 40, then the end state as it is",
+        ),
+        ([skipped()], "took no checkpoint of it"),  # in a journal of an older oomph
+    ],
+)
+def test_a_state_that_is_not_finite_is_one_fault_with_what_was_really_kept(events, done):
+    (incident,) = told(events).incidents
+    assert (incident.fault, incident.place, incident.done) == ("nan-loss", "fit 1, epoch 1, step 5", done)
+
+
 @given(st.lists(st.sampled_from([*RECOVERED, *KILLED, *FINISHED, event("hang"), event("oom"), event("recovered")])))
 def test_a_journal_with_gaps_is_told_as_far_as_it_goes(events):
     story = told(events, None)

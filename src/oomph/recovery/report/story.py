@@ -102,18 +102,27 @@ def _outcome(summary: Summary, faults: int) -> str:
 def _incidents(attempt: Sequence[Event]) -> Iterator[Incident]:
     """The faults of one attempt: those within the process, and the one that ended it."""
     failed: list[Event] = []
+    skipped = [event for event in attempt if event.name == "checkpoint-skipped"]
     for event in attempt:
-        if event.name == "oom":
+        if event.name == "checkpoint-skipped" and skipped:
+            yield _not_finite(skipped)
+            skipped = []
+        elif event.name == "oom":
             failed.append(event)
         elif event.name == "recovered" and failed:
             yield _recovered(failed, event)
             failed = []
-        elif event.name == "checkpoint-skipped":
-            shown = f"{event.data.get('reason', '')}"
-            yield Incident(NOT_FINITE, event.attempt, _place(event.data), shown, "kept the checkpoint before it", "")
     ended = _that_ended(attempt, failed)
     if ended is not None:
         yield ended
+
+
+def _not_finite(skipped: Sequence[Event]) -> Incident:
+    """One fault for all checkpoints that were due while the state was not finite: training continues with it."""
+    first = skipped[0]
+    kept = dict.fromkeys(str(event.data["kept"]) for event in skipped if "kept" in event.data)
+    done = f"kept {', then '.join(kept)}" if kept else "took no checkpoint of it"
+    return Incident(NOT_FINITE, first.attempt, _place(first.data), str(first.data.get("reason", "")), done, "")
 
 
 def _recovered(failed: Sequence[Event], recovered: Event) -> Incident:
