@@ -57,6 +57,7 @@ FIELDS: Mapping[str, Any] = {
     "path": str,
     "peak_rss_bytes": int,
     "phase": str,
+    "piece": int,
     "pid": int,
     "reason": str,
     "refuses": bool,

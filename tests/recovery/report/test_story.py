@@ -150,6 +150,36 @@ def test_the_result_is_that_of_the_last_lines():
     assert f"the result     {result}" in account(summarise([*not_finite, event("decided", 2)], 0), None)
 
 
+@pytest.mark.parametrize(
+    ("data", "place", "done"),
+    [
+        (PLACE | {"micro_batch": 64}, "fit 1, epoch 1, step 5", "trained the batch of 256 as micro-batches of 64"),
+        (
+            PLACE | {"micro_batch": 64, "guard": "smaller batches"}, "fit 1, epoch 1, step 5",
+            "trained the batch of 256 as smaller batches of 64, each with its own update",
+        ),
+        (
+            {"during": "predict", "micro_batch": 64}, "predict",
+            "ran predict on the batch of 256 as micro-batches of 64",
+        ),
+        (
+            {"piece": 32}, "map_batches",
+            "applied the function to the batch of 256 in calls of at most 32 elements",
+        ),
+    ],
+)  # fmt: skip
+def test_what_was_done_with_a_batch_that_did_not_fit_is_told_in_words_that_fit_the_call(data, place, done):
+    (incident,) = told([RECOVERED[0], event("recovered", batch=256, seconds=21.0, **data)]).incidents
+    assert (incident.place, incident.done) == (place, done)
+
+
+def test_smaller_batches_outside_a_fit_are_known_by_what_the_probe_found():
+    on_batch = {"during": "train_on_batch", "batch": 256, "micro_batch": 64}
+    events = [RECOVERED[0], event("probed", during="train_on_batch", kind="smaller batches")]
+    (incident,) = told([*events, event("recovered", **on_batch)]).incidents
+    assert incident.done == "ran train_on_batch on the batch of 256 as smaller batches of 64, each with its own update"
+
+
 def skipped(**data: Any) -> Event:
     return event("checkpoint-skipped", reason="dense/kernel is not finite", **PLACE, **data)
 

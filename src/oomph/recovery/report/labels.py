@@ -37,7 +37,9 @@ MEANING = {
     UNGUARDED: "unguarded: a training was not guarded, so it was neither checkpointed nor resumed",
     FAILED: "failed: the training did not finish",
 }
-_GUARDS = {"approximate": APPROXIMATE, "smaller batches": NOT_EQUAL}
+SMALLER = "smaller batches"
+"""The guard kind of --allow-smaller-batch."""
+_GUARDS = {"approximate": APPROXIMATE, SMALLER: NOT_EQUAL}
 """Guard kind → the label after recovering from an out-of-memory error; exact under all others."""
 SMALLER_BATCHES = "a batch that did not fit was split into smaller batches, each with its own update"
 

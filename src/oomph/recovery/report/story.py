@@ -13,6 +13,7 @@ from typing import Any
 from oomph.journal import Event, by_attempt
 from oomph.recovery.policy.ladder import change_in
 from oomph.recovery.report.amounts import counted
+from oomph.recovery.report.labels import SMALLER
 from oomph.recovery.report.next_command import options_without_a_run
 from oomph.recovery.report.result import result_in_words
 from oomph.recovery.report.summary import Summary
@@ -102,6 +103,11 @@ def _outcome(summary: Summary, faults: int) -> str:
 def _incidents(attempt: Sequence[Event]) -> Iterator[Incident]:
     """The faults of one attempt: those within the process, and the one that ended it."""
     failed: list[Event] = []
+    probed = {
+        event.data["during"]: event.data.get("kind")
+        for event in attempt
+        if event.name == "probed" and "during" in event.data
+    }
     skipped = [event for event in attempt if event.name == "checkpoint-skipped"]
     for event in attempt:
         if event.name == "checkpoint-skipped" and skipped:
@@ -110,7 +116,7 @@ def _incidents(attempt: Sequence[Event]) -> Iterator[Incident]:
         elif event.name == "oom":
             failed.append(event)
         elif event.name == "recovered" and failed:
-            yield _recovered(failed, event)
+            yield _recovered(failed, event, probed.get(event.data.get("during")))
             failed = []
     ended = _that_ended(attempt, failed)
     if ended is not None:
@@ -125,17 +131,28 @@ def _not_finite(skipped: Sequence[Event]) -> Incident:
     return Incident(NOT_FINITE, first.attempt, _place(first.data), str(first.data.get("reason", "")), done, "")
 
 
-def _recovered(failed: Sequence[Event], recovered: Event) -> Incident:
+def _recovered(failed: Sequence[Event], recovered: Event, kind: str | None) -> Incident:
     data = recovered.data
-    size = data.get("micro_batch")
     return Incident(
         OUT_OF_MEMORY,
         recovered.attempt,
-        _place(data) or str(data.get("during", "")),
+        _place(data) or str(data.get("during", "map_batches" if "piece" in data else "")),
         _shown(failed[0]),
-        f"trained the batch of {data.get('batch')} as micro-batches of {size}",
+        _divided(data, data.get("guard", kind)),
         f"{_seconds(data):.0f} s, {counted(len(failed), 'out-of-memory error')}",
     )
+
+
+def _divided(recovered: Mapping[str, Any], kind: str | None) -> str:
+    """What was done with a batch that did not fit, in the words for what the script called and what was promised."""
+    during, batch = recovered.get("during"), recovered.get("batch")
+    if "piece" in recovered:
+        return f"applied the function to the batch of {batch} in calls of at most {recovered['piece']} elements"
+    verb = "trained" if during is None else f"ran {during} on"
+    whole, size = f"{verb} the batch of {batch}", recovered.get("micro_batch")
+    if kind == SMALLER:
+        return f"{whole} as smaller batches of {size}, each with its own update"
+    return f"{whole} as micro-batches of {size}"
 
 
 def _that_ended(attempt: Sequence[Event], failed: Sequence[Event]) -> Incident | None:
