@@ -180,6 +180,30 @@ def test_smaller_batches_outside_a_fit_are_known_by_what_the_probe_found():
     assert incident.done == "ran train_on_batch on the batch of 256 as smaller batches of 64, each with its own update"
 
 
+CAUGHT = event("oom", phase="elsewhere", site="train.py:8", message=OOM)
+
+
+def test_an_error_that_the_script_caught_does_not_show_a_kill():
+    (killed,) = told([CAUGHT, *KILLED], 137).incidents
+    assert (killed.fault, killed.shown_by) == ("killed", "death by signal 9")
+    ended = event("attempt-ended", returncode=3, steps=5, saved=0)
+    assert told([CAUGHT, ended], 3).incidents == (), "nothing names it as the end"
+
+
+def test_an_error_that_ended_the_script_outside_a_guarded_step_shows_its_end():
+    ended = [event("attempt-ended", returncode=1, steps=5, saved=0), event("diagnosed", fault="device-oom")]
+    (incident,) = told([CAUGHT, *ended], 1).incidents
+    assert (incident.fault, incident.shown_by) == ("device-oom", OOM)
+    later = event("uncaught-exception", type="ResourceExhaustedError", message="another")
+    (incident,) = told([CAUGHT, event("fit-started", fit=0), later, *ended], 1).incidents
+    assert incident.shown_by == "ResourceExhaustedError: another", "training went on after the first"
+
+
+def test_a_recovery_is_not_shown_by_an_error_that_the_script_caught_before():
+    (incident,) = told([CAUGHT._replace(data={**CAUGHT.data, "message": "its own"}), *RECOVERED]).incidents
+    assert (incident.shown_by, incident.cost) == (OOM, "21 s, 2 out-of-memory errors")
+
+
 def skipped(**data: Any) -> Event:
     return event("checkpoint-skipped", reason="dense/kernel is not finite", **PLACE, **data)
 

@@ -19,6 +19,8 @@ from oomph.recovery.report.result import result_in_words
 from oomph.recovery.report.summary import Summary
 
 OUT_OF_MEMORY, NOT_FINITE, HANG, UNRELATED = "device-oom", "nan-loss", "hang", "unrelated"
+_GOES_ON = frozenset(("fit-started", "fit-finished", "checkpoint", "loop-seen", "trained-outside-fit"))
+"""Events of a script that trains."""
 _WORTH_A_FLAG = 1.0
 """Seconds that a run has to have lost before a flag is worth typing."""
 _FEWER = 4
@@ -115,12 +117,20 @@ def _incidents(attempt: Sequence[Event]) -> Iterator[Incident]:
             skipped = []
         elif event.name == "oom":
             failed.append(event)
-        elif event.name == "recovered" and failed:
-            yield _recovered(failed, event, probed.get(event.data.get("during")))
+        elif event.name in _GOES_ON:
+            failed = _guarded(failed)  # the script has survived what it caught itself
+        elif event.name == "recovered":
+            if _guarded(failed):
+                yield _recovered(_guarded(failed), event, probed.get(event.data.get("during")))
             failed = []
     ended = _that_ended(attempt, failed)
     if ended is not None:
         yield ended
+
+
+def _guarded(failed: Sequence[Event]) -> list[Event]:
+    """The errors that oomph had to handle: those elsewhere are the script's own to catch."""
+    return [event for event in failed if event.data.get("phase") != "elsewhere"]
 
 
 def _not_finite(skipped: Sequence[Event]) -> Incident:
@@ -164,11 +174,12 @@ def _that_ended(attempt: Sequence[Event], failed: Sequence[Event]) -> Incident |
     if not fault:
         return None
     place = "" if decided is None else _place_of_ending(decided.data.get("ending"))
-    place = place or (_place(failed[-1].data) if failed else "")
+    shown_by = failed if fault == OUT_OF_MEMORY else []  # a kill after an error that was caught is not shown by it
+    place = place or (_place(shown_by[-1].data) if shown_by else "")
     if hang is not None:
         shown = f"no progress for {hang.data.get('seconds')} s, at {hang.data.get('line') or 'an unknown line'}"
-    elif failed:
-        shown = _shown(failed[-1])
+    elif shown_by:
+        shown = _shown(shown_by[-1])
     elif error is not None:
         shown = f"{error.data.get('type')}: {error.data.get('message')}"
     else:
@@ -187,7 +198,7 @@ def _fault(by: Mapping[str, Event], failed: Sequence[Event]) -> str:
     named = by["diagnosed"].data.get("fault") if "diagnosed" in by else None
     if isinstance(named, str):
         return named
-    if failed and "attempt-ended" in by and by["attempt-ended"].data.get("returncode") != 0:
+    if _guarded(failed) and "attempt-ended" in by and by["attempt-ended"].data.get("returncode") != 0:
         return OUT_OF_MEMORY
     return ""
 
