@@ -80,6 +80,35 @@ def test_what_is_given_already_or_cost_next_to_nothing_is_not_advised():
 
 
 @pytest.mark.parametrize(
+    ("elsewhere", "is_training"),
+    [
+        ({"during": "predict", "micro_batch": 32}, False), ({"during": "evaluate", "micro_batch": 32}, False),
+        ({"piece": 32}, False), ({"during": "train_step", "micro_batch": 32}, True),
+        ({"during": "train_on_batch", "micro_batch": 32}, True),
+    ],
+)  # fmt: skip
+def test_the_size_of_training_is_not_advised_for_what_does_not_train(elsewhere, is_training):
+    events = [RECOVERED[0], event("recovered", batch=256, seconds=21.0, **elsewhere)]
+    savings = [saving.command for saving in told(events).savings]
+    assert savings == ["oomph run --micro-batch=32 train.py --epochs 10"] * is_training
+    assert summarise(events, 0).micro_batch == (32 if is_training else None)
+    ((fitted, _),) = [(s.text, s) for s in told([*RECOVERED, *events]).savings]
+    assert fitted.startswith(f"The {42 if is_training else 21} s of finding a micro-batch")
+
+
+def test_forged_times_that_no_float_can_add_up_cost_nothing():
+    long = event("fit-finished", 2, steps=1, seconds=1e308)
+    assert told([*KILLED, event("fit-started", 2), long, *FINISHED]).savings == ()
+
+
+def test_a_forged_attempt_0_repeats_its_steps_without_a_restart():
+    before = [event("fit-started", 0), event("attempt-ended", 0, returncode=-9, seconds=9.0, steps=50, saved=0)]
+    again = [event("fit-started", 1), event("fit-finished", 1, steps=50, seconds=100.0)]
+    (saving,) = told([*before, *again]).savings
+    assert saving.command == "oomph run --checkpoint-every=25s train.py --epochs 10"
+
+
+@pytest.mark.parametrize(
     ("events", "fault", "shown", "done"),
     [
         (

@@ -117,6 +117,13 @@ def test_what_was_overcome_is_told() -> None:
     assert "oomph explain runs/x" in text
 
 
+def test_what_was_divided_outside_of_training_is_told_without_a_size_of_training() -> None:
+    oom = [happened(1, "oom", during="predict"), happened(1, "recovered", during="predict", micro_batch=8, seconds=2.0)]
+    summary = summarise([*undisturbed(), *oom], 0)
+    assert (summary.recoveries, summary.micro_batch) == (1, None)
+    assert "what was done  batches of evaluate, predict or map_batches in smaller parts" in account(summary, None)
+
+
 def test_a_run_that_did_not_finish_is_not_praised() -> None:
     for code in (1, 75, 93, 130):
         text = "\n".join(account(summarise(killed_once("exact"), code), "runs/x"))

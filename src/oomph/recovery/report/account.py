@@ -111,7 +111,9 @@ def _rows(summary: Summary, run_dir: str | None, again: str) -> Iterator[tuple[s
 
 
 def _done(summary: Summary) -> Iterator[str]:
-    if summary.recoveries and summary.micro_batch is not None:
+    if summary.recoveries and summary.micro_batch is None:
+        yield "batches of evaluate, predict or map_batches in smaller parts"
+    elif summary.recoveries:
         smaller = SMALLER_BATCHES in summary.exactness_reasons
         size = summary.micro_batch
         yield f"batches of at most {size}" if smaller else f"micro-batches of {size}, the same global batch"

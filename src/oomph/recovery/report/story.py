@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -16,7 +17,7 @@ from oomph.recovery.report.amounts import counted
 from oomph.recovery.report.labels import SMALLER
 from oomph.recovery.report.next_command import options_without_a_run
 from oomph.recovery.report.result import result_in_words
-from oomph.recovery.report.summary import Summary
+from oomph.recovery.report.summary import Summary, recovered_training
 
 OUT_OF_MEMORY, NOT_FINITE, HANG, UNRELATED = "device-oom", "nan-loss", "hang", "unrelated"
 _GOES_ON = frozenset(("fit-started", "fit-finished", "checkpoint", "loop-seen", "trained-outside-fit"))
@@ -231,14 +232,13 @@ def _repeated(ended: Event | None) -> str:
 def _savings(summary: Summary, events: Sequence[Event], typed: list[str], words: Sequence[str]) -> Iterator[Saving]:
     if not words:
         return
-    if summary.micro_batch and summary.seconds_recovering >= _WORTH_A_FLAG and not _given(typed, "--micro-batch"):
+    seconds = sum(_seconds(event.data) for event in events if recovered_training(event))
+    if summary.micro_batch and seconds >= _WORTH_A_FLAG and not _given(typed, "--micro-batch"):
         command = ["oomph", "run", f"--micro-batch={summary.micro_batch}", *typed, *words]
-        yield Saving(
-            f"The {summary.seconds_recovering:.0f} s of finding a micro-batch: start with its size", shlex.join(command)
-        )
+        yield Saving(f"The {seconds:.0f} s of finding a micro-batch: start with its size", shlex.join(command))
     seconds = _seconds_repeated(summary, events)
     if seconds >= _WORTH_A_FLAG and not _given(typed, "--checkpoint-every"):
-        every = max(_SHORTEST_CHECKPOINT_SECONDS, round(seconds / summary.restarts / _FEWER))
+        every = max(_SHORTEST_CHECKPOINT_SECONDS, round(seconds / max(1, summary.restarts) / _FEWER))
         command = ["oomph", "run", f"--checkpoint-every={every}s", *typed, *words]
         yield Saving(
             f"Part of the {seconds:.0f} s that {counted(summary.steps_repeated, 'repeated step')} took: checkpoints in"
@@ -251,7 +251,8 @@ def _seconds_repeated(summary: Summary, events: Sequence[Event]) -> float:
     """About how long the repeated steps took, by the mean of the fits that finished."""
     finished = [event.data for event in events if event.name == "fit-finished" and event.data.get("steps")]
     steps = sum(int(data["steps"]) for data in finished)
-    return summary.steps_repeated * sum(_seconds(data) for data in finished) / steps if steps else 0.0
+    seconds = summary.steps_repeated * sum(_seconds(data) for data in finished) / steps if steps else 0.0
+    return seconds if math.isfinite(seconds) else 0.0  # the times in a journal may be forged
 
 
 def _given(typed: Sequence[str], option: str) -> bool:

@@ -16,6 +16,8 @@ SCHEMA = 1
 UNRELATED = "unrelated"
 """The fault name of a plain Python error in the user's code, which is not oomph's concern."""
 
+_NO_TRAINING = ("evaluate", "predict")
+
 
 @dataclass(frozen=True)
 class Checkpoints:
@@ -47,7 +49,7 @@ class Summary:
     steps_saved: int
     """Steps up to the last checkpoint."""
     micro_batch: int | None
-    """The micro-batch that the last fit ended with; None when no batch was split."""
+    """The last micro-batch of a training; None when no batch of a training was split."""
     exactness: str
     """How the result relates to that of an undisturbed run: one of `labels.ORDER`."""
     exit_code: int | None
@@ -125,6 +127,11 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
     )
 
 
+def recovered_training(event: Event) -> bool:
+    """Whether a step that trains was recovered: evaluate, predict and `oomph.map_batches` find sizes of their own."""
+    return event.name == "recovered" and "piece" not in event.data and event.data.get("during") not in _NO_TRAINING
+
+
 def _unrecorded(events: Iterable[Event]) -> int:
     """Earlier attempts without any event but `attempt-ended`, which `--resume` may have added."""
     told = {event.attempt for event in events if event.name != "attempt-ended"}
@@ -175,7 +182,8 @@ def _faults(by: Mapping[str, list[Event]]) -> dict[str, int]:
 
 def _micro_batch(events: Iterable[Event]) -> int | None:
     """The last one in journal order: times are not reliable if the clock was set back."""
-    values = [event.data.get("micro_batch") for event in events if event.name in ("recovered", "fit-finished")]
+    of_training = (event for event in events if event.name == "fit-finished" or recovered_training(event))
+    values = [event.data.get("micro_batch") for event in of_training]
     known = [value for value in values if isinstance(value, int)]
     return known[-1] if known else None
 
