@@ -143,8 +143,14 @@ def test_batches_that_were_trained_on_in_parts_are_not_called_micro_batches_howe
 
 
 def test_a_run_that_sigusr2_ended_says_which_signals_save() -> None:
-    (line,) = account(summarise([happened(1, "attempt-ended", returncode=-12, seconds=3.0)], 140), "runs/x")
+    summary = summarise([happened(1, "attempt-ended", returncode=-12, seconds=3.0)], 140)
+    (line,) = account(summary, "runs/x", returncode=-12)
     assert line == "ended with exit code 140: SIGUSR2 ended it; oomph saves on SIGTERM and SIGUSR1, 3 s"
+
+
+def test_a_script_that_exits_with_140_was_not_ended_by_a_signal() -> None:
+    summary = summarise([happened(1, "attempt-ended", returncode=140, seconds=3.0)], 140)
+    assert account(summary, "runs/x", returncode=140) == ["ended with exit code 140, 3 s"]
 
 
 def test_a_run_that_was_stopped_says_how_many_steps_are_not_saved() -> None:
