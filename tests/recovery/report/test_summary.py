@@ -196,6 +196,12 @@ def test_the_document_has_a_schema_and_survives_json() -> None:
     assert document["checkpoints"]["count"] == 0
 
 
+def test_as_text_a_summary_counts_as_people_do() -> None:
+    once = replace(summarise(killed_once(), 0), steps=1)
+    assert str(once) == "unverified: 1 step in 20 s, killed 1×, 0 recovered in the process, 1 restart"
+    assert str(replace(once, steps=2, restarts=2)).endswith(" 2 restarts")
+
+
 def test_an_empty_journal_gives_an_empty_summary() -> None:
     summary = summarise([], None)
     assert isinstance(summary, Summary)

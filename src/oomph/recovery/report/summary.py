@@ -10,6 +10,7 @@ from typing import Any
 
 from oomph.journal import Event, by_attempt, by_name
 from oomph.recovery.policy.ladder import change_in
+from oomph.recovery.report.amounts import counted
 from oomph.recovery.report.labels import label_of
 
 SCHEMA = 1
@@ -77,8 +78,8 @@ class Summary:
 
     def __str__(self) -> str:
         faults = [f"{name} {count}×" for name, count in self.faults.items()] or ["no fault"]
-        cost = f"{self.recoveries} recovered in the process, {self.restarts} restarts"
-        return f"{self.exactness}: {self.steps} steps in {self.seconds:.0f} s, {', '.join(faults)}, {cost}"
+        cost = f"{self.recoveries} recovered in the process, {counted(self.restarts, 'restart')}"
+        return f"{self.exactness}: {counted(self.steps, 'step')} in {self.seconds:.0f} s, {', '.join(faults)}, {cost}"
 
     @property
     def eventful(self) -> bool:
