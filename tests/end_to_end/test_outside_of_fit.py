@@ -58,6 +58,58 @@ def test_a_loop_that_is_not_guarded_is_watched_and_told_so(work):
     assert any("restart only: a custom loop" in line and "@oomph.guard" in line for line in ours.said)
 
 
+WITHIN_A_FIT = """
+import keras, numpy as np
+keras.utils.set_random_seed(1)
+x = np.random.default_rng(0).normal(size=(64, 3)).astype("float32")
+def new_model():
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", jit_compile=False)
+    return model
+
+class Other(keras.callbacks.Callback):
+    def __init__(self):
+        super().__init__()
+        self.other = new_model()
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.other.train_on_batch(x, x[:, :1])
+        weights = self.other.trainable_variables
+        self.other.optimizer.apply([weight * 0 for weight in weights], weights)
+
+new_model().fit(x, x[:, :1], batch_size=16, epochs=2, verbose=0, callbacks=[Other()])
+"""
+
+
+def test_what_a_callback_trains_within_a_guarded_fit_belongs_to_that_fit(work):
+    work.write(WITHIN_A_FIT)
+    ours = work.oomph("train.py")
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    assert not ours.events("loop-seen")
+    assert (ours.summary["steps"], ours.summary["exactness"]) == (8, "exact")
+    assert "finished without a fault" in ours.said[-1]
+
+
+ON_BATCHES = """
+import keras, numpy as np
+x = np.zeros((8, 3), "float32")
+model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+model.compile("sgd", "mse", jit_compile=False)
+for _ in range(3):
+    model.train_on_batch(x, x[:, :1])
+"""
+
+
+def test_train_on_batch_is_told_to_be_recovered_but_not_checkpointed(work):
+    work.write(ON_BATCHES)
+    ours = work.oomph("train.py")
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    assert [event.data["site"] for event in ours.events("trained-outside-fit")] == ["train.py:7"]
+    assert ours.summary["exactness"] == "unguarded"
+    assert ours.said[-2].startswith("oomph: finished, ")
+    assert ours.said[-1].startswith("oomph: train.py:7 trains outside a resumable fit: recovered in process, not ")
+
+
 ABORTED_LOOP = """
 import os, sys, keras, numpy as np, tensorflow as tf
 optimizer = keras.optimizers.SGD(0.1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from oomph.faults.catalogue.catalogue import PageError, parse_page
 from oomph.faults.catalogue.xid import read_table
 from oomph.faults.reading.heap_dump import read_dump
 from oomph.gpu.child import parse
-from oomph.journal import foreign_format, read_journal, unreadable_lines
+from oomph.journal import Event, foreign_format, read_journal, unreadable_lines
 from oomph.recovery.checkpoint.container import format_trouble, read_checkpoint, read_manifest, seal
 from oomph.recovery.checkpoint.witness import WitnessBoard
 from oomph.recovery.policy import decisions
@@ -40,6 +40,8 @@ from oomph.recovery.protocol.injection import VARIABLE as INJECTION
 from oomph.recovery.protocol.injection import Injection
 from oomph.recovery.protocol.progress import ProgressBoard, read_progress
 from oomph.recovery.report.account import account
+from oomph.recovery.report.story import story_of
+from oomph.recovery.report.story_text import as_text as story_as_text
 from oomph.recovery.report.summary import summarise
 from oomph.recovery.run_directory.run_directory import RunDirectory, newest_unfinished, read_record
 from oomph.recovery.run_directory.unfinished import unfinished
@@ -76,6 +78,8 @@ def _journal(run: Path) -> None:
     summary.to_json()
     for line in account(summary, str(run), "again"):
         str(line)
+    _story(events)
+    _story([event._replace(attempt=event.attempt - 1) for event in events if event.name != "resumed"])  # from 0
     found = decisions.replay(events)
     decisions.as_text(found, "run")
     as_text(decisions.as_document(found))
@@ -86,6 +90,13 @@ def _journal(run: Path) -> None:
     for change in ledger.changes:
         set_aside(run / "checkpoints", change.value)
     behind(run, ["device-oom"])
+
+
+def _story(events: Sequence[Event]) -> None:
+    told = story_of(events, summarise(events, None), [], ["train.py"])
+    assert told.result == ""
+    story_as_text(told, "run", "", str, 80)
+    as_text(told.as_document())
 
 
 def _resume(run: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from oomph.journal import Event
 from oomph.recovery.policy.not_restartable import NAME as NOT_RESTARTABLE
-from oomph.recovery.report.remedies import causes
+from oomph.recovery.report.causes import causes
 from oomph.rehearsal.faults import Rehearsable
 
 SURVIVED, LOST, NOT_TRIED = "yes", "no", "not tried"

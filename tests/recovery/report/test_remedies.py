@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 import oomph
 from oomph.journal import Event
+from oomph.recovery.report.causes import causes
 from oomph.recovery.report.labels import ORDER, SMALLER_BATCHES
-from oomph.recovery.report.remedies import Remedy, causes, remedies, remedy_of
+from oomph.recovery.report.remedies import Remedy, remedies, remedy_of
 
 SOURCE = Path(oomph.__file__).parent
 REASONS = [
@@ -21,6 +22,7 @@ REASONS = [
         "fit at train.py:9 continues with a generator that a resumed fit has taken batches from", "tensorflow/fit/reporting.py",
         "continues with a generator that a resumed fit has taken batches from", "a new generator for each fit",
     ),
+    ("train.py:7 trains outside a resumable fit", "recovery/report/labels.py", "trains outside a resumable fit", "oomph.steps("),
     ("callback Own.counts (Strange)", "tensorflow/training/fit_objects.py", "callback {type(callback)", "give Own get_state()"),
     ("layer 3 Mine.cache (Strange)", "tensorflow/training/fit_objects.py", "layer {number}", "give Mine save_own_variables"),
     ("model.seen (Strange)", "tensorflow/training/fit_objects.py", '("model", model)', "tf.Variable, as an attribute"),

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oomph.journal import Event, read_journal
+from oomph.recovery.report.account import account
 from oomph.recovery.report.story import story_of
 from oomph.recovery.report.story_text import as_text
 from oomph.recovery.report.summary import summarise
@@ -79,6 +80,35 @@ def test_what_is_given_already_or_cost_next_to_nothing_is_not_advised():
 
 
 @pytest.mark.parametrize(
+    ("elsewhere", "is_training"),
+    [
+        ({"during": "predict", "micro_batch": 32}, False), ({"during": "evaluate", "micro_batch": 32}, False),
+        ({"piece": 32}, False), ({"during": "train_step", "micro_batch": 32}, True),
+        ({"during": "train_on_batch", "micro_batch": 32}, True),
+    ],
+)  # fmt: skip
+def test_the_size_of_training_is_not_advised_for_what_does_not_train(elsewhere, is_training):
+    events = [RECOVERED[0], event("recovered", batch=256, seconds=21.0, **elsewhere)]
+    savings = [saving.command for saving in told(events).savings]
+    assert savings == ["oomph run --micro-batch=32 train.py --epochs 10"] * is_training
+    assert summarise(events, 0).micro_batch == (32 if is_training else None)
+    ((fitted, _),) = [(s.text, s) for s in told([*RECOVERED, *events]).savings]
+    assert fitted.startswith(f"The {42 if is_training else 21} s of finding a micro-batch")
+
+
+def test_forged_times_that_no_float_can_add_up_cost_nothing():
+    long = event("fit-finished", 2, steps=1, seconds=1e308)
+    assert told([*KILLED, event("fit-started", 2), long, *FINISHED]).savings == ()
+
+
+def test_a_forged_attempt_0_repeats_its_steps_without_a_restart():
+    before = [event("fit-started", 0), event("attempt-ended", 0, returncode=-9, seconds=9.0, steps=50, saved=0)]
+    again = [event("fit-started", 1), event("fit-finished", 1, steps=50, seconds=100.0)]
+    (saving,) = told([*before, *again]).savings
+    assert saving.command == "oomph run --checkpoint-every=25s train.py --epochs 10"
+
+
+@pytest.mark.parametrize(
     ("events", "fault", "shown", "done"),
     [
         (
@@ -129,6 +159,99 @@ def test_a_recorded_run_says_the_same_as_its_summary():
     assert "1. DEVICE-OOM, attempt 1 at fit 2, epoch 1, step 1\n" in text
     assert "oomph run --micro-batch=8192 train.py\n" in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("code", [None, 1, 75, 93, 130, 143])
+def test_a_run_that_did_not_finish_has_no_result(code):
+    began = event("fit-started", fit=0, guard="exact")
+    ended = event("attempt-ended", returncode=-9, seconds=3.0, steps=5, saved=0)
+    story = told([began, ended], code)
+    assert story.result == ""
+    assert "as if nothing had happened" not in as_text(story, "run", "", str, 80)
+
+
+def test_the_result_is_that_of_the_last_lines():
+    events = [event("fit-started", fit=0, guard="exact"), event("attempt-ended", returncode=0, seconds=3.0, steps=5)]
+    assert told(events).result == "exact: as if nothing had happened, within rounding"
+    not_finite = [*events, event("checkpoint-skipped", reason="dense/kernel is not finite")]
+    result = told(not_finite).result
+    assert result == "not finite: the weights hold NaN or infinity, or held them during training"
+    assert f"the result     {result}" in account(summarise([*not_finite, event("decided", 2)], 0), None)
+
+
+@pytest.mark.parametrize(
+    ("data", "place", "done"),
+    [
+        (PLACE | {"micro_batch": 64}, "fit 1, epoch 1, step 5", "trained the batch of 256 as micro-batches of 64"),
+        (
+            PLACE | {"micro_batch": 64, "guard": "smaller batches"}, "fit 1, epoch 1, step 5",
+            "trained the batch of 256 as smaller batches of 64, each with its own update",
+        ),
+        (
+            {"during": "predict", "micro_batch": 64}, "predict",
+            "ran predict on the batch of 256 as micro-batches of 64",
+        ),
+        (
+            {"piece": 32}, "map_batches",
+            "applied the function to the batch of 256 in calls of at most 32 elements",
+        ),
+    ],
+)  # fmt: skip
+def test_what_was_done_with_a_batch_that_did_not_fit_is_told_in_words_that_fit_the_call(data, place, done):
+    (incident,) = told([RECOVERED[0], event("recovered", batch=256, seconds=21.0, **data)]).incidents
+    assert (incident.place, incident.done) == (place, done)
+
+
+def test_smaller_batches_outside_a_fit_are_known_by_what_the_probe_found():
+    on_batch = {"during": "train_on_batch", "batch": 256, "micro_batch": 64}
+    events = [RECOVERED[0], event("probed", during="train_on_batch", kind="smaller batches")]
+    (incident,) = told([*events, event("recovered", **on_batch)]).incidents
+    assert incident.done == "ran train_on_batch on the batch of 256 as smaller batches of 64, each with its own update"
+
+
+CAUGHT = event("oom", phase="elsewhere", site="train.py:8", message=OOM)
+
+
+def test_an_error_that_the_script_caught_does_not_show_a_kill():
+    (killed,) = told([CAUGHT, *KILLED], 137).incidents
+    assert (killed.fault, killed.shown_by) == ("killed", "death by signal 9")
+    ended = event("attempt-ended", returncode=3, steps=5, saved=0)
+    assert told([CAUGHT, ended], 3).incidents == (), "nothing names it as the end"
+
+
+def test_an_error_that_ended_the_script_outside_a_guarded_step_shows_its_end():
+    ended = [event("attempt-ended", returncode=1, steps=5, saved=0), event("diagnosed", fault="device-oom")]
+    (incident,) = told([CAUGHT, *ended], 1).incidents
+    assert (incident.fault, incident.shown_by) == ("device-oom", OOM)
+    later = event("uncaught-exception", type="ResourceExhaustedError", message="another")
+    (incident,) = told([CAUGHT, event("fit-started", fit=0), later, *ended], 1).incidents
+    assert incident.shown_by == "ResourceExhaustedError: another", "training went on after the first"
+
+
+def test_a_recovery_is_not_shown_by_an_error_that_the_script_caught_before():
+    (incident,) = told([CAUGHT._replace(data={**CAUGHT.data, "message": "its own"}), *RECOVERED]).incidents
+    assert (incident.shown_by, incident.cost) == (OOM, "21 s, 2 out-of-memory errors")
+
+
+def skipped(**data: Any) -> Event:
+    return event("checkpoint-skipped", reason="dense/kernel is not finite", **PLACE, **data)
+
+
+@pytest.mark.parametrize(
+    ("events", "done"),
+    [
+        ([skipped(kept="the checkpoint of step 40")] * 100, "kept the checkpoint of step 40"),
+        ([skipped(kept="no checkpoint: there was none yet")], "kept no checkpoint: there was none yet"),
+        (
+            [skipped(kept="the checkpoint of step 40"), skipped(kept="the end state as it is")],
+            "kept the checkpoint of step 40, then the end state as it is",
+        ),
+        ([skipped()], "took no checkpoint of it"),  # in a journal of an older oomph
+    ],
+)
+def test_a_state_that_is_not_finite_is_one_fault_with_what_was_really_kept(events, done):
+    (incident,) = told(events).incidents
+    assert (incident.fault, incident.place, incident.done) == ("nan-loss", "fit 1, epoch 1, step 5", done)
 
 
 @given(st.lists(st.sampled_from([*RECOVERED, *KILLED, *FINISHED, event("hang"), event("oom"), event("recovered")])))

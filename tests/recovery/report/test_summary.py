@@ -117,6 +117,13 @@ def test_what_was_overcome_is_told() -> None:
     assert "oomph explain runs/x" in text
 
 
+def test_what_was_divided_outside_of_training_is_told_without_a_size_of_training() -> None:
+    oom = [happened(1, "oom", during="predict"), happened(1, "recovered", during="predict", micro_batch=8, seconds=2.0)]
+    summary = summarise([*undisturbed(), *oom], 0)
+    assert (summary.recoveries, summary.micro_batch) == (1, None)
+    assert "what was done  batches of evaluate, predict or map_batches in smaller parts" in account(summary, None)
+
+
 def test_a_run_that_did_not_finish_is_not_praised() -> None:
     for code in (1, 75, 93, 130):
         text = "\n".join(account(summarise(killed_once("exact"), code), "runs/x"))
@@ -136,8 +143,14 @@ def test_batches_that_were_trained_on_in_parts_are_not_called_micro_batches_howe
 
 
 def test_a_run_that_sigusr2_ended_says_which_signals_save() -> None:
-    (line,) = account(summarise([happened(1, "attempt-ended", returncode=-12, seconds=3.0)], 140), "runs/x")
+    summary = summarise([happened(1, "attempt-ended", returncode=-12, seconds=3.0)], 140)
+    (line,) = account(summary, "runs/x", returncode=-12)
     assert line == "ended with exit code 140: SIGUSR2 ended it; oomph saves on SIGTERM and SIGUSR1, 3 s"
+
+
+def test_a_script_that_exits_with_140_was_not_ended_by_a_signal() -> None:
+    summary = summarise([happened(1, "attempt-ended", returncode=140, seconds=3.0)], 140)
+    assert account(summary, "runs/x", returncode=140) == ["ended with exit code 140, 3 s"]
 
 
 def test_a_run_that_was_stopped_says_how_many_steps_are_not_saved() -> None:
@@ -181,6 +194,12 @@ def test_the_document_has_a_schema_and_survives_json() -> None:
     assert document["schema"] == 1
     assert document["faults"] == {"killed": 1}
     assert document["checkpoints"]["count"] == 0
+
+
+def test_as_text_a_summary_counts_as_people_do() -> None:
+    once = replace(summarise(killed_once(), 0), steps=1)
+    assert str(once) == "unverified: 1 step in 20 s, killed 1×, 0 recovered in the process, 1 restart"
+    assert str(replace(once, steps=2, restarts=2)).endswith(" 2 restarts")
 
 
 def test_an_empty_journal_gives_an_empty_summary() -> None:

@@ -13,7 +13,7 @@ from oomph.recovery.report.account import account
 from oomph.recovery.report.labels import UNGUARDED, label_of
 from oomph.recovery.report.remedies import remedies
 from oomph.recovery.report.summary import summarise
-from oomph.recovery.report.unguarded import NONE_SEEN, NOT_ASKED, NOT_LOADED, unguarded
+from oomph.recovery.report.unguarded import NONE_SEEN, NOT_ASKED, NOT_LOADED, RECOVERED, unguarded
 
 
 def event(name: str, **data: Any) -> Event:
@@ -46,6 +46,36 @@ def test_a_loop_of_its_own_is_told_what_makes_it_resumable() -> None:
     assert said.startswith("unguarded: the training loop at train.py:9 ")
     assert SUPERVISED in said
     assert "oomph.steps(" in said
+
+
+@pytest.mark.parametrize("beside", [FIT, event("loop-seen", site="train.py:5", guarded=True)])
+def test_a_loop_of_its_own_beside_a_guarded_training_is_told_and_labelled(beside: Event) -> None:
+    events = [STARTED, beside, event("loop-seen", site="train.py:9"), event("attempt-ended", seconds=9.0)]
+    reason = "the training loop at train.py:9 does not iterate over oomph.steps"
+    assert label_of(events, 0) == (UNGUARDED, (reason,))
+    said = unguarded(events, guard=True, loaded=True)
+    first, second = account(summarise(events, 0), "runs/x", unguarded=said)
+    assert first == "finished, 9 s"
+    assert second.startswith(f"unguarded: {reason}, {SUPERVISED}. To have it guarded, make the loop at train.py:9 ")
+
+
+OUTSIDE = event("trained-outside-fit", site="train.py:7")
+
+
+@pytest.mark.parametrize("beside", [[], [FIT], [event("oom"), event("recovered", during="train_on_batch")]])
+def test_steps_outside_a_fit_are_recovered_but_not_checkpointed(beside: Sequence[Event]) -> None:
+    said = unguarded([STARTED, OUTSIDE, *beside], guard=True, loaded=True)
+    assert said.startswith(f"train.py:7 trains outside a resumable fit: {RECOVERED}. To have it resumed, train with ")
+    assert "oomph.steps(" in said
+
+
+def test_steps_outside_a_fit_are_not_labelled_as_guarded_once_a_restart_has_lost_them() -> None:
+    why = ("train.py:7 trains outside a resumable fit",)
+    assert label_of([STARTED, OUTSIDE], 0) == (UNGUARDED, why)
+    assert label_of([STARTED, FIT, OUTSIDE], 0).label == "exact", "nothing was lost"
+    again = [Event(each.name, {**each.data, "key": "a"}, attempt=2) for each in (STARTED, OUTSIDE)]
+    assert label_of([STARTED, FIT, OUTSIDE, *again], 0) == (UNGUARDED, why)
+    assert label_of([STARTED, FIT, *again], 0).label == "exact", "the first attempt had not come to it"
 
 
 def test_a_guard_that_failed_is_told_again() -> None:

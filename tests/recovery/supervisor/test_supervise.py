@@ -272,6 +272,14 @@ def test_other_signals_reach_the_script(work, signum):
     assert process.returncode == 9
 
 
+@pytest.mark.parametrize(("end", "is_told"), [("os.kill(os.getpid(), signal.SIGUSR2)", True), ("sys.exit(140)", False)])
+def test_only_a_script_that_sigusr2_ended_is_told_so(work, end, is_told):
+    work.script(f"import os, signal, sys\n{end}")
+    result = work.run("train.py")
+    assert result.returncode == 140
+    assert ("SIGUSR2 ended it; oomph saves on SIGTERM and SIGUSR1" in result.stderr.decode()) is is_told
+
+
 def test_a_killed_supervisor_leaves_no_process_and_no_lock(work, wait_until, alive):
     work.script(
         _TRAINING + "import subprocess\n"

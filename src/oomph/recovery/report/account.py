@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 from oomph.recovery.policy.decide import Ending
@@ -9,18 +10,20 @@ from oomph.recovery.policy.fault_name import signal_name
 from oomph.recovery.policy.ladder import Change
 from oomph.recovery.protocol.progress import Progress
 from oomph.recovery.report.amounts import as_size, counted, times
-from oomph.recovery.report.labels import MEANING, NOT_EQUAL, SMALLER_BATCHES, STARTED_OVER, STOPPED
+from oomph.recovery.report.labels import NOT_EQUAL, SMALLER_BATCHES, STARTED_OVER, STOPPED
 from oomph.recovery.report.remedies import remedies
+from oomph.recovery.report.result import result_in_words
 from oomph.recovery.report.summary import UNRELATED, Summary
 from oomph.recovery.report.unguarded import NONE_SEEN
 
 HEAD = 15
 """The columns of the heads of several lines."""
 _MOST_REASONS = 3
-_ENDED_BY_USR2 = 140
 
 
-def account(summary: Summary, run_dir: str | None, again: str = "", unguarded: str = "") -> list[str]:
+def account(
+    summary: Summary, run_dir: str | None, again: str = "", unguarded: str = "", returncode: int | None = None
+) -> list[str]:
     """The lines to print at the end: exactly one when nothing happened.
 
     Args:
@@ -28,11 +31,12 @@ def account(summary: Summary, run_dir: str | None, again: str = "", unguarded: s
         run_dir: None for a run without one.
         again: the command that resumes the run; empty where there is nothing to resume.
         unguarded: which training was not guarded (`report/unguarded.py`); empty when there was none.
+        returncode: of the last attempt, −n for signal n; None where it is not known.
     """
     remarks = [unguarded] if unguarded not in ("", NONE_SEEN) else []
     if not summary.eventful:
-        return [_one_line(summary, run_dir, again, unguarded), *remarks]
-    return [*(f"{head:<{HEAD}}{text}" for head, text in _rows(summary, run_dir, again)), *remarks]
+        return [_one_line(summary, run_dir, again, unguarded, returncode), *remarks]
+    return [*(f"{head:<{HEAD}}{text}" for head, text in _rows(summary, run_dir, again, returncode)), *remarks]
 
 
 def restart_line(ending: Ending, progress: Progress | None, attempt: int, change: Change | None = None) -> str:
@@ -59,12 +63,12 @@ def _how(ending: Ending) -> str:
     return f"was killed by {name}" + (f" ({ending.fault})" if known else "")
 
 
-def _one_line(summary: Summary, run_dir: str | None, again: str, unguarded: str) -> str:
+def _one_line(summary: Summary, run_dir: str | None, again: str, unguarded: str, returncode: int | None) -> str:
     facts = list(_facts(summary))
     if summary.exit_code == 0:
         told = ", ".join([_finished(summary, unguarded), *facts])
         return f"{told}; {NONE_SEEN}" if unguarded == NONE_SEEN else told
-    told = ", ".join([_ended(summary), *facts])
+    told = ", ".join([_ended(summary, returncode), *facts])
     if again and summary.checkpoints.count:
         lost = summary.steps - summary.steps_saved
         unsaved = f"; the last {counted(lost, 'step')} {'is' if lost == 1 else 'are'} not saved" if lost > 0 else ""
@@ -86,7 +90,7 @@ def _unrecorded(summary: Summary) -> str:
     return f"nothing is recorded of {counted(summary.unrecorded, 'earlier attempt')}"
 
 
-def _rows(summary: Summary, run_dir: str | None, again: str) -> Iterator[tuple[str, str]]:
+def _rows(summary: Summary, run_dir: str | None, again: str, returncode: int | None) -> Iterator[tuple[str, str]]:
     happened = [f"{name} {times(count)}" for name, count in summary.faults.items()]
     happened += [_unrecorded(summary)] * bool(summary.unrecorded)
     if happened:
@@ -97,25 +101,22 @@ def _rows(summary: Summary, run_dir: str | None, again: str) -> Iterator[tuple[s
     cost = list(_cost(summary))
     if cost:
         yield "what it cost", ", ".join(cost)
-    if summary.steps and summary.exit_code == 0:
-        yield "the result", _result(summary)
+    result = result_in_words(summary, _MOST_REASONS)
+    if result:
+        yield "the result", result
         if summary.exactness in (NOT_EQUAL, STARTED_OVER):
             yield "to improve it", remedies(summary.exactness, summary.exactness_reasons)[0].text
-    yield "the end", ", ".join([_ended(summary), *_facts(summary)])
+    yield "the end", ", ".join([_ended(summary, returncode), *_facts(summary)])
     if summary.gave_up:
         yield "stopped" if summary.exit_code in STOPPED else "gave up", summary.gave_up
     if run_dir is not None:
         yield "next", again or f"oomph explain {run_dir}"
 
 
-def _result(summary: Summary) -> str:
-    if "nan-loss" in summary.faults:
-        return "not finite: the weights hold NaN or infinity, or held them during training"
-    return "; ".join((MEANING[summary.exactness], *summary.exactness_reasons[:_MOST_REASONS]))
-
-
 def _done(summary: Summary) -> Iterator[str]:
-    if summary.recoveries and summary.micro_batch is not None:
+    if summary.recoveries and summary.micro_batch is None:
+        yield "batches of evaluate, predict or map_batches in smaller parts"
+    elif summary.recoveries:
         smaller = SMALLER_BATCHES in summary.exactness_reasons
         size = summary.micro_batch
         yield f"batches of at most {size}" if smaller else f"micro-batches of {size}, the same global batch"
@@ -147,7 +148,7 @@ def _facts(summary: Summary) -> Iterator[str]:
         yield f"peak memory {as_size(summary.host_peak_bytes)}"
 
 
-def _ended(summary: Summary) -> str:
+def _ended(summary: Summary, returncode: int | None) -> str:
     if summary.exit_code == 0:
         return "the script finished"
     if summary.exit_code is None:
@@ -155,5 +156,5 @@ def _ended(summary: Summary) -> str:
     by_itself = not summary.gave_up and summary.exit_code < 128 and summary.exit_code not in STOPPED
     if by_itself and UNRELATED in summary.faults:
         return f"the script failed with an error of its own, exit code {summary.exit_code}"
-    unsaved = ": SIGUSR2 ended it; oomph saves on SIGTERM and SIGUSR1" if summary.exit_code == _ENDED_BY_USR2 else ""
+    unsaved = ": SIGUSR2 ended it; oomph saves on SIGTERM and SIGUSR1" if returncode == -signal.SIGUSR2 else ""
     return f"ended with exit code {summary.exit_code}{unsaved}"

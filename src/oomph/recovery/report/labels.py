@@ -37,7 +37,9 @@ MEANING = {
     UNGUARDED: "unguarded: a training was not guarded, so it was neither checkpointed nor resumed",
     FAILED: "failed: the training did not finish",
 }
-_GUARDS = {"approximate": APPROXIMATE, "smaller batches": NOT_EQUAL}
+SMALLER = "smaller batches"
+"""The guard kind of --allow-smaller-batch."""
+_GUARDS = {"approximate": APPROXIMATE, SMALLER: NOT_EQUAL}
 """Guard kind → the label after recovering from an out-of-memory error; exact under all others."""
 SMALLER_BATCHES = "a batch that did not fit was split into smaller batches, each with its own update"
 
@@ -72,11 +74,12 @@ def label_of(events: Sequence[Event], exit_code: int | None) -> Labelled:
             *_abandoned(events, exit_code),
             *_loops(events),
             *_beyond_the_guard(events),
+            *_outside_fits(events),
         ]
     )
     if exit_code not in (None, 0, *STOPPED):
         return Labelled(FAILED, found.reasons)
-    if not any(event.name == "fit-started" or event.data.get("guarded") for event in events):
+    if not is_guarded(events):
         return Labelled(UNGUARDED, found.reasons)
     return found
 
@@ -290,12 +293,42 @@ def _loops(events: Sequence[Event]) -> Iterator[Labelled]:
 
 
 def _beyond_the_guard(events: Iterable[Event]) -> Iterator[Labelled]:
-    """Trainings that oomph cannot guard, beside others that it may have guarded."""
+    """Trainings that oomph has not guarded, beside others that it may have guarded."""
     for event in events:
+        if is_unguarded_loop(event):
+            yield Labelled(UNGUARDED, (loop_in_words(event),))
         kind = KINDS.get(str(event.data.get("kind"))) if event.name == "unguarded" else None
         if event.name == "unguarded":
             what = "" if kind is None else f" with {kind.what}"
             yield Labelled(UNGUARDED, (f"{event.data.get('site')} trains{what}",))
+
+
+def _outside_fits(events: Sequence[Event]) -> Iterator[Labelled]:
+    """Steps outside any fit: recovered in the process, so that only a restart loses them."""
+    last = max((event.attempt for event in events), default=0)
+    for event in events:
+        if event.name == "trained-outside-fit" and (event.attempt < last or not is_guarded(events)):
+            yield Labelled(UNGUARDED, (outside_in_words(event),))
+
+
+def is_guarded(events: Iterable[Event]) -> bool:
+    """Whether any training of the run was guarded."""
+    return any(event.name == "fit-started" or event.data.get("guarded") for event in events)
+
+
+def outside_in_words(event: Event) -> str:
+    """Why steps outside any fit are not resumed."""
+    return f"{event.data.get('site')} trains outside a resumable fit"
+
+
+def is_unguarded_loop(event: Event) -> bool:
+    """Whether oomph saw a loop of the script's own, without `oomph.guard` on its step."""
+    return event.name == "loop-seen" and not event.data.get("guarded")
+
+
+def loop_in_words(seen: Event) -> str:
+    """Why a loop of the script's own is not resumed."""
+    return f"the training loop at {seen.data.get('site')} does not iterate over oomph.steps"
 
 
 def _key(event: Event) -> Any:

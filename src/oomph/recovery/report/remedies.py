@@ -7,10 +7,9 @@ in the script. A reason that no row matches gets a general remedy. A label witho
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from oomph.journal import Event
 from oomph.recovery.protocol.unguarded import KINDS
 from oomph.recovery.report.labels import (
     APPROXIMATE,
@@ -47,6 +46,7 @@ _TF_DATA = (
 )
 _FITTING = "use a batch size that fits"
 _STEPS = "write it as `for batch in oomph.steps(dataset, epochs=..., state=[model, optimizer]):`"
+_RESUMABLE = f"train with model.fit; for a loop of your own, {_STEPS}"
 
 
 class Remedy(NamedTuple):
@@ -209,6 +209,7 @@ _OF_CHECKPOINTS = (
     ),
     _Row(r"is not finite", "end such a training with the callback keras.callbacks.TerminateOnNaN()"),
     _Row(r"^no checkpoint could be written: ", "free disk space, or choose another folder with --run-dir"),
+    _Row(r" trains outside a resumable fit$", _RESUMABLE),
     _Row(r"^the guard failed: ", "check the versions with oomph doctor; if they fit, report it with the journal"),
     _Row(
         r"^no checkpoint had been taken",
@@ -265,7 +266,7 @@ _OF_LABELS = {
     NOT_EQUAL: _GENERAL,
     STARTED_OVER: "leave --start-over out if it was given, and take the first checkpoint earlier: "
     "--checkpoint-every 10s",
-    UNGUARDED: f"train with model.fit; for a loop of your own, {_STEPS}",
+    UNGUARDED: _RESUMABLE,
     FAILED: "fix what ended the script: oomph explain names it",
 }
 
@@ -295,59 +296,7 @@ def remedy_of(reason: str) -> str:
     return _GENERAL
 
 
-def causes(label: str, events: Sequence[Event]) -> tuple[str, ...]:
-    """Why a label without reasons of its own is not better, from the events of the run."""
-    find = _CAUSES.get(label)
-    return () if find is None else tuple(dict.fromkeys(find(events)))
-
-
 def _cause_in(reason: str) -> str:
     """The reason, or what was not restored if the reason names that: it is the cause."""
     _, known, lost = reason.partition(" (not restored: ")
     return lost.removesuffix(")") if known else reason
-
-
-def _of_loops(events: Sequence[Event]) -> Iterator[str]:
-    for event in events:
-        if event.name == "loop-seen":
-            yield f"the training loop at {event.data.get('site')} does not iterate over oomph.steps"
-
-
-def _of_unguarded(events: Sequence[Event]) -> Iterator[str]:
-    yield from _of_loops(events)
-    for event in events:
-        if event.name == "guard-failed" and not any(each.name == "loop-seen" for each in events):
-            yield f"the guard failed: {event.data.get('reason')}"
-
-
-def _of_started_over(events: Sequence[Event]) -> Iterator[str]:
-    yield from _of_loops(events)
-    for event in events:
-        reason = str(event.data.get("reason", ""))
-        if event.name == "checkpoint-failed":
-            yield f"no checkpoint could be written: {reason}"
-        elif event.name == "checkpoint-skipped" or (event.name == "checkpoint-refused" and not event.data.get("name")):
-            yield reason
-    if not any(event.name == "checkpoint" and event.attempt == 1 for event in events):
-        yield "no checkpoint had been taken"
-
-
-def _of_replayed(events: Sequence[Event]) -> Iterator[str]:
-    for event in events:
-        why = event.data.get("iterator", "saved") if event.name == "checkpoint" else "saved"
-        if why not in ("saved", "the shuffle of this epoch is over"):
-            yield f"the position in the data cannot be saved: {why}"
-
-
-def _of_failed(events: Sequence[Event]) -> Iterator[str]:
-    for event in events:
-        if event.name == "gave-up" and event.data.get("fault") == "checkpoint-failure":
-            yield str(event.data.get("reason"))
-
-
-_CAUSES = {
-    UNGUARDED: _of_unguarded,
-    STARTED_OVER: _of_started_over,
-    REPLAYED: _of_replayed,
-    FAILED: _of_failed,
-}

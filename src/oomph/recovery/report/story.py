@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -13,11 +14,14 @@ from typing import Any
 from oomph.journal import Event, by_attempt
 from oomph.recovery.policy.ladder import change_in
 from oomph.recovery.report.amounts import counted
-from oomph.recovery.report.labels import MEANING
+from oomph.recovery.report.labels import SMALLER
 from oomph.recovery.report.next_command import options_without_a_run
-from oomph.recovery.report.summary import Summary
+from oomph.recovery.report.result import result_in_words
+from oomph.recovery.report.summary import Summary, recovered_training
 
 OUT_OF_MEMORY, NOT_FINITE, HANG, UNRELATED = "device-oom", "nan-loss", "hang", "unrelated"
+_GOES_ON = frozenset(("fit-started", "fit-finished", "checkpoint", "loop-seen", "trained-outside-fit"))
+"""Events of a script that trains."""
 _WORTH_A_FLAG = 1.0
 """Seconds that a run has to have lost before a flag is worth typing."""
 _FEWER = 4
@@ -57,7 +61,7 @@ class Story:
     failed: bool
     """Whether it ended with another exit code than 0."""
     result: str
-    """The label and its reasons in words; empty when nothing was trained."""
+    """The label and its reasons in words; empty unless the script trained and finished."""
     incidents: tuple[Incident, ...]
     savings: tuple[Saving, ...]
 
@@ -79,7 +83,7 @@ def story_of(events: Sequence[Event], summary: Summary, typed: Sequence[str], wo
     return Story(
         outcome=_outcome(summary, len(incidents)),
         failed=summary.exit_code not in (None, 0),
-        result=_result(summary),
+        result=result_in_words(summary),
         incidents=incidents,
         savings=tuple(_savings(summary, events, [*options_without_a_run(typed)], words)),
     )
@@ -96,43 +100,70 @@ def _outcome(summary: Summary, faults: int) -> str:
     return f"ended with exit code {summary.exit_code}{steps}{attempts}, {summary.seconds:.0f} s{why}"
 
 
-def _result(summary: Summary) -> str:
-    if not summary.steps:
-        return ""
-    return "; ".join((MEANING[summary.exactness], *summary.exactness_reasons))
-
-
 # -- what happened ----------------------------------------------------------------------------------------------------
 
 
 def _incidents(attempt: Sequence[Event]) -> Iterator[Incident]:
     """The faults of one attempt: those within the process, and the one that ended it."""
     failed: list[Event] = []
+    probed = {
+        event.data["during"]: event.data.get("kind")
+        for event in attempt
+        if event.name == "probed" and "during" in event.data
+    }
+    skipped = [event for event in attempt if event.name == "checkpoint-skipped"]
     for event in attempt:
-        if event.name == "oom":
+        if event.name == "checkpoint-skipped" and skipped:
+            yield _not_finite(skipped)
+            skipped = []
+        elif event.name == "oom":
             failed.append(event)
-        elif event.name == "recovered" and failed:
-            yield _recovered(failed, event)
+        elif event.name in _GOES_ON:
+            failed = _guarded(failed)  # the script has survived what it caught itself
+        elif event.name == "recovered":
+            if _guarded(failed):
+                yield _recovered(_guarded(failed), event, probed.get(event.data.get("during")))
             failed = []
-        elif event.name == "checkpoint-skipped":
-            shown = f"{event.data.get('reason', '')}"
-            yield Incident(NOT_FINITE, event.attempt, _place(event.data), shown, "kept the checkpoint before it", "")
     ended = _that_ended(attempt, failed)
     if ended is not None:
         yield ended
 
 
-def _recovered(failed: Sequence[Event], recovered: Event) -> Incident:
+def _guarded(failed: Sequence[Event]) -> list[Event]:
+    """The errors that oomph had to handle: those elsewhere are the script's own to catch."""
+    return [event for event in failed if event.data.get("phase") != "elsewhere"]
+
+
+def _not_finite(skipped: Sequence[Event]) -> Incident:
+    """One fault for all checkpoints that were due while the state was not finite: training continues with it."""
+    first = skipped[0]
+    kept = dict.fromkeys(str(event.data["kept"]) for event in skipped if "kept" in event.data)
+    done = f"kept {', then '.join(kept)}" if kept else "took no checkpoint of it"
+    return Incident(NOT_FINITE, first.attempt, _place(first.data), str(first.data.get("reason", "")), done, "")
+
+
+def _recovered(failed: Sequence[Event], recovered: Event, kind: str | None) -> Incident:
     data = recovered.data
-    size = data.get("micro_batch")
     return Incident(
         OUT_OF_MEMORY,
         recovered.attempt,
-        _place(data) or str(data.get("during", "")),
+        _place(data) or str(data.get("during", "map_batches" if "piece" in data else "")),
         _shown(failed[0]),
-        f"trained the batch of {data.get('batch')} as micro-batches of {size}",
+        _divided(data, data.get("guard", kind)),
         f"{_seconds(data):.0f} s, {counted(len(failed), 'out-of-memory error')}",
     )
+
+
+def _divided(recovered: Mapping[str, Any], kind: str | None) -> str:
+    """What was done with a batch that did not fit, in the words for what the script called and what was promised."""
+    during, batch = recovered.get("during"), recovered.get("batch")
+    if "piece" in recovered:
+        return f"applied the function to the batch of {batch} in calls of at most {recovered['piece']} elements"
+    verb = "trained" if during is None else f"ran {during} on"
+    whole, size = f"{verb} the batch of {batch}", recovered.get("micro_batch")
+    if kind == SMALLER:
+        return f"{whole} as smaller batches of {size}, each with its own update"
+    return f"{whole} as micro-batches of {size}"
 
 
 def _that_ended(attempt: Sequence[Event], failed: Sequence[Event]) -> Incident | None:
@@ -144,11 +175,12 @@ def _that_ended(attempt: Sequence[Event], failed: Sequence[Event]) -> Incident |
     if not fault:
         return None
     place = "" if decided is None else _place_of_ending(decided.data.get("ending"))
-    place = place or (_place(failed[-1].data) if failed else "")
+    shown_by = failed if fault == OUT_OF_MEMORY else []  # a kill after an error that was caught is not shown by it
+    place = place or (_place(shown_by[-1].data) if shown_by else "")
     if hang is not None:
         shown = f"no progress for {hang.data.get('seconds')} s, at {hang.data.get('line') or 'an unknown line'}"
-    elif failed:
-        shown = _shown(failed[-1])
+    elif shown_by:
+        shown = _shown(shown_by[-1])
     elif error is not None:
         shown = f"{error.data.get('type')}: {error.data.get('message')}"
     else:
@@ -167,7 +199,7 @@ def _fault(by: Mapping[str, Event], failed: Sequence[Event]) -> str:
     named = by["diagnosed"].data.get("fault") if "diagnosed" in by else None
     if isinstance(named, str):
         return named
-    if failed and "attempt-ended" in by and by["attempt-ended"].data.get("returncode") != 0:
+    if _guarded(failed) and "attempt-ended" in by and by["attempt-ended"].data.get("returncode") != 0:
         return OUT_OF_MEMORY
     return ""
 
@@ -200,14 +232,13 @@ def _repeated(ended: Event | None) -> str:
 def _savings(summary: Summary, events: Sequence[Event], typed: list[str], words: Sequence[str]) -> Iterator[Saving]:
     if not words:
         return
-    if summary.micro_batch and summary.seconds_recovering >= _WORTH_A_FLAG and not _given(typed, "--micro-batch"):
+    seconds = sum(_seconds(event.data) for event in events if recovered_training(event))
+    if summary.micro_batch and seconds >= _WORTH_A_FLAG and not _given(typed, "--micro-batch"):
         command = ["oomph", "run", f"--micro-batch={summary.micro_batch}", *typed, *words]
-        yield Saving(
-            f"The {summary.seconds_recovering:.0f} s of finding a micro-batch: start with its size", shlex.join(command)
-        )
+        yield Saving(f"The {seconds:.0f} s of finding a micro-batch: start with its size", shlex.join(command))
     seconds = _seconds_repeated(summary, events)
     if seconds >= _WORTH_A_FLAG and not _given(typed, "--checkpoint-every"):
-        every = max(_SHORTEST_CHECKPOINT_SECONDS, round(seconds / summary.restarts / _FEWER))
+        every = max(_SHORTEST_CHECKPOINT_SECONDS, round(seconds / max(1, summary.restarts) / _FEWER))
         command = ["oomph", "run", f"--checkpoint-every={every}s", *typed, *words]
         yield Saving(
             f"Part of the {seconds:.0f} s that {counted(summary.steps_repeated, 'repeated step')} took: checkpoints in"
@@ -220,7 +251,8 @@ def _seconds_repeated(summary: Summary, events: Sequence[Event]) -> float:
     """About how long the repeated steps took, by the mean of the fits that finished."""
     finished = [event.data for event in events if event.name == "fit-finished" and event.data.get("steps")]
     steps = sum(int(data["steps"]) for data in finished)
-    return summary.steps_repeated * sum(_seconds(data) for data in finished) / steps if steps else 0.0
+    seconds = summary.steps_repeated * sum(_seconds(data) for data in finished) / steps if steps else 0.0
+    return seconds if math.isfinite(seconds) else 0.0  # the times in a journal may be forged
 
 
 def _given(typed: Sequence[str], option: str) -> bool:

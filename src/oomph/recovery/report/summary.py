@@ -10,11 +10,14 @@ from typing import Any
 
 from oomph.journal import Event, by_attempt, by_name
 from oomph.recovery.policy.ladder import change_in
+from oomph.recovery.report.amounts import counted
 from oomph.recovery.report.labels import label_of
 
 SCHEMA = 1
 UNRELATED = "unrelated"
 """The fault name of a plain Python error in the user's code, which is not oomph's concern."""
+
+_NO_TRAINING = ("evaluate", "predict")
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Summary:
     steps_saved: int
     """Steps up to the last checkpoint."""
     micro_batch: int | None
-    """The micro-batch that the last fit ended with; None when no batch was split."""
+    """The last micro-batch of a training; None when no batch of a training was split."""
     exactness: str
     """How the result relates to that of an undisturbed run: one of `labels.ORDER`."""
     exit_code: int | None
@@ -75,8 +78,8 @@ class Summary:
 
     def __str__(self) -> str:
         faults = [f"{name} {count}×" for name, count in self.faults.items()] or ["no fault"]
-        cost = f"{self.recoveries} recovered in the process, {self.restarts} restarts"
-        return f"{self.exactness}: {self.steps} steps in {self.seconds:.0f} s, {', '.join(faults)}, {cost}"
+        cost = f"{self.recoveries} recovered in the process, {counted(self.restarts, 'restart')}"
+        return f"{self.exactness}: {counted(self.steps, 'step')} in {self.seconds:.0f} s, {', '.join(faults)}, {cost}"
 
     @property
     def eventful(self) -> bool:
@@ -123,6 +126,11 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
         checkpoints=_checkpoints(by, seconds),
         changes=tuple(str(change) for event in decided if (change := change_in(event.data)) is not None),
     )
+
+
+def recovered_training(event: Event) -> bool:
+    """Whether a step that trains was recovered: evaluate, predict and `oomph.map_batches` find sizes of their own."""
+    return event.name == "recovered" and "piece" not in event.data and event.data.get("during") not in _NO_TRAINING
 
 
 def _unrecorded(events: Iterable[Event]) -> int:
@@ -175,7 +183,8 @@ def _faults(by: Mapping[str, list[Event]]) -> dict[str, int]:
 
 def _micro_batch(events: Iterable[Event]) -> int | None:
     """The last one in journal order: times are not reliable if the clock was set back."""
-    values = [event.data.get("micro_batch") for event in events if event.name in ("recovered", "fit-finished")]
+    of_training = (event for event in events if event.name == "fit-finished" or recovered_training(event))
+    values = [event.data.get("micro_batch") for event in of_training]
     known = [value for value in values if isinstance(value, int)]
     return known[-1] if known else None
 

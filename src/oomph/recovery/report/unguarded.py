@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 from oomph.journal import Event
 from oomph.recovery.protocol.unguarded import SUPERVISED, of_event
-from oomph.recovery.report.labels import UNGUARDED
-from oomph.recovery.report.remedies import causes, remedies
+from oomph.recovery.report.causes import causes
+from oomph.recovery.report.labels import UNGUARDED, is_guarded, is_unguarded_loop, outside_in_words
+from oomph.recovery.report.remedies import remedies, remedy_of
 
 NOT_LOADED = "the script ran unguarded: its Python did not load oomph (was it started with -I, -E or -S?)"
 NONE_SEEN = "no training was seen, so nothing was guarded"
+RECOVERED = "recovered in process, not checkpointed; a restart starts it over"
 NOT_ASKED = f"unguarded, as --no-guard asks: {SUPERVISED}"
 
 
@@ -29,9 +31,12 @@ def unguarded(events: Sequence[Event], guard: bool, loaded: bool) -> str:
     told = [event for event in events if event.name == "unguarded"]
     if told:
         return of_event(str(told[0].data.get("site")), str(told[0].data.get("kind")))
-    if any(event.name == "fit-started" or event.data.get("guarded") for event in events):
-        return ""
-    found = remedies(UNGUARDED, causes(UNGUARDED, events))[0]
-    if found.reason:
-        return f"unguarded: {found.reason}, {SUPERVISED}. To have it guarded, {found.text}"
-    return NONE_SEEN if any(event.name == "process-started" for event in events) else ""  # else nothing is on record
+    guarded = is_guarded(events)
+    cause = remedies(UNGUARDED, causes(UNGUARDED, events))[0]
+    if cause.reason and (not guarded or any(map(is_unguarded_loop, events))):
+        return f"unguarded: {cause.reason}, {SUPERVISED}. To have it guarded, {cause.text}"
+    outside = next((outside_in_words(event) for event in events if event.name == "trained-outside-fit"), "")
+    if outside:
+        return f"{outside}: {RECOVERED}. To have it resumed, {remedy_of(outside)}"
+    nothing = not guarded and any(event.name == "process-started" for event in events)  # else it is not on record
+    return NONE_SEEN if nothing else ""

@@ -61,7 +61,9 @@ class Closing:
                 self._keep(self.run.path, events, summary, action)
             said = unguarded(events, self.settings.guarding.guard, self.chronicle.guarded())
             again = self._again(events, action)
-            for line in account(summary, shown(self.run), again, said):
+            ended = last(events, "attempt-ended")
+            returncode = None if ended is None else ended.data.get("returncode")
+            for line in account(summary, shown(self.run), again, said, returncode):
                 self.voice.say(line, HEAD if summary.eventful else 0, again or f"oomph explain {shown(self.run)}")
             self._advise(events)
         except Exception as error:

@@ -89,7 +89,7 @@ class FitCheckpoints(StepCheckpoints):
         """Look at the weights themselves: a ReLU can hide their NaN from the loss."""
         broken = training_state.not_finite(named, training_state.finite_only(self._fit.model, named))
         if broken:
-            self._say_not_finite(broken, self._fit.position, "the fit ended in this state")
+            self._say_not_finite(broken, self._fit.position, "the fit ended in this state", "the end state as it is")
         return not broken
 
     def _can_afford_end(self, named: training_state.Named) -> bool:

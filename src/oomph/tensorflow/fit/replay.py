@@ -102,7 +102,7 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
     broken = training_state.not_finite(named, training_state.finite_only(model, named))
     if broken:
         path = training_state.path_of(model, named, broken)
-        fits.note("checkpoint-skipped", reason=f"{path} is not finite")
+        fits.note("checkpoint-skipped", reason=f"{path} is not finite", kept="the saved end state as it is")
         fits.say(f"{path} holds NaN or infinity in the saved end state of fit at {fit.identity.site}")
     at = checkpoint.position
     fits.steps = fits.saved = max(fits.steps, at.steps)

@@ -67,6 +67,7 @@ def tell_recovery(fit: RunningFit, recovery: Recovery) -> None:
         micro_batch=recovery.micro_batch,
         ooms=recovery.ooms,
         seconds=round(recovery.seconds, 3),
+        guard=fit.promise.kind,
     )
     parts = "batches" if fit.promise.kind == exactness.SMALLER else "micro-batches"
     fit.fits.say(

@@ -12,6 +12,9 @@ from oomph.tensorflow.loop import loops
 from oomph.tensorflow.micro_batch.exactness import Promise
 from oomph.tensorflow.training import leaving
 from oomph.tensorflow.training.fits import Fits
+from oomph.tensorflow.training.identity import call_site
+
+_NOT_RESUMABLE = "guarding steps outside a resumable fit: recovered in process, not checkpointed"
 
 
 class Watched:
@@ -71,8 +74,8 @@ class TrainingOutsideFit(Watched):
         super().__init__(fits, "train_on_batch")
 
     def before_step(self, step: Step, iterator: Any) -> None:
-        if loops.running() is None:
-            self._fits.say_once("guarding steps outside a resumable fit: recovered in process, not checkpointed")
+        if not loops.within_a_training() and self._fits.say_once(_NOT_RESUMABLE):
+            self._fits.note("trained-outside-fit", site=call_site())
         size = self._fits.session.handover.guarding.micro_batch
         if size is not None:
             step.begin_with(Start(size))

@@ -70,8 +70,8 @@ class _Seen:
         self._say(f"out of memory at {site}, outside a guarded step: left to the script")
 
     def step_of_a_loop(self, optimizer: Any, applied: bool) -> None:
-        """A custom loop applies gradients, or has `applied` them. A loop over `oomph.steps` counts its own steps."""
-        if loops.running() is not None:
+        """A custom loop applies gradients, or has `applied` them, outside any training that counts its own steps."""
+        if loops.within_a_training():
             return
         session = self._session.in_this_process()
         first = "loop" not in self._said

@@ -35,6 +35,11 @@ def running() -> ResumableLoop | None:
     return _running if _fits.own_session().is_owner_now() else None
 
 
+def within_a_training() -> bool:
+    """Whether the main process is within a guarded fit or a resumable loop, which counts and saves what it runs."""
+    return _fits is not None and _fits.running is not None and _fits.own_session().is_owner_now()
+
+
 def note_called(function: Any) -> None:
     """Record a `tf.function` that the running fit or loop calls."""
     functions = None if _fits is None else getattr(_fits.running, "functions", None)

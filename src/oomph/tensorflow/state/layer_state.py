@@ -56,7 +56,7 @@ def _has_state(kind: type) -> bool:
     return issubclass(kind, (tf.random.Generator, tf.Variable))
 
 
-def own_arrays(model: Any, failed: Callable[[str], None]) -> dict[str, Any]:
+def own_arrays(model: Any, failed: Callable[[str], object]) -> dict[str, Any]:
     """What the user's layers save beyond their variables: "<layer number>/<their key>" → array.
 
     Args:

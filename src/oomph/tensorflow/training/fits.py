@@ -223,11 +223,13 @@ class Fits:
         """Write one line to stderr."""
         self.own_session().say(text)
 
-    def say_once(self, text: str) -> None:
-        """Write one line to stderr, once per process."""
-        if text not in self._said:
-            self._said.add(text)
-            self.say(text)
+    def say_once(self, text: str) -> bool:
+        """Write one line to stderr, once per process; returns whether this was the first time."""
+        if text in self._said:
+            return False
+        self._said.add(text)
+        self.say(text)
+        return True
 
     def write_board(self, ordinal: int, epoch: int, step: int) -> None:
         """Bring the progress board up to date."""

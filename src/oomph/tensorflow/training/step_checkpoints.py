@@ -182,16 +182,18 @@ class StepCheckpoints(ABC):
 
     def _say_failed(self, error: Exception, what: str, at: Position) -> None:
         if isinstance(error, NotFiniteError):
-            kept = f"the one of step {self._fits.saved} stays" if self._fits.saved else "there is none yet"
-            self._say_not_finite(str(error), at, f"no checkpoint is taken of that; {kept}")
+            saved = self._fits.saved
+            stays = f"the one of step {saved} stays" if saved else "there is none yet"
+            kept = f"the checkpoint of step {saved}" if saved else "no checkpoint: there was none yet"
+            self._say_not_finite(str(error), at, f"no checkpoint is taken of that; {stays}", kept)
             return
         reason = str(getattr(error, "message", error)).splitlines()[0][:300]
         self._training.note_here("checkpoint-failed", reason=reason)
         self._fits.say_once(f"{what} could not be written: {reason.partition(' (')[0]}; training continues")
 
-    def _say_not_finite(self, name: str, at: Position, outcome: str) -> None:
+    def _say_not_finite(self, name: str, at: Position, outcome: str, kept: str) -> None:
         path = self._path_of(name)
-        self._training.note_here("checkpoint-skipped", reason=f"{path} is not finite")
+        self._training.note_here("checkpoint-skipped", reason=f"{path} is not finite", kept=kept)
         if not self._told_not_finite:
             self._told_not_finite = True
             self._fits.say(f"{path} holds NaN or infinity at epoch {at.epoch + 1}, step {at.step}: {outcome}")

@@ -1,0 +1,15 @@
+"""The result of a run in words: what its weights are worth. Pure."""
+
+from __future__ import annotations
+
+from oomph.recovery.report.labels import MEANING
+from oomph.recovery.report.summary import Summary
+
+
+def result_in_words(summary: Summary, most_reasons: int | None = None) -> str:
+    """The label and its reasons; empty unless the script trained and finished: other runs have no result."""
+    if not summary.steps or summary.exit_code != 0:
+        return ""
+    if "nan-loss" in summary.faults:
+        return "not finite: the weights hold NaN or infinity, or held them during training"
+    return "; ".join((MEANING[summary.exactness], *summary.exactness_reasons[:most_reasons]))
