@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from oomph.recovery.posix.stderr import Tail
+from oomph.recovery.posix.kept_file import KeptFile
 from oomph.recovery.protocol.phases import Phase
 from oomph.recovery.supervisor.held_back import HeldBack
 from oomph.run_files import OwnFile
@@ -39,7 +39,7 @@ class NativeReports:
         self._held = HeldBack(seen)
         self._held.holding = False
         self._file, self._outcome, self._tell = file, outcome, tell
-        self._tail: Tail | None = None
+        self._tail: KeptFile | None = None
         self._since, self._guarded, self._told = 0.0, False, False
 
     def take(self, data: bytes) -> bytes:
@@ -77,7 +77,7 @@ class NativeReports:
     def _written_down(self, out: bytes, held: bytes) -> bytes:
         """Append what was held to the file; returns the rest."""
         if held:
-            self._tail = self._tail or Tail(self._file, KEPT_BYTES)
+            self._tail = self._tail or KeptFile(self._file, KEPT_BYTES)
             self._tail.feed(held)
             self._since = time.monotonic()
         return out
