@@ -166,6 +166,17 @@ def test_a_native_abort_after_a_recovery_is_shown_at_once(script):
     assert script.reports.end() == b""
 
 
+def test_a_recovery_whose_report_was_shown_says_nothing_of_the_next_report(script):
+    last, own = b"Traceback (most recent call last):\n", b"a line of the script\n"
+    assert script.runs_out() == b""
+    assert script.turn(last) == REPORT + last, "of another thread"
+    script.journal.write("recovered")
+    script.phase = Phase.STEP
+    script.turns(6, own)
+    assert script.turn(REPORT) + script.turn() + script.turn() == b""
+    assert script.reports.end() == REPORT
+
+
 def test_a_recovery_of_one_process_keeps_no_report_of_another(script):
     script.turn(REPORT)
     script.worker.write("oom", phase="compute")

@@ -50,7 +50,11 @@ class MemoryOutcome:
         return of_all(self._latest.values())
 
     def _journals(self) -> list[Path]:
-        return [path for path in self._folder.glob(self._pattern) if not path.name.endswith("-supervisor.jsonl")]
+        try:
+            found = list(self._folder.glob(self._pattern))
+        except OSError:
+            return []
+        return [path for path in found if not path.name.endswith("-supervisor.jsonl")]
 
     def _appended(self, path: Path) -> list[Event]:
         begin = self._read.get(path, 0)

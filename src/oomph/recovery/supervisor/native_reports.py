@@ -23,7 +23,9 @@ _START_SECONDS = 60.0
 """How long TensorFlow may introduce itself in a script that reports no fit."""
 _PARTIAL_SECONDS, _PARTIAL_SECONDS_IN_A_FLOOD = 0.05, 0.5
 """How long the end of a line is waited for: in silence, and while the script writes on."""
-_LOOK_SECONDS, _MARK_SECONDS = 0.1, 1.0
+_LOOK_SECONDS = 0.1
+_MARK_SECONDS, _MARK_SECONDS_IN_A_FLOOD = 1.0, 5.0
+"""How often it is noted what the script has recorded before a report begins."""
 _QUIET_SECONDS, _LOUD_SECONDS = 0.5, 2.0
 """How long a guard may take to take up an error after the last line of its report, and after the first."""
 _STEP_SECONDS = 12.0
@@ -128,7 +130,7 @@ class NativeReports:
             self._report = None
         report = self._report
         if report is None:
-            if quiet and now - self._marked > _MARK_SECONDS:
+            if now - self._marked > (_MARK_SECONDS if quiet else _MARK_SECONDS_IN_A_FLOOD):
                 self._mark()
             return b""
         self._look(report, now)
