@@ -32,7 +32,7 @@ class Head(NamedTuple):
 
 def head_of(line: bytes) -> Head | None:
     """The head of the native line; None when the line is not native."""
-    found = _HEAD.search(line)
+    found = _HEAD.search(line) if b".cc:" in line else None  # most lines need no search for a pattern
     if found is None:
         return None
     severity, file = found["severity"] or found["older"], found["file"].rpartition(b"/")[2]
@@ -41,4 +41,4 @@ def head_of(line: bytes) -> Head | None:
 
 def may_become_native(partial: bytes) -> bool:
     """Whether a line that begins like this is native, or may turn out to be."""
-    return _BEGINS.match(partial) is not None or _HEAD.search(partial) is not None
+    return _BEGINS.match(partial) is not None or head_of(partial) is not None
