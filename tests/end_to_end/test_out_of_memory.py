@@ -182,3 +182,26 @@ def test_sparse_gradients_add_up_to_those_of_the_whole_batch(work, load, jit):
     plain, divided = load(work.folder / "plain.npz"), load(work.folder / "ours.npz")
     assert {value.dtype.name for value in plain.values()} == {"float64", "int64"}
     assert max(abs(divided[name] - plain[name]).max() for name in plain) <= TOLERANCE
+
+
+REPORTED = """
+import keras
+import numpy as np
+model = keras.Sequential([keras.layers.Dense(1024, activation="relu"), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(np.ones((8192, 64), "float32"), np.ones(8192, "float32"), batch_size=8192, verbose=0)
+model.predict(np.ones((32768, 64), "float32"), batch_size=32768, verbose=0)
+"""
+
+
+def test_tensorflows_reports_are_in_the_run_directory_and_not_on_the_terminal(work, memory):
+    work.write(REPORTED, "reported.py")
+    ours = work.oomph("reported.py", env={**memory(40), "TF_CPP_MIN_LOG_LEVEL": "0"})
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    assert [event.data.get("during") for event in ours.events("recovered")] == [None, "predict"]
+    reports = (ours.folder / "stderr" / "1-memory.log").read_text()
+    assert reports.count("ran out of memory trying to allocate") >= 2
+    assert "_allocator.cc" not in ours.stderr
+    assert "RESOURCE_EXHAUSTED" not in ours.own
+    (line,) = [line for line in ours.said if "report of the failed allocation" in line]
+    assert line.endswith("/stderr/1-memory.log")

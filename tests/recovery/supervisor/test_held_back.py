@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oomph.recovery.protocol.phases import Phase
-from oomph.recovery.supervisor import native_reports
 from oomph.recovery.supervisor.held_back import HeldBack
-from oomph.recovery.supervisor.native_reports import NativeReports
-from oomph.run_files import OwnFile
 
 LOGS = Path(__file__).parents[2] / "logs"
 NOW = b"W0000 00:00:1795237229.045565     889 "
@@ -66,7 +61,7 @@ def test_a_report_is_held_however_it_comes(size, lines):
 
 def test_of_a_real_log_all_but_the_report_passes():
     data, held = (LOGS / "oomgraph.log").read_bytes(), HeldBack()
-    passed = taken(held, data) + held.idle()[0]
+    passed = taken(held, data) + held.stop_waiting()[0]
     assert b"_allocator.cc" not in passed
     assert b"PROBE exc" in passed
     assert held.release().count(b"bfc_allocator.cc") == data.count(b"bfc_allocator.cc") > 5
@@ -83,7 +78,7 @@ def test_a_real_log_with_a_traceback_is_passed_on_as_it_is():
 @pytest.mark.parametrize("line", OWN)
 def test_what_is_not_about_memory_passes_at_once(line):
     held = HeldBack()
-    assert taken(held, line) + held.idle()[0] == line
+    assert taken(held, line) + held.stop_waiting()[0] == line
     assert held.lines == 0
 
 
@@ -91,7 +86,7 @@ def test_what_is_printed_without_a_newline_is_not_waited_for():
     held = HeldBack()
     assert taken(held, b"\r 3/100 loss 0.5") == b"\r 3/100 loss 0.5"
     assert taken(held, b"I") == b"", "a native line may begin like this"
-    assert held.idle() == (b"I", b"")
+    assert held.stop_waiting() == (b"I", b"")
 
 
 def test_a_native_line_behind_a_progress_bar_is_held_and_the_bar_is_not():
@@ -119,7 +114,7 @@ def test_every_byte_is_passed_on_or_held_and_in_order(lines, size):
     for at in range(0, len(data), size):
         out, more = held.take(data[at : at + size])
         passed, kept = passed + out, kept + more
-    out, more = held.idle()
+    out, more = held.stop_waiting()
     passed, kept = passed + out, kept + more
     assert held.release() == kept
     for stream in (passed, kept):
@@ -128,101 +123,57 @@ def test_every_byte_is_passed_on_or_held_and_in_order(lines, size):
     assert sorted(passed + kept) == sorted(data)
 
 
-def test_an_enormous_report_does_not_fill_the_memory():
-    held = HeldBack()
+def test_an_enormous_report_does_not_fill_the_memory_and_loses_no_line():
+    held, size, shown = HeldBack(), 0, 0
     for _ in range(400):
-        held.take(DUMP[0] * 1000)
-    assert len(held.release()) <= 16 << 20
+        out, kept = held.take(DUMP[0] * 1000)
+        assert kept == DUMP[0] * 1000
+        shown, size = shown + len(out), size + len(kept)
+    assert held.lines * len(DUMP[0]) == size - shown
+    rest = held.release()
+    assert len(rest) <= 16 << 20
+    assert shown + len(rest) == size
 
 
-def test_start_up_lines_that_an_earlier_attempt_has_printed_are_not_repeated():
-    first = b"I0000 00:00:1795237218.916168     742 gpu_device.cc:2043] Created device with 512 MB memory\n"
-    again = first.replace(b"1795237218.916168     742", b"1795237299.000001     801")
-    new = b"E0000 00:00:1795237299.000001     801 cuda_executor.cc:1827] something else\n"
-    seen: set[bytes] = set()
-    assert taken(HeldBack(seen), first) == first
-    second = HeldBack(seen)
-    assert taken(second, again, new, b"the script's own\n") == new + b"the script's own\n"
-    second.starting = False
-    assert taken(second, again) == again
+@pytest.mark.parametrize(
+    "form", [b"F0000 00:00:1795237229.1     889 ", b"2023-05-02 10:11:12.123458: F tensorflow/core/"]
+)
+def test_what_the_process_dies_of_is_never_held(form):
+    held = HeldBack()
+    fatal = form + b"device.cc:55] Check failed: status is OK: RESOURCE_EXHAUSTED: OOM when allocating\n"
+    assert taken(held, *DUMP, fatal) == b"".join(DUMP) + fatal
+    assert held.lines == 0
+    assert taken(held, b"\n") == b"\n", "nothing continues it"
 
 
-# -- what becomes of it -----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("line", [b"Fatal Python error: Aborted\n", b"terminate called without an active exception\n"])
+def test_last_words_come_behind_the_report_that_explains_them(line):
+    assert taken(HeldBack(), *DUMP, line) == b"".join(DUMP) + line
 
 
-class Script:
-    """A script under a guard, and what the supervisor knows of it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.latest, self.told = "", []
-        self.path = folder / "1-memory.log"
-        self.reports = NativeReports(OwnFile(folder, "1-memory.log"), lambda: self.latest, self.told.append, set())
+def test_a_progress_bar_behind_a_report_is_not_waited_for():
+    held = HeldBack()
+    assert taken(held, DUMP[0], b"\r 3/100 loss 0.5", b"\r 4/100 loss 0.4") == b"\r 3/100 loss 0.5\r 4/100 loss 0.4"
+    assert not held.waits
 
 
-@pytest.fixture
-def script(tmp_path: Path) -> Script:
-    found = Script(tmp_path)
-    found.reports.attend(Phase.STEP)
-    return found
+def test_a_line_without_an_end_is_not_collected_for_ever():
+    held, begin, more = HeldBack(), b"I0000 00:00:1795237229.045565     889 device.cc:1] ", b"x" * 4096
+    passed = taken(held, begin, *[more] * 100)
+    assert held.take(b"")[0] == b""
+    assert len(begin) + 100 * len(more) - len(passed) <= (1 << 16) + len(more)
+    assert passed + held.stop_waiting()[0] == begin + 100 * more
 
 
-def test_what_a_script_without_keras_prints_passes_in_its_order(tmp_path: Path) -> None:
-    reports = Script(tmp_path).reports
-    assert reports.attend(None) == b""
-    lines = [DUMP[0], b"its own\n", *DUMP[3:5], b"the end\n"]
-    assert b"".join(map(reports.take, lines)) == b"".join(lines)
-    assert reports.end() == b""
+def test_after_a_pause_an_empty_line_is_the_scripts_own():
+    held = HeldBack()
+    assert taken(held, DUMP[0]) == b""
+    held.stop_waiting()
+    assert taken(held, b"\n") == b"\n"
+    assert held.release() == DUMP[0]
 
 
-def test_what_was_recovered_stays_in_a_file_which_is_named_once(script):
-    for _ in range(2):
-        assert script.reports.take(b"".join(DUMP)) == b""
-        script.latest = "oom"
-        assert script.reports.attend(Phase.RECOVERING) == b""
-        script.latest = "recovered"
-        assert script.reports.attend(Phase.STEP) == b""
-    assert script.reports.end() == b""
-    assert script.path.read_bytes() == 2 * b"".join(DUMP)
-    assert script.told == [len(DUMP)]
-
-
-def test_a_report_that_no_file_can_take_is_shown(tmp_path: Path) -> None:
-    script = Script(tmp_path / "missing")
-    script.reports.attend(Phase.STEP)
-    script.reports.take(b"".join(DUMP))
-    script.latest = "recovered"
-    script.reports.attend(Phase.RECOVERING)
-    assert script.reports.attend(Phase.STEP) == b"".join(DUMP)
-    assert script.told == []
-
-
-@pytest.mark.parametrize("latest", ["gave-up", "oom"])
-def test_what_was_not_recovered_is_shown(script, latest):
-    script.reports.take(b"".join(DUMP))
-    script.latest = "oom"
-    script.reports.attend(Phase.RECOVERING)
-    script.latest = latest
-    shown = script.reports.attend(Phase.EPOCH_END) + script.reports.end()
-    assert shown == b"".join(DUMP)
-    assert script.told == []
-
-
-def test_a_crash_in_the_middle_shows_all_of_it(script):
-    script.reports.take(b"".join(DUMP)[:-20])
-    script.reports.attend(Phase.RECOVERING)
-    assert script.reports.end() == b"".join(DUMP)[:-20]
-
-
-def test_a_new_process_that_the_guard_asks_for_is_no_failure(script):
-    script.reports.take(b"".join(DUMP))
-    script.latest = "restart-requested"
-    assert script.reports.end() == b""
-    assert script.told == [len(DUMP)]
-
-
-def test_an_error_that_no_guard_takes_up_is_shown_after_a_moment(script, monkeypatch):
-    script.reports.take(b"".join(DUMP))
-    assert script.reports.attend(Phase.OWN_CODE) == b""
-    later = time.monotonic() + native_reports._PICK_UP_SECONDS + 0.1
-    monkeypatch.setattr(native_reports.time, "monotonic", lambda: later)
-    assert script.reports.attend(Phase.OWN_CODE) == b"".join(DUMP)
+def test_what_is_repeated_is_left_out_where_it_is_not_about_memory():
+    held = HeldBack(lambda line: line.startswith((b"I0000", b"W0000")))
+    held.holding = False
+    assert taken(held, b"\r10% ###" + OWN[6], *DUMP[:1]) == b"\r10% ###" + DUMP[0]

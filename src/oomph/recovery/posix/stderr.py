@@ -13,7 +13,7 @@ from oomph import ticking
 from oomph.console import Voice
 from oomph.message import PREFIX, from_script
 from oomph.recovery.posix.descriptors import close_all_but, wait_until_writable
-from oomph.redaction import redacted
+from oomph.recovery.posix.kept_file import KeptFile
 from oomph.run_files import OwnFile
 from oomph.screen import screen_of
 
@@ -22,98 +22,31 @@ _CHUNK = 1 << 16
 _WINDOW = struct.Struct("HHHH")
 
 
-class _RedactedLines:
-    """Redacts keys in a stream. Works line by line, since a key may arrive in two chunks."""
-
-    def __init__(self) -> None:
-        self._rest = b""
-        self._within_key = False
-
-    def take(self, data: bytes, ended: bool = False) -> bytes:
-        """Take in data; returns what can be written so far."""
-        self._rest += data
-        end = max(self._rest.rfind(b"\n"), self._rest.rfind(b"\r")) + 1
-        if ended or (not end and len(self._rest) > _CHUNK):
-            end = len(self._rest)
-        whole, self._rest = self._rest[:end], self._rest[end:]
-        if b"PRIVATE KEY-----" not in whole and not self._within_key:
-            return _redacted(whole)
-        return b"".join(map(self._of_a_private_key, whole.splitlines(keepends=True)))
-
-    def _of_a_private_key(self, line: bytes) -> bytes:
-        if b"PRIVATE KEY-----" in line:
-            self._within_key = b"-----BEGIN" in line
-        elif self._within_key:
-            return b""
-        return _redacted(line)
-
-
-def _redacted(data: bytes) -> bytes:
-    return redacted(data.decode(errors="surrogateescape")).encode(errors="surrogateescape")
-
-
 class Tail:
-    """The last mebibyte of a stream: in memory, and with keys redacted in a file."""
+    """The end of a stream: in memory, and with keys redacted in a file."""
 
     def __init__(self, file: OwnFile | None, kept_bytes: int = KEPT_BYTES) -> None:
         self._kept_bytes = kept_bytes
         self._recent = bytearray()
-        self._written = 0
-        self._lines = _RedactedLines()
-        self._fd = None if file is None else _create(file)
+        self._file = None if file is None else KeptFile(file, kept_bytes)
 
     def feed(self, data: bytes) -> None:
-        """Take in the next chunk; the file is truncated whenever it holds twice what is kept."""
+        """Take in the next chunk."""
         self._recent += data
         if len(self._recent) > 2 * self._kept_bytes:
             del self._recent[: -self._kept_bytes]
-        self._write(self._lines.take(data))
-        if self._written > 2 * self._kept_bytes:
-            self._shorten()
+        if self._file is not None:
+            self._file.feed(data)
 
     def close(self) -> None:
-        """Close the file with the last mebibyte in it."""
-        self._write(self._lines.take(b"", ended=True))
-        if self._written > self._kept_bytes:
-            self._shorten()
-        self._let_go()
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
 
     @property
     def data(self) -> bytes:
-        """The last bytes of the stream."""
+        """The last `kept_bytes` of the stream."""
         return bytes(self._recent[-self._kept_bytes :])
-
-    @property
-    def is_written(self) -> bool:
-        """Whether the file holds what was fed, as far as is known."""
-        return self._fd is not None
-
-    def _shorten(self) -> None:
-        """Keep the end of the file. It is read back: a cut through the raw stream could part a key from its name."""
-        if self._fd is None:
-            return
-        try:
-            kept = os.pread(self._fd, self._kept_bytes, self._written - self._kept_bytes)
-            os.ftruncate(self._fd, 0)
-            os.lseek(self._fd, 0, os.SEEK_SET)
-        except OSError:
-            self._let_go()
-            return
-        self._written = 0
-        self._write(kept)
-
-    def _write(self, data: bytes) -> None:
-        if self._fd is None:
-            return
-        try:
-            self._written += os.write(self._fd, data)
-        except OSError:  # a full disk must not end the training
-            self._let_go()
-
-    def _let_go(self) -> None:
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
 
 
 class Pump:
@@ -122,7 +55,10 @@ class Pump:
     def __init__(
         self, target_fd: int, tail: Tail, sift: Callable[[bytes], bytes] = bytes, voice: Voice | None = None
     ) -> None:
-        """`sift` returns what of a chunk is passed on; the tail gets all of it. `voice` learns where a line ends."""
+        """`sift` returns the part of a chunk to pass on; the tail keeps the whole chunk.
+
+        `voice` learns where a line ends.
+        """
         self._target_fd: int | None = target_fd
         self._tail, self._sift, self._voice = tail, sift, voice or Voice()
         self.is_terminal = os.isatty(target_fd)
@@ -219,10 +155,3 @@ def _open_terminal(target_fd: int) -> tuple[int, int]:
     except OSError:
         pass  # a terminal without a size
     return source_fd, script_fd
-
-
-def _create(file: OwnFile) -> int | None:
-    try:
-        return file.open(os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-    except OSError:
-        return None

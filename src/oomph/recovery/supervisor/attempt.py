@@ -1,7 +1,7 @@
 """One attempt: the script's process from start to end, as close to a plain `python script.py` as a parent can make it.
 
-stdin and stdout are the script's own; stderr passes through unchanged. One loop waits for stderr, signals and the end.
-It uses no threads, so the supervisor can fork safely between attempts.
+stdin and stdout are the script's own. stderr passes through unchanged, apart from what `native_reports` holds back. One
+loop waits for stderr, signals and the end. It uses no threads, so the supervisor can fork safely between attempts.
 """
 
 from __future__ import annotations
@@ -104,9 +104,7 @@ class Attempt:
                 self._attend()
             except Exception as error:  # an error in oomph must not end the script
                 self._complain(error)
-        self._pump.drain()
-        if self._reports is not None:
-            self._pump.show(self._reports.end())
+        self._show_the_rest()
         returncode = -signal.SIGKILL if self._group.unkillable else self._returncode_unreaped()
         self._terminal.take_back(restore_modes=returncode < 0)
         asked = self._asked_by()
@@ -171,6 +169,15 @@ class Attempt:
         self._look_for_hang()
         self._group.attend()
 
+    def _show_the_rest(self) -> None:
+        """Show the rest of stderr; an error in that must not lose the exit code and the diagnosis."""
+        try:
+            self._pump.drain()
+            if self._reports is not None:
+                self._pump.show(self._reports.end())
+        except Exception as error:
+            self._voice.say(f"the end of stderr could not be shown: {type(error).__name__}: {error}")
+
     def _complain(self, error: Exception) -> None:
         if not self._complained:
             self._complained = True
@@ -186,8 +193,9 @@ class Attempt:
             self._watch.hear()
         if self._pump.source_fd in ready:
             self._pump.carry()
-        elif self._reports is not None:
-            self._pump.show(self._reports.attend(None if self._watch is None else self._watch.phase))
+        if self._reports is not None:
+            phase = None if self._watch is None else self._watch.phase
+            self._pump.show(self._reports.attend(phase, quiet=self._pump.source_fd not in ready))
         if self._signals.wake_fd in ready:
             self._signals.clear_wakeup()
 

@@ -24,7 +24,6 @@ from oomph.recovery.supervisor.attempt import Ended
 from oomph.recovery.supervisor.machine_at_start import Surroundings
 
 _MOST_KERNEL_LINES = 20
-_ABOUT_MEMORY = frozenset(("oom", "recovered", "gave-up", "restart-requested"))
 _LONGEST_START_SECONDS = 10.0
 """Python has loaded oomph by then, even from a slow disk."""
 _LONGEST_GAP_SECONDS = 7 * 86400.0
@@ -165,11 +164,6 @@ class Chronicle:
         if self._run_dir is None:
             return []
         return [event for event in read_journal(self._run_dir, self.attempt) if event.role != "supervisor"]
-
-    def latest_about_memory(self) -> str:
-        """The script's latest event about running out of memory in this attempt; empty when there is none."""
-        names = [event.name for event in self.of_the_script() if event.name in _ABOUT_MEMORY]
-        return names[-1] if names else ""
 
     def loops(self) -> list[tuple[str, int, int]]:
         """The lines of the training loops that the script has reported."""

@@ -1,72 +1,69 @@
-"""Separates what TensorFlow's native code prints about a failed allocation from the rest of the script's stderr.
+"""Separates TensorFlow's reports of failed allocations from the rest of the script's stderr. Pure.
 
-One failed allocation prints about two thousand lines. Runs in the supervisor process, and has no effects: bytes in,
-bytes to pass on out. Everything else passes at once and in its order.
+One failed allocation prints about two thousand lines. Everything else is passed on in its order, and at once, apart
+from a partial line that may become a line of a report: the caller says how long its end is waited for.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
-_HEAD = re.compile(
-    rb"(?:[IWEF]\d{4} \d\d:\d\d:[\d.:]{1,24} {1,12}\d{1,10} |\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,9}: [IWEF] )"
-    rb"(?P<file>[\w./-]{1,200}\.cc):\d{1,6}\] "
-)
-"""The head of a native line, in TensorFlow 2.18 and later or before (absl/log/internal/log_format.cc, tsl logging)."""
-_BEGINS = re.compile(
-    rb"[IWEF]\d{0,4}\Z|[IWEF]\d{4} [\d:. ]{0,60}(?:[\w./-]{0,200})(?::\d{0,6}\]?)?\Z"
-    rb"|\d{1,4}\Z|\d{4}-[\d:. -]{0,30}(?:[IWEF] ?)?(?:[\w./-]{0,200})(?::\d{0,6}\]?)?\Z"
-)
-"""The beginning of such a head."""
+from oomph.recovery.supervisor.native_line import Head, head_of, may_become_native
+
 _ALLOCATORS = (b"bfc_allocator.cc", b"gpu_cudamallocasync_allocator.cc")
 _OUT_OF_MEMORY = re.compile(rb"RESOURCE_EXHAUSTED|OOM when allocating|[Oo]ut of memory|OUT_OF_MEMORY|ran out of memory")
-_CONTINUES = re.compile(
-    rb"If the cause is memory fragmentation|Current allocation summary follows|(?:Limit|InUse|MaxInUse|NumAllocs"
-    rb"|MaxAllocSize|Reserved|PeakReserved|LargestFreeBlock): {2,40}|\t \[\[\{\{node |Hint: If you want to see a list"
-    rb"| Reported by CUDA: | \[tf-allocator-allocation-error=|\r?\n\Z"
-)
+_CONTINUATIONS = (
+    b"If the cause is memory fragmentation", b"Current allocation summary follows", b"\t [[{{node ",
+    b"Hint: If you want to see a list", b" Reported by CUDA: ", b" [tf-allocator-allocation-error=",
+    *(b"%b:  " % name for name in (
+        b"Limit", b"InUse", b"MaxInUse", b"NumAllocs", b"MaxAllocSize", b"Reserved", b"PeakReserved",
+        b"LargestFreeBlock",
+    )),
+)  # fmt: skip
 """The beginnings of lines that belong to the native line before them."""
-_START_UP = (b"WARNING: All log messages before absl::InitializeLog", b"To enable the following instructions: ")
-_DIGITS = re.compile(rb"\d+")
-_TRACEBACK = b"Traceback (most recent call last)"
+_EMPTY = (b"\n", b"\r\n")
+_LAST_WORDS = (b"Traceback (most recent call last)", b"Fatal Python error: ", b"terminate called ")
+"""The beginnings of lines that say of what a process dies. The report that explains it comes first."""
 _MOST_HELD = 16 << 20
-_MOST_SEEN = 5000
+_LONGEST_PARTIAL = 1 << 16
 
 
 class HeldBack:
-    """Holds the native lines about memory until they are kept or released.
+    """Holds the lines of reports until they are dropped or released.
 
     Args:
-        seen: native lines that an earlier attempt printed. While `starting`, lines that differ from them only in
-            figures are dropped. The lines of this attempt are added.
+        is_repeated: whether a line outside reports is not worth showing again.
     """
 
-    def __init__(self, seen: set[bytes] | None = None) -> None:
-        self._seen = set() if seen is None else seen
-        self._before = frozenset(self._seen)
-        self._rest, self._held = b"", bytearray()
+    def __init__(self, is_repeated: Callable[[bytes], bool] = lambda line: False) -> None:
+        self._is_repeated = is_repeated
+        self._partial, self._held, self._newly = b"", bytearray(), bytearray()
         self._continues = False
-        self._taken = self.lines = 0
+        self.lines = 0
         """How many lines are held."""
         self.holding = True
-        """Whether reports are held; if not, they pass as everything else does."""
-        self.starting = True
-        """Whether the script has not reached its first fit: native libraries introduce themselves."""
+        """Whether reports are held; if not, they are passed on as everything else is."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether the end of a partial line is waited for."""
+        return bool(self._partial)
 
     def take(self, data: bytes) -> tuple[bytes, bytes]:
-        """Take in what the script has written; returns what to pass on now, and what was held of it."""
-        whole, newline, rest = (self._rest + data).rpartition(b"\n")
-        before = self._taken
+        """Take in what the script has written; returns what to pass on now, and what was newly held."""
+        whole, newline, rest = (self._partial + data).rpartition(b"\n")
         out = self._sorted((whole + newline).splitlines(keepends=True))
-        may_be_native = self._continues or _BEGINS.match(rest) or _HEAD.search(rest)
-        self._rest = rest if may_be_native else b""
-        out += self._sorted([] if may_be_native else [rest])
-        return out, self._held_since(before)
+        self._partial = rest if self._may_be_of_a_report(rest) else b""
+        out += self._sorted([] if self._partial else [rest])
+        return out, self._newly_held()
 
-    def idle(self) -> tuple[bytes, bytes]:
-        """No more came for a moment: the rest of a line is not waited for. Returns the same as `take`."""
-        before, rest, self._rest = self._taken, self._rest, b""
-        return self._sorted([rest]), self._held_since(before)
+    def stop_waiting(self) -> tuple[bytes, bytes]:
+        """Stop waiting for the end of a partial line, and for more of a report; returns what `take` returns."""
+        rest, self._partial = self._partial, b""
+        out = self._sorted([rest])
+        self._continues = False
+        return out, self._newly_held()
 
     def release(self) -> bytes:
         """Give up everything that is held, in its order."""
@@ -79,44 +76,51 @@ class HeldBack:
         self._held.clear()
         self.lines, self._continues = 0, False
 
+    def _may_be_of_a_report(self, partial: bytes) -> bool:
+        if not partial or len(partial) > _LONGEST_PARTIAL:
+            return False
+        return may_become_native(partial) or (self._continues and _may_continue(partial))
+
     def _sorted(self, lines: list[bytes]) -> bytes:
         return b"".join(self._passed(line) for line in lines if line)
 
-    def _held_since(self, taken: int) -> bytes:
-        return bytes(self._held[taken - self._taken :]) if self._taken > taken else b""
+    def _newly_held(self) -> bytes:
+        held, self._newly = bytes(self._newly), bytearray()
+        return held
 
     def _passed(self, line: bytes) -> bytes:
-        """What of the line is passed on; the rest of it is held."""
-        head = _HEAD.search(line)
+        """Return the part of the line to pass on, and hold the rest."""
+        head = head_of(line)
         if head is None:
             return self._passed_without_head(line)
-        before, native = line[: head.start()], line[head.start() :]
-        if self.holding and (head["file"].rpartition(b"/")[2] in _ALLOCATORS or _OUT_OF_MEMORY.search(native)):
-            self._continues = True
-            self._hold(native)
-            return before
-        self._continues = False
-        return before if self._is_known(native) else line
+        before, native = line[: head.start], line[head.start :]
+        about_memory = _is_about_memory(head, native)
+        self._continues = about_memory and self.holding and head.severity != b"F"
+        if self._continues:
+            return before + self._hold(native)
+        if head.severity == b"F":  # the process dies of it, and nobody recovers
+            return self.release() + line
+        return before if not about_memory and self._is_repeated(native) else line
 
     def _passed_without_head(self, line: bytes) -> bytes:
-        if self._continues and _CONTINUES.match(line):
-            self._hold(line)
-            return b""
+        if self._continues and (line in _EMPTY or line.startswith(_CONTINUATIONS)):
+            return self._hold(line)
         self._continues = False
-        if line.startswith(_START_UP) and self._is_known(line):
-            return b""
-        return self.release() + line if line.startswith(_TRACEBACK) else line
+        if line.startswith(_LAST_WORDS):
+            return self.release() + line
+        return b"" if self._is_repeated(line) else line
 
-    def _is_known(self, line: bytes) -> bool:
-        """Whether an earlier attempt has printed the line while it started."""
-        text = _DIGITS.sub(b"0", line)
-        if self.starting and len(self._seen) < _MOST_SEEN:
-            self._seen.add(text)
-        return self.starting and text in self._before
-
-    def _hold(self, line: bytes) -> None:
+    def _hold(self, line: bytes) -> bytes:
+        """Hold the line; returns what can be held no longer."""
         self._held += line
-        self._taken += len(line)
+        self._newly += line
         self.lines += 1
-        if len(self._held) > _MOST_HELD:
-            del self._held[: _MOST_HELD // 2]
+        return self.release() if len(self._held) > _MOST_HELD else b""
+
+
+def _is_about_memory(head: Head, native: bytes) -> bool:
+    return head.file in _ALLOCATORS or _OUT_OF_MEMORY.search(native) is not None
+
+
+def _may_continue(partial: bytes) -> bool:
+    return any(known.startswith(partial) or partial.startswith(known) for known in (*_EMPTY, *_CONTINUATIONS))

@@ -6,23 +6,64 @@ script prints about that.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from oomph.recovery.posix.stderr import Tail
+from oomph.recovery.posix.kept_file import KeptFile
 from oomph.recovery.protocol.phases import Phase
 from oomph.recovery.supervisor.held_back import HeldBack
+from oomph.recovery.supervisor.memory_outcome import MemoryOutcome, Outcome
+from oomph.recovery.supervisor.start_up_lines import StartUpLines
 from oomph.run_files import OwnFile
 
 KEPT_BYTES = 16 << 20
-_DECIDE_SECONDS = 2.0
-"""How long the guard may take to record what became of a step."""
-_PICK_UP_SECONDS = 0.5
-"""How long it may take to pick up a failed allocation after the last line of the report."""
-_KEEP = ("recovered", "restart-requested")
-_SHOW = ("gave-up",)
+_START_SECONDS = 60.0
+"""How long TensorFlow may introduce itself in a script that reports no fit."""
+_PARTIAL_SECONDS, _PARTIAL_SECONDS_IN_A_FLOOD = 0.05, 0.5
+"""How long the end of a line is waited for: in silence, and while the script writes on."""
+_LOOK_SECONDS = 0.1
+_MARK_SECONDS, _MARK_SECONDS_IN_A_FLOOD = 1.0, 5.0
+"""How often it is noted what the script has recorded before a report begins."""
+_QUIET_SECONDS, _LOUD_SECONDS = 0.5, 2.0
+"""How long a guard may take to take up an error after the last line of its report, and after the first."""
+_STEP_SECONDS = 12.0
+"""The same within a training: other operations of the step may still wait for memory, for ten seconds."""
+_SEARCH_SECONDS = 300.0
+"""How long a guard that does not report its phase may search for a size that fits, ten seconds or more a try."""
+_RECORD_SECONDS = 2.0
+"""How long a guard may take to record what became of a step."""
+_DRAIN_SECONDS = 1.0
+"""How long the rest of a report may be on its way when its step has been recovered."""
 
-Outcome = Callable[[], str]
+
+@dataclass
+class _Report:
+    """When what happened to the lines that are held."""
+
+    first: float
+    last: float
+    looked: float = -_LOOK_SECONDS
+    outcome: Outcome = Outcome.UNKNOWN
+    recovering: float | None = None
+    """The last turn in which the guard was recovering."""
+    recovered: float | None = None
+    """The turn in which it was found to have recovered."""
+
+
+def _is_overdue(report: _Report, phase: Phase | None, now: float) -> bool:
+    """Whether no recovery is to be expected any more."""
+    age = now - report.first
+    if phase is Phase.RECOVERING:
+        return False
+    if report.outcome is Outcome.RECOVERING:
+        return age > _SEARCH_SECONDS
+    if report.recovering is not None:
+        return now - report.recovering > _RECORD_SECONDS
+    if phase in (None, Phase.OWN_CODE):
+        return now - report.last > _QUIET_SECONDS or age > _LOUD_SECONDS
+    return age > _STEP_SECONDS
 
 
 class NativeReports:
@@ -30,65 +71,117 @@ class NativeReports:
 
     Args:
         file: where they are kept.
-        outcome: asks for the name of the script's latest event about memory: "oom", "recovered", "gave-up", …
+        memory: what the script records about its out-of-memory errors.
         tell: called once with the number of lines kept.
-        seen: the native lines of earlier attempts; those of this one are added.
+        start_up: the start-up lines of earlier attempts; those of this one are added.
     """
 
-    def __init__(self, file: OwnFile, outcome: Outcome, tell: Callable[[int], None], seen: set[bytes]) -> None:
-        self._held = HeldBack(seen)
+    def __init__(self, file: OwnFile, memory: MemoryOutcome, tell: Callable[[int], None], start_up: set[bytes]) -> None:
+        self._start_up = StartUpLines(start_up)
+        self._held = HeldBack(self._start_up.is_repeated)
         self._held.holding = False
-        self._file, self._outcome, self._tell = file, outcome, tell
-        self._tail: Tail | None = None
-        self._since, self._guarded, self._told = 0.0, False, False
+        self._own_file, self._memory, self._tell = file, memory, tell
+        self._file: KeptFile | None = None
+        self._told = self._ended = False
+        self._began = self._partial_since = self._marked = time.monotonic()
+        self._report: _Report | None = None
 
     def take(self, data: bytes) -> bytes:
         """Take in what the script has written to stderr; returns what to pass on now."""
-        return self._written_down(*self._held.take(data))
+        if self._ended:
+            return data
+        if b"\n" in data or not self._held.waits:
+            self._partial_since = time.monotonic()
+        return self._written(*self._held.take(data))
 
-    def attend(self, phase: Phase | None) -> bytes:
-        """Called in every turn of the supervisor's loop, when stderr was read; returns what to pass on now."""
-        out = self._written_down(*self._held.idle())
-        self._held.holding = phase is not None  # no Keras has been met: nobody could recover
-        if phase not in (None, Phase.OWN_CODE):
-            self._held.starting = False
-        if not self._held.lines:
-            self._guarded = False
-            return out
-        if phase is Phase.RECOVERING:
-            self._guarded, self._since = True, time.monotonic()
-            return out
-        decided = self._outcome() if self._guarded else ""
-        longest = _DECIDE_SECONDS if self._guarded else _PICK_UP_SECONDS
-        if decided in _KEEP:
-            out += self._kept()
-        elif decided in _SHOW or time.monotonic() - self._since > longest:
-            out += self._held.release()
-        return out
+    def attend(self, phase: Phase | None, quiet: bool) -> bytes:
+        """Called in every turn of the supervisor's loop; returns what to pass on now.
+
+        Args:
+            phase: the phase that the script has reported; None before it has: without a heartbeat there is no guard
+                that could recover.
+            quiet: whether stderr had nothing to read in this turn.
+        """
+        now = time.monotonic()
+        waited = now - self._partial_since
+        out = b""
+        if waited > (_PARTIAL_SECONDS if quiet else _PARTIAL_SECONDS_IN_A_FLOOD):
+            out = self._written(*self._held.stop_waiting())
+        self._held.holding = phase is not None
+        if phase not in (None, Phase.OWN_CODE) or now - self._began > _START_SECONDS:
+            self._start_up.over = True
+        return out + self._decided(phase, quiet, now)
 
     def end(self) -> bytes:
-        """The script has ended. Returns what nobody has recovered from."""
-        rest = self._written_down(*self._held.idle())
-        kept = self._kept() if self._held.lines and self._outcome() in _KEEP else b""
-        if self._tail is not None:
-            self._tail.close()
-        return kept + self._held.release() + rest
+        """The script has ended. Return the reports of failures that were not recovered; what follows is passed on."""
+        self._ended = True
+        rest = self._written(*self._held.stop_waiting())
+        if self._report is not None:
+            self._look(self._report, math.inf)
+            if self._report.outcome is Outcome.RECOVERED:
+                rest = self._kept() + rest
+        if self._file is not None:
+            self._file.close()
+        return self._held.release() + rest
 
-    def _written_down(self, out: bytes, held: bytes) -> bytes:
-        """Append what was held to the file; returns the rest."""
+    def _decided(self, phase: Phase | None, quiet: bool, now: float) -> bytes:
+        """Keep the report, show it, or wait; returns what to show."""
+        if not self._held.lines:
+            self._report = None
+        report = self._report
+        if report is None:
+            if now - self._marked > (_MARK_SECONDS if quiet else _MARK_SECONDS_IN_A_FLOOD):
+                self._mark()
+            return b""
+        self._look(report, now)
+        if phase is Phase.RECOVERING:
+            report.recovering = now
+        if report.outcome is Outcome.RECOVERED:
+            seen, report.recovered = report.recovered, report.recovered or now
+            # What was written before the recovery was recorded can be read by a later turn.
+            if seen is not None and (quiet or now - seen > _DRAIN_SECONDS):
+                return self._kept()
+        elif report.outcome is Outcome.LEFT or _is_overdue(report, phase, now):
+            return self._shown()
+        return b""
+
+    def _look(self, report: _Report, now: float) -> None:
+        """Look at what the script has recorded, ten times a second at most."""
+        if now - report.looked < _LOOK_SECONDS:
+            return
+        report.looked = now
+        try:
+            report.outcome = self._memory.now()
+        except Exception:
+            report.outcome = Outcome.LEFT  # an error in oomph must not hide why the script fails
+
+    def _written(self, out: bytes, held: bytes) -> bytes:
+        """Append what was newly held to the file; returns the rest."""
         if held:
-            self._tail = self._tail or Tail(self._file, KEPT_BYTES)
-            self._tail.feed(held)
-            self._since = time.monotonic()
+            self._file = self._file or KeptFile(self._own_file, KEPT_BYTES)
+            self._file.feed(held)
+            now = time.monotonic()
+            self._report = self._report or _Report(now, now)
+            self._report.last = now
         return out
 
     def _kept(self) -> bytes:
         """Leave the report to the file; returns it instead if that could not be written."""
-        if self._tail is None or not self._tail.is_written:
-            return self._held.release()
+        if self._file is None or not self._file.is_written:
+            return self._shown()
         lines = self._held.lines
         self._held.drop()
+        self._mark()
         if not self._told:
             self._told = True
             self._tell(lines)
         return b""
+
+    def _shown(self) -> bytes:
+        self._mark()
+        return self._held.release()
+
+    def _mark(self) -> None:
+        """Nothing is held: what the script has recorded until now is not about the next report."""
+        self._report, self._marked = None, time.monotonic()
+        self._memory.begin()

@@ -26,6 +26,7 @@ from oomph.recovery.supervisor.chronicle import Chronicle, Judged
 from oomph.recovery.supervisor.closing import Closing, Outcome, note, shown
 from oomph.recovery.supervisor.command import Command
 from oomph.recovery.supervisor.machine_at_start import other_gpus
+from oomph.recovery.supervisor.memory_outcome import MemoryOutcome
 from oomph.recovery.supervisor.native_reports import NativeReports
 from oomph.recovery.supervisor.script_environ import handover, surrounding
 from oomph.recovery.supervisor.settings import Settings
@@ -142,11 +143,11 @@ class Supervisor:
         where = f"{shown(self._run)}/{name}"
 
         def tell(lines: int) -> None:
-            self._voice.say(f"TensorFlow's report on it, {lines:,} lines, is in {where}")
+            size = f"{lines:,} line{'s' * (lines != 1)}"
+            self._voice.say(f"TensorFlow's report of the failed allocation ({size}) is in {where}")
 
-        return NativeReports(
-            OwnFile(self._run.path, name), self._chronicle.latest_about_memory, tell, self._native_lines
-        )
+        memory = MemoryOutcome(self._run.path, number)
+        return NativeReports(OwnFile(self._run.path, name), memory, tell, self._native_lines)
 
     def _examine_safely(self, ended: Ended, around: Circumstances, stacks: str) -> tuple[tuple[Named, ...], Ending]:
         """The faults and the ending; if the examination fails, the ending holds the exit code alone."""

@@ -1,0 +1,60 @@
+"""The end of a stream in a file: as much as was asked for, and no claim that a full disk does not keep."""
+
+from __future__ import annotations
+
+import os
+import tracemalloc
+
+import pytest
+
+from oomph.recovery.posix import kept_file
+from oomph.recovery.posix.kept_file import KeptFile
+from oomph.run_files import OwnFile
+
+
+def test_the_file_holds_the_end_and_is_never_twice_as_long(tmp_path):
+    file = KeptFile(OwnFile(tmp_path, "log"), kept_bytes=100)
+    for number in range(1000):
+        file.feed(b"%04d\n" % number)
+        assert (tmp_path / "log").stat().st_size <= 205
+    file.close()
+    assert (tmp_path / "log").read_bytes() == b"".join(b"%04d\n" % number for number in range(980, 1000))
+
+
+def test_what_is_in_the_file_is_not_in_memory_too(tmp_path):
+    file, line = KeptFile(OwnFile(tmp_path, "log"), kept_bytes=16 << 20), b"a line of a report\n" * 1000
+    tracemalloc.start()
+    try:
+        for _ in range(400):
+            file.feed(line)
+        assert tracemalloc.get_traced_memory()[0] < 1 << 20
+    finally:
+        tracemalloc.stop()
+    file.close()
+
+
+@pytest.mark.parametrize("room", [0, 7])
+def test_a_disk_that_takes_only_a_part_has_not_written_it(tmp_path, monkeypatch, room):
+    left = [room]
+
+    def write(fd, data):
+        if not left[0]:
+            raise OSError(28, "No space left on device")
+        taken, left[0] = min(len(data), left[0]), 0
+        return os.write(fd, data[:taken])
+
+    file = KeptFile(OwnFile(tmp_path, "log"), kept_bytes=100)
+    assert file.is_written
+    monkeypatch.setattr(kept_file, "os", Os(write))
+    file.feed(b"a line of a report\n")
+    assert not file.is_written
+
+
+class Os:
+    """`os`, on a disk with little room."""
+
+    def __init__(self, write):
+        self.write = write
+
+    def __getattr__(self, name):
+        return getattr(os, name)

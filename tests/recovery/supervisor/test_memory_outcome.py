@@ -1,0 +1,98 @@
+"""What became of the out-of-memory errors of a running attempt, by what its processes append to their journals."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from oomph.journal import Journal
+from oomph.recovery.supervisor import memory_outcome
+from oomph.recovery.supervisor.memory_outcome import MemoryOutcome, Outcome
+
+AGAIN = {"fault": "device-oom"}
+
+
+@pytest.mark.parametrize(
+    ("events", "outcome"),
+    [
+        ([], Outcome.UNKNOWN),
+        ([("fit-started", {})], Outcome.UNKNOWN),
+        ([("oom", {"phase": "compute"})], Outcome.RECOVERING),
+        ([("oom", {"phase": "compute"}), ("recovered", {}), ("checkpoint", {})], Outcome.RECOVERED),
+        ([("oom", {"phase": "commit"}), ("restart-requested", AGAIN)], Outcome.RECOVERED),
+        ([("oom", {"phase": "compute"}), ("gave-up", AGAIN)], Outcome.LEFT),
+        ([("oom", {"phase": "elsewhere"})], Outcome.LEFT),
+        ([("restart-requested", {"fault": "gpu-lost"})], Outcome.LEFT),
+        ([("recovered", {}), ("oom", {"phase": "compute"})], Outcome.RECOVERING),
+    ],
+)
+def test_the_latest_event_about_memory_decides(tmp_path, events, outcome):
+    journal, memory = Journal(tmp_path, 1, "script"), MemoryOutcome(tmp_path, 1)
+    memory.begin()
+    for name, data in events:
+        journal.write(name, **data)
+    assert memory.now() is outcome
+    assert memory.now() is outcome, "read once"
+
+
+def test_what_was_recorded_before_is_about_earlier_errors(tmp_path):
+    journal, memory = Journal(tmp_path, 1, "script"), MemoryOutcome(tmp_path, 1)
+    journal.write("recovered")
+    assert memory.now() is Outcome.RECOVERED
+    memory.begin()
+    assert memory.now() is Outcome.UNKNOWN
+    journal.write("oom", phase="compute")
+    assert memory.now() is Outcome.RECOVERING
+
+
+def test_one_process_does_not_recover_for_another(tmp_path):
+    memory = MemoryOutcome(tmp_path, 1)
+    owner, worker = Journal(tmp_path, 1, "script"), Journal(tmp_path, 1, "worker77")
+    worker.write("oom", phase="compute")
+    owner.write("oom", phase="compute")
+    owner.write("recovered")
+    assert memory.now() is Outcome.RECOVERING
+    worker.write("gave-up", fault="device-oom")
+    assert memory.now() is Outcome.LEFT
+
+
+def test_other_attempts_and_the_supervisor_say_nothing(tmp_path):
+    for attempt, role in ((2, "script"), (11, "script"), (1, "supervisor")):
+        Journal(tmp_path, attempt, role).write("recovered")
+    assert MemoryOutcome(tmp_path, 1).now() is Outcome.UNKNOWN
+
+
+def test_a_long_journal_is_read_once(tmp_path, monkeypatch):
+    journal, memory = Journal(tmp_path, 1, "script"), MemoryOutcome(tmp_path, 1)
+    for number in range(2000):
+        journal.write("checkpoint", step=number)
+    memory.begin()
+    parsed = []
+    events = memory_outcome._events
+    monkeypatch.setattr(memory_outcome, "_events", lambda line: parsed.append(line) or events(line))
+    journal.write("oom", phase="compute")
+    for _ in range(100):
+        assert memory.now() is Outcome.RECOVERING
+    assert len(parsed) == 1
+
+
+def test_half_lines_links_and_pipes_do_no_harm(tmp_path):
+    journal, memory = Journal(tmp_path, 1, "script"), MemoryOutcome(tmp_path, 1)
+    path = tmp_path / "journal" / "1-0-script.jsonl"
+    os.mkfifo(tmp_path / "journal" / "1-0-worker5.jsonl")
+    (tmp_path / "journal" / "1-0-worker6.jsonl").write_bytes(b"\xff[[[\n{}\n")
+    journal.write("oom", phase="compute")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:20])
+    assert memory.now() is Outcome.UNKNOWN
+    path.write_bytes(whole)
+    assert memory.now() is Outcome.RECOVERING
+    path.unlink()
+    assert memory.now() is Outcome.RECOVERING
+
+
+def test_a_run_without_a_journal(tmp_path):
+    memory = MemoryOutcome(tmp_path / "missing", 1)
+    memory.begin()
+    assert memory.now() is Outcome.UNKNOWN
