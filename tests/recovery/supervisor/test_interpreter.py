@@ -59,13 +59,47 @@ def test_a_command_is_started_as_it_is() -> None:
     [
         ("train.py --epochs 3", "train.py"),
         ("-m one --epochs 3", "-m one"),
-        ("-- python a.py b.py", "-- python a.py"),
-        ("-- env A=1 python -u -m one x", "-- env A=1 python -u -m one"),
-        ("-- ./train --epochs 3", "-- ./train"),
+        ("-- python a.py b.py", "a.py"),
+        ("-- env A=1 python -u -m one x", "-m one"),
+        ("-- env A=1 ./train --epochs 3", "./train"),
+        ("-- ./train --epochs 3", "./train"),
+        ("-- numactl -N 0 -m 0 python a.py -m x", "a.py"),
+        ("-- srun --nodelist=n1 --chdir=old.py .venv/bin/python3.12 -u -W error a.py", "a.py"),
+        ("-- mpirun -np 2 -m 1 ./a.py 3", "./a.py"),
+        ("-- uv run --with x -m one 3", "-m one"),
+        ("-- coverage run a.py -m x", "a.py"),
+        ("-- python -Icpass x", "-c pass"),
+        ("-- python", "python"),
+        ("-- A=1", ""),
+        ("--", ""),
     ],
 )
 def test_what_runs_without_its_arguments(words: str, named: str) -> None:
     assert what_runs(words.split()) == tuple(named.split())
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("env CUDA_VISIBLE_DEVICES=0 python a.py", "env CUDA_VISIBLE_DEVICES=1 python a.py"),
+        ("srun --nodelist=n1 python -m one", "srun --nodelist=n2 --mem=8G python -u -m one"),
+    ],
+)
+def test_a_run_is_of_the_same_script_however_it_was_started(one: str, other: str) -> None:
+    assert what_runs(["--", *one.split()]) == what_runs(["--", *other.split()])
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("numactl -N 0 -m 0 python a.py", "numactl -N 0 -m 0 python b.py"),
+        ("python -c a", "python -c b"),
+        ("env A=1 ./one", "env A=1 ./two"),
+        ("uv run -m one", "uv run -m two"),
+    ],
+)
+def test_behind_the_same_launcher_another_script_is_another(one: str, other: str) -> None:
+    assert what_runs(["--", *one.split()]) != what_runs(["--", *other.split()])
 
 
 def test_a_script_behind_two_dashes_is_a_script() -> None:
