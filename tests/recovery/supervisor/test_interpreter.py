@@ -17,6 +17,7 @@ from oomph.recovery.supervisor.interpreter import (
     choose_python,
     has_module,
     missing_module,
+    python_of,
     started_python,
 )
 
@@ -174,6 +175,21 @@ def test_an_oomph_without_tensorflow_uses_the_active_environment_and_says_so_onc
     assert choose_python(sys.executable, said.append) == sys.executable
     monkeypatch.setattr(interpreter, "has_itself", lambda name: True)
     assert choose_python(None, said.append) == sys.executable
+    assert len(said) == 1
+
+
+def test_a_command_line_keeps_its_python_and_none_is_searched_for_it(tmp_path: Path, monkeypatch) -> None:
+    active = python_with_everything(tmp_path / "active")
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "active"))
+    monkeypatch.setattr(interpreter, "has_itself", lambda name: False)
+    said: list[str] = []
+    own = parse_command(["--", "env", "A=1", sys.executable, "train.py"])
+    assert python_of(own, None, said.append) == sys.executable
+    assert python_of(parse_command(["--", "sh", "-c", "python3 train.py"]), None, said.append) == ""
+    assert said == []
+    with pytest.raises(UsageError, match="no such Python"):
+        python_of(own, "/no/python", said.append)
+    assert python_of(parse_command(["train.py"]), None, said.append) == str(active)
     assert len(said) == 1
 
 

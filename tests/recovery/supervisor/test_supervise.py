@@ -74,6 +74,14 @@ def test_a_run_without_a_fault_says_where_it_is_and_one_line_at_the_end(work):
     ]
 
 
+def test_a_command_line_is_recorded_with_its_own_python(work):
+    for words, python in ((["sh", "-c", "echo hello"], ""), ([sys.executable, "-c", "print('hello')"], sys.executable)):
+        run_dir = work.folder / f"run {len(words[0])}"
+        assert work.run("--run-dir", str(run_dir), "--", *words).stdout == b"hello\n"
+        assert work.document("run.json", run_dir)["python"] == python
+        assert [event.data["python"] for event in named(run_dir, "attempt-started")] == [python]
+
+
 def test_a_script_that_fails_by_itself_is_not_started_again(work):
     work.script("open('count', 'a').write('x'); raise ValueError('its own')")
     assert work.run("train.py").returncode == 1

@@ -37,6 +37,7 @@ class RunRecord:
 
     command: tuple[str, ...]
     python: str
+    """Empty where the command chooses it."""
     cwd: str
     created: str
     status: str = RUNNING

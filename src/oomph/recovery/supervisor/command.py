@@ -50,6 +50,12 @@ class Command:
             return shlex.join(self.words[1:])
         return " ".join(self.words[:2]) if self.form == "module" else self.words[0]
 
+    @property
+    def own_python(self) -> str:
+        """The Python that a command line begins with; empty where it begins otherwise: it may choose any."""
+        words = after_env(self.words[1:]) if self.form == "command" else ()
+        return (shutil.which(words[0]) or "") if words and IS_PYTHON.match(words[0]) else ""
+
     def argv(self, python: str) -> tuple[str, ...]:
         """The words to start; `python` is used where the command does not name one itself."""
         return self.words[1:] if self.form == "command" else (python, *self.words)

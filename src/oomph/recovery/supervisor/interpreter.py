@@ -23,6 +23,13 @@ _PROBE = "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv
 _PROBE_SECONDS = 20
 
 
+def python_of(command: Command, wanted: str | None, say: Callable[[str], None]) -> str:
+    """The Python of the script; empty where a command line chooses it. None is searched for a command line."""
+    if command.form == "command" and wanted is None:
+        return command.own_python
+    return choose_python(wanted, say)
+
+
 def choose_python(wanted: str | None, say: Callable[[str], None]) -> str:
     """The Python named with --python; else oomph's own, or that of the active environment if only that has TensorFlow.
 

@@ -26,7 +26,7 @@ from oomph.recovery.run_directory.stored_runs import StoredRun, first_trusted, u
 from oomph.recovery.run_directory.unfinished import is_held
 from oomph.recovery.supervisor.closing import Outcome, note
 from oomph.recovery.supervisor.command import Command, parse_command, what_runs
-from oomph.recovery.supervisor.interpreter import choose_python
+from oomph.recovery.supervisor.interpreter import python_of
 from oomph.recovery.supervisor.machine_at_start import look
 from oomph.recovery.supervisor.settings import Settings
 from oomph.recovery.supervisor.supervise import Supervisor
@@ -58,7 +58,7 @@ def launch(request: Request) -> Outcome:
     command = parse_command(request.words)
     know_secrets(command.words, os.environ)
     _check_directories(request)
-    python = choose_python(request.python, say)
+    python = python_of(command, request.python, say)
     if are_too_few():
         _run_plainly(command, python)
     run = _open(request, command, python)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from oomph.console import say
 from oomph.errors import OomphError
-from oomph.recovery.supervisor.command import IS_PYTHON, Command, after_env
+from oomph.recovery.supervisor.command import Command
 
 
 @dataclass(frozen=True)
@@ -26,8 +25,8 @@ class Surroundings:
 
 def look(command: Command, python: str) -> Surroundings:
     """The machine as the script's Python will find it. Fails open: on any error the script runs unchanged."""
-    found = _python_of(command, python)
-    if found is None:
+    found = command.own_python if command.form == "command" else python
+    if not found:
         return Surroundings()
     try:
         from oomph.doctor.observe import observe
@@ -49,14 +48,6 @@ def look(command: Command, python: str) -> Surroundings:
 def _said(variable: str, value: str | None, why: str) -> str:
     setting = f"{variable}={value}" if value is not None else f"{variable} unset"
     return f"repaired for this run: {why}; {setting}"
-
-
-def _python_of(command: Command, python: str) -> str | None:
-    """The script's Python; None for a command line that does not begin with one, as it may choose any."""
-    if command.form != "command":
-        return python
-    words = after_env(command.words[1:])
-    return shutil.which(words[0]) if words and IS_PYTHON.match(words[0]) else None
 
 
 def other_gpus(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
