@@ -87,6 +87,12 @@ def test_a_directory_with_other_things_in_it_is_left_alone(tmp_path: Path) -> No
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv"]
 
 
+def test_a_number_of_attempts_that_no_run_reaches_is_refused_as_such() -> None:
+    text = RECORD.to_json().replace('"attempts": 0', '"attempts": 2000000')
+    with pytest.raises(ValueError, match="the attempts of run.json are not a number from 0 to 1000000"):
+        RunRecord.from_json(text)
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 99}', '{"schema": 1, "command": 3}'])
 def test_a_damaged_record_is_no_record(tmp_path: Path, text: str) -> None:
     (tmp_path / "run.json").write_text(text)

@@ -25,8 +25,6 @@ RUNNING = "running"
 FINISHED = "finished"
 PREEMPTED = "preempted"
 _HOLDER_BYTES = 512
-
-
 _MOST_ATTEMPTS = 10**6
 """A thousand times what one run may start."""
 
@@ -108,7 +106,7 @@ def _hexadecimal(value: object) -> str:
 
 def _number(value: object) -> int:
     if not isinstance(value, int) or not 0 <= value <= _MOST_ATTEMPTS:
-        raise ValueError("the attempts of run.json are not a number")
+        raise ValueError(f"the attempts of run.json are not a number from 0 to {_MOST_ATTEMPTS}")
     return value
 
 
