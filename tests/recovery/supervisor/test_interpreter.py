@@ -217,10 +217,10 @@ def test_another_python_that_has_it_is_named_with_the_command_to_type(
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "venv"))
     said = advise("tensorflow", "/usr/bin/python3", parse_command(["train.py", "--name", "a b"]))
-    assert said.endswith(f"has: oomph run --python {other} train.py --name 'a b'")
+    assert said.endswith(f"; {other} has it: oomph run --python {other} train.py --name 'a b'")
     command = parse_command(["--", sys.executable, "train.py"])
     assert advise("keras", "/usr/bin/python3", command) == (
-        f"/usr/bin/python3 has no keras, but {other} has: put that in the command, or install it: "
+        f"/usr/bin/python3 has no keras; {other} has it: use that Python in the command, or install the module: "
         "/usr/bin/python3 -m pip install keras"
     )
     monkeypatch.delenv("VIRTUAL_ENV")
