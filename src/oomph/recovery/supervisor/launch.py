@@ -64,7 +64,7 @@ def launch(request: Request) -> Outcome:
     run = _open(request, command, python)
     settings = Settings(
         guarding=request.guarding,
-        surroundings=look(command, python),
+        machine_at_start=look(command, python),
         allowed=request.allowed,
         typed=request.typed,
     )

@@ -12,7 +12,7 @@ from oomph.recovery.supervisor.command import Command
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class MachineAtStart:
     """What the doctor saw, and what it changes in the script's environment."""
 
     snapshot: Mapping[str, Any] | None = None
@@ -23,11 +23,11 @@ class Surroundings:
     """What to report at the start."""
 
 
-def look(command: Command, python: str) -> Surroundings:
+def look(command: Command, python: str) -> MachineAtStart:
     """The machine as the script's Python will find it. Fails open: on any error the script runs unchanged."""
     found = command.own_python if command.form == "command" else python
     if not found:
-        return Surroundings()
+        return MachineAtStart()
     try:
         from oomph.doctor.observe import observe
         from oomph.doctor.repairs import repairs
@@ -35,10 +35,10 @@ def look(command: Command, python: str) -> Surroundings:
         snapshot = observe(found, say=say)
         mended = repairs(snapshot)
     except OomphError as error:
-        return Surroundings(remarks=(f"the machine could not be examined: {error}",))
+        return MachineAtStart(remarks=(f"the machine could not be examined: {error}",))
     except Exception as error:
-        return Surroundings(remarks=(f"the machine could not be examined: {type(error).__name__}: {error}",))
-    return Surroundings(
+        return MachineAtStart(remarks=(f"the machine could not be examined: {type(error).__name__}: {error}",))
+    return MachineAtStart(
         snapshot=snapshot.as_document(),
         changes={repair.variable: repair.value for repair in mended},
         remarks=tuple(_said(repair.variable, repair.value, repair.why) for repair in mended),
