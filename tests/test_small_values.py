@@ -37,6 +37,11 @@ def test_a_value_prints_on_one_short_line(name: str) -> None:
     assert "\n" not in text
 
 
+@pytest.mark.parametrize("kind", [Isolated, Outcome])
+def test_a_repr_that_leaves_something_out_says_so(kind: type) -> None:
+    assert "Its repr is short: " in str(kind.__doc__)
+
+
 def test_a_diagnosis_names_its_fault_to_a_person_and_to_a_program() -> None:
     assert repr(DIAGNOSES[0]).startswith("Diagnosis(OOM110 host-oom, cause, ")
     assert str(DIAGNOSES[0]).startswith("host-oom (OOM110), cause, ")

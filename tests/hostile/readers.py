@@ -43,7 +43,8 @@ from oomph.recovery.report.account import account
 from oomph.recovery.report.story import story_of
 from oomph.recovery.report.story_text import as_text as story_as_text
 from oomph.recovery.report.summary import summarise
-from oomph.recovery.run_directory.run_directory import RunDirectory, newest_unfinished, read_record
+from oomph.recovery.run_directory.run_directory import RunDirectory, read_record
+from oomph.recovery.run_directory.stored_runs import first_trusted, unfinished_runs
 from oomph.recovery.run_directory.unfinished import unfinished
 from oomph.recovery.script.kept_micro_batches import MicroBatches, Start
 from oomph.recovery.supervisor.attempt_conditions import Machine, conditions
@@ -128,7 +129,7 @@ def _explain(*options: str) -> Callable[[Path], None]:
 def _record(run: Path) -> None:
     record = read_record(run)
     unfinished(run)
-    newest_unfinished(("train.py",), str(run.parent))
+    first_trusted(unfinished_runs(str(run.parent)))
     if record is not None:
         reopened = RunDirectory.reopen(run)
         reopened.update(attempts=3)

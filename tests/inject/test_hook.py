@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
+from oomph.inject.hook import after_import
 from oomph.journal import read_journal
 
 _SCRIPT = """
@@ -72,6 +75,20 @@ def test_a_trainer_that_fails_to_import_fails_as_without_oomph(start, fake_keras
 def test_a_script_without_keras_never_wakes_the_hook(start):
     result = start("import sys, json; print([m for m in sys.modules if m.startswith('oomph.tensorflow')])")
     assert json.loads(result.stdout.replace("'", '"')) == []
+
+
+def test_the_finder_stays_and_acts_on_each_module_once(tmp_path, monkeypatch):
+    (tmp_path / "awaited_once.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    acted: list[str] = []
+    after_import({"awaited_once": lambda module: acted.append(module.__name__)})
+    finder = sys.meta_path[0]
+    for _ in range(2):
+        importlib.import_module("awaited_once")
+        del sys.modules["awaited_once"]
+    assert acted == ["awaited_once"]
+    assert sys.meta_path[0] is finder
 
 
 def test_a_worker_joins_when_it_imports_keras(start, fake_keras, run_dir):

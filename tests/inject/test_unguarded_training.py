@@ -58,6 +58,33 @@ def test_it_is_said_once_at_the_first_step(start, tmp_path, run_dir, kind, modul
     assert (event.data["kind"], event.data["site"]) == (kind, "script0.py:5")
 
 
+def test_an_error_of_the_first_call_shows_what_it_shows_without_oomph(start, tmp_path):
+    script = stand_in(tmp_path, "tf_keras.src.optimizers.optimizer", "_BaseOptimizer", "apply_gradients")
+    package = tmp_path / "site-packages" / "tf_keras" / "src" / "optimizers" / "optimizer.py"
+    package.write_text(package.read_text().replace('return "theirs"', 'raise ValueError("no gradients")'))
+    watched, plain = (start(script, PYTHONPATH=str(tmp_path / "site-packages"), guard=guard) for guard in (True, False))
+    said, traceback = watched.stderr.split("\n", 1)
+    assert said.startswith("oomph: unguarded: script0.py:5 trains with ")
+    assert traceback.replace("script0.py", "script1.py") == plain.stderr
+    assert "no gradients" in traceback
+
+
+def test_autograph_leaves_the_first_call_as_it_is(start, tmp_path):
+    script = stand_in(tmp_path, "tensorflow.python.training.optimizer", "Optimizer", "apply_gradients")
+    script += "print(hasattr(before, 'autograph_info__'), hasattr(trainer.apply_gradients, 'autograph_info__'))\n"
+    assert start(script, PYTHONPATH=str(tmp_path / "site-packages")).stdout.splitlines()[1] == "True False"
+
+
+def test_a_file_that_autograph_generated_is_not_named(start, tmp_path):
+    script = stand_in(tmp_path, "tf_keras.src.optimizers.optimizer", "_BaseOptimizer", "apply_gradients")
+    generated = tmp_path / "__autograph_generated_filexyz.py"
+    generated.write_text("def converted(trainer):\n    return trainer.apply_gradients()\n")
+    script += f"sys.path.insert(0, {str(tmp_path)!r})\nfrom {generated.stem} import converted\n"
+    script = script.replace("print(", "#") + "converted(trainer())\n"
+    result = start(script, PYTHONPATH=str(tmp_path / "site-packages"))
+    assert result.stderr.startswith("oomph: unguarded: script0.py:8 trains with ")
+
+
 def test_nothing_is_said_of_an_import(start, tmp_path):
     script = stand_in(tmp_path, "tf_keras.src.engine.training", "Model", "make_train_function")
     result = start(script.partition("before")[0], PYTHONPATH=str(tmp_path / "site-packages"))

@@ -92,15 +92,16 @@ def run(args: argparse.Namespace) -> int:
 def _checked(args: argparse.Namespace) -> Command:
     """Refuse before the first run what every run would refuse."""
     from oomph.recovery.supervisor.command import parse_command
-    from oomph.recovery.supervisor.interpreter import choose_python
+    from oomph.recovery.supervisor.interpreter import python_of
 
     if not args.words:
         raise UsageError("name the script to rehearse: oomph rehearse train.py")
-    python = choose_python(args.python, lambda line: tell(f"oomph: {line}\n"))
-    if args.python is None and python != sys.executable:
+    command = parse_command(args.words)
+    python = python_of(command, args.python, lambda line: tell(f"oomph: {line}\n"))
+    if args.python is None and command.form != "command" and python != sys.executable:
         args.python = python  # every run uses it, and none has to say so again
     every(args.checkpoint_every)
-    return parse_command(args.words)
+    return command
 
 
 def _steps(text: str) -> int | None:

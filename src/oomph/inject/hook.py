@@ -1,8 +1,8 @@
 """The import hook: installs the guard right after the script imports Keras' TensorFlow trainer.
 
 oomph never imports TensorFlow or Keras on its own, so a script that uses neither pays nothing, and one that uses
-them keeps its import order. The hook watches one module of Keras, which `keras` and `tf.keras` both import.
-It also seeds modules that keep a random state.
+them keeps its import order. The hook waits for one module of Keras, which `keras` and `tf.keras` both import, for
+those of trainings that oomph cannot guard, and for those that keep a random state.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def after_import(actions: Mapping[str, Act]) -> None:
 
 
 class AwaitingFinder:
-    """A finder on sys.meta_path that finds each of its modules once, then removes itself.
+    """A finder on sys.meta_path that finds each of its modules once.
+
+    It stays there: no script imports all of them, and it costs one look-up in a dict per import.
 
     Args:
         actions: by module name, what to do right after its import.
@@ -55,11 +57,6 @@ class AwaitingFinder:
         act = self._actions.pop(name, None)
         if act is None:
             return None
-        if not self._actions:
-            try:
-                sys.meta_path.remove(self)
-            except ValueError:
-                pass  # sys.meta_path was rebuilt without this finder
         spec = _find_spec(name, path, target)
         if spec is not None and hasattr(spec.loader, "exec_module"):
             _wrap_loader(spec.loader, act)

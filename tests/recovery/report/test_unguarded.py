@@ -80,7 +80,19 @@ def test_steps_outside_a_fit_are_not_labelled_as_guarded_once_a_restart_has_lost
 
 def test_a_guard_that_failed_is_told_again() -> None:
     said = unguarded([STARTED, event("guard-failed", reason="no TensorFlowTrainer.fit")], guard=True, loaded=True)
-    assert said.startswith("unguarded: the guard failed: no TensorFlowTrainer.fit")
+    assert said.startswith("unguarded: the guard failed: no TensorFlowTrainer.fit, ")
+    assert said.endswith(
+        ". To have it guarded, install the versions that oomph doctor asks for, or report the failure with the journal"
+        " if it asks for none"
+    )
+
+
+def test_of_an_error_with_several_lines_the_first_is_told() -> None:
+    several = event("guard-failed", reason="ValueError: no such name:\n  File one\n  File two")
+    said = unguarded([STARTED, several], guard=True, loaded=True)
+    assert f"ValueError: no such name, {SUPERVISED}. " in said
+    assert "File one" not in said
+    assert unguarded([STARTED, event("guard-failed", reason="")], guard=True, loaded=True)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -23,7 +23,8 @@ from oomph.recovery.protocol.creations import FILE, Creation, Notes
 from oomph.recovery.protocol.injection import mark_fired
 from oomph.recovery.protocol.ownership import claim_ownership
 from oomph.recovery.protocol.progress import ProgressBoard, read_progress
-from oomph.recovery.run_directory.run_directory import RunDirectory, RunRecord, newest_unfinished, read_record
+from oomph.recovery.run_directory.run_directory import RunDirectory, RunRecord, read_record
+from oomph.recovery.run_directory.stored_runs import StoredRun, first_trusted, unfinished_runs
 from oomph.recovery.run_directory.unfinished import unfinished
 from oomph.recovery.script.appended import Appends
 from oomph.recovery.script.kept_micro_batches import MicroBatches, Start
@@ -198,7 +199,7 @@ def test_a_run_that_others_may_write_to_is_not_gone_on_with(tmp_path, monkeypatc
     RunDirectory.create(run, record).close()
     run.chmod(mode)
     monkeypatch.chdir(tmp_path)
-    assert newest_unfinished(("train.py",), str(tmp_path)) == (run if taken else None)
+    assert first_trusted(unfinished_runs(str(tmp_path))) == (StoredRun(run, record) if taken else None)
     if taken:
         RunDirectory.reopen(run).close()
     else:
@@ -213,7 +214,7 @@ def test_a_run_of_another_user_is_not_gone_on_with(tmp_path, monkeypatch, capfd)
     record = RunRecord(command=("train.py",), python="python3", cwd=str(tmp_path), created="")
     RunDirectory.create(run, record).close()
     os.chown(run, 12345, 12345)
-    assert newest_unfinished(("train.py",), str(tmp_path)) is None
+    assert first_trusted(unfinished_runs(str(tmp_path))) is None
     assert "it belongs to another user" in capfd.readouterr().err
     for start in (lambda: RunDirectory.reopen(run), lambda: RunDirectory.create(empty(tmp_path), record)):
         with pytest.raises(RunDirectoryError, match="it belongs to another user"):
@@ -233,7 +234,7 @@ def test_a_link_among_the_runs_is_not_gone_on_with(tmp_path, capfd):
     runs = tmp_path / ".oomph" / "runs"
     runs.mkdir(parents=True)
     (runs / "one").symlink_to(tmp_path / "elsewhere")
-    assert newest_unfinished(("train.py",), str(tmp_path)) is None
+    assert first_trusted(unfinished_runs(str(tmp_path))) is None
     assert "it is a symbolic link" in capfd.readouterr().err
 
 

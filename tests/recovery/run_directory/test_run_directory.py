@@ -13,7 +13,6 @@ from oomph.errors import RunDirectoryError
 from oomph.recovery.run_directory.run_directory import (
     RunDirectory,
     RunRecord,
-    newest_unfinished,
     read_record,
 )
 
@@ -88,6 +87,12 @@ def test_a_directory_with_other_things_in_it_is_left_alone(tmp_path: Path) -> No
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv"]
 
 
+def test_a_number_of_attempts_that_no_run_reaches_is_refused_as_such() -> None:
+    text = RECORD.to_json().replace('"attempts": 0', '"attempts": 2000000')
+    with pytest.raises(ValueError, match=r"attempts of .* are not a number from 0 to 1000000"):
+        RunRecord.from_json(text)
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 99}', '{"schema": 1, "command": 3}'])
 def test_a_damaged_record_is_no_record(tmp_path: Path, text: str) -> None:
     (tmp_path / "run.json").write_text(text)
@@ -119,26 +124,3 @@ def test_a_directory_that_can_not_be_made_is_one_sentence(tmp_path: Path) -> Non
         RunDirectory.create(tmp_path / "file" / "run", RECORD)
     with pytest.raises(RunDirectoryError, match="cannot be written"):
         RunDirectory.create(tmp_path / "file", RECORD)
-
-
-def test_the_newest_unfinished_run_of_the_same_command_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    here = str(tmp_path)
-
-    def made(name: str, status: str, command: tuple[str, ...], at: int, cwd: str = here) -> Path:
-        path = tmp_path / ".oomph" / "runs" / name
-        run = RunDirectory.create(path, RunRecord(command, "python", cwd, ""))
-        run.update(status=status)
-        run.close()
-        os.utime(path / "run.json", (at, at))
-        return path
-
-    assert newest_unfinished(("a.py",), here) is None
-    made("1", "failed", ("a.py",), 100)
-    newest = made("0", "running", ("a.py",), 200)
-    made("2", "finished", ("a.py",), 300)
-    made("3", "running", ("a.py", "--more"), 400)
-    made("4", "running", ("a.py",), 500, cwd="/elsewhere")
-    assert newest_unfinished(("a.py",), here) == newest

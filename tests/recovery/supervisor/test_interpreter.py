@@ -17,6 +17,7 @@ from oomph.recovery.supervisor.interpreter import (
     choose_python,
     has_module,
     missing_module,
+    python_of,
     started_python,
 )
 
@@ -59,13 +60,47 @@ def test_a_command_is_started_as_it_is() -> None:
     [
         ("train.py --epochs 3", "train.py"),
         ("-m one --epochs 3", "-m one"),
-        ("-- python a.py b.py", "-- python a.py"),
-        ("-- env A=1 python -u -m one x", "-- env A=1 python -u -m one"),
-        ("-- ./train --epochs 3", "-- ./train"),
+        ("-- python a.py b.py", "a.py"),
+        ("-- env A=1 python -u -m one x", "-m one"),
+        ("-- env A=1 ./train --epochs 3", "./train"),
+        ("-- ./train --epochs 3", "./train"),
+        ("-- numactl -N 0 -m 0 python a.py -m x", "a.py"),
+        ("-- srun --nodelist=n1 --chdir=old.py .venv/bin/python3.12 -u -W error a.py", "a.py"),
+        ("-- mpirun -np 2 -m 1 ./a.py 3", "./a.py"),
+        ("-- uv run --with x -m one 3", "-m one"),
+        ("-- coverage run a.py -m x", "a.py"),
+        ("-- python -Icpass x", "-c pass"),
+        ("-- python", "python"),
+        ("-- A=1", ""),
+        ("--", ""),
     ],
 )
 def test_what_runs_without_its_arguments(words: str, named: str) -> None:
     assert what_runs(words.split()) == tuple(named.split())
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("env CUDA_VISIBLE_DEVICES=0 python a.py", "env CUDA_VISIBLE_DEVICES=1 python a.py"),
+        ("srun --nodelist=n1 python -m one", "srun --nodelist=n2 --mem=8G python -u -m one"),
+    ],
+)
+def test_a_run_is_of_the_same_script_however_it_was_started(one: str, other: str) -> None:
+    assert what_runs(["--", *one.split()]) == what_runs(["--", *other.split()])
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("numactl -N 0 -m 0 python a.py", "numactl -N 0 -m 0 python b.py"),
+        ("python -c a", "python -c b"),
+        ("env A=1 ./one", "env A=1 ./two"),
+        ("uv run -m one", "uv run -m two"),
+    ],
+)
+def test_behind_the_same_launcher_another_script_is_another(one: str, other: str) -> None:
+    assert what_runs(["--", *one.split()]) != what_runs(["--", *other.split()])
 
 
 def test_a_script_behind_two_dashes_is_a_script() -> None:
@@ -143,6 +178,21 @@ def test_an_oomph_without_tensorflow_uses_the_active_environment_and_says_so_onc
     assert len(said) == 1
 
 
+def test_a_command_line_keeps_its_python_and_none_is_searched_for_it(tmp_path: Path, monkeypatch) -> None:
+    active = python_with_everything(tmp_path / "active")
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "active"))
+    monkeypatch.setattr(interpreter, "has_itself", lambda name: False)
+    said: list[str] = []
+    own = parse_command(["--", "env", "A=1", sys.executable, "train.py"])
+    assert python_of(own, None, said.append) == sys.executable
+    assert python_of(parse_command(["--", "sh", "-c", "python3 train.py"]), None, said.append) == ""
+    assert said == []
+    with pytest.raises(UsageError, match="no such Python"):
+        python_of(own, "/no/python", said.append)
+    assert python_of(parse_command(["train.py"]), None, said.append) == str(active)
+    assert len(said) == 1
+
+
 def test_a_module_is_looked_for_without_importing_it(tmp_path: Path) -> None:
     assert has_module(sys.executable, "json")
     assert not has_module(sys.executable, "no_such_module_here")
@@ -167,10 +217,10 @@ def test_another_python_that_has_it_is_named_with_the_command_to_type(
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "venv"))
     said = advise("tensorflow", "/usr/bin/python3", parse_command(["train.py", "--name", "a b"]))
-    assert said.endswith(f"has: oomph run --python {other} train.py --name 'a b'")
+    assert said.endswith(f"; {other} has it: oomph run --python {other} train.py --name 'a b'")
     command = parse_command(["--", sys.executable, "train.py"])
     assert advise("keras", "/usr/bin/python3", command) == (
-        f"/usr/bin/python3 has no keras, but {other} has: put that in the command, or install it: "
+        f"/usr/bin/python3 has no keras; {other} has it: use that Python in the command, or install the module: "
         "/usr/bin/python3 -m pip install keras"
     )
     monkeypatch.delenv("VIRTUAL_ENV")

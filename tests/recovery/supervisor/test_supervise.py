@@ -74,6 +74,14 @@ def test_a_run_without_a_fault_says_where_it_is_and_one_line_at_the_end(work):
     ]
 
 
+def test_a_command_line_is_recorded_with_its_own_python(work):
+    for words, python in ((["sh", "-c", "echo hello"], ""), ([sys.executable, "-c", "print('hello')"], sys.executable)):
+        run_dir = work.folder / f"run {len(words[0])}"
+        assert work.run("--run-dir", str(run_dir), "--", *words).stdout == b"hello\n"
+        assert work.document("run.json", run_dir)["python"] == python
+        assert [event.data["python"] for event in named(run_dir, "attempt-started")] == [python]
+
+
 def test_a_script_that_fails_by_itself_is_not_started_again(work):
     work.script("open('count', 'a').write('x'); raise ValueError('its own')")
     assert work.run("train.py").returncode == 1
@@ -388,22 +396,44 @@ def test_resume_of_another_script_behind_one_python_is_refused(work):
     assert (result.returncode, result.stdout) == (2, b"")
 
 
-def test_resume_with_other_arguments_offers_the_old_run(work):
+def test_resume_with_other_arguments_offers_the_old_run_as_it_was_started(work):
     work.script("import sys; print(sys.argv[1:]); sys.exit('3' in sys.argv)")
     work.run("--micro-batch=2", "train.py", "--epochs", "3")
     (old,) = (work.folder / ".oomph" / "runs").iterdir()
     result = work.run("--resume", "train.py", "--epochs", "5")
-    again = f"oomph run --resume={old.relative_to(work.folder)} train.py --epochs 5"
+    again = f"oomph run --resume={old.relative_to(work.folder)} --micro-batch=2 train.py --epochs 3"
     assert lines(result.stderr)[:2] == [
         "oomph: nothing to resume: this is a new run",
-        "oomph: an unfinished run was started with other arguments, `train.py --epochs 3`, not `train.py --epochs 5`;"
-        f" to resume that one: {again}",
+        f"oomph: an unfinished run was started with other arguments; to resume it: {again}",
     ]
-    resumed = work.run(*shlex.split(again)[2:])
+    assert work.run(*shlex.split(again)[2:]).stdout == b"['--epochs', '3']\n"
+    resumed = work.run(f"--resume={old}", "train.py", "--epochs", "5")
     assert resumed.stdout == b"['--epochs', '5']\n"
     assert lines(resumed.stderr)[0] == (
         "oomph: the arguments have changed: started as `train.py --epochs 3`, resumed as `train.py --epochs 5`"
     )
+
+
+def test_a_sibling_of_a_sweep_is_not_offered_while_it_runs(work):
+    work.script("import sys, time; open('ready', 'w').write('x\\n')\nif '1' in sys.argv: time.sleep(50)\nprint('end')")
+    first = work.start("--resume", "train.py", "--rate", "1")
+    try:
+        work.wait_for("ready")
+        second = work.run("--resume", "train.py", "--rate", "2")
+        assert second.stdout == b"end\n"
+        assert b"unfinished run" not in second.stderr
+    finally:
+        first.send_signal(signal.SIGTERM)
+        first.communicate(timeout=LIMIT)
+
+
+def test_a_run_that_is_not_trusted_is_named_once(work):
+    work.script("raise SystemExit(1)")
+    work.run("train.py")
+    (old,) = (work.folder / ".oomph" / "runs").iterdir()
+    old.chmod(0o777)
+    result = work.run("--resume", "train.py")
+    assert result.stderr.count(b"others may write to it") == 1
 
 
 def test_resume_of_another_script_is_refused(work):

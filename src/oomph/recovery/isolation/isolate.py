@@ -30,7 +30,10 @@ _SMALL.maxstring = _SMALL.maxother = 200
 
 @dataclass(frozen=True)
 class Isolated:
-    """The outcome of a function that ran in a process of its own."""
+    """The outcome of a function that ran in a process of its own.
+
+    Its repr is short: `ok`, the value or the reason, both cut, and the seconds. The attributes hold everything.
+    """
 
     ok: bool
     """Whether it returned."""

@@ -210,7 +210,10 @@ _OF_CHECKPOINTS = (
     _Row(r"is not finite", "end such a training with the callback keras.callbacks.TerminateOnNaN()"),
     _Row(r"^no checkpoint could be written: ", "free disk space, or choose another folder with --run-dir"),
     _Row(r" trains outside a resumable fit$", _RESUMABLE),
-    _Row(r"^the guard failed: ", "check the versions with oomph doctor; if they fit, report it with the journal"),
+    _Row(
+        r"^the guard failed: ",
+        "install the versions that oomph doctor asks for, or report the failure with the journal if it asks for none",
+    ),
     _Row(
         r"^no checkpoint had been taken",
         "take the first checkpoint earlier: --checkpoint-every 1m, or a number of steps",
@@ -297,6 +300,7 @@ def remedy_of(reason: str) -> str:
 
 
 def _cause_in(reason: str) -> str:
-    """The reason, or what was not restored if the reason names that: it is the cause."""
+    """The first line of the reason, or of what was not restored if the reason names that: it is the cause."""
     _, known, lost = reason.partition(" (not restored: ")
-    return lost.removesuffix(")") if known else reason
+    lines = (lost.removesuffix(")") if known else reason).splitlines()
+    return lines[0].rstrip(" :.,") if lines else ""

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from oomph.console import say
 from oomph.errors import RunDirectoryError
 from oomph.recovery.posix.process_identity import ProcessIdentity
 from oomph.recovery.run_directory.trust import close_to_others, why_not_trusted
-from oomph.redaction import redacted_data, redacted_words
+from oomph.redaction import redacted_data
 from oomph.run_files import open_own, read_own, replace_own
 
 SCHEMA = 1
@@ -26,8 +25,6 @@ RUNNING = "running"
 FINISHED = "finished"
 PREEMPTED = "preempted"
 _HOLDER_BYTES = 512
-
-
 _MOST_ATTEMPTS = 10**6
 """A thousand times what one run may start."""
 
@@ -38,6 +35,7 @@ class RunRecord:
 
     command: tuple[str, ...]
     python: str
+    """Empty where the command chooses it."""
     cwd: str
     created: str
     status: str = RUNNING
@@ -108,7 +106,7 @@ def _hexadecimal(value: object) -> str:
 
 def _number(value: object) -> int:
     if not isinstance(value, int) or not 0 <= value <= _MOST_ATTEMPTS:
-        raise ValueError("the attempts of run.json are not a number")
+        raise ValueError(f"the attempts of run.json are not a number from 0 to {_MOST_ATTEMPTS}")
     return value
 
 
@@ -206,37 +204,6 @@ def _why_not_a_run(path: Path) -> str:
     if schema == SCHEMA or not isinstance(schema, int):
         return f"{path} cannot be resumed: its run.json is incomplete or damaged"
     return f"{path} was written by another oomph, in format {schema}; this one, {__version__}, reads format {SCHEMA}"
-
-
-def newest_unfinished(
-    command: tuple[str, ...], cwd: str, compared: Callable[[Sequence[str]], Sequence[str]] = tuple
-) -> Path | None:
-    """The newest run of the same command in the same folder that has not finished.
-
-    Args:
-        command: the words of the command.
-        cwd: the folder that it is started in.
-        compared: which words of a command have to be the same; by default all.
-    """
-    runs = sorted(_unfinished(command, cwd, compared))
-    return runs[-1][1] if runs else None
-
-
-def _unfinished(
-    command: tuple[str, ...], cwd: str, compared: Callable[[Sequence[str]], Sequence[str]]
-) -> Iterator[tuple[float, Path]]:
-    parent, wanted = Path(cwd) / DEFAULT_PARENT, compared(redacted_words(command))  # as in run.json
-    for path in parent.iterdir() if parent.is_dir() else ():
-        record = read_record(path)
-        if record is None or record.cwd != cwd or record.status == FINISHED:
-            continue
-        if tuple(compared(record.command)) != tuple(wanted):
-            continue
-        stranger = why_not_trusted(path)
-        if stranger is None:
-            yield (path / "run.json").stat().st_mtime, path
-        else:
-            say(f"{path} cannot be resumed: {stranger}")
 
 
 def _check_not_foreign(path: Path) -> None:

@@ -55,11 +55,11 @@ def unfinished(run_dir: Path) -> Unfinished | None:
     there = Path(record.cwd) == Path.cwd()
     command = command_to_go_on(record.options, record.command, str(run_dir if there else run_dir.resolve()))
     command = command if there else f"cd {shlex.quote(record.cwd)} && {command}"
-    return Unfinished(_held(run_dir), command, record.status == PREEMPTED)
+    return Unfinished(is_held(run_dir), command, record.status == PREEMPTED)
 
 
-def _held(run_dir: Path) -> bool:
-    """Whether a process holds the run's lock, found by trying to take it."""
+def is_held(run_dir: Path) -> bool:
+    """Whether a process holds the lock of a run, found by trying to take it."""
     try:
         fd = open_own(run_dir, "lock", os.O_RDONLY)
     except OSError:

@@ -17,6 +17,8 @@ from oomph.package import PACKAGE
 _OURS = PACKAGE + os.sep
 _STANDARD = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _INSTALLED = ("site-packages", "dist-packages")
+_GENERATED = os.sep + "__autograph_generated_file"
+"""Begins the name of a file that AutoGraph makes of a function of the script; its lines mean nothing to a user."""
 _MOST_FRAMES = 200
 _LINES_BEFORE = 3
 
@@ -60,7 +62,7 @@ def calling_frames() -> Iterator[FrameType]:
     """The running frames of the user's own code, innermost first."""
     for frame, _ in _outwards(sys._getframe(1)):
         path = frame.f_code.co_filename
-        if not path.startswith(("<", _STANDARD, _OURS)) and not any(folder in path for folder in _INSTALLED):
+        if not path.startswith(("<", _STANDARD, _OURS)) and not any(part in path for part in (*_INSTALLED, _GENERATED)):
             yield frame
 
 
@@ -93,7 +95,7 @@ def _line_of(spots: Iterable[Spot]) -> ScriptLine | None:
         path = frame.f_code.co_filename
         if any(folder in path for folder in _INSTALLED):
             installed = installed or (frame, line)
-        elif not path.startswith(("<frozen ", _STANDARD, _OURS)):
+        elif not path.startswith(("<frozen ", _STANDARD, _OURS)) and _GENERATED not in path:
             return _told(frame, line)
     return None if installed is None else _told(*installed)
 

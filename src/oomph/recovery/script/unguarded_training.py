@@ -1,10 +1,11 @@
 """Notices a training that oomph does not guard, at its first step: Keras 2, estimators, TensorFlow 1, other backends.
 
-Each row names a method that every such training calls, and that returns before the training begins. It is replaced
-until its first call: no frame of ours is in the traceback of an error, and nothing is measured or changed.
+Each row names a method that every such training calls, before it begins or in its first step. It is replaced
+until its first call: nothing is measured or changed, and an error of that call shows no frame of ours.
 
 Source: `Model.make_train_function` in tf_keras/src/engine/training.py, which `fit` and `train_on_batch` call, and
-`_make_train_function` in training_v1.py; `Estimator.train` in tensorflow_estimator/python/estimator/estimator.py.
+`_make_train_function` in training_v1.py; `apply_gradients` in optimizers/optimizer.py; `Estimator.train` in
+tensorflow_estimator/python/estimator/estimator.py; `is_autograph_artifact` in tensorflow/python/autograph/impl/api.py.
 Standard library only.
 """
 
@@ -60,13 +61,20 @@ def _watch(module: ModuleType, row: _Row, join: Join, told: set[str]) -> None:
         if vars(owner).get(row.method) is first_call:
             setattr(owner, row.method, original)
             _tell(row.kind, join, told)
-        return original(self, *args, **kwargs)
+        try:
+            return original(self, *args, **kwargs)
+        except BaseException as error:
+            from oomph.recovery.script.script_line import without_ours
 
+            error.__traceback__ = without_ours(error.__traceback__)
+            raise
+
+    first_call.autograph_info__ = {}  # type: ignore[attr-defined]  # AutoGraph does not convert what has this name
     setattr(owner, row.method, first_call)
 
 
 def _tell(kind: str, join: Join, told: set[str]) -> None:
-    """Say so once for each kind; an estimator's optimizer is no second training."""
+    """Say so once for each kind; an estimator's optimizer is not a second training."""
     try:
         session = join()
         if session is None or kind in told or (kind == "tensorflow-1" and told):

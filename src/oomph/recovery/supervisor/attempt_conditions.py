@@ -1,4 +1,4 @@
-"""The circumstances of an attempt outside the script: the kernel's log, OOM kills, GPUs, checkpoints."""
+"""The conditions of an attempt outside the script: the kernel's log, OOM kills, GPUs, checkpoints."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class Machine:
         self._first.close()
 
 
-class Circumstances:
-    """Watches the surroundings of one attempt, from just before its start."""
+class KernelWatch:
+    """What the kernel reports during one attempt, from just before its start."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine

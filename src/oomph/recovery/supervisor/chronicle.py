@@ -21,7 +21,7 @@ from oomph.recovery.policy.fault_name import Named
 from oomph.recovery.policy.ladder import Conditions
 from oomph.recovery.protocol.progress import Progress, read_progress
 from oomph.recovery.supervisor.attempt import Ended
-from oomph.recovery.supervisor.machine_at_start import Surroundings
+from oomph.recovery.supervisor.machine_at_start import MachineAtStart
 
 _MOST_KERNEL_LINES = 20
 _LONGEST_START_SECONDS = 10.0
@@ -57,7 +57,7 @@ class Chronicle:
         self._journal = Journal(None, 0, "supervisor")
         self._own: list[Event] = []
 
-    def begin_attempt(self, command: Sequence[str], python: str, machine: Surroundings) -> None:
+    def begin_attempt(self, command: Sequence[str], python: str, machine: MachineAtStart) -> None:
         """Open the journal of the next attempt."""
         self.attempt += 1
         self._journal = Journal(self._run_dir, self.attempt, "supervisor")

@@ -27,7 +27,10 @@ from oomph.run_files import is_own_folder, replace_own
 
 @dataclass(frozen=True)
 class Outcome:
-    """What `oomph run` ends with."""
+    """What `oomph run` ends with.
+
+    Its repr is short: of the summary it shows only the result and the most important counts.
+    """
 
     exit_code: int
     summary: Summary

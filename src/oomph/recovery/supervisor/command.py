@@ -15,8 +15,10 @@ from oomph.errors import UsageError
 
 IS_PYTHON = re.compile(r"(?:.*/)?python[\d.]*\Z")
 _ASSIGNMENT = re.compile(r"\w+=")
-_ENDS_THE_OPTIONS = re.compile(r"-[A-VYZa-z?]*[cmVh?]")
+_ENDS_THE_OPTIONS = re.compile(r"-[A-VYZa-z?]*?([cmVh?])")
 """-c code, -m module, -Vh; also after others: -Ic."""
+_TAKE_A_MODULE = frozenset(("accelerate", "coverage", "ipython", "torchrun", "uv"))
+"""Programs with Python's own `-m module`. That of others is something else: numactl binds memory with it."""
 _FROM_STDIN = "a script from standard input cannot be started a second time: save it to a file"
 
 
@@ -47,6 +49,12 @@ class Command:
         if self.form == "command":
             return shlex.join(self.words[1:])
         return " ".join(self.words[:2]) if self.form == "module" else self.words[0]
+
+    @property
+    def own_python(self) -> str:
+        """The Python that a command line begins with; empty where it begins otherwise: it may choose any."""
+        words = after_env(self.words[1:]) if self.form == "command" else ()
+        return (shutil.which(words[0]) or "") if words and IS_PYTHON.match(words[0]) else ""
 
     def argv(self, python: str) -> tuple[str, ...]:
         """The words to start; `python` is used where the command does not name one itself."""
@@ -79,40 +87,51 @@ def _check_program(command: Command) -> Command:
 def _check_python(words: Sequence[str]) -> None:
     """Refuse a Python without a script: it reads one from standard input, which is empty after a restart."""
     rest = list(after_env(words))
-    if rest and IS_PYTHON.match(rest[0]) and not _has_script(rest[1:]):
+    if rest and IS_PYTHON.match(rest[0]) and not _given_to_python(rest[1:]):
         raise UsageError(_FROM_STDIN)
 
 
 def what_runs(words: Sequence[str]) -> tuple[str, ...]:
-    """The words that name what runs: the script, `-m` and the module, or a command line up to its script or module."""
+    """The words that name what runs: the script, or `-m` and the module. Of another program its name.
+
+    Left out is how it is started: environment variables, launchers and their options, the Python and its options.
+    """
     if not words or words[0] != "--":
         return tuple(words[: 2 if "-m" in words[:1] else 1])
-    ends = (number for number in range(1, len(words)) if words[number].endswith(".py") or words[number - 1] == "-m")
-    return tuple(words[: next(ends, 1) + 1])
+    rest = [word for word in words[1:] if not _ASSIGNMENT.match(word)]
+    takes_a_module = False
+    for number, word in enumerate(rest):
+        if IS_PYTHON.match(word):
+            return _given_to_python(rest[number + 1 :]) or (word,)
+        if word.endswith(".py") and not word.startswith("-"):
+            return (word,)
+        if word == "-m" and takes_a_module:
+            return tuple(rest[number : number + 2])
+        takes_a_module = takes_a_module or os.path.basename(word) in _TAKE_A_MODULE
+    return tuple(after_env(rest)[:1])
 
 
 def after_env(words: Sequence[str]) -> Sequence[str]:
     """The words without a leading `env A=1 B=2`."""
-    if os.path.basename(words[0]) != "env":
+    if not words or os.path.basename(words[0]) != "env":
         return words
     return [word for word in words[1:] if not _ASSIGNMENT.match(word)]
 
 
-def _has_script(words: Sequence[str]) -> bool:
-    """Whether Python's command line names a script, a module or code, or asks for its version or help."""
+def _given_to_python(words: Sequence[str]) -> tuple[str, ...]:
+    """What Python's command line names: a script, `-m` and a module, `-c` and code; () if it reads standard input."""
     options = iter(words)
     for word in options:
         if word == "-" or not word.startswith("-"):
-            return word != "-"
-        if word.startswith("--"):
-            if word != "--check-hash-based-pycs":
-                return True  # --help, --version
+            return () if word == "-" else (word,)
+        ends = _ENDS_THE_OPTIONS.match(word)
+        if ends is not None and not word.startswith("--"):
+            return f"-{ends[1]}", word[ends.end() :] or next(options, "")
+        if word.startswith("--") and word != "--check-hash-based-pycs":
+            return (word,)  # --help, --version
+        if word in ("-W", "-X", "--check-hash-based-pycs"):
             next(options, None)
-        elif _ENDS_THE_OPTIONS.match(word):
-            return True
-        elif word in ("-W", "-X"):
-            next(options, None)
-    return False
+    return ()
 
 
 def _check_script(words: Sequence[str]) -> None:

@@ -23,6 +23,13 @@ _PROBE = "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv
 _PROBE_SECONDS = 20
 
 
+def python_of(command: Command, wanted: str | None, say: Callable[[str], None]) -> str:
+    """The Python of the script; empty where a command line chooses it. None is searched for a command line."""
+    if command.form == "command" and wanted is None:
+        return command.own_python
+    return choose_python(wanted, say)
+
+
 def choose_python(wanted: str | None, say: Callable[[str], None]) -> str:
     """The Python named with --python; else oomph's own, or that of the active environment if only that has TensorFlow.
 
@@ -79,13 +86,13 @@ def advise(module: str, python: str, command: Command) -> str:
     """One sentence: which Python has the module, and what to type to use it."""
     other = next((other for other in candidates(python) if has_module(other, module)), None)
     if command.form == "command":
-        begins = ": put a Python that has it" if other is None else f", but {other} has: put that"
+        use = ": use a Python that has it" if other is None else f"; {other} has it: use that Python"
         install = shlex.join([python, "-m", "pip", "install", module])
-        return f"{python} has no {module}{begins} in the command, or install it: {install}"
+        return f"{python} has no {module}{use} in the command, or install the module: {install}"
     if other is not None:
         words = shlex.join(["oomph", "run", "--python", other, *command.words])
-        return f"{python} has no {module}, but {other} has: {words}"
-    return f"{python} has no {module}: name a Python that has it with --python, or install it there"
+        return f"{python} has no {module}; {other} has it: {words}"
+    return f"{python} has no {module}: name a Python that has it with --python, or install the module there"
 
 
 def started_python(events: Iterable[Event]) -> str | None:

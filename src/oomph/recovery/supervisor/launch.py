@@ -6,6 +6,7 @@ import itertools
 import os
 import shlex
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
@@ -20,10 +21,12 @@ from oomph.recovery.protocol.entropy import fresh
 from oomph.recovery.protocol.guarding import Guarding
 from oomph.recovery.protocol.injection import Injection
 from oomph.recovery.report.next_command import command_to_go_on
-from oomph.recovery.run_directory.run_directory import FINISHED, RunDirectory, RunRecord, newest_unfinished, read_record
+from oomph.recovery.run_directory.run_directory import FINISHED, RunDirectory, RunRecord, read_record
+from oomph.recovery.run_directory.stored_runs import StoredRun, first_trusted, unfinished_runs
+from oomph.recovery.run_directory.unfinished import is_held
 from oomph.recovery.supervisor.closing import Outcome, note
 from oomph.recovery.supervisor.command import Command, parse_command, what_runs
-from oomph.recovery.supervisor.interpreter import choose_python
+from oomph.recovery.supervisor.interpreter import python_of
 from oomph.recovery.supervisor.machine_at_start import look
 from oomph.recovery.supervisor.settings import Settings
 from oomph.recovery.supervisor.supervise import Supervisor
@@ -55,13 +58,13 @@ def launch(request: Request) -> Outcome:
     command = parse_command(request.words)
     know_secrets(command.words, os.environ)
     _check_directories(request)
-    python = choose_python(request.python, say)
+    python = python_of(command, request.python, say)
     if are_too_few():
         _run_plainly(command, python)
     run = _open(request, command, python)
     settings = Settings(
         guarding=request.guarding,
-        surroundings=look(command, python),
+        machine_at_start=look(command, python),
         allowed=request.allowed,
         typed=request.typed,
     )
@@ -129,12 +132,12 @@ def _check_directories(request: Request) -> None:
 
 def _resume(request: Request, command: Command) -> RunDirectory | None:
     """The run to resume; when there is none, says so and returns None: a scheduler's first start has none."""
-    path = _to_resume(request, command)
+    named = request.resume or request.run_dir
+    stored = [] if named else unfinished_runs(os.getcwd())
+    path = _named(named) if named else _newest_of(command, stored)
     if path is None:
-        named = request.resume or request.run_dir
         say(f"nothing to resume{f' in {named}' if named else ''}: this is a new run")
-        if named is None:
-            _offer_with_other_arguments(request, command)
+        _offer_with_other_arguments(command, stored)
         return None
     record = read_record(path)
     if record is not None and record.status == FINISHED:
@@ -159,17 +162,26 @@ def _resume(request: Request, command: Command) -> RunDirectory | None:
     return run
 
 
-def _offer_with_other_arguments(request: Request, command: Command) -> None:
-    """Name the unfinished run of the same script that was started with other arguments."""
-    path = newest_unfinished(command.words, os.getcwd(), what_runs)
-    record = None if path is None else read_record(path)
-    if path is None or record is None:
-        return
-    again = command_to_go_on(request.typed, command.words, os.path.relpath(path))
-    say(
-        f"an unfinished run was started with other arguments, `{shlex.join(record.command)}`, not `{_typed(command)}`;"
-        f" to resume that one: {again}"
-    )
+def _named(directory: str) -> Path | None:
+    return Path(directory) if _in_use(Path(directory)) else None
+
+
+def _newest_of(command: Command, stored: Sequence[StoredRun]) -> Path | None:
+    """The newest run of exactly this command."""
+    words = tuple(redacted_words(command.words))  # as in run.json
+    found = first_trusted(run for run in stored if run.record.command == words)
+    return None if found is None else found.path
+
+
+def _offer_with_other_arguments(command: Command, stored: Sequence[StoredRun]) -> None:
+    """Name the newest run of the same script that was started with other arguments, and that no process runs."""
+    words = tuple(redacted_words(command.words))
+    others = (run for run in stored if run.record.command != words)
+    same_script = (run for run in others if what_runs(run.record.command) == what_runs(words))
+    found = first_trusted(run for run in same_script if not is_held(run.path))
+    if found is not None:
+        again = command_to_go_on(found.record.options, found.record.command, os.path.relpath(found.path))
+        say(f"an unfinished run was started with other arguments; to resume it: {again}")
 
 
 def _typed(command: Command) -> str:
@@ -195,13 +207,6 @@ def _set_aside(path: Path) -> str:
     finally:
         finished.close()
     return f", and is now in {aside}"
-
-
-def _to_resume(request: Request, command: Command) -> Path | None:
-    named = request.resume or request.run_dir
-    if named is None:
-        return newest_unfinished(command.words, os.getcwd())
-    return Path(named) if _in_use(Path(named)) else None
 
 
 def _anew_in(request: Request) -> str | None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from oomph.console import say
 from oomph.errors import OomphError
-from oomph.recovery.supervisor.command import IS_PYTHON, Command, after_env
+from oomph.recovery.supervisor.command import Command
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class MachineAtStart:
     """What the doctor saw, and what it changes in the script's environment."""
 
     snapshot: Mapping[str, Any] | None = None
@@ -24,11 +23,11 @@ class Surroundings:
     """What to report at the start."""
 
 
-def look(command: Command, python: str) -> Surroundings:
+def look(command: Command, python: str) -> MachineAtStart:
     """The machine as the script's Python will find it. Fails open: on any error the script runs unchanged."""
-    found = _python_of(command, python)
-    if found is None:
-        return Surroundings()
+    found = command.own_python if command.form == "command" else python
+    if not found:
+        return MachineAtStart()
     try:
         from oomph.doctor.observe import observe
         from oomph.doctor.repairs import repairs
@@ -36,10 +35,10 @@ def look(command: Command, python: str) -> Surroundings:
         snapshot = observe(found, say=say)
         mended = repairs(snapshot)
     except OomphError as error:
-        return Surroundings(remarks=(f"the machine could not be examined: {error}",))
+        return MachineAtStart(remarks=(f"the machine could not be examined: {error}",))
     except Exception as error:
-        return Surroundings(remarks=(f"the machine could not be examined: {type(error).__name__}: {error}",))
-    return Surroundings(
+        return MachineAtStart(remarks=(f"the machine could not be examined: {type(error).__name__}: {error}",))
+    return MachineAtStart(
         snapshot=snapshot.as_document(),
         changes={repair.variable: repair.value for repair in mended},
         remarks=tuple(_said(repair.variable, repair.value, repair.why) for repair in mended),
@@ -49,14 +48,6 @@ def look(command: Command, python: str) -> Surroundings:
 def _said(variable: str, value: str | None, why: str) -> str:
     setting = f"{variable}={value}" if value is not None else f"{variable} unset"
     return f"repaired for this run: {why}; {setting}"
-
-
-def _python_of(command: Command, python: str) -> str | None:
-    """The script's Python; None for a command line that does not begin with one, as it may choose any."""
-    if command.form != "command":
-        return python
-    words = after_env(command.words[1:])
-    return shutil.which(words[0]) if words and IS_PYTHON.match(words[0]) else None
 
 
 def other_gpus(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:

@@ -32,7 +32,7 @@ def surrounding(settings: Settings, changes: Sequence[Change], gpus: Sequence[Gp
     """
     environ = dict(os.environ)
     environ.pop(OWNER_VARIABLE, None)  # a run inside another run has its own owner
-    _repair(environ, settings.surroundings.changes)
+    _repair(environ, settings.machine_at_start.changes)
     if changes:
         environ = effects.environ_after(changes, environ, gpus)
     environ |= hash_seed(entropy, environ)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from oomph.recovery.posix.patience import Patience
 from oomph.recovery.protocol.guarding import Guarding
-from oomph.recovery.supervisor.machine_at_start import Surroundings
+from oomph.recovery.supervisor.machine_at_start import MachineAtStart
 
 
 @dataclass(frozen=True)
@@ -19,4 +19,4 @@ class Settings:
     typed: tuple[str, ...] = ()
     """The options of `oomph run` as typed."""
     patience: Patience = field(default_factory=Patience)
-    surroundings: Surroundings = field(default_factory=Surroundings)
+    machine_at_start: MachineAtStart = field(default_factory=MachineAtStart)

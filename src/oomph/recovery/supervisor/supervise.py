@@ -21,7 +21,7 @@ from oomph.recovery.report.account import restart_line
 from oomph.recovery.run_directory.run_directory import RUNNING, RunDirectory
 from oomph.recovery.supervisor import effects
 from oomph.recovery.supervisor.attempt import Attempt, Ended
-from oomph.recovery.supervisor.attempt_conditions import Circumstances, Machine, conditions
+from oomph.recovery.supervisor.attempt_conditions import KernelWatch, Machine, conditions
 from oomph.recovery.supervisor.chronicle import Chronicle, Judged
 from oomph.recovery.supervisor.closing import Closing, Outcome, note, shown
 from oomph.recovery.supervisor.command import Command
@@ -72,11 +72,11 @@ class Supervisor:
 
     def _attempt(self, signals: Signals, terminal: Terminal) -> Action:
         """One attempt, and what to do after it."""
-        self._chronicle.begin_attempt(self._command.words, self._python, self._settings.surroundings)
+        self._chronicle.begin_attempt(self._command.words, self._python, self._settings.machine_at_start)
         if self._chronicle.is_silent:
             self._voice.say("the journal of the run cannot be written: nothing from here on is recorded")
         note(self._run, self._voice, attempts=self._chronicle.attempt, status=RUNNING)
-        around, watch = Circumstances(self._machine), Watch(self._timings, self._floor, self._chronicle.loops)
+        around, watch = KernelWatch(self._machine), Watch(self._timings, self._floor, self._chronicle.loops)
         try:
             attempt = self._start(signals, terminal, watch)
         except UsageError:
@@ -96,7 +96,7 @@ class Supervisor:
             self._voice.say(restart_line(judged.ending, progress, following, judged.action.change))
         return judged.action
 
-    def _judge(self, attempt: Attempt, watch: Watch, around: Circumstances, signals: Signals) -> Judged:
+    def _judge(self, attempt: Attempt, watch: Watch, around: KernelWatch, signals: Signals) -> Judged:
         """Wait for the end, diagnose it, decide, and clear the way for a restart."""
         ended = attempt.wait()
         around.look_back(attempt.pids)
@@ -149,7 +149,7 @@ class Supervisor:
         memory = MemoryOutcome(self._run.path, number)
         return NativeReports(OwnFile(self._run.path, name), memory, tell, self._native_lines)
 
-    def _examine_safely(self, ended: Ended, around: Circumstances, stacks: str) -> tuple[tuple[Named, ...], Ending]:
+    def _examine_safely(self, ended: Ended, around: KernelWatch, stacks: str) -> tuple[tuple[Named, ...], Ending]:
         """The faults and the ending; if the examination fails, the ending holds the exit code alone."""
         try:
             trail = Trail(
@@ -174,7 +174,7 @@ class Supervisor:
             how = signal_name(ended.returncode)
             return (), Ending(ended.returncode, how, stopped=ended.stopped, unkillable=ended.unkillable)
 
-    def _conditions(self, ended: Ended, around: Circumstances) -> Conditions:
+    def _conditions(self, ended: Ended, around: KernelWatch) -> Conditions:
         if ended.returncode == 0:
             return Conditions()  # nothing will be changed: do not wait for NVML
         events = self._chronicle.of_the_script()
@@ -235,7 +235,7 @@ class Supervisor:
         where = "" if self._run_dir is None else f", run directory {shown(self._run)}"
         again = f", attempt {attempts + 1}" if attempts else ""
         self._voice.say(f"running {self._command.shown}{python}{where}{again}")
-        machine = self._settings.surroundings
+        machine = self._settings.machine_at_start
         moved = other_gpus(self._chronicle.machine_before(), machine.snapshot)
         for remark in (*([moved] if moved else ()), *machine.remarks):
             self._voice.say(remark)

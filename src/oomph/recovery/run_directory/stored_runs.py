@@ -1,0 +1,42 @@
+"""The runs that a folder holds: which have not finished, and which of them may be resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from oomph.console import say
+from oomph.recovery.run_directory.run_directory import DEFAULT_PARENT, FINISHED, RunRecord, read_record
+from oomph.recovery.run_directory.trust import why_not_trusted
+
+
+class StoredRun(NamedTuple):
+    """A run directory and what its run.json says."""
+
+    path: Path
+    record: RunRecord
+
+
+def unfinished_runs(cwd: str) -> list[StoredRun]:
+    """The runs that were started in a folder and have not finished, newest first."""
+    found = sorted(_unfinished(cwd), key=lambda each: each[0], reverse=True)
+    return [StoredRun(path, record) for (_, path), record in found]
+
+
+def first_trusted(runs: Iterable[StoredRun]) -> StoredRun | None:
+    """The first run that no other user can have written; says why each before it is left out."""
+    for run in runs:
+        stranger = why_not_trusted(run.path)
+        if stranger is None:
+            return run
+        say(f"{run.path} cannot be resumed: {stranger}")
+    return None
+
+
+def _unfinished(cwd: str) -> Iterator[tuple[tuple[float, Path], RunRecord]]:
+    parent = Path(cwd) / DEFAULT_PARENT
+    for path in parent.iterdir() if parent.is_dir() else ():
+        record = read_record(path)
+        if record is not None and record.cwd == cwd and record.status != FINISHED:
+            yield ((path / "run.json").stat().st_mtime, path), record
