@@ -106,17 +106,22 @@ def _otherwise(first: Fault, others: Sequence[Fault]) -> str:
 
 
 def _quoted(text: str, width: int, hang: str) -> str:
-    """Text from elsewhere. It is cleaned before it is wrapped, which could part a key from its name."""
-    return wrapped(shown_line(text), width, f"     {hang}", "     ")
+    """Text from elsewhere."""
+    return wrapped(_clean(text), width, f"     {hang}", "     ")
 
 
 def _advice(number: int, remedy: Remedy, width: int) -> Iterator[str]:
     by_itself = " [oomph run does this by itself]" if remedy.action else ""
-    yield wrapped(f"{remedy.text}.{by_itself}", width, "        ", f"     {number}. ", by_itself.strip())
+    yield wrapped(f"{_clean(remedy.text)}.{by_itself}", width, "        ", f"     {number}. ", by_itself.strip())
     if remedy.command:
-        yield f"          {remedy.command}"
+        yield f"          {_clean(remedy.command)}"
     if remedy.changes:
-        yield wrapped(f"changes: {remedy.changes}", width, "        ", "        ")
+        yield wrapped(f"changes: {_clean(remedy.changes)}", width, "        ", "        ")
+
+
+def _clean(text: str) -> str:
+    """Text that may hold words of a log, on one line; cleaned before wrapping, which could part a key from its name."""
+    return shown_line(text.replace("\n", " "))
 
 
 def _headline(fault: Fault) -> str:
