@@ -76,7 +76,7 @@ def read_log(stream: Readable, origin: str = "", words: Words | None = None) -> 
 
 
 _Held: TypeAlias = tuple[int, int, bytes]
-"""The number of a line, the place of one of its pieces in the block, and the piece."""
+"""The place of a piece in the log, the number of its line, and the piece."""
 
 
 class _Selection:
@@ -87,6 +87,8 @@ class _Selection:
         self._series, self._beginnings, self._condense = words.series, words.beginnings, words.condense
         self._plain = frozenset(word for word in words.beginnings if word.isascii())
         self._context = 0
+        self._before = 0
+        """How many pieces the blocks before this one had."""
         self._met: dict[bytes, int] = {}
         self._first: list[_Held] = []
         self._ends: dict[bytes, list[_Held]] = {}
@@ -104,6 +106,7 @@ class _Selection:
             end = _start_of_end(block) if is_last else len(block)
             last = flat.count(b"\n", 0, max(end - 1, 0)) + (end > 0)
             yield from self._without_repeats(flat, self._pick(alike, telling, signs, last), _numbers(block, number))
+        self._before += len(alike)
         if is_last:
             yield from self.release()
 
@@ -162,7 +165,7 @@ class _Selection:
                 yield from self.release()
                 yield numbers[index], piece
                 continue
-            place = (numbers[index], index, piece)
+            place = (self._before + index, numbers[index], piece)
             counted = series if times <= _READINGS else exact
             if times <= _REPEATS or (counted and any(word in piece for word in counted)):
                 self._first.append(place)
@@ -181,7 +184,7 @@ class _Selection:
         held = sorted({*self._first, *(place for ends in self._ends.values() for place in ends)})
         self._first.clear()
         self._ends.clear()
-        yield from ((number, piece) for number, _, piece in held)
+        yield from ((number, piece) for _, number, piece in held)
 
 
 def _with_end(blocks: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes, bool]]:
