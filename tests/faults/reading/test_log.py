@@ -180,3 +180,22 @@ def test_what_is_delivered_stands_in_the_order_of_the_log(count: int, apart: int
     facts = read_log(io.BytesIO(text.encode()), "", Words(frozenset({b"wanted"}), frozenset({b"step"})))
     numbers = [int(fact.text.split()[0]) for fact in facts]
     assert numbers == sorted(numbers)
+
+
+def last_of(lines: list[str]) -> list[str]:
+    """What is delivered of lines with a wanted word that many others precede and follow."""
+    log = "\n".join([*lines, *["else"] * 2000])
+    return [fact.text for fact in read_log(io.BytesIO(log.encode()), "", Words(frozenset({b"wanted"})))]
+
+
+def test_lines_that_differ_in_a_word_are_not_alike_though_its_letters_are_hexadecimal() -> None:
+    told = last_of([f"wanted on node {node}, {time} s" for time in range(40) for node in ("a", "b", "bead", "faded")])
+    for node in ("a", "b", "bead", "faded"):
+        assert f"wanted on node {node}, 0 s" in told
+        assert f"wanted on node {node}, 39 s" in told
+
+
+@pytest.mark.parametrize("address", ["0x{:012x}", "{:08x}-cafe-4{:03x}", "fa{:x}"])
+def test_lines_that_differ_in_an_address_are_alike(address: str) -> None:
+    told = last_of([f"wanted at {address.format(number * 7919, number)}" for number in range(300)])
+    assert len([text for text in told if "wanted" in text]) <= 8

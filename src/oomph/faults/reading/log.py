@@ -33,7 +33,8 @@ _CONTROL = re.compile(rb"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,500}\x07?|
 _WRITTEN_OUT = re.compile(rb"(?:\\u001[bB]|\^\[|#033)\[[0-9;?]*[ -/]*[@-~]")
 _ESCAPES = (b"\\u001", b"^[[", b"#033[")
 _LETTERS = bytes(byte if chr(byte).isascii() and chr(byte).isalpha() else 32 for byte in range(256))
-_WITHOUT_NUMBERS, _HEXADECIMAL = bytes.maketrans(b"123456789", b"000000000"), b"0123456789abcdef"
+_WITHOUT_NUMBERS = bytes.maketrans(b"123456789", b"000000000")
+_NUMBER = re.compile(rb"0[0a-f]*")  # after that
 _REPEATS, _READINGS = 6, 60  # lines that differ in numbers only: so many are delivered, of readings so many
 _MOST_HELD = 4000
 _MOST_FORMS, _LONGEST = 10_000, 1000  # remembered, and so many bytes of each at most
@@ -105,7 +106,8 @@ class _Selection:
         if telling or signs or self._context or is_last:
             end = _start_of_end(block) if is_last else len(block)
             last = flat.count(b"\n", 0, max(end - 1, 0)) + (end > 0)
-            yield from self._without_repeats(flat, self._pick(alike, telling, signs, last), _numbers(block, number))
+            picked = self._pick(alike, telling, signs, last)
+            yield from self._without_repeats(flat, alike, picked, _numbers(block, number))
         self._before += len(alike)
         if is_last:
             yield from self.release()
@@ -148,7 +150,7 @@ class _Selection:
                 yield index
 
     def _without_repeats(
-        self, flat: bytes, picked: Iterable[int], numbers: Sequence[int]
+        self, flat: bytes, alike: Sequence[bytes], picked: Iterable[int], numbers: Sequence[int]
     ) -> Iterator[tuple[int, bytes]]:
         """Of pieces that differ only in numbers and addresses: the first ones of all, then the ends of each stretch.
 
@@ -156,10 +158,10 @@ class _Selection:
         """
         exact = [word for word in self._exact if word in flat]
         series = [*exact, *(word for word in self._series if word in flat)]
-        pieces, forms = flat.split(b"\n"), flat.translate(None, _HEXADECIMAL).split(b"\n")
+        pieces = flat.split(b"\n")
         met, ends = self._met, self._ends
         for index in picked:
-            form, piece = forms[index], pieces[index]
+            form, piece = _form(alike[index]) if len(alike[index]) <= _LONGEST else alike[index], pieces[index]
             met[form] = times = met.get(form, 0) + 1
             if times == 1 or len(piece) > TEXT_LIMIT:
                 yield from self.release()
@@ -206,6 +208,16 @@ def _start_of_end(block: bytes) -> int:
     for _ in range(LINES + 1):
         place = max(block.rfind(b"\n", 0, place), 0)
     return max(place, len(block) - _END_BYTES)
+
+
+@lru_cache(4096)
+def _form(alike: bytes) -> bytes:
+    """What pieces have in common that differ only in numbers and addresses.
+
+    Letters without a digit stay, since they may be all that tells two nodes apart. Those before the digits of an
+    address are reached from behind: a pattern that begins with letters takes three times as long.
+    """
+    return _NUMBER.sub(b"", _NUMBER.sub(b"0", alike)[::-1])
 
 
 def clean(raw: str) -> str:
