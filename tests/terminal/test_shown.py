@@ -62,6 +62,13 @@ def test_only_messages_at_the_start_of_a_line_are_laid_out() -> None:
     assert from_script(b"bar\roomph: one\n", PIPE, True) == b"bar\roomph: one\n"
 
 
+def test_what_a_script_has_printed_before_a_message_takes_no_time() -> None:
+    data = b"x" * 8_000_000 + b"\n" + b"oomph: one\n" * 1000
+    started = time.process_time()
+    assert from_script(data, NARROW, True).count(b"\roomph: one\n") == 1000
+    assert time.process_time() - started < 0.5
+
+
 def test_verdicts_have_their_colours() -> None:
     assert painted("FAIL  nvml (DOC204): x").startswith("\x1b[31mFAIL\x1b[0m  nvml")
     assert painted("oomph: the result     verified: y").count("\x1b[32m") == 1
