@@ -129,7 +129,7 @@ def confidence(hits: Sequence[Hit]) -> float:
 
 
 def calibrated(claimed: float) -> float:
-    """The share of such claims that is right; a claim that is surer stays surer."""
+    """The share of such claims that is right; below 0.99, a claim that is surer stays surer."""
     over = max(min(claimed, _CLAIMED) - _KNEE, 0.0)
     return min(claimed, _KNEE) + over * (_HOLDS - _KNEE) / (_CLAIMED - _KNEE)
 
