@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.faults.catalogue.catalogue import find
+from oomph.faults.catalogue.catalogue import find, load
+from oomph.faults.catalogue.docs import documents
 from oomph.faults.catalogue.fault import Remedy
 from oomph.faults.diagnose import diagnose_log
 from oomph.faults.evidence.evidence import Evidence
 from oomph.faults.matching.named_fault import CAUSE, Diagnosis
-from oomph.faults.render import as_text
+from oomph.faults.render import as_text, page_text
 from oomph.shown import shown
 
 KEY = "hunter2hunter2"
@@ -53,6 +54,16 @@ def test_a_key_in_any_part_of_a_remedy_is_hidden(remedy: Remedy) -> None:
         text = as_text([found], "log", width=width).partition("what to do")[2]
         assert KEY not in text, width
         assert "***" in text
+
+
+def test_a_remedy_ends_in_one_full_stop_or_in_three() -> None:
+    for fault in load():
+        assert "...." not in page_text(fault)
+        assert "...." not in "".join(documents([fault]).values()), fault
+    page = fault._replace(remedies=(Remedy("with tf.device('/CPU:0'): ..."), Remedy("Look")))
+    text = page_text(page)
+    assert "1. with tf.device('/CPU:0'): ...\n" in text
+    assert "2. Look.\n" in text
 
 
 def test_a_value_of_several_lines_is_one_line_of_a_remedy() -> None:

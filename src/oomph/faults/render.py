@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from oomph.faults.catalogue.fault import Fault, Remedy, Signature
+from oomph.faults.catalogue.fault import Fault, Remedy, Signature, sentence
 from oomph.faults.catalogue.neighbours import neighbours
 from oomph.faults.evidence.evidence import TEXT_LIMIT, Evidence
 from oomph.faults.markdown import plain
@@ -112,7 +112,7 @@ def _quoted(text: str, width: int, hang: str) -> str:
 
 def _advice(number: int, remedy: Remedy, width: int) -> Iterator[str]:
     by_itself = " [oomph run does this by itself]" if remedy.action else ""
-    yield wrapped(f"{_clean(remedy.text)}.{by_itself}", width, "        ", f"     {number}. ", by_itself.strip())
+    yield wrapped(sentence(_clean(remedy.text)) + by_itself, width, "        ", f"     {number}. ", by_itself.strip())
     if remedy.command:
         yield f"          {_clean(remedy.command)}"
     if remedy.changes:

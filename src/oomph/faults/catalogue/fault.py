@@ -169,6 +169,11 @@ class Fault(NamedTuple):
         return fenced(self.sections.get("Example", ""))
 
 
+def sentence(text: str) -> str:
+    """The text with a full stop, unless it ends in one: a remedy may end in "..."."""
+    return text if text.endswith(".") else f"{text}."
+
+
 def remedies_in(tables: Iterable[Mapping[str, Any]]) -> tuple[Remedy, ...]:
     """The remedies in tables of a page's front matter."""
     return tuple(Remedy(**{**table, "where": tuple(table.get("where", ()))}) for table in tables)
