@@ -139,6 +139,20 @@ def test_markdown_leaves_no_marks() -> None:
     ]
 
 
+def test_an_item_in_an_item_keeps_its_indentation() -> None:
+    nested = "- the first item\n  - one in it that is long\n  1. and a number"
+    assert "\n".join(plain(nested, 20)).split("\n") == [
+        "- the first item",
+        "  - one in it that",
+        "    is long",
+        "  1. and a number",
+    ]
+
+
+def test_a_bar_in_code_does_not_end_a_cell() -> None:
+    assert list(plain("| `x|y` | `a` | b |", 80)) == ["x|y  a  b"]
+
+
 @pytest.mark.parametrize("text", ["a_b_c and __init__.py", "2 * 3 * 4", "*** Check failed", "f(*args, **kwargs)"])
 def test_what_only_looks_like_emphasis_stays(text: str) -> None:
     assert inline(text) == text
