@@ -44,23 +44,23 @@ class Readable(Protocol):
     """A binary stream: an open file, sys.stdin.buffer, io.BytesIO."""
 
     def read(self, size: int, /) -> bytes:
-        """At most so many bytes; empty at the end."""
+        """At most `size` bytes; empty at the end of the stream."""
 
 
 class Words(NamedTuple):
     """Which lines are worth a look: those that hold one of these words (runs of ASCII letters)."""
 
     wanted: frozenset[bytes]
-    signs: frozenset[bytes] = frozenset()
-    """Words that stand in every line of a healthy training; of the lines of a block, the first and the last count."""
-    exact: frozenset[bytes] = frozenset()
+    progress: frozenset[bytes] = frozenset()
+    """Words in every line of a healthy training; only the first and the last such line of a block count."""
+    each_counts: frozenset[bytes] = frozenset()
     """Words of lines each of which counts, even if the next one differs in nothing but its numbers."""
-    series: frozenset[bytes] = frozenset()
+    readings: frozenset[bytes] = frozenset()
     """Words of lines whose numbers are readings of something: more of them are delivered."""
     beginnings: frozenset[bytes] = frozenset()
-    """The same as `wanted` for what goes on in the text, such as `hipError`."""
+    """Like `wanted`, for literals whose words may continue in the text, as in `hipErrorUnknown`."""
     condense: Callable[[bytes], bytes] = bytes
-    """What long reports within a block are shortened with first; keeps every line, be it empty."""
+    """Shortens long reports in a block before anything else; keeps every line, even if it is empty."""
 
 
 def read_log(stream: Readable, origin: str = "", words: Words | None = None) -> Iterator[Evidence]:
@@ -84,8 +84,9 @@ class _Selection:
     """Picks the pieces of a block that are worth a look; remembers across blocks that a report has begun."""
 
     def __init__(self, words: Words) -> None:
-        self._wanted, self._signs, self._exact = words.wanted.union(_CONTEXT_WORDS), words.signs, words.exact
-        self._series, self._beginnings, self._condense = words.series, words.beginnings, words.condense
+        self._wanted, self._progress = words.wanted.union(_CONTEXT_WORDS), words.progress
+        self._each_counts, self._readings = words.each_counts, words.readings
+        self._beginnings, self._condense = words.beginnings, words.condense
         self._plain = frozenset(word for word in words.beginnings if word.isascii())
         self._context = 0
         self._before = 0
@@ -102,15 +103,15 @@ class _Selection:
         flat = block.replace(b"\r", b"\n")
         alike = flat.translate(_WITHOUT_NUMBERS).split(b"\n")
         telling = self._telling(set(alike))
-        signs = self._places_of_signs(flat)
-        if telling or signs or self._context or is_last:
+        progress = self._ends_of_progress(flat)
+        if telling or progress or self._context or is_last:
             end = _start_of_end(block) if is_last else len(block)
             last = flat.count(b"\n", 0, max(end - 1, 0)) + (end > 0)
-            picked = self._pick(alike, telling, signs, last)
+            picked = self._pick(alike, telling, progress, last)
             yield from self._without_repeats(flat, alike, picked, _numbers(block, number))
         self._before += len(alike)
         if is_last:
-            yield from self.release()
+            yield from self._release()
 
     def _telling(self, forms: set[bytes]) -> dict[bytes, bool]:
         """Those that hold a word, each with whether it opens a report; known from an earlier block, or found now."""
@@ -128,25 +129,27 @@ class _Selection:
         self._known.update((form, telling.get(form)) for form in new if len(form) <= _LONGEST)
         return telling
 
-    def _places_of_signs(self, flat: bytes) -> set[int]:
-        """The places of the first and the last piece with each sign."""
+    def _ends_of_progress(self, flat: bytes) -> set[int]:
+        """The places of the first and the last piece with each word of progress."""
         places, pieces = set[int](), flat.count(b"\n")
-        for word in self._signs:
+        for word in self._progress:
             first = flat.find(word)
             if first >= 0:
                 places.add(flat.count(b"\n", 0, first))
                 places.add(pieces - flat.count(b"\n", flat.rfind(word)))
         return places
 
-    def _pick(self, alike: Sequence[bytes], telling: Mapping[bytes, bool], signs: set[int], end: int) -> Iterator[int]:
-        """The places of those that hold a word, follow the head of a report, bear a sign, or belong to the end."""
+    def _pick(
+        self, alike: Sequence[bytes], telling: Mapping[bytes, bool], progress: set[int], end: int
+    ) -> Iterator[int]:
+        """The places of those that hold a word, follow the head of a report, show progress, or belong to the end."""
         for index, form in enumerate(alike):
             opens = telling.get(form)
             if opens:
                 self._context = _CONTEXT_LINES
             elif self._context and opens is None:
                 self._context -= 1
-            if opens is not None or self._context or index >= end or index in signs:
+            if opens is not None or self._context or index >= end or index in progress:
                 yield index
 
     def _without_repeats(
@@ -156,19 +159,19 @@ class _Selection:
 
         A stretch ends where something else is delivered, so that what comes last stays last.
         """
-        exact = [word for word in self._exact if word in flat]
-        series = [*exact, *(word for word in self._series if word in flat)]
+        each_counts = [word for word in self._each_counts if word in flat]
+        readings = [*each_counts, *(word for word in self._readings if word in flat)]
         pieces = flat.split(b"\n")
         met, ends = self._met, self._ends
         for index in picked:
             form, piece = _form(alike[index]) if len(alike[index]) <= _LONGEST else alike[index], pieces[index]
             met[form] = times = met.get(form, 0) + 1
             if times == 1 or len(piece) > TEXT_LIMIT:
-                yield from self.release()
+                yield from self._release()
                 yield numbers[index], piece
                 continue
             place = (self._before + index, numbers[index], piece)
-            counted = series if times <= _READINGS else exact
+            counted = readings if times <= _READINGS else each_counts
             if times <= _REPEATS or (counted and any(word in piece for word in counted)):
                 self._first.append(place)
             elif form in ends:
@@ -177,11 +180,11 @@ class _Selection:
             else:
                 ends[form] = [place, place]
             if len(self._first) + len(ends) > _MOST_HELD:
-                yield from self.release()
+                yield from self._release()
         if len(met) > _MOST_FORMS:
             met.clear()
 
-    def release(self) -> Iterator[tuple[int, bytes]]:
+    def _release(self) -> Iterator[tuple[int, bytes]]:
         """What was held back, in its order; it ends the stretch."""
         held = sorted({*self._first, *(place for ends in self._ends.values() for place in ends)})
         self._first.clear()
