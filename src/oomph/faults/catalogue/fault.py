@@ -96,7 +96,7 @@ class Signature(NamedTuple):
     unless: tuple[str, ...] = ()
     """Signatures of the same page (by id) that make this one mean nothing, wherever they stand."""
     beside: tuple[str, ...] = ()
-    """Signatures of the same page (by id) of which one must stand somewhere, before or after this one."""
+    """Signatures of the same page (by id), one of which must appear somewhere, before or after."""
     advice: str = ""
     """The remedies of this very wording as JSON: most are never read."""
 
