@@ -34,7 +34,7 @@ _WRITTEN_OUT = re.compile(rb"(?:\\u001[bB]|\^\[|#033)\[[0-9;?]*[ -/]*[@-~]")
 _ESCAPES = (b"\\u001", b"^[[", b"#033[")
 _LETTERS = bytes(byte if chr(byte).isascii() and chr(byte).isalpha() else 32 for byte in range(256))
 _WITHOUT_NUMBERS = bytes.maketrans(b"123456789", b"000000000")
-_NUMBER = re.compile(rb"0[0a-f]*")  # after that
+_NUMBER = re.compile(rb"0[0a-f]*")  # in a line whose digits are all 0
 _REPEATS, _READINGS = 6, 60  # lines that differ in numbers only: so many are delivered, of readings so many
 _MOST_HELD = 4000
 _MOST_FORMS, _LONGEST = 10_000, 1000  # remembered, and so many bytes of each at most
@@ -164,7 +164,7 @@ class _Selection:
         pieces = flat.split(b"\n")
         met, ends = self._met, self._ends
         for index in picked:
-            form, piece = _form(alike[index]) if len(alike[index]) <= _LONGEST else alike[index], pieces[index]
+            form, piece = _form_of(alike[index]), pieces[index]
             met[form] = times = met.get(form, 0) + 1
             if times == 1 or len(piece) > TEXT_LIMIT:
                 yield from self._release()
@@ -211,6 +211,10 @@ def _start_of_end(block: bytes) -> int:
     for _ in range(LINES + 1):
         place = max(block.rfind(b"\n", 0, place), 0)
     return max(place, len(block) - _END_BYTES)
+
+
+def _form_of(alike: bytes) -> bytes:
+    return _form(alike) if len(alike) <= _LONGEST else _form.__wrapped__(alike)
 
 
 @lru_cache(4096)
