@@ -14,7 +14,7 @@ _STEERING = {
 
 def shown(text: str) -> str:
     """Clean text of any origin for printing: a file name or a line of a log may hold anything."""
-    return harmless(redacted(text))
+    return escaped(redacted(text))
 
 
 def shown_line(text: str) -> str:
@@ -22,6 +22,6 @@ def shown_line(text: str) -> str:
     return shown(text).replace("\n", "\\x0a")
 
 
-def harmless(text: str) -> str:
+def escaped(text: str) -> str:
     """Escape terminal control characters; for text that is already redacted."""
     return text.translate(_STEERING)

@@ -62,6 +62,13 @@ def test_only_messages_at_the_start_of_a_line_are_laid_out() -> None:
     assert from_script(b"bar\roomph: one\n", PIPE, True) == b"bar\roomph: one\n"
 
 
+def test_what_a_script_has_printed_before_a_message_takes_no_time() -> None:
+    data = b"x" * 8_000_000 + b"\n" + b"oomph: one\n" * 1000
+    started = time.process_time()
+    assert from_script(data, NARROW, True).count(b"\roomph: one\n") == 1000
+    assert time.process_time() - started < 0.5
+
+
 def test_verdicts_have_their_colours() -> None:
     assert painted("FAIL  nvml (DOC204): x").startswith("\x1b[31mFAIL\x1b[0m  nvml")
     assert painted("oomph: the result     verified: y").count("\x1b[32m") == 1
@@ -130,6 +137,20 @@ def test_markdown_leaves_no_marks() -> None:
         "a    b",
         "one  two",
     ]
+
+
+def test_an_item_in_an_item_keeps_its_indentation() -> None:
+    nested = "- the first item\n  - one in it that is long\n  1. and a number"
+    assert "\n".join(plain(nested, 20)).split("\n") == [
+        "- the first item",
+        "  - one in it that",
+        "    is long",
+        "  1. and a number",
+    ]
+
+
+def test_a_bar_in_code_does_not_end_a_cell() -> None:
+    assert list(plain("| `x|y` | `a` | b |", 80)) == ["x|y  a  b"]
 
 
 @pytest.mark.parametrize("text", ["a_b_c and __init__.py", "2 * 3 * 4", "*** Check failed", "f(*args, **kwargs)"])

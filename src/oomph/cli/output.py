@@ -11,7 +11,7 @@ from oomph.errors import OutputError
 from oomph.message import coloured, laid_out
 from oomph.redaction import redacted_data
 from oomph.screen import screen_of_stream
-from oomph.shown import harmless, shown
+from oomph.shown import escaped, shown
 from oomph.wrapping import reflowed
 
 
@@ -42,7 +42,7 @@ def one_event(line: str) -> str:
 
 def write_json(document: dict[str, Any]) -> None:
     """Print one JSON document to standard output; raises as `write` does."""
-    _print(harmless(json.dumps(redacted_data(document), indent=2) + "\n"))
+    _print(escaped(json.dumps(redacted_data(document), indent=2) + "\n"))
 
 
 def _print(text: str) -> None:

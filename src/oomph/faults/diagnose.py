@@ -130,7 +130,7 @@ class _Reading:
                 self._hits.see(conclusion, (self._last.story, 0))  # it describes the state before the failure
         found = self._hits.found(self._went_on)
         ranked, general = self._ranked(found)
-        if not ranked and self._end.is_wished(self._went_on):
+        if not ranked and self._end.ended_on_purpose(self._went_on):
             return ()
         guesses = Guesses(self._sample.facts if ranked else self._sample.in_force, self._catalogue)
         if not ranked:

@@ -65,7 +65,8 @@ def _block(block: Sequence[str], width: int) -> Iterator[str]:
         item = _ITEM.match(first)
         text = " ".join(line.strip() for line in block)
         text = inline(_HEADING.sub("", text, count=1) if _HEADING.match(text) else text)
-        yield wrapped(text, width, " " * item.end() if item else "")
+        indent = len(first) - len(first.lstrip())
+        yield wrapped(text, width, " " * item.end(), " " * indent) if item else wrapped(text, width)
 
 
 def _fence(language: str, lines: Sequence[str], width: int) -> Iterator[str]:
@@ -78,7 +79,7 @@ def _fence(language: str, lines: Sequence[str], width: int) -> Iterator[str]:
 
 def _table(block: Sequence[str], width: int) -> Iterator[str]:
     """The rows in columns; the last column takes the rest of the width."""
-    rows = [[inline(cell.strip()) for cell in line.strip().strip("|").split("|")] for line in block]
+    rows = [[inline(cell.strip()) for cell in _cells(line)] for line in block]
     rows = [row for row in rows if any(cell.strip("-: ") for cell in row)]
     count = max(map(len, rows), default=0)
     rows = [row + [""] * (count - len(row)) for row in rows]
@@ -86,6 +87,12 @@ def _table(block: Sequence[str], width: int) -> Iterator[str]:
     for row in rows:
         head = "".join(f"{cell:<{room}}  " for cell, room in zip(row, widths, strict=False))
         yield wrapped(head + row[-1], width, " " * min(len(head), width // 2)).rstrip()
+
+
+def _cells(row: str) -> list[str]:
+    """The cells of a row; a bar in code ends none."""
+    apart = _CODE.sub(lambda code: code[0].replace("|", "\0"), row.strip().strip("|")).split("|")
+    return [cell.replace("\0", "|") for cell in apart]
 
 
 def _is_row(line: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from oomph.faults.catalogue.fault import Fault, Remedy, Signature
+from oomph.faults.catalogue.fault import Fault, Remedy, Signature, sentence
 from oomph.faults.catalogue.neighbours import neighbours
 from oomph.faults.evidence.evidence import TEXT_LIMIT, Evidence
 from oomph.faults.markdown import plain
@@ -106,17 +106,22 @@ def _otherwise(first: Fault, others: Sequence[Fault]) -> str:
 
 
 def _quoted(text: str, width: int, hang: str) -> str:
-    """Text from elsewhere. It is cleaned before it is wrapped, which could part a key from its name."""
-    return wrapped(shown_line(text), width, f"     {hang}", "     ")
+    """Text from elsewhere."""
+    return wrapped(_clean(text), width, f"     {hang}", "     ")
 
 
 def _advice(number: int, remedy: Remedy, width: int) -> Iterator[str]:
     by_itself = " [oomph run does this by itself]" if remedy.action else ""
-    yield wrapped(f"{remedy.text}.{by_itself}", width, "        ", f"     {number}. ", by_itself.strip())
+    yield wrapped(sentence(_clean(remedy.text)) + by_itself, width, "        ", f"     {number}. ", by_itself.strip())
     if remedy.command:
-        yield f"          {remedy.command}"
+        yield f"          {_clean(remedy.command)}"
     if remedy.changes:
-        yield wrapped(f"changes: {remedy.changes}", width, "        ", "        ")
+        yield wrapped(f"changes: {_clean(remedy.changes)}", width, "        ", "        ")
+
+
+def _clean(text: str) -> str:
+    """Text that may hold words of a log, on one line; cleaned before wrapping, which could part a key from its name."""
+    return shown_line(text.replace("\n", " "))
 
 
 def _headline(fault: Fault) -> str:

@@ -14,6 +14,7 @@ from oomph.faults.catalogue.catalogue import PageError, find, load, parse_page
 from oomph.faults.catalogue.docs import documents
 from oomph.faults.catalogue.fault import SYSTEMS, Fault, Remedy
 from oomph.faults.catalogue.front_matter import PAGES
+from oomph.faults.matching.advice import remedies_for
 from oomph.faults.render import page_text
 
 by_code = pytest.mark.parametrize("fault", load(), ids=lambda fault: fault.code)
@@ -75,7 +76,7 @@ def test_no_remedy_of_a_wording_repeats_another_of_it(fault: Fault) -> None:
 @by_code
 def test_every_system_gets_a_remedy(fault: Fault) -> None:
     for system in SYSTEMS:
-        assert any(remedy.fits({system}) for remedy in fault.remedies)
+        assert remedies_for(fault, (), {system}, {}), system
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
@@ -108,13 +109,13 @@ def test_the_reference_gives_remedies_of_single_wordings_and_their_systems() -> 
         (('text = "Use a smaller batch"', 'text = "Use a smaller batch"\nwhere = ["beos"]'), "where must be of"),
         (('text = "Use a smaller batch"', 'text = "Use a smaller batch"\nwhen = "now"'), "when"),
         (("confidence = 0.97", 'confidence = 0.97\n\n[[signatures.remedies]]\ntext = "Do."'), "without a full stop"),
-        (("\n[[remedies]]\n", '\n[[remedies]]\nwhere = ["linux"]\n'), "a remedy of the page must apply everywhere"),
+        (("\n[[remedies]]\n", '\n[[remedies]]\nwhere = ["linux"]\n'), "at least one remedy of the page"),
     ],
 )
 def test_an_unusable_remedy_says_what_is_wrong(change: tuple[str, str], complaint: str) -> None:
     before, after = change
     text = PAGE.read_text(encoding="utf-8").replace(before, after)
-    if "everywhere" in complaint:
+    if "at least one" in complaint:
         text = re.sub(r'where = \["linux"\]\n(.*?)where = \["colab"\]\n', r'where = ["linux"]\n\1', text, flags=re.S)
     with pytest.raises(PageError, match=complaint):
         parse_page(text, PAGE)

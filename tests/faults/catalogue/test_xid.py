@@ -11,7 +11,7 @@ import pytest
 from oomph.faults.catalogue.catalogue import find, load
 from oomph.faults.catalogue.docs import xid_table
 from oomph.faults.catalogue.xid import Xid, catalogue, described
-from oomph.faults.diagnose import diagnose
+from oomph.faults.diagnose import diagnose, diagnose_log
 from oomph.faults.evidence.evidence import Evidence
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks"))
@@ -87,3 +87,10 @@ def test_a_spreadsheet_as_nvidia_publishes_it_becomes_the_table(tmp_path: Path) 
     assert found == [Xid(79, "A", True, "RESTART_BM", "X Y"), Xid(1, "C", False, "", "")]
     write_table(found, tmp_path / "xid.csv")
     assert (tmp_path / "xid.csv").read_text().splitlines()[1:] == ["1,C,no,,", "79,A,yes,RESTART_BM,X Y"]
+
+
+def test_a_remedy_says_what_to_do_in_nvidias_words_as_words() -> None:
+    """They are a whole clause of their own, such as "follow NVIDIA's procedure for it"."""
+    found, *_ = diagnose_log(b"NVRM: Xid (PCI:0000:3b:00): 79, pid=1, name=python, GPU has fallen off the bus.\n")
+    told = next(remedy.text for remedy in found.remedies if "NVIDIA's catalogue" in remedy.text)
+    assert told == f"For Xid 79 of the GPU at 0000:3b:00, NVIDIA's catalogue says: {catalogue()[79].action}"

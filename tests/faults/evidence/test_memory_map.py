@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -142,3 +143,29 @@ def test_a_dump_that_is_longer_than_a_block_is_added_up() -> None:
     assert len(data) > 3 * CHUNK_BYTES
     whole, quick = (diagnose(read_log(io.BytesIO(data), words=each)) for each in (None, words()))
     assert whole[0].captured["free"] == quick[0].captured["free"] == write_size(data.count(b"Free ") << 20)
+
+
+WARNING = REQUEST.replace("requested", " The caller indicates that this is not a failure, requested")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r"])
+def test_of_two_requests_the_one_that_failed_has_the_dump(end: str) -> None:
+    lines = (REQUEST + free(40) + WARNING).replace("\n", end).encode()
+    assert b"Free chunks: %d bytes, the largest of %d" % (40 << 20, 40 << 20) in condense(free(9).encode() + lines)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "trying to allocate " * 13_000 + "not a failure of size ",
+        "trying to allocate, not a failure of size 1\r" * 6_000,
+        "not a failure of size 1, trying to allocate " * 6_000,
+    ],
+    ids=["many requests in a line", "progress bar", "many denials"],
+)
+def test_a_line_that_repeats_the_words_of_a_request_takes_no_longer(line: str) -> None:
+    block = (line + "\n").encode() * 4
+    started = time.process_time()
+    assert condense(block).count(b"\n") == 4
+    condense(block.rstrip(b"\n"))  # as the reader cuts an endless line
+    assert time.process_time() - started < 1

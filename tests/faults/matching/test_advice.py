@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from oomph.faults.catalogue.catalogue import find
 from oomph.faults.catalogue.fault import Fault, Remedy, Signature
+from oomph.faults.diagnose import diagnose_log
 from oomph.faults.matching.advice import MOST, remedies_for
 
 LINUX = frozenset({"linux"})
@@ -39,9 +42,20 @@ def test_a_remedy_for_another_system_is_not_shown() -> None:
     assert texts(fault, systems=frozenset({"slurm", "container"})) == [("all", "")]
 
 
-def test_what_only_oomph_run_can_do_is_not_shown_on_windows() -> None:
+@pytest.mark.parametrize("system", ["windows", "macos"])
+def test_what_only_oomph_run_can_do_is_shown_only_where_it_runs(system: str) -> None:
     fault = page(Remedy("restart", "oomph run train.py", action="restart"), Remedy("look"))
-    assert texts(fault, systems=frozenset({"windows"})) == [("look", "")]
+    assert texts(fault, systems=frozenset({system})) == [("look", "")]
+    assert texts(fault, systems=frozenset({system, "container"})) == [("look", "")]
+    assert len(texts(fault, systems=frozenset({"wsl"}))) == 2
+
+
+def test_a_log_of_a_mac_is_not_told_to_use_oomph_run() -> None:
+    log = b'  File "/Users/me/train.py", line 3, in <module>\nCUDA_ERROR_LAUNCH_FAILED: unspecified launch failure\n'
+    first, *_ = diagnose_log(log)
+    assert any(remedy.action for remedy in first.fault.remedies)
+    assert first.remedies
+    assert not any(remedy.action for remedy in first.remedies)
 
 
 def test_no_text_and_no_command_is_given_twice() -> None:

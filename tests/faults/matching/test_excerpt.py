@@ -36,6 +36,19 @@ def test_of_a_long_match_the_literal_is_shown() -> None:
     assert " decisive " in excerpt(text, (Signature("decisive", r"ax+ decisive y+"),), MOST)
 
 
+def test_a_mark_stands_only_where_something_is_left_out() -> None:
+    text = "".join(f"{number:03}" for number in range(300))
+    for start in range(MOST):
+        parts = excerpt(text, (Signature(text[start : start + MOST]),), MOST).removesuffix(" ...").split(" ... ")
+        assert len(parts) == 1 or "".join(parts) not in text, start
+
+
+def test_the_words_of_the_pattern_are_shown_though_the_literal_stands_elsewhere_too() -> None:
+    text = "code: ok " + "x" * 400 + " code 42 decides " + "y" * 400
+    assert " code 42 decides " in excerpt(text, (Signature("code", r"code \d+ decides"),), MOST)
+    assert "42 decides" in excerpt(text, (Signature("code:", r"\d+ decides"),), MOST)
+
+
 def test_no_mark_stands_after_the_end_of_the_line() -> None:
     assert excerpt("x" * 400 + " wording", (Signature("wording"),), MOST).endswith(" wording")
 

@@ -6,12 +6,12 @@ import io
 import tracemalloc
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from oomph.faults.evidence.evidence import TEXT_LIMIT, Evidence
 from oomph.faults.reading.encodings import looks_binary
-from oomph.faults.reading.log import CHUNK_BYTES, clean, read_log
+from oomph.faults.reading.log import CHUNK_BYTES, Words, clean, read_log
 
 
 def texts(data: bytes) -> list[tuple[int | None, str]]:
@@ -169,3 +169,33 @@ def test_binaries_are_recognised(data: bytes) -> None:
 def test_evidence_says_where_it_comes_from() -> None:
     (fact,) = read_log(io.BytesIO(b"x"), "attempt 2, stderr")
     assert fact == Evidence("log", "x", 1, "attempt 2, stderr")
+
+
+@given(st.integers(1, 100_000), st.integers(1, 2000), st.sampled_from("\r\n"))
+@example(100_000, 1000, "\r")
+@settings(max_examples=20)
+def test_what_is_delivered_stands_in_the_order_of_the_log(count: int, apart: int, end: str) -> None:
+    """A progress bar is one line of many pieces, which may fill several blocks."""
+    text = "".join(f"{number} {'step' if number % apart else 'wanted'}{end}" for number in range(count))
+    facts = read_log(io.BytesIO(text.encode()), "", Words(frozenset({b"wanted"}), frozenset({b"step"})))
+    numbers = [int(fact.text.split()[0]) for fact in facts]
+    assert numbers == sorted(numbers)
+
+
+def last_of(lines: list[str]) -> list[str]:
+    """What is delivered of lines with a wanted word that many others precede and follow."""
+    log = "\n".join([*lines, *["else"] * 2000])
+    return [fact.text for fact in read_log(io.BytesIO(log.encode()), "", Words(frozenset({b"wanted"})))]
+
+
+def test_lines_that_differ_in_a_word_are_not_alike_though_its_letters_are_hexadecimal() -> None:
+    told = last_of([f"wanted on node {node}, {time} s" for time in range(40) for node in ("a", "b", "bead", "faded")])
+    for node in ("a", "b", "bead", "faded"):
+        assert f"wanted on node {node}, 0 s" in told
+        assert f"wanted on node {node}, 39 s" in told
+
+
+@pytest.mark.parametrize("address", ["0x{:012x}", "{:08x}-cafe-4{:03x}", "fa{:x}", "x" * 1500 + " {}"])
+def test_lines_that_differ_in_an_address_are_alike(address: str) -> None:
+    told = last_of([f"wanted at {address.format(number * 7919, number)}" for number in range(100)])
+    assert len([text for text in told if "wanted" in text]) <= 8

@@ -1,4 +1,4 @@
-"""A log of many different failures takes little longer than one of a training without any."""
+"""A log of many different failures takes at most 4.5 times as long as one of a training without any."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def timed(log: bytes) -> float:
     return time.process_time() - started
 
 
-def test_mixed_failures_are_read_nearly_as_fast_as_a_sound_training() -> None:
+def test_mixed_failures_take_at_most_a_few_times_as_long_as_a_sound_training() -> None:
     logs = [path.read_bytes() for path in sorted(LOGS.rglob("*.log"))]
     logs += [fault.example.encode() for fault in load()]
     mixed = b"".join(LINE * 50 + log + b"\n" for log in logs) * TIMES

@@ -103,7 +103,7 @@ def _in_front(fault: Fault) -> Iterator[tuple[bool, str]]:
     remedies = [*fault.remedies, *(remedy for each in fault.signatures for remedy in each.remedies)]
     yield not _NAME.match(fault.name), "the name must be kebab-case"
     yield fault.severity not in SEVERITIES, f"severity must be one of {SEVERITIES}"
-    yield all(r.where for r in fault.remedies), "a remedy of the page must apply everywhere, so have no `where`"
+    yield all(r.where for r in fault.remedies), "at least one remedy of the page must have no `where`"
     yield not {system for r in remedies for system in r.where} <= SYSTEMS.keys(), f"where must be of {tuple(SYSTEMS)}"
     yield not all(_is_open(r.text) for r in remedies), "a remedy's text must end without a full stop"
     yield any(not set(s.sources) <= set(SOURCES) for s in fault.signatures), f"sources must be of {SOURCES}"

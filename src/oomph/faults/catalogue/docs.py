@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 from oomph.faults.catalogue.catalogue import load
-from oomph.faults.catalogue.fault import Fault, Remedy, Signature
+from oomph.faults.catalogue.fault import Fault, Remedy, Signature, sentence
 from oomph.faults.catalogue.xid import Xid, catalogue
 
 
@@ -97,7 +97,7 @@ def _remedies(remedies: Sequence[Remedy]) -> Iterator[str]:
         command = f": {_code(remedy.command)}" if remedy.command else ""
         action = " *`oomph run` does this by itself.*" if remedy.action else ""
         changes = f" Changes: {remedy.changes}." if remedy.changes else ""
-        yield f"{number}. {remedy.titled}{command}.{changes}{action}"
+        yield f"{number}. {sentence(remedy.titled + command)}{changes}{action}"
     yield ""
 
 

@@ -96,7 +96,7 @@ class Signature(NamedTuple):
     unless: tuple[str, ...] = ()
     """Signatures of the same page (by id) that make this one mean nothing, wherever they stand."""
     beside: tuple[str, ...] = ()
-    """Signatures of the same page (by id) of which one must stand somewhere, before or after this one."""
+    """Signatures of the same page (by id), one of which must appear somewhere, before or after."""
     advice: str = ""
     """The remedies of this very wording as JSON: most are never read."""
 
@@ -167,6 +167,11 @@ class Fault(NamedTuple):
     def example(self) -> str:
         """The real log of the page's Example section, without its fence."""
         return fenced(self.sections.get("Example", ""))
+
+
+def sentence(text: str) -> str:
+    """The text with a full stop, unless it ends in one: a remedy may end in "..."."""
+    return text if text.endswith(".") else f"{text}."
 
 
 def remedies_in(tables: Iterable[Mapping[str, Any]]) -> tuple[Remedy, ...]:

@@ -2,7 +2,7 @@
 
 xid.csv holds the codes, mnemonics and actions of NVIDIA's spreadsheet, as published at
 https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html (edition of October 2025, Ampere and newer).
-`benchmarks/xids.py` writes it anew from a newer spreadsheet.
+`benchmarks/xids.py` rewrites it from a newer spreadsheet.
 """
 
 from __future__ import annotations

@@ -43,11 +43,14 @@ def condense(block: bytes) -> bytes:
 
 
 def _last_request(block: bytes) -> int:
-    """Where the last request that a dump belongs to stands; 0 when the dump belongs to one of an earlier block."""
-    place = block.rfind(_REQUESTED)
-    while place > 0 and _NO_FAILURE in block[place : block.find(b"\n", place)]:
-        place = block.rfind(_REQUESTED, 0, place)
-    return max(place, 0)
+    """The offset of the last request that has a dump; 0 if the dump belongs to a request of an earlier block."""
+    block, end = block.replace(b"\r", b"\n"), len(block)
+    while (place := block.rfind(_REQUESTED, 0, end)) >= 0:
+        start = block.rfind(b"\n", 0, place) + 1
+        if _NO_FAILURE not in block[start:end].partition(b"\n")[0]:
+            return place
+        end = start  # each line is looked at once, however often it holds the words
+    return 0
 
 
 class MemoryMap:

@@ -10,7 +10,7 @@ from oomph.faults.evidence.evidence import Evidence
 
 WORDS = frozenset({"recent", "node"})
 
-_TRACEBACK = "raceback (most recent call last)"  # its first letter is often lost when it is copied
+_HEAD_WITHOUT_T = "raceback (most recent call last)"  # its first letter is often lost when it is copied
 _NOTEBOOK = re.compile(r"(?P<type>[A-Za-z_][\w.]*)\s{2,}Traceback \(most recent call last\)")
 _CALLS = "(most recent call last)"
 _RAISED = re.compile(r"(?P<type>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::|\Z|\n)")
@@ -81,7 +81,7 @@ class Tracebacks:
         self._before[fact.origin] = text[:80]
         if "node" in text and (node := _NODE.search(text)):
             self.node = node["node"] or node["at"]
-        if _TRACEBACK in text:
+        if _HEAD_WITHOUT_T in text:
             notebook = _NOTEBOOK.match(text)
             self._open[fact.origin] = _Open(before.startswith(_HARMLESS), notebook["type"] if notebook else "")
             self.where = ""
@@ -138,7 +138,7 @@ def _place(frame: Mapping[str, str | None]) -> str:
 
 def is_of_traceback(text: str) -> bool:
     """Whether the line opens a traceback, or is one of its frames: 'File "train.py", line 3, in main'."""
-    return _TRACEBACK in text or _FRAMES[0].match(text) is not None
+    return _HEAD_WITHOUT_T in text or _FRAMES[0].match(text) is not None
 
 
 def place_in_script(frame: str) -> str:

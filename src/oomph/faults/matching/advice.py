@@ -8,6 +8,7 @@ from oomph.faults.catalogue.fault import Fault, Remedy, Signature
 
 MOST = 5
 """More than this nobody reads."""
+_WITHOUT_OOMPH_RUN = frozenset({"windows", "macos"})
 
 
 def remedies_for(
@@ -29,8 +30,8 @@ def remedies_for(
 
 
 def _applies(remedy: Remedy, systems: Set[str]) -> bool:
-    """Whether it can be done there; on Windows `oomph run` can do nothing."""
-    return remedy.fits(systems) and not (remedy.action and "windows" in systems)
+    """Whether it can be done there."""
+    return remedy.fits(systems) and not (remedy.action and not _WITHOUT_OOMPH_RUN.isdisjoint(systems))
 
 
 def _different(remedies: Iterator[Remedy]) -> Iterator[Remedy]:

@@ -22,7 +22,7 @@ class Place(NamedTuple):
     doubt: float
     """1 minus the confidence; of two faults in the same words, the surer one comes first."""
     end: int = 0
-    """Where what it says of its reason stands, in a line after its first one: `what():` of an uncaught exception."""
+    """The position of the later line in which it gives its reason: `what():` of an uncaught exception."""
 
 
 def consequences(places: Mapping[Fault, Place]) -> frozenset[Fault]:

@@ -51,7 +51,7 @@ class LastLines:
         """Take the next line into account; `position` is its place in the evidence."""
         self._seen.append((fact, position))
 
-    def is_wished(self, went_on: int) -> bool:
+    def ended_on_purpose(self, went_on: int) -> bool:
         """Whether the program, or who was in front of it, has ended it on purpose, after training last went on."""
         return any(fact.text.startswith(_ON_PURPOSE) for fact, place in self._kept() if place > went_on)
 
@@ -75,7 +75,7 @@ class LastLines:
         if not went_on and not tells_of_training(fact for fact, _ in self._kept()):
             return ()
         since = [fact for fact, place in self._kept() if place > went_on]
-        if self.is_wished(went_on):
+        if self.ended_on_purpose(went_on):
             return ()
         informs = max((number for number, fact in enumerate(since) if _level(fact.text) == "I"), default=-1)
         for number, fact in enumerate(since):

@@ -26,10 +26,9 @@ def excerpt(text: str, signatures: Sequence[Signature], most: int) -> str:
     if len(text) <= most:
         return text
     start, end = next(_decisive(text, signatures), (0, 0))
-    if end <= most:
+    head, begin = text[: most // _HEAD], start - _CONTEXT
+    if end <= most or begin <= len(head):
         return text[:most] + _GAP.rstrip()
-    head = text[: most // _HEAD]
-    begin = max(start - _CONTEXT, len(head))
     shown = text[begin : begin + most - len(head) - len(_GAP)]
     return head + _GAP + shown + (_GAP.rstrip() if begin + len(shown) < len(text) else "")
 
@@ -45,11 +44,13 @@ def _decisive(text: str, signatures: Sequence[Signature]) -> Iterator[tuple[int,
 
 
 def _place(text: str, signature: Signature) -> tuple[int, int] | None:
-    """Where the words of the signature stand; of a long match, its literal."""
+    """Where the words of the signature stand: what its pattern matches; of a long match, the literal in it."""
     start = text.find(signature.literal)
     if start < 0:
         return None
     found = compiled(signature.pattern).search(text) if signature.pattern else None
-    if found is None or found.end() - found.start() > 8 * _CONTEXT:
-        return start, start + len(signature.literal)
-    return min(found.start(), start), max(found.end(), start + len(signature.literal))
+    if found is not None:
+        start = text.find(signature.literal, *found.span())
+        if start < 0 or found.end() - found.start() <= 8 * _CONTEXT:
+            return found.span()
+    return start, start + len(signature.literal)

@@ -38,7 +38,7 @@ class Guesses:
     def out_of_silence(self, failed: bool, set_aside: Collection[str]) -> list[Diagnosis]:
         """The likeliest page, unless the words speak as much for there being none.
 
-        `failed`: the end of the log tells of a failure; `set_aside`: the names of pages of which signatures know more.
+        `failed`: the end of the log tells of a failure; `set_aside`: the names of pages that signatures have ruled out.
         """
         if not self._pages or self._shares.words < _FEWEST_WORDS or self._pages[0].name in set_aside:
             return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 # Parts of TensorFlow that do without what they tried: graphs are then not optimised, kernels not timed exactly.
-# A generator that is closed when Python has gone already is one of them, and so is the node that is named after it.
+# One of them is a generator that is closed after Python has gone, and so is the node named after it.
 _GETS_BY = (
     "meta_optimizer.cc",
     "root_dataset.cc",
@@ -37,5 +37,5 @@ def gets_by(text: str) -> bool:
 
 
 def is_harmless(text: str) -> bool:
-    """Whether the line is one that machines and trainings write which are well."""
+    """Whether healthy machines and trainings write this line, too."""
     return gets_by(text) or any(words in text for words in (*AT_START, *AT_END, SHUTTING_DOWN))

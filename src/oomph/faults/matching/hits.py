@@ -63,13 +63,13 @@ class Hits:
                 self._refuse(fault, signature, fact.text)
 
     def _refuse(self, fault: Fault, signature: Signature, text: str) -> None:
-        """Remember a fault of which a wording was there, and what it needs was not; the first lines are enough."""
+        """Remember a fault whose wording was seen without what it needs; the first lines are enough."""
         tried = self._tried[signature] = self._tried.get(signature, 0) + 1
         if tried <= _TRIES and fault.name not in self._refused and signature.match(text) is not None:
             self._refused.add(fault.name)
 
     def set_aside(self, found: Found) -> frozenset[str]:
-        """The names of faults of which something was seen that is not enough, or that something else speaks against.
+        """The names of faults that were seen, but not surely enough, or that something speaks against.
 
         Of a fault that training survives, any of its signatures counts, since they weigh what a sound machine says too.
         """
@@ -141,7 +141,7 @@ def confidence(hits: Sequence[Hit]) -> float:
 
 
 def calibrated(claimed: float) -> float:
-    """The share of such claims that is right; a claim that is surer stays surer."""
+    """The share of such claims that is right; below 0.99, a claim that is surer stays surer."""
     over = max(min(claimed, _CLAIMED) - _KNEE, 0.0)
     return min(claimed, _KNEE) + over * (_HOLDS - _KNEE) / (_CLAIMED - _KNEE)
 

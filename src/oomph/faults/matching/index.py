@@ -55,7 +55,7 @@ class Index(NamedTuple):
         return frozenset(self.entries.get(source, ()))
 
     def beginnings(self, source: str) -> frozenset[str]:
-        """The literals of which a word goes on in the text."""
+        """The literals whose words may continue in the text."""
         unfiled = (*self.going_on.get(source, ()), *self.foreign.get(source, ()))
         return frozenset(literal for literal, _, _ in unfiled)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from oomph.faults.evidence.evidence import Evidence
 
-_TRACEBACK = "Traceback (most recent call last)"
+_HEAD = "Traceback (most recent call last)"
 _MOST_SPEAKERS = 512
 
 
@@ -25,7 +25,7 @@ class Indentation:
         bare = text.lstrip(" \t")
         indent = len(text) - len(bare)
         margin = self._margins.get(fact.origin, indent)
-        if bare.startswith(_TRACEBACK) or indent < margin:
+        if bare.startswith(_HEAD) or indent < margin:
             margin = indent
         self._margins[fact.origin] = margin
         return fact._replace(text=text[margin:]) if margin else fact

@@ -11,7 +11,7 @@ _STAMP = (
     r"|[IWEF]\d{4} \d\d:\d\d:\d[\d.]{1,20} {1,9}\d{1,10} "  # W0000 00:00:1795237229.78 742 a.cc:1
 )
 _SOURCE = r"(?<!\d{6}: )[IWEF] \w{1,40}/[\w./]{1,200}:\d{1,6}\] "  # W tensorflow/a.cc:1]
-_TRACEBACK = r"Traceback \(most recent call last\)"
+_TRACEBACK_HEAD = r"Traceback \(most recent call last\)"
 _FRAME = r'File "[^"\n]{1,300}", line \d{1,9}'
 _ERROR = r"(?:Error|Exception|Interrupt|Exit|StopIteration)"
 _RAISED = rf"(?:[A-Za-z_]\w{{0,80}}\.){{0,8}}\w{{0,80}}{_ERROR}(?:: |\s{{0,4}}\Z)"
@@ -19,11 +19,11 @@ _SHELL = r"[\w./-]{1,200}: line \d{1,9}: {1,9}\d|(?:srun|slurmstepd): error: "
 # Compiled when a line first may need them: most logs do not.
 _GLUED = rf"(?<=\S)(?=(?:{_STAMP}))"
 _JOINED = (
-    rf"\s{{1,12}}(?=(?:{_STAMP})|{_SOURCE}|{_TRACEBACK}|{_FRAME}"
+    rf"\s{{1,12}}(?=(?:{_STAMP})|{_SOURCE}|{_TRACEBACK_HEAD}|{_FRAME}"
     rf"|During handling of|Epoch \d{{1,6}}/\d|{_RAISED}|{_SHELL})"
 )
-_BEGINS = rf"{_STAMP}|{_FRAME}|{_TRACEBACK}|\s{_SOURCE}|\s\w{{1,80}}\.[\w.]{{1,200}}{_ERROR}: "
-_HEAD_GOES_ON = rf"{_TRACEBACK}:? {{0,12}}\S"
+_BEGINS = rf"{_STAMP}|{_FRAME}|{_TRACEBACK_HEAD}|\s{_SOURCE}|\s\w{{1,80}}\.[\w.]{{1,200}}{_ERROR}: "
+_HEAD_GOES_ON = rf"{_TRACEBACK_HEAD}:? {{0,12}}\S"
 _OF_ERROR = rf"\s\w{{1,80}}{_ERROR}: "
 
 

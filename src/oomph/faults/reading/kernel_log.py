@@ -49,9 +49,8 @@ _KILLED = re.compile(r"ut of memory: Killed process (?P<pid>\d+) ")
 # NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python, GPU has fallen off the bus.
 _XID = re.compile(r"NVRM: Xid \(PCI:(?P<bus>[0-9a-fA-F:.]+)\): (?P<code>\d+)")
 BROKEN = frozenset((46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 151, 155, 156, 158))
-"""Xids after which a GPU is not to be trusted until it was reset, or seen to, by NVIDIA's own table
-(`faults/catalogue/xid.csv`). Those to be ignored, or after which only the application is started again, are not
-among them."""
+"""Xids after which, by NVIDIA's own table (`faults/catalogue/xid.csv`), a GPU must not be trusted until it is reset or
+serviced. Those to be ignored, or after which only the application is started again, are not among them."""
 _MOST_RECORDS = 10_000
 
 

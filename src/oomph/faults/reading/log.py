@@ -33,7 +33,8 @@ _CONTROL = re.compile(rb"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,500}\x07?|
 _WRITTEN_OUT = re.compile(rb"(?:\\u001[bB]|\^\[|#033)\[[0-9;?]*[ -/]*[@-~]")
 _ESCAPES = (b"\\u001", b"^[[", b"#033[")
 _LETTERS = bytes(byte if chr(byte).isascii() and chr(byte).isalpha() else 32 for byte in range(256))
-_WITHOUT_NUMBERS, _HEXADECIMAL = bytes.maketrans(b"123456789", b"000000000"), b"0123456789abcdef"
+_WITHOUT_NUMBERS = bytes.maketrans(b"123456789", b"000000000")
+_NUMBER = re.compile(rb"0[0a-f]*")  # in a line whose digits are all 0
 _REPEATS, _READINGS = 6, 60  # lines that differ in numbers only: so many are delivered, of readings so many
 _MOST_HELD = 4000
 _MOST_FORMS, _LONGEST = 10_000, 1000  # remembered, and so many bytes of each at most
@@ -43,23 +44,23 @@ class Readable(Protocol):
     """A binary stream: an open file, sys.stdin.buffer, io.BytesIO."""
 
     def read(self, size: int, /) -> bytes:
-        """At most so many bytes; empty at the end."""
+        """At most `size` bytes; empty at the end of the stream."""
 
 
 class Words(NamedTuple):
     """Which lines are worth a look: those that hold one of these words (runs of ASCII letters)."""
 
     wanted: frozenset[bytes]
-    signs: frozenset[bytes] = frozenset()
-    """Words that stand in every line of a healthy training; of the lines of a block, the first and the last count."""
-    exact: frozenset[bytes] = frozenset()
+    progress: frozenset[bytes] = frozenset()
+    """Words in every line of a healthy training; only the first and the last such line of a block count."""
+    each_counts: frozenset[bytes] = frozenset()
     """Words of lines each of which counts, even if the next one differs in nothing but its numbers."""
-    series: frozenset[bytes] = frozenset()
+    readings: frozenset[bytes] = frozenset()
     """Words of lines whose numbers are readings of something: more of them are delivered."""
     beginnings: frozenset[bytes] = frozenset()
-    """The same as `wanted` for what goes on in the text, such as `hipError`."""
+    """Like `wanted`, for literals whose words may continue in the text, as in `hipErrorUnknown`."""
     condense: Callable[[bytes], bytes] = bytes
-    """What long reports within a block are shortened with first; keeps every line, be it empty."""
+    """Shortens long reports in a block before anything else; keeps every line, even if it is empty."""
 
 
 def read_log(stream: Readable, origin: str = "", words: Words | None = None) -> Iterator[Evidence]:
@@ -76,17 +77,20 @@ def read_log(stream: Readable, origin: str = "", words: Words | None = None) -> 
 
 
 _Held: TypeAlias = tuple[int, int, bytes]
-"""The number of a line, the place of one of its pieces in the block, and the piece."""
+"""The place of a piece in the log, the number of its line, and the piece."""
 
 
 class _Selection:
     """Picks the pieces of a block that are worth a look; remembers across blocks that a report has begun."""
 
     def __init__(self, words: Words) -> None:
-        self._wanted, self._signs, self._exact = words.wanted.union(_CONTEXT_WORDS), words.signs, words.exact
-        self._series, self._beginnings, self._condense = words.series, words.beginnings, words.condense
+        self._wanted, self._progress = words.wanted.union(_CONTEXT_WORDS), words.progress
+        self._each_counts, self._readings = words.each_counts, words.readings
+        self._beginnings, self._condense = words.beginnings, words.condense
         self._plain = frozenset(word for word in words.beginnings if word.isascii())
         self._context = 0
+        self._before = 0
+        """How many pieces the blocks before this one had."""
         self._met: dict[bytes, int] = {}
         self._first: list[_Held] = []
         self._ends: dict[bytes, list[_Held]] = {}
@@ -99,13 +103,15 @@ class _Selection:
         flat = block.replace(b"\r", b"\n")
         alike = flat.translate(_WITHOUT_NUMBERS).split(b"\n")
         telling = self._telling(set(alike))
-        signs = self._places_of_signs(flat)
-        if telling or signs or self._context or is_last:
+        progress = self._ends_of_progress(flat)
+        if telling or progress or self._context or is_last:
             end = _start_of_end(block) if is_last else len(block)
             last = flat.count(b"\n", 0, max(end - 1, 0)) + (end > 0)
-            yield from self._without_repeats(flat, self._pick(alike, telling, signs, last), _numbers(block, number))
+            picked = self._pick(alike, telling, progress, last)
+            yield from self._without_repeats(flat, alike, picked, _numbers(block, number))
+        self._before += len(alike)
         if is_last:
-            yield from self.release()
+            yield from self._release()
 
     def _telling(self, forms: set[bytes]) -> dict[bytes, bool]:
         """Those that hold a word, each with whether it opens a report; known from an earlier block, or found now."""
@@ -123,47 +129,49 @@ class _Selection:
         self._known.update((form, telling.get(form)) for form in new if len(form) <= _LONGEST)
         return telling
 
-    def _places_of_signs(self, flat: bytes) -> set[int]:
-        """The places of the first and the last piece with each sign."""
+    def _ends_of_progress(self, flat: bytes) -> set[int]:
+        """The places of the first and the last piece with each word of progress."""
         places, pieces = set[int](), flat.count(b"\n")
-        for word in self._signs:
+        for word in self._progress:
             first = flat.find(word)
             if first >= 0:
                 places.add(flat.count(b"\n", 0, first))
                 places.add(pieces - flat.count(b"\n", flat.rfind(word)))
         return places
 
-    def _pick(self, alike: Sequence[bytes], telling: Mapping[bytes, bool], signs: set[int], end: int) -> Iterator[int]:
-        """The places of those that hold a word, follow the head of a report, bear a sign, or belong to the end."""
+    def _pick(
+        self, alike: Sequence[bytes], telling: Mapping[bytes, bool], progress: set[int], end: int
+    ) -> Iterator[int]:
+        """The places of those that hold a word, follow the head of a report, show progress, or belong to the end."""
         for index, form in enumerate(alike):
             opens = telling.get(form)
             if opens:
                 self._context = _CONTEXT_LINES
             elif self._context and opens is None:
                 self._context -= 1
-            if opens is not None or self._context or index >= end or index in signs:
+            if opens is not None or self._context or index >= end or index in progress:
                 yield index
 
     def _without_repeats(
-        self, flat: bytes, picked: Iterable[int], numbers: Sequence[int]
+        self, flat: bytes, alike: Sequence[bytes], picked: Iterable[int], numbers: Sequence[int]
     ) -> Iterator[tuple[int, bytes]]:
         """Of pieces that differ only in numbers and addresses: the first ones of all, then the ends of each stretch.
 
         A stretch ends where something else is delivered, so that what comes last stays last.
         """
-        exact = [word for word in self._exact if word in flat]
-        series = [*exact, *(word for word in self._series if word in flat)]
-        pieces, forms = flat.split(b"\n"), flat.translate(None, _HEXADECIMAL).split(b"\n")
+        each_counts = [word for word in self._each_counts if word in flat]
+        readings = [*each_counts, *(word for word in self._readings if word in flat)]
+        pieces = flat.split(b"\n")
         met, ends = self._met, self._ends
         for index in picked:
-            form, piece = forms[index], pieces[index]
+            form, piece = _form_of(alike[index]), pieces[index]
             met[form] = times = met.get(form, 0) + 1
             if times == 1 or len(piece) > TEXT_LIMIT:
-                yield from self.release()
+                yield from self._release()
                 yield numbers[index], piece
                 continue
-            place = (numbers[index], index, piece)
-            counted = series if times <= _READINGS else exact
+            place = (self._before + index, numbers[index], piece)
+            counted = readings if times <= _READINGS else each_counts
             if times <= _REPEATS or (counted and any(word in piece for word in counted)):
                 self._first.append(place)
             elif form in ends:
@@ -172,16 +180,16 @@ class _Selection:
             else:
                 ends[form] = [place, place]
             if len(self._first) + len(ends) > _MOST_HELD:
-                yield from self.release()
+                yield from self._release()
         if len(met) > _MOST_FORMS:
             met.clear()
 
-    def release(self) -> Iterator[tuple[int, bytes]]:
+    def _release(self) -> Iterator[tuple[int, bytes]]:
         """What was held back, in its order; it ends the stretch."""
         held = sorted({*self._first, *(place for ends in self._ends.values() for place in ends)})
         self._first.clear()
         self._ends.clear()
-        yield from ((number, piece) for number, _, piece in held)
+        yield from ((number, piece) for _, number, piece in held)
 
 
 def _with_end(blocks: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes, bool]]:
@@ -203,6 +211,20 @@ def _start_of_end(block: bytes) -> int:
     for _ in range(LINES + 1):
         place = max(block.rfind(b"\n", 0, place), 0)
     return max(place, len(block) - _END_BYTES)
+
+
+def _form_of(alike: bytes) -> bytes:
+    return _form(alike) if len(alike) <= _LONGEST else _form.__wrapped__(alike)
+
+
+@lru_cache(4096)
+def _form(alike: bytes) -> bytes:
+    """What pieces have in common that differ only in numbers and addresses.
+
+    Letters without a digit stay, since they may be all that tells two nodes apart. Those before the digits of an
+    address are reached from behind: a pattern that begins with letters takes three times as long.
+    """
+    return _NUMBER.sub(b"", _NUMBER.sub(b"0", alike)[::-1])
 
 
 def clean(raw: str) -> str:

@@ -12,14 +12,14 @@ _DAY = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\ [ \d]\d\ \d\d:\d\d
 
 # What loggers put in front of each line that a program printed. The level says how grave a message is, so it stays in
 # front of prose; a traceback is grave by itself.
-_TRACEBACK = (
+_TRACEBACK_LINE = (
     r"""\s|File\ "|Traceback\ \(|(?:\w{1,80}\.){0,8}\w{0,80}(?:Error|Exception|Interrupt|Exit|Iteration)(?::|\s*\Z)"""
 )
 _LEVEL = r"\[?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL)\]?"
 _LOGGER = rf"""
-    (?:INFO|ERROR|CRITICAL):[\w.-]{{1,80}}:(?={_TRACEBACK})                        # logging.basicConfig: ERROR:root:
+    (?:INFO|ERROR|CRITICAL):[\w.-]{{1,80}}:(?={_TRACEBACK_LINE})                   # logging.basicConfig: ERROR:root:
   | {_TIME}\ +(?:[-|]\ )?(?:[\w.]{{1,80}}\ +(?:[-|]\ )?)?                      # <time> - root - ERROR -
-    {_LEVEL}(?:\ *[-|:]\ |\ +(?!\s))(?:[\w.:-]{{1,80}}\ ?[-|:]\ )?(?={_TRACEBACK})         # <time> [ERROR] root:
+    {_LEVEL}(?:\ *[-|:]\ |\ +(?!\s))(?:[\w.:-]{{1,80}}\ ?[-|:]\ )?(?={_TRACEBACK_LINE})    # <time> [ERROR] root:
 """
 # Who said it: kept, since it tells ranks apart.
 _SPEAKER = r"""

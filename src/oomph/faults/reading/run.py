@@ -87,11 +87,11 @@ def _memory_maps(directory: Path) -> Iterator[Evidence]:
 
 def _events(events: list[Event], attempt: int) -> Iterator[Evidence]:
     happened = {event.name for event in events}
-    wished = any(_was_wished(event) for event in events)
+    on_purpose = any(_ended_on_purpose(event) for event in events)
     for event in events:
         if event.name == "attempt-ended":
             fact = _exit(event.data, attempt)
-            if fact is not None and not wished and not _by_oomph(event.data, happened):
+            if fact is not None and not on_purpose and not _by_oomph(event.data, happened):
                 yield fact  # an end that oomph itself has brought about says nothing about the script
         elif event.name == "decided":
             yield from _refused(event.data, attempt)
@@ -99,7 +99,7 @@ def _events(events: list[Event], attempt: int) -> Iterator[Evidence]:
             yield _WORDS[event.name](event.data, attempt)
 
 
-def _was_wished(event: Event) -> bool:
+def _ended_on_purpose(event: Event) -> bool:
     """Whether somebody wanted the attempt to end, however hard oomph had to ask the script for it."""
     ending = event.data.get("ending") if event.name == "decided" else None
     return isinstance(ending, Mapping) and bool(ending.get("stopped") or ending.get("preempted"))
