@@ -140,10 +140,19 @@ def _print_diagnoses(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -
     if story is not None:
         from oomph.cli import run_story
 
-        shown = run_story.text(story, _subject(args), diagnoses, state, following, args.full, width())
-        write(shown + section)
+        told = run_story.text(
+            story,
+            _subject(args),
+            diagnoses,
+            state=state,
+            following=following,
+            section=section,
+            full=args.full,
+            width=width(),
+        )
+        write(told)
     else:
-        write(render.as_text(diagnoses, _subject(args), state, following, width()) + section)
+        write(render.as_text(diagnoses, _subject(args), state, following, width(), section))
 
 
 def _story(target: str | None) -> Story | None:
