@@ -52,7 +52,7 @@ def _text_of_exception(name: str, found: Sequence[Fault], width: int) -> str:
     for fault in found:
         told = f"  {fault.name} ({fault.code}): {fault.summary}"
         lines.append(wrapped(told, width, "    "))
-    return "\n".join([*lines, "Next: oomph explain LOG  (names the one it is)"]) + "\n"
+    return "\n".join([*lines, render.last_lines("Next: oomph explain LOG  (names the one it is)", width)])
 
 
 def _document_of_exception(name: str, found: Sequence[Fault]) -> dict[str, Any]:
@@ -68,12 +68,12 @@ def _check(word: str) -> Check | None:
 
 def _text_of_check(check: Check, width: int) -> str:
     lines = [
-        f"{check.name} ({check.code}): a check of oomph doctor",
+        wrapped(f"{check.name} ({check.code}): a check of oomph doctor", width, "  "),
         wrapped(check.why, width, "          ", "  why     "),
         *[f"  fault   oomph explain {fault}" for fault in check.faults],
-        f"Next: oomph doctor --only {check.code}  (what it finds on this machine, and what to do)",
     ]
-    return "\n".join(lines) + "\n"
+    following = f"Next: oomph doctor --only {check.code}  (what it finds on this machine, and what to do)"
+    return "\n".join([*lines, render.last_lines(following, width)])
 
 
 def _document_of_check(check: Check) -> dict[str, Any]:
