@@ -65,8 +65,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(words: list[str]) -> int:
     if words[:1] == ["help"] and len(words) > 1:
-        return _dispatch([words[1], "--help"])
+        return _dispatch([words[1], "--help", *words[2:]])
     if not words or words[0] in ("-h", "--help", "help"):
+        screen.choose(_colour(words))
         output.write(fitting(_help()))
         return 0 if words else 2
     if words[0] in ("-V", "--version"):
@@ -76,6 +77,8 @@ def _dispatch(words: list[str]) -> int:
     if verb not in COMMANDS:
         raise UsageError(_unknown(verb))
     module = importlib.import_module(COMMANDS[verb][0])
+    count = getattr(module, "count_options", len)  # for verbs with a script: what follows it is not oomph's
+    screen.choose(_colour(rest[: count(rest)]))
     if verb != "run":  # a script may run without standard output; the other verbs exist to print
         output.check()
     parser = _Parser(
@@ -93,6 +96,17 @@ def _dispatch(words: list[str]) -> int:
     screen.choose(args.color)
     code: int = module.run(args)
     return code
+
+
+def _colour(options: Sequence[str]) -> str:
+    """What --color says. Looked up first, since argparse prints help and errors before it has read all options."""
+    said = "auto"
+    for word, following in zip(options, [*options[1:], ""], strict=True):
+        name, equals, value = word.partition("=")
+        value = value if equals else following
+        if name == "--color" and value in screen.CHOICES:  # argparse refuses other values
+            said = value
+    return said
 
 
 def _help() -> str:
