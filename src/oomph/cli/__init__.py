@@ -101,7 +101,7 @@ def _dispatch(words: list[str]) -> int:
 def _colour(options: Sequence[str]) -> str:
     """What --color says. Looked up first, since argparse prints help and errors before it has read all options."""
     said = "auto"
-    for word, following in zip(options, [*options[1:], ""], strict=True):
+    for word, following in zip(options, [*options, ""][1:], strict=True):
         name, equals, value = word.partition("=")
         value = value if equals else following
         if name == "--color" and value in screen.CHOICES:  # argparse refuses other values

@@ -140,7 +140,7 @@ def _print_diagnoses(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -
     if story is not None:
         from oomph.cli import run_story
 
-        told = run_story.text(
+        shown = run_story.text(
             story,
             _subject(args),
             diagnoses,
@@ -150,7 +150,7 @@ def _print_diagnoses(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -
             full=args.full,
             width=width(),
         )
-        write(told)
+        write(shown)
     else:
         write(render.as_text(diagnoses, _subject(args), state, following, width(), section))
 
