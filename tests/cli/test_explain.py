@@ -112,7 +112,7 @@ def test_standard_input_is_read(capsys: pytest.CaptureFixture[str], monkeypatch:
 
 @pytest.mark.parametrize("word", ["OOM101", "oom101", "device-oom"])
 def test_a_page_is_printed_by_code_or_name(capsys: pytest.CaptureFixture[str], word: str) -> None:
-    assert run(word, "--exit-code") == 0
+    assert run(word) == 0
     text = capsys.readouterr().out
     assert "What oomph does, and what this changes in your run" in text
     assert "[oomph run does this by itself]" in text
@@ -552,12 +552,22 @@ def test_without_a_journal_there_are_no_decisions_to_count(tmp_path: Path) -> No
             run(*words)
 
 
-@pytest.mark.parametrize("option", ["--exit-status=137", "--kernel-log"])
-@pytest.mark.parametrize("decisions", [True, False])
-def test_an_option_that_would_do_nothing_is_refused(tmp_path: Path, option: str, decisions: bool) -> None:
-    words = [str(make_run(tmp_path / "run")), "--decisions"] if decisions else ["OOM101"]
+@pytest.mark.parametrize("option", ["--exit-status=137", "--exit-status=0", "--kernel-log", "--full", "--exit-code"])
+@pytest.mark.parametrize("target", ["a page", "runs", "decisions"])
+def test_an_option_that_would_do_nothing_is_refused(tmp_path: Path, option: str, target: str) -> None:
+    folder = make_run(tmp_path / "run")
+    make_record(folder, "failed")
+    words = {"a page": ["OOM101"], "runs": [str(tmp_path)], "decisions": [str(folder), "--decisions"]}[target]
+    if (target, option) == ("decisions", "--exit-code"):
+        assert run(*words, option) == 0
+        return
     with pytest.raises(UsageError, match=f"leave {option.partition('=')[0]} out"):
         run(*words, option)
+
+
+@pytest.mark.parametrize("words", [[OOM], ["--exit-status=137"]], ids=" ".join)
+def test_only_of_a_run_there_is_more_to_show(words: list[str]) -> None:
+    assert fails(*words, "--full") == (UsageError, "only a run has more to show: leave --full out")
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,8 @@ _EPILOG = """examples:
   oomph explain .oomph/runs                the runs in a folder, newest first
   oomph explain OOM101                     the page of a fault, a check (DOC204) or an exception"""
 _THIS_MACHINE = ""
+_WITHOUT_EFFECT = ("--exit-status", "--kernel-log", "--full", "--exit-code")
+"""Options that alter nothing for a page or a list of runs; --decisions heeds the last."""
 _LAST_SIGNAL, _LAST_EXIT_CODE = 64, 255
 _BREAKS = {ord("\n"): "\\n", ord("\t"): "\\t"}  # in the name of a file
 
@@ -89,6 +91,8 @@ def run(args: argparse.Namespace) -> int:
     found = _runs(args.target)
     if found:
         return _print_runs(args, found)
+    if args.full and not (args.target and Path(args.target).is_dir()):
+        raise UsageError("only a run has more to show: leave --full out")
     try:
         diagnoses = diagnose(_evidence(args))
     except Unreadable as problem:
@@ -126,7 +130,7 @@ def _check(args: argparse.Namespace) -> None:
     if args.target == "":
         raise UsageError("the name of what to explain is empty; see oomph explain --help")
     if args.decisions:
-        _check_alone(args, "--decisions takes only a run")
+        _check_alone(args, "--decisions takes only a run, and shows all of it", _WITHOUT_EFFECT[:-1])
 
 
 def _print_diagnoses(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -> None:
@@ -264,10 +268,11 @@ def _unfinished(target: str | None) -> Unfinished | None:
     return unfinished(Path(target))
 
 
-def _check_alone(args: argparse.Namespace, why: str) -> None:
+def _check_alone(args: argparse.Namespace, why: str, options: Sequence[str] = _WITHOUT_EFFECT) -> None:
     """Refuse options that would have no effect."""
-    for option in ("--exit-status", "--kernel-log"):
-        if getattr(args, option[2:].replace("-", "_")) is not None:
+    for option in options:
+        value = getattr(args, option[2:].replace("-", "_"))
+        if value is not None and value is not False:
             raise UsageError(f"{why}: leave {option} out")
 
 
@@ -306,7 +311,7 @@ def _print_page(args: argparse.Namespace) -> int:
     page = page_of(args.target, width())
     if page is None:
         raise unknown(args.target)
-    _check_alone(args, f"{args.target} has a page, which does not depend on a log or an exit status")
+    _check_alone(args, f"{args.target} has a page, which is the same for every log and run")
     text, document = page
     if args.json:
         write_json(document)
