@@ -114,8 +114,8 @@ def _help() -> str:
     return (
         "usage: oomph VERB ...\n\nKeeps TensorFlow / Keras training alive through GPU errors.\n\n"
         f"{verbs}\n"
-        "example: oomph run train.py --epochs 10\n"
-        "         oomph VERB --help says more about a verb; oomph --version names this version\n"
+        "example: oomph run train.py --epochs 10\n\n"
+        "oomph VERB --help says more about a verb; oomph --version names this version.\n"
     )
 
 

@@ -16,7 +16,7 @@ SUMMARY = "run a training script, unmodified, and keep it alive through GPU erro
 _USAGE = """oomph run [options] SCRIPT.py [arguments of the script ...]
        oomph run [options] -m MODULE [arguments ...]
        oomph run [options] -- COMMAND [arguments ...]      (any command that ends in Python)"""
-_EPILOG = """example: oomph run --checkpoint-every 5m train.py --epochs 10
+_EPILOG = """example: oomph run --checkpoint-every 5m train.py --epochs 5
          everything after the script belongs to the script
 
 exit codes: the script's own when it ends by itself; 128+n when signal n ended it and oomph does not restart it; \
