@@ -7,7 +7,13 @@ import pytest
 from oomph.cli.page import page_of
 from oomph.doctor.checks import CHECKS
 
-EXCEPTIONS = ("MemoryError", "tf.errors.ResourceExhaustedError", "KeyError", "InvalidArgumentError")
+EXCEPTIONS = (
+    "MemoryError",
+    "KeyboardInterrupt",
+    "tf.errors.ResourceExhaustedError",
+    "KeyError",
+    "InvalidArgumentError",
+)
 
 
 def text(word: str, width: int) -> str:
@@ -27,3 +33,12 @@ def test_every_line_fits_or_is_a_command(width: int) -> None:
 def test_the_next_command_stays_on_one_line(width: int) -> None:
     for check in CHECKS:
         assert f"\nNext: oomph doctor --only {check.code}" in text(check.code, width)
+
+
+def test_ctrl_c_is_no_fault() -> None:
+    page = page_of("KeyboardInterrupt", 80)
+    assert page == (
+        "KeyboardInterrupt is no fault. SIGINT, 130 in a shell: somebody pressed Ctrl-C.\n",
+        {"schema": 1, "exception": "KeyboardInterrupt", "faults": []},
+    )
+    assert page_of("SomeInterrupt", 80) is None

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from oomph.cli.exit_status import meaning
 from oomph.faults import render
 from oomph.faults.catalogue.catalogue import find, load
 from oomph.faults.catalogue.fault import Fault
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from oomph.doctor.check import Check
 
 _EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.){0,20}(?P<name>[A-Z]\w{2,60}(?:Error|Exception|Interrupt))\Z")
+_CTRL_C, _CODE_OF_CTRL_C = "KeyboardInterrupt", 130
 _MOST_FAULTS = 6
 _SURE = 0.5
 
@@ -30,10 +32,7 @@ def page_of(word: str, width: int) -> tuple[str, dict[str, Any]] | None:
     if check is not None:
         return _text_of_check(check, width), _document_of_check(check)
     exception = _EXCEPTION.match(word)
-    found = () if exception is None else faults_of(exception["name"])
-    if exception is None or not found:
-        return None
-    return _text_of_exception(exception["name"], found, width), _document_of_exception(exception["name"], found)
+    return None if exception is None else _page_of_exception(exception["name"], width)
 
 
 def faults_of(exception: str) -> tuple[Fault, ...]:
@@ -45,6 +44,14 @@ def faults_of(exception: str) -> tuple[Fault, ...]:
     known_by = {fault for fault in times if any(each.literal == exception for each in fault.signatures)}
     named = sorted(filter(times.get, times), key=lambda fault: (fault not in known_by, -times[fault]))
     return tuple(dict.fromkeys([*sure, *named]))[:_MOST_FAULTS] if named or hasattr(builtins, exception) else ()
+
+
+def _page_of_exception(name: str, width: int) -> tuple[str, dict[str, Any]] | None:
+    if name == _CTRL_C:
+        told = f"{name} is no fault. {meaning(_CODE_OF_CTRL_C)}"
+        return f"{wrapped(told, width)}\n", _document_of_exception(name, ())
+    found = faults_of(name)
+    return (_text_of_exception(name, found, width), _document_of_exception(name, found)) if found else None
 
 
 def _text_of_exception(name: str, found: Sequence[Fault], width: int) -> str:
