@@ -34,6 +34,11 @@ def width() -> int:
     return screen_of_stream(sys.stdout).width
 
 
+def width_of_told() -> int:
+    """The columns that a line of `tell` may fill."""
+    return screen_of_stream(sys.stderr).width
+
+
 def one_event(line: str) -> str:
     """A line of progress for `write`: it is wrapped on a terminal, and stays one line on a pipe."""
     screen = screen_of_stream(sys.stdout)
