@@ -86,6 +86,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="compute the gradients of every Nth step twice and compare them: finds a GPU that computes wrongly without"
         " an error; costs about 2/N of the time",
     )
+    _add_what_alters_the_mathematics(parser)
+    add("--json", action="store_true", help="print the summary as JSON on stdout after the script has ended")
+
+
+def _add_what_alters_the_mathematics(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     add(
         "--skip-poison",
         action="store_true",
@@ -103,7 +109,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="train on smaller batches, each with its own update, where a batch neither fits nor can be split into"
         " micro-batches (alters the mathematics)",
     )
-    add("--json", action="store_true", help="print the summary as JSON on stdout after the script has ended")
 
 
 def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:

@@ -1,0 +1,26 @@
+"""The modules of oomph/cli are small."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import oomph.cli
+
+MODULES = sorted(Path(oomph.cli.__file__).parent.glob("*.py"))
+LONGEST_FUNCTION, LONGEST_MODULE = 60, 350
+
+
+def lengths(module: Path) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.FunctionDef):
+            yield node.name, (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.stem)
+def test_no_module_and_no_function_is_long(module: Path) -> None:
+    assert len(module.read_text().splitlines()) <= LONGEST_MODULE
+    assert [(name, length) for name, length in lengths(module) if length > LONGEST_FUNCTION] == []
