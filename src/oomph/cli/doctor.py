@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     from oomph.doctor.repairs import repairs
     from oomph.recovery.supervisor.interpreter import choose_python
 
-    checks = examine.choose(_listed(args.only), _listed(args.skip))
+    checks = examine.choose(args.only, args.skip)
     snapshot = observe(choose_python(args.python, _progress), say=_progress)
     if args.fix_env:
         write(render.as_exports(repairs(snapshot), snapshot))
@@ -58,10 +58,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         write(report.as_report(snapshot, results) if args.report else render.as_text(snapshot, results, width()))
     return 1 if any(result.finding.status == FAIL for result in results) else 0
-
-
-def _listed(names: list[str] | None) -> str | None:
-    return None if names is None else ",".join(names)
 
 
 def _progress(text: str) -> None:
