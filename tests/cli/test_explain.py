@@ -268,7 +268,7 @@ def test_an_exception_is_named_with_the_faults_that_it_may_be(
     assert run(exception) == 0
     text = capsys.readouterr().out
     assert text.startswith(f"{exception.rpartition('.')[2]} is a class of exceptions")
-    assert one_line(text).split(" It may be ")[1].startswith(f"{first} (")
+    assert one_line(text).split(" It may be one of these: ")[1].startswith(f"{first} (")
     assert document(capsys, exception)["faults"][0]["name"] == first
 
 

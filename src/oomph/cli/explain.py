@@ -327,5 +327,5 @@ def _print_runs(args: argparse.Namespace, found: Sequence[Path]) -> int:
     if args.json:
         write_json(runs.as_document(found))
     else:
-        write(runs.as_text(found))
+        write(runs.as_text(found, width()))
     return 0

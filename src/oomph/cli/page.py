@@ -55,7 +55,8 @@ def _page_of_exception(name: str, width: int) -> tuple[str, dict[str, Any]] | No
 
 
 def _text_of_exception(name: str, found: Sequence[Fault], width: int) -> str:
-    lines = [wrapped(f"{name} is a class of exceptions: its message says which fault it is. It may be", width)]
+    told = f"{name} is a class of exceptions: its message says which fault it is. It may be one of these:"
+    lines = [wrapped(told, width)]
     for fault in found:
         told = f"  {fault.name} ({fault.code}): {fault.summary}"
         lines.append(wrapped(told, width, "    "))
