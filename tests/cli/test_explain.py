@@ -293,10 +293,10 @@ def test_a_folder_of_runs_is_listed_with_the_newest_first(capsys: pytest.Capture
         os.utime(folder / name / "run.json", (1e9 - age, 1e9 - age))
     for target in (folder, folder.parent):
         assert run(str(target)) == 0
-        first, second, following = capsys.readouterr().out.splitlines()
+        first, second, *last = capsys.readouterr().out.splitlines()
         assert first == f"{folder / 'new'}  failed     'new one.py'"
         assert str(folder / "old") in second
-        assert following.startswith(f"Next: oomph explain {folder / 'new'}")
+        assert one_line(" ".join(last)) == f"Next: oomph explain {folder / 'new'} (the newest)"
         assert [entry["path"] for entry in document(capsys, str(target))["runs"]] == [
             str(folder / "new"),
             str(folder / "old"),
