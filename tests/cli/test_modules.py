@@ -1,4 +1,4 @@
-"""The modules of oomph/cli are small."""
+"""The modules of oomph/cli are small, and each has its row in the table of the architecture."""
 
 from __future__ import annotations
 
@@ -24,3 +24,9 @@ def lengths(module: Path) -> Iterator[tuple[str, int]]:
 def test_no_module_and_no_function_is_long(module: Path) -> None:
     assert len(module.read_text().splitlines()) <= LONGEST_MODULE
     assert [(name, length) for name, length in lengths(module) if length > LONGEST_FUNCTION] == []
+
+
+def test_each_module_has_its_row() -> None:
+    text = (Path(__file__).parents[2] / "docs/explanation/architecture.md").read_text()
+    table = text.partition("| file of `cli/` | idea |")[2].partition("\n\n")[0]
+    assert [module.name for module in MODULES if f"`{module.name}`" not in table] == []
