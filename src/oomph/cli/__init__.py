@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _dispatch(words)
     except OomphError as error:
-        output.tell(f"oomph: {error}\n")
+        output.say(str(error))
         return error.exit_code
     except SystemExit as error:  # argparse has printed the help or the error
         return error.code if isinstance(error.code, int) else 2

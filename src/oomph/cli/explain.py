@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from oomph.cli import sources
 from oomph.cli.exit_status import meaning
-from oomph.cli.output import tell, width, write, write_json
+from oomph.cli.output import say, width, write, write_json
 from oomph.cli.target import run_of, unknown
 from oomph.errors import ExamineError, UsageError
 from oomph.faults import render
@@ -203,7 +203,7 @@ def _unfinished(target: str | None) -> Unfinished | None:
     from oomph.recovery.run_directory.unfinished import unfinished
 
     if os.path.lexists(Path(target) / "run.json") and read_record(Path(target)) is None:
-        tell(f"oomph: run.json in {target} is damaged: it is unknown whether the run is over\n")
+        say(f"run.json in {target} is damaged: it is unknown whether the run is over")
     return unfinished(Path(target))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from oomph import ticking
 from oomph.errors import OutputError
-from oomph.message import coloured, laid_out
+from oomph.message import PREFIX, coloured, laid_out
 from oomph.redaction import redacted_data
 from oomph.screen import screen_of_stream
 from oomph.shown import harmless, shown
@@ -62,6 +62,11 @@ def _print(text: str) -> None:
         if isinstance(error, BrokenPipeError):
             raise
         raise OutputError(f"standard output cannot be written: {error.strerror}") from error
+
+
+def say(text: str) -> None:
+    """Tell one message of oomph."""
+    tell(f"{PREFIX}{text}\n")
 
 
 def tell(text: str) -> None:

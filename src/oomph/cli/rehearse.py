@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from oomph.cli import run as run_verb
-from oomph.cli.output import tell, width, write, write_json
+from oomph.cli.output import say, tell, width, write, write_json
 from oomph.cli.run import every, positive
 from oomph.errors import ExamineError, UsageError
 from oomph.rehearsal.faults import FAULTS, NAMES
@@ -102,7 +102,7 @@ def _checked(args: argparse.Namespace) -> Command:
 
     if not args.words:
         raise UsageError("name the script to rehearse: oomph rehearse train.py")
-    python = choose_python(args.python, lambda line: tell(f"oomph: {line}\n"))
+    python = choose_python(args.python, say)
     if args.python is None and python != sys.executable:
         args.python = python  # every run uses it, and none has to say so again
     every(args.checkpoint_every)

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Sequence
 
-from oomph.cli.output import tell, write
+from oomph.cli.output import say, write
 from oomph.errors import OutputError, UsageError
 from oomph.recovery.protocol.guarding import Guarding
 
@@ -151,7 +151,7 @@ def _print_summary(document: str) -> None:
     try:
         write(document)
     except (OutputError, BrokenPipeError) as error:
-        tell(f"oomph: the summary could not be printed: {error}\n")
+        say(f"the summary could not be printed: {error}")
 
 
 def _guarding(args: argparse.Namespace) -> Guarding:
@@ -190,8 +190,6 @@ def _check_guarded(args: argparse.Namespace) -> None:
             raise UsageError(f"--{name} needs the guard, and --no-guard switches it off: leave one out")
     idle = [option for option in _OF_THE_GUARD if getattr(args, option[2:].replace("-", "_"))]
     if idle:
-        from oomph.console import say
-
         say(f"without the guard {' and '.join(idle)} {'have' if len(idle) > 1 else 'has'} no effect")
 
 

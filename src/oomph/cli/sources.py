@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from oomph.cli.output import tell
+from oomph.cli.output import say
 from oomph.errors import ExamineError
 from oomph.faults.diagnose import words
 from oomph.faults.evidence.evidence import Evidence
@@ -59,7 +59,7 @@ def _check_file(name: str) -> None:
     if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not _is_terminal(Path(name))):
         raise ExamineError(f"{name} is a device, not a log")
     if stat.S_ISFIFO(mode):
-        tell(f"oomph: waiting for a writer of {name}\n")
+        say(f"waiting for a writer of {name}")
 
 
 def _is_terminal(path: Path) -> bool:
@@ -76,4 +76,4 @@ def _read_run(path: Path) -> Iterator[Evidence]:
 def tell_what_is_missing(path: Path) -> None:
     """Say what of a run's journal cannot be read."""
     if missing := what_is_missing(path):
-        tell(f"oomph: {missing}\n")
+        say(missing)
