@@ -235,7 +235,7 @@ def test_a_file_that_may_not_be_read_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("status", ["-999", "-65", "256", "99999999999"])
 def test_an_exit_status_that_no_process_has_is_a_usage_error(status: str) -> None:
     kind, message = fails(f"--exit-status={status}")
-    assert (kind, message.startswith("--exit-status has to be an exit code from 0 to 255, or -n")) == (UsageError, True)
+    assert (kind, message.startswith("--exit-status must be an exit code from 0 to 255, or -n")) == (UsageError, True)
 
 
 @pytest.mark.parametrize("status", ["-64", "0", "255"])
@@ -596,8 +596,9 @@ def test_a_device_is_no_log(device: str) -> None:
 @pytest.mark.parametrize(
     ("status", "said"),
     [
-        ("75", "--resume"),
-        ("93", "same fault again"),
+        ("75", "oomph run exits with 75 when starting elsewhere or later may help. Next: oomph run --resume"),
+        ("93", "oomph run exits with 93 when another start would only meet the same fault again."),
+        ("124", "The command timeout exits with 124 when the program took longer than it was allowed."),
         ("143", "SIGTERM"),
         ("-15", "SIGTERM"),
         ("127", "does not find"),

@@ -123,7 +123,7 @@ def _unknown(verb: str) -> str:
     if verb.endswith(".py"):
         return f"unknown verb {verb}: to run a script, type oomph run {verb}"
     known = ", ".join(COMMANDS)
-    return f"unknown verb {verb}{_similar(verb, COMMANDS) or f': there are {known}'}"
+    return f"unknown verb {verb}{_similar(verb, COMMANDS) or f': the verbs are {known}'}"
 
 
 def _similar(word: str, known: Iterable[str]) -> str:

@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="for a run directory: recompute every decision, and show why it was taken",
     )
-    parser.add_argument("--full", action="store_true", help="of a run: the evidence of every fault as well")
+    parser.add_argument("--full", action="store_true", help="for a run: also show the evidence of every fault")
     parser.add_argument("--exit-code", action="store_true", help="exit with 1 when a fault was found")
 
 
@@ -124,7 +124,7 @@ def _check(args: argparse.Namespace) -> None:
     if args.target is None and args.exit_status is None and args.kernel_log is None:
         raise UsageError("give a log, a run, a fault, --exit-status or --kernel-log; see oomph explain --help")
     if args.exit_status is not None and not -_LAST_SIGNAL <= args.exit_status <= _LAST_EXIT_CODE:
-        raise UsageError("--exit-status has to be an exit code from 0 to 255, or -n from -1 to -64 for signal n")
+        raise UsageError("--exit-status must be an exit code from 0 to 255, or -n from -1 to -64 for signal n")
     if args.target == "":
         raise UsageError("the name of what to explain is empty; see oomph explain --help")
     if args.decisions:

@@ -155,7 +155,7 @@ def _ended(process: subprocess.Popen[bytes], limit: float | None, name: str) -> 
 
 def _check(undisturbed: Rehearsed, folder: Path, limit: float | None) -> None:
     if undisturbed.exit_code is None:
-        raise ExamineError(f"the script had not ended after {limit:.0f} s, without any fault: give it a longer --limit")
+        raise ExamineError(f"the script had not ended after {limit:.0f} s, even without a fault: give a longer --limit")
     if undisturbed.exit_code != 0:
         ours, told = _what_was_said(folder / "undisturbed.log")
         if undisturbed.exit_code == UsageError.exit_code and not undisturbed.summary and ours:
@@ -177,7 +177,7 @@ def _chosen(names: Sequence[str]) -> list[Rehearsable]:
     known = {fault.name: fault for fault in FAULTS}
     for name in names:
         if name not in known:
-            raise UsageError(f"no fault {name} to rehearse: there are {', '.join(known)}")
+            raise UsageError(f"there is no fault {name} to rehearse; the faults are {', '.join(known)}")
     return [known[name] for name in dict.fromkeys(names)]
 
 
