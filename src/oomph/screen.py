@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 CHOICES = ("auto", "always", "never")
 """The values of `--color`."""
-_NARROWEST, _USUAL, _WIDEST = 40, 80, 100
+USUAL_WIDTH = 80
+"""Of a pipe, a file, and a terminal that does not know its own."""
+_NARROWEST, _WIDEST = 40, 100
 _DUMB = ("", "dumb", "unknown")
 
 _chosen = "auto"
@@ -16,7 +18,7 @@ _chosen = "auto"
 class Screen(NamedTuple):
     """Where lines are shown. The default is a pipe or a file."""
 
-    width: int = _USUAL
+    width: int = USUAL_WIDTH
     """The columns that text may fill."""
     terminal: bool = False
     columns: int = 0
@@ -37,7 +39,7 @@ def screen_of(fd: int) -> Screen:
     columns = _columns(fd)
     obeys = os.environ.get("TERM", "") not in _DUMB
     return Screen(
-        width=max(_NARROWEST, min(columns, _WIDEST)) if columns else _USUAL,
+        width=max(_NARROWEST, min(columns, _WIDEST)) if columns else USUAL_WIDTH,
         terminal=True,
         columns=columns if obeys else 0,
         colour=_chosen == "always" or (_chosen == "auto" and obeys and not os.environ.get("NO_COLOR")),

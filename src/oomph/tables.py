@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from oomph.wrapping import wrapped
 
 _LEAST_ROOM = 20
-"""The last column is wrapped where it has as many columns of the terminal."""
+"""The last column is wrapped if at least so many columns are left for it."""
 
 
 def table(rows: Sequence[Sequence[str]], width: int) -> list[str]:

@@ -7,7 +7,7 @@ import textwrap
 
 _GLUE = "\0"  # cannot be in text that is shown
 _LAST_COLUMN = re.compile(r".*\S {2,}(?=\S)")
-_HEAD = re.compile(r" *(?:[a-z ]{1,20}: )?")
+_HEAD = re.compile(r" *(?:\d{1,9}\. |[a-z ]{1,20}: )?")
 
 
 def wrapped(text: str, width: int, hang: str = "", first: str = "", command: str = "") -> str:
@@ -36,6 +36,6 @@ def reflowed(text: str, width: int) -> str:
 
 
 def _column(line: str, width: int) -> int:
-    """Where the last column of a line begins: after two blanks, or after a head such as "exit codes: "."""
+    """Where the last column of a line begins: after two blanks, or after a head such as "exit codes: " or "1. "."""
     ends = (found.end() for pattern in (_LAST_COLUMN, _HEAD) if (found := pattern.match(line)))
     return next((end for end in ends if end <= width * 3 // 4), len(line) - len(line.lstrip()))

@@ -112,7 +112,7 @@ def test_standard_input_is_read(capsys: pytest.CaptureFixture[str], monkeypatch:
 
 @pytest.mark.parametrize("word", ["OOM101", "oom101", "device-oom"])
 def test_a_page_is_printed_by_code_or_name(capsys: pytest.CaptureFixture[str], word: str) -> None:
-    assert run(word, "--exit-code") == 0
+    assert run(word) == 0
     text = capsys.readouterr().out
     assert "What oomph does, and what this changes in your run" in text
     assert "[oomph run does this by itself]" in text
@@ -235,7 +235,7 @@ def test_a_file_that_may_not_be_read_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("status", ["-999", "-65", "256", "99999999999"])
 def test_an_exit_status_that_no_process_has_is_a_usage_error(status: str) -> None:
     kind, message = fails(f"--exit-status={status}")
-    assert (kind, message.startswith("--exit-status has to be an exit code from 0 to 255, or -n")) == (UsageError, True)
+    assert (kind, message.startswith("--exit-status must be an exit code from 0 to 255, or -n")) == (UsageError, True)
 
 
 @pytest.mark.parametrize("status", ["-64", "0", "255"])
@@ -268,7 +268,7 @@ def test_an_exception_is_named_with_the_faults_that_it_may_be(
     assert run(exception) == 0
     text = capsys.readouterr().out
     assert text.startswith(f"{exception.rpartition('.')[2]} is a class of exceptions")
-    assert one_line(text).split(" It may be ")[1].startswith(f"{first} (")
+    assert one_line(text).split(" It may be one of these: ")[1].startswith(f"{first} (")
     assert document(capsys, exception)["faults"][0]["name"] == first
 
 
@@ -293,10 +293,10 @@ def test_a_folder_of_runs_is_listed_with_the_newest_first(capsys: pytest.Capture
         os.utime(folder / name / "run.json", (1e9 - age, 1e9 - age))
     for target in (folder, folder.parent):
         assert run(str(target)) == 0
-        first, second, following = capsys.readouterr().out.splitlines()
+        first, second, *last = capsys.readouterr().out.splitlines()
         assert first == f"{folder / 'new'}  failed     'new one.py'"
         assert str(folder / "old") in second
-        assert following.startswith(f"Next: oomph explain {folder / 'new'}")
+        assert one_line(" ".join(last)) == f"Next: oomph explain {folder / 'new'} (the newest)"
         assert [entry["path"] for entry in document(capsys, str(target))["runs"]] == [
             str(folder / "new"),
             str(folder / "old"),
@@ -552,12 +552,22 @@ def test_without_a_journal_there_are_no_decisions_to_count(tmp_path: Path) -> No
             run(*words)
 
 
-@pytest.mark.parametrize("option", ["--exit-status=137", "--kernel-log"])
-@pytest.mark.parametrize("decisions", [True, False])
-def test_an_option_that_would_do_nothing_is_refused(tmp_path: Path, option: str, decisions: bool) -> None:
-    words = [str(make_run(tmp_path / "run")), "--decisions"] if decisions else ["OOM101"]
+@pytest.mark.parametrize("option", ["--exit-status=137", "--exit-status=0", "--kernel-log", "--full", "--exit-code"])
+@pytest.mark.parametrize("target", ["a page", "runs", "decisions"])
+def test_an_option_that_would_do_nothing_is_refused(tmp_path: Path, option: str, target: str) -> None:
+    folder = make_run(tmp_path / "run")
+    make_record(folder, "failed")
+    words = {"a page": ["OOM101"], "runs": [str(tmp_path)], "decisions": [str(folder), "--decisions"]}[target]
+    if (target, option) == ("decisions", "--exit-code"):
+        assert run(*words, option) == 0
+        return
     with pytest.raises(UsageError, match=f"leave {option.partition('=')[0]} out"):
         run(*words, option)
+
+
+@pytest.mark.parametrize("words", [[OOM], ["--exit-status=137"]], ids=" ".join)
+def test_only_of_a_run_there_is_more_to_show(words: list[str]) -> None:
+    assert fails(*words, "--full") == (UsageError, "only a run has more to show: leave --full out")
 
 
 @pytest.mark.parametrize(
@@ -586,8 +596,9 @@ def test_a_device_is_no_log(device: str) -> None:
 @pytest.mark.parametrize(
     ("status", "said"),
     [
-        ("75", "--resume"),
-        ("93", "same fault again"),
+        ("75", "oomph run exits with 75 when starting elsewhere or later may help. Next: oomph run --resume"),
+        ("93", "oomph run exits with 93 when another start would only meet the same fault again."),
+        ("124", "The command timeout exits with 124 when the program took longer than it was allowed."),
         ("143", "SIGTERM"),
         ("-15", "SIGTERM"),
         ("127", "does not find"),

@@ -18,7 +18,7 @@ from oomph.rehearsal.faults import NAMES
         (["--python", "/nope", "train.py"], "no such Python: /nope"),
         (["--python", "./no-python", "--faults", "kill", "train.py"], "no-python cannot be started"),
         (["--checkpoint-every=0", "train.py"], "--checkpoint-every takes steps (100) or a time"),
-        (["--faults", "meteor", "train.py"], "no fault meteor to rehearse: there are oom, kill"),
+        (["--faults", "meteor", "train.py"], "there is no fault meteor to rehearse; the faults are oom, kill"),
         (["--steps", "1", "train.py"], "--steps takes a number of at least 2, or all, not 1"),
         (["--steps", "many", "train.py"], "--steps takes a number"),
         (["--keep", "full", "train.py"], "full is not empty"),
@@ -58,7 +58,7 @@ def test_a_script_that_the_limit_has_ended_is_told_of_as_that(tmp_path, monkeypa
     (tmp_path / "slow.py").write_text("import time; time.sleep(60)")
     assert cli.main(["rehearse", "--limit=1", "--json", "slow.py", "9"]) == 3
     said = capsys.readouterr()
-    reason = "the script had not ended after 1 s, without any fault: give it a longer --limit"
+    reason = "the script had not ended after 1 s, even without a fault: give a longer --limit"
     assert said.err.endswith(f"oomph: {reason}\n")
     assert json.loads(said.out) == {"schema": 1, "survives": None, "reason": reason, "faults": []}
 

@@ -206,7 +206,11 @@ def test_the_command_itself(capfd):
 
 @pytest.mark.parametrize(
     ("verb", "hint"),
-    [("rum", "did you mean run?"), ("train.py", "type oomph run train.py"), ("zzz", "there are run")],
+    [
+        ("rum", "did you mean run?"),
+        ("train.py", "type oomph run train.py"),
+        ("zzz", "unknown verb zzz: the verbs are run, doctor"),
+    ],
 )
 def test_an_unknown_verb_gets_a_suggestion(capfd, verb, hint):
     assert cli.main([verb]) == 2

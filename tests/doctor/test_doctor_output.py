@@ -35,10 +35,11 @@ def test_checks_whose_part_could_not_be_read_say_so_and_the_others_run(healthy):
 
 
 def test_only_and_skip_take_codes_and_names():
-    assert [check.name for check in choose("doc301,GPU-MEMORY")] == ["cuda-libraries", "gpu-memory"]
-    assert len(choose(skip="nvml")) == len(CHECKS) - 1
+    assert [check.name for check in choose(["doc301,GPU-MEMORY"])] == ["cuda-libraries", "gpu-memory"]
+    assert [check.name for check in choose(["GPU-MEMORY", "doc301, nvml"])] == ["nvml", "cuda-libraries", "gpu-memory"]
+    assert len(choose(skip=["nvml"])) == len(CHECKS) - 1
     with pytest.raises(UsageError, match="leave no check to run"):
-        choose("nvml", "nvml")
+        choose(["nvml"], ["nvml"])
 
 
 @pytest.mark.parametrize(
@@ -47,7 +48,7 @@ def test_only_and_skip_take_codes_and_names():
 )
 def test_a_check_that_there_is_not_is_a_usage_error(words, hint):
     with pytest.raises(UsageError, match=hint):
-        choose(words)
+        choose([words])
 
 
 def test_the_verdict_of_a_ready_machine(healthy):

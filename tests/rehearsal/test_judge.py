@@ -47,7 +47,11 @@ def test_each_fault_that_was_met_is_survived(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_without_the_fault_nothing_is_shown(name):
-    assert judge(BY_NAME[name], UNDISTURBED, run(name, fired=False)).survived == NOT_TRIED
+    verdict = judge(BY_NAME[name], UNDISTURBED, run(name, fired=False))
+    assert (verdict.survived, verdict.reason) == (
+        NOT_TRIED,
+        "the script never reached a point where it could be injected",
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)

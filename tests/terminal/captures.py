@@ -20,14 +20,22 @@ _LOGS = (
     "oomgraph", "full", "nolibs", "cudnn_init", "cuinit_803", "launch_209", "sync_700", "two_mixed", "xla_oom",
     "no_libcublas.so.12",
 )  # fmt: skip
+_RUN = "../terminal/run"  # out of memory, then killed; its journal is shortened
 COMMANDS = {
     "help": ["--help"],
     **{f"{verb}-help": [verb, "--help"] for verb in ("run", "doctor", "explain", "rehearse", "demo")},
     **{f"page-{code}": ["explain", code] for code in ("OOM101", "OOM110")},
+    "page-check": ["explain", "DOC204"],
+    "page-exception": ["explain", "MemoryError"],
     **{f"log-{name}": ["explain", f"{name}.log"] for name in _LOGS},
+    "run": ["explain", _RUN],
+    "run-full": ["explain", _RUN, "--full"],
+    "run-decisions": ["explain", _RUN, "--decisions"],
+    "runs": ["explain", "../terminal"],
     "unknown-verb": ["rum"],
 }
 PLACES = {
+    "40": {"columns": 40},
     "60": {"columns": 60},
     "80": {"columns": 80},
     "120": {"columns": 120},

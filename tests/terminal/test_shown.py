@@ -16,7 +16,7 @@ from oomph.message import from_script, message
 from oomph.paint import painted
 from oomph.screen import Screen, screen_of
 from oomph.tables import table
-from oomph.wrapping import wrapped
+from oomph.wrapping import reflowed, wrapped
 
 sys.path.insert(0, str(Path(__file__).parent))
 from emulator import screen
@@ -108,6 +108,19 @@ def test_colour_is_for_terminals_that_take_it(
 
 def test_a_long_word_has_a_line_of_its_own() -> None:
     assert wrapped("a " + "/path" * 20 + " b", 40).split("\n") == ["a", "/path" * 20, "b"]
+
+
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [
+        ("12. attempt 1 ended by signal 9, at fit 2", ["12. attempt 1 ended by", "    signal 9, at fit 2"]),
+        ("exit codes: 0 it is fine; 1 it is not", ["exit codes: 0 it is fine; 1", "            it is not"]),
+        ("FAIL  name: what was found, in words", ["FAIL  name: what was found,", "      in words"]),
+        ("one two three four five six seven", ["one two three four five six", "seven"]),
+    ],
+)
+def test_what_does_not_fit_continues_under_the_last_column(line: str, lines: list[str]) -> None:
+    assert reflowed(line, 27).split("\n") == lines
 
 
 MARKDOWN = """# Head

@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _dispatch(words)
     except OomphError as error:
-        output.tell(f"oomph: {error}\n")
+        output.say(str(error))
         return error.exit_code
     except SystemExit as error:  # argparse has printed the help or the error
         return error.code if isinstance(error.code, int) else 2
@@ -65,8 +65,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(words: list[str]) -> int:
     if words[:1] == ["help"] and len(words) > 1:
-        return _dispatch([words[1], "--help"])
+        return _dispatch([words[1], "--help", *words[2:]])
     if not words or words[0] in ("-h", "--help", "help"):
+        screen.choose(_colour(words))
         output.write(fitting(_help()))
         return 0 if words else 2
     if words[0] in ("-V", "--version"):
@@ -76,6 +77,8 @@ def _dispatch(words: list[str]) -> int:
     if verb not in COMMANDS:
         raise UsageError(_unknown(verb))
     module = importlib.import_module(COMMANDS[verb][0])
+    count = getattr(module, "count_options", len)  # for verbs with a script: what follows it is not oomph's
+    screen.choose(_colour(rest[: count(rest)]))
     if verb != "run":  # a script may run without standard output; the other verbs exist to print
         output.check()
     parser = _Parser(
@@ -95,13 +98,24 @@ def _dispatch(words: list[str]) -> int:
     return code
 
 
+def _colour(options: Sequence[str]) -> str:
+    """What --color says. Looked up first, since argparse prints help and errors before it has read all options."""
+    said = "auto"
+    for word, following in zip(options, [*options, ""][1:], strict=True):
+        name, equals, value = word.partition("=")
+        value = value if equals else following
+        if name == "--color" and value in screen.CHOICES:  # argparse refuses other values
+            said = value
+    return said
+
+
 def _help() -> str:
     verbs = "".join(f"  {verb:<10} {summary}\n" for verb, (_, summary) in COMMANDS.items())
     return (
         "usage: oomph VERB ...\n\nKeeps TensorFlow / Keras training alive through GPU errors.\n\n"
         f"{verbs}\n"
-        "example: oomph run train.py --epochs 10\n"
-        "         oomph VERB --help says more about a verb; oomph --version names this version\n"
+        "example: oomph run train.py --epochs 10\n\n"
+        "oomph VERB --help says more about a verb; oomph --version names this version.\n"
     )
 
 
@@ -109,7 +123,7 @@ def _unknown(verb: str) -> str:
     if verb.endswith(".py"):
         return f"unknown verb {verb}: to run a script, type oomph run {verb}"
     known = ", ".join(COMMANDS)
-    return f"unknown verb {verb}{_similar(verb, COMMANDS) or f': there are {known}'}"
+    return f"unknown verb {verb}{_similar(verb, COMMANDS) or f': the verbs are {known}'}"
 
 
 def _similar(word: str, known: Iterable[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from oomph.cli.output import one_event, tell, width, write, write_json
+from oomph.cli.output import one_event, tell, width, width_of_told, write, write_json
 
 SUMMARY = "run a small training through out of memory and a kill, and compare the result (a few minutes)"
 
@@ -30,9 +30,11 @@ def run(args: argparse.Namespace) -> int:
     """Run the demonstration; 0 only if every claim held."""
     from oomph.demo.show import show
 
-    shown = show(args.keep, _tell if args.json else _write, width())
     if args.json:
+        shown = show(args.keep, _tell, width_of_told())
         write_json(shown.as_document())
+    else:
+        shown = show(args.keep, _write, width())
     return 0 if shown.held else 1
 
 

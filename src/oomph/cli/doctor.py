@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from oomph.cli.output import tell, width, write, write_json
+from oomph.cli.output import say, width, write, write_json
 from oomph.doctor.check import FAIL
 
 SUMMARY = "say whether this machine can train on its GPU, and if not, the one thing to do"
@@ -43,8 +43,8 @@ def run(args: argparse.Namespace) -> int:
     from oomph.doctor.repairs import repairs
     from oomph.recovery.supervisor.interpreter import choose_python
 
-    checks = examine.choose(_listed(args.only), _listed(args.skip))
-    snapshot = observe(choose_python(args.python, _progress), say=_progress)
+    checks = examine.choose(args.only, args.skip)
+    snapshot = observe(choose_python(args.python, say), say=say)
     if args.fix_env:
         write(render.as_exports(repairs(snapshot), snapshot))
         return 0
@@ -52,17 +52,9 @@ def run(args: argparse.Namespace) -> int:
     if args.deep:
         from oomph.doctor.deep import try_devices
 
-        results += try_devices(snapshot, _progress)
+        results += try_devices(snapshot, say)
     if args.json:
         write_json(render.as_document(snapshot, results))
     else:
         write(report.as_report(snapshot, results) if args.report else render.as_text(snapshot, results, width()))
     return 1 if any(result.finding.status == FAIL for result in results) else 0
-
-
-def _listed(names: list[str] | None) -> str | None:
-    return None if names is None else ",".join(names)
-
-
-def _progress(text: str) -> None:
-    tell(f"oomph: {text}\n")

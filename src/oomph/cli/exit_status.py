@@ -4,11 +4,11 @@ from __future__ import annotations
 
 _FIRST_SIGNAL_CODE = 128
 _MEANT = {
-    75: "75 is what oomph run ends with when a start elsewhere or later may help.\n"
+    75: "oomph run exits with 75 when starting elsewhere or later may help.\n"
     "Next: oomph run --resume SCRIPT  (resumes from its last checkpoint)",
-    93: "93 is what oomph run ends with when another start would only meet the same fault again.\n"
+    93: "oomph run exits with 93 when another start would only meet the same fault again.\n"
     "Next: oomph explain RUN  (says which fault, and what to do)",
-    124: "124 is what the command timeout ends with: the program took longer than it was allowed.",
+    124: "The command timeout exits with 124 when the program took longer than it was allowed.",
     126: "A shell exits with 126 when it may not execute the program.",
     127: "A shell exits with 127 when it does not find the program.",
     130: "SIGINT, 130 in a shell: somebody pressed Ctrl-C.",

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 import os
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from oomph.cli import sources
 from oomph.cli.exit_status import meaning
-from oomph.cli.output import tell, width, write, write_json
+from oomph.cli.output import say, width, write, write_json
 from oomph.cli.target import run_of, unknown
 from oomph.errors import ExamineError, UsageError
 from oomph.faults import render
-from oomph.faults.diagnose import diagnose, words
-from oomph.faults.evidence.evidence import Evidence
+from oomph.faults.diagnose import diagnose
 from oomph.faults.matching.named_fault import Diagnosis
-from oomph.faults.reading.file import Unreadable, read_file, read_stream
-from oomph.faults.reading.run import is_run, read_run, what_is_missing, why_nothing_is_known
+from oomph.faults.reading.file import Unreadable
+from oomph.faults.reading.run import is_run, why_nothing_is_known
 from oomph.journal import read_journal
 from oomph.wrapping import reflowed
 
@@ -38,7 +37,8 @@ _EPILOG = """examples:
   oomph explain train.log --exit-status 137 --kernel-log
   oomph explain .oomph/runs                the runs in a folder, newest first
   oomph explain OOM101                     the page of a fault, a check (DOC204) or an exception"""
-_THIS_MACHINE = ""
+_WITHOUT_EFFECT = ("--exit-status", "--kernel-log", "--full", "--exit-code")
+"""Options that alter nothing for a page or a list of runs; --decisions heeds the last."""
 _LAST_SIGNAL, _LAST_EXIT_CODE = 64, 255
 _BREAKS = {ord("\n"): "\\n", ord("\t"): "\\t"}  # in the name of a file
 
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kernel-log",
         nargs="?",
-        const=_THIS_MACHINE,
+        const=sources.THIS_MACHINE,
         metavar="FILE",
         help="also read the kernel's log, of this machine or from a file: Xids of the GPU, the OOM killer",
     )
@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="for a run directory: recompute every decision, and show why it was taken",
     )
-    parser.add_argument("--full", action="store_true", help="of a run: the evidence of every fault as well")
+    parser.add_argument("--full", action="store_true", help="for a run: also show the evidence of every fault")
     parser.add_argument("--exit-code", action="store_true", help="exit with 1 when a fault was found")
 
 
@@ -89,8 +89,10 @@ def run(args: argparse.Namespace) -> int:
     found = _runs(args.target)
     if found:
         return _print_runs(args, found)
+    if args.full and not (args.target and Path(args.target).is_dir()):
+        raise UsageError("only a run has more to show: leave --full out")
     try:
-        diagnoses = diagnose(_evidence(args))
+        diagnoses = diagnose(sources.evidence(args.target, args.kernel_log, args.exit_status))
     except Unreadable as problem:
         raise ExamineError(str(problem)) from problem
     except OSError as problem:
@@ -122,11 +124,11 @@ def _check(args: argparse.Namespace) -> None:
     if args.target is None and args.exit_status is None and args.kernel_log is None:
         raise UsageError("give a log, a run, a fault, --exit-status or --kernel-log; see oomph explain --help")
     if args.exit_status is not None and not -_LAST_SIGNAL <= args.exit_status <= _LAST_EXIT_CODE:
-        raise UsageError("--exit-status has to be an exit code from 0 to 255, or -n from -1 to -64 for signal n")
+        raise UsageError("--exit-status must be an exit code from 0 to 255, or -n from -1 to -64 for signal n")
     if args.target == "":
         raise UsageError("the name of what to explain is empty; see oomph explain --help")
     if args.decisions:
-        _check_alone(args, "--decisions takes only a run")
+        _check_alone(args, "--decisions takes only a run, and shows all of it", _WITHOUT_EFFECT[:-1])
 
 
 def _print_diagnoses(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -> None:
@@ -140,10 +142,19 @@ def _print_diagnoses(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -
     if story is not None:
         from oomph.cli import run_story
 
-        shown = run_story.text(story, _subject(args), diagnoses, state, following, args.full, width())
-        write(shown + section)
+        shown = run_story.text(
+            story,
+            _subject(args),
+            diagnoses,
+            state=state,
+            following=following,
+            section=section,
+            full=args.full,
+            width=width(),
+        )
+        write(shown)
     else:
-        write(render.as_text(diagnoses, _subject(args), state, following, width()) + section)
+        write(render.as_text(diagnoses, _subject(args), state, following, width(), section))
 
 
 def _story(target: str | None) -> Story | None:
@@ -161,65 +172,6 @@ def _of_status(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -> str:
         return ""
     said = meaning(args.exit_status)
     return said.partition("\n")[0] if args.target is not None else said
-
-
-def _evidence(args: argparse.Namespace) -> Iterator[Evidence]:
-    """All evidence; the kernel's log first, because it shows causes of what a program prints."""
-    parts: list[Iterator[Evidence]] = []
-    if args.kernel_log is not None:
-        parts.append(_kernel(args.kernel_log))
-    if args.target is not None:
-        parts.append(_target(args.target, Path(args.target)))
-    if args.exit_status is not None:
-        parts.append(iter([Evidence.of_exit(args.exit_status)]))
-    return itertools.chain.from_iterable(parts)
-
-
-def _kernel(where: str) -> Iterator[Evidence]:
-    from oomph.faults.reading.kernel_log import ORIGIN, read_kernel_log
-
-    if where == _THIS_MACHINE:
-        return read_kernel_log(words())
-    _check_file(where)
-    return read_file(Path(where), words(), ORIGIN)
-
-
-def _target(target: str, path: Path) -> Iterator[Evidence]:
-    if target == "-":
-        if sys.stdin is None:
-            raise ExamineError("standard input is closed")
-        return read_stream(sys.stdin.buffer, "standard input", words())
-    if path.is_dir():
-        if not is_run(path):
-            raise ExamineError(f"{target} is a directory, but not a run directory of oomph")
-        return _read_run(path)
-    _check_file(target)
-    return read_file(path, words())
-
-
-def _check_file(name: str) -> None:
-    """Refuse devices, which have no end, and announce the wait for a FIFO."""
-    mode = Path(name).stat().st_mode
-    if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not _is_terminal(Path(name))):
-        raise ExamineError(f"{name} is a device, not a log")
-    if stat.S_ISFIFO(mode):
-        tell(f"oomph: waiting for a writer of {name}\n")
-
-
-def _is_terminal(path: Path) -> bool:
-    """Whether somebody can type a log into it; devices such as /dev/null are empty or endless."""
-    with path.open("rb") as device:
-        return device.isatty()
-
-
-def _read_run(path: Path) -> Iterator[Evidence]:
-    yield from read_run(path, words())
-    _tell_what_is_missing(path)
-
-
-def _tell_what_is_missing(path: Path) -> None:
-    if missing := what_is_missing(path):
-        tell(f"oomph: {missing}\n")
 
 
 def _subject(args: argparse.Namespace) -> str:
@@ -251,14 +203,15 @@ def _unfinished(target: str | None) -> Unfinished | None:
     from oomph.recovery.run_directory.unfinished import unfinished
 
     if os.path.lexists(Path(target) / "run.json") and read_record(Path(target)) is None:
-        tell(f"oomph: run.json in {target} is damaged: it is unknown whether the run is over\n")
+        say(f"run.json in {target} is damaged: it is unknown whether the run is over")
     return unfinished(Path(target))
 
 
-def _check_alone(args: argparse.Namespace, why: str) -> None:
+def _check_alone(args: argparse.Namespace, why: str, options: Sequence[str] = _WITHOUT_EFFECT) -> None:
     """Refuse options that would have no effect."""
-    for option in ("--exit-status", "--kernel-log"):
-        if getattr(args, option[2:].replace("-", "_")) is not None:
+    for option in options:
+        value = getattr(args, option[2:].replace("-", "_"))
+        if value is not None and value is not False:
             raise UsageError(f"{why}: leave {option} out")
 
 
@@ -273,7 +226,7 @@ def _explain_decisions(args: argparse.Namespace) -> int:
     if not events:
         raise ExamineError(why_nothing_is_known(path))
     found = decisions.replay(events)
-    _tell_what_is_missing(path)
+    sources.tell_what_is_missing(path)
     if args.json:
         write_json(decisions.as_document(found))
     else:
@@ -297,7 +250,7 @@ def _print_page(args: argparse.Namespace) -> int:
     page = page_of(args.target, width())
     if page is None:
         raise unknown(args.target)
-    _check_alone(args, f"{args.target} has a page, which does not depend on a log or an exit status")
+    _check_alone(args, f"{args.target} has a page, which is the same for every log and run")
     text, document = page
     if args.json:
         write_json(document)
@@ -313,5 +266,5 @@ def _print_runs(args: argparse.Namespace, found: Sequence[Path]) -> int:
     if args.json:
         write_json(runs.as_document(found))
     else:
-        write(runs.as_text(found))
+        write(runs.as_text(found, width()))
     return 0

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import re
 
 from oomph.cli import output
 from oomph.wrapping import reflowed, wrapped
+
+_COMMAND = re.compile(r"(?P<whole> *(?:examples?: )?(?P<words>(?:oomph|python|eval)(?: \S+)+)) *")
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
@@ -19,5 +22,17 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 def fitting(text: str) -> str:
-    """A help text whose lines fit."""
-    return reflowed(text, output.width())
+    """A help text whose lines fit; the commands of its examples stay whole, to be pasted."""
+    width = output.width()
+    before, mark, after = text.partition("\nexample")
+    examples, blank, after = after.partition("\n\n")
+    lines = (_fitting(line, width) for line in f"{mark}{examples}".split("\n"))
+    return reflowed(before, width) + "\n".join(lines) + reflowed(blank + after, width)
+
+
+def _fitting(line: str, width: int) -> str:
+    command = _COMMAND.match(line)
+    if command is None or len(line) <= width:
+        return reflowed(line, width)
+    column, start = command.end(), command.start("words")
+    return wrapped(line, width, " " * (column if column <= width * 3 // 4 else start + 2), command=command["whole"])

@@ -8,7 +8,7 @@ from typing import Any
 
 from oomph import ticking
 from oomph.errors import OutputError
-from oomph.message import coloured, laid_out
+from oomph.message import PREFIX, coloured, laid_out
 from oomph.redaction import redacted_data
 from oomph.screen import screen_of_stream
 from oomph.shown import escaped, shown
@@ -34,6 +34,11 @@ def width() -> int:
     return screen_of_stream(sys.stdout).width
 
 
+def width_of_told() -> int:
+    """The columns that a line of `tell` may fill."""
+    return screen_of_stream(sys.stderr).width
+
+
 def one_event(line: str) -> str:
     """A line of progress for `write`: it is wrapped on a terminal, and stays one line on a pipe."""
     screen = screen_of_stream(sys.stdout)
@@ -57,6 +62,11 @@ def _print(text: str) -> None:
         if isinstance(error, BrokenPipeError):
             raise
         raise OutputError(f"standard output cannot be written: {error.strerror}") from error
+
+
+def say(text: str) -> None:
+    """Tell one message of oomph."""
+    tell(f"{PREFIX}{text}\n")
 
 
 def tell(text: str) -> None:

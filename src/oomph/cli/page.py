@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from oomph.cli.exit_status import meaning
 from oomph.faults import render
 from oomph.faults.catalogue.catalogue import find, load
 from oomph.faults.catalogue.fault import Fault
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from oomph.doctor.check import Check
 
 _EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.){0,20}(?P<name>[A-Z]\w{2,60}(?:Error|Exception|Interrupt))\Z")
+_CTRL_C, _CODE_OF_CTRL_C = "KeyboardInterrupt", 130
 _MOST_FAULTS = 6
 _SURE = 0.5
 
@@ -30,10 +32,7 @@ def page_of(word: str, width: int) -> tuple[str, dict[str, Any]] | None:
     if check is not None:
         return _text_of_check(check, width), _document_of_check(check)
     exception = _EXCEPTION.match(word)
-    found = () if exception is None else faults_of(exception["name"])
-    if exception is None or not found:
-        return None
-    return _text_of_exception(exception["name"], found, width), _document_of_exception(exception["name"], found)
+    return None if exception is None else _page_of_exception(exception["name"], width)
 
 
 def faults_of(exception: str) -> tuple[Fault, ...]:
@@ -47,12 +46,21 @@ def faults_of(exception: str) -> tuple[Fault, ...]:
     return tuple(dict.fromkeys([*sure, *named]))[:_MOST_FAULTS] if named or hasattr(builtins, exception) else ()
 
 
+def _page_of_exception(name: str, width: int) -> tuple[str, dict[str, Any]] | None:
+    if name == _CTRL_C:
+        told = f"{name} is no fault. {meaning(_CODE_OF_CTRL_C)}"
+        return f"{wrapped(told, width)}\n", _document_of_exception(name, ())
+    found = faults_of(name)
+    return (_text_of_exception(name, found, width), _document_of_exception(name, found)) if found else None
+
+
 def _text_of_exception(name: str, found: Sequence[Fault], width: int) -> str:
-    lines = [wrapped(f"{name} is a class of exceptions: its message says which fault it is. It may be", width)]
+    told = f"{name} is a class of exceptions: its message says which fault it is. It may be one of these:"
+    lines = [wrapped(told, width)]
     for fault in found:
         told = f"  {fault.name} ({fault.code}): {fault.summary}"
         lines.append(wrapped(told, width, "    "))
-    return "\n".join([*lines, "Next: oomph explain LOG  (names the one it is)"]) + "\n"
+    return "\n".join([*lines, render.last_lines("Next: oomph explain LOG  (names the one it is)", width)])
 
 
 def _document_of_exception(name: str, found: Sequence[Fault]) -> dict[str, Any]:
@@ -68,12 +76,12 @@ def _check(word: str) -> Check | None:
 
 def _text_of_check(check: Check, width: int) -> str:
     lines = [
-        f"{check.name} ({check.code}): a check of oomph doctor",
+        wrapped(f"{check.name} ({check.code}): a check of oomph doctor", width, "  "),
         wrapped(check.why, width, "          ", "  why     "),
         *[f"  fault   oomph explain {fault}" for fault in check.faults],
-        f"Next: oomph doctor --only {check.code}  (what it finds on this machine, and what to do)",
     ]
-    return "\n".join(lines) + "\n"
+    following = f"Next: oomph doctor --only {check.code}  (what it finds on this machine, and what to do)"
+    return "\n".join([*lines, render.last_lines(following, width)])
 
 
 def _document_of_check(check: Check) -> dict[str, Any]:

@@ -7,8 +7,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from oomph.cli.output import tell, width, write, write_json
-from oomph.cli.run import count_options, every, positive
+from oomph.cli import run as run_verb
+from oomph.cli.output import say, tell, width, write, write_json
+from oomph.cli.run import every, positive
 from oomph.errors import ExamineError, UsageError
 from oomph.rehearsal.faults import FAULTS, NAMES
 
@@ -52,9 +53,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="print the report as JSON on stdout, the progress on stderr")
 
 
+def count_options(words: Sequence[str]) -> int:
+    """How many words come before the script."""
+    return run_verb.count_options(words, _WITH_VALUE)
+
+
 def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
     """The options of oomph, and in `words` everything after them, untouched."""
-    count = count_options(words, _WITH_VALUE)
+    count = count_options(words)
     args = parser.parse_args(words[:count])
     args.words = list(words[count:])
     return args
@@ -97,7 +103,7 @@ def _checked(args: argparse.Namespace) -> Command:
     if not args.words:
         raise UsageError("name the script to rehearse: oomph rehearse train.py")
     command = parse_command(args.words)
-    python = python_of(command, args.python, lambda line: tell(f"oomph: {line}\n"))
+    python = python_of(command, args.python, say)
     if args.python is None and command.form != "command" and python != sys.executable:
         args.python = python  # every run uses it, and none has to say so again
     every(args.checkpoint_every)

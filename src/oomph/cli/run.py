@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Sequence
 
-from oomph.cli.output import tell, write
+from oomph.cli.output import say, write
 from oomph.errors import OutputError, UsageError
 from oomph.recovery.protocol.guarding import Guarding
 
@@ -16,7 +16,7 @@ SUMMARY = "run a training script, unmodified, and keep it alive through GPU erro
 _USAGE = """oomph run [options] SCRIPT.py [arguments of the script ...]
        oomph run [options] -m MODULE [arguments ...]
        oomph run [options] -- COMMAND [arguments ...]      (any command that ends in Python)"""
-_EPILOG = """example: oomph run --checkpoint-every 5m train.py --epochs 10
+_EPILOG = """example: oomph run --checkpoint-every 5m train.py --epochs 5
          everything after the script belongs to the script
 
 exit codes: the script's own when it ends by itself; 128+n when signal n ended it and oomph does not restart it; \
@@ -86,6 +86,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="compute the gradients of every Nth step twice and compare them: finds a GPU that computes wrongly without"
         " an error; costs about 2/N of the time",
     )
+    _add_what_alters_the_mathematics(parser)
+    add("--json", action="store_true", help="print the summary as JSON on stdout after the script has ended")
+
+
+def _add_what_alters_the_mathematics(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     add(
         "--skip-poison",
         action="store_true",
@@ -103,7 +109,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="train on smaller batches, each with its own update, where a batch neither fits nor can be split into"
         " micro-batches (alters the mathematics)",
     )
-    add("--json", action="store_true", help="print the summary as JSON on stdout after the script has ended")
 
 
 def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
@@ -146,7 +151,7 @@ def _print_summary(document: str) -> None:
     try:
         write(document)
     except (OutputError, BrokenPipeError) as error:
-        tell(f"oomph: the summary could not be printed: {error}\n")
+        say(f"the summary could not be printed: {error}")
 
 
 def _guarding(args: argparse.Namespace) -> Guarding:
@@ -185,8 +190,6 @@ def _check_guarded(args: argparse.Namespace) -> None:
             raise UsageError(f"--{name} needs the guard, and --no-guard switches it off: leave one out")
     idle = [option for option in _OF_THE_GUARD if getattr(args, option[2:].replace("-", "_"))]
     if idle:
-        from oomph.console import say
-
         say(f"without the guard {' and '.join(idle)} {'have' if len(idle) > 1 else 'has'} no effect")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from oomph.recovery.report.story import Story, story_of
 from oomph.recovery.report.story_text import as_text
 from oomph.recovery.report.summary import summarise
 from oomph.recovery.run_directory.run_directory import read_record
-from oomph.wrapping import wrapped
+
+_MORE = "the evidence of every fault, and what to do about it"
 
 
 def story_of_run(run: Path) -> Story | None:
@@ -27,22 +29,32 @@ def story_of_run(run: Path) -> Story | None:
 
 
 def text(
-    story: Story, run: str, diagnoses: Sequence[Diagnosis], state: str, following: str, full: bool, width: int
+    story: Story,
+    run: str,
+    diagnoses: Sequence[Diagnosis],
+    *,
+    state: str,
+    following: str,
+    section: str,
+    full: bool,
+    width: int,
 ) -> str:
     """The story, what ended the run (with `full`: every fault in it), and the next command.
 
     Args:
+        run: the run directory, as the user named it.
         state: follows the outcome of a run that is not over.
         following: the next command of such a run.
+        section: what was wrong with the machine.
     """
     shown = list(diagnoses) if full else _of_the_end(story, diagnoses)
-    parts = [as_text(story, run, state, _headline, width)]
+    told = as_text(story, run, state, _headline, width)
     if shown:
-        parts.append(render.as_text(shown, "the evidence", width=width))
-    more = f"Next: oomph explain {run} --full  (the evidence of every fault, and what to do about it)"
-    if not full and diagnoses and not shown:
-        parts.append(wrapped(more, width, "  ", command=f"oomph explain {run} --full") + "\n")
-    return "\n".join([*parts, *([wrapped(following, width, "  ") + "\n"] if following else [])])
+        return f"{told}\n{render.as_text(shown, 'the evidence', following=following, width=width, section=section)}"
+    if diagnoses and not full:
+        following = following or f"Next: oomph explain {shlex.quote(run)} --full  ({_MORE})"
+    last = render.last_lines(following, width) if following else ""
+    return "\n".join(part for part in (told, section, last) if part)
 
 
 def _of_the_end(story: Story, diagnoses: Sequence[Diagnosis]) -> list[Diagnosis]:

@@ -25,8 +25,9 @@ def runs_in(folder: Path) -> list[Path]:
         return []
 
 
-def as_text(runs: Sequence[Path]) -> str:
+def as_text(runs: Sequence[Path], width: int) -> str:
     """One line for each run, and the command that explains the newest."""
+    from oomph.faults import render
     from oomph.recovery.run_directory.run_directory import read_record
 
     lines = []
@@ -36,7 +37,8 @@ def as_text(runs: Sequence[Path]) -> str:
         lines.append(shown_line(f"{path}  {told}"))
     if len(runs) > _MOST_SHOWN:
         lines.append(f"... and {len(runs) - _MOST_SHOWN} older ones")
-    return "\n".join([*lines, f"Next: oomph explain {shlex.quote(str(runs[0]))}  (the newest)"]) + "\n"
+    following = shown_line(f"Next: oomph explain {shlex.quote(str(runs[0]))}  (the newest)")
+    return "\n".join([*lines, render.last_lines(following, width)])
 
 
 def as_document(runs: Sequence[Path]) -> dict[str, Any]:

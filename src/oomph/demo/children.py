@@ -17,6 +17,7 @@ import psutil
 from oomph.demo.claims import OUT_OF_MEMORY, Compared, Ended
 from oomph.errors import OomphError
 from oomph.journal import read_journal
+from oomph.message import PREFIX
 from oomph.recovery.posix import child
 from oomph.recovery.protocol.progress import read_progress
 from oomph.ticking import Ticking
@@ -93,7 +94,7 @@ class _Tail:
             if not self._half.endswith("\n"):
                 return
             line, self._half = self._half.rstrip("\n"), ""
-            if line.startswith("oomph:"):
+            if line.startswith(PREFIX):
                 self._say(line)
 
 

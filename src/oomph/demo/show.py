@@ -16,6 +16,8 @@ from oomph.demo.children import DemoError, Say, compare, run_killed, run_plain, 
 from oomph.demo.claims import Claim, Ended, Measured, Survived, Trial, judge, rows
 from oomph.demo.scenario import FLOAT32, FLOAT64, Precision
 from oomph.errors import UsageError
+from oomph.message import PREFIX
+from oomph.recovery.run_directory.summary_file import read_summary
 from oomph.recovery.run_directory.work_folder import work_folder
 from oomph.recovery.supervisor.interpreter import choose_python, has_itself, has_module
 from oomph.tables import table
@@ -44,7 +46,7 @@ class Shown:
 
 def show(keep: str | None, say: Say, width: int) -> Shown:
     """Run everything and report progress; raises UsageError or DemoError if that fails."""
-    python = choose_python(None, lambda line: say(f"oomph: {line}"))
+    python = choose_python(None, lambda line: say(f"{PREFIX}{line}"))
     check_installed(python)
     script = scenario.script_path()
     started = time.monotonic()
@@ -119,10 +121,10 @@ class _Demo:
             self._said,
         )
         self._say(f"   {'finished' if ended.returncode == 0 else 'DIED'} after {ended.seconds:.0f} s")
-        return Survived.of(ended, killed, _summary(run_dir))
+        return Survived.of(ended, killed, read_summary(run_dir))
 
     def _said(self, line: str) -> None:
-        if not line.startswith("oomph: next"):  # the directory that it names is deleted after the demonstration
+        if not line.startswith(f"{PREFIX}next"):  # the directory that it names is deleted after the demonstration
             self._say(f"   {line}")
 
     def _trial(self, precision: Precision, name: str, reference: str, survived: Survived) -> Trial:
@@ -137,14 +139,6 @@ class _Demo:
 
     def _log(self, name: str) -> Path:
         return self._folder / f"{name}.log"
-
-
-def _summary(run_dir: Path) -> dict[str, Any]:
-    try:
-        document = json.loads((run_dir / "summary.json").read_text())
-    except (OSError, ValueError):
-        return {}
-    return document if isinstance(document, dict) else {}
 
 
 def _tell(measured: Measured, shown: Shown, say: Say, width: int) -> None:

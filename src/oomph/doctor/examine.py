@@ -30,8 +30,13 @@ def examine(snapshot: Snapshot, checks: Sequence[Check] = CHECKS) -> tuple[Resul
     return tuple(Result(check, _look(check, snapshot)) for check in checks)
 
 
-def choose(only: str | None = None, skip: str | None = None, checks: Sequence[Check] = CHECKS) -> tuple[Check, ...]:
-    """The checks that `--only` and `--skip` leave, by code or name; raises UsageError for an unknown one."""
+def choose(
+    only: Sequence[str] | None = None, skip: Sequence[str] | None = None, checks: Sequence[Check] = CHECKS
+) -> tuple[Check, ...]:
+    """The checks that `--only` and `--skip` leave; raises UsageError for an unknown one.
+
+    Each word holds codes or names, with commas between them.
+    """
     wanted = _named(only, checks) if only is not None else set(checks)
     unwanted = _named(skip, checks) if skip is not None else set()
     chosen = tuple(check for check in checks if check in wanted and check not in unwanted)
@@ -50,10 +55,10 @@ def _look(check: Check, snapshot: Snapshot) -> Finding:
         return blind(f"{type(error).__name__}: {error}")
 
 
-def _named(words: str, checks: Sequence[Check]) -> set[Check]:
+def _named(words: Sequence[str], checks: Sequence[Check]) -> set[Check]:
     names = {key.casefold(): check for check in checks for key in (check.code, check.name)}
     found: set[Check] = set()
-    for word in words.replace(",", " ").split():
+    for word in (word for given in words for word in given.replace(",", " ").split()):
         check = names.get(word.casefold())
         if check is None:
             close = difflib.get_close_matches(word.casefold(), names, n=1)

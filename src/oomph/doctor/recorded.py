@@ -48,4 +48,4 @@ def as_section(results: Sequence[Result], width: int) -> str:
     if not results:
         return ""
     lines = [line for result in results for line in problem(result, width)]
-    return "\n".join(["", "The machine when the run started:", *lines]) + "\n"
+    return "\n".join(["The machine when the run started:", *lines]) + "\n"

@@ -14,16 +14,16 @@ from oomph.doctor.snapshot import Snapshot
 from oomph.doctor.verdict import verdict
 from oomph.faults.catalogue.fault import Remedy
 from oomph.faults.catalogue.front_matter import PAGES
+from oomph.screen import USUAL_WIDTH
 from oomph.shown import shown_line
 from oomph.wrapping import wrapped
 
 SCHEMA = 1
-_USUAL_WIDTH = 80
 _NO_GPU = "gpu-present"
 _BECAME = {PASS: "passed", FAIL: "failed", WARN: "with a warning", SKIP: "not applicable", "blind": "could not run"}
 
 
-def as_text(snapshot: Snapshot, results: Sequence[Result], width: int = _USUAL_WIDTH) -> str:
+def as_text(snapshot: Snapshot, results: Sequence[Result], width: int = USUAL_WIDTH) -> str:
     """Problems, warnings, checks that could not run, notes and, last, the verdict."""
     lines: list[str] = []
     for status in (FAIL, WARN):
@@ -96,7 +96,7 @@ def _remedy(remedy: Remedy) -> dict[str, str]:
     return {"text": text, "action": remedy.action} if remedy.action else {"text": text}
 
 
-def problem(result: Result, width: int = _USUAL_WIDTH) -> Iterator[str]:
+def problem(result: Result, width: int = USUAL_WIDTH) -> Iterator[str]:
     """One problem for people: what was found, why it matters, what to do."""
     check, finding = result.check, result.finding
     yield _wrapped(f"{finding.status.upper():5} {check.name} ({check.code}): {finding.message}", width, "      ")

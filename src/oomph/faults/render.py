@@ -22,11 +22,19 @@ _SHOWN = 300  # characters of a line of evidence, but for the last; --json has t
 
 
 def as_text(
-    diagnoses: Sequence[Diagnosis], subject: str, state: str = "", following: str = "", width: int = _USUAL_WIDTH
+    diagnoses: Sequence[Diagnosis],
+    subject: str,
+    state: str = "",
+    following: str = "",
+    width: int = _USUAL_WIDTH,
+    section: str = "",
 ) -> str:
     """The faults found in `subject`: facts, causes, evidence, remedies, the next command.
 
-    `state` follows the number of faults; `following` is a last line from the caller.
+    Args:
+        state: follows the number of faults.
+        following: lines of the caller in place of the next command.
+        section: a section of the caller before it.
     """
     told = [d for place, d in enumerate(diagnoses) if place == 0 or d.confidence > SUSPICION]
     found = _count(len(told), "fault") if told else "no fault"
@@ -35,9 +43,13 @@ def as_text(
         lines += ["", *_diagnosis(rank, diagnosis, width)]
     if len(told) < len(diagnoses):
         lines += ["", wrapped(_otherwise(told[0].fault, [d.fault for d in diagnoses if d not in told]), width, "  ")]
-    last = [_next(diagnoses)] if diagnoses or not following else []
-    last += following.split("\n") if following else []
-    return "\n".join([*lines, "", *(_last(line, width) for line in last)]) + "\n"
+    lines += ["", *section.split("\n")] if section else [""]
+    return "\n".join([*lines, last_lines(following or _next(diagnoses), width)])
+
+
+def last_lines(text: str, width: int) -> str:
+    """The lines that end a text, such as "Next: oomph run train.py  (why)": the command in one stays whole."""
+    return "".join(f"{_last(line, width)}\n" for line in text.split("\n"))
 
 
 def as_document(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:

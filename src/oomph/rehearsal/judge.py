@@ -82,7 +82,7 @@ class Verdict:
 
 
 def judge(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> Verdict:
-    """Whether the run has come to its end, in a useful state, with the fault having come and been met."""
+    """Whether the run finished in a useful state after the fault occurred and was handled."""
     survived, reason = _survived(fault, undisturbed, run)
     label = "" if survived == NOT_TRIED or run.refused else str(run.summary.get("exactness") or "")
     reasons = (*map(str, run.summary.get("exactness_reasons") or ()), *causes(label, run.events))
@@ -111,7 +111,7 @@ def _survived(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> tup
     if run.refused:
         return LOST, run.refused
     if not run.fired:
-        return NOT_TRIED, "the script gave no occasion for it"
+        return NOT_TRIED, "the script never reached a point where it could be injected"
     if run.exit_code is None:
         return LOST, f"the run had not ended after {run.seconds:.0f} s: nothing ended the {fault.name}"
     if run.exit_code != 0:

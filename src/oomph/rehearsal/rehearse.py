@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -13,10 +12,12 @@ from pathlib import Path
 
 from oomph.errors import ExamineError, UsageError
 from oomph.journal import read_journal
+from oomph.message import PREFIX
 from oomph.recovery.posix import child
 from oomph.recovery.protocol.creations import Earlier
 from oomph.recovery.protocol.injection import Injection, has_fired
 from oomph.recovery.run_directory.run_directory import read_record
+from oomph.recovery.run_directory.summary_file import read_summary
 from oomph.recovery.run_directory.work_folder import work_folder
 from oomph.rehearsal.faults import FAULTS, Rehearsable
 from oomph.rehearsal.judge import NOT_TRIED, SURVIVED, Rehearsed, Verdict, judge
@@ -30,7 +31,6 @@ _CHECKPOINTS = 8
 _LINES_OF_A_FAILURE = 5
 _LOOK_SECONDS = 0.5
 _UNDISTURBED = "undisturbed"
-_OURS = "oomph: "
 
 Say = Callable[[str], None]
 
@@ -134,7 +134,7 @@ def _run(plan: Plan, folder: Path, injection: Injection, limit: float | None) ->
         )
         exit_code = _ended(process, limit, name)
     return Rehearsed(
-        exit_code, time.monotonic() - started, _summary(run_dir), read_journal(run_dir), has_fired(run_dir)
+        exit_code, time.monotonic() - started, read_summary(run_dir), read_journal(run_dir), has_fired(run_dir)
     )
 
 
@@ -155,7 +155,7 @@ def _ended(process: subprocess.Popen[bytes], limit: float | None, name: str) -> 
 
 def _check(undisturbed: Rehearsed, folder: Path, limit: float | None) -> None:
     if undisturbed.exit_code is None:
-        raise ExamineError(f"the script had not ended after {limit:.0f} s, without any fault: give it a longer --limit")
+        raise ExamineError(f"the script had not ended after {limit:.0f} s, even without a fault: give a longer --limit")
     if undisturbed.exit_code != 0:
         ours, told = _what_was_said(folder / "undisturbed.log")
         if undisturbed.exit_code == UsageError.exit_code and not undisturbed.summary and ours:
@@ -169,24 +169,16 @@ def _check(undisturbed: Rehearsed, folder: Path, limit: float | None) -> None:
 def _what_was_said(log: Path) -> tuple[list[str], list[str]]:
     """The lines of oomph, without their prefix, and those of the script."""
     lines = log.read_text(errors="replace").splitlines()
-    ours = [line.removeprefix(_OURS) for line in lines if line.startswith(_OURS)]
-    return ours, [line for line in lines if not line.startswith(_OURS)]
+    ours = [line.removeprefix(PREFIX) for line in lines if line.startswith(PREFIX)]
+    return ours, [line for line in lines if not line.startswith(PREFIX)]
 
 
 def _chosen(names: Sequence[str]) -> list[Rehearsable]:
     known = {fault.name: fault for fault in FAULTS}
     for name in names:
         if name not in known:
-            raise UsageError(f"no fault {name} to rehearse: there are {', '.join(known)}")
+            raise UsageError(f"there is no fault {name} to rehearse; the faults are {', '.join(known)}")
     return [known[name] for name in dict.fromkeys(names)]
-
-
-def _summary(run_dir: Path) -> dict[str, object]:
-    try:
-        document = json.loads((run_dir / "summary.json").read_text())
-    except (OSError, ValueError):
-        return {}
-    return document if isinstance(document, dict) else {}
 
 
 def _briefly(verdict: Verdict) -> str:

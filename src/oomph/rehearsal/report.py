@@ -12,6 +12,7 @@ from oomph.recovery.report.remedies import remedies
 from oomph.rehearsal.faults import FAULTS
 from oomph.rehearsal.judge import LOST, SURVIVED, Verdict, after_a_kill
 from oomph.rehearsal.rehearse import Report
+from oomph.screen import USUAL_WIDTH
 from oomph.tables import table
 from oomph.wrapping import wrapped
 
@@ -43,7 +44,7 @@ def as_document_without(reason: str) -> dict[str, Any]:
     return {"schema": SCHEMA, "survives": None, "reason": reason, "faults": []}
 
 
-def as_text(report: Report, width: int = 80) -> Iterator[str]:
+def as_text(report: Report, width: int = USUAL_WIDTH) -> Iterator[str]:
     """The lines to print."""
     steps = report.undisturbed.steps
     yield from table([_HEAD, *(_row(verdict, steps) for verdict in report.verdicts)], width)

@@ -1,0 +1,79 @@
+"""Reads what `oomph explain` is given: a log, standard input, a run directory, the kernel's log, an exit status."""
+
+from __future__ import annotations
+
+import itertools
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from oomph.cli.output import say
+from oomph.errors import ExamineError
+from oomph.faults.diagnose import words
+from oomph.faults.evidence.evidence import Evidence
+from oomph.faults.reading.file import read_file, read_stream
+from oomph.faults.reading.run import is_run, read_run, what_is_missing
+
+THIS_MACHINE = ""
+"""In place of a file: the kernel's log of this machine."""
+
+
+def evidence(target: str | None, kernel_log: str | None, exit_status: int | None) -> Iterator[Evidence]:
+    """All evidence; the kernel's log first, because it shows causes of what a program prints."""
+    parts: list[Iterator[Evidence]] = []
+    if kernel_log is not None:
+        parts.append(_kernel(kernel_log))
+    if target is not None:
+        parts.append(_target(target, Path(target)))
+    if exit_status is not None:
+        parts.append(iter([Evidence.of_exit(exit_status)]))
+    return itertools.chain.from_iterable(parts)
+
+
+def _kernel(where: str) -> Iterator[Evidence]:
+    from oomph.faults.reading.kernel_log import ORIGIN, read_kernel_log
+
+    if where == THIS_MACHINE:
+        return read_kernel_log(words())
+    _check_file(where)
+    return read_file(Path(where), words(), ORIGIN)
+
+
+def _target(target: str, path: Path) -> Iterator[Evidence]:
+    if target == "-":
+        if sys.stdin is None:
+            raise ExamineError("standard input is closed")
+        return read_stream(sys.stdin.buffer, "standard input", words())
+    if path.is_dir():
+        if not is_run(path):
+            raise ExamineError(f"{target} is a directory, but not a run directory of oomph")
+        return _read_run(path)
+    _check_file(target)
+    return read_file(path, words())
+
+
+def _check_file(name: str) -> None:
+    """Refuse devices, which have no end, and announce the wait for a FIFO."""
+    mode = Path(name).stat().st_mode
+    if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not _is_terminal(Path(name))):
+        raise ExamineError(f"{name} is a device, not a log")
+    if stat.S_ISFIFO(mode):
+        say(f"waiting for a writer of {name}")
+
+
+def _is_terminal(path: Path) -> bool:
+    """Whether somebody can type a log into it; devices such as /dev/null are empty or endless."""
+    with path.open("rb") as device:
+        return device.isatty()
+
+
+def _read_run(path: Path) -> Iterator[Evidence]:
+    yield from read_run(path, words())
+    tell_what_is_missing(path)
+
+
+def tell_what_is_missing(path: Path) -> None:
+    """Say what of a run's journal cannot be read."""
+    if missing := what_is_missing(path):
+        say(missing)

@@ -1,0 +1,18 @@
+"""Reads what a run has left in summary.json."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from oomph.run_files import read_own
+
+
+def read_summary(run_dir: Path) -> dict[str, Any]:
+    """The summary of the run; empty if it has left none that can be read."""
+    try:
+        document = json.loads(read_own(run_dir, "summary.json"))
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}

@@ -1,0 +1,72 @@
+"""oomph explain RUN: the order of what it prints, and its last line, which is a command to paste."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from oomph.cli import main
+from oomph.journal import Journal
+from oomph.recovery.run_directory.run_directory import RunRecord
+
+RECORDED = Path(__file__).parents[1] / "hostile" / "run"
+"""It finished, after two faults, on a machine with a problem."""
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(RECORDED, tmp_path / "a run"))
+
+
+def told(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["explain", *words]) == 0
+    return capsys.readouterr().out
+
+
+def following(text: str) -> str:
+    """The last line, which is the only one of its kind, as if it had not been wrapped."""
+    assert text.count("\nNext:") == 1
+    return " ".join(text.rpartition("\nNext:")[2].split())
+
+
+def test_the_command_to_paste_is_quoted(capsys: pytest.CaptureFixture[str], recorded: Path) -> None:
+    last = following(told(capsys, str(recorded)))
+    assert last == f"oomph explain {shlex.quote(str(recorded))} --full (the evidence of every fault, and what to do" + (
+        " about it)"
+    )
+    assert shlex.split(last.partition(" (")[0])[2] == str(recorded)
+
+
+@pytest.mark.parametrize("options", [(), ("--full",)])
+def test_the_machine_comes_before_the_next_command(
+    capsys: pytest.CaptureFixture[str], recorded: Path, options: tuple[str, ...]
+) -> None:
+    text = told(capsys, str(recorded), *options)
+    assert text.index("The machine when the run started:\nFAIL") < text.index("\n\nNext:")
+    assert following(text).startswith("oomph explain ")
+
+
+def test_a_run_whose_journal_tells_no_story_has_the_same_order(
+    capsys: pytest.CaptureFixture[str], recorded: Path
+) -> None:
+    for path in recorded.glob("journal/*.jsonl"):
+        path.write_text("".join(line for line in path.read_text().splitlines(True) if '"attempt-started"' not in line))
+    text = told(capsys, str(recorded))
+    assert text.index("The machine when the run started:\nFAIL") < text.index("\n\nNext:")
+    assert following(text).startswith("oomph explain OOM101 (")
+
+
+@pytest.mark.parametrize("options", [(), ("--full",)])
+def test_of_a_run_that_is_not_over_the_one_next_command_resumes_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    record = RunRecord(("train.py",), "python", str(Path.cwd()), "", status="running", attempts=1)
+    (tmp_path / "run.json").write_text(record.to_json())
+    supervisor = Journal(tmp_path, 1, "supervisor")
+    supervisor.write("attempt-started")
+    supervisor.write("attempt-ended", returncode=-9, seconds=1.0, steps=0, saved=0, oom_kills=1)
+    last = following(told(capsys, str(tmp_path), *options))
+    assert last == f"oomph run --resume={tmp_path} train.py (resumes from its last checkpoint)"

@@ -1,0 +1,45 @@
+"""The help of each verb: it fits the terminal, and its examples can be pasted."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from oomph import cli
+from oomph.cli import output
+
+EXAMPLES = {
+    "run": ["oomph run --checkpoint-every 5m train.py --epochs 5"],
+    "doctor": ["oomph doctor", "oomph doctor --deep", 'eval "$(oomph doctor --fix-env)"'],
+    "explain": [
+        "oomph explain train.log",
+        "python train.py 2>&1 | oomph explain",
+        "oomph explain RUN --decisions",
+        "oomph explain train.log --exit-status 137 --kernel-log",
+    ],
+    "rehearse": ["oomph rehearse --steps 60 train.py --epochs 1", "oomph rehearse --faults kill,oom train.py"],
+    "demo": ["oomph demo --keep what-the-demo-left"],
+}
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100])
+@pytest.mark.parametrize("verb", EXAMPLES)
+def test_each_example_stays_on_one_line_and_everything_else_fits(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], verb: str, width: int
+) -> None:
+    monkeypatch.setattr(output, "width", lambda: width)
+    assert cli.main([verb, "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    commands = [line.removeprefix("example:").strip() for line in lines]
+    for example in EXAMPLES[verb]:
+        assert any(f"{command}  ".startswith(f"{example}  ") for command in commands), example
+    long = [line for line in lines if len(line) > width and len(line.split()) > 1]  # a word is never broken
+    assert [line for line in long if not any(line.endswith(example) for example in EXAMPLES[verb])] == []
+
+
+def test_every_verb_has_an_example() -> None:
+    assert EXAMPLES.keys() == cli.COMMANDS.keys()
+    for verb, (module, _) in cli.COMMANDS.items():
+        epilog = importlib.import_module(module)._EPILOG
+        assert all(example in epilog for example in EXAMPLES[verb])

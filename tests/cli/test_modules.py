@@ -1,0 +1,40 @@
+"""The modules of oomph/cli are small, and each has its row in the table of the architecture."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import oomph.cli
+
+MODULES = sorted(Path(oomph.cli.__file__).parent.glob("*.py"))
+SOURCE = Path(oomph.cli.__file__).parents[1]
+LONGEST_FUNCTION, LONGEST_MODULE = 60, 350
+
+
+def lengths(module: Path) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.FunctionDef):
+            yield node.name, (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.stem)
+def test_no_module_and_no_function_is_long(module: Path) -> None:
+    assert len(module.read_text().splitlines()) <= LONGEST_MODULE
+    assert [(name, length) for name, length in lengths(module) if length > LONGEST_FUNCTION] == []
+
+
+def test_each_module_has_its_row() -> None:
+    text = (Path(__file__).parents[2] / "docs/explanation/architecture.md").read_text()
+    table = text.partition("| file of `cli/` | idea |")[2].partition("\n\n")[0]
+    assert [module.name for module in MODULES if f"`{module.name}`" not in table] == []
+
+
+@pytest.mark.parametrize("package", ["cli", "demo", "rehearsal"])
+def test_the_prefix_of_a_message_is_typed_in_one_place(package: str) -> None:
+    for module in (SOURCE / package).rglob("*.py"):
+        constants = [node.value for node in ast.walk(ast.parse(module.read_text())) if isinstance(node, ast.Constant)]
+        assert not [text for text in constants if isinstance(text, str) and text.startswith("oomph: ")]

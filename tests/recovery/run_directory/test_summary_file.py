@@ -1,0 +1,27 @@
+"""The summary of a run, as `oomph rehearse` and `oomph demo` read it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from oomph.recovery.run_directory.summary_file import read_summary
+
+
+def test_it_is_what_the_run_has_written(tmp_path: Path) -> None:
+    (tmp_path / "summary.json").write_text('{"schema": 1, "steps": 9}')
+    assert read_summary(tmp_path) == {"schema": 1, "steps": 9}
+
+
+@pytest.mark.parametrize("content", [None, b"", b"[1]", b'{"steps": ', b"\xff"])
+def test_what_cannot_be_read_counts_as_nothing(tmp_path: Path, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / "summary.json").write_bytes(content)
+    assert read_summary(tmp_path) == {}
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_text('{"steps": 9}')
+    (tmp_path / "summary.json").symlink_to(tmp_path / "elsewhere")
+    assert read_summary(tmp_path) == {}
