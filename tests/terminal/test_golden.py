@@ -13,6 +13,7 @@ from captures import COMMANDS, GOLDEN, PLACES, all_of
 
 from oomph.faults.catalogue.catalogue import load
 
+LABEL = re.compile(r"(?:fault |example: )?\s*")
 PARTS = re.compile(r"^==== (.*)\n", re.MULTILINE)
 CODES = re.compile(r"\{[\d;]*m\}")
 COMMANDS_OF_REMEDIES = {
@@ -32,12 +33,18 @@ def test_it_prints_what_the_golden_file_shows(name: str) -> None:
     assert all_of(name) == (GOLDEN / f"{name}.txt").read_text()
 
 
+def may_be_wider(line: str) -> bool:
+    """Commands are pasted, so they stay on one line, as a word does."""
+    words = LABEL.sub("", line.strip(), count=1)
+    return words in COMMANDS_OF_REMEDIES or words.startswith(("oomph ", "eval ")) or len(words.split()) == 1
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_line_fits_or_is_a_command_or_one_word(name: str) -> None:
     for place, text in parts(name).items():
         width = min(int(place), 100) if place.isdigit() else 80
         for line in CODES.sub("", text).splitlines():
-            assert len(line) <= width or line.strip() in COMMANDS_OF_REMEDIES or len(line.split()) == 1, (place, line)
+            assert len(line) <= width or may_be_wider(line), (place, line)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -63,7 +63,8 @@ def page_text(fault: Fault, width: int = _USUAL_WIDTH) -> str:
     facts = {"severity": fault.severity, "sticky": "yes" if fault.sticky else "no", "applies to": fault.versions}
     lines += [wrapped(f"{name:<10} {value}", width, " " * 11) for name, value in facts.items()]
     for heading, prose in fault.sections.items():
-        lines += ["", heading, "-" * len(heading), *plain(prose, width)]
+        title = wrapped(heading, width)
+        lines += ["", title, "-" * min(len(heading), width), *plain(prose, width)]
         if heading == "What you can do":
             titled = (remedy._replace(text=remedy.titled) for remedy in fault.remedies)
             for number, remedy in enumerate(titled, 1):
@@ -97,7 +98,8 @@ def _remedy(remedy: Remedy) -> dict[str, str]:
 
 
 def _diagnosis(rank: int, diagnosis: Diagnosis, width: int) -> Iterator[str]:
-    yield f"{rank}. {_headline(diagnosis.fault)}, {diagnosis.role}, {diagnosis.confidence:.0%} sure"
+    head = f"{_headline(diagnosis.fault)}, {diagnosis.role}, {diagnosis.confidence:.0%} sure"
+    yield wrapped(head, width, "   ", f"{rank}. ")
     yield wrapped(diagnosis.fault.summary, width, "   ", "   ")
     for name, value in diagnosis.captured.items():
         yield _quoted(f"{name.replace('_', ' ') + ':':<17} {_shortened(value)}", width, " " * 18)
