@@ -6,16 +6,24 @@ import re
 import shutil
 import string
 import subprocess
+import sys
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from oomph.faults.catalogue.catalogue import PageError, find, load, parse_page
 from oomph.faults.catalogue.docs import documents
 from oomph.faults.catalogue.fault import SYSTEMS, Fault, Remedy
-from oomph.faults.catalogue.front_matter import PAGES
+from oomph.faults.catalogue.front_matter import PAGES, split
 from oomph.faults.matching.advice import remedies_for
 from oomph.faults.render import page_text
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 by_code = pytest.mark.parametrize("fault", load(), ids=lambda fault: fault.code)
 
@@ -109,6 +117,7 @@ def test_the_reference_gives_remedies_of_single_wordings_and_their_systems() -> 
         (('text = "Use a smaller batch"', 'text = "Use a smaller batch"\nwhere = ["beos"]'), "where must be of"),
         (('text = "Use a smaller batch"', 'text = "Use a smaller batch"\nwhen = "now"'), "when"),
         (("confidence = 0.97", 'confidence = 0.97\n\n[[signatures.remedies]]\ntext = "Do."'), "without a full stop"),
+        (("confidence = 0.97", 'confidence = 0.97\n\n[[signatures.remedies]]\nuse = "rest"'), "no shared remedy"),
         (("\n[[remedies]]\n", '\n[[remedies]]\nwhere = ["linux"]\n'), "at least one remedy of the page"),
     ],
 )
@@ -119,3 +128,14 @@ def test_an_unusable_remedy_says_what_is_wrong(change: tuple[str, str], complain
         text = re.sub(r'where = \["linux"\]\n(.*?)where = \["colab"\]\n', r'where = ["linux"]\n\1', text, flags=re.S)
     with pytest.raises(PageError, match=complaint):
         parse_page(text, PAGE)
+
+
+@pytest.mark.parametrize("page", sorted(PAGES.glob("*/*.md")), ids=lambda path: path.stem)
+def test_a_remedy_is_written_once_on_a_page(page: Path) -> None:
+    """A correction in one of several copies would be forgotten in the others."""
+    tables = tomllib.loads(split(page.read_text(encoding="utf-8"))[0])
+    given = [*tables["remedies"], *(each for table in tables["signatures"] for each in table.get("remedies", ()))]
+    written = [repr(each) for each in [*given, *tables.get("shared", {}).values()] if "use" not in each]
+    assert [each for each, times in Counter(written).items() if times > 1] == []
+    used = Counter(each["use"] for each in given if "use" in each)
+    assert [name for name in tables.get("shared", {}) if used[name] < 2] == []

@@ -32,16 +32,26 @@ def read(front: str) -> Mapping[str, Any]:
 
 
 def parse(front: str) -> Mapping[str, Any]:
-    """The same, from the TOML in any case."""
+    """The same, from the TOML in any case, with its shared remedies written out."""
     if sys.version_info >= (3, 11):
         import tomllib  # costs more than all the rest, and is only needed here
     else:
         import tomli as tomllib
     tables: dict[str, Any] = tomllib.loads(front)
+    shared = tables.pop("shared", {})
+    tables["remedies"] = _written_out(tables["remedies"], shared)
     for table in tables.get("signatures", ()):
         if "remedies" in table:  # as text, which costs next to nothing until it is read
-            table["advice"] = json.dumps(table.pop("remedies"), ensure_ascii=False)
+            table["advice"] = json.dumps(_written_out(table.pop("remedies"), shared), ensure_ascii=False)
     return tables
+
+
+def _written_out(remedies: Iterable[Mapping[str, Any]], shared: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The remedies, each `use` replaced by the shared one that it names. Raises ValueError if there is none."""
+    unknown = {each["use"] for each in remedies if "use" in each} - shared.keys()
+    if unknown:
+        raise ValueError(f"no shared remedy is called {', '.join(sorted(unknown))}")
+    return [shared[each["use"]] if "use" in each else each for each in remedies]
 
 
 def is_known(front: str) -> bool:
