@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import stat
 import sys
@@ -39,6 +40,8 @@ _EPILOG = """examples:
   oomph explain OOM101                     the page of a fault, a check (DOC204) or an exception"""
 _WITHOUT_EFFECT = ("--exit-status", "--kernel-log", "--full", "--exit-code")
 """Options that alter nothing for a page or a list of runs; --decisions heeds the last."""
+_OBJECTS_BETWEEN_COLLECTIONS = 50_000
+"""Reading the pages makes tens of thousands of small values, none of them garbage. Python looks after every 700."""
 _LAST_SIGNAL, _LAST_EXIT_CODE = 64, 255
 _BREAKS = {ord("\n"): "\\n", ord("\t"): "\\t"}  # in the name of a file
 
@@ -77,6 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Explain the target. Raises UsageError or ExamineError when there is nothing to explain."""
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     if args.target is None and args.exit_status is None and args.kernel_log is None and _is_piped():
         args.target = "-"
     _check(args)
