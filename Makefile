@@ -28,7 +28,7 @@ demo: $(READY) ## see oomph work: plain Keras dies, oomph finishes with the same
 	@$(BIN)/oomph demo
 
 test: $(READY) ## the tests, on fake GPUs where one is needed (about 20 minutes on two cores)
-	$(BIN)/python -m pytest -m "not slow and not gpu and not alone" -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -m "not slow and not gpu and not alone" -n 3 --dist loadfile --no-loadscope-reorder
 	$(BIN)/python -m pytest -m "alone and not slow and not gpu"
 
 test-all: $(READY) ## the tests, the slow ones included
@@ -84,7 +84,7 @@ survival: $(READY) ## train the scripts of SCRIPTS=FOLDER in too little memory, 
 	$(BIN)/python benchmarks/survival.py --scripts "$(SCRIPTS)" --out build/survival
 
 hostile: $(READY) ## attacks and odd surroundings, 765 of them (15 minutes on two cores); the fast ones are part of make test
-	$(BIN)/python -m pytest -m "not gpu" -k "not ten_thousand" -n 2 --dist loadfile $(HOSTILE)
+	$(BIN)/python -m pytest -m "not gpu" -k "not ten_thousand" -n 3 --dist loadfile $(HOSTILE)
 
 kills: $(READY) ## 300 kills of script, supervisor and watchdog at random moments (8 minutes on two cores)
 	$(BIN)/python benchmarks/kills.py --out build/kills

@@ -30,7 +30,7 @@ def killed(work, options, step, every=7):
     ("options", "step"),
     [
         ((), 31),
-        (("break", "two"), 55),
+        pytest.param(("break", "two"), 55, marks=pytest.mark.slow),
         pytest.param(("filter",), 31, marks=pytest.mark.slow),
         pytest.param(("generator",), 31, marks=pytest.mark.slow),
         pytest.param(("list",), 45, marks=pytest.mark.slow),
@@ -231,7 +231,9 @@ train()
 @pytest.mark.parametrize(
     ("option", "reason"),
     [
-        ("draws", "random numbers that TensorFlow's kernels count themselves, in noisy"),
+        pytest.param(
+            "draws", "random numbers that TensorFlow's kernels count themselves, in noisy", marks=pytest.mark.slow
+        ),
         pytest.param("counts", "count, which the loop changes and state= does not hold", marks=pytest.mark.slow),
         pytest.param("nothing", None, marks=pytest.mark.slow),
     ],

@@ -16,6 +16,7 @@ def killed_in(running, fit: int, steps: int) -> None:
     running.kill_at_step(running.progress().steps + steps)
 
 
+@pytest.mark.slow
 def test_callbacks_and_history_of_finished_fits_can_be_read_as_if_they_had_just_ended(work, plain, load, same_bits):
     """A learning-rate finder, an EarlyStopping that tells for how long to train, one ModelCheckpoint for three fits."""
     work.script("finished.py")

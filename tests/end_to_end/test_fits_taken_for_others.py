@@ -12,6 +12,7 @@ def plain(shared):
     return shared.undisturbed("pretrained.py")
 
 
+@pytest.mark.slow
 def test_the_training_proper_is_never_replaced_by_its_pretraining(work, plain, same_bits):
     work.script("pretrained.py")
     running = work.start("--checkpoint-every=7", "pretrained.py", "ours.npz")

@@ -37,6 +37,7 @@ def test_a_lock_that_is_never_given_back(work, plain, same_bits):
     assert any("no progress for 3 s in a step (limit 3 s), at hangs.py:" in line for line in ours.said)
 
 
+@pytest.mark.slow
 def test_a_generator_that_feeds_nothing_more(work, same_bits):
     ours = run(work, "generator")
     assert_overcome(ours, "generator", "in wait_for_a_lock")
@@ -156,6 +157,7 @@ model.fit(x, x[:, :1], batch_size=8192, verbose=0)
 """
 
 
+@pytest.mark.slow
 def test_to_wait_for_memory_is_no_hang(work, memory):
     """TensorFlow waits ten seconds before each error, far above the floor of three."""
     work.write(_LITTLE_MEMORY)

@@ -26,9 +26,8 @@ def plain(shared):
     return lambda kinds: shared.undisturbed("order.py", *kinds)
 
 
-@pytest.mark.parametrize(
-    "kinds", [pytest.param(OFTEN, id="often"), pytest.param(SELDOM, id="seldom", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kinds", [OFTEN, SELDOM], ids=["often", "seldom"])
 def test_each_goes_on_to_the_same_bits(work, plain, kinds, same_bits):
     ours = killed_in_each(work, kinds)
     assert ours.returncode == 0, ours.stderr[-3000:]

@@ -35,7 +35,7 @@ def test_a_callback_that_says_nothing_of_its_state_goes_on_as_well(shared, kille
 @pytest.mark.parametrize(
     "kind",
     [
-        pytest.param((), id="graph"),
+        pytest.param((), id="graph", marks=pytest.mark.slow),
         pytest.param(("--eager",), id="eagerly", marks=pytest.mark.slow),
         pytest.param(("--own-function",), id="own function", marks=pytest.mark.slow),
     ],

@@ -16,7 +16,8 @@ def killed(work, step, *options):
     return ours
 
 
-@pytest.mark.parametrize("step", [66, pytest.param(26, marks=pytest.mark.slow)], ids=["second fit", "first fit"])
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [66, 26], ids=["second fit", "first fit"])
 def test_random_numbers_of_the_validation_and_settings_of_layers_go_on_where_they_were(work, same_bits, step):
     """In the second fit the first one has finished: its validation and its last setting come back at once."""
     ours = killed(work, step)

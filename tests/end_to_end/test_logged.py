@@ -27,6 +27,7 @@ def killed(shared, plain):
     return ended
 
 
+@pytest.mark.slow
 def test_every_event_for_tensorboard_is_there_once_over_all_attempts(killed, plain, shared):
     expected = sorted(plain.stdout.splitlines())
     assert len(expected) == 5 * (8 * 2 + 4), "two numbers of every step, four of every epoch"

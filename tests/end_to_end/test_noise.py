@@ -14,6 +14,7 @@ def killed(work, *options):
     return ended
 
 
+@pytest.mark.slow
 def test_noise_is_measured_and_told(work):
     ours = killed(work)
     assert ours.summary["exactness"] == "verified", ours.summary["exactness_reasons"]

@@ -26,7 +26,7 @@ RENAMED = sorted({row.name for row in rows_of(KERAS)} - PUBLIC - CLASSES)
 _IMPORT = re.compile(r"\s*(?:from|import) ")  # of a module, which keeps its name
 MODULES = ("data_adapter",)
 """Names of modules, too, which keep theirs."""
-FAST = ("_initial_epoch", "train_function", "data_adapter", "_loss_tracker", "_push_writer")
+FAST = ("_initial_epoch", "_push_writer")
 
 
 def renamed(folder: Path, name: str) -> Path:

@@ -112,6 +112,7 @@ def test_a_script_that_catches_the_error_itself_still_can(work, memory):
     assert ours.summary["restarts"] == 0
 
 
+@pytest.mark.slow
 def test_parts_that_are_refused_end_the_run_with_93_where_the_script_does_not_catch_the_error(work, memory):
     text = (work.folder / work.script("catches.py")).read_text()
     work.write(text.partition("for size in")[0] + "train(8192)\n", "ends.py")
@@ -132,6 +133,7 @@ def test_one_sample_that_does_not_fit_is_the_end_and_not_a_restart(work, memory)
     assert re.fullmatch(words, ours.summary["gave_up"])
 
 
+@pytest.mark.slow
 def test_where_weights_fill_the_device_it_needs_no_more_memory_than_plain_keras(work, load, memory):
     """Weights and slots are 24 MB. Holding back what Adam assigns would take 16 MB more."""
     work.script("heavy.py")
@@ -149,6 +151,7 @@ def test_where_weights_fill_the_device_it_needs_no_more_memory_than_plain_keras(
     assert roomy.events("fit-started")[0].data["held_bytes"] > 16_000_000
 
 
+@pytest.mark.slow
 def test_in_parts_the_gradients_are_never_there_all_at_once(work, memory):
     """Weights and slots are 24 MB, sums of gradients 8 MB. The gradients of a part would be 8 MB more, as would be what
     the update computes on its way."""

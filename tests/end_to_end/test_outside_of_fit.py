@@ -15,6 +15,7 @@ def largest_difference(load, ours, plain) -> float:
     return max((abs(mine[name] - theirs[name]) / np.maximum(1, abs(theirs[name]))).max() for name in theirs)
 
 
+@pytest.mark.slow
 def test_evaluate_and_predict_take_micro_batches_of_their_own(work, load, memory):
     work.script("outside.py")
     assert work.plain("outside.py", "plain.npz").returncode == 0

@@ -158,6 +158,7 @@ def label_of(work, text: str) -> tuple[dict, str]:
     return report["label"], report["faults"][0]["result"]
 
 
+@pytest.mark.slow
 def test_what_a_killed_run_loses_is_known_before_the_training_with_the_change_that_mends_it(work):
     label, _ = label_of(work, _FIT.format(data="x, x[:, :1], batch_size=16", callbacks="[Own()]"))
     assert (label["after"], label["label"]) == ("kill", "not-equal")

@@ -45,12 +45,12 @@ from oomph.recovery.report.story_text import as_text as story_as_text
 from oomph.recovery.report.summary import summarise
 from oomph.recovery.run_directory.run_directory import RunDirectory, read_record
 from oomph.recovery.run_directory.stored_runs import first_trusted, unfinished_runs
+from oomph.recovery.run_directory.summary_file import read_summary
 from oomph.recovery.run_directory.unfinished import unfinished
 from oomph.recovery.script.kept_micro_batches import MicroBatches, Start
 from oomph.recovery.supervisor.attempt_conditions import Machine, conditions
 from oomph.recovery.supervisor.chronicle import Chronicle
 from oomph.recovery.supervisor.effects import environ_after, for_the_script, most_samples, set_aside
-from oomph.rehearsal.rehearse import _summary
 
 DATA = Path(__file__).parent
 RUN = DATA / "run"
@@ -227,7 +227,7 @@ def readers(library: bytes, cache: bytes, pages: list[str], checkpoint: dict[str
         Reader("journal of the supervisor, explained as JSON", early, _lines(early), _explain("--json")),
         Reader("journal, replayed", early, _lines(early), _explain("--decisions")),
         Reader("run.json", "run.json", _json("run", run_json), _record, (OomphError,)),
-        Reader("summary.json", "summary.json", _json("summary", summary_json), _summary),
+        Reader("summary.json", "summary.json", _json("summary", summary_json), read_summary),
         Reader("progress board", "progress", damaged_bytes(WHOLE["progress"]), _progress),
         Reader("witnesses", "witness", damaged_bytes(bytes(4096)), lambda run: WitnessBoard(run, 3).before, (OSError,)),
         Reader("micro-batches", "micro_batch.json", _json("m", WHOLE["micro_batch.json"].decode()), _micro_batches),
