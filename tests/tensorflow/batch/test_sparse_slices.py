@@ -202,7 +202,12 @@ def made(way, optimizer, **compiled):
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize(
     ("way", "eagerly"),
-    [*((way, False) for way in WAYS), *((way, True) for way in WAYS if way != "both")],  # "both": see the next test
+    [
+        *((way, False) for way in WAYS),
+        *(
+            pytest.param(way, True, marks=pytest.mark.slow) for way in WAYS if way != "both"
+        ),  # "both": see the next test
+    ],
 )
 def test_tables_however_they_are_looked_up(as_keras, way, eagerly):
     make = made(way, lambda: keras.optimizers.Adam(0.1, global_clipnorm=0.1), run_eagerly=eagerly)
@@ -215,9 +220,18 @@ def test_an_eager_step_with_two_lookups_of_unknown_size_is_refused(guarded):
     assert "an eager step looks up one table in several ways" in ours.find().failure
 
 
+CLIPPINGS = ({}, {"clipnorm": 0.05}, {"clipvalue": 0.001}, {"global_clipnorm": 0.05})
+
+
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("clipping", [{}, {"clipnorm": 0.05}, {"clipvalue": 0.001}, {"global_clipnorm": 0.05}], ids=str)
-@pytest.mark.parametrize("way", ["fixed", "shared", "both", "relative"])
+@pytest.mark.parametrize(
+    ("way", "clipping"),
+    [
+        *(("relative", clipping) for clipping in CLIPPINGS),
+        *(pytest.param(way, c, marks=pytest.mark.slow) for way in ("fixed", "shared", "both") for c in CLIPPINGS),
+    ],
+    ids=str,
+)
 def test_gradients_are_clipped_as_those_of_the_batch(as_keras, way, clipping):
     as_keras(made(way, lambda: keras.optimizers.Adam(0.1, **clipping)), (TEXT, Y), SIZES)
 
@@ -226,10 +240,19 @@ OPTIMIZERS = [
     "SGD", "RMSprop", "Adam", "AdamW", "Adadelta", "Adagrad", "Adamax", "Adafactor", "Nadam", "Ftrl", "Lion", "Lamb",
     "Muon",
 ]  # fmt: skip
+ALL_KINDS = ("SGD", "Adam", "Adafactor", "Ftrl", "Muon")
+"""One of each kind of state: none, a slot of the weight's shape, of its rows, of its own, of matrices only."""
 
 
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("name", [name for name in OPTIMIZERS if hasattr(keras.optimizers, name)])  # by version
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ALL_KINDS else pytest.param(name, marks=pytest.mark.slow)
+        for name in OPTIMIZERS
+        if hasattr(keras.optimizers, name)  # by version
+    ],
+)
 def test_every_optimizer_of_keras(as_keras, name):
     as_keras(made("both", lambda: getattr(keras.optimizers, name)(0.01)), (TEXT, Y), SIZES)
 

@@ -102,9 +102,9 @@ def with_one(model):
     "calls",
     [
         (weighted, unweighted, weighted),
-        (unweighted, weighted, unweighted),
+        pytest.param((unweighted, weighted, unweighted), marks=pytest.mark.slow),
         (fitted, unweighted, weighted, fitted),
-        (unweighted, fitted),
+        pytest.param((unweighted, fitted), marks=pytest.mark.slow),
     ],
 )
 def test_sample_weights_come_and_go(guard, watch, memory, needs, calls):

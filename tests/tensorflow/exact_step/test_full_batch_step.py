@@ -77,8 +77,15 @@ def test_ten_batches_train_as_under_keras_to_the_last_bit(guard, watch, steps, d
     assert watch.steps == 2 * -(-10 // steps)
 
 
-@pytest.mark.parametrize(("steps", "jit"), [(1, False), (2, False), (1, True)])
-@pytest.mark.parametrize("before", [(), (36,)], ids=["fits alone", "a batch before"])
+@pytest.mark.parametrize(
+    ("before", "steps", "jit"),
+    [
+        ((36,), 1, False),
+        ((36,), 1, True),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in [((36,), 2, False), ((), 1, False), ((), 2, False)]),
+        pytest.param((), 1, True, marks=pytest.mark.slow),
+    ],
+)
 def test_fits_with_other_batch_sizes_train_as_under_keras_to_the_last_bit(guard, steps, jit, before):
     """Keras traces the second size for any size. A trace for that size alone is optimized, and rounds, differently."""
     x, y = np.random.default_rng(5).normal(size=(2, 192, 4)).astype("float32")

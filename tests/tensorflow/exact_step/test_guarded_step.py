@@ -117,7 +117,14 @@ def test_sizes_that_were_traced_once_are_not_traced_again(guard, watch, memory, 
 
 @pytest.mark.parametrize(
     ("failing", "options"),
-    [*((failing, {}) for failing in (2, 7, 10)), *((failing, {"steps_per_execution": 3}) for failing in (5, 6, 10))],
+    [
+        (2, {}),
+        pytest.param(7, {}, marks=pytest.mark.slow),
+        (10, {}),
+        (5, {"steps_per_execution": 3}),
+        pytest.param(6, {"steps_per_execution": 3}, marks=pytest.mark.slow),
+        (10, {"steps_per_execution": 3}),
+    ],
 )
 def test_at_any_step(guard, watch, memory, needs, failing, options):
     expected = undisturbed()
