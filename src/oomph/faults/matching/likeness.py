@@ -82,7 +82,7 @@ def likely_of_library(text: str, importing: bool = False) -> tuple[Likeness, ...
 
 def likely_of_check(text: str) -> tuple[Likeness, ...]:
     """The same for a failed check of TensorFlow's own code, by its words: of code for the GPU, for other code."""
-    if not _SOURCE.search(text):
+    if not _SOURCE.search(text) or _NO_THREAD in text:
         return ()
     if _GPU_SOURCE.search(text):
         return _ranked(_weights("Internal", _SOURCE.sub(" ", text)), _THIN)
@@ -90,6 +90,8 @@ def likely_of_check(text: str) -> tuple[Likeness, ...]:
 
 
 _CHECK = "Check failed: "
+_NO_THREAD = "pthread_create() failed"
+"""The system refused a thread; the words before it are only the thread's name, such as tf_data_iterator_resource."""
 _SOURCE = re.compile(r"[\w./\\-]{1,200}\.(?:cc|cu|h)(?:\.cc)?:\d+")
 _GPU_SOURCE = re.compile(
     r"(?i)(?:gpu|cuda|cudnn|cublas|stream_executor|nvptx)[\w./\\-]{0,100}\.(?:cc|cu|h)|cuda|cudnn|cublas|gpu|stream->"

@@ -1,0 +1,172 @@
+"""The first remedy contradicts nothing that the log shows, and uses what it shows."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomph.faults.diagnose import diagnose_log
+from oomph.faults.matching.named_fault import Diagnosis
+
+FEED = "ValueError: Cannot feed value of shape {} for Tensor 'x:0', which has shape '{}'"
+LAUNCH = "E cuda_event.cc:29] Error polling: failed to query event: CUDA_ERROR_LAUNCH_FAILED: unspecified"
+INTERACTIVE = (
+    'Python 2.7.11\nType "help", "copyright", "credits" or "license" for more information.\n>>> import tensorflow\n'
+)
+CRASH = "zsh: segmentation fault (core dumped)  python"
+OOM = (
+    "W bfc_allocator: Allocator (GPU_0_bfc) ran out of memory trying to allocate {} (rounded to 3575808)requested "
+    "by op a\nIf the cause is memory fragmentation maybe the environment variable 'TF_GPU_ALLOCATOR=cuda_malloc_async' "
+    "will improve the situation.\n"
+)
+FILLING = "I shuffle_dataset_op.cc:111] Filling up shuffle buffer (this may take a while): 257 of 2048\nKilled\n"
+PLACED = (
+    "InvalidArgumentError: Cannot assign a device for operation 'a': Could not satisfy explicit device specification "
+    "'/device:GPU:0' because no supported kernel for GPU devices is available.\n"
+    "Colocation group had the following types and devices: \nAssign: GPU CPU \nIdentity: CPU \nQr: CPU \n"
+)
+MISMATCH = (
+    "E cuda_diagnostics.cc:313] kernel version 470.57.2 does not match DSO version 515.65.1 -- cannot find working"
+)
+NUMPY = "RuntimeError: module compiled against API version {} but this version of numpy is {}\n"
+
+
+def first(log: str) -> Diagnosis:
+    (best, *_) = diagnose_log(log.encode())
+    return best
+
+
+def first_remedy(log: str) -> str:
+    remedy = first(log).remedies[0]
+    return f"{remedy.text} {remedy.command}"
+
+
+@pytest.mark.parametrize(
+    ("found", "needed", "words"),
+    [
+        ("(50, 1600)", "(50, 57600)", "no reshape mends a sample of another size"),
+        ("(64, 28, 28, 1)", "(?, 32, 32, 1)", "no reshape mends a sample of another size"),
+        ("(64, 3, 28, 28)", "(?, 28, 28, 3)", "Move the axis of the channels"),
+        ("(17, 784)", "(50, 784)", "shape=(None, 784)"),
+        ("(64,)", "(?, 10)", "numpy.eye(10)"),
+        ("(64, 784)", "(?, 28, 28, 1)", "x.reshape(-1, ...)"),
+        ("(784,)", "(?, 784)", "x[None] makes a batch of one sample"),
+    ],
+)
+def test_the_two_shapes_decide_what_is_said_of_a_placeholder(found: str, needed: str, words: str) -> None:
+    assert words in first_remedy(FEED.format(found, needed))
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        ("Input 'y' of 'Mul' Op has type float32 that does not match type int32 of argument 'x'.", "write 1.0"),
+        (
+            "Input 'y' of 'Sub' Op has type int32 that does not match type float32 of argument 'x'.",
+            "tf.cast(y, tf.float32)",
+        ),
+        (
+            "cannot compute AddV2 as input #1(zero-based) was expected to be a int32 tensor but is a float tensor",
+            "cast the operand of AddV2 that is int32",
+        ),
+        (
+            "cannot compute MatMul as input #1(zero-based) was expected to be a double tensor but is a float tensor",
+            "bring both inputs of MatMul to one type",
+        ),
+    ],
+)
+def test_the_side_to_cast_is_the_one_that_is_not_a_float(error: str, words: str) -> None:
+    assert words in first_remedy(f"TypeError: {error}")
+
+
+def test_numpy_is_made_newer_when_it_is_too_old_and_older_when_it_is_too_new() -> None:
+    failed = "ImportError: numpy.core.multiarray failed to import"
+    assert "Update NumPy" in first_remedy(NUMPY.format("a", "9") + failed)
+    assert "Update NumPy" in first_remedy(NUMPY.format("0x10", "0xf") + failed)
+    assert "Install NumPy 1" in first_remedy(failed)
+    abi = "RuntimeError: module compiled against ABI version 0x1000009 but this version of numpy is 0x2000000"
+    assert "Install NumPy 1" in first_remedy(abi)
+
+
+def test_no_release_at_all_is_not_blamed_on_the_version_of_python() -> None:
+    log = "ERROR: Could not find a version that satisfies the requirement tensorflow==2.10.1 (from versions: none)\n"
+    assert "tensorflow-macos==2.10.1" in first_remedy(log)
+    assert "conda create -n tf python=3.10" not in first_remedy(log)
+
+
+def test_a_crashed_kernel_is_not_answered_with_memory() -> None:
+    assert "no lack of memory" in first_remedy(LAUNCH)
+    assert "ALLOW_GROWTH" not in first_remedy(LAUNCH)
+
+
+def test_a_crash_at_the_import_is_answered_with_its_order_and_only_then() -> None:
+    assert first_remedy(INTERACTIVE + CRASH).startswith("Import NumPy before TensorFlow")
+    assert "faulthandler" in first_remedy(f"{INTERACTIVE}>>> tf.Session()\n{CRASH}")
+
+
+def test_a_little_request_is_answered_with_the_allocator_that_tensorflow_proposes() -> None:
+    assert "not even 34.10MiB were left" in first_remedy(OOM.format("34.10MiB"))
+    assert first_remedy(OOM.format("4.10GiB")).startswith("Use a smaller batch")
+    figures = "I bfc_allocator.cc:1129] Stats: \nLimit:                     8000000000\n"
+    assert first_remedy(OOM.format("34.10MiB") + figures).startswith("Use a smaller batch")
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        (FILLING, "shuffle buffer of 2048 elements"),
+        (PLACED, "place Qr on the CPU"),
+        (PLACED, "allow_soft_placement=True"),
+        (MISMATCH, "In a container, use an image that brings no driver libraries of its own (here 515.65.1)"),
+        (
+            f"root@3f2a9c1b7d4e:/workspace# python t.py\n{MISMATCH}",
+            "Use an image that brings no driver libraries of its own (here 515.65.1)",
+        ),
+        (
+            "srun: job 12 has been allocated\nE tcp_server_posix.c:284] bind addr=[::]:2223: Address already in use",
+            "--ntasks-per-node=1",
+        ),
+        (
+            "E command_line_flags.cc:106] Couldn't interpret value =/x:=--tf_xla_cpu_global_jit for flag tf_xla_x.",
+            "export TF_XLA_FLAGS=--tf_xla_cpu_global_jit",
+        ),
+        ("IOError: Unable to open file (Unable to lock file, errno = 11)", "HDF5_USE_FILE_LOCKING=FALSE"),
+        ("IOError: Unable to create file (unable to truncate a file which is already open)", "Close the file"),
+        ("OSError: Unable to open file (Unable to open file: name = 'x.h5', errno = 2)", "x.h5 was not found"),
+        ("IOError: Unable to open file (Truncated file: eof = 2, sblock->base_addr = 0, stored_eoa = 5)", "cut short"),
+        (
+            "E cuda_dnn.cc:385] could not create cudnn handle: CUDNN_STATUS_INTERNAL_ERROR\n"
+            "E cuda_dnn.cc:352] could not destroy cudnn handle: CUDNN_STATUS_BAD_PARAM",
+            "rm -rf ~/.nv",
+        ),
+        ("InvalidArgumentError: Invalid JPEG data or crop window, data size 166476", "tf.io.decode_image"),
+        (
+            "  File \"a.py\", line 4, in f\n    x[0]\nTypeError: 'dict_keys' object does not support indexing",
+            "list(data.keys())",
+        ),
+        ("ResourceExhaustedError: disk quota exceeded [Op:SaveV2]", "larger quota"),
+        ("bash: line 1:  42 Bus error               python train.py", "Make room in /dev/shm"),
+        ("Illegal instruction ( core dumped creato )", "conda-forge"),
+        ("ValueError: No gradients provided for any variable.", "give compile a loss"),
+        ("Status: all CUDA-capable devices are busy or unavailable", "licence"),
+        ("ModuleNotFoundError: No module named 'tensorflow'", "Activate the environment"),
+        ("libdevice not found at ./libdevice.10.bc", "tf.keras.optimizers.legacy"),
+        ("hipErrorNoBinaryForGpu: Unable to find code object for all current devices!", "it does nothing for gfx1030"),
+    ],
+)
+def test_what_the_log_shows_is_used(log: str, words: str) -> None:
+    assert words in first_remedy(log)
+
+
+def test_a_thread_that_could_not_be_created_is_no_fault_of_the_input() -> None:
+    failed = "Check failed: ret == 0 (11 vs. 0)Thread tf_data_iterator_resource creation via pthread_create() failed."
+    best = first(f"[F tensorflow/core/platform/default/env.cc:73] {failed}")
+    assert best.name == "abort"
+    assert "ulimit -u" in best.remedies[0].command
+
+
+def test_a_program_that_says_the_gpu_is_not_available_is_told_why() -> None:
+    log = "Tensor Flow Version: 2.12.0\nKeras Version: 2.12.0\n\nGPU is NOT AVAILABLE\n"
+    best = first(log)
+    assert best.name == "no-gpu-visible"
+    assert "2.12.0 has none" in best.remedies[0].text
+    assert "2.12.0" not in first(log.replace("2.12.0", "2.10.0")).remedies[0].text
