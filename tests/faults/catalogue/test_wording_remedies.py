@@ -103,7 +103,7 @@ def test_the_commands_of_linux_are_those_of_a_shell() -> None:
 
 def test_the_reference_gives_remedies_of_single_wordings_and_their_systems() -> None:
     text = documents(load())["CKP401-checkpoint-failure.md"]
-    assert "First of all, when the log says `unable to lock file`:" in text
+    assert "First of all, when the log says `unable to lock file` or `Unable to lock file`:" in text
     assert "HDF5_USE_FILE_LOCKING=FALSE" in text
     missing = find("driver-missing")
     assert missing is not None
