@@ -47,7 +47,7 @@ def from_script(data: bytes, screen: Screen, at_line_start: bool) -> bytes:
         return data
 
     def shown(found: re.Match[bytes]) -> bytes:
-        before = data[found.start() - 1 : found.start()]  # one byte: all of them would be copied for each message
+        before = data[found.start() - 1 : found.start()]  # one byte: a longer slice would be copied for each message
         starts = before == b"\n" if before else at_line_start
         if not starts and not found[0].startswith(b"\r"):
             return found[0]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 CHOICES = ("auto", "always", "never")
 """The values of `--color`."""
 USUAL_WIDTH = 80
-"""Of a pipe, a file, and a terminal that does not know its own."""
+"""The width for a pipe, a file, and a terminal that does not report its own."""
 _NARROWEST, _WIDEST = 40, 100
 _DUMB = ("", "dumb", "unknown")
 

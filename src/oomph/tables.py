@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from oomph.wrapping import wrapped
 
 _LEAST_ROOM = 20
-"""The last column is wrapped if at least so many columns are left for it."""
+"""The last column is wrapped if at least this many columns are left for it."""
 
 
 def table(rows: Sequence[Sequence[str]], width: int) -> list[str]:

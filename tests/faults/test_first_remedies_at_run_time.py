@@ -87,7 +87,7 @@ NO_IMAGE = (
         ),
         ("InternalError: cuDNN launch failure : input shape ([64,128,1,1])", ("1.13 to 2.0: 10.0 with 7.4",)),
         ("InternalError: Failed to call ThenRnnBackward with model config: 2, 0, 0", ("drop_remainder=True",)),
-        (OLD_CUDNN.format("7301 (compatibility version 7300)", " 7003"), ("Install cuDNN 7.0 (7.0.3)", "cudnn=7.0")),
+        (OLD_CUDNN.format("7301 (compatibility version 7300)", " 7003"), ("Replace cuDNN 7301 by 7.0 (7.0.3)", "cudnn=7.0")),
         (OLD_CUDNN.format("8.0.5", ": 8.6.0. "), ("nvidia-cudnn-cu11==8.6.0.*",)),
         (OLD_CUDNN.format("7.3.1", ": 7.4.2. "), ("7.4.2 or newer", "cudnn>=7.4,<8")),
         (NO_IMAGE.format("Internal"), ("2.3 has none for compute capability 5.0", "2.2, or 2.4 or later")),

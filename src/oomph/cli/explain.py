@@ -39,7 +39,7 @@ _EPILOG = """examples:
   oomph explain .oomph/runs                the runs in a folder, newest first
   oomph explain OOM101                     the page of a fault, a check (DOC204) or an exception"""
 _WITHOUT_EFFECT = ("--exit-status", "--kernel-log", "--full", "--exit-code")
-"""Options that alter nothing for a page or a list of runs; --decisions heeds the last."""
+"""Options without effect on a page or a list of runs; --exit-code also applies to --decisions."""
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 """Reading the pages makes tens of thousands of small values, none of them garbage. Python looks after every 700."""
 _LAST_SIGNAL, _LAST_EXIT_CODE = 64, 255

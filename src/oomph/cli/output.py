@@ -35,7 +35,7 @@ def width() -> int:
 
 
 def width_of_told() -> int:
-    """The columns that a line of `tell` may fill."""
+    """The width of a line of `tell`, in columns."""
     return screen_of_stream(sys.stderr).width
 
 
@@ -65,7 +65,7 @@ def _print(text: str) -> None:
 
 
 def say(text: str) -> None:
-    """Tell one message of oomph."""
+    """Write one message of oomph to stderr."""
     tell(f"{PREFIX}{text}\n")
 
 

@@ -74,6 +74,6 @@ def _read_run(path: Path) -> Iterator[Evidence]:
 
 
 def tell_what_is_missing(path: Path) -> None:
-    """Say what of a run's journal cannot be read."""
+    """Report the parts of a run's journal that cannot be read."""
     if missing := what_is_missing(path):
         say(missing)

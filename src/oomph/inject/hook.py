@@ -41,7 +41,7 @@ def after_import(actions: Mapping[str, Act]) -> None:
 class AwaitingFinder:
     """A finder on sys.meta_path that finds each of its modules once.
 
-    It stays there: no script imports all of them, and it costs one look-up in a dict per import.
+    It is never removed, since no script imports all of them. It costs one dict look-up per import.
 
     Args:
         actions: by module name, what to do right after its import.

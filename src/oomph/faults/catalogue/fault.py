@@ -96,7 +96,7 @@ class Signature(NamedTuple):
     unless: tuple[str, ...] = ()
     """Signatures of the same page (by id) that make this one mean nothing, wherever they stand."""
     beside: tuple[str, ...] = ()
-    """Signatures of the same page (by id), one of which must appear somewhere, before or after."""
+    """Signatures of the same page (by id). At least one must appear, before or after this one."""
     advice: str = ""
     """The remedies of this very wording as JSON: most are never read."""
 
@@ -170,7 +170,7 @@ class Fault(NamedTuple):
 
 
 def sentence(text: str) -> str:
-    """The text with a full stop, unless it ends in one: a remedy may end in "..."."""
+    """The text with a full stop, unless it ends in one already, as in "..."."""
     return text if text.endswith(".") else f"{text}."
 
 

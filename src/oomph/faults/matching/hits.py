@@ -69,7 +69,7 @@ class Hits:
             self._refused.add(fault.name)
 
     def set_aside(self, found: Found) -> frozenset[str]:
-        """The names of faults that were seen, but not surely enough, or that something speaks against.
+        """The names of faults for which there is some evidence, but too little, or evidence against them.
 
         Of a fault that training survives, any of its signatures counts, since they weigh what a sound machine says too.
         """
@@ -124,7 +124,7 @@ def _is_source(text: str) -> bool:
 
 
 def narrowed(fault: Fault, facts: Sequence[Evidence]) -> tuple[dict[str, str], tuple[Signature, ...]]:
-    """What the signatures that only narrow a fault down capture from these facts, and which they are."""
+    """The signatures that only narrow a fault down and match these facts, with the values they capture."""
     captured: dict[str, str] = {}
     borne = list[Signature]()
     for signature in fault.signatures if facts else ():
@@ -141,7 +141,7 @@ def confidence(hits: Sequence[Hit]) -> float:
 
 
 def calibrated(claimed: float) -> float:
-    """The share of such claims that is right; below 0.99, a claim that is surer stays surer."""
+    """The share of such claims that is right. Below 0.99 the order of claims is kept."""
     over = max(min(claimed, _CLAIMED) - _KNEE, 0.0)
     return min(claimed, _KNEE) + over * (_HOLDS - _KNEE) / (_CLAIMED - _KNEE)
 

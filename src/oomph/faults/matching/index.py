@@ -55,7 +55,7 @@ class Index(NamedTuple):
         return frozenset(self.entries.get(source, ()))
 
     def beginnings(self, source: str) -> frozenset[str]:
-        """The literals whose words may continue in the text."""
+        """The literals that may be the beginning of a longer word."""
         unfiled = (*self.going_on.get(source, ()), *self.foreign.get(source, ()))
         return frozenset(literal for literal, _, _ in unfiled)
 

@@ -16,7 +16,7 @@ SUSPICION = 0.2
 
 
 _SOMEWHERE = "the line that raised the error"
-"""What a remedy says in place of a line of the user's own code that the evidence does not name."""
+"""Stands for the line of the user's own code where the evidence names none."""
 
 
 class Diagnosis(NamedTuple):

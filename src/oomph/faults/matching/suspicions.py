@@ -20,7 +20,7 @@ _RIVAL, _NEIGHBOUR = 0.15, 0.1
 def suspicions(
     ranked: Sequence[Diagnosis], found: Found, catalogue: Sequence[Fault], guesses: Guesses
 ) -> Iterator[Diagnosis]:
-    """Fills the list up to three faults: those that print the same words, those the words speak for, then neighbours.
+    """Fills the list up to three faults: first the same wording, then what the words suggest, then neighbours.
 
     Rivals of a wording are always told; the others when the first diagnosis is not nearly certain. None beside what
     was measured and not told in words, and none where nothing was found.

@@ -58,7 +58,7 @@ class Words(NamedTuple):
     readings: frozenset[bytes] = frozenset()
     """Words of lines whose numbers are readings of something: more of them are delivered."""
     beginnings: frozenset[bytes] = frozenset()
-    """Like `wanted`, for literals whose words may continue in the text, as in `hipErrorUnknown`."""
+    """Like `wanted`, for literals that may be the beginning of a longer word, as in `hipErrorUnknown`."""
     condense: Callable[[bytes], bytes] = bytes
     """Shortens long reports in a block before anything else; keeps every line, even if it is empty."""
 
@@ -142,7 +142,7 @@ class _Selection:
     def _pick(
         self, alike: Sequence[bytes], telling: Mapping[bytes, bool], progress: set[int], end: int
     ) -> Iterator[int]:
-        """The places of those that hold a word, follow the head of a report, show progress, or belong to the end."""
+        """The places of pieces that hold a word, follow the head of a report, show progress, or belong to the end."""
         for index, form in enumerate(alike):
             opens = telling.get(form)
             if opens:

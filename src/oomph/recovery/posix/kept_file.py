@@ -1,4 +1,4 @@
-"""Keeps the end of a stream in a file of the run directory, with keys redacted."""
+"""Keeps the end of a stream in a file of the run directory, with secrets redacted."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class KeptFile:
 
     @property
     def is_written(self) -> bool:
-        """Whether the file holds what was fed, as far as is known."""
+        """Whether every write so far has succeeded."""
         return self._fd is not None
 
     def _shorten(self) -> None:
@@ -85,7 +85,7 @@ class KeptFile:
         view = memoryview(data)
         try:
             while view and self._fd is not None:
-                written = os.write(self._fd, view)  # a disk that is almost full takes a part
+                written = os.write(self._fd, view)  # a disk that is almost full may accept only part
                 view = view[written:]
                 self._written += written
         except OSError:  # a full disk must not end the training

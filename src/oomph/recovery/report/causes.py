@@ -1,4 +1,4 @@
-"""Why a label without reasons of its own is not better. Pure."""
+"""The causes of a label that has no reasons of its own. Pure."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def _incidents(attempt: Sequence[Event]) -> Iterator[Incident]:
 
 
 def _guarded(failed: Sequence[Event]) -> list[Event]:
-    """The errors that oomph had to handle: those elsewhere are the script's own to catch."""
+    """The errors within guarded steps. Errors elsewhere are left to the script."""
     return [event for event in failed if event.data.get("phase") != "elsewhere"]
 
 
@@ -155,7 +155,7 @@ def _recovered(failed: Sequence[Event], recovered: Event, kind: str | None) -> I
 
 
 def _divided(recovered: Mapping[str, Any], kind: str | None) -> str:
-    """What was done with a batch that did not fit, in the words for what the script called and what was promised."""
+    """What was done with a batch that did not fit. The words depend on what the script called and on the promise."""
     during, batch = recovered.get("during"), recovered.get("batch")
     if "piece" in recovered:
         return f"applied the function to the batch of {batch} in calls of at most {recovered['piece']} elements"
@@ -175,7 +175,7 @@ def _that_ended(attempt: Sequence[Event], failed: Sequence[Event]) -> Incident |
     if not fault:
         return None
     place = "" if decided is None else _place_of_ending(decided.data.get("ending"))
-    shown_by = failed if fault == OUT_OF_MEMORY else []  # a kill after an error that was caught is not shown by it
+    shown_by = failed if fault == OUT_OF_MEMORY else []  # an error that was caught does not explain a later kill
     place = place or (_place(shown_by[-1].data) if shown_by else "")
     if hang is not None:
         shown = f"no progress for {hang.data.get('seconds')} s, at {hang.data.get('line') or 'an unknown line'}"

@@ -38,5 +38,5 @@ def unguarded(events: Sequence[Event], guard: bool, loaded: bool) -> str:
     outside = next((outside_in_words(event) for event in events if event.name == "trained-outside-fit"), "")
     if outside:
         return f"{outside}: {RECOVERED}. To have it resumed, {remedy_of(outside)}"
-    nothing = not guarded and any(event.name == "process-started" for event in events)  # else it is not on record
+    nothing = not guarded and any(event.name == "process-started" for event in events)  # else unknown
     return NONE_SEEN if nothing else ""

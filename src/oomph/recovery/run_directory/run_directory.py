@@ -35,7 +35,7 @@ class RunRecord:
 
     command: tuple[str, ...]
     python: str
-    """Empty where the command chooses it."""
+    """Empty if the command itself chooses the Python."""
     cwd: str
     created: str
     status: str = RUNNING

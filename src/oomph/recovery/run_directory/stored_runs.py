@@ -25,7 +25,7 @@ def unfinished_runs(cwd: str) -> list[StoredRun]:
 
 
 def first_trusted(runs: Iterable[StoredRun]) -> StoredRun | None:
-    """The first run that no other user can have written; says why each before it is left out."""
+    """The first run that no other user can have written. Reports why each run before it is skipped."""
     for run in runs:
         stranger = why_not_trusted(run.path)
         if stranger is None:

@@ -1,4 +1,4 @@
-"""Reads what a run has left in summary.json."""
+"""Reads summary.json of a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from oomph.run_files import read_own
 
 
 def read_summary(run_dir: Path) -> dict[str, Any]:
-    """The summary of the run; empty if it has left none that can be read."""
+    """The summary of the run; empty if there is none that can be read."""
     try:
         document = json.loads(read_own(run_dir, "summary.json"))
     except (OSError, ValueError):

@@ -18,7 +18,7 @@ _OURS = PACKAGE + os.sep
 _STANDARD = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _INSTALLED = ("site-packages", "dist-packages")
 _GENERATED = os.sep + "__autograph_generated_file"
-"""Begins the name of a file that AutoGraph makes of a function of the script; its lines mean nothing to a user."""
+"""The prefix of files that AutoGraph generates from functions; their lines mean nothing to a user."""
 _MOST_FRAMES = 200
 _LINES_BEFORE = 3
 

@@ -69,12 +69,12 @@ def _watch(module: ModuleType, row: _Row, join: Join, told: set[str]) -> None:
             error.__traceback__ = without_ours(error.__traceback__)
             raise
 
-    first_call.autograph_info__ = {}  # type: ignore[attr-defined]  # AutoGraph does not convert what has this name
+    first_call.autograph_info__ = {}  # type: ignore[attr-defined]  # AutoGraph does not convert a function with this attribute
     setattr(owner, row.method, first_call)
 
 
 def _tell(kind: str, join: Join, told: set[str]) -> None:
-    """Say so once for each kind; an estimator's optimizer is not a second training."""
+    """Report each kind once. An estimator's optimizer is not a second training."""
     try:
         session = join()
         if session is None or kind in told or (kind == "tensorflow-1" and told):

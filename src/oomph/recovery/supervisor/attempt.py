@@ -170,7 +170,7 @@ class Attempt:
         self._group.attend()
 
     def _show_the_rest(self) -> None:
-        """Show the rest of stderr; an error in that must not lose the exit code and the diagnosis."""
+        """Show the rest of stderr. An error here must not lose the exit code and the diagnosis."""
         try:
             self._pump.drain()
             if self._reports is not None:

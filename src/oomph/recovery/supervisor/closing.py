@@ -27,9 +27,9 @@ from oomph.run_files import is_own_folder, replace_own
 
 @dataclass(frozen=True)
 class Outcome:
-    """What `oomph run` ends with.
+    """The outcome of `oomph run`.
 
-    Its repr is short: of the summary it shows only the result and the most important counts.
+    Its repr shows only the result and the most important counts of the summary.
     """
 
     exit_code: int

@@ -18,7 +18,7 @@ _ASSIGNMENT = re.compile(r"\w+=")
 _ENDS_THE_OPTIONS = re.compile(r"-[A-VYZa-z?]*?([cmVh?])")
 """-c code, -m module, -Vh; also after others: -Ic."""
 _TAKE_A_MODULE = frozenset(("accelerate", "coverage", "ipython", "torchrun", "uv"))
-"""Programs with Python's own `-m module`. That of others is something else: numactl binds memory with it."""
+"""Programs that accept Python's `-m module`. Elsewhere -m means something else: numactl binds memory with it."""
 _FROM_STDIN = "a script from standard input cannot be started a second time: save it to a file"
 
 
@@ -52,7 +52,7 @@ class Command:
 
     @property
     def own_python(self) -> str:
-        """The Python that a command line begins with; empty where it begins otherwise: it may choose any."""
+        """The Python at the beginning of a command line; empty if there is none, since the command may choose any."""
         words = after_env(self.words[1:]) if self.form == "command" else ()
         return (shutil.which(words[0]) or "") if words and IS_PYTHON.match(words[0]) else ""
 
@@ -92,9 +92,9 @@ def _check_python(words: Sequence[str]) -> None:
 
 
 def what_runs(words: Sequence[str]) -> tuple[str, ...]:
-    """The words that name what runs: the script, or `-m` and the module. Of another program its name.
+    """The words that name what runs: the script, or `-m` and the module; for another program, its name.
 
-    Left out is how it is started: environment variables, launchers and their options, the Python and its options.
+    Environment variables, launchers, the Python and their options are left out.
     """
     if not words or words[0] != "--":
         return tuple(words[: 2 if "-m" in words[:1] else 1])

@@ -24,7 +24,7 @@ _CONTINUATIONS = (
 """The beginnings of lines that belong to the native line before them."""
 _EMPTY = (b"\n", b"\r\n")
 _LAST_WORDS = (b"Traceback (most recent call last)", b"Fatal Python error: ", b"terminate called ")
-"""The beginnings of lines that say of what a process dies. The report that explains it comes first."""
+"""The beginnings of lines that name a fatal error. The report that explains it is shown before them."""
 _MOST_HELD = 16 << 20
 _LONGEST_PARTIAL = 1 << 16
 
@@ -43,11 +43,11 @@ class HeldBack:
         self.lines = 0
         """How many lines are held."""
         self.holding = True
-        """Whether reports are held; if not, they are passed on as everything else is."""
+        """Whether reports are held. If not, they are passed on like everything else."""
 
     @property
     def waits(self) -> bool:
-        """Whether the end of a partial line is waited for."""
+        """Whether a partial line is held until its end arrives."""
         return bool(self._partial)
 
     def take(self, data: bytes) -> tuple[bytes, bytes]:
@@ -98,7 +98,7 @@ class HeldBack:
         self._continues = about_memory and self.holding and head.severity != b"F"
         if self._continues:
             return before + self._hold(native)
-        if head.severity == b"F":  # the process dies of it, and nobody recovers
+        if head.severity == b"F":  # fatal: the process aborts, so there is no recovery
             return self.release() + line
         return before if not about_memory and self._is_repeated(native) else line
 
@@ -111,7 +111,7 @@ class HeldBack:
         return b"" if self._is_repeated(line) else line
 
     def _hold(self, line: bytes) -> bytes:
-        """Hold the line; returns what can be held no longer."""
+        """Hold the line. Returns everything held if that is more than may be held."""
         self._held += line
         self._newly += line
         self.lines += 1

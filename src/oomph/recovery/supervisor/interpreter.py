@@ -24,7 +24,7 @@ _PROBE_SECONDS = 20
 
 
 def python_of(command: Command, wanted: str | None, say: Callable[[str], None]) -> str:
-    """The Python of the script; empty where a command line chooses it. None is searched for a command line."""
+    """The Python of the script; empty for a command line, which chooses its own."""
     if command.form == "command" and wanted is None:
         return command.own_python
     return choose_python(wanted, say)

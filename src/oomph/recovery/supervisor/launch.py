@@ -174,7 +174,7 @@ def _newest_of(command: Command, stored: Sequence[StoredRun]) -> Path | None:
 
 
 def _offer_with_other_arguments(command: Command, stored: Sequence[StoredRun]) -> None:
-    """Name the newest run of the same script that was started with other arguments, and that no process runs."""
+    """Name the newest idle run of the same script that was started with other arguments."""
     words = tuple(redacted_words(command.words))
     others = (run for run in stored if run.record.command != words)
     same_script = (run for run in others if what_runs(run.record.command) == what_runs(words))

@@ -1,4 +1,4 @@
-"""Reads, from the journals of a running attempt, what becomes of its out-of-memory errors."""
+"""Reads the outcomes of out-of-memory errors from the journals of a running attempt."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _MOST_BYTES = 4 << 20
 
 
 class Outcome(enum.Enum):
-    """What became of an out-of-memory error."""
+    """The outcome of an out-of-memory error."""
 
     UNKNOWN = enum.auto()
-    """Nothing is recorded: no guard has taken it up yet."""
+    """Nothing is recorded: no guard has reacted yet."""
     RECOVERING = enum.auto()
     RECOVERED = enum.auto()
     """In the process, or by its request for a new one."""
@@ -38,12 +38,12 @@ class MemoryOutcome:
         self._latest: dict[Path, Outcome] = {}
 
     def begin(self) -> None:
-        """Leave out what is recorded until now: it is about earlier errors."""
+        """Skip the events recorded until now, which are about earlier errors."""
         self._latest = {}
         self._read = {path: _size(path) for path in self._journals()}
 
     def now(self) -> Outcome:
-        """What is recorded since then. A report may be of any process, so all that ran out must have recovered."""
+        """The outcome since then. Reports name no process, so every process that ran out must have recovered."""
         for path in self._journals():
             for event in self._appended(path):
                 self._latest[path] = outcome_of(event) or self._latest.get(path, Outcome.UNKNOWN)

@@ -15,7 +15,7 @@ _BEGINS = re.compile(
     rb"[IWEF]\d{0,4}\Z|[IWEF]\d{4} [\d:. ]{0,60}(?:[\w./-]{0,200})(?::\d{0,6}\]?)?\Z"
     rb"|\d{1,4}\Z|\d{4}-[\d:. -]{0,30}(?:[IWEF] ?)?(?:[\w./-]{0,200})(?::\d{0,6}\]?)?\Z"
 )
-"""The beginning of such a head."""
+"""The beginning of such a head, in a partial line."""
 
 
 class Head(NamedTuple):
@@ -25,7 +25,7 @@ class Head(NamedTuple):
     """Where it begins: a progress bar may stand before it."""
     end: int
     severity: bytes
-    """I, W, E, or F: the process dies of what an F line says."""
+    """I, W, E or F; an F line reports the error that aborts the process."""
     file: bytes
     """The name of the source file, without its folder."""
 

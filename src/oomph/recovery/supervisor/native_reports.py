@@ -20,27 +20,27 @@ from oomph.run_files import OwnFile
 
 KEPT_BYTES = 16 << 20
 _START_SECONDS = 60.0
-"""How long TensorFlow may introduce itself in a script that reports no fit."""
+"""How long TensorFlow's start-up lines may take in a script that reports no fit."""
 _PARTIAL_SECONDS, _PARTIAL_SECONDS_IN_A_FLOOD = 0.05, 0.5
-"""How long the end of a line is waited for: in silence, and while the script writes on."""
+"""How long to wait for the end of a partial line: in silence, and while the script keeps writing."""
 _LOOK_SECONDS = 0.1
 _MARK_SECONDS, _MARK_SECONDS_IN_A_FLOOD = 1.0, 5.0
-"""How often it is noted what the script has recorded before a report begins."""
+"""How often to mark the end of the journals, so that only later events count for the next report."""
 _QUIET_SECONDS, _LOUD_SECONDS = 0.5, 2.0
-"""How long a guard may take to take up an error after the last line of its report, and after the first."""
+"""How long a guard may take to react to an error, counted from the last line of its report and from the first."""
 _STEP_SECONDS = 12.0
 """The same within a training: other operations of the step may still wait for memory, for ten seconds."""
 _SEARCH_SECONDS = 300.0
 """How long a guard that does not report its phase may search for a size that fits, ten seconds or more a try."""
 _RECORD_SECONDS = 2.0
-"""How long a guard may take to record what became of a step."""
+"""How long a guard may take to record the outcome of a step."""
 _DRAIN_SECONDS = 1.0
-"""How long the rest of a report may be on its way when its step has been recovered."""
+"""How long to wait for the rest of a report after its step has been recovered."""
 
 
 @dataclass
 class _Report:
-    """When what happened to the lines that are held."""
+    """The lines that are held: when they came, and the outcome so far."""
 
     first: float
     last: float
@@ -53,7 +53,7 @@ class _Report:
 
 
 def _is_overdue(report: _Report, phase: Phase | None, now: float) -> bool:
-    """Whether no recovery is to be expected any more."""
+    """Whether a recovery can no longer be expected."""
     age = now - report.first
     if phase is Phase.RECOVERING:
         return False
@@ -138,7 +138,7 @@ class NativeReports:
             report.recovering = now
         if report.outcome is Outcome.RECOVERED:
             seen, report.recovered = report.recovered, report.recovered or now
-            # What was written before the recovery was recorded can be read by a later turn.
+            # Output from before the recovery may not have been read yet.
             if seen is not None and (quiet or now - seen > _DRAIN_SECONDS):
                 return self._kept()
         elif report.outcome is Outcome.LEFT or _is_overdue(report, phase, now):
@@ -182,6 +182,6 @@ class NativeReports:
         return self._held.release()
 
     def _mark(self) -> None:
-        """Nothing is held: what the script has recorded until now is not about the next report."""
+        """Nothing is held: events recorded until now are not about the next report."""
         self._report, self._marked = None, time.monotonic()
         self._memory.begin()

@@ -1,4 +1,4 @@
-"""The lines with which TensorFlow introduces itself, which a restarted script does not show again. Pure."""
+"""TensorFlow's start-up lines, which a restarted script does not show again. Pure."""
 
 from __future__ import annotations
 

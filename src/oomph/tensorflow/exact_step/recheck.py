@@ -22,7 +22,7 @@ from oomph.tensorflow.exact_step.recomputation import Recomputation
 from oomph.tensorflow.graph.write_set import SmallState, components
 
 _OF_ALL = {"float64": 1e-12, "float32": 1e-6, "bfloat16": 1e-3, "float16": 1e-3}
-"""By the coarsest compute type, the share of the norm of all gradients that is added to what counts as rounding.
+"""The share of the norm of all gradients that is added to what counts as rounding, by the coarsest compute type.
 
 It covers gradients that are zero except for rounding, such as that of a bias before BatchNormalization.
 """

@@ -127,7 +127,7 @@ def _share(apart: float, of: float) -> float:
 
 
 def _share_of_change(before: Any, theirs: Any, ours: Any) -> float:
-    """The norm of the difference, relative to that of the change; to a thousandth of the value if it changed less."""
+    """The norm of the difference over that of the change, or over a thousandth of the value if that is more."""
     changed, value = _norm(_apart(theirs, before)), _norm(_exact(theirs))
     return _share(float(np.linalg.norm(_apart(ours, theirs))), max(changed, 1e-3 * value))
 
@@ -148,7 +148,7 @@ def _apart(one: Any, other: Any) -> Any:
 
 
 def _exact(value: Any) -> Any:
-    """The value in float64. NumPy has no bfloat16 and the like of its own: for them, too, a cast is exact."""
+    """The value in float64. The cast is exact for bfloat16 too, which is no number to NumPy."""
     array = np.asarray(value)
     return array if array.dtype.kind in "OSU" else array.astype(np.float64)
 

@@ -88,7 +88,7 @@ def tell_verification(fit: RunningFit, at_the_end: bool) -> None:
 
 
 def verified_in_words(found: Verified) -> str:
-    """The result of a comparison with plain Keras, beside what rounding alone may make of it."""
+    """The result of a comparison with plain Keras, in words, with the difference that rounding can explain."""
     stopped = f"; {found.stopped}" if found.stopped else ""
     if not found.steps:
         return f"no step was compared with plain Keras{stopped}"
