@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from oomph.faults.diagnose import diagnose_log
+from advised import first_remedy, remedies
 
 WINDOWS = 'Traceback (most recent call last):\n  File "C:\\Users\\me\\train.py", line 1, in <module>\n'
 DLL = (
@@ -12,11 +11,6 @@ DLL = (
 )
 XLA = "InvalidArgument: Detected unsupported operations when trying to compile graph __inference_f_1 on XLA_GPU_JIT"
 SYMBOL = "undefined symbol: _ZN10tensorflow12OpDefBuilder4AttrENSt7__cxx1112basic_stringIcEE"
-
-
-def remedies(log: str) -> list[str]:
-    (best, *_) = diagnose_log(log.encode())
-    return [f"{remedy.text} {remedy.command}" for remedy in best.remedies]
 
 
 @pytest.mark.parametrize("verb", ["open", "synchronously open", "create", "synchronously create"])
@@ -86,7 +80,7 @@ def test_the_stub_of_libcuda_is_answered_with_the_search_path(status: str) -> No
     ],
 )
 def test_a_system_that_is_not_ready_is_answered_with_the_fabric_manager(words: str) -> None:
-    assert "nvidia-fabricmanager" in remedies(f"E cuda_driver.cc:265] {words}")[0]
+    assert "nvidia-fabricmanager" in first_remedy(f"E cuda_driver.cc:265] {words}")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +94,7 @@ def test_a_system_that_is_not_ready_is_answered_with_the_fabric_manager(words: s
     ],
 )
 def test_a_check_that_fails_at_the_start_is_not_answered_with_another_start(log: str) -> None:
-    assert "Start again" not in remedies(log)[0]
+    assert "Start again" not in first_remedy(log)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +109,7 @@ def test_a_check_that_fails_at_the_start_is_not_answered_with_another_start(log:
 )
 def test_a_missing_driver_is_answered_for_the_system_at_hand(system: str, remedy: str) -> None:
     log = "ImportError: libcuda.so.1: cannot open shared object file: No such file or directory\n"
-    assert remedy in remedies(system + log)[0]
+    assert remedy in first_remedy(system + log)
 
 
 def test_nothing_of_oomph_run_is_given_on_windows() -> None:
@@ -190,7 +184,7 @@ NO_PACKAGE = "ERROR: Could not find a version that satisfies the requirement {0}
     ],
 )
 def test_shapes_labels_and_versions_that_the_log_shows_decide_the_first_remedy(log: str, words: str) -> None:
-    assert words in remedies(log)[0]
+    assert words in first_remedy(log)
 
 
 @pytest.mark.parametrize(
@@ -253,7 +247,7 @@ def test_shapes_labels_and_versions_that_the_log_shows_decide_the_first_remedy(l
     ],
 )
 def test_names_that_have_moved_and_objects_that_are_missing_decide_the_first_remedy(log: str, words: str) -> None:
-    assert words in remedies(log)[0]
+    assert words in first_remedy(log)
 
 
 IN_SCRIPT = 'Traceback (most recent call last):\n  File "train.py", line 12, in main\n    go()\n'
@@ -281,11 +275,11 @@ IN_KERAS = f'{IN_SCRIPT}  File "/env/lib/python3.11/site-packages/keras/src/mode
     ],
 )
 def test_an_error_of_the_script_is_answered_with_its_names_and_its_line(log: str, words: str) -> None:
-    assert words in remedies(log)[0]
+    assert words in first_remedy(log)
 
 
 def test_a_traceback_without_its_head_still_names_the_line_of_the_script() -> None:
     frames = (
         '  File "train.py", line 9, in <module>\n    main()\n  File "train.py", line 5, in main\n    x = rates["a"]\n'
     )
-    assert "At train.py:5 in main," in remedies(f"{frames}KeyError: 'a'")[0]
+    assert "At train.py:5 in main," in first_remedy(f"{frames}KeyError: 'a'")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from oomph.faults.diagnose import diagnose_log
-from oomph.faults.matching.named_fault import Diagnosis
+from advised import first, first_remedy
 
 FEED = "ValueError: Cannot feed value of shape {} for Tensor 'x:0', which has shape '{}'"
 LAUNCH = "E cuda_event.cc:29] Error polling: failed to query event: CUDA_ERROR_LAUNCH_FAILED: unspecified"
@@ -28,16 +26,6 @@ MISMATCH = (
     "E cuda_diagnostics.cc:313] kernel version 470.57.2 does not match DSO version 515.65.1 -- cannot find working"
 )
 NUMPY = "RuntimeError: module compiled against API version {} but this version of numpy is {}\n"
-
-
-def first(log: str) -> Diagnosis:
-    (best, *_) = diagnose_log(log.encode())
-    return best
-
-
-def first_remedy(log: str) -> str:
-    remedy = first(log).remedies[0]
-    return f"{remedy.text} {remedy.command}"
 
 
 @pytest.mark.parametrize(
