@@ -393,7 +393,7 @@ MUTATIONS = (
         "recovery/protocol/progress.py",
         "return Progress(*values) if magic == _MAGIC else None",
         "return Progress(*values)",
-        "recovery/run_directory",
+        "recovery/protocol/test_progress.py",
     ),
     Mutation(
         "a stopped machine counts as a hang",

@@ -202,3 +202,27 @@ def test_a_hang_that_was_woken_up_teaches_nothing() -> None:
     watch.hear()
     assert timings.percentile(Phase.STEP, 0) == learned
     watch.close()
+
+
+def test_time_in_which_the_supervisor_itself_did_not_run_is_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After SIGSTOP or a sleep of the machine: the script could not run either."""
+    watch = Watch(Timings(), floor=3.0)
+    pulse = Pulse(os.dup(watch.beat_fd))
+    watch.started()
+    for _ in range(6):
+        pulse.beat(Phase.STEP, 0)
+        time.sleep(0.06)
+        watch.hear()
+    for _ in range(4):
+        time.sleep(0.06)
+        assert watch.look(os.getpgid(0)) is None
+    running = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: running() + 1000)
+    assert watch.look(os.getpgid(0)) is None
+    found, until = None, time.monotonic() + 20
+    while found is None and time.monotonic() < until:
+        time.sleep(0.05)
+        found = watch.look(os.getpgid(0))
+    assert found is not None, "what is silent from then on is one"
+    assert found.seconds < 100
+    watch.close()

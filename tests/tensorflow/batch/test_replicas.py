@@ -53,3 +53,9 @@ def test_the_cuts_take_every_sample_of_every_replica_once(sizes, parts):
         places = [place[replica] for place in taken]
         assert [sample for first, stop in places for sample in range(first, stop)] == list(range(size))
     assert [stop - first for first, stop in (place[int(np.argmax(sizes))] for place in taken)] == parts
+
+
+def test_a_smaller_replica_has_its_share_of_every_part():
+    """One that ran out of samples before the others would average over none."""
+    shares = [cuts([16, 8], start, 4) for start in (0, 4, 8, 12)]
+    assert shares == [[(0, 4), (0, 2)], [(4, 8), (2, 4)], [(8, 12), (4, 6)], [(12, 16), (6, 8)]]

@@ -182,3 +182,19 @@ def test_vectors_whose_length_is_known_beforehand_are_merged_and_not_joined(guar
     np.testing.assert_allclose(logs["features"], x.mean(axis=0), 1e-12)
     assert float(logs["pair"]) == float(theirs["pair"]) == 2
     assert float(ours.model.pair.count.numpy()) == float(plain.pair.count.numpy()) == 2
+
+
+class Summing(keras.Sequential):
+    """Returns a sum over the samples beside its mean."""
+
+    def train_step(self, data):
+        logs = super().train_step(data)
+        return {**logs, "sum": keras.ops.sum(data[0]), "mean": keras.ops.mean(data[0])}
+
+
+def test_a_returned_sum_is_added_up_and_a_mean_is_not(as_keras):
+    def make():
+        return compiled(Summing([keras.Input((3,)), keras.layers.Dense(1)]))
+
+    ours = as_keras(make, batch(), SIZES, probe=True)
+    assert sum(ours.divided.kinds().logs) == 1

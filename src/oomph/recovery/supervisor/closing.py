@@ -29,7 +29,7 @@ from oomph.run_files import is_own_folder, replace_own
 class Outcome:
     """The outcome of `oomph run`.
 
-    Its repr shows only the result and the most important counts of the summary.
+    Its repr is short: the result and the most important counts. The attributes hold everything.
     """
 
     exit_code: int

@@ -1,0 +1,35 @@
+"""The board of progress: what was written is read, and a file of another format is no board."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from oomph.recovery.protocol.progress import PROGRESS, ProgressBoard, read_progress
+
+
+def written(folder: Path) -> bytes:
+    ProgressBoard(folder, 2).write(fit=1, epoch=3, step=4, steps=25, saved=20)
+    return (folder / PROGRESS).read_bytes()
+
+
+def test_the_position_that_was_written_is_read(tmp_path: Path) -> None:
+    written(tmp_path)
+    read = read_progress(tmp_path)
+    assert read is not None
+    assert (read.attempt, read.fit, read.epoch, read.step, read.steps, read.saved) == (2, 1, 3, 4, 25, 20)
+    assert read.heartbeat_ns > 0
+
+
+@pytest.mark.parametrize("magic", [0, 1, 0x6F6F6D7068_02, -1])
+def test_a_board_of_another_format_is_not_believed(tmp_path: Path, magic: int) -> None:
+    (tmp_path / PROGRESS).write_bytes(struct.pack("<q", magic) + written(tmp_path)[8:])
+    assert read_progress(tmp_path) is None
+
+
+@pytest.mark.parametrize("change", [lambda raw: b"", lambda raw: raw[:-1], lambda raw: raw + b"x"])
+def test_nor_is_one_of_another_length(tmp_path: Path, change) -> None:
+    (tmp_path / PROGRESS).write_bytes(change(written(tmp_path)))
+    assert read_progress(tmp_path) is None

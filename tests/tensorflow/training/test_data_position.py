@@ -1,0 +1,40 @@
+"""A resumed fit takes up the data behind the epochs that an earlier attempt has done."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+import tensorflow as tf
+
+from oomph.tensorflow.training.data_position import DataPosition
+
+
+def shuffled():
+    return tf.data.Dataset.range(20).shuffle(20, seed=3, reshuffle_each_iteration=True)
+
+
+def orders(dataset, count):
+    return [[int(number) for number in dataset] for _ in range(count)]
+
+
+@pytest.mark.parametrize("counts", [(1,), (2,), (3,), (1, 2)])
+def test_the_next_iterator_has_the_order_of_the_next_epoch(counts):
+    expected, dataset = orders(shuffled(), 5), shuffled()
+    assert len({tuple(order) for order in expected}) == 5
+    said = []
+    position = DataPosition(types.SimpleNamespace(say=said.append), None)
+    epochs = types.SimpleNamespace(_distributed_dataset=dataset)
+    for count in counts:
+        position.pass_over(epochs, count, range(1, 6))
+    assert position.iterators_made == sum(counts)
+    assert orders(dataset, 1) == [expected[sum(counts)]]
+    assert (said, position.lost) == ([], [])
+
+
+def test_the_validation_data_are_advanced_before_each_iterator_and_after_the_last():
+    position = DataPosition(types.SimpleNamespace(say=print), None)
+    before = []
+    epochs = types.SimpleNamespace(_distributed_dataset=shuffled())
+    position.pass_over(epochs, 3, (), between=lambda number, watched: before.append(number))
+    assert before == [0, 1, 2, 3]
