@@ -1,0 +1,46 @@
+"""Detection: asks the detectors when they are due, and lets each finding through once. Pure but for its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oomph.monitor.detectors import DETECTORS, Detector
+from oomph.monitor.finding import Finding
+from oomph.monitor.sample import Sample
+from oomph.monitor.window import Window
+
+_OVER_SECONDS = 600.0
+"""A finding that has not been made for so long is over, and is told again when it comes back."""
+
+
+class Detection:
+    """Takes the samples of a run, oldest first, and returns what is new in each."""
+
+    def __init__(self, detectors: Sequence[Detector] = DETECTORS) -> None:
+        self._detectors = detectors
+        self._window = Window()
+        self._due = [0.0] * len(detectors)
+        self._made: dict[tuple[str, str], float] = {}
+
+    def take(self, sample: Sample) -> list[Finding]:
+        """Add a sample; returns the findings that are told now."""
+        self._window.append(sample)
+        new = []
+        for number, detector in enumerate(self._detectors):
+            if sample.time < self._due[number]:
+                continue
+            self._due[number] = sample.time + detector.EVERY
+            new += [finding for finding in detector.find(self._window) if self._is_new(finding, sample.time)]
+        return new
+
+    @property
+    def active(self) -> list[tuple[str, str]]:
+        """(fault, subject) of what is wrong now or was until a short while ago."""
+        return list(self._made)
+
+    def _is_new(self, finding: Finding, now: float) -> bool:
+        self._made = {key: at for key, at in self._made.items() if now - at < _OVER_SECONDS}
+        key = (finding.fault, finding.subject)
+        known = key in self._made
+        self._made[key] = now
+        return not known

@@ -1,0 +1,30 @@
+"""What the monitor finds, one module per detector; `DETECTORS` lists them all. Pure.
+
+A detector is a module with
+
+    EVERY: float                                          seconds between two looks
+    def find(window: Window) -> Iterable[Finding]         what is wrong now; called on the window's newest sample
+
+`detection.py` tells each finding once. A detector that needs more than the newest samples asks the window for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from oomph.monitor.finding import Finding
+from oomph.monitor.window import Window
+
+
+class Detector(Protocol):
+    """The interface of a detector module."""
+
+    EVERY: float
+
+    def find(self, window: Window, /) -> Iterable[Finding]:
+        """What is wrong now."""
+
+
+DETECTORS: tuple[Detector, ...] = ()
+"""All detectors. A new one is a module, and its name here."""

@@ -1,0 +1,25 @@
+"""Finding: a fault that the monitor sees coming or happening. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One finding. It is told once for each `fault` and `subject`, and again only after it was over for a while."""
+
+    fault: str
+    """The name of its fault page, such as "memory-leak"."""
+    subject: str
+    """What it concerns: "GPU 0", "host memory", "input pipeline", "loss"."""
+    message: str
+    """One sentence with the figures: "memory in use grows by 12 MiB a minute; it reaches the limit in 40 minutes"."""
+    severity: Literal["notice", "warning", "critical"] = "warning"
+    """A notice needs no action now. Critical: the training will fail, or its results are wrong."""
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    """The figures behind the message, for programs: JSON values."""
+    remedy: str = ""
+    """What to do, if it is more specific than the first remedy of the page."""

@@ -1,0 +1,275 @@
+"""The table of metrics: everything that oomph measures, with its unit, meaning and source. Pure.
+
+The terminal, the store, Prometheus, TensorBoard and the report take names, units and help from here. Prometheus names
+follow https://prometheus.io/docs/practices/naming/: base units, ratios from 0 to 1, counters that end in `_total`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+Scope = Literal["gpu", "host", "process", "training"]
+Kind = Literal["gauge", "counter"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric. A new one is a row here and its reading in the source."""
+
+    scope: Scope
+    """What it describes: a GPU, the machine, the processes of the script, or the training within it."""
+    key: str
+    """Its name within the scope, as in samples, the store and `oomph watch --json`."""
+    unit: str
+    """A base unit: "bytes", "seconds", "celsius", "watts", "hertz", "ratio" (0 to 1), or "" for plain counts."""
+    help: str
+    kind: Kind = "gauge"
+    """A counter only grows, apart from a restart of what it counts."""
+    source: str = ""
+    """Where the value comes from, such as "nvmlDeviceGetMemoryInfo" or "TFE_GetMemoryInfo"."""
+    family: str = ""
+    """The Prometheus name without `oomph_<scope>_`; empty: the key. Rows of one family differ by their labels."""
+    labels: Mapping[str, str] = MappingProxyType({})
+    """Fixed Prometheus labels, such as sensor="memory"."""
+    hw: str = ""
+    """The OpenTelemetry name where one exists: semantic conventions, hardware metrics (`hw.*`)."""
+    every_seconds: float = 1.0
+    """How often it is read. NVML takes the driver's global lock, so what changes slowly is read every 10 seconds."""
+
+    @property
+    def prometheus(self) -> str:
+        """The full Prometheus name."""
+        return f"oomph_{self.scope}_{self.family or self.key}"
+
+
+def _gpu(key: str, unit: str, help: str, source: str, **rest: object) -> Metric:
+    return Metric("gpu", key, unit, help, source=source, **rest)  # type: ignore[arg-type]
+
+
+_SLOW = 10.0
+
+METRICS: tuple[Metric, ...] = (
+    _gpu("memory_used_bytes", "bytes", "Memory in use.", "nvmlDeviceGetMemoryInfo_v2", hw="hw.gpu.memory.usage"),
+    _gpu("memory_total_bytes", "bytes", "Memory of the GPU.", "nvmlDeviceGetMemoryInfo_v2", hw="hw.gpu.memory.limit"),
+    _gpu("memory_reserved_bytes", "bytes", "Memory that the driver keeps.", "nvmlDeviceGetMemoryInfo_v2"),
+    _gpu(
+        "utilization_ratio",
+        "ratio",
+        "Share of the last second or less in which a kernel ran.",
+        "nvmlDeviceGetUtilizationRates",
+        hw="hw.gpu.utilization",
+    ),
+    _gpu(
+        "memory_utilization_ratio",
+        "ratio",
+        "Share of time in which memory was accessed.",
+        "nvmlDeviceGetUtilizationRates",
+    ),
+    _gpu(
+        "temperature_celsius",
+        "celsius",
+        "Temperature.",
+        "nvmlDeviceGetTemperature",
+        labels={"sensor": "gpu"},
+        hw="hw.temperature",
+    ),
+    _gpu(
+        "memory_temperature_celsius",
+        "celsius",
+        "Temperature of the memory.",
+        "NVML_FI_DEV_MEMORY_TEMP",
+        family="temperature_celsius",
+        labels={"sensor": "memory"},
+        hw="hw.temperature",
+    ),
+    _gpu(
+        "temperature_slowdown_celsius",
+        "celsius",
+        "Temperature at which the GPU slows down.",
+        "nvmlDeviceGetTemperatureThreshold",
+        family="temperature_limit_celsius",
+        labels={"limit": "slowdown"},
+        hw="hw.temperature.limit",
+        every_seconds=_SLOW,
+    ),
+    _gpu(
+        "temperature_shutdown_celsius",
+        "celsius",
+        "Temperature at which the GPU shuts down.",
+        "nvmlDeviceGetTemperatureThreshold",
+        family="temperature_limit_celsius",
+        labels={"limit": "shutdown"},
+        hw="hw.temperature.limit",
+        every_seconds=_SLOW,
+    ),
+    _gpu("power_watts", "watts", "Power drawn.", "nvmlDeviceGetPowerUsage", hw="hw.power"),
+    _gpu("power_limit_watts", "watts", "Power limit.", "nvmlDeviceGetEnforcedPowerLimit", every_seconds=_SLOW),
+    _gpu(
+        "energy_joules_total",
+        "joules",
+        "Energy used since the driver was loaded.",
+        "nvmlDeviceGetTotalEnergyConsumption",
+        kind="counter",
+        hw="hw.energy",
+        every_seconds=_SLOW,
+    ),
+    _gpu("sm_clock_hertz", "hertz", "Clock.", "nvmlDeviceGetClockInfo", family="clock_hertz", labels={"clock": "sm"}),
+    _gpu(
+        "memory_clock_hertz",
+        "hertz",
+        "Clock.",
+        "nvmlDeviceGetClockInfo",
+        family="clock_hertz",
+        labels={"clock": "memory"},
+    ),
+    _gpu(
+        "sm_clock_max_hertz",
+        "hertz",
+        "Highest clock.",
+        "nvmlDeviceGetMaxClockInfo",
+        family="clock_max_hertz",
+        labels={"clock": "sm"},
+        every_seconds=_SLOW,
+    ),
+    _gpu(
+        "clocks_event_reasons",
+        "",
+        "Why the clocks are what they are, a bit mask.",
+        "nvmlDeviceGetCurrentClocksEventReasons",
+    ),
+    _gpu(
+        "ecc_uncorrected_total",
+        "",
+        "Uncorrected memory errors since the driver was loaded.",
+        "nvmlDeviceGetTotalEccErrors",
+        kind="counter",
+        family="ecc_errors_total",
+        labels={"type": "uncorrected"},
+        hw="hw.errors",
+        every_seconds=_SLOW,
+    ),
+    _gpu(
+        "ecc_corrected_total",
+        "",
+        "Corrected memory errors since the driver was loaded.",
+        "nvmlDeviceGetTotalEccErrors",
+        kind="counter",
+        family="ecc_errors_total",
+        labels={"type": "corrected"},
+        hw="hw.errors",
+        every_seconds=_SLOW,
+    ),
+    _gpu(
+        "remapped_rows_uncorrected",
+        "",
+        "Memory rows replaced after uncorrected errors.",
+        "nvmlDeviceGetRemappedRows",
+        family="remapped_rows",
+        labels={"cause": "uncorrected"},
+        every_seconds=_SLOW,
+    ),
+    _gpu(
+        "row_remap_pending",
+        "",
+        "1: a row is replaced at the next reset.",
+        "nvmlDeviceGetRemappedRows",
+        every_seconds=_SLOW,
+    ),
+    _gpu("row_remap_failure", "", "1: a row could not be replaced.", "nvmlDeviceGetRemappedRows", every_seconds=_SLOW),
+    _gpu(
+        "pcie_replays_total",
+        "",
+        "PCIe transfers that were repeated.",
+        "nvmlDeviceGetPcieReplayCounter",
+        kind="counter",
+        every_seconds=_SLOW,
+    ),
+    _gpu("pcie_width", "", "PCIe lanes in use.", "nvmlDeviceGetCurrPcieLinkWidth", every_seconds=_SLOW),
+    _gpu(
+        "pcie_width_max", "", "PCIe lanes that GPU and slot have.", "nvmlDeviceGetMaxPcieLinkWidth", every_seconds=_SLOW
+    ),
+    _gpu("pcie_generation", "", "PCIe generation in use.", "nvmlDeviceGetCurrPcieLinkGeneration", every_seconds=_SLOW),
+    _gpu("fan_ratio", "ratio", "Fan speed.", "nvmlDeviceGetFanSpeed", every_seconds=_SLOW),
+    _gpu(
+        "recovery_action",
+        "",
+        "What NVML advises: 0 nothing, 1 reset the GPU, 2 reboot, 3 drain peers, 4 drain and reset.",
+        "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION",
+        every_seconds=_SLOW,
+    ),
+    Metric("host", "cpu_ratio", "ratio", "Share of all cores in use.", source="psutil.cpu_percent"),
+    Metric(
+        "host", "memory_used_bytes", "bytes", "Memory in use: total less available.", source="psutil.virtual_memory"
+    ),
+    Metric(
+        "host",
+        "memory_total_bytes",
+        "bytes",
+        "Memory of the machine, or of its cgroup if that is less.",
+        source="psutil.virtual_memory",
+    ),
+    Metric("host", "swap_used_bytes", "bytes", "Swap in use.", source="psutil.swap_memory", every_seconds=_SLOW),
+    Metric("process", "resident_bytes", "bytes", "Resident memory of the script's processes.", source="psutil"),
+    Metric("process", "cpu_cores", "", "Cores that the script's processes keep busy.", source="psutil"),
+    Metric(
+        "process", "read_bytes_total", "bytes", "Bytes that they have read from disk.", kind="counter", source="psutil"
+    ),
+    Metric("training", "epoch", "", "The epoch, from 1.", source="Keras"),
+    Metric("training", "epochs", "", "Epochs of the current fit.", source="Keras"),
+    Metric("training", "step_of_epoch", "", "Steps done in this epoch.", source="Keras"),
+    Metric("training", "steps_per_epoch", "", "Steps of an epoch, where known.", source="Keras"),
+    Metric("training", "steps_total", "", "Steps done.", kind="counter", source="Keras"),
+    Metric(
+        "training", "step_seconds_total", "seconds", "Time spent in steps.", kind="counter", source="time.monotonic"
+    ),
+    Metric(
+        "training",
+        "input_wait_seconds_total",
+        "seconds",
+        "Time spent waiting for the next batch.",
+        kind="counter",
+        source="the iterator's get_next",
+    ),
+    Metric(
+        "training",
+        "input_batches_total",
+        "",
+        "Batches that the iterator gave.",
+        kind="counter",
+        source="the iterator's get_next",
+    ),
+    Metric("training", "examples_total", "", "Samples trained on.", kind="counter", source="Keras"),
+    Metric("training", "loss", "", "The loss that Keras shows.", source="Keras"),
+    Metric(
+        "training",
+        "not_finite_weights",
+        "",
+        "Weights that are NaN or infinite, at the last look.",
+        source="tf.math.is_finite",
+    ),
+    Metric(
+        "training",
+        "allocator_in_use_bytes",
+        "bytes",
+        "Memory that TensorFlow's tensors hold.",
+        source="TFE_GetMemoryInfo",
+    ),
+    Metric("training", "allocator_peak_bytes", "bytes", "The most since the fit began.", source="TFE_GetMemoryInfo"),
+    Metric(
+        "training",
+        "allocator_limit_bytes",
+        "bytes",
+        "Memory that TensorFlow may take.",
+        source="the pool limit of the device",
+    ),
+    Metric("training", "micro_batch", "", "Size of the micro-batches; absent while batches are whole.", source="oomph"),
+)
+"""All metrics."""
+
+
+def of_scope(scope: Scope) -> tuple[Metric, ...]:
+    """The metrics of one scope."""
+    return tuple(metric for metric in METRICS if metric.scope == scope)

@@ -1,0 +1,79 @@
+"""Sample: what was measured at one moment. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+Values = Mapping[str, float]
+"""Measured values by the key of their metric (`metrics.py`). What cannot be measured is absent, never 0."""
+NOTHING: Values = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class GpuProcess:
+    """A process with memory on a GPU."""
+
+    pid: int
+    memory_bytes: int | None
+    """None where the driver does not say, as in some containers."""
+    name: str = ""
+    own: bool = False
+    """Whether it belongs to the watched script."""
+
+
+@dataclass(frozen=True)
+class GpuEvent:
+    """Something that the driver reported of a GPU: an Xid error, or a change of its state."""
+
+    kind: str
+    """ "xid", "ecc-double-bit", "unavailable", "lost"."""
+    code: int = 0
+    """The Xid; 0 for other kinds."""
+    source: str = "nvml"
+    """ "nvml" or "kernel"."""
+    text: str = ""
+    """The line of the kernel's log, if it comes from there."""
+
+
+@dataclass(frozen=True)
+class GpuSample:
+    """One GPU at one moment."""
+
+    index: int
+    uuid: str
+    name: str = ""
+    values: Values = NOTHING
+    processes: tuple[GpuProcess, ...] | None = None
+    """None: not asked at this moment, or not allowed."""
+    events: tuple[GpuEvent, ...] = ()
+    """What was reported since the sample before."""
+    problem: str = ""
+    """Why it did not answer: "GPU is lost", "no answer for 12 s". Its values are then absent."""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The allocator's bytes in use at the same point of an epoch, or every so many steps: what stays allocated."""
+
+    step: int
+    bytes_in_use: float
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One sample. A source that does not answer leaves its part empty and says why in `problems`."""
+
+    time: float
+    """Unix time in seconds."""
+    gpus: tuple[GpuSample, ...] = ()
+    host: Values = NOTHING
+    process: Values = NOTHING
+    """Of all processes of the watched script together."""
+    training: Values = NOTHING
+    """From within the training process; empty until it reports."""
+    baselines: tuple[Baseline, ...] = ()
+    """New since the sample before; see `Baseline`."""
+    problems: Mapping[str, str] = field(default_factory=dict)
+    """Why a source gives nothing, in words: {"nvml": "the driver does not let this user ask"}."""
