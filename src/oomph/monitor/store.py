@@ -1,0 +1,203 @@
+"""Store: every sample of a run, on disk within a second of its making, compressed, and readable while it is written.
+
+Two files in the run directory. The newest samples are lines of `monitor/samples.jsonl`, the tail: one unbuffered
+write for each, so a killed process loses none. Every 300 samples the tail becomes a gzip member at the end of
+`monitor/samples.jsonl.gz`. Its first line says at which byte that will be, and this decides what counts: a reader
+takes the compressed file up to there, then the tail. So whenever the writer dies, each sample counts once:
+
+    before the member is written         the compressed file ends there
+    while it is, or when it is whole     what is beyond that byte is the tail itself, and is not read
+    after the tail has been replaced     the new tail says where the member ends
+
+A writer that finds a tail compresses it first, from that byte on.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import BinaryIO
+
+from oomph.monitor.sample import Sample
+from oomph.monitor.sample_line import Header, header_line, read_header, read_sample, sample_line
+from oomph.monitor.stored_lines import GZIP, MOST_LINE, MOST_MEMBER, compressed_lines, plain_lines
+from oomph.run_files import open_own, replace_own
+
+TAIL = "monitor/samples.jsonl"
+COMPRESSED = "monitor/samples.jsonl.gz"
+_LOCK = "monitor/lock"
+_TAIL_SAMPLES = 300
+_SYNC_SECONDS = 10.0
+_RETRY_SAMPLES = 30
+"""How many samples a store that failed lets pass before it tries again."""
+
+
+class Store:
+    """The writing end. It never raises: `problem` says why samples are not kept."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._run_dir = run_dir
+        self.problem = ""
+        """Why samples are not kept, in words; empty while they are."""
+        self._lock: int | None = None
+        self._tail: int | None = None
+        self._samples = 0
+        """In the tail."""
+        self._missed = 0
+        self._synced = 0.0
+
+    def append(self, sample: Sample) -> None:
+        """Write one sample."""
+        if self._missed % _RETRY_SAMPLES:
+            self._missed += 1
+            return
+        try:
+            self._write(sample_line(sample))
+            if abs(sample.time - self._synced) >= _SYNC_SECONDS:
+                self._synced = sample.time
+                self._flush()
+        except OSError as error:
+            self._fail(error)
+        else:
+            self.problem, self._missed = "", 0
+
+    def sync(self) -> None:
+        """Have the disk hold what was written, even if the machine loses power now."""
+        try:
+            self._flush()
+        except OSError as error:
+            self._fail(error)
+
+    def close(self) -> None:
+        """Release the files; the tail stays as it is."""
+        self.sync()
+        self._release_tail()
+        if self._lock is not None:
+            os.close(self._lock)
+        self._lock = None
+
+    def _write(self, line: bytes) -> None:
+        if len(line) > MOST_LINE:
+            raise OSError(errno.EFBIG, "too many processes on the GPUs")
+        if self._lock is None:
+            self._lock = self._locked()
+        if self._tail is None or self._samples >= _TAIL_SAMPLES:
+            self._begin_tail(line)
+        elif os.write(self._tail, line) < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._samples += 1
+
+    def _begin_tail(self, line: bytes) -> None:
+        """Compress the tail, if there is one, and replace it by a new one with this first sample."""
+        replace_own(self._run_dir, TAIL, header_line(_compress_tail(self._run_dir)) + line)
+        self._release_tail()
+        self._tail = open_own(self._run_dir, TAIL, os.O_WRONLY | os.O_APPEND)
+        self._samples = 0
+
+    def _locked(self) -> int:
+        lock = open_own(self._run_dir, _LOCK, os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            raise OSError(errno.EAGAIN, "another process writes them") from None
+        return lock
+
+    def _flush(self) -> None:
+        if self._tail is not None:
+            os.fdatasync(self._tail)
+
+    def _fail(self, error: OSError) -> None:
+        """Leave the tail, which may end in half a line; a later sample begins a new one."""
+        self.problem = f"samples are not kept: {error.strerror or error}"
+        self._missed += 1
+        self._release_tail()
+
+    def _release_tail(self) -> None:
+        if self._tail is not None:
+            os.close(self._tail)
+        self._tail = None
+
+
+def _compress_tail(run_dir: Path) -> int:
+    """Add the tail to the compressed file; returns where that ends now."""
+    with ExitStack() as files:
+        fd = open_own(run_dir, COMPRESSED, os.O_RDWR | os.O_CREAT)
+        compressed = files.enter_context(os.fdopen(fd, "r+b"))
+        end = compressed.seek(0, os.SEEK_END)
+        tail = _opened(run_dir, TAIL, files)
+        if tail is None:
+            return end
+        header = read_header(tail.readline(MOST_LINE))
+        begin = end if header is None else min(header.at, end)  # beyond it: the member of a writer that was killed
+        compressed.truncate(compressed.seek(begin))
+        tail.seek(0)
+        compressed.writelines(_deflated(tail))
+        compressed.flush()
+        os.fsync(fd)  # before the tail goes
+        return compressed.tell()
+
+
+def _deflated(file: BinaryIO) -> Iterator[bytes]:
+    deflate = zlib.compressobj(wbits=GZIP)
+    while file.tell() < MOST_MEMBER and (chunk := file.read(64 << 10)):
+        yield deflate.compress(chunk)
+    yield deflate.flush()
+
+
+def _write_whole(fd: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(fd, data) :]
+
+
+def read(run_dir: Path) -> Iterator[Sample]:
+    """The samples of a run, oldest first, also while they are written. Never raises; skips what is not a sample."""
+    with ExitStack() as files:
+        try:
+            tail = _opened(run_dir, TAIL, files)  # first: what it was compressed to since then is beyond its byte
+            header = None if tail is None else read_header(tail.readline(MOST_LINE))
+            compressed = _opened(run_dir, COMPRESSED, files)
+            if compressed is not None:
+                yield from _samples(compressed_lines(compressed, None if header is None else header.at))
+            if tail is not None:
+                tail.seek(0)
+                yield from _samples(plain_lines(tail))
+        except OSError:
+            return  # the disk does not give the rest
+
+
+def newest(run_dir: Path) -> Sample | None:
+    """The newest sample of a run, or None. Reads no more than the end of the tail."""
+    with ExitStack() as files:
+        try:
+            tail = _opened(run_dir, TAIL, files)
+            header = None if tail is None else read_header(tail.readline(MOST_LINE))
+            if tail is None or header is None:
+                return None
+            tail.seek(max(tail.seek(0, os.SEEK_END) - MOST_LINE, 0))
+            lines = tail.read(MOST_LINE).split(b"\n")[:-1]
+        except OSError:
+            return None
+    found = (read_sample(line, header) for line in reversed(lines))
+    return next((sample for sample in found if sample is not None), None)
+
+
+def _samples(lines: Iterable[bytes]) -> Iterator[Sample]:
+    header: Header | None = None
+    for line in lines:
+        if line.startswith(b'{"schema"'):
+            header = read_header(line)
+        elif header is not None and (sample := read_sample(line, header)) is not None:
+            yield sample
+
+
+def _opened(run_dir: Path, name: str, files: ExitStack) -> BinaryIO | None:
+    try:
+        return files.enter_context(os.fdopen(open_own(run_dir, name, os.O_RDONLY), "rb"))
+    except OSError:
+        return None
