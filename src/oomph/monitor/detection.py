@@ -20,14 +20,14 @@ class Detection:
         self._detectors = detectors
         self._window = Window()
         self._due = [0.0] * len(detectors)
-        self._made: dict[tuple[str, str], float] = {}
+        self._made: dict[tuple[str, str, str], float] = {}
 
     def take(self, sample: Sample) -> list[Finding]:
         """Add a sample; returns the findings that are told now."""
         self._window.append(sample)
         new = []
         for number, detector in enumerate(self._detectors):
-            if sample.time < self._due[number]:
+            if 0 < self._due[number] - sample.time <= detector.EVERY:  # more: the clock was set back
                 continue
             self._due[number] = sample.time + detector.EVERY
             new += [finding for finding in detector.find(self._window) if self._is_new(finding, sample.time)]
@@ -36,11 +36,11 @@ class Detection:
     @property
     def active(self) -> list[tuple[str, str]]:
         """(fault, subject) of what is wrong now or was until a short while ago."""
-        return list(self._made)
+        return list(dict.fromkeys((fault, subject) for fault, subject, _ in self._made))
 
     def _is_new(self, finding: Finding, now: float) -> bool:
         self._made = {key: at for key, at in self._made.items() if now - at < _OVER_SECONDS}
-        key = (finding.fault, finding.subject)
+        key = (finding.fault, finding.subject, finding.kind)
         known = key in self._made
         self._made[key] = now
         return not known
