@@ -1,0 +1,147 @@
+"""Nvml: the GPUs of this machine, asked in process through nvidia-ml-py. Used by the sampler, in a thread of its own.
+
+A call may block for as long as the driver is stuck, and NVML does not work in a process that was forked after it was
+started. `ask_nvml.py` asks in a child instead, for callers that ask once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from oomph.gpu.nvml_device import SLOW_SECONDS, Device
+from oomph.gpu.nvml_events import Events
+from oomph.gpu.reading import Event, Reading
+
+_RETRY_SECONDS = 60.0
+"""How long after a failure, or a lost GPU, NVML is started anew: that may take seconds."""
+_PROBLEMS = {
+    4: "the NVIDIA driver does not let this user ask",
+    9: "the NVIDIA driver is not loaded",
+    12: "there is no NVIDIA driver: libnvidia-ml.so.1 cannot be loaded",
+    18: "the NVIDIA driver was updated, and the old one is still loaded until the machine restarts",
+}
+_NO_PERMISSION, _LIBRARY_NOT_FOUND = 4, 12
+
+
+class Nvml:
+    """All GPUs that NVML shows to this process. The first `read` starts NVML."""
+
+    def __init__(self) -> None:
+        self.problem = ""
+        """Why no GPU is read, in words; empty while GPUs are read."""
+        self.is_missing = False
+        """Whether NVML cannot be loaded here at all: `nvidia-smi` may still answer."""
+        self.asking = ""
+        """What is being asked at this moment, such as "GPU 3": what a call that does not return is about."""
+        self._nvml: Any = None
+        self._open_at = float("-inf")
+        self._devices: list[Device] = []
+        self._lost: dict[str, Reading] = {}
+        self._events: Events | None = None
+
+    def read(self, now: float) -> list[Reading]:
+        """Read every GPU; `now` is a monotonic time in seconds. Empty if there is none, or NVML does not start."""
+        try:
+            if now >= self._open_at and (self.problem or self._lost or self._nvml is None):
+                self._open(now)
+            return sorted(self._readings(now), key=lambda reading: reading.index)
+        finally:
+            self.asking = ""
+
+    def close(self) -> None:
+        """Shut NVML down."""
+        if self._nvml is not None:
+            try:
+                self._nvml.nvmlShutdown()
+            except self._nvml.NVMLError:
+                pass  # it was not started
+        self._devices, self._events = [], None
+
+    def _open(self, now: float) -> None:
+        """Start NVML, or start it anew: a GPU that was lost is found again after a reset only so."""
+        self.asking, self._open_at = "NVML", now + _RETRY_SECONDS
+        self.close()
+        self.problem = self._start()
+        if self.problem:
+            return
+        self._devices = self._list(now)
+        self._events = Events(self._nvml, self._devices)
+        if not self._devices and not self._lost and not self.problem:
+            self.problem = "the NVIDIA driver shows no GPU"
+
+    def _start(self) -> str:
+        try:
+            import pynvml
+        except ImportError:
+            self.is_missing = True
+            return "nvidia-ml-py is not installed beside oomph"
+        except Exception as error:
+            self.is_missing = True
+            return f"nvidia-ml-py cannot be imported: {error}"
+        self._nvml = pynvml
+        try:
+            pynvml.nvmlInit()
+        except pynvml.NVMLError as error:
+            self.is_missing = error.value == _LIBRARY_NOT_FOUND
+            return _PROBLEMS.get(error.value, f"NVML does not start: {error}")
+        return ""
+
+    def _list(self, now: float) -> list[Device]:
+        nvml, devices = self._nvml, []
+        count = nvml.nvmlDeviceGetCount()
+        for index in range(count):
+            self.asking = f"GPU {index}"
+            slow_at = now + SLOW_SECONDS * (index + 1) / count
+            try:
+                handle = nvml.nvmlDeviceGetHandleByIndex(index)
+                devices.append(Device(nvml, handle, index, slow_at))
+                devices += [Device(nvml, mig, index, slow_at) for mig in _mig_instances(nvml, handle)]
+            except nvml.NVMLError as error:
+                if error.value == _NO_PERMISSION:
+                    self.problem = _PROBLEMS[_NO_PERMISSION]  # a container may see a part of the GPUs only
+                elif not any(reading.index == index for reading in self._lost.values()):
+                    self._lost[""] = Reading(index, "", problem=str(error))
+        if devices:
+            self.problem = ""
+        return devices
+
+    def _readings(self, now: float) -> list[Reading]:
+        readings = []
+        for device in self._devices:
+            self.asking = f"GPU {device.index}"
+            readings.append(device.read(now))
+        self.asking = "the events of the driver"
+        events = self._events.new() if self._events else {}
+        for place, reading in enumerate(readings):
+            new = events.get(reading.uuid, ())
+            if reading.problem and self._devices[place].gone:
+                new = (*new, *self._note_lost(reading, now))
+            else:
+                self._lost.pop(reading.uuid, None)
+            if new:
+                readings[place] = replace(reading, events=new)
+        self._devices = [device for device in self._devices if not device.gone]
+        read = {reading.uuid for reading in readings}
+        return [*readings, *(reading for uuid, reading in self._lost.items() if uuid not in read)]
+
+    def _note_lost(self, reading: Reading, now: float) -> tuple[Event, ...]:
+        """Keep listing a GPU that is gone; the event that tells it, once."""
+        is_known = reading.uuid in self._lost
+        self._lost[reading.uuid], self._open_at = reading, now + _RETRY_SECONDS
+        return () if is_known else (Event("lost"),)
+
+
+def _mig_instances(nvml: Any, handle: Any) -> Iterator[Any]:
+    """The handles of the MIG instances of a GPU."""
+    try:
+        current, _ = nvml.nvmlDeviceGetMigMode(handle)
+        count = nvml.nvmlDeviceGetMaxMigDeviceCount(handle) if current else 0
+    except nvml.NVMLError:
+        return
+    for number in range(count):
+        try:
+            yield nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number)
+        except nvml.NVMLError:
+            continue  # no instance has this number

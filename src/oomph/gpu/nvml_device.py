@@ -1,0 +1,129 @@
+"""One GPU or MIG instance behind NVML: asks what is due, and never again what it has refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from oomph.gpu.nvml_queries import QUERIES, Query
+from oomph.gpu.reading import Holder, Reading
+
+SLOW_SECONDS = 10.0
+_HOLDERS_SECONDS = 2.0
+"""Who holds memory is asked so soon again when the memory in use has changed."""
+_CHANGED_BYTES = 64 << 20
+_REFUSED = {2, 3, 4, 13, 25, 26}
+"""Invalid argument (to a driver that does not know it yet), not supported, no permission, function not found, version
+of an argument, deprecated: the answer will not change."""
+_GONE = {1: "NVML was shut down", 15: "GPU is lost", 16: "the GPU needs a reset", 28: "the GPU is gone"}
+
+
+class Gone(Exception):
+    """The GPU does not answer any more; the text says why."""
+
+
+class _Asked:
+    """A query, and the first of its ways that this GPU has not refused."""
+
+    def __init__(self, query: Query) -> None:
+        self._ways = list(query.ways)
+        self._answered = False
+        self.problem = ""
+
+    def ask(self, nvml: Any, handle: Any) -> dict[str, float]:
+        """What it gives now; raises Gone."""
+        while self._ways:
+            try:
+                values = self._ways[0](nvml, handle)
+            except nvml.NVMLError as error:
+                if error.value in _GONE:
+                    raise Gone(_GONE[error.value]) from None
+                if error.value not in _REFUSED:
+                    self.problem = str(error)
+                    return {}
+            else:
+                if values or self._answered:
+                    self._answered = True
+                    return values
+            del self._ways[0]
+        return {}
+
+
+class Device:
+    """A GPU that NVML lists.
+
+    Args:
+        nvml: the module pynvml.
+        handle: NVML's handle of it.
+        index: as in `Reading`.
+        slow_at: when it is asked the slow queries for the second time; GPUs take turns.
+    """
+
+    def __init__(self, nvml: Any, handle: Any, index: int, slow_at: float, queries: Sequence[Query] = QUERIES) -> None:
+        self._nvml, self.handle, self.index = nvml, handle, index
+        self.name = _text(nvml.nvmlDeviceGetName(handle))
+        self.uuid = _text(nvml.nvmlDeviceGetUUID(handle))
+        self._fast = [_Asked(query) for query in queries if not query.slow]
+        self._slow = [_Asked(query) for query in queries if query.slow]
+        self._slow_at, self._second_slow_at = float("-inf"), slow_at
+        self._holders = _Holders(nvml, handle)
+        self.gone = ""
+        """Why it does not answer any more."""
+
+    def read(self, now: float) -> Reading:
+        """Ask it everything that is due at `now`, a monotonic time in seconds."""
+        try:
+            values = self._values(now)
+            holders = self._holders.new(now, values.get("memory_used_bytes", 0.0))
+        except Gone as gone:
+            self.gone = str(gone)
+            return Reading(self.index, self.uuid, self.name, problem=self.gone)
+        problem = "" if values else next((asked.problem for asked in self._fast if asked.problem), "")
+        return Reading(self.index, self.uuid, self.name, values, holders, problem=problem)
+
+    def _values(self, now: float) -> dict[str, float]:
+        fast = self._all(self._fast)
+        if fast and now >= self._slow_at:
+            self._slow_at = self._second_slow_at if self._slow_at < 0 else now + SLOW_SECONDS
+            fast.update(self._all(self._slow))
+        return fast
+
+    def _all(self, asked: Sequence[_Asked]) -> dict[str, float]:
+        values: dict[str, float] = {}
+        for one in asked:
+            values.update(one.ask(self._nvml, self.handle))
+        return values
+
+
+class _Holders:
+    """Who holds memory of a GPU: asked every 10 seconds, and soon after the memory in use has changed."""
+
+    def __init__(self, nvml: Any, handle: Any) -> None:
+        self._nvml, self._handle = nvml, handle
+        self._ways = [nvml.nvmlDeviceGetComputeRunningProcesses_v3, nvml.nvmlDeviceGetComputeRunningProcesses_v2]
+        self._asked_at, self._used = float("-inf"), 0.0
+
+    def new(self, now: float, used: float) -> tuple[Holder, ...] | None:
+        """The processes, if they are asked now and answered; raises Gone."""
+        since = now - self._asked_at
+        changed = abs(used - self._used) >= _CHANGED_BYTES
+        if since < (_HOLDERS_SECONDS if changed else SLOW_SECONDS):
+            return None
+        self._asked_at, self._used = now, used
+        return self._ask()
+
+    def _ask(self) -> tuple[Holder, ...] | None:
+        while self._ways:
+            try:
+                return tuple(Holder(found.pid, found.usedGpuMemory) for found in self._ways[0](self._handle))
+            except self._nvml.NVMLError as error:
+                if error.value in _GONE:
+                    raise Gone(_GONE[error.value]) from None
+                if error.value not in _REFUSED:
+                    return None
+                del self._ways[0]
+        return None
+
+
+def _text(value: Any) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,42 @@
+"""Reading: what one GPU answered at one moment, from whichever source. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A process that holds memory of a GPU."""
+
+    pid: int
+    memory_bytes: int | None
+    """None where the driver does not say."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that the driver reported: `kind` is "xid", "ecc-double-bit", "unavailable" or "lost"."""
+
+    kind: str
+    code: int = 0
+    """The Xid; 0 for other kinds."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One GPU, or one MIG instance. What it does not answer is absent."""
+
+    index: int
+    """As NVML counts; of a MIG instance, the index of its GPU. It changes when a GPU before it disappears."""
+    uuid: str
+    """Its identity; empty if the GPU was lost before it could tell."""
+    name: str = ""
+    values: Mapping[str, float] = field(default_factory=dict)
+    """By the keys of the scope "gpu" in `monitor/metrics.py`. Slow ones are there when they were read."""
+    processes: tuple[Holder, ...] | None = None
+    """None: not asked this time, or not answered."""
+    events: tuple[Event, ...] = ()
+    problem: str = ""
+    """Why it does not answer; it then has no values."""

@@ -1,0 +1,109 @@
+"""The parent's end of the sampler: starts it, hears its findings, ends it. Supervisor or script process.
+
+Everything here fails open: without a sampler the training goes on, and nothing waits for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from oomph.monitor.finding import Finding
+from oomph.monitor.finding_line import from_document
+
+_MODULE = "oomph.monitor.sampler"
+_END_SECONDS = 1.0
+_READ_BYTES = 65536
+_MOST_BYTES = 1 << 20
+"""A line that is longer is not a finding."""
+
+
+class SamplerProcess:
+    """A sampler at work for a run. It ends by itself when this process ends, however that happens.
+
+    Args:
+        run_dir: where it keeps its samples; it has to exist.
+        script_pid: the process whose descendants are watched; None: all descendants of this process.
+    """
+
+    def __init__(self, run_dir: Path, script_pid: int | None = None) -> None:
+        self.problem = ""
+        """Why there are no samples, in words; empty while nothing is wrong."""
+        self._said = b""
+        self._process: subprocess.Popen[bytes] | None = None
+        try:
+            self._process = _start(run_dir, script_pid)
+        except OSError as error:
+            self.problem = f"the sampler cannot be started: {error.strerror}"
+
+    @property
+    def alive(self) -> bool:
+        """Whether it is running."""
+        return self._process is not None and self._process.poll() is None
+
+    def findings(self) -> list[Finding]:
+        """What it has found since the last call. Does not wait."""
+        *lines, self._said = (self._said + self._read()).split(b"\n")
+        if len(self._said) > _MOST_BYTES:
+            self._said = b""
+        return [finding for line in lines if (finding := self._parse(line)) is not None]
+
+    def close(self) -> None:
+        """End it, and wait for it a second at most. Findings that it has made can still be read."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()  # not waited for: a call into a broken driver may hold it in the kernel
+
+    def _read(self) -> bytes:
+        """All that the pipe holds; what a child of this process holds open of it must not make us wait."""
+        said = b""
+        try:
+            while self._process is not None and len(said) < _MOST_BYTES:
+                assert self._process.stdout is not None
+                data = os.read(self._process.stdout.fileno(), _READ_BYTES)
+                if not data:
+                    break
+                said += data
+        except (OSError, ValueError):
+            pass  # nothing at the moment; or the script has closed what is not its own
+        return said
+
+    def _parse(self, line: bytes) -> Finding | None:
+        try:
+            document = json.loads(line)
+        except (ValueError, RecursionError):
+            return None
+        if isinstance(document, dict) and isinstance(document.get("problem"), str):
+            self.problem = document["problem"]
+        return from_document(document)
+
+
+def _start(run_dir: Path, script_pid: int | None) -> subprocess.Popen[bytes]:
+    """Start it in a session of its own: Ctrl-C in the terminal is not for it. Raises OSError."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", _MODULE, os.path.abspath(run_dir), str(os.getpid()), str(script_pid or 0)],
+        env=_environ(),
+        cwd="/",  # -m looks for modules here first, and a folder of scripts may hold a `json.py`
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    os.set_blocking(process.stdout.fileno(), False)
+    return process
+
+
+def _environ() -> dict[str, str]:
+    """The environment of this process, whose relative search paths would mean something else in another folder."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("OOMPH_")}
+    if path := environ.get("PYTHONPATH"):
+        environ["PYTHONPATH"] = os.pathsep.join(os.path.abspath(entry) for entry in path.split(os.pathsep) if entry)
+    return environ
