@@ -89,7 +89,7 @@ hostile: $(READY) ## attacks and odd surroundings, 836 of them (under 20 minutes
 kills: $(READY) ## 300 kills of script, supervisor and watchdog at random moments (8 minutes on two cores)
 	$(BIN)/python benchmarks/kills.py --out build/kills
 
-mutations: $(READY) ## put mistakes into src one at a time, and see whether the nearest tests notice (4 minutes)
+mutations: $(READY) ## put mistakes into src one at a time, and see whether the nearest tests notice (16 minutes)
 	$(BIN)/python benchmarks/mutations.py
 
 docs: $(READY) ## write docs/reference from the fault pages and the doctor's checks

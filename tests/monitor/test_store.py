@@ -17,12 +17,11 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from days import Day
 
 from oomph.monitor import store as store_module
 from oomph.monitor.sample import Baseline, GpuEvent, GpuProcess, GpuSample, Sample
 from oomph.monitor.store import COMPRESSED, TAIL, Store, newest, read
-from oomph.monitor.stored_lines import MOST_LINE
-from tests.monitor.days import Day
 
 FULL = Sample(
     1_790_000_000.125,
@@ -43,6 +42,13 @@ FULL = Sample(
     (Baseline(100, 3e9),),
     {"nvml": "no answer for 12 s"},
 )
+
+
+@pytest.fixture(autouse=True)
+def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is tested here does not depend on when the disk has it."""
+    for name in ("fsync", "fdatasync"):
+        monkeypatch.setattr(os, name, lambda fd: None)
 
 
 def _write(run_dir: Path, samples: Iterator[Sample] | list[Sample]) -> None:
@@ -68,7 +74,7 @@ def test_reads_what_was_appended(tmp_path: Path) -> None:
 
 
 def test_reads_many_in_order(tmp_path: Path) -> None:
-    samples = list(Day().samples(1000))
+    samples = list(Day(gpus=4).samples(610))
     _write(tmp_path, samples)
     found = list(read(tmp_path))
     assert [each.time for each in found] == [round(each.time, 3) for each in samples]
@@ -167,7 +173,174 @@ def test_the_writer_dies_at_any_moment(tmp_path: Path, monkeypatch: pytest.Monke
         kept = _times(run_dir)
         assert kept in (done, [*done, len(done)]), moment
         _write(run_dir, _numbered(4, 100))
-        assert _times(run_dir) == kept + [100.0, 101.0, 102.0, 103.0], moment
+        assert _times(run_dir) == [*kept, 100.0, 101.0, 102.0, 103.0], moment
         if not died():
             return
     raise AssertionError("more moments than expected")
+
+
+_WRITER = """
+import sys
+from pathlib import Path
+from oomph.monitor import store
+from oomph.monitor.sample import GpuSample, Sample
+store._TAIL_SAMPLES = 5
+kept, number = store.Store(Path(sys.argv[1])), int(sys.argv[2])
+while True:
+    kept.append(Sample(float(number), (GpuSample(0, "GPU-1"),)))
+    print(number, flush=True)
+    number += 1
+"""
+
+
+def _killed_after(seconds: float, run_dir: Path, begin: int) -> int:
+    """How many samples a writer has reported as kept when SIGKILL ends it."""
+    writer = subprocess.Popen(
+        [sys.executable, "-c", _WRITER, os.fspath(run_dir), str(begin)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert writer.stdout is not None
+        assert writer.stdout.readline()
+        time.sleep(seconds)
+    finally:
+        writer.send_signal(signal.SIGKILL)
+        out, _ = writer.communicate(timeout=30)
+    return 1 + len(out.split("\n")[:-1])
+
+
+def _kill(times: int, run_dir: Path) -> None:
+    random, told = Random(5), 0
+    for _ in range(times):
+        told += _killed_after(random.uniform(0, 0.02), run_dir, told)
+        kept = _times(run_dir)
+        assert kept[: told + 1] in ([float(n) for n in range(told)], [float(n) for n in range(told + 1)])
+        told = len(kept)
+
+
+def test_kill_9_loses_nothing(tmp_path: Path) -> None:
+    _kill(6, tmp_path)
+
+
+@pytest.mark.slow
+def test_a_hundred_kills_lose_nothing(tmp_path: Path) -> None:
+    _kill(100, tmp_path)
+
+
+def test_a_full_disk_is_told_and_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path)
+    store.append(Sample(0.0))
+    real = os.write
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda fd, data: real(fd, data[:7]))
+        store.append(Sample(1.0))
+        assert store.problem == "samples are not kept: No space left on device"
+    for sample in _numbered(60, 2):
+        store.append(sample)
+    assert store.problem == ""
+    assert _times(tmp_path) == [0.0, *(float(number) for number in range(31, 62))]
+
+
+def test_no_room_to_compress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(file: object) -> Iterator[bytes]:
+        yield b"\x1f\x8b"
+        raise OSError(28, "No space left on device")
+
+    store = Store(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(store_module, "_deflated", full)
+        for sample in _numbered(301):
+            store.append(sample)
+        assert store.problem == "samples are not kept: No space left on device"
+        assert len(_times(tmp_path)) == 300
+    for sample in _numbered(40, 400):
+        store.append(sample)
+    assert _times(tmp_path) == [float(number) for number in (*range(300), *range(429, 440))]
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "monitor").write_text("a file in its place")
+    store = Store(tmp_path)
+    for sample in _numbered(40):
+        store.append(sample)
+    store.sync()
+    store.close()
+    assert store.problem == "samples are not kept: monitor is a link, or not a folder"
+    assert list(read(tmp_path)) == []
+
+
+def test_one_writer_at_a_time(tmp_path: Path) -> None:
+    first, second = Store(tmp_path), Store(tmp_path)
+    first.append(Sample(1.0))
+    second.append(Sample(2.0))
+    assert (first.problem, second.problem) == ("", "samples are not kept: another process writes them")
+    assert _times(tmp_path) == [1.0]
+
+
+def test_foreign_and_half_lines_are_skipped(tmp_path: Path) -> None:
+    _write(tmp_path, _numbered(3))
+    good = (tmp_path / TAIL).read_bytes()
+    line = good.splitlines()[-1]
+    foreign = [
+        b"", b"\0\xff", b"{}", b"[]", b"null", b"17", b"[1,2,3,4,5,6,7,8]", b'["1",[],[],[],[]]', b"[NaN,[],[],[],[]]",
+        b"[1e999,[],[],[],[]]", b"[1,[[0]],[],[],[]]", b'[1,[[0,"u","n",{}]],[],[],[]]', b"[1,[],[true],[],[]]",
+        b"[" * 100_000, b"[" + b"9" * 6000 + b",[],[],[],[]]", b"[9" + b"0" * 30 + b",[],[],[],[]]", line[:-4],
+        b'[1,[],[],[],[],{"problems":[]}]', b'[1,[],[],[],[],{"baselines":[[1]]}]', b"[1,0,[],[],[]]", b"x" * 600_000,
+        b'[1,[[0,"u","n",[],{"processes":[[-1,1,"",0]]}]],[],[],[]]', b'[1,[[0,"u","n",[],{"events":3}]],[],[],[]]',
+    ]  # fmt: skip
+    (tmp_path / TAIL).write_bytes(good + b"\n".join(foreign) + b"\n" + line + b"\n" + line[:-1])
+    assert _times(tmp_path) == [0.0, 1.0, 2.0, 2.0]
+    assert newest(tmp_path) == Sample(2.0)
+
+
+def test_lines_of_another_schema_are_kept_but_not_read(tmp_path: Path) -> None:
+    _write(tmp_path, _numbered(2))
+    (tmp_path / TAIL).write_text('{"schema":2,"at":0}\nsomething new\n')
+    assert list(read(tmp_path)) == []
+    assert newest(tmp_path) is None
+    _write(tmp_path, _numbered(2, 5))
+    assert _times(tmp_path) == [5.0, 6.0]
+    assert b"something new" in gzip.decompress((tmp_path / COMPRESSED).read_bytes())
+
+
+def test_a_damaged_member_costs_its_own_samples_only(tmp_path: Path) -> None:
+    samples = list(Day(gpus=1).samples(950))
+    _write(tmp_path, samples)
+    whole = bytearray((tmp_path / COMPRESSED).read_bytes())
+    second = whole.index(bytes(whole[:10]), 1)
+    whole[second + 200 : second + 230] = b"\0" * 30
+    (tmp_path / COMPRESSED).write_bytes(whole)
+    kept = _times(tmp_path)
+    expected = [round(sample.time, 3) for sample in samples]
+    assert kept[:300] == expected[:300]
+    assert kept[-350:] == expected[600:]
+    assert len(kept) < 950
+
+
+@pytest.mark.parametrize("name", [TAIL, COMPRESSED])
+@pytest.mark.parametrize("kind", ["fifo", "link", "folder", "garbage"])
+def test_something_else_in_its_place(tmp_path: Path, name: str, kind: str) -> None:
+    _write(tmp_path, _numbered(310))
+    place = tmp_path / name
+    place.unlink()
+    if kind == "fifo":
+        os.mkfifo(place)
+    elif kind == "link":
+        place.symlink_to("/etc/passwd")
+    elif kind == "folder":
+        place.mkdir()
+    else:
+        place.write_bytes(Random(3).randbytes(300_000))
+    expected = _numbered(300) if name == TAIL else _numbered(10, 300)
+    assert list(read(tmp_path)) == expected
+    assert newest(tmp_path) == (None if name == TAIL else Sample(309.0))
+
+
+def test_a_gzip_bomb_takes_little_memory(tmp_path: Path) -> None:
+    _write(tmp_path, _numbered(2))
+    with gzip.open(tmp_path / COMPRESSED, "wb", compresslevel=1) as bomb:
+        for _ in range(120):
+            bomb.write(bytes(1 << 20))
+    (tmp_path / TAIL).write_bytes(b"")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert list(read(tmp_path)) == []
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000

@@ -200,7 +200,7 @@ def newest(run_dir: Path) -> Sample | None:
 def _samples(lines: Iterable[bytes]) -> Iterator[Sample]:
     header: Header | None = None
     for line in lines:
-        if line.startswith(b"{"):
+        if line.startswith(b'{"schema"'):
             header = read_header(line)
         elif header is not None and (sample := read_sample(line, header)) is not None:
             yield sample

@@ -259,3 +259,34 @@ def test_a_journal_with_gaps_is_told_as_far_as_it_goes(events):
     story = told(events, None)
     found = len(story.incidents)
     assert as_text(story, "run", "", str, 80).startswith(f"run: {found or 'no'} fault{'s' * (found > 1)} found")
+
+
+HOT = {"fault": "thermal-throttle", "subject": "GPU 0", "severity": "warning", "remedy": "Clean the fan"}
+
+
+def found(message: str = "it runs at 60 % of its clock", attempt: int = 1, **data: Any) -> Event:
+    return event("finding", attempt, message=message, **{**HOT, **data})
+
+
+def test_what_the_monitor_found_is_told_once_in_its_last_words():
+    story = told([found(), *KILLED, found("at 50 %", 2), found("7 GB more", 2, fault="memory-leak"), *FINISHED])
+    assert [(one.fault, one.message) for one in story.findings] == [
+        ("thermal-throttle", "at 50 %"),
+        ("memory-leak", "7 GB more"),
+    ]
+    text = as_text(story, "RUN", "", str.upper, 80)
+    assert "THERMAL-THROTTLE, GPU 0\n   shown by at 50 %\n   to do    Clean the fan\n" in text
+
+
+def test_a_run_with_a_finding_is_not_called_one_without_a_fault():
+    lines = account(summarise([found(), *FINISHED], 0), "RUN")
+    assert not any("without a fault" in line for line in lines)
+    assert lines[-1] == "found on the way: thermal-throttle (GPU 0); what to do: oomph explain RUN"
+
+
+@pytest.mark.parametrize(("shares", "expected"), [([0.25], "input wait 25%"), ([0.0], "input wait 0%"), ([None], "")])
+def test_the_last_line_says_how_much_of_the_time_went_to_waiting_for_batches(shares, expected):
+    events = [event("attempt-ended", returncode=0, seconds=20.0, steps=9, saved=9, input_wait=share) for share in shares]
+    (line,) = account(summarise(events, 0), None)
+    assert ("input wait" in line) == bool(expected)
+    assert expected in line

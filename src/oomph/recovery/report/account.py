@@ -34,6 +34,7 @@ def account(
         returncode: of the last attempt, −n for signal n; None where it is not known.
     """
     remarks = [unguarded] if unguarded not in ("", NONE_SEEN) else []
+    remarks += [_found(summary, run_dir)] * bool(summary.findings)
     if not summary.eventful:
         return [_one_line(summary, run_dir, again, unguarded, returncode), *remarks]
     return [*(f"{head:<{HEAD}}{text}" for head, text in _rows(summary, run_dir, again, returncode)), *remarks]
@@ -79,10 +80,16 @@ def _one_line(summary: Summary, run_dir: str | None, again: str, unguarded: str,
     return told + (f"; the cause: oomph explain {run_dir}" if known else "")
 
 
+def _found(summary: Summary, run_dir: str | None) -> str:
+    """What the monitor found: each was told in full when it was found."""
+    more = "" if run_dir is None else f"; what to do: oomph explain {run_dir}"
+    return f"found on the way: {', '.join(summary.findings)}{more}"
+
+
 def _finished(summary: Summary, unguarded: str) -> str:
     if summary.unrecorded:
         return f"finished; {_unrecorded(summary)}"
-    unsafe = summary.checkpoints.failed or unguarded not in ("", NONE_SEEN)
+    unsafe = summary.checkpoints.failed or summary.findings or unguarded not in ("", NONE_SEEN)
     return "finished" if unsafe else "finished without a fault"
 
 
@@ -146,6 +153,8 @@ def _facts(summary: Summary) -> Iterator[str]:
         yield f"peak device memory {as_size(summary.device_peak_bytes)}"
     elif summary.host_peak_bytes:
         yield f"peak memory {as_size(summary.host_peak_bytes)}"
+    if summary.input_wait is not None and summary.steps:
+        yield f"input wait {summary.input_wait:.0%}"
 
 
 def _ended(summary: Summary, returncode: int | None) -> str:

@@ -46,6 +46,16 @@ class Incident:
 
 
 @dataclass(frozen=True)
+class Found:
+    """What the monitor found while the script ran."""
+
+    fault: str
+    subject: str
+    message: str
+    remedy: str
+
+
+@dataclass(frozen=True)
 class Saving:
     """A change to the command line that would have saved some of the cost."""
 
@@ -64,6 +74,7 @@ class Story:
     """The label and its reasons in words; empty unless the script trained and finished."""
     incidents: tuple[Incident, ...]
     savings: tuple[Saving, ...]
+    findings: tuple[Found, ...] = ()
 
     def as_document(self) -> dict[str, Any]:
         """For `oomph explain RUN --json`."""
@@ -86,7 +97,15 @@ def story_of(events: Sequence[Event], summary: Summary, typed: Sequence[str], wo
         result=result_in_words(summary),
         incidents=incidents,
         savings=tuple(_savings(summary, events, [*options_without_a_run(typed)], words)),
+        findings=tuple(_findings(events)),
     )
+
+
+def _findings(events: Sequence[Event]) -> Iterator[Found]:
+    """Each once for all attempts, in its last words."""
+    told = {(event.data.get("fault"), event.data.get("subject")): event for event in events if event.name == "finding"}
+    for event in told.values():
+        yield Found(*(str(event.data.get(key, "")) for key in ("fault", "subject", "message", "remedy")))
 
 
 def _outcome(summary: Summary, faults: int) -> str:

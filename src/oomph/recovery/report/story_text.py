@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from oomph.recovery.report.story import Incident, Saving, Story
+from oomph.recovery.report.story import Found, Incident, Saving, Story
 from oomph.wrapping import wrapped
 
 _LONGEST = 300
@@ -24,6 +24,8 @@ def as_text(story: Story, run: str, state: str, headline: Callable[[str], str], 
         lines.append(wrapped(story.result, width, "  ", "  "))
     for number, incident in enumerate(story.incidents, 1):
         lines += ["", *_incident(number, incident, headline, width)]
+    if story.findings:
+        lines += ["", "Found while it ran", *(line for found in story.findings for line in _finding(found, headline, width))]
     if story.savings:
         lines += ["", "To save it next time", *(line for saving in story.savings for line in _saving(saving, width))]
     return "\n".join(lines) + "\n"
@@ -36,6 +38,14 @@ def _incident(number: int, incident: Incident, headline: Callable[[str], str], w
         if text:
             start = f"{_INDENT}{head:<9}"
             yield wrapped(_shortened(text), width, " " * len(start), start)
+
+
+def _finding(found: Found, headline: Callable[[str], str], width: int) -> Iterator[str]:
+    yield wrapped(f"{headline(found.fault)}, {found.subject}", width, _INDENT, _INDENT)
+    for head, text in (("shown by", found.message), ("to do", found.remedy)):
+        if text:
+            start = f"{_INDENT}{head:<9}"
+            yield wrapped(text, width, " " * len(start), start)
 
 
 def _saving(saving: Saving, width: int) -> Iterator[str]:

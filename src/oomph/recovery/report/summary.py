@@ -68,6 +68,10 @@ class Summary:
     """Why the label is not a better one, in words."""
     unrecorded: int = 0
     """Attempts that are missing from the journal."""
+    findings: tuple[str, ...] = ()
+    """What the monitor found, each once: "thermal-throttle (GPU 0)"."""
+    input_wait: float | None = None
+    """The share of the step time that went to waiting for batches, 0 to 1; None where it was not measured."""
 
     def __repr__(self) -> str:
         faults = sum(self.faults.values())
@@ -125,6 +129,8 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
         gave_up=str(gave_up),
         checkpoints=_checkpoints(by, seconds),
         changes=tuple(str(change) for event in decided if (change := change_in(event.data)) is not None),
+        findings=tuple(dict.fromkeys(_finding(event) for event in by.get("finding", []))),
+        input_wait=_input_wait(endings),
     )
 
 
@@ -153,6 +159,18 @@ def steps_repeated(events: Iterable[Event]) -> int:
         died_at = [int(_number(event, "steps")) for event in attempt if event.name == "attempt-ended"]
         at_death = max(at_death, *died_at) if died_at else at_death
     return repeated
+
+
+def _finding(event: Event) -> str:
+    return f"{event.data.get('fault')} ({event.data.get('subject')})"
+
+
+def _input_wait(endings: Iterable[Event]) -> float | None:
+    """Over the attempts in which it was measured, weighted by their time."""
+    known = [event for event in endings if isinstance(event.data.get("input_wait"), int | float)]
+    seconds = sum(_number(event, "seconds") for event in known)
+    waited = sum(_number(event, "input_wait") * _number(event, "seconds") for event in known)
+    return round(waited / seconds, 4) if seconds else None
 
 
 def _number(event: Event, key: str) -> float:

@@ -68,11 +68,11 @@ class Attempt:
         patience: Patience | None = None,
         watch: Watch | None = None,
         on_hang: Callable[[Hang], None] = lambda hang: None,
-        meanwhile: Callable[[], None] = lambda: None,
+        meanwhile: Callable[[int], None] = lambda pid: None,
         reports: NativeReports | None = None,
         voice: Voice | None = None,
     ) -> None:
-        """Start the script; raises UsageError for an unknown program. Each turn of the loop calls `meanwhile`."""
+        """Start the script; raises UsageError for an unknown program. Each turn of the loop calls `meanwhile(pid)`."""
         self._watch, self._on_hang, self._meanwhile = watch, on_hang, meanwhile
         self._hang: Hang | None = None
         self._signals, self._terminal, self._patience = signals, terminal, patience or Patience()
@@ -163,7 +163,7 @@ class Attempt:
     def _attend(self) -> None:
         """One turn of the loop."""
         self._wait_for_something()
-        self._meanwhile()
+        self._meanwhile(self.pid)
         self._obey_signals()
         self._follow_stops()
         self._look_for_hang()

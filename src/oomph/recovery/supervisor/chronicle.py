@@ -13,6 +13,7 @@ from typing import Any
 
 import oomph
 from oomph.journal import Event, Journal, read_journal
+from oomph.monitor.board import BOARD, BoardReader
 from oomph.recovery.hang.limits import Hang
 from oomph.recovery.policy import decisions
 from oomph.recovery.policy.decide import Action, Ending, Ledger, Restart, is_crash
@@ -60,6 +61,7 @@ class Chronicle:
     def begin_attempt(self, command: Sequence[str], python: str, machine: MachineAtStart) -> None:
         """Open the journal of the next attempt."""
         self.attempt += 1
+        self._forget_board()
         self._journal = Journal(self._run_dir, self.attempt, "supervisor")
         if not self._own:
             self.write("run-started", oomph=oomph.__version__)
@@ -100,6 +102,7 @@ class Chronicle:
             saved=ending.saved,
             oom_kills=judged.oom_kills,
             peak_rss_bytes=peak_rss_bytes,
+            input_wait=self._input_wait(),
         )
         if names or (is_crash(ending.returncode) and not ending.stopped):
             also = [{"fault": named.name, "code": named.code} for named in names[1:]]
@@ -129,6 +132,20 @@ class Chronicle:
             )
             journal.close()
         return decisions.ledger_of(read_journal(self._run_dir))
+
+    def _forget_board(self) -> None:
+        """What the board says is of the attempt before."""
+        try:
+            if self._run_dir is not None:
+                (self._run_dir / BOARD).unlink(missing_ok=True)
+        except OSError:
+            pass  # a folder that cannot be written has no board either
+
+    def _input_wait(self) -> float | None:
+        """The share of the step time that the script waited for batches; None where it was not measured."""
+        measured, _ = ({}, ()) if self._run_dir is None else BoardReader(self._run_dir).read()
+        seconds, waited = measured.get("step_seconds_total"), measured.get("input_wait_seconds_total")
+        return round(min(1.0, waited / seconds), 4) if seconds and waited is not None else None
 
     def machine_before(self) -> Mapping[str, Any] | None:
         """The newest snapshot of the machine from earlier attempts; None when there is none."""

@@ -27,6 +27,7 @@ from oomph.recovery.supervisor.closing import Closing, Outcome, note, shown
 from oomph.recovery.supervisor.command import Command
 from oomph.recovery.supervisor.machine_at_start import other_gpus
 from oomph.recovery.supervisor.memory_outcome import MemoryOutcome
+from oomph.recovery.supervisor.monitoring import Monitoring
 from oomph.recovery.supervisor.native_reports import NativeReports
 from oomph.recovery.supervisor.script_environ import handover, surrounding
 from oomph.recovery.supervisor.settings import Settings
@@ -77,8 +78,9 @@ class Supervisor:
             self._voice.say("the journal of the run cannot be written: nothing from here on is recorded")
         note(self._run, self._voice, attempts=self._chronicle.attempt, status=RUNNING)
         around, watch = KernelWatch(self._machine), Watch(self._timings, self._floor, self._chronicle.loops)
+        monitoring = Monitoring(self._run_dir, self._chronicle.write, self._voice)
         try:
-            attempt = self._start(signals, terminal, watch)
+            attempt = self._start(signals, terminal, watch, monitoring)
         except UsageError:
             self._chronicle.close_attempt(UsageError.exit_code)
             note(self._run, self._voice, status="failed")
@@ -88,6 +90,7 @@ class Supervisor:
         finally:
             peak_rss_bytes = attempt.close()
             watch.close()
+            monitoring.close()
         self._chronicle.write_end(judged, peak_rss_bytes, self._settings.allowed, self._ledger)
         self._ledger = record(judged.ending, judged.action, self._ledger)
         if isinstance(judged.action, Restart):
@@ -115,7 +118,7 @@ class Supervisor:
         action = hindered(action, ending)
         return Judged(ended, names, ending, there, action, around.oom_kills, around.kernel_lines)
 
-    def _start(self, signals: Signals, terminal: Terminal, watch: Watch) -> Attempt:
+    def _start(self, signals: Signals, terminal: Terminal, watch: Watch, monitoring: Monitoring) -> Attempt:
         changes, number = self._ledger.changes, self._chronicle.attempt
         entropy = "" if self._run is None else self._run.record.entropy
         environ = surrounding(self._settings, changes, self._machine.all_gpus if changes else (), entropy)
@@ -130,10 +133,14 @@ class Supervisor:
             patience=self._settings.patience,
             watch=watch,
             on_hang=self._tell_hang,
-            meanwhile=self._machine.listen,
+            meanwhile=lambda pid: self._meanwhile(monitoring, pid),
             reports=self._reports(number),
             voice=self._voice,
         )
+
+    def _meanwhile(self, monitoring: Monitoring, pid: int) -> None:
+        self._machine.listen()
+        monitoring.attend(pid)
 
     def _reports(self, number: int) -> NativeReports | None:
         """TensorFlow's reports of failed allocations, where a guard may recover from them."""
