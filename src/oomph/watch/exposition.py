@@ -1,6 +1,6 @@
 """A View in the text format of Prometheus, version 0.0.4. Pure.
 
-Names, help, types and fixed labels come from the table of metrics. Source of the format: Prometheus, Exposition formats,
+Names, help, types and fixed labels come from the table of metrics. Source: Prometheus, Exposition formats,
 https://prometheus.io/docs/instrumenting/exposition_formats/.
 """
 
@@ -67,7 +67,12 @@ def _lines(view: View) -> Iterator[str]:
         measured = values if rows[0].scope == "gpu" else [({}, single[rows[0].scope])]
         yield from _series(
             family,
-            [({**labels, **row.labels}, found[row.key]) for labels, found in measured for row in rows if row.key in found],
+            [
+                ({**labels, **row.labels}, found[row.key])
+                for labels, found in measured
+                for row in rows
+                if row.key in found
+            ],
         )
     yield from _series(RESTARTS, [({}, job.restarts)] if job else [])
     alerts = {(each.fault, each.subject): each.severity for each in view.alerts}

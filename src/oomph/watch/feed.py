@@ -16,7 +16,7 @@ from oomph.watch.view import View, silence, view_of
 
 _CHOOSE_SECONDS = 5.0
 _MOST_RUNS = 8
-_FIRST_SECONDS, _POLL_SECONDS = 6.0, 0.02
+_FIRST_SECONDS = 6.0
 
 
 class Feed:
@@ -33,16 +33,13 @@ class Feed:
     def look(self) -> View:
         """What there is to see now."""
         runs = [run for reader in self._chosen() if (run := reader.read()) is not None]
-        now = time.time()
-        samples, problems = self._samples(runs, now)
-        return view_of(now, samples, [job_of(run) for run in runs], self._present.take(samples), problems)
+        samples, problems = self._samples(runs, time.time())
+        return view_of(time.time(), samples, [job_of(run) for run in runs], self._present.take(samples), problems)
 
     def first_look(self) -> View:
-        """The same, but waits some seconds for the first measurement of the GPUs."""
-        begin = time.monotonic()
-        view = self.look()
-        while self._machine is not None and view.sampled is None and time.monotonic() - begin < _FIRST_SECONDS:
-            time.sleep(_POLL_SECONDS)
+        """The same, but waits some seconds for the GPUs: starting NVML may take that long."""
+        begin, view = time.monotonic(), self.look()
+        while not (view.gpus or view.problems) and time.monotonic() - begin < _FIRST_SECONDS:
             view = self.look()
         return view
 
@@ -62,8 +59,8 @@ class Feed:
             return runs[0].samples, _silent(runs, now)
         if self._machine is None:
             self._machine = Machine()
-        self._measured.extend(self._machine.samples())
-        return tuple(self._measured), {**self._machine.problems, **_silent(runs, now)}
+        self._measured.append(self._machine.sample())
+        return tuple(self._measured), _silent(runs, now)
 
     def _chosen(self) -> Sequence[RunReader]:
         if self._asked is not None:

@@ -14,6 +14,7 @@ from oomph.watch.incidents import Incident, incidents_of
 
 UNFINISHED = "unfinished"
 """The state of a run that was ended from outside, as by kill -9."""
+_STEPS = "steps_total"
 
 
 @dataclass(frozen=True)
@@ -76,9 +77,9 @@ def job_of(run: Run) -> Job:
         epochs=epochs,
         step=step,
         steps_per_epoch=per_epoch,
-        steps=run.progress.steps if run.progress else _whole(values.get("steps_total")),
+        steps=run.progress.steps if run.progress else _whole(values.get(_STEPS)),
         eta_seconds=_eta(past, epoch, epochs, step, per_epoch) if run.going_on else None,
-        step_seconds=_ratio(past, "step_seconds_total", "steps_total"),
+        step_seconds=_ratio(past, "step_seconds_total", _STEPS),
         input_wait_ratio=_at_most_one(_ratio(past, "input_wait_seconds_total", "step_seconds_total")),
         micro_batch=_whole(values.get("micro_batch")) or _micro_batch(run.events),
         loss=values.get("loss"),
@@ -107,39 +108,35 @@ def _micro_batch(events: Sequence[Event]) -> int | None:
         if event.name == "fit-started":
             return None
         if event.name == "recovered":
-            return event.data.get("micro_batch")
+            size: int | None = event.data.get("micro_batch")
+            return size
     return None
 
 
 def _one_attempt(samples: Sequence[Sample]) -> Sequence[Sample]:
-    """The samples since the steps last began to count anew."""
-    steps = [sample.training.get("steps_total", 0.0) for sample in samples]
+    """The samples in which steps are counted, since they last began anew."""
+    counted = [sample for sample in samples if _STEPS in sample.training]
+    steps = [sample.training[_STEPS] for sample in counted]
     begin = max((at for at in range(1, len(steps)) if steps[at] < steps[at - 1]), default=0)
-    return samples[begin:]
+    return counted[begin:]
 
 
 def _ratio(samples: Sequence[Sample], above: str, below: str) -> float | None:
     """How much one counter grew for each unit of another."""
-    if len(samples) < 2:
-        return None
-    first, last = samples[0].training, samples[-1].training
-    if not all(key in values for key in (above, below) for values in (first, last)):
-        return None
-    grown = last[below] - first[below]
-    return (last[above] - first[above]) / grown if grown > 0 else None
+    counted = [sample.training for sample in samples if above in sample.training and below in sample.training]
+    grown = counted[-1][below] - counted[0][below] if counted else 0.0
+    return (counted[-1][above] - counted[0][above]) / grown if grown > 0 else None
 
 
 def _eta(
     samples: Sequence[Sample], epoch: int | None, epochs: int | None, step: int | None, per_epoch: int | None
 ) -> float | None:
-    if None in (epoch, epochs, step, per_epoch) or len(samples) < 2:
+    """The seconds until the last step of the fit, if the next steps take as long as the last ones."""
+    if epoch is None or epochs is None or step is None or per_epoch is None or not samples:
         return None
-    assert epoch is not None and epochs is not None and step is not None and per_epoch is not None  # noqa: PT018
-    done = samples[-1].training.get("steps_total", 0.0) - samples[0].training.get("steps_total", 0.0)
-    if done <= 0:
-        return None
+    done = samples[-1].training[_STEPS] - samples[0].training[_STEPS]
     left = max((epochs - epoch + 1) * per_epoch - step, 0)
-    return left * (samples[-1].time - samples[0].time) / done
+    return left * (samples[-1].time - samples[0].time) / done if done > 0 else None
 
 
 def _at_most_one(ratio: float | None) -> float | None:

@@ -9,8 +9,9 @@ import sys
 import time
 from collections.abc import Callable
 
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
+from rich.text import Text
 
 from oomph.screen import screen_of
 from oomph.watch.choice import Choice, pressed
@@ -64,9 +65,9 @@ class _Loop:
             width, height = 0, 0
         if not width or not height:
             width, height = _USUAL_SIZE
-        self._console.size = (width, height)  # type: ignore[assignment]
+        self._console.size = (width, height)
         lines = lines_of(view, self._choice, width, height, self._marks)
-        self._live.update(Group(*lines), refresh=True)
+        self._live.update(Text("\n").join(lines), refresh=True)
 
     def _wait(self, seconds: float) -> None:
         """Until a key, a signal, or the time of the next look."""

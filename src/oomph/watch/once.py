@@ -32,6 +32,8 @@ def _lines(view: View, width: int) -> Iterator[str]:
         yield from table([("GPU", "memory", "use", "temp", "power", "name"), *map(_gpu, view.gpus)], width)
     else:
         yield "no GPU to show"
+    if view.host:
+        yield wording.host(view.host)
     if view.processes:
         yield ""
         yield from table([("GPU", "pid", "memory", "process"), *map(_process, view.processes)], width)

@@ -78,10 +78,11 @@ def _jobs(jobs: Sequence[Job]) -> list[Text]:
 
 
 def _gpus(view: View, choice: Choice, width: int, marks: str) -> list[Text]:
+    host = [Text(wording.host(view.host))] if view.host else []
     if not view.gpus:
-        return [Text("no GPU to show", style="dim")]
+        return [Text("no GPU to show", style="dim"), *host]
     rows = (gpu_lines.row(gpu, width, marks) for gpu in choice.sorted(view.gpus))
-    return [gpu_lines.head(width), *rows]
+    return [gpu_lines.head(width), *rows, *host]
 
 
 def _processes(processes: Sequence[Process]) -> list[Text]:

@@ -136,7 +136,9 @@ def _processes(samples: Sequence[Sample]) -> tuple[Process, ...]:
             break
         for gpu in sample.gpus:
             if gpu.processes is not None:
-                listed = (Process(gpu.index, each.pid, each.name, each.memory_bytes, each.own) for each in gpu.processes)
+                listed = (
+                    Process(gpu.index, each.pid, each.name, each.memory_bytes, each.own) for each in gpu.processes
+                )
                 newest.setdefault(gpu.uuid, tuple(listed))
     present = {gpu.uuid for gpu in samples[-1].gpus if not gpu.problem}
     every = [process for uuid, listed in newest.items() if uuid in present for process in listed]

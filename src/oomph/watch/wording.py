@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from oomph.monitor.sample import Values
 from oomph.shown import shown_line
 from oomph.watch import figures
 from oomph.watch.incidents import Incident
@@ -42,6 +43,13 @@ def pace(job: Job) -> str:
     if job.loss is not None:
         parts.append(f"loss {job.loss:.4g}")
     return "  ".join(parts)
+
+
+def host(values: Values) -> str:
+    """The machine on one line; empty when it is not measured."""
+    if not values:
+        return ""
+    return f"host  {figures.memory(values)}  CPU {figures.percent(values.get('cpu_ratio'))}"
 
 
 def incident(each: Incident) -> str:
