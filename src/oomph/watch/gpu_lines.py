@@ -31,8 +31,7 @@ def head(width: int) -> Text:
 
 def row(gpu: Gpu, width: int, marks: str) -> Text:
     """One GPU."""
-    label = "MIG" if gpu.uuid.startswith("MIG-") else ""
-    text = Text(f"{f'{gpu.index}{label}':<{_INDEX}}")
+    text = Text(f"{gpu.label:<{_INDEX}}")
     if gpu.problem:
         return text.append(shown_line(gpu.problem), style=_WORST)
     line = _width_of_line(width)

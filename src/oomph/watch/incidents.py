@@ -58,8 +58,9 @@ def _finding(event: Event) -> Incident:
 
 
 def _diagnosed(event: Event) -> Incident:
-    attempt = f"attempt {event.attempt}"
-    return Incident(event.time, "critical", _text(event.data, "fault"), attempt, f"{attempt} ended")
+    return Incident(
+        event.time, "critical", _text(event.data, "fault"), f"attempt {event.attempt}", "ended by this fault"
+    )
 
 
 def _recovered(event: Event) -> Incident:

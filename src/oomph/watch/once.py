@@ -50,10 +50,10 @@ def _lines(view: View, width: int) -> Iterator[str]:
 
 def _gpu(gpu: Gpu) -> tuple[str, ...]:
     if gpu.problem:
-        return (str(gpu.index), "-", "-", "-", "-", shown_line(gpu.problem))
+        return (gpu.label, "-", "-", "-", "-", shown_line(gpu.problem))
     values = gpu.values
     return (
-        str(gpu.index),
+        gpu.label,
         figures.memory(values),
         figures.percent(values.get("utilization_ratio")),
         figures.celsius(values.get("temperature_celsius")),

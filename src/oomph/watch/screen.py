@@ -14,10 +14,15 @@ from oomph.watch.choice import Choice
 from oomph.watch.job import Job
 from oomph.watch.sparkline import BLOCKS
 from oomph.watch.view import Process, View
+from oomph.wrapping import wrapped
 
 LEAST_WIDTH, LEAST_HEIGHT = 60, 12
 _STYLES = {"critical": "red", "warning": "yellow", "notice": "cyan"}
 _LATE_SECONDS = 3.0
+_HANG = " " * 10
+"""The width of the time of an incident."""
+_PARTS = ((3, 2), (3, 1), (0, 4), (0, 5), (2, 3), (1, 0))
+"""The least rows and the rank of jobs, GPUs, host, processes, incidents and problems."""
 
 
 def lines_of(view: View, choice: Choice, width: int, height: int, marks: str = BLOCKS) -> list[Text]:
@@ -25,12 +30,15 @@ def lines_of(view: View, choice: Choice, width: int, height: int, marks: str = B
     if width < LEAST_WIDTH or height < LEAST_HEIGHT:
         lines = [Text(f"{width}×{height} is too small:"), Text(f"{LEAST_WIDTH}×{LEAST_HEIGHT} needed"), Text("q quit")]
         return [_fitted(line, width) for line in lines[:height]]
-    parts = [_jobs(view.jobs), _gpus(view, choice, width, marks), _processes(view.processes), _incidents(view)]
-    parts.append([Text(shown_line(f"{source}: {why}"), style="yellow") for source, why in view.problems.items()])
-    wishes = [
-        Wish(len(part), min(len(part), least), rank)
-        for part, least, rank in zip(parts, (2, 2, 0, 2, 1), (2, 1, 4, 3, 0), strict=True)
+    parts = [
+        _jobs(view.jobs),
+        _gpus(view, choice, width, marks),
+        [Text(wording.host(view.host))] if view.host else [],
+        _processes(view.processes),
+        _incidents(view, width),
+        [Text(shown_line(f"{source}: {why}"), style="yellow") for source, why in view.problems.items()],
     ]
+    wishes = [Wish(len(part), min(len(part), least), rank) for part, (least, rank) in zip(parts, _PARTS, strict=True)]
     room = height - 2
     rows = allot(room, wishes)
     spare = room - sum(rows)
@@ -78,11 +86,9 @@ def _jobs(jobs: Sequence[Job]) -> list[Text]:
 
 
 def _gpus(view: View, choice: Choice, width: int, marks: str) -> list[Text]:
-    host = [Text(wording.host(view.host))] if view.host else []
     if not view.gpus:
-        return [Text("no GPU to show", style="dim"), *host]
-    rows = (gpu_lines.row(gpu, width, marks) for gpu in choice.sorted(view.gpus))
-    return [gpu_lines.head(width), *rows, *host]
+        return [Text("no GPU to show", style="dim")]
+    return [gpu_lines.head(width), *(gpu_lines.row(gpu, width, marks) for gpu in choice.sorted(view.gpus))]
 
 
 def _processes(processes: Sequence[Process]) -> list[Text]:
@@ -97,14 +103,18 @@ def _process(each: Process) -> Text:
     return Text(line + ("  (this run)" if each.own else ""))
 
 
-def _incidents(view: View) -> list[Text]:
+def _incidents(view: View, width: int) -> list[Text]:
+    """The newest in full, with its remedy; the others on a line each."""
     if not view.incidents:
         return []
-    told = [Text(wording.incident(each), style=_STYLES[each.severity]) for each in view.incidents]
-    remedy = view.incidents[0].remedy
-    if remedy:
-        told.insert(1, Text(shown_line(f"          {remedy}"), style="dim"))
-    return [Text("incidents", style="bold"), *told]
+    newest, *others = view.incidents
+    told = wrapped(wording.incident(newest), width, _HANG).split("\n")
+    remedy = wrapped(shown_line(newest.remedy), width, _HANG, _HANG).split("\n") if newest.remedy else []
+    return [
+        *(Text(line, style=_STYLES[newest.severity]) for line in told),
+        *(Text(line, style="dim") for line in remedy),
+        *(Text(wording.incident(each), style=_STYLES[each.severity]) for each in others),
+    ]
 
 
 def _cut(part: Sequence[Text], rows: int) -> list[Text]:

@@ -26,6 +26,7 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
     block_on_close = False
+    request_queue_size = 64
 
     def __init__(self, address: Address, text: Callable[[], str]) -> None:
         self.text = text

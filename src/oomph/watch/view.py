@@ -5,6 +5,7 @@ The live view, `--once`, `--json` and the Prometheus endpoint each show one View
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -34,6 +35,13 @@ class Gpu:
     history: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     problem: str = ""
     """Why it did not answer; it then has no values."""
+    instance: int | None = None
+    """Of the MIG instances of one GPU, which; None for a whole GPU."""
+
+    @property
+    def label(self) -> str:
+        """Its number, and that of the MIG instance: "0", "0:1"."""
+        return str(self.index) if self.instance is None else f"{self.index}:{self.instance}"
 
 
 @dataclass(frozen=True)
@@ -118,14 +126,27 @@ def _gpus(samples: Sequence[Sample]) -> tuple[Gpu, ...]:
     for sample in samples:
         for gpu in sample.gpus:
             past.setdefault(gpu.uuid, []).append(gpu.values)
-    return tuple(_gpu(gpu, past[gpu.uuid]) for gpu in samples[-1].gpus)
+    counts: Counter[int] = Counter()
+    gpus = []
+    for gpu in samples[-1].gpus:
+        instance = None
+        if gpu.uuid.startswith("MIG-"):
+            instance, counts[gpu.index] = counts[gpu.index], counts[gpu.index] + 1
+        gpus.append(_gpu(gpu, instance, past[gpu.uuid]))
+    return tuple(gpus)
 
 
-def _gpu(gpu: GpuSample, past: Sequence[Values]) -> Gpu:
-    if gpu.problem:
-        return Gpu(gpu.index, gpu.uuid, gpu.name, problem=gpu.problem)
+def _gpu(gpu: GpuSample, instance: int | None, past: Sequence[Values]) -> Gpu:
     history = {key: tuple(values[key] for values in past if key in values) for key in CHARTED}
-    return Gpu(gpu.index, gpu.uuid, gpu.name, gpu.values, {key: line for key, line in history.items() if line})
+    return Gpu(
+        gpu.index,
+        gpu.uuid,
+        gpu.name,
+        {} if gpu.problem else gpu.values,
+        {key: line for key, line in history.items() if line},
+        gpu.problem,
+        instance,
+    )
 
 
 def _processes(samples: Sequence[Sample]) -> tuple[Process, ...]:
