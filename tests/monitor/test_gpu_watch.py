@@ -67,7 +67,7 @@ def _watch(source, monkeypatch):
 
 def ask(watch: GpuWatch, now: float, own=()):
     watch.ask(now)
-    return watch.gpus(now, own)
+    return watch.gpus(now, lambda pid: pid in own)
 
 
 @pytest.fixture(name="impatient")

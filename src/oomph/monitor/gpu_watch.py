@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,18 +29,18 @@ class GpuWatch:
         """Begin a reading; `now` is a monotonic time in seconds."""
         self._thread.ask(now)
 
-    def gpus(self, now: float, own: Collection[int]) -> tuple[GpuSample, ...]:
+    def gpus(self, now: float, owns: Callable[[int], bool]) -> tuple[GpuSample, ...]:
         """The GPUs as they answered; without values as long as they do not.
 
         Args:
             now: as for `ask`.
-            own: the processes of the watched script.
+            owns: whether a process belongs to the watched script.
         """
         answer = self._thread.answer(now, _PATIENCE_SECONDS)
         if not isinstance(answer, Answer):
             return self._silent(answer)
         is_late = answer.seconds > _SILENT_SECONDS  # what was read before the call that hung is no value of this moment
-        gpus = tuple(_sample(reading, own, is_late) for reading in answer.readings)
+        gpus = tuple(_sample(reading, owns, is_late) for reading in answer.readings)
         self._known = tuple(GpuSample(gpu.index, gpu.uuid, gpu.name, problem=gpu.problem) for gpu in gpus)
         self.problem = answer.problem
         return gpus
@@ -57,7 +57,7 @@ class GpuWatch:
         return tuple(replace(gpu, problem=problem) if gpu.index == int(number) else gpu for gpu in known)
 
 
-def _sample(reading: Reading, own: Collection[int], is_late: bool) -> GpuSample:
+def _sample(reading: Reading, owns: Callable[[int], bool], is_late: bool) -> GpuSample:
     processes = reading.processes
     return GpuSample(
         reading.index,
@@ -66,7 +66,7 @@ def _sample(reading: Reading, own: Collection[int], is_late: bool) -> GpuSample:
         {} if is_late else reading.values,
         None
         if processes is None
-        else tuple(GpuProcess(held.pid, held.memory_bytes, _name(held.pid), held.pid in own) for held in processes),
+        else tuple(GpuProcess(held.pid, held.memory_bytes, _name(held.pid), owns(held.pid)) for held in processes),
         tuple(GpuEvent(event.kind, event.code) for event in reading.events),
         reading.problem,
     )
