@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from oomph.faults.reading.kernel_log import KernelLog
 from oomph.gpu.reading import Reading
 from oomph.monitor import sampler
 from oomph.monitor.board import BoardReader, TrainingBoard
@@ -52,7 +53,13 @@ class Gpus:
 def _sampling(tmp_path):
     thread = GpuThread(Gpus())
     hot = SimpleNamespace(EVERY=1.0, find=lambda window: [FINDING])
-    parts = GpuWatch(thread), Host(), ProcessTree(os.getpid(), 1), BoardReader(tmp_path), Keeper()
+    parts = (
+        GpuWatch(thread, KernelLog(tmp_path / "none")),
+        Host(),
+        ProcessTree(os.getpid(), 1),
+        BoardReader(tmp_path),
+        Keeper(),
+    )
     yield Sampling(*parts, Detection([hot]))
     thread.close()
 
