@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from days import GIB, START
 
-from oomph.faults.catalogue.catalogue import catalogue
+from oomph.faults.catalogue.catalogue import load
 from oomph.monitor.detection import Detection
 from oomph.monitor.detectors import DETECTORS
 from oomph.monitor.finding import Finding
@@ -365,7 +365,7 @@ def test_stragglers() -> None:
 
 
 def test_every_finding_names_a_page() -> None:
-    pages = {page.name for page in catalogue()}
+    pages = {page.name for page in load()}
     from inspect import getsource
     from re import findall
 
