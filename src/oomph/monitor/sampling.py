@@ -44,7 +44,7 @@ class Sampling:
         host, process = self.host.read(now), self.processes.read(now)
         training, baselines = self.board.read()
         gpus = self.gpus.gpus(now, self.processes.pids)
-        problems = {"nvml": self.gpus.problem, "store": self.store.problem}
+        problems = {"nvml": self.gpus.problem, "store": self.store.problem, "detectors": self.detection.problem}
         sample = Sample(
             time.time() if unix_time is None else unix_time,
             gpus,
