@@ -14,6 +14,7 @@ from oomph.monitor.finding import Finding
 from oomph.monitor.sample import GpuSample
 from oomph.monitor.window import Window
 
+FAULTS = ("hardware-fault",)
 EVERY = 30.0
 _SECONDS = 75.0
 _SPAN_SECONDS = 45.0
