@@ -2,10 +2,13 @@
 
 A detector is a module with
 
+    FAULTS: tuple[str, ...]                               the pages of its findings
     EVERY: float                                          seconds between two looks
     def find(window: Window) -> Iterable[Finding]         what is wrong now; called on the window's newest sample
 
-`detection.py` tells each finding once. A detector that needs more than the newest samples asks the window for them.
+The first line of its docstring says what it finds, the rest what counts as that, and the source of each threshold:
+docs/reference/monitor-findings.md is made of them. `detection.py` tells each finding once. A detector that needs more
+than the newest samples asks the window for them.
 """
 
 from __future__ import annotations
@@ -36,6 +39,10 @@ class Detector(Protocol):
     """The interface of a detector module."""
 
     EVERY: float
+
+    @property
+    def FAULTS(self) -> tuple[str, ...]:
+        """The names of the pages of its findings."""
 
     def find(self, window: Window, /) -> Iterable[Finding]:
         """What is wrong now."""
