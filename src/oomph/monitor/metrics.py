@@ -7,8 +7,7 @@ follow https://prometheus.io/docs/practices/naming/: base units, ratios from 0 t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import Literal
 
 Scope = Literal["gpu", "host", "process", "training"]
@@ -32,7 +31,7 @@ class Metric:
     """Where the value comes from, such as "nvmlDeviceGetMemoryInfo" or "TFE_GetMemoryInfo"."""
     family: str = ""
     """The Prometheus name without `oomph_<scope>_`; empty: the key. Rows of one family differ by their labels."""
-    labels: Mapping[str, str] = MappingProxyType({})
+    labels: Mapping[str, str] = field(default_factory=dict)
     """Fixed Prometheus labels, such as sensor="memory"."""
     hw: str = ""
     """The OpenTelemetry name where one exists: semantic conventions, hardware metrics (`hw.*`)."""

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 Values = Mapping[str, float]
 """Measured values by the key of their metric (`metrics.py`). What cannot be measured is absent, never 0."""
-NOTHING: Values = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class GpuSample:
     index: int
     uuid: str
     name: str = ""
-    values: Values = NOTHING
+    values: Values = field(default_factory=dict)
     processes: tuple[GpuProcess, ...] | None = None
     """None: not asked at this moment, or not allowed."""
     events: tuple[GpuEvent, ...] = ()
@@ -59,6 +57,12 @@ class Baseline:
 
     step: int
     bytes_in_use: float
+    epoch: int = 0
+    """The number, from 1, of the epoch that has just ended; 0 within an epoch."""
+    time: float = 0.0
+    """Unix time in seconds."""
+    process: int = 0
+    """The process that trains: another one begins with memory that is empty."""
 
 
 @dataclass(frozen=True)
@@ -68,10 +72,10 @@ class Sample:
     time: float
     """Unix time in seconds."""
     gpus: tuple[GpuSample, ...] = ()
-    host: Values = NOTHING
-    process: Values = NOTHING
+    host: Values = field(default_factory=dict)
+    process: Values = field(default_factory=dict)
     """Of all processes of the watched script together."""
-    training: Values = NOTHING
+    training: Values = field(default_factory=dict)
     """From within the training process; empty until it reports."""
     baselines: tuple[Baseline, ...] = ()
     """New since the sample before; see `Baseline`."""
