@@ -15,6 +15,7 @@ from oomph.monitor.finding import Finding
 from oomph.monitor.finding_line import from_document
 
 _MODULE = "oomph.monitor.sampler"
+_SEARCH_PATHS = {"PATH", "PYTHONPATH", "LD_LIBRARY_PATH"}
 _END_SECONDS = 1.0
 _READ_BYTES = 65536
 _MOST_BYTES = 1 << 20
@@ -104,6 +105,7 @@ def _start(run_dir: Path, script_pid: int | None) -> subprocess.Popen[bytes]:
 def _environ() -> dict[str, str]:
     """The environment of this process, whose relative search paths would mean something else in another folder."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("OOMPH_")}
-    if path := environ.get("PYTHONPATH"):
-        environ["PYTHONPATH"] = os.pathsep.join(os.path.abspath(entry) for entry in path.split(os.pathsep) if entry)
+    for name in _SEARCH_PATHS & environ.keys():
+        entries = (os.path.abspath(entry) for entry in environ[name].split(os.pathsep) if entry)
+        environ[name] = os.pathsep.join(entries)
     return environ

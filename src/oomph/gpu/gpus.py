@@ -1,0 +1,35 @@
+"""Gpus: the GPUs of this machine through NVML or, where it cannot be loaded, through `nvidia-smi`."""
+
+from __future__ import annotations
+
+from oomph.gpu.nvml import Nvml
+from oomph.gpu.reading import Reading
+from oomph.gpu.smi import POLL_SECONDS, Smi
+
+
+class Gpus:
+    """All GPUs that this process may see. A call may block for as long as the driver is stuck."""
+
+    def __init__(self) -> None:
+        self._nvml, self._smi = Nvml(), Smi()
+
+    @property
+    def asking(self) -> str:
+        """What is being asked at this moment, such as "GPU 3"; empty between two readings."""
+        return self._nvml.asking or self._smi.asking
+
+    @property
+    def problem(self) -> str:
+        """Why there are no values, or fewer, in words."""
+        if self._nvml.is_missing and not self._smi.problem:
+            return f"{self._nvml.problem}: nvidia-smi is asked instead, every {POLL_SECONDS:g} s"
+        return self._nvml.problem
+
+    def read(self, now: float) -> list[Reading]:
+        """Read every GPU; `now` is a monotonic time in seconds."""
+        readings = self._nvml.read(now)
+        return self._smi.read(now) if self._nvml.is_missing else readings
+
+    def close(self) -> None:
+        """Release the driver."""
+        self._nvml.close()

@@ -1,0 +1,83 @@
+"""The thread that asks the GPUs. A call into a driver that is stuck keeps this thread, and nothing else.
+
+There is never a second one: it would wait for the same lock of the driver.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from dataclasses import dataclass
+from typing import Protocol
+
+from oomph.gpu.reading import Reading
+
+
+class Source(Protocol):
+    """What is asked: `oomph.gpu.gpus.Gpus`."""
+
+    @property
+    def asking(self) -> str: ...
+
+    @property
+    def problem(self) -> str: ...
+
+    def read(self, now: float) -> list[Reading]: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the source answered to one request."""
+
+    readings: tuple[Reading, ...]
+    problem: str
+    seconds: float
+    """How long ago it was asked."""
+
+
+class GpuThread:
+    """Asks a source in a thread of its own."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._requests: queue.SimpleQueue[float | None] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[tuple[tuple[Reading, ...], str]] = queue.SimpleQueue()
+        self._asked_at: float | None = None
+        threading.Thread(target=self._work, name="oomph-gpus", daemon=True).start()
+
+    @property
+    def asking(self) -> str:
+        """What is being asked at this moment."""
+        return self._source.asking
+
+    def ask(self, now: float) -> None:
+        """Begin a reading, unless one is under way; `now` is a monotonic time in seconds."""
+        if self._asked_at is None:
+            self._asked_at = now
+            self._requests.put(now)
+
+    def answer(self, now: float, wait_seconds: float) -> Answer | float:
+        """The answer, or for how long there has been none."""
+        assert self._asked_at is not None
+        seconds = now - self._asked_at
+        try:
+            readings, problem = self._answers.get(timeout=wait_seconds)
+        except queue.Empty:
+            return seconds
+        self._asked_at = None
+        return Answer(readings, problem, seconds)
+
+    def close(self) -> None:
+        """Have the thread end after its call, which is not waited for."""
+        self._requests.put(None)
+
+    def _work(self) -> None:
+        while (now := self._requests.get()) is not None:
+            try:
+                answer = tuple(self._source.read(now)), self._source.problem
+            except Exception as error:  # a driver that answers what no driver should
+                answer = (), f"the GPUs cannot be read: {type(error).__name__}: {error}"
+            self._answers.put(answer)
+        self._source.close()

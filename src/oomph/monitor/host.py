@@ -1,0 +1,82 @@
+"""What the machine does: CPU, memory and swap, read from /proc once a second."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from oomph.monitor.memory_limit import MemoryLimit
+
+_SWAP_SECONDS = 10.0
+_MOST = 8192
+"""Enough for the lines that matter; the rest of /proc/stat has one for each core and interrupt."""
+_IDLE, _IOWAIT, _GUEST = 3, 4, 8
+
+
+class Host:
+    """The machine, or the part of it that this process's cgroup may use.
+
+    Args:
+        root: "/", but for tests.
+    """
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._stat, self._meminfo = _opened(root / "proc/stat"), _opened(root / "proc/meminfo")
+        self._cpu = (0, 0)
+        self._limit = MemoryLimit(self._memory().get("MemTotal", 0), root)
+        self._swap_due = float("-inf")
+
+    def read(self, now: float) -> dict[str, float]:
+        """The values of the scope "host" that are due; `now` is a monotonic time in seconds."""
+        memory = self._memory()
+        values = {**self._busy(), **self._in_use(memory, now)}
+        if now >= self._swap_due and "SwapTotal" in memory and "SwapFree" in memory:
+            self._swap_due = now + _SWAP_SECONDS
+            values["swap_used_bytes"] = memory["SwapTotal"] - memory["SwapFree"]
+        return values
+
+    def _busy(self) -> dict[str, float]:
+        """The share of time that all cores together were busy since the last call."""
+        words = _read(self._stat).partition(b"\n")[0].split()[1:]
+        try:
+            ticks = [int(word) for word in words[:_GUEST]]  # the time of guests is part of the user's
+            idle, total = ticks[_IDLE] + ticks[_IOWAIT], sum(ticks)
+        except (ValueError, IndexError):
+            return {}
+        before, self._cpu = self._cpu, (idle, total)
+        elapsed = total - before[1]
+        if not before[1] or elapsed <= 0:
+            return {}
+        return {"cpu_ratio": min(max(1 - (idle - before[0]) / elapsed, 0.0), 1.0)}
+
+    def _in_use(self, memory: dict[str, int], now: float) -> dict[str, float]:
+        if self._limit.bytes is not None and (used := self._limit.used(now)) is not None:
+            return {"memory_used_bytes": used, "memory_total_bytes": self._limit.bytes}
+        if "MemTotal" not in memory or "MemAvailable" not in memory:
+            return {}
+        total = memory["MemTotal"]
+        return {"memory_used_bytes": total - memory["MemAvailable"], "memory_total_bytes": total}
+
+    def _memory(self) -> dict[str, int]:
+        """/proc/meminfo in bytes."""
+        found = {}
+        for line in _read(self._meminfo).splitlines():
+            words = line.split()
+            if len(words) == 3 and words[1].isdigit():
+                found[words[0][:-1].decode(errors="replace")] = int(words[1]) * 1024
+        return found
+
+
+def _opened(path: Path) -> int | None:
+    """A descriptor that is read again and again: finding the file costs more than reading it."""
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
+def _read(fd: int | None) -> bytes:
+    try:
+        return b"" if fd is None else os.pread(fd, _MOST, 0)
+    except OSError:
+        return b""

@@ -1,0 +1,171 @@
+"""The script's process and all it has started: memory, CPU and disk reads, from /proc once a second.
+
+The files of a process stay open: that is cheaper than finding them again, and a descriptor never turns to another
+process that was given the same pid.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+_LIST_SECONDS = 10.0
+_TICKS, _PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
+_PARENT, _USER, _SYSTEM, _RESIDENT = 1, 11, 12, 21  # places in /proc/PID/stat after the name
+_MOST = 4096
+
+
+class ProcessTree:
+    """The processes of a script.
+
+    Args:
+        script: the pid of the script; 0 if it is not known.
+        parent: whose descendants count where the script is not known, or has ended and was started again.
+        proc: "/proc", but for tests.
+    """
+
+    def __init__(self, script: int, parent: int, proc: Path = Path("/proc")) -> None:
+        self._script, self._parent, self._proc = script, parent, proc
+        self._processes: dict[int, _Process] = {}
+        self._listed_at = self._read_at = float("-inf")
+        self._read_before = 0
+        """Bytes that processes which have ended had read."""
+
+    @property
+    def pids(self) -> frozenset[int]:
+        """The processes, as last listed."""
+        return frozenset(self._processes)
+
+    def read(self, now: float) -> dict[str, float]:
+        """The values of the scope "process"; empty without a process. `now` is a monotonic time in seconds."""
+        if now >= self._listed_at + _LIST_SECONDS:
+            self._list()
+            self._listed_at = now
+        resident = ticks = 0
+        for pid, process in list(self._processes.items()):
+            if not process.read():
+                self._forget(pid)
+                continue
+            resident += process.resident
+            ticks += process.new_ticks
+        elapsed, self._read_at = now - self._read_at, now
+        if not self._processes:
+            return {}
+        read = self._read_before + sum(process.read_bytes for process in self._processes.values())
+        values: dict[str, float] = {"resident_bytes": resident * _PAGE, "read_bytes_total": read}
+        if 0 < elapsed < _LIST_SECONDS:  # not the first time
+            values["cpu_cores"] = ticks / _TICKS / elapsed
+        return values
+
+    def _list(self) -> None:
+        found = set(self._found())
+        for pid in self._processes.keys() - found:
+            self._forget(pid)
+        for pid in found - self._processes.keys():
+            try:
+                self._processes[pid] = _Process(self._proc / str(pid))
+            except OSError:
+                pass  # it has ended meanwhile
+
+    def _found(self) -> Iterator[int]:
+        children = _Children(self._proc)
+        if self._script and (self._proc / str(self._script)).exists():
+            yield self._script
+            yield from children.below(self._script)
+        else:
+            yield from children.below(self._parent)
+
+    def _forget(self, pid: int) -> None:
+        process = self._processes.pop(pid)
+        self._read_before += process.read_bytes
+        process.close()
+
+
+class _Process:
+    """One process. Raises OSError if it does not exist."""
+
+    def __init__(self, folder: Path) -> None:
+        self._stat = os.open(folder / "stat", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._io: int | None = os.open(folder / "io", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            self._io = None  # another user's
+        self._ticks: int | None = None
+        self.resident = self.new_ticks = self.read_bytes = 0
+
+    def read(self) -> bool:
+        """Read its figures; False if it has ended."""
+        try:
+            fields = os.pread(self._stat, _MOST, 0).rpartition(b")")[2].split()
+            ticks = int(fields[_USER]) + int(fields[_SYSTEM])
+            self.resident = int(fields[_RESIDENT])
+        except (OSError, ValueError, IndexError):
+            return False
+        self.new_ticks = 0 if self._ticks is None else ticks - self._ticks
+        self._ticks = ticks
+        self._read_io()
+        return fields[0] != b"Z"
+
+    def close(self) -> None:
+        """Release its files."""
+        os.close(self._stat)
+        if self._io is not None:
+            os.close(self._io)
+
+    def _read_io(self) -> None:
+        if self._io is None:
+            return
+        try:
+            _, _, after = os.pread(self._io, _MOST, 0).partition(b"\nread_bytes: ")
+            self.read_bytes = int(after.partition(b"\n")[0])
+        except (OSError, ValueError):
+            pass  # it is a zombie, or this kernel does not count
+
+
+class _Children:
+    """Who started whom."""
+
+    def __init__(self, proc: Path) -> None:
+        self._proc = proc
+        self._of: dict[int, list[int]] | None = None
+        if not (proc / f"self/task/{os.getpid()}/children").exists():
+            self._of = self._scanned()  # a kernel without that file: every process has to be looked at
+
+    def below(self, pid: int) -> Iterator[int]:
+        """All descendants of a process, but for this one."""
+        waiting, seen = [pid], {pid, os.getpid()}
+        while waiting:
+            for child in self._children(waiting.pop()):
+                if child not in seen:
+                    seen.add(child)
+                    waiting.append(child)
+                    yield child
+
+    def _children(self, pid: int) -> list[int]:
+        if self._of is not None:
+            return self._of.get(pid, [])
+        found = []
+        for task in _listed(self._proc / f"{pid}/task"):  # each thread has its own children
+            try:
+                found += [int(word) for word in (self._proc / f"{pid}/task/{task}/children").read_bytes().split()]
+            except OSError:
+                continue
+        return found
+
+    def _scanned(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for name in filter(str.isdecimal, _listed(self._proc)):
+            try:
+                fields = (self._proc / name / "stat").read_bytes().rpartition(b")")[2].split()
+                found.setdefault(int(fields[_PARENT]), []).append(int(name))
+            except (OSError, ValueError, IndexError):
+                continue
+        return found
+
+
+def _listed(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
