@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from oomph.monitor.detectors import input_bound, loss_spike, not_finite
 from oomph.monitor.finding import Finding
 from oomph.monitor.window import Window
 
@@ -26,5 +27,5 @@ class Detector(Protocol):
         """What is wrong now."""
 
 
-DETECTORS: tuple[Detector, ...] = ()
+DETECTORS: tuple[Detector, ...] = (input_bound, loss_spike, not_finite)
 """All detectors. A new one is a module, and its name here."""

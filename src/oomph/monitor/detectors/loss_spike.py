@@ -29,6 +29,8 @@ _FAR, _NEAR = 12.0, 6.0
 """In deviations: from where a reading is a jump, and up to where it is usual."""
 _BEYOND = 3.0
 """A jump is so many times as far from the median as the farthest usual reading."""
+_TIMES = 5.0
+"""A jump is so many times the median: a hard batch has two or three times the usual loss."""
 _LEAST_DEVIATION = 0.01
 """Of the median: the deviation counts as at least so much."""
 
@@ -44,7 +46,7 @@ class _Usual(NamedTuple):
     def jump(self) -> float:
         """From here on a reading is a jump."""
         beyond = self.middle + _BEYOND * (self.highest - self.middle)
-        return max(self.middle + _FAR * self.deviation, beyond, 2 * self.middle)
+        return max(self.middle + _FAR * self.deviation, beyond, _TIMES * self.middle)
 
     @property
     def calm(self) -> float:

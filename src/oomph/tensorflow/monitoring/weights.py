@@ -14,7 +14,7 @@ from oomph.tensorflow.runtime.errors import handled
 
 _COST = 200
 """A look may take one part in so many of the time: 0.5 %."""
-_LEAST_SECONDS = 10.0
+_LEAST_SECONDS = 2.0
 
 
 class WeightLooks:
@@ -23,6 +23,8 @@ class WeightLooks:
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self._due = clock()
+        self._is_first = True
+        """Whether the next look is the first, which costs more than those after it."""
 
     def look(self, weights: Sequence[Any]) -> int | None:
         """How many numbers are NaN or infinite; None if no look is due, or memory is too short for one."""
@@ -36,7 +38,8 @@ class WeightLooks:
             except tf.errors.ResourceExhaustedError:
                 return None  # and none later either: the training needs the memory
         ended = self._clock()
-        self._due = ended + max(_LEAST_SECONDS, _COST * (ended - began))
+        self._due = ended + max(_LEAST_SECONDS, 0.0 if self._is_first else _COST * (ended - began))
+        self._is_first = False
         return found
 
 
