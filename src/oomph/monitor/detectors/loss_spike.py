@@ -15,11 +15,11 @@ from typing import NamedTuple
 from oomph.monitor.finding import Finding
 from oomph.monitor.window import Window
 
-EVERY = 10.0
+EVERY = 20.0
 _RECENT = 30
 """So many readings are looked at for a jump: more than come between two looks."""
 _SECONDS = 1800.0
-_USUAL, _LEAST_USUAL = 600, 60
+_USUAL, _LEAST_USUAL = 600, 180
 """So many readings before them show what is usual."""
 _WIDTH = 5
 """A jump of more readings is not over at once."""
