@@ -128,7 +128,7 @@ def test_a_run_on_another_machine_is_going_on_as_far_as_can_be_seen(tmp_path):
     view = Feed(run.path, tmp_path).look()
     assert (view.jobs[0].state, [gpu.uuid for gpu in view.gpus]) == ("running", ["GPU-run"])
     assert "monitor" in view.problems
-    (run.path / "lock").write_text("1 elsewhere-no-more\n" * 0)
+    (run.path / "lock").write_text("")
     assert Feed(run.path, tmp_path).look().jobs[0].state == "unfinished"
 
 
