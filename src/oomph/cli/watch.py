@@ -97,7 +97,7 @@ def _live(feed: Feed) -> int:
     try:
         from oomph.watch.live import show
     except ModuleNotFoundError as error:
-        if error.name != "rich":
+        if (error.name or "").partition(".")[0] != "rich":
             raise
         raise UsageError("the live view needs rich: pip install rich; oomph watch --once works without") from error
     return show(feed.look)
