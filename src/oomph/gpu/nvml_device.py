@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from oomph.gpu.nvml_call import Ask
 from oomph.gpu.nvml_queries import QUERIES, Query
 from oomph.gpu.reading import Holder, Reading
 
@@ -25,28 +26,30 @@ class Gone(Exception):
 class _Asked:
     """A query, and the first of its ways that this GPU has not refused."""
 
-    def __init__(self, query: Query) -> None:
+    def __init__(self, nvml: Any, handle: Any, query: Query) -> None:
+        self._nvml, self._handle = nvml, handle
         self._ways = list(query.ways)
+        self._ask: Ask | None = None
         self._answered = False
         self.problem = ""
 
-    def ask(self, nvml: Any, handle: Any) -> dict[str, float]:
-        """What it gives now; raises Gone."""
+    def ask(self, values: dict[str, float]) -> None:
+        """Add what it gives now; raises Gone."""
         while self._ways:
             try:
-                values = self._ways[0](nvml, handle)
-            except nvml.NVMLError as error:
+                if self._ask is None:
+                    self._ask = self._ways[0](self._nvml, self._handle)
+                if self._ask(values) or self._answered:
+                    self._answered = True
+                    return
+            except self._nvml.NVMLError as error:
                 if error.value in _GONE:
                     raise Gone(_GONE[error.value]) from None
                 if error.value not in _REFUSED:
                     self.problem = str(error)
-                    return {}
-            else:
-                if values or self._answered:
-                    self._answered = True
-                    return values
+                    return
             del self._ways[0]
-        return {}
+            self._ask = None
 
 
 class Device:
@@ -63,8 +66,8 @@ class Device:
         self._nvml, self.handle, self.index = nvml, handle, index
         self.name = _text(nvml.nvmlDeviceGetName(handle))
         self.uuid = _text(nvml.nvmlDeviceGetUUID(handle))
-        self._fast = [_Asked(query) for query in queries if not query.slow]
-        self._slow = [_Asked(query) for query in queries if query.slow]
+        self._fast = [_Asked(nvml, handle, query) for query in queries if not query.slow]
+        self._slow = [_Asked(nvml, handle, query) for query in queries if query.slow]
         self._slow_at, self._second_slow_at = float("-inf"), slow_at
         self._holders = _Holders(nvml, handle)
         self.gone = ""
@@ -82,16 +85,13 @@ class Device:
         return Reading(self.index, self.uuid, self.name, values, holders, problem=problem)
 
     def _values(self, now: float) -> dict[str, float]:
-        fast = self._all(self._fast)
-        if fast and now >= self._slow_at:
-            self._slow_at = self._second_slow_at if self._slow_at < 0 else now + SLOW_SECONDS
-            fast.update(self._all(self._slow))
-        return fast
-
-    def _all(self, asked: Sequence[_Asked]) -> dict[str, float]:
         values: dict[str, float] = {}
-        for one in asked:
-            values.update(one.ask(self._nvml, self.handle))
+        for asked in self._fast:
+            asked.ask(values)
+        if values and now >= self._slow_at:
+            self._slow_at = self._second_slow_at if self._slow_at < 0 else now + SLOW_SECONDS
+            for asked in self._slow:
+                asked.ask(values)
         return values
 
 

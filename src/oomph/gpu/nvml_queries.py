@@ -7,15 +7,12 @@ Source: NVIDIA, NVML API reference, https://docs.nvidia.com/deploy/nvml-api/.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from ctypes import c_ulonglong
 from dataclasses import dataclass
 from typing import Any
 
-from oomph.gpu.nvml_field import nvml_field
+from oomph.gpu.nvml_call import Bind, field, number, structure, through_pynvml
 from oomph.gpu.temperature_limits import from_margin, from_thresholds
-
-Ask = Callable[[Any, Any], dict[str, float]]
-"""Takes the module pynvml and the handle of a GPU; raises its NVMLError."""
 
 _CORRECTED, _UNCORRECTED, _VOLATILE = 0, 1, 0
 _GPU_SENSOR, _SM_CLOCK, _MEMORY_CLOCK = 0, 1, 2
@@ -29,34 +26,12 @@ class Query:
 
     keys: tuple[str, ...]
     """The metrics that it gives."""
-    ways: tuple[Ask, ...]
+    ways: tuple[Bind, ...]
     slow: bool = False
 
 
-def _memory(nvml: Any, handle: Any) -> dict[str, float]:
-    info = nvml.nvmlDeviceGetMemoryInfo(handle, nvml.nvmlMemory_v2)
-    return {
-        "memory_used_bytes": info.used,
-        "memory_total_bytes": info.total,
-        "memory_reserved_bytes": info.reserved,
-    }
-
-
-def _memory_before_510(nvml: Any, handle: Any) -> dict[str, float]:
-    info = nvml.nvmlDeviceGetMemoryInfo(handle)  # counts what the driver reserves as used
-    return {"memory_used_bytes": info.used, "memory_total_bytes": info.total}
-
-
-def _utilization(nvml: Any, handle: Any) -> dict[str, float]:
-    rates = nvml.nvmlDeviceGetUtilizationRates(handle)
-    return {"utilization_ratio": rates.gpu * _PERCENT, "memory_utilization_ratio": rates.memory * _PERCENT}
-
-
-def _memory_temperature(nvml: Any, handle: Any) -> dict[str, float]:
-    celsius = nvml_field(nvml, handle, _MEMORY_TEMPERATURE)
-    if celsius <= 0:  # memory without a sensor
-        raise nvml.NVMLError(nvml.NVML_ERROR_NOT_SUPPORTED)
-    return {"memory_temperature_celsius": celsius}
+def _number(key: str, *words: Any, slow: bool = False, **rest: Any) -> Query:
+    return Query((key,), (number(key, *words, **rest),), slow)
 
 
 def _remapped_rows(nvml: Any, handle: Any) -> dict[str, float]:
@@ -68,48 +43,61 @@ def _remapped_rows(nvml: Any, handle: Any) -> dict[str, float]:
     }
 
 
-def _plain(key: str, name: str, *words: int, scale: float = 1, slow: bool = False) -> Query:
-    """A query that is a single number."""
-
-    def ask(nvml: Any, handle: Any) -> dict[str, float]:
-        return {key: getattr(nvml, name)(handle, *words) * scale}
-
-    return Query((key,), (ask,), slow)
-
-
-def _reasons(name: str) -> Ask:
-    return _plain("clocks_event_reasons", name).ways[0]
-
+_MEMORY = {"memory_used_bytes": "used", "memory_total_bytes": "total"}
+_MEMORY_2 = {**_MEMORY, "memory_reserved_bytes": "reserved"}
+_UTILIZATION = {"utilization_ratio": "gpu", "memory_utilization_ratio": "memory"}
 
 QUERIES: tuple[Query, ...] = (
-    Query(("memory_used_bytes", "memory_total_bytes", "memory_reserved_bytes"), (_memory, _memory_before_510)),
-    Query(("utilization_ratio", "memory_utilization_ratio"), (_utilization,)),
-    _plain("temperature_celsius", "nvmlDeviceGetTemperature", _GPU_SENSOR),
-    Query(("memory_temperature_celsius",), (_memory_temperature,)),
-    _plain("power_watts", "nvmlDeviceGetPowerUsage", scale=_MILLI),
-    _plain("sm_clock_hertz", "nvmlDeviceGetClockInfo", _SM_CLOCK, scale=_MEGAHERTZ),
-    _plain("memory_clock_hertz", "nvmlDeviceGetClockInfo", _MEMORY_CLOCK, scale=_MEGAHERTZ),
+    Query(
+        tuple(_MEMORY_2),
+        (
+            structure("nvmlDeviceGetMemoryInfo_v2", "c_nvmlMemory_v2_t", _MEMORY_2, "nvmlMemory_v2"),
+            structure(
+                "nvmlDeviceGetMemoryInfo", "c_nvmlMemory_t", _MEMORY
+            ),  # before driver 510: reserved counts as used
+        ),
+    ),
+    Query(
+        tuple(_UTILIZATION),
+        (structure("nvmlDeviceGetUtilizationRates", "c_nvmlUtilization_t", _UTILIZATION, scale=_PERCENT),),
+    ),
+    _number("temperature_celsius", "nvmlDeviceGetTemperature", _GPU_SENSOR),
+    Query(
+        ("memory_temperature_celsius",),
+        (field("memory_temperature_celsius", _MEMORY_TEMPERATURE, least=1),),  # 0: memory without a sensor
+    ),
+    _number("power_watts", "nvmlDeviceGetPowerUsage", scale=_MILLI),
+    _number("sm_clock_hertz", "nvmlDeviceGetClockInfo", _SM_CLOCK, scale=_MEGAHERTZ),
+    _number("memory_clock_hertz", "nvmlDeviceGetClockInfo", _MEMORY_CLOCK, scale=_MEGAHERTZ),
     Query(
         ("clocks_event_reasons",),
-        # the second is its name before driver 535
-        (_reasons("nvmlDeviceGetCurrentClocksEventReasons"), _reasons("nvmlDeviceGetCurrentClocksThrottleReasons")),
+        (
+            number("clocks_event_reasons", "nvmlDeviceGetCurrentClocksEventReasons", kind=c_ulonglong),
+            number("clocks_event_reasons", "nvmlDeviceGetCurrentClocksThrottleReasons", kind=c_ulonglong),  # before 535
+        ),
     ),
-    Query(("temperature_slowdown_celsius", "temperature_shutdown_celsius"), (from_margin, from_thresholds), slow=True),
-    _plain("power_limit_watts", "nvmlDeviceGetEnforcedPowerLimit", scale=_MILLI, slow=True),
-    _plain("energy_joules_total", "nvmlDeviceGetTotalEnergyConsumption", scale=_MILLI, slow=True),
-    _plain("sm_clock_max_hertz", "nvmlDeviceGetMaxClockInfo", _SM_CLOCK, scale=_MEGAHERTZ, slow=True),
-    _plain("ecc_uncorrected_total", "nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _VOLATILE, slow=True),
-    _plain("ecc_corrected_total", "nvmlDeviceGetTotalEccErrors", _CORRECTED, _VOLATILE, slow=True),
-    Query(("remapped_rows_uncorrected", "row_remap_pending", "row_remap_failure"), (_remapped_rows,), slow=True),
-    _plain("pcie_replays_total", "nvmlDeviceGetPcieReplayCounter", slow=True),
-    _plain("pcie_width", "nvmlDeviceGetCurrPcieLinkWidth", slow=True),
-    _plain("pcie_width_max", "nvmlDeviceGetMaxPcieLinkWidth", slow=True),
-    _plain("pcie_generation", "nvmlDeviceGetCurrPcieLinkGeneration", slow=True),
-    _plain("fan_ratio", "nvmlDeviceGetFanSpeed", scale=_PERCENT, slow=True),
     Query(
-        ("recovery_action",),
-        (lambda nvml, handle: {"recovery_action": nvml_field(nvml, handle, _RECOVERY_ACTION)},),
+        ("temperature_slowdown_celsius", "temperature_shutdown_celsius"),
+        (through_pynvml(from_margin), through_pynvml(from_thresholds)),
         slow=True,
     ),
+    _number("power_limit_watts", "nvmlDeviceGetEnforcedPowerLimit", scale=_MILLI, slow=True),
+    _number("energy_joules_total", "nvmlDeviceGetTotalEnergyConsumption", kind=c_ulonglong, scale=_MILLI, slow=True),
+    _number("sm_clock_max_hertz", "nvmlDeviceGetMaxClockInfo", _SM_CLOCK, scale=_MEGAHERTZ, slow=True),
+    _number(
+        "ecc_uncorrected_total", "nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _VOLATILE, kind=c_ulonglong, slow=True
+    ),
+    _number("ecc_corrected_total", "nvmlDeviceGetTotalEccErrors", _CORRECTED, _VOLATILE, kind=c_ulonglong, slow=True),
+    Query(
+        ("remapped_rows_uncorrected", "row_remap_pending", "row_remap_failure"),
+        (through_pynvml(_remapped_rows),),
+        slow=True,
+    ),
+    _number("pcie_replays_total", "nvmlDeviceGetPcieReplayCounter", slow=True),
+    _number("pcie_width", "nvmlDeviceGetCurrPcieLinkWidth", slow=True),
+    _number("pcie_width_max", "nvmlDeviceGetMaxPcieLinkWidth", slow=True),
+    _number("pcie_generation", "nvmlDeviceGetCurrPcieLinkGeneration", slow=True),
+    _number("fan_ratio", "nvmlDeviceGetFanSpeed", scale=_PERCENT, slow=True),
+    Query(("recovery_action",), (field("recovery_action", _RECOVERY_ACTION),), slow=True),
 )
 """All queries. A new one is a row here and in `monitor/metrics.py`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from oomph.gpu.nvml_field import nvml_field
+from oomph.gpu.nvml_call import field
 
 _SENSOR = 0
 _SHUTDOWN, _SLOWDOWN = 0, 1  # NVML_TEMPERATURE_THRESHOLD_*
@@ -22,17 +22,28 @@ def from_margin(nvml: Any, handle: Any) -> dict[str, float]:
     if margin <= 0:
         return {}
     base = nvml.nvmlDeviceGetTemperature(handle, _SENSOR) + margin
-    slowdown, shutdown = (nvml_field(nvml, handle, field) for field in (_SLOWDOWN_MARGIN, _SHUTDOWN_MARGIN))
-    if not shutdown <= slowdown <= 0:
+    limits: dict[str, float] = {}
+    _slowdown(nvml, handle)(limits)
+    _shutdown(nvml, handle)(limits)
+    if not limits["shutdown"] <= limits["slowdown"] <= 0:
         return {}
-    return {"temperature_slowdown_celsius": base - slowdown, "temperature_shutdown_celsius": base - shutdown}
+    return {f"temperature_{name}_celsius": base - limit for name, limit in limits.items()}
+
+
+_slowdown, _shutdown = field("slowdown", _SLOWDOWN_MARGIN), field("shutdown", _SHUTDOWN_MARGIN)
 
 
 def from_thresholds(nvml: Any, handle: Any) -> dict[str, float]:
-    """The limits in degrees."""
-    found = {}
-    for key, threshold in (("slowdown", _SLOWDOWN), ("shutdown", _SHUTDOWN)):
-        celsius = nvml.nvmlDeviceGetTemperatureThreshold(handle, threshold)
-        if celsius > 0:
-            found[f"temperature_{key}_celsius"] = float(celsius)
-    return found
+    """The limits in degrees; a GPU may have only one of them."""
+    limits, refused = {}, None
+    for name, threshold in (("slowdown", _SLOWDOWN), ("shutdown", _SHUTDOWN)):
+        try:
+            celsius = nvml.nvmlDeviceGetTemperatureThreshold(handle, threshold)
+        except nvml.NVMLError as error:
+            refused = error
+        else:
+            if celsius > 0:
+                limits[f"temperature_{name}_celsius"] = float(celsius)
+    if refused is not None and not limits:
+        raise refused
+    return limits

@@ -63,7 +63,7 @@ def _sample(sampling: Sampling, parent: Parent, stop: threading.Event) -> None:
             return
         for finding in sampling.take(now):
             parent.tell(finding)
-        parent.tell_problem(sampling.store.problem)
+        parent.tell_problem(sampling.store.problem or sampling.detection.problem)
         parent.flush()
 
 

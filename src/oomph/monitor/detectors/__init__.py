@@ -13,6 +13,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from oomph.monitor.detectors import (
+    device_memory,
+    driver_events,
+    driver_silent,
+    gpu_idle,
+    gpu_lost,
+    host_memory,
+    memory_errors,
+    other_process,
+    pcie,
+    recovery_action,
+    straggler,
+    temperature,
+    throttling,
+)
 from oomph.monitor.finding import Finding
 from oomph.monitor.window import Window
 
@@ -26,5 +41,19 @@ class Detector(Protocol):
         """What is wrong now."""
 
 
-DETECTORS: tuple[Detector, ...] = ()
+DETECTORS: tuple[Detector, ...] = (
+    driver_events,
+    gpu_lost,
+    driver_silent,
+    memory_errors,
+    recovery_action,
+    device_memory,
+    other_process,
+    host_memory,
+    temperature,
+    throttling,
+    pcie,
+    straggler,
+    gpu_idle,
+)
 """All detectors. A new one is a module, and its name here."""

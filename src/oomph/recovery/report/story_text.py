@@ -25,7 +25,11 @@ def as_text(story: Story, run: str, state: str, headline: Callable[[str], str], 
     for number, incident in enumerate(story.incidents, 1):
         lines += ["", *_incident(number, incident, headline, width)]
     if story.findings:
-        lines += ["", "Found while it ran", *(line for found in story.findings for line in _finding(found, headline, width))]
+        lines += [
+            "",
+            "Found while it ran",
+            *(line for found in story.findings for line in _finding(found, headline, width)),
+        ]
     if story.savings:
         lines += ["", "To save it next time", *(line for saving in story.savings for line in _saving(saving, width))]
     return "\n".join(lines) + "\n"

@@ -1,0 +1,109 @@
+"""Calls of NVML that are prepared once and made every second.
+
+The functions of pynvml look up the library's function and make room for its answer at every call, which is three
+quarters of what a call costs here. These keep both; names, structures and errors are pynvml's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Ask = Callable[[dict[str, float]], bool]
+"""Adds the current values; False if there are none. Raises pynvml.NVMLError."""
+Bind = Callable[[Any, Any], Ask]
+"""Takes the module pynvml and the handle of a GPU; raises NVMLError if this driver does not have the function."""
+
+_FIELD_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
+"""The member of the union that holds a value, by NVML_VALUE_TYPE_*."""
+
+
+def number(key: str, symbol: str, *words: int, kind: Any = ctypes.c_uint, scale: float = 1) -> Bind:
+    """A function that answers with a single number."""
+
+    def bind(nvml: Any, handle: Any) -> Ask:
+        function, answer = _function(nvml, symbol), kind()
+        arguments = (handle, *words, ctypes.byref(answer))
+
+        def ask(values: dict[str, float]) -> bool:
+            if code := function(*arguments):
+                raise nvml.NVMLError(code)
+            values[key] = answer.value * scale
+            return True
+
+        return ask
+
+    return bind
+
+
+def structure(symbol: str, kind: str, members: Mapping[str, str], version: str = "", scale: float = 1) -> Bind:
+    """A function that fills a structure.
+
+    Args:
+        symbol: its name in the library.
+        kind: the structure's name in pynvml.
+        members: the structure's member for each key.
+        version: the name of its version in pynvml, if it has one.
+        scale: what one unit of each member is.
+    """
+
+    def bind(nvml: Any, handle: Any) -> Ask:
+        function, answer = _function(nvml, symbol), getattr(nvml, kind)()
+        if version:
+            answer.version = getattr(nvml, version)
+        arguments = (handle, ctypes.byref(answer))
+
+        def ask(values: dict[str, float]) -> bool:
+            if code := function(*arguments):
+                raise nvml.NVMLError(code)
+            for key, member in members.items():
+                values[key] = getattr(answer, member) * scale
+            return True
+
+        return ask
+
+    return bind
+
+
+def field(key: str, number: int, least: float = float("-inf")) -> Bind:
+    """A value that NVML gives by number (NVML_FI_DEV_*); one below `least` says that there is none."""
+
+    def bind(nvml: Any, handle: Any) -> Ask:
+        function, answers = _function(nvml, "nvmlDeviceGetFieldValues"), (nvml.c_nvmlFieldValue_t * 1)()
+        answers[0].fieldId = number
+        answer, arguments = answers[0], (handle, 1, ctypes.byref(answers))
+
+        def ask(values: dict[str, float]) -> bool:
+            if code := function(*arguments) or answer.nvmlReturn:
+                raise nvml.NVMLError(code)
+            value = float(getattr(answer.value, _FIELD_MEMBERS[answer.valueType]))
+            if value < least:
+                return False
+            values[key] = value
+            return True
+
+        return ask
+
+    return bind
+
+
+def through_pynvml(read: Callable[[Any, Any], Mapping[str, float]]) -> Bind:
+    """What pynvml's own functions give: good enough for what is asked rarely."""
+
+    def bind(nvml: Any, handle: Any) -> Ask:
+        def ask(values: dict[str, float]) -> bool:
+            found = read(nvml, handle)
+            values.update(found)
+            return bool(found)
+
+        return ask
+
+    return bind
+
+
+def _function(nvml: Any, symbol: str) -> Any:
+    try:
+        return getattr(nvml.nvmlLib, symbol)
+    except AttributeError:
+        raise nvml.NVMLError(nvml.NVML_ERROR_FUNCTION_NOT_FOUND) from None
