@@ -55,6 +55,7 @@ def test_without_a_gpu_it_says_why(tmp_path):
     assert "nvml: the NVIDIA driver is not loaded" in ended.stdout
 
 
+@pytest.mark.slow
 def test_a_driver_that_hangs_is_named_after_a_few_seconds(tmp_path):
     ended = watch(tmp_path, "--once", **driver(tmp_path, "set gpus 1\nat 0 0 hang 100\n"))
     assert ended.returncode == 0
@@ -65,7 +66,7 @@ def test_a_driver_that_hangs_is_named_after_a_few_seconds(tmp_path):
     ("words", "code", "said"),
     [
         (("--run", "missing"), 3, "there is no directory 'missing'"),
-        (("--run", "."), 3, ". is not a run directory of oomph: it has no readable run.json"),
+        (("--run", "."), 3, ". is not a run directory of oomph: it has neither a readable run.json nor samples"),
         (("--serve", "nowhere:"), 2, "--serve=nowhere:: the port must be a number from 0 to 65535"),
         (("--serve", "9400", "--json"), 2, "--serve has its own format: leave --json out"),
     ],
