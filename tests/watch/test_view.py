@@ -14,8 +14,8 @@ from oomph.recovery.protocol.progress import Progress
 from oomph.recovery.run_directory.run_directory import FINISHED, RUNNING, RunRecord
 from oomph.watch.document import as_document
 from oomph.watch.incidents import Incident, incidents_of
-from oomph.watch.job import UNFINISHED, Run, job_of
-from oomph.watch.view import silence, view_of
+from oomph.watch.job import UNFINISHED, Run, job_of, silence
+from oomph.watch.view import view_of
 
 RECORD = RunRecord(("train.py", "--epochs", "10"), "python", "/here", "", RUNNING, attempts=2)
 

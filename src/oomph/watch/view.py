@@ -20,8 +20,6 @@ _PROCESSES_SECONDS = 30.0
 """A list of processes that is older is not shown."""
 _ALERT_SECONDS = 600.0
 """How long the finding of a run counts as present: it is told once, and again only after it was over for so long."""
-_SILENT_SECONDS = 5.0
-"""Samples come every second; without one for so long, their source is silent."""
 
 
 @dataclass(frozen=True)
@@ -111,14 +109,6 @@ def view_of(
         host=newest.host,
         sampled=newest.time if samples else None,
     )
-
-
-def silence(now: float, samples: Sequence[Sample]) -> float:
-    """For how many seconds the source of these samples has been silent; 0 while they come."""
-    if not samples:
-        return 0.0
-    age = now - samples[-1].time
-    return age if age > _SILENT_SECONDS else 0.0
 
 
 def _gpus(samples: Sequence[Sample]) -> tuple[Gpu, ...]:
