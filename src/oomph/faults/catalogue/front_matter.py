@@ -1,4 +1,4 @@
-"""The front matter of the pages: TOML for people, and the same as JSON, which is read a hundred times as fast.
+"""The front matter of the pages: TOML for people, and the same as JSON, which is read ten times as fast.
 
 front.jsonl is written when oomph is built or installed (`hatch_build.py`). A page that was changed since is read from
 its TOML.
