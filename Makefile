@@ -109,7 +109,7 @@ clean: ## remove everything that make, the tests and the tools have written
 	find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
 
 # Written last, and newer than pyproject.toml only when the installation has succeeded.
-$(READY): pyproject.toml
+$(READY): pyproject.toml hatch_build.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
 	  echo "oomph needs Python 3.10 or newer, and $(PYTHON) is older or missing: make PYTHON=python3.12 names another." >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
