@@ -29,6 +29,7 @@ if len(sys.argv) > 1:  # the names alone need no TensorFlow
     import numpy as np
     import psutil
     import tensorflow as tf
+
     from leak_set.record import LIMIT_MB
     from leak_set.series import Point, Series, write
 

@@ -98,4 +98,4 @@ class BoardReader:
             self._pid, self._seen = pid, 0
         begin, self._seen = max(self._seen, count - _RING), count
         places = (_HEAD.size + _NUMBERS.size + number % _RING * _BASELINE.size for number in range(begin, count))
-        return tuple(Baseline(*_BASELINE.unpack_from(raw, place), pid) for place in places)
+        return tuple(Baseline(*_BASELINE.unpack_from(raw, place), process=pid) for place in places)

@@ -16,6 +16,7 @@ from oomph.monitor.outlook import Outlook, amount, remaining_seconds
 from oomph.monitor.sample import GpuSample, Sample
 from oomph.monitor.window import SECONDS, Window
 
+FAULTS = ("memory-leak",)
 EVERY = 60.0
 _MIB = 1 << 20
 _LEAK = Gates(readings=64, least_bytes=96 * _MIB, rise=0.25, still=0.94, straight=20.0)

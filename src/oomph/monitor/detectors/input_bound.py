@@ -14,6 +14,7 @@ from oomph.monitor.finding import Finding
 from oomph.monitor.sample import GpuSample, Sample
 from oomph.monitor.window import Window
 
+FAULTS = ("input-pipeline",)
 EVERY = 5.0
 _SECONDS = 60.0
 _LEAST_SECONDS, _LEAST_STEPS = 30.0, 5

@@ -17,6 +17,7 @@ from oomph.monitor.outlook import Outlook, amount, remaining_seconds
 from oomph.monitor.sample import Baseline
 from oomph.monitor.window import Window
 
+FAULTS = ("memory-leak",)
 EVERY = 30.0
 SUBJECT = "TensorFlow's memory"
 _WARM_UP = 2

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from oomph.monitor.finding import Finding
 from oomph.monitor.window import Window
 
+FAULTS = ("nan-loss",)
 EVERY = 20.0
 _RECENT = 30
 """So many readings are looked at for a jump: more than come between two looks."""

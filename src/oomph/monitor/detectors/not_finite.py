@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from oomph.monitor.finding import Finding
 from oomph.monitor.window import Window
 
+FAULTS = ("nan-loss",)
 EVERY = 1.0
 
 
