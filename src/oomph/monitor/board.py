@@ -98,4 +98,9 @@ class BoardReader:
             self._pid, self._seen = pid, 0
         begin, self._seen = max(self._seen, count - _RING), count
         places = (_HEAD.size + _NUMBERS.size + number % _RING * _BASELINE.size for number in range(begin, count))
-        return tuple(Baseline(*_BASELINE.unpack_from(raw, place), process=pid) for place in places)
+        return tuple(_baseline(raw, place, pid) for place in places)
+
+
+def _baseline(raw: bytes, place: int, pid: int) -> Baseline:
+    step, bytes_in_use, epoch, at = _BASELINE.unpack_from(raw, place)
+    return Baseline(step, bytes_in_use, epoch, at, pid)
