@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any, NamedTuple, NoReturn, TypeVar, get_args
 
 from oomph.monitor.metrics import Metric, Scope, of_scope
@@ -81,18 +82,22 @@ def _gpu_row(gpu: GpuSample) -> list[Any]:
 
 
 def _row(scope: Scope, values: Values) -> list[Any]:
-    row = [_short(values[key], digits) if key in values else None for key, digits in _COLUMNS[scope]]
+    get = values.get
+    row = [None if (value := get(key)) is None else _short(value, digits) for key, digits in _COLUMNS[scope]]
     while row and row[-1] is None:
         row.pop()
     return row
 
 
 def _short(value: float, digits: int | None) -> float | str:
-    if not math.isfinite(value):
+    if type(value) is int:
+        return value
+    if not isfinite(value):
         return str(float(value))
-    if digits is None:
-        return int(value) if value == int(value) else float(f"{value:.6g}")
-    return round(value, digits) if digits else round(value)
+    whole = int(value)
+    if value == whole:
+        return whole
+    return float(f"{value:.6g}") if digits is None else round(value, digits) if digits else round(value)
 
 
 def read_header(line: bytes) -> Header | None:
