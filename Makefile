@@ -92,9 +92,10 @@ kills: $(READY) ## 300 kills of script, supervisor and watchdog at random moment
 mutations: $(READY) ## put mistakes into src one at a time, and see whether the nearest tests notice (16 minutes)
 	$(BIN)/python benchmarks/mutations.py
 
-docs: $(READY) ## write docs/reference from the fault pages, the doctor's checks and the table of metrics
+docs: $(READY) ## write docs/reference from the fault pages, the doctor's checks, the monitor's detectors and metrics
 	$(BIN)/python -m oomph.faults.catalogue.docs docs/reference/faults
 	$(BIN)/python -m oomph.doctor.docs docs/reference/doctor-checks.md
+	$(BIN)/python -m oomph.monitor.docs docs/reference/monitor-findings.md
 	$(BIN)/python -m oomph.watch.docs docs/reference/metrics.md
 
 golden: $(READY) ## rewrite tests/terminal/golden and tests/watch/golden, which show what oomph prints; read the difference

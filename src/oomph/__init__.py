@@ -17,6 +17,7 @@ _PUBLIC = {
     "Fault": "oomph.faults.catalogue.fault",
     "Isolated": "oomph.recovery.isolation.isolate",
     "IsolatedError": "oomph.errors",
+    "Monitor": "oomph.tensorflow.monitoring.callback",
     "OomphError": "oomph.errors",
     "diagnose": "oomph.faults.diagnose",
     "guard": "oomph.tensorflow.api.guard",

@@ -82,6 +82,7 @@ def test_every_value_is_in_its_unit(machine):
         }
     )
     assert (reading.index, reading.name, reading.problem) == (0, "NVIDIA Fake 4000", "")
+    assert reading.bus == "00000000:01:00.0"
     assert reading.processes == (Holder(4242, 9 << 30),)
 
 

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from oomph.faults.reading.kernel_log import KernelLog
 from oomph.gpu.reading import Event, Holder, Reading
 from oomph.monitor import gpu_watch
 from oomph.monitor.gpu_thread import Answer, GpuThread
@@ -21,7 +22,10 @@ class Source:
 
     def __init__(self) -> None:
         self.asking = self.problem = ""
-        self.readings = [Reading(0, "a", "A", {"power_watts": 1.0}), Reading(1, "b", "B", {"power_watts": 2.0})]
+        self.readings = [
+            Reading(0, "a", "A", "00000000:01:00.0", {"power_watts": 1.0}),
+            Reading(1, "b", "B", "00000000:3B:00.0", {"power_watts": 2.0}),
+        ]
         self.reads = 0
         self.closed = threading.Event()
         self._free, self._reached = threading.Event(), threading.Event()
@@ -56,10 +60,26 @@ def _source():
     source.release()
 
 
+class Log(KernelLog):
+    """A kernel that logs what the test says."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def read(self) -> list[str]:
+        lines, self.lines = self.lines, []
+        return lines
+
+
+@pytest.fixture(name="log")
+def _log() -> Log:
+    return Log()
+
+
 @pytest.fixture(name="watch")
-def _watch(source, monkeypatch):
+def _watch(source, log):
     thread = GpuThread(source)
-    yield GpuWatch(thread)
+    yield GpuWatch(thread, log)
     source.release()
     thread.close()
     assert source.closed.wait(SECONDS)
@@ -67,7 +87,7 @@ def _watch(source, monkeypatch):
 
 def ask(watch: GpuWatch, now: float, own=()):
     watch.ask(now)
-    return watch.gpus(now, own)
+    return watch.gpus(now, lambda pid: pid in own)
 
 
 @pytest.fixture(name="impatient")
@@ -77,7 +97,7 @@ def _impatient(monkeypatch):
 
 def test_what_is_answered_is_the_sample(watch, source):
     source.readings[1] = Reading(
-        1, "b", "B", {}, (Holder(os.getpid(), 5), Holder(0, None)), (Event("xid", 31),), "GPU is lost"
+        1, "b", "B", "", {}, (Holder(os.getpid(), 5), Holder(0, None)), (Event("xid", 31),), "GPU is lost"
     )
     first, second = ask(watch, 0, own={os.getpid()})
     assert (first.uuid, first.values, first.processes) == ("a", {"power_watts": 1.0}, None)
@@ -105,7 +125,7 @@ def test_a_call_that_does_not_return_is_told_of_its_gpu_and_no_second_is_made(wa
 def test_after_it_has_returned_it_goes_on_without_the_values_from_before(watch, source, monkeypatch):
     ask(watch, 0)
     monkeypatch.setattr(gpu_watch, "_PATIENCE_SECONDS", 0.001)
-    source.readings[0] = Reading(0, "a", "A", {"power_watts": 9.0}, events=(Event("xid", 79),))
+    source.readings[0] = Reading(0, "a", "A", values={"power_watts": 9.0}, events=(Event("xid", 79),))
     source.hold("GPU 0")
     ask(watch, 1)
     assert ask(watch, 11)[0].problem == "no answer for 10 s"
@@ -138,7 +158,7 @@ def test_a_first_call_that_does_not_return(watch, source, impatient, asking, gpu
     assert watch.problem == f"{asking}: no answer for 9 s; nothing else is asked meanwhile"
 
 
-def test_a_source_that_fails_is_told_and_asked_again():
+def test_a_source_that_fails_is_told_and_asked_again(log):
     class Failing(Source):
         def read(self, now: float) -> list[Reading]:
             if now == 0:
@@ -146,12 +166,33 @@ def test_a_source_that_fails_is_told_and_asked_again():
             return self.readings
 
     thread = GpuThread(Failing())
-    watch = GpuWatch(thread)
+    watch = GpuWatch(thread, log)
     assert ask(watch, 0) == ()
     assert watch.problem == "the GPUs cannot be read: ValueError: not a number"
     assert len(ask(watch, 1)) == 2
     assert watch.problem == ""
     thread.close()
+
+
+FELL_OFF = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+
+
+def test_an_xid_of_the_kernels_log_belongs_to_the_gpu_at_its_address_once(watch, log):
+    ask(watch, 0)
+    log.lines = [FELL_OFF, "NVRM: Xid (PCI:0000:99:00): 31, of another GPU", "NVRM: Xid (PCI::.): 31", "usb 1-1: new"]
+    first, second = ask(watch, 1)
+    assert (first.events, second.events) == ((), (GpuEvent("xid", 79, "kernel", FELL_OFF),))
+    assert [gpu.events for gpu in ask(watch, 2)] == [(), ()]
+
+
+def test_the_kernel_is_heard_while_the_driver_is_silent(watch, source, log, impatient):
+    source.release()
+    while not ask(watch, 0):
+        pass
+    source.hold("GPU 1")
+    ask(watch, 1)
+    log.lines = [FELL_OFF]
+    assert [[event.code for event in gpu.events] for gpu in ask(watch, 6)] == [[], [79]]
 
 
 def test_closing_does_not_wait_for_a_call():

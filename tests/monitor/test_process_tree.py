@@ -77,6 +77,15 @@ def test_new_processes_are_found_within_ten_seconds_and_bring_no_burst(proc):
     assert tree.read(12)["cpu_cores"] == 0
 
 
+def test_a_process_that_was_started_since_they_were_listed_is_owned_and_another_is_not(proc):
+    tree = ProcessTree(20, 10, proc.folder)
+    tree.read(0)
+    proc.put(23, 22)
+    proc.put(24, 23)
+    proc.put(31, 30)
+    assert {pid for pid in (1, 10, 20, 22, 23, 24, 30, 31, 999) if tree.owns(pid)} == {20, 22, 23, 24}
+
+
 def test_what_has_ended_still_counts_as_read(proc):
     tree = ProcessTree(20, 10, proc.folder)
     tree.read(0)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from oomph.faults.reading.kernel_log import KernelLog
 from oomph.gpu.reading import Reading
 from oomph.monitor import sampler
 from oomph.monitor.board import BoardReader, TrainingBoard
@@ -27,10 +28,13 @@ class Keeper:
     """A store that keeps samples in a list."""
 
     def __init__(self, problem: str = "") -> None:
-        self.kept, self.problem = [], problem
+        self.kept, self.problem, self.synced = [], problem, 0
 
     def append(self, sample) -> None:
         self.kept.append(sample)
+
+    def sync(self) -> None:
+        self.synced = len(self.kept)
 
     def close(self) -> None:
         pass
@@ -52,7 +56,13 @@ class Gpus:
 def _sampling(tmp_path):
     thread = GpuThread(Gpus())
     hot = SimpleNamespace(EVERY=1.0, find=lambda window: [FINDING])
-    parts = GpuWatch(thread), Host(), ProcessTree(os.getpid(), 1), BoardReader(tmp_path), Keeper()
+    parts = (
+        GpuWatch(thread, KernelLog(tmp_path / "none")),
+        Host(),
+        ProcessTree(os.getpid(), 1),
+        BoardReader(tmp_path),
+        Keeper(),
+    )
     yield Sampling(*parts, Detection([hot]))
     thread.close()
 

@@ -25,7 +25,7 @@ def test_an_empty_window_has_no_newest_sample():
 def test_it_drops_what_is_too_old_but_keeps_baselines():
     window = window_of(300, length=60)
     assert [sample.time for sample in window.last(1000)] == list(range(239, 300))
-    assert [baseline.step for baseline in window.baselines] == [0, 50, 100, 150, 200, 250]
+    assert [baseline.step for baseline in window.within_epochs] == [0, 50, 100, 150, 200, 250]
 
 
 def test_the_last_seconds_are_oldest_first_and_both_ends_count():

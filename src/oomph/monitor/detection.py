@@ -53,7 +53,7 @@ class Detection:
             return []
 
     def _is_new(self, finding: Finding, now: float) -> bool:
-        self._made = {key: at for key, at in self._made.items() if now - at < _OVER_SECONDS}
+        self._made = {key: at for key, at in self._made.items() if abs(now - at) < _OVER_SECONDS}
         key = (finding.fault, finding.subject, finding.kind)
         known = key in self._made
         self._made[key] = now

@@ -244,7 +244,9 @@ METRICS: tuple[Metric, ...] = (
         source="the iterator's get_next",
     ),
     Metric("training", "examples_total", "", "Samples trained on.", kind="counter", source="Keras"),
-    Metric("training", "loss", "", "The loss that Keras shows.", source="Keras"),
+    Metric("training", "loss", "", "The loss that Keras shows: in most models the mean of the epoch.", source="Keras"),
+    Metric("training", "recent_loss", "", "The mean loss of the steps since the last reading.", source="Keras"),
+    Metric("training", "not_finite_loss", "", "1: the loss is NaN or infinite.", source="Keras"),
     Metric(
         "training",
         "not_finite_weights",
@@ -259,7 +261,7 @@ METRICS: tuple[Metric, ...] = (
         "Memory that TensorFlow's tensors hold.",
         source="TFE_GetMemoryInfo",
     ),
-    Metric("training", "allocator_peak_bytes", "bytes", "The most since the fit began.", source="TFE_GetMemoryInfo"),
+    Metric("training", "allocator_peak_bytes", "bytes", "The most so far.", source="TFE_GetMemoryInfo"),
     Metric(
         "training",
         "allocator_limit_bytes",

@@ -57,10 +57,15 @@ def sample_line(sample: Sample) -> bytes:
     line = [_short(sample.time, 3), [_gpu_row(gpu) for gpu in sample.gpus], *scopes]
     more: dict[str, Any] = {}
     if sample.baselines:
-        more["baselines"] = [[each.step, _short(each.bytes_in_use, 0)] for each in sample.baselines]
+        more["baselines"] = [_baseline_row(each) for each in sample.baselines]
     if sample.problems:
         more["problems"] = {source: why[:_MOST_TEXT] for source, why in sample.problems.items()}
     return json.dumps([*line, more] if more else line, separators=(",", ":")).encode() + b"\n"
+
+
+def _baseline_row(baseline: Baseline) -> list[Any]:
+    held, at = _short(baseline.bytes_in_use, 0), _short(baseline.time, 3)
+    return [baseline.step, held, baseline.epoch, at, baseline.process]
 
 
 def _gpu_row(gpu: GpuSample) -> list[Any]:
@@ -130,7 +135,7 @@ def _sample(
         _values(header.columns["host"], host),
         _values(header.columns["process"], process),
         _values(header.columns["training"], training),
-        tuple(Baseline(_count(step), _number(held)) for step, held in more.get("baselines", ())),
+        tuple(_baseline(*each) for each in more.get("baselines", ())),
         {_typed(key, str): _typed(why, str) for key, why in more.get("problems", {}).items()},
     )
 
@@ -149,6 +154,10 @@ def _gpu(
         tuple(_event(*each) for each in more.get("events", ())),
         _typed(more.get("problem", ""), str),
     )
+
+
+def _baseline(step: Any, held: Any, epoch: Any, at: Any, process: Any) -> Baseline:
+    return Baseline(_count(step), _number(held), _count(epoch), _number(at), _count(process))
 
 
 def _process(pid: Any, memory: Any, name: Any, own: Any) -> GpuProcess:

@@ -43,7 +43,7 @@ class Sampling:
         self.gpus.ask(now)  # answered by a thread while the rest is read
         host, process = self.host.read(now), self.processes.read(now)
         training, baselines = self.board.read()
-        gpus = self.gpus.gpus(now, self.processes.pids)
+        gpus = self.gpus.gpus(now, self.processes.owns)
         problems = {"nvml": self.gpus.problem, "store": self.store.problem, "detectors": self.detection.problem}
         sample = Sample(
             time.time() if unix_time is None else unix_time,

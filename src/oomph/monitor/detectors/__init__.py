@@ -2,10 +2,13 @@
 
 A detector is a module with
 
+    FAULTS: tuple[str, ...]                               the pages of its findings
     EVERY: float                                          seconds between two looks
     def find(window: Window) -> Iterable[Finding]         what is wrong now; called on the window's newest sample
 
-`detection.py` tells each finding once. A detector that needs more than the newest samples asks the window for them.
+The first line of its docstring says what it finds, the rest what counts as that, and the source of each threshold:
+docs/reference/monitor-findings.md is made of them. `detection.py` tells each finding once. A detector that needs more
+than the newest samples asks the window for them.
 """
 
 from __future__ import annotations
@@ -19,8 +22,13 @@ from oomph.monitor.detectors import (
     driver_silent,
     gpu_idle,
     gpu_lost,
+    growing,
     host_memory,
+    input_bound,
+    leak,
+    loss_spike,
     memory_errors,
+    not_finite,
     other_process,
     pcie,
     recovery_action,
@@ -37,6 +45,10 @@ class Detector(Protocol):
 
     EVERY: float
 
+    @property
+    def FAULTS(self) -> tuple[str, ...]:
+        """The names of the pages of its findings."""
+
     def find(self, window: Window, /) -> Iterable[Finding]:
         """What is wrong now."""
 
@@ -47,13 +59,18 @@ DETECTORS: tuple[Detector, ...] = (
     driver_silent,
     memory_errors,
     recovery_action,
+    not_finite,
     device_memory,
+    leak,
+    growing,
     other_process,
     host_memory,
     temperature,
     throttling,
     pcie,
     straggler,
+    input_bound,
     gpu_idle,
+    loss_spike,
 )
 """All detectors. A new one is a module, and its name here."""

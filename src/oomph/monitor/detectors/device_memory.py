@@ -4,8 +4,8 @@ With TensorFlow's pool NVML's "used" is flat and near the total by design, so Te
 reports them: what its tensors hold, and the most they held. Without them NVML's count if they climb in many steps:
 a pool is taken in one.
 
-Thresholds: none is published. 95 % leaves a tenth of what cuDNN and cuBLAS ask for as workspace on an 8 GiB GPU; it is
-oomph's own. A training that has filled its memory for long, and does not grow, has no finding.
+Thresholds: none is published; 95 % of the limit, and a rise by 2 % of it, are oomph's own. A training that has filled
+its memory for long, and does not grow, has no finding.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from oomph.monitor.finding import Finding
 from oomph.monitor.sample import GpuSample, Sample
 from oomph.monitor.window import Window
 
+FAULTS = ("device-oom",)
 EVERY = 2.0
 _NEAR = 0.95
 _RISE = 0.02

@@ -13,6 +13,7 @@ from oomph.monitor.finding import Finding
 from oomph.monitor.sample import GpuEvent, GpuSample
 from oomph.monitor.window import Window
 
+FAULTS = ("hardware-fault", "illegal-memory-access", "kernel-timeout")
 EVERY = 0.0  # an event is in one sample only
 _PAGES = {8: "kernel-timeout", 13: "illegal-memory-access", 31: "illegal-memory-access"}
 _FALLEN_OFF_THE_BUS = 79

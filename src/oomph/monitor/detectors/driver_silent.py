@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from oomph.monitor.finding import Finding
 from oomph.monitor.window import Window
 
+FAULTS = ("driver-silent",)
 EVERY = 0.0
 _SILENT = "no answer"
 _REMEDY = (

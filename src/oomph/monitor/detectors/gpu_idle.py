@@ -13,6 +13,7 @@ from oomph.monitor.finding import Finding
 from oomph.monitor.sample import Sample
 from oomph.monitor.window import Window
 
+FAULTS = ("hang",)
 EVERY = 30.0
 _SECONDS = 300.0
 _STEPS = 20

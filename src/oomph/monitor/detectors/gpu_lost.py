@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from oomph.monitor.finding import Finding
 from oomph.monitor.window import Window
 
+FAULTS = ("hardware-fault",)
 EVERY = 0.0
 _REMEDY = "Restart the machine, best by switching it off and on; then check power, temperature and seat of the GPU"
 _WORDS = ("lost", "reset", "gone")

@@ -12,6 +12,7 @@ from oomph.monitor.detectors.rising import gib, rise
 from oomph.monitor.finding import Finding
 from oomph.monitor.window import Window
 
+FAULTS = ("host-oom",)
 EVERY = 2.0
 _NEAR, _CRITICAL = 0.95, 0.98
 _RISE = 0.02

@@ -13,6 +13,7 @@ from oomph.monitor.finding import Finding
 from oomph.monitor.sample import GpuSample
 from oomph.monitor.window import Window
 
+FAULTS = ("hardware-fault",)
 EVERY = 1.0
 _RESET = (
     "Reset the GPU when nothing uses it: sudo nvidia-smi --gpu-reset -i {index}; have it replaced if errors come back"

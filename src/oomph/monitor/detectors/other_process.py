@@ -1,7 +1,7 @@
 """Another process that comes to a GPU of the script and takes memory there. Pure.
 
-Threshold: 1 GiB, oomph's own: a CUDA context, a notebook that only imports TensorFlow with memory growth, or a desktop
-takes less. Processes that were there before the script are no news; those of the script are its own.
+Threshold: 1 GiB, oomph's own, so that a bare CUDA context or a desktop is none. Processes that were there before the
+script are no news; those of the script are its own.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from oomph.monitor.finding import Finding
 from oomph.monitor.sample import GpuProcess, GpuSample
 from oomph.monitor.window import Window
 
+FAULTS = ("device-oom-other-process",)
 EVERY = 0.0  # processes are in few samples
 _LEAST_BYTES = 1 << 30
 _RECENT_SECONDS = 60.0

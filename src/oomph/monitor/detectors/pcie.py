@@ -1,7 +1,7 @@
 """A bad PCIe link: transfers that are repeated, or fewer lanes than the GPU and its slot have. Pure.
 
-Sources: NVML. NVIDIA publishes no limit for replays; 60 a minute, in more than one burst, is oomph's own. The highest width is that of GPU and
-slot together. Both count while the GPU works: idle links are narrowed, and widen again under load.
+Sources: NVML. NVIDIA publishes no limit for replays; 60 a minute, in more than one burst, is oomph's own. The highest
+width is that of GPU and slot together. It counts while the GPU works: idle links are narrowed, and widen under load.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from oomph.monitor.finding import Finding
 from oomph.monitor.sample import GpuSample
 from oomph.monitor.window import Window
 
+FAULTS = ("hardware-fault",)
 EVERY = 30.0
 _SECONDS = 75.0
 _SPAN_SECONDS = 45.0

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from oomph.monitor.finding import Finding
 from oomph.monitor.window import Window
 
+FAULTS = ("hardware-fault",)
 EVERY = 1.0
 _ACTIONS = {
     1: "reset the GPU",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from oomph.monitor.sample import Sample
 from oomph.monitor.window import Window
 
-_AGES = (10.0, 60.0, 600.0, 3000.0)
+_AGES = (10.0, 60.0, 300.0, 600.0, 3000.0)
 
 
 class Rise(NamedTuple):
@@ -20,7 +20,7 @@ class Rise(NamedTuple):
     def __str__(self) -> str:
         minutes = self.seconds / 60
         return f"{gib(self.amount)} more than " + (
-            f"{minutes:.0f} minutes ago" if minutes > 1.5 else f"{self.seconds:.0f} s ago"
+            f"{minutes:.0f} minutes ago" if minutes >= 2 else f"{self.seconds:.0f} s ago"
         )
 
 

@@ -15,6 +15,7 @@ from oomph.monitor.finding import Finding
 from oomph.monitor.sample import GpuSample
 from oomph.monitor.window import Window
 
+FAULTS = ("straggler",)
 EVERY = 120.0
 _SECONDS = 300.0
 _LEAST_SAMPLES = 240

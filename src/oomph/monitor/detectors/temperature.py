@@ -12,6 +12,7 @@ from oomph.monitor.finding import Finding
 from oomph.monitor.sample import GpuSample
 from oomph.monitor.window import Window
 
+FAULTS = ("thermal-throttle",)
 EVERY = 2.0
 _SECONDS = 2.0
 """It has to be that hot for so long."""

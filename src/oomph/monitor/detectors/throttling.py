@@ -1,9 +1,9 @@
 """A GPU that works with lowered clocks because of heat or of its power supply, and what that costs. Pure.
 
 Source: NVML's clocks event reasons. HW slowdown (0x8), HW thermal (0x40) and HW power brake (0x80) cut the clock to a
-half or less; SW thermal (0x20) lowers it bit by bit. Their documentation says that HW slowdown may also appear for a
-moment when clocks change, so a finding needs 5 seconds of the last 60, a share of 8 % (oomph's own). The SW power cap
-(0x4) is normal at full load, and no finding. Less than 10 % of the clock lost is a notice.
+half or less; SW thermal (0x20) keeps the GPU below its temperature limit. Their documentation says that HW slowdown
+may also appear for a moment when clocks change, so a finding needs 5 seconds of the last 60, a share of 8 % (oomph's
+own). The SW power cap (0x4) is normal at full load, and no finding. Less than 10 % of the clock lost is a notice.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from oomph.monitor.finding import Finding
 from oomph.monitor.sample import GpuSample
 from oomph.monitor.window import Window
 
+FAULTS = ("thermal-throttle",)
 EVERY = 1.0
 _HW_SLOWDOWN, _SW_THERMAL, _HW_THERMAL, _POWER_BRAKE = 0x8, 0x20, 0x40, 0x80
 _BITS = _HW_SLOWDOWN | _SW_THERMAL | _HW_THERMAL | _POWER_BRAKE

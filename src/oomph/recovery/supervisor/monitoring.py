@@ -5,11 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from oomph.console import Voice
-from oomph.faults.catalogue.catalogue import find
-from oomph.monitor.finding import Finding
+from oomph.monitor.in_words import as_data, in_words
 from oomph.monitor.process import SamplerProcess
 
 _START_SECONDS = 5.0
@@ -49,32 +47,5 @@ class Monitoring:
 
     def _tell(self) -> None:
         for finding in () if self._sampler is None else self._sampler.findings():
-            self._record("finding", **as_event(finding))
+            self._record("finding", **as_data(finding))
             self._voice.say(in_words(finding))
-
-
-def as_event(finding: Finding) -> dict[str, Any]:
-    """The data of the event `finding`."""
-    return {
-        "fault": finding.fault,
-        "subject": finding.subject,
-        "message": finding.message,
-        "severity": finding.severity,
-        "remedy": _remedy(finding),
-        "figures": dict(finding.evidence),
-    }
-
-
-def in_words(finding: Finding) -> str:
-    """What is wrong, its name, and what to do."""
-    page, remedy = find(finding.fault), _remedy(finding)
-    name = finding.fault if page is None else f"{page.name}, {page.code}"
-    return f"{finding.subject}: {finding.message} ({name})" + (f". {remedy}" if remedy else "")
-
-
-def _remedy(finding: Finding) -> str:
-    """Its own, or the first of its page."""
-    page = find(finding.fault)
-    if finding.remedy or page is None or not page.remedies:
-        return finding.remedy
-    return page.remedies[0].filled({}).text

@@ -175,6 +175,7 @@ class LoopWatch:
         restored = 0 if self._told else steps_before(self._optimizers, applied=True)
         if joined.board is not None:
             joined.board.count_step(restored)
+        loops.note_step()
         if not self._told:
             self._told = True
             lines = enclosing_loops(sys._getframe(1))

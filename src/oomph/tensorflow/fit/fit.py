@@ -230,6 +230,7 @@ class Fit(RunningFit):
         self._stepped = True
         self.fits.beat(Phase.STEP)
         self.write_board()
+        self.measure_step()
         reporting.tell_verification(self, at_the_end=False)
         reporting.tell_aside(self)
 

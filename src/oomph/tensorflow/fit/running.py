@@ -74,3 +74,13 @@ class RunningFit:
     def write_board(self) -> None:
         """Bring the progress board up to date."""
         self.fits.write_board(self.identity.ordinal, self.epoch, self.step)
+
+    def measure_epoch(self) -> None:
+        """Tell the meter of the epoch that begins."""
+        steps_per_epoch = getattr(self.epoch_iterator, "num_batches", None)
+        self.fits.meter.begin_epoch(self.epoch, self.step, steps_per_epoch)
+
+    def measure_step(self) -> None:
+        """Tell the meter of the steps that were just taken."""
+        step = self.model.train_function
+        self.fits.meter.stepped(self.step, self.fits.steps, step.taken.logs, getattr(step, "micro_batch", None))

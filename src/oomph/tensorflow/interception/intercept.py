@@ -52,6 +52,7 @@ def install(trainer: Any, session: Session) -> None:
         session.journal.write("feature-off", name=row.path, feature=row.feature.meaning)
         session.say(f"this {row.library} has no {row}: {row.feature.meaning} is switched off")
     fits = Fits(session)
+    fits.meter.listen()
     _hide_our_frames()
     _replace_fit(trainer, fits)
     _replace_maker(fits, "train_function", _guarded)
@@ -178,6 +179,7 @@ def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwar
 def _end(fits: Fits, callbacks: Any) -> None:
     """Release everything that a fit holds: claim, signal handler, phase, and our callback in the user's own list."""
     fits.release()
+    fits.meter.end()
     fits.preemption.disarm()
     fits.beat(Phase.OWN_CODE, -1)
     added_to = getattr(callbacks, "callbacks", None)
@@ -196,19 +198,24 @@ def _with_ours(callbacks: Any, fit: Fit) -> Any:
         def on_train_begin(self, logs: Any = None) -> None:
             _watch_the_steps_of_others(fit.fits, fit.model, "train_function")
             _fail_open(fit.fits, fit.begin_training)
+            fit.fits.meter.begin(fit.model, fit.arguments.get("epochs"))
 
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
             _fail_open(fit.fits, lambda: fit.begin_epoch(epoch))
+            fit.measure_epoch()
 
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            fit.fits.meter.end_epoch()
             _fail_open(fit.fits, fit.end_epoch)
 
         def on_test_begin(self, logs: Any = None) -> None:
             fit.validation.is_begun = True
+            fit.fits.meter.pause()
             _watch_the_steps_of_others(fit.fits, fit.model, "test_function")
             fit.fits.beat(Phase.VALIDATION_START)
 
         def on_test_end(self, logs: Any = None) -> None:
+            fit.fits.meter.go_on()
             fit.fits.beat(Phase.EPOCH_END)
 
     if isinstance(callbacks, keras.callbacks.CallbackList):

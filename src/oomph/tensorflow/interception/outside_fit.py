@@ -79,3 +79,7 @@ class TrainingOutsideFit(Watched):
         size = self._fits.session.handover.guarding.micro_batch
         if size is not None:
             step.begin_with(Start(size))
+
+    def after_step(self) -> None:
+        super().after_step()
+        loops.note_step()

@@ -78,6 +78,7 @@ class _Seen:
         restored = steps_before([optimizer], applied) if first else 0
         if session.board is not None:
             session.board.count_step(restored)
+        loops.note_step()
         if first:
             self._said.add("loop")
             site = call_site()

@@ -47,6 +47,16 @@ def note_called(function: Any) -> None:
         functions.add(function)
 
 
+def note_step() -> None:
+    """Measure a step of a loop that is not resumable, or of a call such as `train_on_batch`."""
+    if _fits is None or within_a_training():
+        return
+    meter = _fits.meter
+    if not meter.is_measuring:
+        meter.begin()
+    meter.count()
+
+
 def begin(steps: Steps) -> Watch:
     """The watch of a loop that begins; `Unwatched` if it is nested in a fit or loop, or not in the owner process."""
     try:

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from oomph.recovery.protocol.phases import Phase
 from oomph.recovery.script.kept_micro_batches import Start
 from oomph.recovery.script.loop_location import enclosing_loops
+from oomph.tensorflow.batch import batches
 from oomph.tensorflow.loop.checkpoints import LoopCheckpoints
 from oomph.tensorflow.loop.description import recognised, was_edited
 from oomph.tensorflow.loop.resumption import LoopResumption
@@ -30,6 +31,8 @@ class ResumableLoop(RunningLoop):
         self.checkpoints = LoopCheckpoints(self)
         self.resumption = LoopResumption(self, self.checkpoints)
         self._lines = enclosing_loops(frame)
+        self._asked = 0.0
+        """When the loop asked for the batch."""
         self._started, self._first_step, self._stepped = time.monotonic(), fits.steps, False
         self._poison = fits.session.handover.changed("skip-batch")
 
@@ -42,10 +45,12 @@ class ResumableLoop(RunningLoop):
         if self.fits.own_session().is_owner_now():
             self.fits.preemption.arm()
         self._announce()
+        self.fits.meter.begin(epochs=None if self.steps.epochs is None else len(self.steps.epochs))
         with self.fits.session.pulse.during(Phase.RESUMING, after=Phase.FIRST_STEP):
             number = self.resumption.go_on()
         self._first_step = self.fits.steps
         self.proof.compare_from(self.steps.number, self.steps.step)
+        self._measure_epoch()
         self.write_board()
         return number
 
@@ -111,6 +116,7 @@ class ResumableLoop(RunningLoop):
 
     def left(self) -> None:
         """The loop is over: by its end, by `break`, or by an exception."""
+        self.fits.meter.end()
         self.checkpoints.settle(wait=True)
         self.proof.tell(at_the_end=True)
 
@@ -123,6 +129,7 @@ class ResumableLoop(RunningLoop):
     def epoch_began(self) -> None:
         """Called after the iterator of an epoch is created."""
         self.data.look_at(self.steps.iterator)
+        self._measure_epoch()
 
     def at_border(self) -> None:
         """Between two steps: checkpoint if due, and end the process if preemption was requested."""
@@ -132,9 +139,13 @@ class ResumableLoop(RunningLoop):
             self._leave_preempted()
         if self._poison:
             self._skip_poison()
+        self._asked = time.perf_counter()
 
     def taken(self, batch: Any) -> None:
         """Called before the body receives a batch."""
+        if not batches.is_dataset_iterator(self.steps.iterator):  # TensorFlow's own iterators are measured themselves
+            self.fits.meter.wait.add(time.perf_counter() - self._asked)
+        self.fits.meter.count_examples(batches.size_of(batch) or 0)
         self.proof.taken(self.steps.number, self.steps.step, batch)
 
     def stepped(self) -> None:
@@ -146,6 +157,12 @@ class ResumableLoop(RunningLoop):
         self.proof.stepped(self.steps.number, self.steps.step - 1)
         self.fits.beat(Phase.LOOP)
         self.write_board()
+        self.fits.meter.stepped(
+            self.steps.step, self.fits.steps, micro_batch=getattr(self.last_guarded, "micro_batch", None)
+        )
+
+    def _measure_epoch(self) -> None:
+        self.fits.meter.begin_epoch(self.steps.number, self.steps.step, self.steps.length)
 
     def _skip_poison(self) -> None:
         """Skip the batches of steps that failed twice, where the user allowed it (`--skip-poison`)."""

@@ -42,7 +42,8 @@ class Steps:
         self.iterator: Iterator[Any] = iter(())
         self.number = 0
         """The number of the current epoch, counted from 0."""
-        self._length: int | None = None
+        self.length: int | None = None
+        """The steps of an epoch, where known."""
         self.place = _place()
 
     @property
@@ -52,8 +53,8 @@ class Steps:
         If the data do not know their length (a generator, a filtered dataset), the next batch is taken to find out.
         The source is then one batch ahead of the loop.
         """
-        if self._length is not None:
-            return self.step + 1 >= self._length
+        if self.length is not None:
+            return self.step + 1 >= self.length
         if not self.ahead:
             self.ahead.append(self._draw())
         return self.ahead[0] is _END
@@ -61,7 +62,7 @@ class Steps:
     @property
     def is_at_last_step(self) -> bool:
         """Between two steps: whether exactly one step is known to be left."""
-        return self.is_in_last_epoch and self._length is not None and self.step + 1 == self._length
+        return self.is_in_last_epoch and self.length is not None and self.step + 1 == self.length
 
     @property
     def is_in_last_epoch(self) -> bool:
@@ -106,7 +107,7 @@ class Steps:
         self.step = self.drawn = 0
         self.ahead.clear()
         self.iterator = self.source.begin()
-        self._length = self.source.length()
+        self.length = self.source.length()
 
     def drop(self) -> bool:
         """Skip the next batch; False if there is none."""

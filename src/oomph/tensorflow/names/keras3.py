@@ -43,7 +43,7 @@ class Keras3:
     symbolic_build = Attribute(_TRAINER, "_symbolic_build", Feature.EXACT_STEP | Feature.RESUME)
     compile_metrics = Attribute(_TRAINER, "_compile_metrics", Feature.EXACT_STEP | Feature.RESUME)
     compile_loss = Attribute(_TRAINER, "_compile_loss", Feature.EXACT_STEP | Feature.RESUME)
-    loss_tracker = Attribute(_TRAINER, "_loss_tracker", Feature.EXACT_STEP)
+    loss_tracker = Attribute(_TRAINER, "_loss_tracker", Feature.EXACT_STEP | Feature.LOSS)
     trainer_of_any_backend = Global(_TRAINER, "Trainer", Feature.NO_XLA, also=("BaseTrainer",))
     reduce_per_replica = Global(_TENSORFLOW_TRAINER, "reduce_per_replica", Feature.EXACT_STEP)
     name_scope = Global("keras.src.backend", "name_scope", Feature.EXACT_STEP)

@@ -29,6 +29,8 @@ class Feature(enum.Flag):
     NO_XLA = enum.auto()
     PRECISION = enum.auto()
     TRACEBACKS = enum.auto()
+    INPUT_WAIT = enum.auto()
+    LOSS = enum.auto()
 
     @property
     def meaning(self) -> str:
@@ -50,6 +52,8 @@ _MEANING = {
     Feature.NO_XLA: "switching XLA off",
     Feature.PRECISION: "changing the precision",
     Feature.TRACEBACKS: "hiding oomph's frames in tracebacks",
+    Feature.INPUT_WAIT: "measuring the wait for input",
+    Feature.LOSS: "watching the loss between two readings",
 }
 
 

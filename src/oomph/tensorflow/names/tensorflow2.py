@@ -36,7 +36,9 @@ class TensorFlow2:
     constant_value_as_shape = Global("tensorflow.python.framework.tensor_util", "constant_value_as_shape", _STEP)
     read_variable = Global("tensorflow.python.ops.gen_resource_variable_ops", "read_variable_op", _STEP)
     assign_variable = Global("tensorflow.python.ops.gen_resource_variable_ops", "assign_variable_op", _STEP)
-    resource_variable = Global("tensorflow.python.ops.resource_variable_ops", "ResourceVariable", _STEP)
+    resource_variable = Global(
+        "tensorflow.python.ops.resource_variable_ops", "ResourceVariable", _STEP | Feature.INPUT_WAIT
+    )
     stage = Global(_DATA_FLOW, "stage", _STEP)
     stage_size = Global(_DATA_FLOW, "stage_size", _STEP)
     unstage = Global(_DATA_FLOW, "unstage", _STEP)
@@ -60,6 +62,10 @@ class TensorFlow2:
     iterator_spec = Attribute(_ITERATORS, "_type_spec", _STEP)
     element_spec = Attribute("tensorflow.python.data.ops.optional_ops", "_element_spec", _STEP)
     spec_of_each_replica = Attribute("tensorflow.python.distribute.values", "_value_specs", _RESUME)
+    owned_iterator = Global(_ITERATORS, "OwnedIterator", Feature.INPUT_WAIT)
+    distributed_iterator = Global(
+        "tensorflow.python.distribute.input_lib", "DistributedIteratorBase", Feature.INPUT_WAIT
+    )
     queue = Global("tensorflow.python.ops.data_flow_ops", "QueueBase", Feature.OBJECTS)
     hash_table = Global("tensorflow.python.ops.lookup_ops", "MutableHashTable", Feature.OBJECTS)
     dense_hash_table = Global("tensorflow.python.ops.lookup_ops", "DenseHashTable", Feature.OBJECTS)

@@ -13,6 +13,7 @@ from typing import Any
 
 from oomph import testing
 from oomph.errors import CheckpointError
+from oomph.monitor.board import TrainingBoard
 from oomph.recovery.checkpoint import final_checkpoints
 from oomph.recovery.checkpoint.container import Checkpoint
 from oomph.recovery.checkpoint.final_checkpoints import FinalCheckpoints
@@ -28,6 +29,7 @@ from oomph.recovery.script.preemption import Preemption
 from oomph.recovery.script.session import Session
 from oomph.tensorflow.exact_step.probe import Finding
 from oomph.tensorflow.micro_batch.exactness import SMALLER, Promise
+from oomph.tensorflow.monitoring.meter import Meter
 from oomph.tensorflow.names import support
 from oomph.tensorflow.names.row import Feature
 from oomph.tensorflow.training.call_place import Place, place_of_call
@@ -74,6 +76,8 @@ class Fits:
         self.preemption = Preemption(session.pulse)
         self.witnesses = _witness_board(session)
         """Where the steps of this process leave witnesses; None in workers, and without a run directory."""
+        self.meter = Meter(_training_board(session), self.say_once)
+        """Measures the training for the monitor."""
         self.files = OpenedFiles(session.run_dir, self._appends())
         """The files that the script opens while it trains."""
         self.passed_on: list[Any] = []
@@ -285,5 +289,14 @@ def _witness_board(session: Session) -> WitnessBoard | None:
         return None
     try:
         return WitnessBoard(session.run_dir, session.handover.attempt)
+    except OSError:
+        return None  # a full disk must not end the training
+
+
+def _training_board(session: Session) -> TrainingBoard | None:
+    if not session.is_owner_now() or session.run_dir is None:
+        return None
+    try:
+        return TrainingBoard(session.run_dir)
     except OSError:
         return None  # a full disk must not end the training

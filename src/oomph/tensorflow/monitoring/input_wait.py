@@ -1,0 +1,162 @@
+"""InputWait: how long a training waits for its next batch, measured where the batch is fetched.
+
+Keras fetches a batch inside its compiled step, where no callback sees it. So the methods of TensorFlow's iterators that
+return the next element are replaced. In Python they are timed by a clock. While a function is traced, two timestamps
+and an addition are traced along with the fetch; its outputs stay as they are, so the step computes what it did before.
+XLA compiles no iterator: the fetch lies outside of what it compiles.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.tensorflow.names import support
+from oomph.tensorflow.names.row import Feature
+from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
+from oomph.tensorflow.runtime.patching import patch
+
+_FETCHING = ("get_next", "get_next_as_optional", "__next__")
+
+
+class InputWait:
+    """Adds up seconds and batches of one thread, while it listens."""
+
+    def __init__(self) -> None:
+        self._thread: int | None = None
+        self._inside = False
+        """Whether a fetch is being measured: an iterator may call another one."""
+        self._seconds, self._batches = 0.0, 0
+        self._traced: Any = None
+        """Seconds and batches of traced fetches, in a variable on the CPU."""
+
+    def listen(self) -> None:
+        """Measure what this thread fetches from now on, and in functions that it traces."""
+        global _listening
+        self._thread = threading.get_ident()
+        _listening = self
+        _install()
+
+    def stop(self) -> None:
+        """Measure nothing more, except in functions that were traced meanwhile."""
+        global _listening
+        if _listening is self:
+            _listening = None
+
+    def add(self, seconds: float) -> None:
+        """Count a batch that did not come from one of TensorFlow's iterators."""
+        self._seconds += seconds
+        self._batches += 1
+
+    def read(self) -> tuple[float, float]:
+        """Seconds and batches so far."""
+        seconds, batches = (0.0, 0.0) if self._traced is None else self._traced.numpy().tolist()
+        return self._seconds + seconds, self._batches + batches
+
+    def is_mine(self) -> bool:
+        """Whether the caller's fetch is to be measured."""
+        return threading.get_ident() == self._thread and not self._inside
+
+    def fetch(self, take: Callable[[], Any]) -> Any:
+        """Take the next element, and measure how long that takes."""
+        self._inside = True
+        try:
+            return self._by_clock(take) if tf.executing_eagerly() else self._in_the_graph(take)
+        finally:
+            self._inside = False
+
+    def _by_clock(self, take: Callable[[], Any]) -> Any:
+        began = time.perf_counter()
+        taken = take()
+        self.add(time.perf_counter() - began)
+        return taken
+
+    def _in_the_graph(self, take: Callable[[], Any]) -> Any:
+        sums = self._variable()
+        with tf.device("/CPU:0"):
+            began = tf.timestamp()
+        with tf.control_dependencies([began]):
+            taken = take()
+        parts = [part for part in tf.nest.flatten(taken, expand_composites=True) if part is not None]
+        with tf.device("/CPU:0"), tf.control_dependencies(parts):
+            waited = tf.timestamp() - began
+            sums.assign_add(tf.stack([waited, tf.ones_like(waited)]), read_value=False)
+        return taken
+
+    def _variable(self) -> Any:
+        if self._traced is None:
+            with tf.init_scope(), tf.device("/CPU:0"):
+                # Not `tf.Variable`, which a distribution strategy would mirror on each of its devices.
+                self._traced = TENSORFLOW.resource_variable.value()(
+                    tf.zeros([2], tf.float64), trainable=False, name="oomph_input_wait"
+                )
+        return self._traced
+
+
+class CountedWait:
+    """The part of the wait that counts: not before the first step of a fit, and not in an evaluation."""
+
+    def __init__(self, wait: InputWait) -> None:
+        self._wait = wait
+        self._left_out = (0.0, 0.0)
+        self._paused: tuple[float, float] | None = None
+        self.seconds, self.batches = 0.0, 0.0
+        """As of the last reading."""
+
+    def leave_out_what_came(self) -> None:
+        """Do not count what was waited since the last reading."""
+        seconds, batches = self._wait.read()
+        self._left_out = seconds - self.seconds, batches - self.batches
+        self._paused = None
+
+    def pause(self) -> None:
+        """Count nothing until `go_on`."""
+        self._paused = self._wait.read()
+
+    def go_on(self) -> None:
+        """Count again."""
+        if self._paused is not None:
+            (seconds, batches), (before, batches_before) = self._wait.read(), self._paused
+            self._left_out = self._left_out[0] + seconds - before, self._left_out[1] + batches - batches_before
+            self._paused = None
+
+    def read(self) -> bool:
+        """Read the sums; False if no batch came: then the step was traced before anybody listened."""
+        seconds, batches = self._wait.read()
+        counted = batches - self._left_out[1]
+        if counted <= self.batches:
+            return False
+        self.seconds, self.batches = seconds - self._left_out[0], counted
+        return True
+
+
+_listening: InputWait | None = None
+_installed = False
+
+
+def _install() -> None:
+    global _installed
+    if _installed or support.lacks(Feature.INPUT_WAIT):
+        return
+    _installed = True
+    for row in (TENSORFLOW.owned_iterator, TENSORFLOW.distributed_iterator):
+        cls = row.value()
+        for name in _FETCHING:
+            patch(cls, name, _measured(getattr(cls, name)))
+
+
+def _measured(original: Callable[..., Any]) -> Callable[..., Any]:
+    # `__module__` stays TensorFlow's, so AutoGraph leaves this function as it is.
+    @functools.wraps(original)
+    def fetch(self: Any, *args: Any, **kwargs: Any) -> Any:
+        wait = _listening
+        if wait is None or not wait.is_mine():
+            return original(self, *args, **kwargs)
+        return wait.fetch(lambda: original(self, *args, **kwargs))
+
+    return fetch

@@ -1,0 +1,80 @@
+"""Scalars: the ten figures of a training that TensorBoard shows next to the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.monitor.sample import Sample
+
+FOLDER = "oomph"
+"""The folder below the user's own log directory: its name is the name of the run in TensorBoard."""
+
+
+class Scalars:
+    """Writes event files; TensorFlow's errors are for the caller."""
+
+    def __init__(self, log_dir: str | Path) -> None:
+        self._folder = str(Path(log_dir) / FOLDER)
+        self._writer: Any = None
+        self._before: Mapping[str, float] = {}
+
+    def write(self, sample: Sample) -> None:
+        """Write the figures of a sample, and of the time since the last one."""
+        values = dict(figures(sample, self._before))
+        self._before = sample.training
+        if not values:
+            return
+        if self._writer is None:
+            self._writer = tf.summary.create_file_writer(self._folder)
+        step = int(sample.training.get("steps_total", 0))
+        with self._writer.as_default(step):
+            for name, value in values.items():
+                tf.summary.scalar(name, value)
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Finish the file."""
+        if self._writer is not None:
+            self._writer.close()
+
+
+def figures(sample: Sample, before: Mapping[str, float]) -> Iterator[tuple[str, float]]:
+    """The figures by their names.
+
+    Args:
+        before: the training values of an earlier sample.
+    """
+    now = sample.training
+    grown = {key: now[key] - before[key] for key in now.keys() & before.keys() if key.endswith("_total")}
+    seconds, steps = grown.get("step_seconds_total", 0.0), grown.get("steps_total", 0.0)
+    if seconds > 0 and steps > 0:
+        yield "training/step_seconds", seconds / steps
+        if "input_wait_seconds_total" in grown:
+            yield "training/input_wait_ratio", grown["input_wait_seconds_total"] / seconds
+        if "examples_total" in grown:
+            yield "training/examples_per_second", grown["examples_total"] / seconds
+    for key in ("allocator_in_use_bytes", "allocator_peak_bytes", "not_finite_weights"):
+        if key in now:
+            yield f"training/{key}", now[key]
+    for key, of_all in _OF_GPUS.items():
+        values = [gpu.values[key] for gpu in sample.gpus if key in gpu.values]
+        if values:
+            yield f"gpu/{key}", of_all(values)
+
+
+def _total(values: Iterable[float]) -> float:
+    return float(sum(values))
+
+
+_OF_GPUS: Mapping[str, Callable[[Iterable[float]], float]] = {
+    "memory_used_bytes": max,
+    "utilization_ratio": fmean,
+    "temperature_celsius": max,
+    "power_watts": _total,
+}
+"""How the GPUs of the machine become one figure."""

@@ -1,0 +1,79 @@
+"""A training that waits for its data is named, with the share of time; one that computes is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomph.monitor.detection import Detection
+from oomph.monitor.detectors import input_bound
+from oomph.monitor.sample import GpuProcess, GpuSample, Sample
+
+STEP = 0.1
+
+
+def samples(share, seconds=90, gpu=None, own=True, begin=0):
+    """One a second, of steps of 0.1 s that wait for this share of it."""
+    for second in range(seconds):
+        steps = begin + second * 10
+        training = {
+            "steps_total": float(steps), "step_seconds_total": steps * STEP,
+            "input_wait_seconds_total": steps * STEP * share,
+        }  # fmt: skip
+        processes = (GpuProcess(1, 10, own=own),)
+        gpus = () if gpu is None else (GpuSample(0, "u", values={"utilization_ratio": gpu}, processes=processes),)
+        yield Sample(float(second), gpus=gpus, training=training)
+
+
+def found(*parts):
+    detection, now = Detection((input_bound,)), []
+    for part in parts:
+        for sample in part:
+            now += detection.take(sample)
+    return now
+
+
+@pytest.mark.parametrize(
+    ("share", "severity"),
+    [(0.0, None), (0.04, None), (0.06, "notice"), (0.19, "notice"), (0.21, "warning"), (0.9, "warning")],
+)
+def test_the_share_decides(share, severity):
+    findings = found(samples(share))
+    assert [finding.severity for finding in findings] == ([] if severity is None else [severity])
+    if severity:
+        (finding,) = findings
+        assert finding.fault == "input-pipeline"
+        assert finding.evidence["share"] == pytest.approx(share, abs=0.001)
+        assert f"{share:.0%} of the time" in finding.message
+
+
+def test_the_message_says_what_a_step_loses():
+    (finding,) = found(samples(0.5))
+    assert finding.message == "the training waits for its data for 50% of the time (50 ms of each 100 ms step)"
+
+
+def test_nothing_is_said_of_the_first_half_minute():
+    assert not found(samples(0.5, seconds=30))
+
+
+@pytest.mark.parametrize(("busy", "own", "told"), [(0.95, True, 0), (0.4, True, 1), (0.95, False, 1)])
+def test_a_gpu_that_is_busy_loses_nothing(busy, own, told):
+    assert len(found(samples(0.5, gpu=busy, own=own))) == told
+
+
+def test_what_was_not_measured_is_not_judged():
+    assert not found(Sample(float(n), training={"steps_total": n, "step_seconds_total": n}) for n in range(90))
+
+
+def test_a_restarted_script_is_judged_by_its_own_counters():
+    """The counters of another process begin at 0: the difference would be nonsense."""
+    before = list(samples(0.5, seconds=25, begin=10000))
+    after = [Sample(25 + s.time, training=s.training) for s in samples(0.0, seconds=60)]
+    assert not found(before, after)
+
+
+def test_few_long_steps_are_no_measurement():
+    slow = (
+        Sample(float(n), training={"steps_total": n // 20, "step_seconds_total": n, "input_wait_seconds_total": n})
+        for n in range(80)
+    )
+    assert not found(slow)

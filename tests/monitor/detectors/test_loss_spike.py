@@ -1,0 +1,47 @@
+"""A jump of the loss is noticed; the noise of healthy trainings of many kinds is not."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from loss_curves import HEALTHY, diverging, healthy, with_spike
+
+from oomph.monitor.detection import Detection
+from oomph.monitor.detectors import loss_spike
+from oomph.monitor.sample import Sample
+
+_HELD_OUT = range(200, 220)
+"""Seeds that no bound of the detector was chosen with."""
+
+
+def found(curve):
+    detection = Detection((loss_spike,))
+    samples = (Sample(float(n), training={"steps_total": n + 1.0, "recent_loss": loss}) for n, loss in enumerate(curve))
+    return [finding.message for sample in samples for finding in detection.take(sample)]
+
+
+@pytest.mark.parametrize("kind", ["smooth", "lognormal", "warm_restarts"])
+def test_of_one_curve(kind):
+    assert not found(healthy(kind, 1)[:700])
+    (spike,) = found([*healthy(kind, 1)[:400], 1000.0, *healthy(kind, 1)[401:500]])
+    assert "to 1000 and is back" in spike
+
+
+def test_a_loss_that_has_risen_for_good():
+    (rise,) = found([1 + 0.01 * math.sin(n) for n in range(300)] + [2.0**n for n in range(60)])
+    assert "has risen" in rise
+
+
+def test_few_readings_and_infinite_ones_are_no_measure():
+    assert not found([1.0] * 150 + [1000.0] + [1.0] * 30)
+    assert not found([1.0] * 300 + [math.inf] + [1.0] * 50)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", HEALTHY)
+def test_no_false_alarm_and_few_misses(kind):
+    """260 healthy curves of half an hour; some of them with a jump to five times the highest, and diverging."""
+    assert [seed for seed in _HELD_OUT if found(healthy(kind, seed))] == []
+    assert sum(bool(found(with_spike(kind, seed, 5))) for seed in _HELD_OUT[:10]) >= 7
+    assert all(found(diverging(kind, seed)) for seed in _HELD_OUT[:10])

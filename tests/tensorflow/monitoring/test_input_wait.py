@@ -1,0 +1,202 @@
+"""The wait for input is measured where the batch is fetched, however it is fetched, and changes nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from measured_fit import BATCHES
+
+from oomph.tensorflow.monitoring.input_wait import CountedWait, InputWait
+
+DELAY = 0.02
+
+
+@pytest.fixture
+def wait():
+    wait = InputWait()
+    wait.listen()
+    yield wait
+    wait.stop()
+
+
+@pytest.mark.parametrize(
+    "compiled",
+    [
+        {},
+        pytest.param({"run_eagerly": True}, marks=pytest.mark.slow),
+        {"steps_per_execution": 4},
+        pytest.param({"jit_compile": True}, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_each_way_of_keras_to_take_a_step(small_model, dataset, measured, compiled):
+    small_model(**compiled).fit(dataset(DELAY), epochs=2, verbose=0, shuffle=False, callbacks=[measured])
+    values = measured.values
+    counted = 2 * BATCHES - compiled.get("steps_per_execution", 1)  # the first execution is left out
+    assert values["steps_total"] == 2 * BATCHES
+    assert values["input_batches_total"] == counted
+    assert counted * DELAY <= values["input_wait_seconds_total"] <= values["step_seconds_total"]
+
+
+def test_a_training_that_computes_does_not_wait(small_model, dataset, measured):
+    class Computes(keras.layers.Layer):
+        def call(self, x):
+            return tf.ensure_shape(tf.numpy_function(lambda a: time.sleep(DELAY) or a, [x], tf.float32), x.shape)
+
+    small_model(Computes()).fit(dataset(), verbose=0, shuffle=False, callbacks=[measured])
+    share = measured.values["input_wait_seconds_total"] / measured.values["step_seconds_total"]
+    assert share < 0.2
+
+
+class Slow(keras.utils.PyDataset):
+    def __init__(self, numbers):
+        super().__init__()
+        self.numbers = numbers
+
+    def __len__(self):
+        return BATCHES
+
+    def __getitem__(self, number):
+        time.sleep(DELAY)
+        return tuple(part[8 * number : 8 * number + 8] for part in self.numbers)
+
+
+@pytest.mark.parametrize("kind", ["PyDataset", "generator"])
+def test_data_that_python_makes(small_model, numbers, measured, kind):
+    """TensorFlow makes a batch ahead of them, so the wait for it is shorter by what the step takes."""
+    slow = Slow(numbers)
+    data = slow if kind == "PyDataset" else (slow[number] for number in range(BATCHES))
+    small_model().fit(data, steps_per_epoch=BATCHES, verbose=0, shuffle=False, callbacks=[measured])
+    values = measured.values
+    assert 0.2 < values["input_wait_seconds_total"] / values["step_seconds_total"] <= 1
+
+
+def test_validation_does_not_count(small_model, dataset, measured):
+    small_model().fit(
+        dataset(), validation_data=dataset(DELAY), epochs=2, verbose=0, shuffle=False, callbacks=[measured]
+    )
+    assert measured.values["input_batches_total"] == 2 * BATCHES - 1
+    assert measured.values["input_wait_seconds_total"] < BATCHES * DELAY
+
+
+def test_a_loop_in_python_and_one_in_a_function(wait, dataset):
+    @tf.function
+    def sum_of(iterator):
+        found = 0.0
+        for x, _ in iterator:  # AutoGraph makes a loop of it
+            found += tf.reduce_sum(x)
+        return found
+
+    for _ in dataset(DELAY):
+        pass
+    seconds, batches = wait.read()
+    assert seconds >= BATCHES * DELAY
+    assert batches == BATCHES
+    sum_of(iter(dataset(DELAY)))
+    again, _ = wait.read()
+    assert seconds + BATCHES * DELAY <= again
+
+
+def test_another_thread_is_not_measured_and_neither_is_anything_later(wait, dataset):
+    reading = threading.Thread(target=lambda: list(dataset()))
+    reading.start()
+    reading.join()
+    wait.stop()
+    list(dataset())
+    assert wait.read() == (0.0, 0.0)
+
+
+def test_an_error_of_the_pipeline_is_the_same(wait):
+    data = tf.data.Dataset.from_tensors([1.0]).map(lambda x: tf.debugging.check_numerics(x / 0.0, "not finite"))
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        next(iter(data))
+    assert list(tf.data.Dataset.range(2).as_numpy_iterator()) == [0, 1]
+
+
+def test_only_what_was_waited_between_counts(wait):
+    counted = CountedWait(wait)
+    wait.add(5.0)
+    counted.leave_out_what_came()
+    assert not counted.read()
+    wait.add(1.0)
+    counted.pause()
+    wait.add(7.0)
+    counted.go_on()
+    wait.add(2.0)
+    assert counted.read()
+    assert (counted.seconds, counted.batches) == (3.0, 2)
+    counted.leave_out_what_came()
+    wait.add(1.0)
+    assert counted.read()
+    assert (counted.seconds, counted.batches) == (4.0, 3)
+
+
+@pytest.mark.parametrize(
+    "compiled",
+    [
+        {},
+        pytest.param({"steps_per_execution": 3}, marks=pytest.mark.slow),
+        pytest.param({"run_eagerly": True}, marks=pytest.mark.slow),
+        pytest.param({"jit_compile": True}, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_the_weights_are_the_same_bit_by_bit(dataset, measured, compiled):
+    """The step draws random numbers, whose seeds depend on what is traced before them."""
+
+    class Noise(keras.layers.Layer):
+        def call(self, x):
+            return x + tf.random.normal(tf.shape(x))
+
+    def trained(callbacks):
+        keras.utils.set_random_seed(3)
+        layers = [keras.Input((4,)), keras.layers.Dense(8), keras.layers.Dropout(0.5), Noise(), keras.layers.Dense(2)]
+        model = keras.Sequential(layers)
+        model.compile("adam", "mse", **{"jit_compile": False, **compiled})
+        data = dataset().shuffle(50, seed=None)
+        model.fit(data, epochs=2, verbose=0, shuffle=False, validation_data=dataset(), callbacks=callbacks)
+        return model.get_weights()
+
+    for plain, watched in zip(trained([]), trained([measured]), strict=True):
+        np.testing.assert_array_equal(watched, plain)
+
+
+@pytest.mark.slow
+def test_two_replicas(tmp_path):
+    """A process of its own, since devices cannot be divided once they are in use."""
+    script = """
+        import sys, time
+        from pathlib import Path
+        sys.path[:0] = [sys.argv[1]]
+        import numpy as np, tensorflow as tf, keras
+        cpu = tf.config.list_physical_devices("CPU")[0]
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+        from measured_fit import Measured
+        strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+        with strategy.scope():
+            model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+            model.compile("adam", "mse", jit_compile=False)
+        def delayed(x, y):
+            return tf.ensure_shape(tf.numpy_function(lambda a: time.sleep(0.02) or a, [x], tf.float32), x.shape), y
+        numbers = np.ones((128, 4), "f"), np.ones((128, 2), "f")
+        data = tf.data.Dataset.from_tensor_slices(numbers).batch(8).map(delayed)
+        measured = Measured(Path(sys.argv[2]))
+        model.fit(data, epochs=2, verbose=0, shuffle=False, callbacks=[measured])
+        assert not measured.problems, measured.problems
+        share = measured.values["input_wait_seconds_total"] / measured.values["step_seconds_total"]
+        assert 0.1 < share <= 1, share
+        assert 30 <= measured.values["input_batches_total"] <= 33
+    """
+    lines = [line[8:] for line in script.splitlines()]
+    here = __file__.rpartition("/")[0]
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines), here, tmp_path], capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode == 0, done.stderr[-2000:]

@@ -1,0 +1,148 @@
+"""What a fit leaves on its board, and that a meter never disturbs a training."""
+
+from __future__ import annotations
+
+import os
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from measured_fit import BATCHES
+
+from oomph.monitor.board import BoardReader, TrainingBoard
+from oomph.tensorflow.monitoring.meter import Meter
+
+
+@pytest.fixture
+def clock():
+    class Clock:
+        now = 100.0
+
+        def __call__(self):
+            return self.now
+
+    return Clock()
+
+
+@pytest.fixture
+def told():
+    return []
+
+
+@pytest.fixture
+def meter(tmp_path, clock, told):
+    meter = Meter(TrainingBoard(tmp_path), told.append, clock)
+    meter.begin(None, 2)
+    meter.begin_epoch(0, steps_per_epoch=10)
+    yield meter
+    meter.wait.stop()
+
+
+@pytest.fixture
+def board(tmp_path):
+    reader = BoardReader(tmp_path)
+    return lambda: reader.read()[0]
+
+
+def test_the_first_execution_is_left_out_of_the_times(meter, clock, board):
+    meter.wait.add(60.0)
+    clock.now += 60
+    meter.count()
+    for _ in range(4):
+        meter.wait.add(0.5)
+        clock.now += 2
+        meter.count()
+    values = board()
+    assert values["steps_total"] == values["step_of_epoch"] == 5
+    assert values["step_seconds_total"] == 8
+    assert (values["input_wait_seconds_total"], values["input_batches_total"]) == (2.0, 4)
+    assert (values["epoch"], values["epochs"], values["steps_per_epoch"]) == (1, 2, 10)
+
+
+def test_an_evaluation_counts_for_nothing(meter, clock, board):
+    for _ in range(2):
+        clock.now += 1
+        meter.wait.add(0.25)
+        meter.count()
+    meter.pause()
+    clock.now += 30
+    meter.wait.add(30.0)
+    meter.go_on()
+    clock.now += 1
+    meter.wait.add(0.25)
+    meter.count()
+    values = board()
+    assert (values["step_seconds_total"], values["input_wait_seconds_total"]) == (2, 0.5)
+
+
+def test_a_wait_that_was_not_measured_is_not_there(meter, clock, board):
+    for _ in range(3):
+        clock.now += 1
+        meter.count()
+    assert "input_wait_seconds_total" not in board()
+
+
+def test_most_steps_write_nothing(meter, clock, board):
+    meter.count()
+    before = board()
+    clock.now += 0.5
+    meter.count()
+    assert board() == before
+
+
+def test_it_fails_open_and_says_so_once(meter, clock, told, monkeypatch):
+    monkeypatch.setattr(meter, "_write", lambda values: 1 / 0)
+    for _ in range(3):
+        clock.now += 5
+        meter.count()
+        meter.end_epoch()
+    assert told == ["ZeroDivisionError: division by zero; the training is not measured any more"]
+
+
+def test_a_fork_does_not_write_on_its_parents_board(meter, clock, board, monkeypatch):
+    meter.count()
+    before = board()
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    clock.now += 5
+    meter.count()
+    assert board() == before
+
+
+def test_without_a_board_nothing_is_measured(told):
+    meter = Meter(None, told.append)
+    meter.begin()
+    meter.count()
+    meter.end()
+    assert meter.is_off
+    assert told == []
+
+
+def test_of_a_fit(small_model, numbers, measured):
+    history = small_model().fit(*numbers, batch_size=8, epochs=2, verbose=0, callbacks=[measured])
+    values = measured.values
+    assert values["steps_total"] == 2 * BATCHES
+    assert values["examples_total"] == 2 * 8 * BATCHES
+    assert values["not_finite_weights"] == values["not_finite_loss"] == 0
+    assert values["loss"] > 0
+    assert values["recent_loss"] == pytest.approx(history.history["loss"][-1], rel=0.5)
+
+
+def test_weights_that_are_nan_behind_a_finite_loss(small_model, numbers, measured):
+    """A ReLU makes 0 of NaN, so the loss stays finite, and nothing but the weights shows it."""
+    x, y = numbers
+    model = small_model(keras.layers.Dense(8, activation=lambda x: tf.where(x > 0, x, 0.0)), optimizer="sgd")
+    kernel = model.layers[0].kernel
+    broken = kernel.numpy()
+    broken[:, 3] = np.nan
+    kernel.assign(broken)
+    model.fit(x, y, batch_size=8, verbose=0, callbacks=[measured])
+    assert np.isfinite(measured.values["loss"])
+    assert measured.values["not_finite_loss"] == 0
+    assert measured.values["not_finite_weights"] >= 4
+
+
+def test_a_loss_that_is_nan(small_model, numbers, measured):
+    x, y = numbers
+    small_model().fit(x * np.nan, y, batch_size=8, verbose=0, callbacks=[measured])
+    assert measured.values["not_finite_loss"] == 1

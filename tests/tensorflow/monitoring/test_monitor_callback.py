@@ -1,0 +1,213 @@
+"""`oomph.Monitor`: what it finds is said once and passed on; nothing of it disturbs the fit."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import keras
+import pytest
+import tensorflow as tf
+
+import oomph
+from oomph.monitor.finding import Finding
+from oomph.monitor.sample import GpuSample, Sample
+from oomph.recovery.script import session
+from oomph.tensorflow.monitoring import callback
+from oomph.tensorflow.monitoring.alerts import Alerts
+from oomph.tensorflow.monitoring.attendant import Attendant
+from oomph.tensorflow.monitoring.scalars import Scalars, figures
+
+FOUND = Finding(
+    "nan-loss", "weights", "12 weights are NaN, api_key=abcdef123456", "critical", {"not_finite_weights": 12}
+)
+
+
+class Sampler:
+    """Stands in for the process beside the training."""
+
+    problem = ""
+
+    def __init__(self, folder, script_pid):
+        self.left, self.is_closed = [FOUND], False
+
+    def findings(self):
+        found, self.left = self.left, []
+        return found
+
+    def close(self):
+        self.is_closed = True
+
+
+@pytest.fixture(autouse=True)
+def sampler(monkeypatch):
+    monkeypatch.setattr(callback, "SamplerProcess", Sampler)
+
+
+@pytest.fixture
+def said(monkeypatch):
+    said = []
+    monkeypatch.setattr(callback, "say", said.append)
+    return said
+
+
+@pytest.fixture
+def server():
+    """A web address that keeps what it is sent."""
+    received = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(404 if self.path == "/gone" else 200)
+            self.end_headers()
+
+        def log_message(self, *args):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as listening:
+        thread = threading.Thread(target=listening.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.server_port}", received
+        listening.shutdown()
+        thread.join()
+
+
+def test_a_fit_under_its_watch(small_model, numbers, said, tmp_path):
+    alerted, model = [], small_model()
+    monitor = oomph.Monitor(tmp_path / "kept", alert=alerted.append)
+    model.fit(*numbers, batch_size=8, verbose=0, callbacks=[monitor])
+    assert [line.partition(":")[0] for line in said] == ["weights"]
+    assert alerted == [FOUND]
+    assert (tmp_path / "kept" / "training").exists()
+    assert type(model.train_function).__name__ == "function"
+    model.fit(*numbers, batch_size=8, verbose=0)
+
+
+def test_a_fit_that_raised_is_not_watched_for_ever(small_model, numbers, said, tmp_path):
+    class Stops(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            raise KeyError("of the user's own")
+
+    model = small_model()
+    with pytest.raises(KeyError):
+        model.fit(*numbers, verbose=0, callbacks=[oomph.Monitor(tmp_path / "1"), Stops()])
+    left = callback._left_running
+    model.fit(*numbers, verbose=0, callbacks=[oomph.Monitor(tmp_path / "2")])
+    assert left._attendant._findings.is_closed
+    assert callback._left_running is None
+    assert type(model.train_function).__name__ == "function"
+
+
+def test_a_folder_that_cannot_be_made(small_model, numbers, said, tmp_path):
+    (tmp_path / "file").write_text("")
+    small_model().fit(*numbers, verbose=0, callbacks=[oomph.Monitor(tmp_path / "file" / "in it")])
+    assert said == [
+        f"Monitor: NotADirectoryError: [Errno 20] Not a directory: '{tmp_path}/file/in it'; the training is not watched"
+    ]
+
+
+def test_within_a_run_the_run_watches(small_model, numbers, said, tmp_path, monkeypatch):
+    class Joined:
+        run_dir = tmp_path
+        say = staticmethod(said.append)
+
+    monkeypatch.setattr(session, "current", lambda: Joined)
+    small_model().fit(*numbers, verbose=0, callbacks=[oomph.Monitor()])
+    assert said == []
+    assert not (tmp_path / "training").exists()
+
+
+@pytest.mark.parametrize("address", ["file:///etc/passwd", "hooks.example/x", "ftp://example.org/x", "https://"])
+def test_an_address_that_is_none_of_the_web_is_refused_at_once(address):
+    with pytest.raises(ValueError, match="https://"):
+        oomph.Monitor(webhook=address)
+
+
+def test_an_alert_must_be_callable():
+    with pytest.raises(TypeError, match="callable"):
+        oomph.Monitor(alert="mail")
+
+
+def test_the_webhook_is_sent_everything_but_secrets(server, said):
+    url, received = server
+    Alerts(said.append, False, None, url).take(FOUND)
+    (document,) = received
+    assert (document["fault"], document["severity"], document["figures"]) == (
+        "nan-loss",
+        "critical",
+        {"not_finite_weights": 12},
+    )
+    assert "abcdef123456" not in json.dumps(document)
+    assert said == []
+
+
+def test_what_fails_with_an_alert_is_told_once_and_without_the_address(server, said):
+    url, _ = server
+
+    def broken(finding):
+        raise RuntimeError("no mail")
+
+    alerts = Alerts(said.append, False, broken, f"{url}/gone")
+    for _ in range(2):
+        alerts.take(FOUND)
+    assert said == [
+        "alert raised RuntimeError: no mail; the training continues",
+        "the webhook at 127.0.0.1 was not reached: it answers 404",
+    ]
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation")  # of Keras' own callback
+def test_tensorboard_gets_figures_next_to_the_users_own(small_model, numbers, said, tmp_path, monkeypatch):
+    written = []
+    monkeypatch.setattr(callback, "Scalars", lambda folder: written.append(folder))
+    board = keras.callbacks.TensorBoard(tmp_path / "logs")
+    small_model().fit(*numbers, verbose=0, callbacks=[oomph.Monitor(tmp_path / "kept"), board])
+    assert written == [tmp_path / "logs"]
+
+
+def sample(steps, waited=0.0):
+    training = {
+        "steps_total": steps, "step_seconds_total": steps * 0.1, "examples_total": steps * 32.0,
+        "input_wait_seconds_total": waited, "allocator_in_use_bytes": 5.0,
+    }  # fmt: skip
+    gpus = (
+        GpuSample(0, "a", values={"temperature_celsius": 50.0}),
+        GpuSample(1, "b", values={"temperature_celsius": 70.0}),
+    )
+    return Sample(1.0, gpus=gpus, training=training)
+
+
+def test_the_figures_are_those_since_the_last_time():
+    found = dict(figures(sample(30.0, 1.5), sample(10.0, 0.5).training))
+    assert found == pytest.approx({
+        "training/step_seconds": 0.1, "training/input_wait_ratio": 0.5, "training/examples_per_second": 320,
+        "training/allocator_in_use_bytes": 5, "gpu/temperature_celsius": 70,
+    })  # fmt: skip
+
+
+def test_event_files_are_written(tmp_path):
+    scalars = Scalars(tmp_path)
+    scalars.write(sample(10.0))
+    scalars.write(sample(20.0, 0.5))
+    scalars.close()
+    (file,) = (tmp_path / "oomph").iterdir()
+    events = list(tf.compat.v1.train.summary_iterator(str(file)))
+    assert {value.tag for event in events for value in event.summary.value} >= {"training/step_seconds"}
+    assert {event.step for event in events} == {0, 10, 20}
+
+
+def test_a_disk_that_is_full_ends_the_figures_only(said, tmp_path, monkeypatch):
+    class Full:
+        def write(self, sample):
+            raise OSError("no space")
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr("oomph.tensorflow.monitoring.attendant.newest", lambda folder: sample(1.0))
+    attendant = Attendant(tmp_path, Sampler(None, None), Alerts(said.append, True, None, None), Full(), said.append)
+    attendant.begin()
+    attendant.end()
+    assert [line.partition(":")[0] for line in said] == ["weights", "no figures for TensorBoard any more"]

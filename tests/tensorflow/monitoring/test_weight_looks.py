@@ -1,0 +1,59 @@
+"""Looks at the weights find every NaN, and cost no more than their share of the time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from oomph.tensorflow.monitoring import weights
+from oomph.tensorflow.monitoring.weights import WeightLooks, not_finite
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_each_number_counts(dtype):
+    kernel = tf.Variable(tf.cast([[1.0, np.nan], [np.inf, -np.inf]], dtype))
+    assert not_finite([kernel, tf.Variable([1.0]), tf.Variable([1])]) == 3
+
+
+def test_a_sum_that_overflows_is_no_finding():
+    assert not_finite([tf.Variable(tf.fill([4], tf.float32.max)), tf.Variable(tf.fill([4], tf.float16.max))]) == 0
+
+
+def test_infinities_of_both_signs():
+    assert not_finite([tf.Variable([np.inf, -np.inf, 1.0])]) == 2
+
+
+def test_nothing_to_look_at():
+    assert not_finite([]) == 0
+
+
+def test_the_dearer_a_look_the_rarer(monkeypatch):
+    now = [0.0]
+
+    def slow(_):
+        now[0] += 0.5
+        return 0
+
+    monkeypatch.setattr(weights, "not_finite", slow)
+    looks, seen, took = WeightLooks(lambda: now[0]), 0, 0.0
+    while now[0] < 3600:
+        now[0] += 0.1
+        before = now[0]
+        seen += looks.look([]) is not None
+        took += now[0] - before
+    assert took / now[0] <= 0.0055
+    assert seen > 10
+
+
+def test_a_device_without_memory_for_it_is_left_alone(monkeypatch):
+    def full(_):
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating")
+
+    monkeypatch.setattr(weights, "not_finite", full)
+    now = [0.0]
+    looks = WeightLooks(lambda: now[0])
+    assert looks.look([]) is None
+    monkeypatch.undo()
+    now[0] = 1e6
+    assert looks.look([]) is None
