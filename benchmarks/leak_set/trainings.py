@@ -166,7 +166,7 @@ def variable_lengths() -> None:
 
 @healthy
 def predicts_each_epoch() -> None:
-    x, _ = data()
+    _x, _ = data()
     fit(net(), AtEpochEnd(lambda model, epoch: model.predict(x, verbose=0).mean()))
 
 
@@ -226,7 +226,7 @@ def keeps_the_last_five() -> None:
 
 @leaks
 def list_of_tensors() -> None:
-    x, _ = data()
+    _x, _ = data()
     fit(net(), AtEpochEnd(lambda model, epoch: KEPT.append(model(x))))
 
 
@@ -272,7 +272,7 @@ def retraced_for_shapes() -> None:
 
 @leaks
 def predictions_kept() -> None:
-    x, _ = data()
+    _x, _ = data()
     fit(net(), AtEpochEnd(lambda model, epoch: KEPT.append(tf.constant(model.predict(x, verbose=0).repeat(64)))))
 
 
@@ -315,7 +315,7 @@ def starts_late() -> None:
 
 @leaks
 def datasets_in_a_loop() -> None:
-    x, _ = data()
+    _x, _ = data()
 
     def keep(model: Any, epoch: int) -> None:
         KEPT.append(iter(tf.data.Dataset.from_tensors(tf.random.normal([256, 256])).repeat()))

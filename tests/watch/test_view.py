@@ -43,6 +43,17 @@ def test_a_gpu_that_is_lost_has_no_values():
     assert view.processes == ()
 
 
+def test_what_is_read_every_ten_seconds_stays_until_it_is_read_again():
+    slow = gpu(0, values={"power_limit_watts": 700.0, "power_watts": 300.0})
+    fast = gpu(0, values={"temperature_celsius": 50.0})
+    view = view_of(
+        NOW, [Sample(NOW - 9, (slow,), {"swap_used_bytes": 5.0}), Sample(NOW, (fast,), {"cpu_ratio": 0.1})], []
+    )
+    assert view.gpus[0].values == {"temperature_celsius": 50.0, "power_limit_watts": 700.0}
+    assert view.host == {"cpu_ratio": 0.1, "swap_used_bytes": 5.0}
+    assert "power_limit_watts" not in view_of(NOW, [Sample(NOW - 26, (slow,)), Sample(NOW, (fast,))], []).gpus[0].values
+
+
 def test_processes_stay_until_they_are_asked_for_again():
     old = (GpuProcess(7, 100, "old"),)
     silent = gpu(0, processes=None)
