@@ -28,10 +28,13 @@ class Keeper:
     """A store that keeps samples in a list."""
 
     def __init__(self, problem: str = "") -> None:
-        self.kept, self.problem = [], problem
+        self.kept, self.problem, self.synced = [], problem, 0
 
     def append(self, sample) -> None:
         self.kept.append(sample)
+
+    def sync(self) -> None:
+        self.synced = len(self.kept)
 
     def close(self) -> None:
         pass

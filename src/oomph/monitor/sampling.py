@@ -22,6 +22,8 @@ class Keeper(Protocol):
 
     def append(self, sample: Sample, /) -> None: ...
 
+    def sync(self) -> None: ...
+
     def close(self) -> None: ...
 
 
@@ -53,4 +55,7 @@ class Sampling:
             {source: problem for source, problem in problems.items() if problem},
         )
         self.store.append(sample)
-        return self.detection.take(sample)
+        findings = self.detection.take(sample)
+        if findings:
+            self.store.sync()  # the machine may not live for long
+        return findings

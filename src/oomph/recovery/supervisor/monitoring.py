@@ -58,6 +58,7 @@ def as_event(finding: Finding) -> dict[str, Any]:
     return {
         "fault": finding.fault,
         "subject": finding.subject,
+        "kind": finding.kind,
         "message": finding.message,
         "severity": finding.severity,
         "remedy": _remedy(finding),
