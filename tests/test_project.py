@@ -70,7 +70,8 @@ MAPPED = [
     path
     for room in ("recovery", "tensorflow", "faults", "cli", "doctor", "gpu", "monitor", "watch", "")
     for path in (PACKAGE / room).glob("**/*.py" if room else "*.py")
-    if path.name != "__init__.py" and PACKAGE / "doctor/checks" not in path.parents  # these have a reference
+    if path.name != "__init__.py"
+    and not {PACKAGE / "doctor/checks", PACKAGE / "monitor/detectors"} & set(path.parents)  # these have a reference
 ]
 
 

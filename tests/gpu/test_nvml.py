@@ -227,6 +227,51 @@ def test_a_gpu_that_is_lost_from_the_start_is_listed(machine, monkeypatch):
     assert [(reading.index, reading.problem) for reading in Nvml().read(0)] == [(0, ""), (1, "GPU is lost")]
 
 
+def test_gpus_that_were_lost_from_the_start_are_all_listed_until_they_are_back(machine, monkeypatch):
+    machine("set gpus 3")
+    found, lost = pynvml.nvmlDeviceGetHandleByIndex, {1, 2}
+
+    def some(index: int):
+        if index in lost:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
+        return found(index)
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", some)
+    nvml = Nvml()
+    assert [(reading.index, reading.problem) for reading in nvml.read(0)] == [
+        (0, ""),
+        (1, "GPU is lost"),
+        (2, "GPU is lost"),
+    ]
+    lost.clear()
+    assert [(reading.index, reading.problem) for reading in nvml.read(60)] == [(0, ""), (1, ""), (2, "")]
+
+
+def test_gpus_that_cannot_be_counted_are_told_and_tried_again(machine, monkeypatch):
+    machine("")
+    count = pynvml.nvmlDeviceGetCount
+
+    def refuse() -> int:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NO_PERMISSION)
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", refuse)
+    nvml = Nvml()
+    for second in (0, 1):
+        assert nvml.read(second) == []
+        assert nvml.problem == "the NVIDIA driver does not let this user ask"
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", count)
+    assert nvml.read(60)
+    assert nvml.problem == ""
+
+
+def test_a_mig_instance_that_tells_nothing_takes_nothing_from_its_gpu(machine, monkeypatch):
+    machine("set gpus 1")
+    monkeypatch.setenv("FAKE_MIG", "1")
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetMaxMigDeviceCount", lambda handle: 1)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetMigDeviceHandleByIndex", lambda handle, number: None)
+    assert [(reading.index, reading.problem) for reading in Nvml().read(0)] == [(0, "")]
+
+
 def test_mig_instances_are_listed_with_their_memory(machine, monkeypatch):
     machine("set gpus 2\nat 0 1 mem_used 3G\nstr 1 uuid MIG-1\nat 0 1 err.util 3")
     monkeypatch.setenv("FAKE_MIG", "1")

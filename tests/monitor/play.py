@@ -10,8 +10,10 @@ import os
 import sys
 import time
 from dataclasses import asdict
+from pathlib import Path
 from types import SimpleNamespace
 
+from oomph.faults.reading.kernel_log import KernelLog
 from oomph.gpu.gpus import Gpus
 from oomph.monitor import gpu_watch
 from oomph.monitor.gpu_thread import GpuThread
@@ -22,11 +24,11 @@ START = 1_790_000_000.0
 
 def main(clock: str, seconds: int, own: int) -> None:
     """Play the script named by FAKE_NVML_SCRIPT."""
-    nothing = SimpleNamespace(read=lambda now: {}, pids=frozenset({own}))
+    nothing = SimpleNamespace(read=lambda now: {}, owns=lambda pid: pid == own)
     board = SimpleNamespace(read=lambda: ({}, ()))
     store = SimpleNamespace(problem="", append=lambda sample: None, sync=lambda: None, close=lambda: None)
     file = os.open(clock, os.O_WRONLY)
-    watch = gpu_watch.GpuWatch(GpuThread(Gpus()))
+    watch = gpu_watch.GpuWatch(GpuThread(Gpus()), KernelLog(Path("/nowhere")))
     sampling = Sampling(watch, nothing, nothing, board, store)  # type: ignore[arg-type]
     begin = time.process_time()
     gpu_watch._PATIENCE_SECONDS = 60.0  # the start of NVML is no part of the script

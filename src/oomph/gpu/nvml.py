@@ -66,7 +66,11 @@ class Nvml:
         self.problem = self._start()
         if self.problem:
             return
-        self._devices = self._list(now)
+        try:
+            self._devices = self._list(now)
+        except self._nvml.NVMLError as error:
+            self.problem = _in_words(error)
+            return
         self._events = Events(self._nvml, self._devices)
         if not self._devices and not self._lost and not self.problem:
             self.problem = "the NVIDIA driver shows no GPU"
@@ -85,24 +89,24 @@ class Nvml:
             pynvml.nvmlInit()
         except pynvml.NVMLError as error:
             self.is_missing = error.value == _LIBRARY_NOT_FOUND
-            return _PROBLEMS.get(error.value, f"NVML does not start: {error}")
+            return _in_words(error)
         return ""
 
     def _list(self, now: float) -> list[Device]:
         nvml, devices = self._nvml, []
+        self._lost = {uuid: reading for uuid, reading in self._lost.items() if reading.uuid}
         count = nvml.nvmlDeviceGetCount()
         for index in range(count):
             self.asking = f"GPU {index}"
             slow_at = now + SLOW_SECONDS * (index + 1) / count
             try:
                 handle = nvml.nvmlDeviceGetHandleByIndex(index)
-                devices.append(Device(nvml, handle, index, slow_at))
-                devices += [Device(nvml, mig, index, slow_at) for mig in _mig_instances(nvml, handle)]
+                devices += [Device(nvml, handle, index, slow_at), *_mig_instances(nvml, handle, index, slow_at)]
             except nvml.NVMLError as error:
                 if error.value == _NO_PERMISSION:
                     self.problem = _PROBLEMS[_NO_PERMISSION]  # a container may see a part of the GPUs only
                 elif not any(reading.index == index for reading in self._lost.values()):
-                    self._lost[""] = Reading(index, "", problem=str(error))
+                    self._lost[f"GPU {index}"] = Reading(index, "", problem=str(error))
         if devices:
             self.problem = ""
         return devices
@@ -133,8 +137,12 @@ class Nvml:
         return () if is_known else (Event("lost"),)
 
 
-def _mig_instances(nvml: Any, handle: Any) -> Iterator[Any]:
-    """The handles of the MIG instances of a GPU."""
+def _in_words(error: Any) -> str:
+    return _PROBLEMS.get(error.value, f"NVML does not start: {error}")
+
+
+def _mig_instances(nvml: Any, handle: Any, index: int, slow_at: float) -> Iterator[Device]:
+    """The MIG instances of a GPU that tell what they are."""
     try:
         current, _ = nvml.nvmlDeviceGetMigMode(handle)
         count = nvml.nvmlDeviceGetMaxMigDeviceCount(handle) if current else 0
@@ -142,6 +150,6 @@ def _mig_instances(nvml: Any, handle: Any) -> Iterator[Any]:
         return
     for number in range(count):
         try:
-            yield nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number)
+            yield Device(nvml, nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number), index, slow_at)
         except nvml.NVMLError:
             continue  # no instance has this number

@@ -65,10 +65,11 @@ QUERIES: tuple[Query, ...] = (
     Query(
         ("memory_temperature_celsius",),
         (field("memory_temperature_celsius", _MEMORY_TEMPERATURE, least=1),),  # 0: memory without a sensor
+        slow=True,
     ),
     _number("power_watts", "nvmlDeviceGetPowerUsage", scale=_MILLI),
     _number("sm_clock_hertz", "nvmlDeviceGetClockInfo", _SM_CLOCK, scale=_MEGAHERTZ),
-    _number("memory_clock_hertz", "nvmlDeviceGetClockInfo", _MEMORY_CLOCK, scale=_MEGAHERTZ),
+    _number("memory_clock_hertz", "nvmlDeviceGetClockInfo", _MEMORY_CLOCK, scale=_MEGAHERTZ, slow=True),
     Query(
         ("clocks_event_reasons",),
         (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Holder:
+class Holder(NamedTuple):
     """A process that holds memory of a GPU."""
 
     pid: int
@@ -15,8 +15,7 @@ class Holder:
     """None where the driver does not say."""
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
     """Something that the driver reported: `kind` is "xid", "ecc-double-bit", "unavailable" or "lost"."""
 
     kind: str

@@ -25,9 +25,7 @@ class GpuWatch:
 
     def __init__(self, thread: GpuThread, log: KernelLog) -> None:
         self._thread, self._log = thread, log
-        self._known: tuple[GpuSample, ...] = ()
-        self._buses: dict[str, str] = {}
-        """The UUID of the GPU at each PCI address."""
+        self._last: tuple[Reading, ...] = ()
         self.problem = ""
         """Why there are no GPUs or values, in words."""
 
@@ -50,29 +48,33 @@ class GpuWatch:
     def _answered(self, answer: Answer, owns: Callable[[int], bool]) -> tuple[GpuSample, ...]:
         is_late = answer.seconds > _SILENT_SECONDS  # what was read before the call that hung is no value of this moment
         gpus = tuple(_sample(reading, owns, is_late) for reading in answer.readings)
-        self._known = tuple(GpuSample(gpu.index, gpu.uuid, gpu.name, problem=gpu.problem) for gpu in gpus)
-        self._buses.update({reading.bus: reading.uuid for reading in answer.readings if reading.bus})
+        self._last = answer.readings
         self.problem = answer.problem
         return gpus
 
     def _kernel_events(self) -> dict[str, tuple[GpuEvent, ...]]:
         """The Xids that the kernel has logged since the last call, by the UUID of their GPU."""
+        lines = self._log.read()
+        if not lines:
+            return {}
+        uuids = {reading.bus: reading.uuid for reading in self._last if reading.bus}
         events: dict[str, tuple[GpuEvent, ...]] = {}
-        for bus, code, line in xids(self._log.read()):
-            uuid = self._buses.get(known_bus(bus, self._buses) or "")
+        for bus, code, line in xids(lines):
+            uuid = uuids.get(known_bus(bus, uuids) or "")
             if uuid is not None:
                 events[uuid] = (*events.get(uuid, ()), GpuEvent("xid", code, "kernel", line.strip()))
         return events
 
     def _silent(self, seconds: float) -> tuple[GpuSample, ...]:
+        known = tuple(GpuSample(gpu.index, gpu.uuid, gpu.name, problem=gpu.problem) for gpu in self._last)
         if seconds <= _SILENT_SECONDS:
-            return self._known
+            return known
         asked, problem = self._thread.asking or "the driver", f"no answer for {seconds:.0f} s"
         self.problem = f"{asked}: {problem}; nothing else is asked meanwhile"
         number = asked.removeprefix("GPU ")
         if not number.isdecimal():
-            return self._known
-        known = self._known or (GpuSample(int(number), ""),)
+            return known
+        known = known or (GpuSample(int(number), ""),)
         return tuple(replace(gpu, problem=problem) if gpu.index == int(number) else gpu for gpu in known)
 
 

@@ -23,16 +23,19 @@ class Host:
     def __init__(self, root: Path = Path("/")) -> None:
         self._stat, self._meminfo = _opened(root / "proc/stat"), _opened(root / "proc/meminfo")
         self._cpu = (0, 0)
-        self._limit = MemoryLimit(self._memory().get("MemTotal", 0), root)
+        self._total = _amount(_read(self._meminfo), b"MemTotal")
+        self._limit = MemoryLimit(self._total or 0, root)
         self._swap_due = float("-inf")
 
     def read(self, now: float) -> dict[str, float]:
         """The values of the scope "host" that are due; `now` is a monotonic time in seconds."""
-        memory = self._memory()
+        memory = _read(self._meminfo)
         values = {**self._busy(), **self._in_use(memory, now)}
-        if now >= self._swap_due and "SwapTotal" in memory and "SwapFree" in memory:
+        if now >= self._swap_due:
             self._swap_due = now + _SWAP_SECONDS
-            values["swap_used_bytes"] = memory["SwapTotal"] - memory["SwapFree"]
+            total, free = _amount(memory, b"SwapTotal"), _amount(memory, b"SwapFree")
+            if total is not None and free is not None:
+                values["swap_used_bytes"] = total - free
         return values
 
     def _busy(self) -> dict[str, float]:
@@ -49,22 +52,19 @@ class Host:
             return {}
         return {"cpu_ratio": min(max(1 - (idle - before[0]) / elapsed, 0.0), 1.0)}
 
-    def _in_use(self, memory: dict[str, int], now: float) -> dict[str, float]:
+    def _in_use(self, memory: bytes, now: float) -> dict[str, float]:
         if self._limit.bytes is not None and (used := self._limit.used(now)) is not None:
             return {"memory_used_bytes": used, "memory_total_bytes": self._limit.bytes}
-        if "MemTotal" not in memory or "MemAvailable" not in memory:
+        available = _amount(memory, b"MemAvailable")
+        if self._total is None or available is None:
             return {}
-        total = memory["MemTotal"]
-        return {"memory_used_bytes": total - memory["MemAvailable"], "memory_total_bytes": total}
+        return {"memory_used_bytes": self._total - available, "memory_total_bytes": self._total}
 
-    def _memory(self) -> dict[str, int]:
-        """/proc/meminfo in bytes."""
-        found = {}
-        for line in _read(self._meminfo).splitlines():
-            words = line.split()
-            if len(words) == 3 and words[1].isdigit():
-                found[words[0][:-1].decode(errors="replace")] = int(words[1]) * 1024
-        return found
+
+def _amount(meminfo: bytes, name: bytes) -> int | None:
+    """An amount of /proc/meminfo in bytes."""
+    words = meminfo.partition(name + b":")[2].split(None, 1)
+    return int(words[0]) * 1024 if words and words[0].isdigit() else None
 
 
 def _opened(path: Path) -> int | None:

@@ -83,6 +83,7 @@ METRICS: tuple[Metric, ...] = (
         family="temperature_celsius",
         labels={"sensor": "memory"},
         hw="hw.temperature",
+        every_seconds=_SLOW,
     ),
     _gpu(
         "temperature_slowdown_celsius",
@@ -123,6 +124,7 @@ METRICS: tuple[Metric, ...] = (
         "nvmlDeviceGetClockInfo",
         family="clock_hertz",
         labels={"clock": "memory"},
+        every_seconds=_SLOW,
     ),
     _gpu(
         "sm_clock_max_hertz",
@@ -218,6 +220,7 @@ METRICS: tuple[Metric, ...] = (
         "Bytes that they have read from disk.",
         kind="counter",
         source="/proc/PID/io",
+        every_seconds=_SLOW,
     ),
     Metric("training", "epoch", "", "The epoch, from 1.", source="Keras"),
     Metric("training", "epochs", "", "Epochs of the current fit.", source="Keras"),

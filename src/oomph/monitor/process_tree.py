@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-_LIST_SECONDS = 10.0
+_SLOW_SECONDS = 10.0
 _TICKS, _PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 _PARENT, _USER, _SYSTEM, _RESIDENT = 1, 11, 12, 21  # places in /proc/PID/stat after the name
 _MOST = 4096
@@ -29,7 +29,7 @@ class ProcessTree:
         self._script, self._parent, self._proc = script, parent, proc
         self._processes: dict[int, _Process] = {}
         self._root = script or parent
-        self._listed_at = self._read_at = float("-inf")
+        self._slow_at = self._read_at = float("-inf")
         self._read_before = 0
         """Bytes that processes which have ended had read."""
 
@@ -50,12 +50,13 @@ class ProcessTree:
 
     def read(self, now: float) -> dict[str, float]:
         """The values of the scope "process"; empty without a process. `now` is a monotonic time in seconds."""
-        if now >= self._listed_at + _LIST_SECONDS:
+        is_due = now >= self._slow_at + _SLOW_SECONDS
+        if is_due:
             self._list()
-            self._listed_at = now
+            self._slow_at = now
         resident = ticks = 0
         for pid, process in list(self._processes.items()):
-            if not process.read():
+            if not process.read(is_due):
                 self._forget(pid)
                 continue
             resident += process.resident
@@ -63,9 +64,11 @@ class ProcessTree:
         elapsed, self._read_at = now - self._read_at, now
         if not self._processes:
             return {}
-        read = self._read_before + sum(process.read_bytes for process in self._processes.values())
-        values: dict[str, float] = {"resident_bytes": resident * _PAGE, "read_bytes_total": read}
-        if 0 < elapsed < _LIST_SECONDS:  # not the first time
+        values: dict[str, float] = {"resident_bytes": resident * _PAGE}
+        if is_due:
+            read = sum(process.read_bytes for process in self._processes.values())
+            values["read_bytes_total"] = self._read_before + read
+        if 0 < elapsed < _SLOW_SECONDS:  # not the first time
             values["cpu_cores"] = ticks / _TICKS / elapsed
         return values
 
@@ -104,18 +107,21 @@ class _Process:
         self._ticks: int | None = None
         self.resident = self.new_ticks = self.read_bytes = 0
 
-    def read(self) -> bool:
-        """Read its figures; False if it has ended."""
+    def read(self, also_io: bool) -> bool:
+        """Read its figures; False if it has ended, though its parent may not have noticed yet."""
         try:
             fields = os.pread(self._stat, _MOST, 0).rpartition(b")")[2].split()
             ticks = int(fields[_USER]) + int(fields[_SYSTEM])
             self.resident = int(fields[_RESIDENT])
         except (OSError, ValueError, IndexError):
             return False
+        if fields[0] == b"Z":
+            return False
         self.new_ticks = 0 if self._ticks is None else ticks - self._ticks
         self._ticks = ticks
-        self._read_io()
-        return fields[0] != b"Z"
+        if also_io:
+            self._read_io()
+        return True
 
     def close(self) -> None:
         """Release its files."""

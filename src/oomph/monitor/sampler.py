@@ -7,6 +7,7 @@ thread of the supervisor, which forks: NVML does not work after that, and a driv
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import signal
 import sys
@@ -51,6 +52,7 @@ def main(words: Sequence[str]) -> int:
     thread = GpuThread(Gpus())
     store = Store(run_dir)
     processes = ProcessTree(script, parent_pid or os.getppid())
+    gc.freeze()  # what is imported by now stays
     _sample(Sampling(GpuWatch(thread, KernelLog()), Host(), processes, BoardReader(run_dir), store), parent, stop)
     thread.close()
     store.close()
