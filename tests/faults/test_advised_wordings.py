@@ -1,12 +1,11 @@
 """Wordings of programs, each answered first with what solves it.
 
-`advised_errors.txt` holds exceptions as Python prints them, `advised_lines.txt` lines of libraries and tools. Below each
-stands, after `=>`, what the first remedy must contain.
+`advised_errors.txt` holds exceptions as Python prints them, `advised_lines.txt` lines of libraries and tools. Below
+each stands, after `=>`, what the first remedy must contain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,11 +15,10 @@ HERE = Path(__file__).parent
 TRACEBACK = 'Traceback (most recent call last):\n  File "train.py", line 30, in <module>\n    model.fit(x, y)\n'
 
 
-def table(name: str) -> Iterator[tuple[str, str]]:
+def table(name: str) -> list[tuple[str, str]]:
     """Each wording of a file with its answer."""
-    for block in (HERE / name).read_text(encoding="utf-8").strip().split("\n\n"):
-        words, _, answer = block.partition("\n=> ")
-        yield words, answer
+    blocks = (HERE / name).read_text(encoding="utf-8").strip().split("\n\n")
+    return [(words, answer) for words, _, answer in (block.partition("\n=> ") for block in blocks)]
 
 
 @pytest.mark.parametrize(("words", "answer"), table("advised_errors.txt"))
