@@ -97,7 +97,7 @@ class _Reading:
     def __init__(self, catalogue: tuple[Fault, ...]) -> None:
         self._catalogue = catalogue
         self._hits = Hits(index(catalogue))
-        self._last = LastError()
+        self._last = LastError(self._has_advice)
         self._end = LastLines()
         self._sample = Sample()
         self._map = MemoryMap()
@@ -173,6 +173,10 @@ class _Reading:
         role = CONSEQUENCE if follows else CAUSE
         signatures = tuple(hit.signature for hit in surest)
         return Diagnosis(fault, role, round(confidence(hits), 3), tuple(facts), captured, signatures)
+
+    def _has_advice(self, error: Evidence) -> bool:
+        """Whether the page of plain Python errors has a wording for this one."""
+        return any(narrowed(fault, (error,))[1] for fault in self._catalogue if fault.name == UNRELATED)
 
     def _behind_peers(self, found: Found) -> Diagnosis | None:
         """The plain Python error of one rank, if the others only report that they lost a peer."""

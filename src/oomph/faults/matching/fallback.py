@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 from oomph.faults.evidence.evidence import Evidence
@@ -58,6 +59,10 @@ _REFUSED = re.compile(
     r"|to HDF5 format requires|EagerTensor without building|identifier: |in read-only mode"
     r"|import pydot|'NoneType' object (?:is|has)"
     r"|Error: module '(?!tensorflow|keras|numpy)[\w.]{1,80}' has no attribute|from 'scipy"
+)
+# What only a training says; a plain error without its traceback that has none of it may be of any program.
+_OF_KERAS = re.compile(
+    r"[Tt]ensor|[Kk]eras|[Ll]ayer|[Mm]odel\b|[Dd]ata ?set|[Gg]enerator|`\w{1,40}` argument|steps_per_epoch"
 )
 # "Local rendezvous is aborting with status: INTERNAL: No blas support for stream"; the end of a data set
 # (OUT_OF_RANGE), a cancelled sibling and a shutdown are reported in the same words and are no failures.
@@ -125,7 +130,9 @@ class _Message:
 class LastError:
     """Reads evidence in order and remembers the error that nothing after it has outlived."""
 
-    def __init__(self) -> None:
+    def __init__(self, has_advice: Callable[[Evidence], bool]) -> None:
+        self._has_advice = has_advice
+        """Whether the page of plain Python errors knows what to do about this one."""
         self.tracebacks = Tracebacks()
         self._raised: Evidence | None = None
         self._status: Evidence | None = None
@@ -181,6 +188,8 @@ class LastError:
             is_mistake = _MISTAKE.match(words) or _REFUSED.search(words) or place_in_script(self._frame)
             mistake = (Likeness(UNRELATED, 0.5),) if is_mistake else ()
             alike = mistake or likely_of_library(words)
+            if not alike and _OF_KERAS.search(words) and self._has_advice(self._pasted_fact):
+                alike = (Likeness(UNRELATED, 0.5),)
             return Verdict(alike, (self._pasted_fact,), self._position) if alike else None
         unknown = (Likeness(UNRECOGNISED, 0.3),)
         return None if self._exit is None else Verdict(unknown, (self._exit,), self._position)

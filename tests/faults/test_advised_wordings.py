@@ -1,0 +1,47 @@
+"""Wordings of programs, each answered first with what solves it.
+
+`advised_errors.txt` holds exceptions as Python prints them, `advised_lines.txt` lines of libraries and tools. Below
+each stands, after `=>`, what the first remedy must contain.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from advised import first_remedy
+
+HERE = Path(__file__).parent
+TRACEBACK = 'Traceback (most recent call last):\n  File "train.py", line 30, in <module>\n    model.fit(x, y)\n'
+
+
+def table(name: str) -> list[tuple[str, str]]:
+    """Each wording of a file with its answer."""
+    blocks = (HERE / name).read_text(encoding="utf-8").strip().split("\n\n")
+    return [(words, answer) for words, _, answer in (block.partition("\n=> ") for block in blocks)]
+
+
+@pytest.mark.parametrize(("words", "answer"), table("advised_errors.txt"))
+def test_an_exception_is_answered_with_its_own_cure(words: str, answer: str) -> None:
+    assert answer in first_remedy(TRACEBACK + words)
+
+
+@pytest.mark.parametrize(("words", "answer"), table("advised_lines.txt"))
+def test_a_line_is_answered_with_its_own_cure(words: str, answer: str) -> None:
+    assert answer in first_remedy(words)
+
+
+@pytest.mark.parametrize("name", ["get_default_graph", "placeholder"])
+def test_a_name_of_tensorflow_1_is_known_however_the_message_is_typed(name: str) -> None:
+    assert f"tf.compat.v1.{name}" in first_remedy(f"Module 'tensorflow' has no attribute '{name}'")
+
+
+def test_an_error_of_keras_without_its_traceback_is_answered_too() -> None:
+    assert "Leave y out" in first_remedy("ValueError: `y` argument is not supported when using dataset as input.")
+
+
+def test_a_tensor_in_a_message_does_not_make_it_one_of_shapes() -> None:
+    words = (
+        'ValueError: Tensor Tensor("dense/Softmax:0", shape=(?, 10), dtype=float32) is not an element of this graph.'
+    )
+    assert "graph and session" in first_remedy(TRACEBACK + words)
