@@ -92,9 +92,10 @@ kills: $(READY) ## 300 kills of script, supervisor and watchdog at random moment
 mutations: $(READY) ## put mistakes into src one at a time, and see whether the nearest tests notice (16 minutes)
 	$(BIN)/python benchmarks/mutations.py
 
-docs: $(READY) ## write docs/reference from the fault pages and the doctor's checks
+docs: $(READY) ## write docs/reference from the fault pages, the doctor's checks and the monitor's detectors
 	$(BIN)/python -m oomph.faults.catalogue.docs docs/reference/faults
 	$(BIN)/python -m oomph.doctor.docs docs/reference/doctor-checks.md
+	$(BIN)/python -m oomph.monitor.docs docs/reference/monitor-findings.md
 
 golden: $(READY) ## rewrite tests/terminal/golden, which shows what oomph prints; read the difference
 	$(BIN)/python tests/terminal/captures.py

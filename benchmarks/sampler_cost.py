@@ -42,16 +42,17 @@ Tick = Callable[[], object]
 
 def nvml() -> Tick:
     """NVML in a thread of its own, as the sampler asks it."""
+    from oomph.faults.reading.kernel_log import KernelLog
     from oomph.gpu.gpus import Gpus
     from oomph.monitor.gpu_thread import GpuThread
     from oomph.monitor.gpu_watch import GpuWatch
 
-    watch = GpuWatch(GpuThread(Gpus()))
+    watch = GpuWatch(GpuThread(Gpus()), KernelLog())
 
     def tick() -> None:
         now = time.monotonic()
         watch.ask(now)
-        found = watch.gpus(now, ())
+        found = watch.gpus(now, lambda pid: False)
         assert found, watch.problem or "no answer"
 
     return tick
@@ -75,6 +76,7 @@ def nvml_host_processes() -> Tick:
 
 def whole() -> Tick:
     """All that the sampler does, with what it keeps and what it looks for."""
+    from oomph.faults.reading.kernel_log import KernelLog
     from oomph.gpu.gpus import Gpus
     from oomph.monitor.board import BoardReader
     from oomph.monitor.gpu_thread import GpuThread
@@ -85,7 +87,7 @@ def whole() -> Tick:
     from oomph.monitor.store import Store
 
     run_dir = Path(tempfile.mkdtemp(dir=os.getcwd()))
-    sources = GpuWatch(GpuThread(Gpus())), Host(), ProcessTree(0, os.getppid()), BoardReader(run_dir)
+    sources = GpuWatch(GpuThread(Gpus()), KernelLog()), Host(), ProcessTree(0, os.getppid()), BoardReader(run_dir)
     sampling = Sampling(*sources, Store(run_dir))
     return lambda: sampling.take(time.monotonic())
 

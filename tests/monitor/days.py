@@ -11,6 +11,7 @@ from oomph.monitor.sample import GpuProcess, GpuSample, Sample
 GIB = float(1 << 30)
 START = 1_790_000_000.0
 _POWER_CAP = 0x4
+_HW_SLOWDOWN = 0x8
 _IDLE = 0x1
 
 
@@ -24,6 +25,8 @@ class Day:
     validation_seconds: int = 60
     idle: bool = False
     training: bool = True
+    notebook: bool = False
+    """Whether another kernel of the same user, which holds little, comes and goes."""
 
     def samples(self, seconds: int, begin: float = START) -> Iterator[Sample]:
         random = Random(self.seed)
@@ -48,7 +51,8 @@ class Day:
             for index in range(self.gpus):
                 goal = 68 if busy else 38
                 temperatures[index] += (goal - temperatures[index]) * 0.01 + random.gauss(0, 0.3)
-                rows.append(_gpu(random, index, busy, temperatures[index], totals, slow))
+                visited = self.notebook and second % 1200 > 600
+                rows.append(_gpu(random, index, busy, temperatures[index], totals, slow, visited))
             yield Sample(
                 begin + second + random.uniform(0, 0.002),
                 tuple(rows),
@@ -86,7 +90,13 @@ class Day:
 
 
 def _gpu(
-    random: Random, index: int, busy: float, temperature: float, totals: dict[str, float], slow: bool
+    random: Random,
+    index: int,
+    busy: float,
+    temperature: float,
+    totals: dict[str, float],
+    slow: bool,
+    visited: bool,
 ) -> GpuSample:
     clock = 1_980 - 15 * random.choice((0, 0, 1, 1, 2, 3, 4, 6)) if busy else 345
     values = {
@@ -100,7 +110,7 @@ def _gpu(
         "power_watts": max(random.gauss(688, 9) if busy == 1.0 else random.gauss(70 + 400 * busy, 2), 60),
         "sm_clock_hertz": clock * 1e6,
         "memory_clock_hertz": 2_619e6 if busy else 405e6,
-        "clocks_event_reasons": float((_POWER_CAP if random.random() < 0.8 else 0) if busy else _IDLE),
+        "clocks_event_reasons": float(_reasons(random) if busy else _IDLE),
     }
     if not slow:
         return GpuSample(index, f"GPU-8d1f0a2e-77c4-4be1-9c6f-00000000000{index:x}", "NVIDIA H100 80GB HBM3", values)
@@ -110,7 +120,7 @@ def _gpu(
         "power_limit_watts": 700.0,
         "energy_joules_total": totals["energy"] + 1e9 * index,
         "sm_clock_max_hertz": 1_980e6,
-        "ecc_uncorrected_total": 0.0,
+        "ecc_uncorrected_total": 2.0,  # from before the run
         "ecc_corrected_total": totals["corrected"],
         "remapped_rows_uncorrected": 0.0,
         "row_remap_pending": 0.0,
@@ -122,6 +132,13 @@ def _gpu(
         "recovery_action": 0.0,
     }
     processes = (GpuProcess(4242, int(75 * GIB), "python", True),) if busy else ()
+    if visited:
+        processes += (GpuProcess(7001, int(0.6 * GIB), "python"),)
     return GpuSample(
         index, f"GPU-8d1f0a2e-77c4-4be1-9c6f-00000000000{index:x}", "NVIDIA H100 80GB HBM3", values, processes
     )
+
+
+def _reasons(random: Random) -> int:
+    """The power cap most of the time, and HW slowdown for a moment when clocks change."""
+    return (_POWER_CAP if random.random() < 0.8 else 0) | (_HW_SLOWDOWN if random.random() < 0.002 else 0)

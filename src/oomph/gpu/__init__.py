@@ -1,5 +1,6 @@
-"""Everything that touches libcuda and NVML, in child processes of `oomph doctor` and `oomph run`.
+"""Everything that touches libcuda and NVML, in processes that may hang, crash or keep state behind.
 
-A driver call can hang, crash or leave state behind, so each runs in a small process of its own (`ask_*.py`), which
-prints its answers line by line: what it printed before it died is kept.
+`oomph doctor` and `oomph run` ask once, in a small process for each question (`ask_*.py`), which prints its answers
+line by line: what it printed before it died is kept. The monitor's sampler asks every second, in a thread of its own
+process (`gpus.py`).
 """

@@ -66,6 +66,7 @@ class Device:
         self._nvml, self.handle, self.index = nvml, handle, index
         self.name = _text(nvml.nvmlDeviceGetName(handle))
         self.uuid = _text(nvml.nvmlDeviceGetUUID(handle))
+        self._bus = _bus(nvml, handle)
         self._fast = [_Asked(nvml, handle, query) for query in queries if not query.slow]
         self._slow = [_Asked(nvml, handle, query) for query in queries if query.slow]
         self._slow_at, self._second_slow_at = float("-inf"), slow_at
@@ -80,9 +81,9 @@ class Device:
             holders = self._holders.new(now, values.get("memory_used_bytes", 0.0))
         except Gone as gone:
             self.gone = str(gone)
-            return Reading(self.index, self.uuid, self.name, problem=self.gone)
+            return Reading(self.index, self.uuid, self.name, self._bus, problem=self.gone)
         problem = "" if values else next((asked.problem for asked in self._fast if asked.problem), "")
-        return Reading(self.index, self.uuid, self.name, values, holders, problem=problem)
+        return Reading(self.index, self.uuid, self.name, self._bus, values, holders, problem=problem)
 
     def _values(self, now: float) -> dict[str, float]:
         values: dict[str, float] = {}
@@ -123,6 +124,13 @@ class _Holders:
                     return None
                 del self._ways[0]
         return None
+
+
+def _bus(nvml: Any, handle: Any) -> str:
+    try:
+        return _text(nvml.nvmlDeviceGetPciInfo(handle).busId)
+    except nvml.NVMLError:
+        return ""  # a MIG instance has none of its own
 
 
 def _text(value: Any) -> str:

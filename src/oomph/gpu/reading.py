@@ -33,6 +33,8 @@ class Reading:
     uuid: str
     """Its identity; empty if the GPU was lost before it could tell."""
     name: str = ""
+    bus: str = ""
+    """Its PCI address, as in 00000000:3B:00.0; empty if it is not known."""
     values: Mapping[str, float] = field(default_factory=dict)
     """By the keys of the scope "gpu" in `monitor/metrics.py`. Slow ones are there when they were read."""
     processes: tuple[Holder, ...] | None = None

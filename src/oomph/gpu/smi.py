@@ -119,7 +119,7 @@ class Smi:
             return Reading(int(index), "" if _LOST.search(uuid) else uuid, name, problem="GPU is lost")
         pairs = ((field, _number(cell)) for field, cell in zip(self._fields, cells, strict=True))
         values = {field.key: number * field.scale for field, number in pairs if number is not None}
-        return Reading(int(index), uuid, name, values)
+        return Reading(int(index), uuid, name, values=values)
 
 
 def _run(command: list[str]) -> tuple[str, str]:

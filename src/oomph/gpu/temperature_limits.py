@@ -34,10 +34,16 @@ _slowdown, _shutdown = field("slowdown", _SLOWDOWN_MARGIN), field("shutdown", _S
 
 
 def from_thresholds(nvml: Any, handle: Any) -> dict[str, float]:
-    """The limits in degrees."""
-    found = {}
-    for key, threshold in (("slowdown", _SLOWDOWN), ("shutdown", _SHUTDOWN)):
-        celsius = nvml.nvmlDeviceGetTemperatureThreshold(handle, threshold)
-        if celsius > 0:
-            found[f"temperature_{key}_celsius"] = float(celsius)
-    return found
+    """The limits in degrees; a GPU may have only one of them."""
+    limits, refused = {}, None
+    for name, threshold in (("slowdown", _SLOWDOWN), ("shutdown", _SHUTDOWN)):
+        try:
+            celsius = nvml.nvmlDeviceGetTemperatureThreshold(handle, threshold)
+        except nvml.NVMLError as error:
+            refused = error
+        else:
+            if celsius > 0:
+                limits[f"temperature_{name}_celsius"] = float(celsius)
+    if refused is not None and not limits:
+        raise refused
+    return limits

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Finding:
-    """One finding. It is told once for each `fault` and `subject`, and again only after it was over for a while."""
+    """One finding. It is told once for each fault, subject and kind, and again only after it was over for a while."""
 
     fault: str
     """The name of its fault page, such as "memory-leak"."""
@@ -23,3 +23,5 @@ class Finding:
     """The figures behind the message, for programs: JSON values."""
     remedy: str = ""
     """What to do, if it is more specific than the first remedy of the page."""
+    kind: str = ""
+    """Tells apart what has the same page and subject: a GPU may report "xid 48", and then "lost"."""

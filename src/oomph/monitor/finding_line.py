@@ -8,7 +8,7 @@ from typing import Any, get_args, get_type_hints
 
 from oomph.monitor.finding import Finding
 
-_TEXTS = ("fault", "subject", "message", "remedy")
+_TEXTS = ("fault", "subject", "message", "remedy", "kind")
 _SEVERITIES = get_args(get_type_hints(Finding)["severity"])
 
 

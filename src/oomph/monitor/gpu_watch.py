@@ -1,11 +1,15 @@
-"""The GPUs of a sample: from what the thread that asks them answered, or from its silence."""
+"""The GPUs of a sample: from what the thread that asks them answered, or from its silence, and from the kernel's log.
+
+Where this user may read that log, it tells of Xids that a driver does not report as events, or cannot any more.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from oomph.faults.reading.kernel_log import KernelLog, known_bus, xids
 from oomph.gpu.reading import Reading
 from oomph.monitor.gpu_thread import Answer, GpuThread
 from oomph.monitor.sample import GpuEvent, GpuProcess, GpuSample
@@ -19,9 +23,11 @@ _PATIENCE_SECONDS = 0.4
 class GpuWatch:
     """Makes the GPUs of each sample. Call `ask`, do something else, and then `gpus`."""
 
-    def __init__(self, thread: GpuThread) -> None:
-        self._thread = thread
+    def __init__(self, thread: GpuThread, log: KernelLog) -> None:
+        self._thread, self._log = thread, log
         self._known: tuple[GpuSample, ...] = ()
+        self._buses: dict[str, str] = {}
+        """The UUID of the GPU at each PCI address."""
         self.problem = ""
         """Why there are no GPUs or values, in words."""
 
@@ -29,21 +35,34 @@ class GpuWatch:
         """Begin a reading; `now` is a monotonic time in seconds."""
         self._thread.ask(now)
 
-    def gpus(self, now: float, own: Collection[int]) -> tuple[GpuSample, ...]:
+    def gpus(self, now: float, owns: Callable[[int], bool]) -> tuple[GpuSample, ...]:
         """The GPUs as they answered; without values as long as they do not.
 
         Args:
             now: as for `ask`.
-            own: the processes of the watched script.
+            owns: whether a process belongs to the watched script.
         """
         answer = self._thread.answer(now, _PATIENCE_SECONDS)
-        if not isinstance(answer, Answer):
-            return self._silent(answer)
+        gpus = self._answered(answer, owns) if isinstance(answer, Answer) else self._silent(answer)
+        events = self._kernel_events()
+        return tuple(replace(gpu, events=(*gpu.events, *events.get(gpu.uuid, ()))) for gpu in gpus) if events else gpus
+
+    def _answered(self, answer: Answer, owns: Callable[[int], bool]) -> tuple[GpuSample, ...]:
         is_late = answer.seconds > _SILENT_SECONDS  # what was read before the call that hung is no value of this moment
-        gpus = tuple(_sample(reading, own, is_late) for reading in answer.readings)
+        gpus = tuple(_sample(reading, owns, is_late) for reading in answer.readings)
         self._known = tuple(GpuSample(gpu.index, gpu.uuid, gpu.name, problem=gpu.problem) for gpu in gpus)
+        self._buses.update({reading.bus: reading.uuid for reading in answer.readings if reading.bus})
         self.problem = answer.problem
         return gpus
+
+    def _kernel_events(self) -> dict[str, tuple[GpuEvent, ...]]:
+        """The Xids that the kernel has logged since the last call, by the UUID of their GPU."""
+        events: dict[str, tuple[GpuEvent, ...]] = {}
+        for bus, code, line in xids(self._log.read()):
+            uuid = self._buses.get(known_bus(bus, self._buses) or "")
+            if uuid is not None:
+                events[uuid] = (*events.get(uuid, ()), GpuEvent("xid", code, "kernel", line.strip()))
+        return events
 
     def _silent(self, seconds: float) -> tuple[GpuSample, ...]:
         if seconds <= _SILENT_SECONDS:
@@ -57,7 +76,7 @@ class GpuWatch:
         return tuple(replace(gpu, problem=problem) if gpu.index == int(number) else gpu for gpu in known)
 
 
-def _sample(reading: Reading, own: Collection[int], is_late: bool) -> GpuSample:
+def _sample(reading: Reading, owns: Callable[[int], bool], is_late: bool) -> GpuSample:
     processes = reading.processes
     return GpuSample(
         reading.index,
@@ -66,7 +85,7 @@ def _sample(reading: Reading, own: Collection[int], is_late: bool) -> GpuSample:
         {} if is_late else reading.values,
         None
         if processes is None
-        else tuple(GpuProcess(held.pid, held.memory_bytes, _name(held.pid), held.pid in own) for held in processes),
+        else tuple(GpuProcess(held.pid, held.memory_bytes, _name(held.pid), owns(held.pid)) for held in processes),
         tuple(GpuEvent(event.kind, event.code) for event in reading.events),
         reading.problem,
     )

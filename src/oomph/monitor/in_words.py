@@ -26,6 +26,7 @@ def as_data(finding: Finding) -> dict[str, object]:
     return {
         "fault": finding.fault,
         "subject": finding.subject,
+        "kind": finding.kind,
         "message": finding.message,
         "severity": finding.severity,
         "remedy": remedy_of(finding),

@@ -53,27 +53,27 @@ class SamplerProcess:
         return [finding for line in lines if (finding := self._parse(line)) is not None]
 
     def close(self) -> None:
-        """End it, and wait for it a second at most. Findings that it has made can still be read."""
-        if self._process is None:
+        """End it, and wait for it a second at most. Findings that it has made can still be asked for."""
+        if self._process is None or self._process.stdout is None or self._process.stdout.closed:
             return
         self._process.terminate()
         try:
             self._process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()  # not waited for: a call into a broken driver may hold it in the kernel
+        self._said += self._read()
+        self._process.stdout.close()
 
     def _read(self) -> bytes:
-        """All that the pipe holds; what a child of this process holds open of it must not make us wait."""
+        """All that the pipe holds. It does not block, and its end is not waited for: a fork may hold it open."""
         said = b""
+        if self._process is None or self._process.stdout is None or self._process.stdout.closed:
+            return said
         try:
-            while self._process is not None and len(said) < _MOST_BYTES:
-                assert self._process.stdout is not None
-                data = os.read(self._process.stdout.fileno(), _READ_BYTES)
-                if not data:
-                    break
+            while len(said) < _MOST_BYTES and (data := os.read(self._process.stdout.fileno(), _READ_BYTES)):
                 said += data
-        except (OSError, ValueError):
-            pass  # nothing at the moment; or the script has closed what is not its own
+        except OSError:
+            pass  # nothing more at the moment; or the script has closed what is not its own
         return said
 
     def _parse(self, line: bytes) -> Finding | None:

@@ -28,6 +28,7 @@ class ProcessTree:
     def __init__(self, script: int, parent: int, proc: Path = Path("/proc")) -> None:
         self._script, self._parent, self._proc = script, parent, proc
         self._processes: dict[int, _Process] = {}
+        self._root = script or parent
         self._listed_at = self._read_at = float("-inf")
         self._read_before = 0
         """Bytes that processes which have ended had read."""
@@ -36,6 +37,16 @@ class ProcessTree:
     def pids(self) -> frozenset[int]:
         """The processes, as last listed."""
         return frozenset(self._processes)
+
+    def owns(self, pid: int) -> bool:
+        """Whether it is one of them, or was started by one of them since they were listed."""
+        seen = {0, 1}
+        while pid not in seen:
+            if pid in self._processes or pid == self._root:
+                return True
+            seen.add(pid)
+            pid = _parent(self._proc, pid)
+        return False
 
     def read(self, now: float) -> dict[str, float]:
         """The values of the scope "process"; empty without a process. `now` is a monotonic time in seconds."""
@@ -69,12 +80,11 @@ class ProcessTree:
                 pass  # it has ended meanwhile
 
     def _found(self) -> Iterator[int]:
-        children = _Children(self._proc)
-        if self._script and (self._proc / str(self._script)).exists():
+        is_known = bool(self._script) and (self._proc / str(self._script)).exists()
+        self._root = self._script if is_known else self._parent
+        if is_known:
             yield self._script
-            yield from children.below(self._script)
-        else:
-            yield from children.below(self._parent)
+        yield from _Children(self._proc).below(self._root)
 
     def _forget(self, pid: int) -> None:
         process = self._processes.pop(pid)
@@ -156,12 +166,16 @@ class _Children:
     def _scanned(self) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}
         for name in filter(str.isdecimal, _listed(self._proc)):
-            try:
-                fields = (self._proc / name / "stat").read_bytes().rpartition(b")")[2].split()
-                found.setdefault(int(fields[_PARENT]), []).append(int(name))
-            except (OSError, ValueError, IndexError):
-                continue
+            found.setdefault(_parent(self._proc, int(name)), []).append(int(name))
         return found
+
+
+def _parent(proc: Path, pid: int) -> int:
+    """Who started a process, or has adopted it; 0 if it has ended."""
+    try:
+        return int((proc / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()[_PARENT])
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def _listed(folder: Path) -> list[str]:

@@ -50,6 +50,11 @@ class GpuSample:
     problem: str = ""
     """Why it did not answer: "GPU is lost", "no answer for 12 s". Its values are then absent."""
 
+    @property
+    def title(self) -> str:
+        """What it is called in findings: "GPU 0 (NVIDIA H100)"."""
+        return f"GPU {self.index} ({self.name})" if self.name else f"GPU {self.index}"
+
 
 @dataclass(frozen=True)
 class Baseline:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from oomph.faults.reading.kernel_log import KernelLog
 from oomph.gpu.gpus import Gpus
 from oomph.monitor.board import BoardReader
 from oomph.monitor.gpu_thread import GpuThread
@@ -50,7 +51,7 @@ def main(words: Sequence[str]) -> int:
     thread = GpuThread(Gpus())
     store = Store(run_dir)
     processes = ProcessTree(script, parent_pid or os.getppid())
-    _sample(Sampling(GpuWatch(thread), Host(), processes, BoardReader(run_dir), store), parent, stop)
+    _sample(Sampling(GpuWatch(thread, KernelLog()), Host(), processes, BoardReader(run_dir), store), parent, stop)
     thread.close()
     store.close()
     os.close(lock)
@@ -63,7 +64,7 @@ def _sample(sampling: Sampling, parent: Parent, stop: threading.Event) -> None:
             return
         for finding in sampling.take(now):
             parent.tell(finding)
-        parent.tell_problem(sampling.store.problem)
+        parent.tell_problem(sampling.store.problem or sampling.detection.problem)
         parent.flush()
 
 

@@ -22,6 +22,8 @@ class Keeper(Protocol):
 
     def append(self, sample: Sample, /) -> None: ...
 
+    def sync(self) -> None: ...
+
     def close(self) -> None: ...
 
 
@@ -41,8 +43,8 @@ class Sampling:
         self.gpus.ask(now)  # answered by a thread while the rest is read
         host, process = self.host.read(now), self.processes.read(now)
         training, baselines = self.board.read()
-        gpus = self.gpus.gpus(now, self.processes.pids)
-        problems = {"nvml": self.gpus.problem, "store": self.store.problem}
+        gpus = self.gpus.gpus(now, self.processes.owns)
+        problems = {"nvml": self.gpus.problem, "store": self.store.problem, "detectors": self.detection.problem}
         sample = Sample(
             time.time() if unix_time is None else unix_time,
             gpus,
@@ -53,4 +55,7 @@ class Sampling:
             {source: problem for source, problem in problems.items() if problem},
         )
         self.store.append(sample)
-        return self.detection.take(sample)
+        findings = self.detection.take(sample)
+        if findings:
+            self.store.sync()  # the machine may not live for long
+        return findings

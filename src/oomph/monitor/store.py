@@ -171,6 +171,16 @@ def read(run_dir: Path) -> Iterator[Sample]:
             return  # the disk does not give the rest
 
 
+def latest(run_dir: Path) -> list[Sample]:
+    """The samples that are not compressed yet: the last minutes of a run, oldest first. Never raises."""
+    with ExitStack() as files:
+        try:
+            tail = _opened(run_dir, TAIL, files)
+            return [] if tail is None else list(_samples(plain_lines(tail)))
+        except OSError:
+            return []
+
+
 def newest(run_dir: Path) -> Sample | None:
     """The newest sample of a run, or None. Reads no more than the end of the tail."""
     with ExitStack() as files:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
 from itertools import takewhile
 
-from oomph.monitor.sample import Baseline, GpuSample, Sample
+from oomph.monitor.sample import Baseline, GpuSample, Sample, Values
 
 SECONDS = 3600.0
 """How much of the past a window holds; baselines are kept for all of the run."""
@@ -20,13 +21,24 @@ class Window:
         self._seconds = seconds
         self._samples: deque[Sample] = deque()
         self._baselines: deque[Baseline] = deque(maxlen=_MOST_BASELINES)
+        self._first: dict[str, dict[str, float]] = {}
+        self._latest: dict[str, dict[str, float]] = {}
 
     def append(self, sample: Sample) -> None:
         """Add the newest sample and drop what is too old."""
         self._samples.append(sample)
         self._baselines.extend(sample.baselines)
+        for gpu in sample.gpus:
+            if gpu.values:
+                self._note(gpu)
         while self._samples[0].time < sample.time - self._seconds:
             self._samples.popleft()
+
+    def _note(self, gpu: GpuSample) -> None:
+        first = self._first.setdefault(gpu.uuid, {})
+        if not gpu.values.keys() <= first.keys():
+            first.update({key: value for key, value in gpu.values.items() if key not in first})
+        self._latest.setdefault(gpu.uuid, {}).update(gpu.values)
 
     @property
     def newest(self) -> Sample:
@@ -43,15 +55,38 @@ class Window:
         begin = self.newest.time - seconds
         return list(takewhile(lambda sample: sample.time >= begin, reversed(self._samples)))[::-1]
 
+    def ago(self, seconds: float) -> Sample:
+        """The newest sample that is at least `seconds` older than the newest; the oldest one if none is."""
+        place = bisect_right(self._samples, self.newest.time - seconds, key=lambda sample: sample.time)
+        return self._samples[max(place - 1, 0)]
+
+    @property
+    def has_seen_gpus(self) -> bool:
+        """Whether any GPU was measured since the run began."""
+        return bool(self._latest)
+
+    def latest(self, uuid: str) -> Values:
+        """The newest value of each metric of a GPU: those that change slowly are not in every sample."""
+        return self._latest.get(uuid, {})
+
+    def first(self, uuid: str) -> Values:
+        """The first value of each metric of a GPU, from when the run began."""
+        return self._first.get(uuid, {})
+
+    def values(self, uuid: str, seconds: float) -> Iterator[tuple[float, Values]]:
+        """(time, values) of a GPU in the last `seconds`, wherever it was measured, oldest first."""
+        place = 0
+        for sample in self.last(seconds):
+            gpus = sample.gpus
+            if place >= len(gpus) or gpus[place].uuid != uuid:  # it is nearly always where it was
+                place = next((number for number, gpu in enumerate(gpus) if gpu.uuid == uuid), len(gpus))
+            if place < len(gpus) and gpus[place].values:
+                yield sample.time, gpus[place].values
+
     def series(self, uuid: str, key: str, seconds: float) -> list[tuple[float, float]]:
         """(time, value) of a GPU's metric wherever it was measured."""
-        pairs = ((sample.time, _value(sample, uuid, key)) for sample in self.last(seconds))
-        return [(time, value) for time, value in pairs if value is not None]
+        return [(time, values[key]) for time, values in self.values(uuid, seconds) if key in values]
 
     def gpus(self) -> Iterator[GpuSample]:
         """The GPUs of the newest sample."""
         yield from self.newest.gpus
-
-
-def _value(sample: Sample, uuid: str, key: str) -> float | None:
-    return next((gpu.values.get(key) for gpu in sample.gpus if gpu.uuid == uuid), None)

@@ -1,1 +1,1 @@
-"""`oomph watch`: the GPUs, the runs of this machine and what is wrong, as a live view, one document or a Prometheus endpoint."""
+"""`oomph watch`: the GPUs, the runs of a folder and what is wrong with them; live, once, or for Prometheus."""

@@ -87,6 +87,14 @@ class KernelLog:
             self._fd = None
 
 
+def xids(lines: Iterable[str]) -> Iterator[tuple[str, int, str]]:
+    """The PCI address, the Xid and the line of each line about a GPU error."""
+    for line in lines:
+        xid = _XID.search(line)
+        if xid:
+            yield xid["bus"], int(xid["code"]), line
+
+
 def that_concern(lines: Iterable[str], pids: Collection[int], buses: Collection[str]) -> list[str]:
     """The lines about these processes and these GPUs; the kernel tells of everybody's.
 
@@ -98,7 +106,7 @@ def that_concern(lines: Iterable[str], pids: Collection[int], buses: Collection[
     found = []
     for line in lines:
         killed, xid = _KILLED.search(line), _XID.search(line)
-        if (killed and int(killed["pid"]) in pids) or (xid and (not buses or _bus_of(xid["bus"], buses))):
+        if (killed and int(killed["pid"]) in pids) or (xid and (not buses or known_bus(xid["bus"], buses))):
             found.append(line)
     return found
 
@@ -106,19 +114,21 @@ def that_concern(lines: Iterable[str], pids: Collection[int], buses: Collection[
 def broken_bus(lines: Iterable[str], buses: Collection[str]) -> str | None:
     """The PCI address, as in `buses` if it is there, of the GPU that the last grave Xid is about; None without one."""
     found = None
-    for line in lines:
-        xid = _XID.search(line)
-        if xid and int(xid["code"]) in BROKEN:
-            found = _bus_of(xid["bus"], buses) or xid["bus"]
+    for bus, code, _ in xids(lines):
+        if code in BROKEN:
+            found = known_bus(bus, buses) or bus
     return found
 
 
-def _bus_of(bus: str, buses: Collection[str]) -> str | None:
-    """The kernel writes 0000:3b:00, NVML 00000000:3B:00.0."""
+def known_bus(bus: str, buses: Collection[str]) -> str | None:
+    """The address in `buses` that means the same: the kernel writes 0000:3b:00, NVML 00000000:3B:00.0."""
     wanted = _short(bus)
     return next((known for known in buses if _short(known) == wanted), None)
 
 
 def _short(bus: str) -> str:
     domain, _, rest = bus.lower().partition(":")
-    return f"{int(domain, 16):x}:{rest.partition('.')[0]}"
+    try:
+        return f"{int(domain, 16):x}:{rest.partition('.')[0]}"
+    except ValueError:
+        return bus  # not an address

@@ -103,7 +103,8 @@ def story_of(events: Sequence[Event], summary: Summary, typed: Sequence[str], wo
 
 def _findings(events: Sequence[Event]) -> Iterator[Found]:
     """Each once for all attempts, in its last words."""
-    told = {(event.data.get("fault"), event.data.get("subject")): event for event in events if event.name == "finding"}
+    found = (event for event in events if event.name == "finding")
+    told = {tuple(str(event.data.get(key)) for key in ("fault", "subject", "kind")): event for event in found}
     for event in told.values():
         yield Found(*(str(event.data.get(key, "")) for key in ("fault", "subject", "message", "remedy")))
 

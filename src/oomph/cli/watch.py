@@ -1,0 +1,110 @@
+"""oomph watch: the GPUs, the runs of this folder and what is wrong, live, once, or for Prometheus."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from oomph.cli.output import say, width, write, write_json
+from oomph.errors import ExamineError, UsageError
+
+if TYPE_CHECKING:
+    from oomph.watch.feed import Feed
+
+SUMMARY = "show the GPUs, the runs of this folder and what is wrong with them, live"
+
+_EPILOG = """examples:
+  oomph watch                      the runs that are going on here, or the machine
+  oomph watch --run RUN            a run directory
+  oomph watch --once --json        one look, as JSON
+  oomph watch --serve 9400         metrics for Prometheus, on this machine only
+
+Without --run it shows the runs of this folder that are going on; without any, the newest one and the machine. Keys: \
+q quits, p pauses, s sorts the GPUs. Watching changes nothing, and quitting ends no training.
+
+exit codes: 0 done; 2 a wrong command line, or an address that cannot be served; 3 no such run"""
+_DUMB = ("", "dumb", "unknown")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command line of the verb."""
+    parser.epilog = _EPILOG
+    parser.add_argument("--run", metavar="DIR", help="show this run")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--once", action="store_true", help="look once, print and end; also what happens on a pipe")
+    form.add_argument("--serve", metavar="[HOST:]PORT", help="serve metrics for Prometheus (default host: 127.0.0.1)")
+    parser.add_argument("--json", action="store_true", help="look once, and print one JSON document")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show what there is to see. Raises UsageError or ExamineError."""
+    if args.serve is not None and args.json:
+        raise UsageError("--serve has its own format: leave --json out")
+    from oomph.watch.feed import Feed
+
+    feed = Feed(_asked(args.run), Path.cwd())
+    try:
+        if args.serve is not None:
+            return _serve(args.serve, feed)
+        if args.once or args.json or not _is_screen():
+            return _look_once(args, feed)
+        return _live(feed)
+    finally:
+        feed.close()
+
+
+def _asked(run: str | None) -> Path | None:
+    if run is None:
+        return None
+    path = Path(run)
+    from oomph.recovery.run_directory.run_directory import read_record
+
+    if not path.is_dir():
+        raise ExamineError(f"there is no directory {run!r}")
+    if read_record(path) is None:
+        raise ExamineError(f"{run} is not a run directory of oomph: it has no readable run.json")
+    return path
+
+
+def _is_screen() -> bool:
+    """Whether standard output is a terminal that can be painted on; says so if it is not."""
+    if not os.isatty(sys.stdout.fileno()):
+        say("standard output is not a terminal: one look, as with --once")
+        return False
+    if os.environ.get("TERM", "") in _DUMB:
+        say("this terminal cannot be painted on (TERM): one look, as with --once")
+        return False
+    return True
+
+
+def _look_once(args: argparse.Namespace, feed: Feed) -> int:
+    view = feed.first_look()
+    if args.json:
+        from oomph.watch.document import as_document
+
+        write_json(as_document(view))
+    else:
+        from oomph.watch.once import as_text
+
+        write(as_text(view, width()))
+    return 0
+
+
+def _live(feed: Feed) -> int:
+    try:
+        from oomph.watch.live import show
+    except ModuleNotFoundError as error:
+        if error.name != "rich":
+            raise
+        raise UsageError("the live view needs rich: pip install rich; oomph watch --once works without") from error
+    return show(feed.look)
+
+
+def _serve(where: str, feed: Feed) -> int:
+    from oomph.watch.address import address
+    from oomph.watch.endpoint import serve
+
+    return serve(address(where), feed.look, say)

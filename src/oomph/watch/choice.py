@@ -1,0 +1,44 @@
+"""What the keys of the live view change. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from oomph.watch.view import Gpu
+
+ORDERS: Mapping[str, Callable[[Gpu], float]] = MappingProxyType(
+    {
+        "index": lambda gpu: gpu.index,
+        "memory": lambda gpu: -gpu.values.get("memory_used_bytes", 0.0),
+        "use": lambda gpu: -gpu.values.get("utilization_ratio", 0.0),
+        "temperature": lambda gpu: -gpu.values.get("temperature_celsius", 0.0),
+    }
+)
+"""The orders of the GPUs."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the user has chosen."""
+
+    paused: bool = False
+    order: str = "index"
+    quits: bool = False
+
+    def sorted(self, gpus: Sequence[Gpu]) -> list[Gpu]:
+        """The GPUs in the chosen order."""
+        return sorted(gpus, key=ORDERS[self.order])
+
+
+def pressed(choice: Choice, key: str) -> Choice:
+    """The choice after a key; other keys change nothing."""
+    if key in ("q", "Q"):
+        return replace(choice, quits=True)
+    if key in ("p", "P"):
+        return replace(choice, paused=not choice.paused)
+    if key in ("s", "S"):
+        orders = list(ORDERS)
+        return replace(choice, order=orders[(orders.index(choice.order) + 1) % len(orders)])
+    return choice

@@ -1,0 +1,54 @@
+"""A View as one JSON document: `oomph watch --once --json`. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import Any
+
+from oomph.watch.job import Job
+from oomph.watch.view import Gpu, View
+
+SCHEMA = 1
+
+
+def as_document(view: View) -> dict[str, Any]:
+    """The document. Values have the names of the table of metrics; what was not measured is absent."""
+    document = {
+        "schema": SCHEMA,
+        "time": view.time,
+        "sampled": view.sampled,
+        "gpus": [_gpu(gpu) for gpu in view.gpus],
+        "processes": [asdict(process) for process in view.processes],
+        "jobs": [_job(job) for job in view.jobs],
+        "incidents": [asdict(incident) for incident in view.incidents],
+        "alerts": [asdict(alert) for alert in view.alerts],
+        "problems": dict(view.problems),
+        "host": dict(view.host),
+    }
+    finite: dict[str, Any] = _finite(document)
+    return finite
+
+
+def _gpu(gpu: Gpu) -> dict[str, Any]:
+    problem = {"problem": gpu.problem} if gpu.problem else {}
+    return {"index": gpu.index, "uuid": gpu.uuid, "name": gpu.name, **gpu.values, **problem}
+
+
+def _job(job: Job) -> dict[str, Any]:
+    """Without its incidents, which the document has, and without what was not measured."""
+    fields = {name: value for name, value in vars(job).items() if value is not None and name != "incidents"}
+    return {**fields, "training": dict(job.training), "process": dict(job.process)}
+
+
+def _finite(value: Any) -> Any:
+    """Replace NaN and infinity by words, since JSON cannot express them; whole numbers lose their ".0"."""
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return str(value)
+        return int(value) if value.is_integer() and abs(value) < 2**53 else value
+    return value

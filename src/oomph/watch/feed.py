@@ -1,0 +1,80 @@
+"""The feed: takes one look at the runs and the GPUs, as often as it is asked. It changes nothing in either."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+from oomph.monitor.sample import Sample
+from oomph.watch.job import Run, job_of
+from oomph.watch.machine import Machine
+from oomph.watch.present import Present
+from oomph.watch.runs import KEPT, RunReader, going_on, is_elsewhere, runs_of
+from oomph.watch.view import View, silence, view_of
+
+_CHOOSE_SECONDS = 5.0
+_MOST_RUNS = 8
+_FIRST_SECONDS = 6.0
+
+
+class Feed:
+    """Looks at one run, or at all that are going on in a folder, or else at its newest."""
+
+    def __init__(self, asked: Path | None, folder: Path) -> None:
+        self._asked, self._folder = asked, folder
+        self._readers: dict[Path, RunReader] = {}
+        self._chosen_at = float("-inf")
+        self._machine: Machine | None = None
+        self._measured: deque[Sample] = deque(maxlen=KEPT)
+        self._present = Present()
+
+    def look(self) -> View:
+        """What there is to see now."""
+        runs = [run for reader in self._chosen() if (run := reader.read()) is not None]
+        samples, problems = self._samples(runs, time.time())
+        return view_of(time.time(), samples, [job_of(run) for run in runs], self._present.take(samples), problems)
+
+    def first_look(self) -> View:
+        """The same, but waits some seconds for the GPUs: starting NVML may take that long."""
+        begin, view = time.monotonic(), self.look()
+        while not (view.gpus or view.problems) and time.monotonic() - begin < _FIRST_SECONDS:
+            view = self.look()
+        return view
+
+    def close(self) -> None:
+        """Stop measuring."""
+        if self._machine is not None:
+            self._machine.close()
+            self._machine = None
+
+    def _samples(self, runs: Sequence[Run], now: float) -> tuple[Sequence[Sample], dict[str, str]]:
+        """The samples of a run that is going on, of the run that was asked for, or our own."""
+        fresh = next((run for run in runs if run.going_on and run.samples and not silence(now, run.samples)), None)
+        if fresh is not None:
+            self.close()
+            return fresh.samples, {}
+        if self._asked is not None and runs and (not runs[0].going_on or is_elsewhere(self._asked)):
+            return runs[0].samples, _silent(runs, now)
+        if self._machine is None:
+            self._machine = Machine()
+        self._measured.append(self._machine.sample())
+        return tuple(self._measured), _silent(runs, now)
+
+    def _chosen(self) -> Sequence[RunReader]:
+        if self._asked is not None:
+            chosen = [self._asked]
+        elif time.monotonic() - self._chosen_at > _CHOOSE_SECONDS:
+            self._chosen_at = time.monotonic()
+            runs = runs_of(self._folder)
+            chosen = going_on(runs)[:_MOST_RUNS] or runs[:1]
+        else:
+            chosen = list(self._readers)
+        self._readers = {path: self._readers.get(path) or RunReader(path) for path in chosen}
+        return list(self._readers.values())
+
+
+def _silent(runs: Sequence[Run], now: float) -> dict[str, str]:
+    silent = max((silence(now, run.samples) for run in runs if run.going_on), default=0.0)
+    return {"monitor": f"no sample from the run for {silent:.0f} s"} if silent else {}

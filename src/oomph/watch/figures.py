@@ -1,0 +1,60 @@
+"""Figures as they are shown: short, of a fixed width where they stand in a column. Pure."""
+
+from __future__ import annotations
+
+from oomph.monitor.sample import Values
+from oomph.recovery.report.amounts import as_size
+
+UNKNOWN = "-"
+_GIB = 1 << 30
+
+
+def memory(values: Values) -> str:
+    """Memory in use and in all: "31.2/80 GiB"."""
+    used, total = values.get("memory_used_bytes"), values.get("memory_total_bytes")
+    if used is None:
+        return UNKNOWN
+    return f"{used / _GIB:.1f}/{total / _GIB:.0f} GiB" if total is not None else f"{used / _GIB:.1f} GiB"
+
+
+def percent(ratio: float | None) -> str:
+    """A ratio in percent."""
+    return UNKNOWN if ratio is None or ratio != ratio else f"{ratio * 100:.0f}%"
+
+
+def celsius(value: float | None) -> str:
+    """A temperature."""
+    return UNKNOWN if value is None else f"{value:.0f} °C"
+
+
+def watts(value: float | None) -> str:
+    """A power."""
+    return UNKNOWN if value is None else f"{value:.0f} W"
+
+
+def size(size_bytes: int | None) -> str:
+    """A number of bytes."""
+    return UNKNOWN if size_bytes is None else as_size(size_bytes)
+
+
+def duration(seconds: float) -> str:
+    """A time span in its two largest units: "2 h 3 min"."""
+    whole = int(seconds + 0.5)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, hours = whole // 60 % 60, whole // 3600
+    if whole < 3600:
+        return f"{minutes} min {whole % 60} s"
+    return f"{hours} h {minutes} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+
+
+def step_time(seconds: float) -> str:
+    """The time of a step: "12.3 ms"."""
+    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def position(at: int | None, of: int | None) -> str:
+    """How far something is: "3/10"; "3" when its end is not known."""
+    if at is None:
+        return UNKNOWN
+    return f"{at}/{of}" if of is not None else str(at)

@@ -1,0 +1,147 @@
+"""Job: a run of oomph as it is shown, from what was read of it at one moment. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from oomph.journal import Event
+from oomph.monitor.sample import Sample, Values
+from oomph.recovery.protocol.progress import Progress
+from oomph.recovery.run_directory.run_directory import RUNNING, RunRecord
+from oomph.watch.incidents import Incident, incidents_of
+
+UNFINISHED = "unfinished"
+"""The state of a run that was ended from outside, as by kill -9."""
+_STEPS = "steps_total"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was read of a run directory."""
+
+    path: str
+    record: RunRecord
+    going_on: bool
+    progress: Progress | None = None
+    events: tuple[Event, ...] = ()
+    samples: tuple[Sample, ...] = ()
+    """The last minutes, oldest first."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run as it is shown. None: not known."""
+
+    run: str
+    """Its directory."""
+    command: str
+    state: str
+    """"running", "finished", "failed", "gave-up", "preempted" or "unfinished"."""
+    attempt: int = 0
+    epoch: int | None = None
+    """From 1."""
+    epochs: int | None = None
+    step: int | None = None
+    """Steps done in this epoch."""
+    steps_per_epoch: int | None = None
+    steps: int | None = None
+    """Steps done in the whole run."""
+    eta_seconds: float | None = None
+    """Until the current fit ends."""
+    step_seconds: float | None = None
+    """The mean of the last minutes."""
+    input_wait_ratio: float | None = None
+    """The share of the step time in which the training waits for its next batch."""
+    micro_batch: int | None = None
+    loss: float | None = None
+    restarts: int = 0
+    incidents: tuple[Incident, ...] = ()
+    training: Values = field(default_factory=dict)
+    process: Values = field(default_factory=dict)
+
+
+def job_of(run: Run) -> Job:
+    """The run as it is shown."""
+    values = run.samples[-1].training if run.samples else {}
+    past = _one_attempt(run.samples)
+    epoch, epochs, step = _position(run, values)
+    per_epoch = _whole(values.get("steps_per_epoch"))
+    return Job(
+        run=run.path,
+        command=shlex.join(run.record.command),
+        state=run.record.status if run.going_on or run.record.status != RUNNING else UNFINISHED,
+        attempt=run.progress.attempt if run.progress else run.record.attempts,
+        epoch=epoch,
+        epochs=epochs,
+        step=step,
+        steps_per_epoch=per_epoch,
+        steps=run.progress.steps if run.progress else _whole(values.get(_STEPS)),
+        eta_seconds=_eta(past, epoch, epochs, step, per_epoch) if run.going_on else None,
+        step_seconds=_ratio(past, "step_seconds_total", _STEPS),
+        input_wait_ratio=_at_most_one(_ratio(past, "input_wait_seconds_total", "step_seconds_total")),
+        micro_batch=_whole(values.get("micro_batch")) or _micro_batch(run.events),
+        loss=values.get("loss"),
+        restarts=max(run.record.attempts - 1, 0),
+        incidents=incidents_of(run.events),
+        training=values,
+        process=run.samples[-1].process if run.samples else {},
+    )
+
+
+def _position(run: Run, values: Values) -> tuple[int | None, int | None, int | None]:
+    """Epoch, epochs and step: the progress board knows them to the step, the samples to the second."""
+    epochs = _whole(values.get("epochs")) or _epochs(run.events)
+    if run.progress is not None and run.progress.fit >= 0:
+        return run.progress.epoch + 1, epochs, run.progress.step
+    return _whole(values.get("epoch")), epochs, _whole(values.get("step_of_epoch"))
+
+
+def _epochs(events: Sequence[Event]) -> int | None:
+    return next((event.data.get("epochs") for event in reversed(events) if event.name == "fit-started"), None)
+
+
+def _micro_batch(events: Sequence[Event]) -> int | None:
+    """The size that the last out-of-memory error of the current fit led to."""
+    for event in reversed(events):
+        if event.name == "fit-started":
+            return None
+        if event.name == "recovered":
+            size: int | None = event.data.get("micro_batch")
+            return size
+    return None
+
+
+def _one_attempt(samples: Sequence[Sample]) -> Sequence[Sample]:
+    """The samples in which steps are counted, since they last began anew."""
+    counted = [sample for sample in samples if _STEPS in sample.training]
+    steps = [sample.training[_STEPS] for sample in counted]
+    begin = max((at for at in range(1, len(steps)) if steps[at] < steps[at - 1]), default=0)
+    return counted[begin:]
+
+
+def _ratio(samples: Sequence[Sample], above: str, below: str) -> float | None:
+    """How much one counter grew for each unit of another."""
+    counted = [sample.training for sample in samples if above in sample.training and below in sample.training]
+    grown = counted[-1][below] - counted[0][below] if counted else 0.0
+    return (counted[-1][above] - counted[0][above]) / grown if grown > 0 else None
+
+
+def _eta(
+    samples: Sequence[Sample], epoch: int | None, epochs: int | None, step: int | None, per_epoch: int | None
+) -> float | None:
+    """The seconds until the last step of the fit, if the next steps take as long as the last ones."""
+    if epoch is None or epochs is None or step is None or per_epoch is None or not samples:
+        return None
+    done = samples[-1].training[_STEPS] - samples[0].training[_STEPS]
+    left = max((epochs - epoch + 1) * per_epoch - step, 0)
+    return left * (samples[-1].time - samples[0].time) / done if done > 0 else None
+
+
+def _at_most_one(ratio: float | None) -> float | None:
+    return None if ratio is None else min(max(ratio, 0.0), 1.0)
+
+
+def _whole(value: float | None) -> int | None:
+    return int(value) if value is not None and abs(value) < 2**63 else None

@@ -1,0 +1,100 @@
+"""The live view: looks once a second, shows it on the whole terminal, obeys keys; leaves the terminal as it was."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from oomph.screen import screen_of
+from oomph.watch.choice import Choice, pressed
+from oomph.watch.keyboard import Keyboard
+from oomph.watch.screen import lines_of
+from oomph.watch.signals import ENDING, Signals
+from oomph.watch.sparkline import ASCII, BLOCKS
+from oomph.watch.view import View
+
+_EVERY_SECONDS = 1.0
+_USUAL_SIZE = (80, 24)
+
+
+def show(look: Callable[[], View]) -> int:
+    """Show what `look` returns until the user quits; returns the exit code: 0, or 128 + n for signal n."""
+    console = Console(force_terminal=True, no_color=not screen_of(1).colour, highlight=False, legacy_windows=False)
+    with Signals() as signals, Keyboard() as keyboard:
+        live = Live(console=console, screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+        with live:
+            return _Loop(look, console, live, signals, keyboard).run()
+
+
+class _Loop:
+    def __init__(
+        self, look: Callable[[], View], console: Console, live: Live, signals: Signals, keyboard: Keyboard
+    ) -> None:
+        self._look, self._console, self._live = look, console, live
+        self._signals, self._keyboard = signals, keyboard
+        self._marks = BLOCKS if console.encoding.startswith("utf") else ASCII
+        self._choice = Choice()
+
+    def run(self) -> int:
+        """Returns the exit code."""
+        view, due = self._look(), time.monotonic() + _EVERY_SECONDS
+        while True:
+            self._paint(view)
+            self._wait(due - time.monotonic())
+            ended = self._obey_signals()
+            if ended:
+                return 128 + ended
+            if self._choice.quits:
+                return 0
+            if time.monotonic() >= due:
+                due = time.monotonic() + _EVERY_SECONDS
+                view = view if self._choice.paused else self._look()
+
+    def _paint(self, view: View) -> None:
+        try:
+            width, height = os.get_terminal_size(sys.stdout.fileno())
+        except OSError:
+            width, height = 0, 0
+        if not width or not height:
+            width, height = _USUAL_SIZE
+        self._console.size = (width, height)
+        lines = lines_of(view, self._choice, width, height, self._marks)
+        self._live.update(Text("\n").join(lines), refresh=True)
+
+    def _wait(self, seconds: float) -> None:
+        """Until a key, a signal, or the time of the next look."""
+        sources = [self._signals.fd, *([] if self._keyboard.fd is None else [self._keyboard.fd])]
+        ready, _, _ = select.select(sources, [], [], max(seconds, 0.0))
+        if self._keyboard.fd in ready:
+            try:
+                for key in self._keyboard.read():
+                    self._choice = pressed(self._choice, key)
+            except EOFError:
+                self._choice = pressed(self._choice, "q")
+
+    def _obey_signals(self) -> int:
+        """The signal that ends the view; 0 if there is none."""
+        for number in self._signals.taken():
+            if number in ENDING:
+                return number
+            if number == signal.SIGTSTP:
+                self._live.stop()
+                self._keyboard.give_back()
+                self._signals.stop()
+                self._resume()
+            elif number == signal.SIGCONT:  # after SIGSTOP: the shell has used the terminal meanwhile
+                self._keyboard.take()
+                self._console.set_alt_screen(True)
+        return 0
+
+    def _resume(self) -> None:
+        self._keyboard.take()
+        self._live.start()

@@ -1,0 +1,111 @@
+"""Reads the runs of a folder again and again, and each file only when it has changed."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+
+from oomph.journal import Event, read_journal
+from oomph.monitor.sample import Sample
+from oomph.monitor.store import latest, newest
+from oomph.recovery.posix.process_identity import ProcessIdentity
+from oomph.recovery.protocol.progress import read_progress
+from oomph.recovery.run_directory.run_directory import DEFAULT_PARENT, RUNNING, RunRecord, read_record
+from oomph.run_files import open_own
+from oomph.watch.job import Run
+
+KEPT = 120
+"""Samples that are kept of a run: two minutes."""
+_MOST_LOOKED_AT = 50
+_HOLDER_BYTES = 512
+
+
+def runs_of(folder: Path) -> list[Path]:
+    """The run directories of a folder where `oomph run` was called, the newest first; at most 50."""
+    try:
+        found = [(entry / "run.json", entry) for entry in (folder / DEFAULT_PARENT).iterdir()]
+    except OSError:
+        return []
+    newest_first = sorted(((_changed(file), run) for file, run in found), reverse=True)
+    return [run for at, run in islice(newest_first, _MOST_LOOKED_AT) if at]
+
+
+class RunReader:
+    """One run directory. Reading never raises: what is missing or damaged is not shown."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._journal: tuple[object, tuple[Event, ...]] = (None, ())
+        self._samples: deque[Sample] = deque(latest(path), maxlen=KEPT)
+
+    def read(self) -> Run | None:
+        """The run as it is now; None if it has no readable run.json."""
+        record = read_record(self.path)
+        if record is None:
+            return None
+        sample = newest(self.path)
+        if sample is not None and (not self._samples or sample.time > self._samples[-1].time):
+            self._samples.append(sample)
+        return Run(
+            path=str(self.path),
+            record=record,
+            going_on=is_going_on(self.path, record),
+            progress=read_progress(self.path),
+            events=self._events(),
+            samples=tuple(self._samples),
+        )
+
+    def _events(self) -> tuple[Event, ...]:
+        state = [(path.name, *_state(path)) for path in sorted((self.path / "journal").glob("*.jsonl"))]
+        if self._journal[0] != state:
+            self._journal = (state, tuple(read_journal(self.path)))
+        return self._journal[1]
+
+
+def is_going_on(path: Path, record: RunRecord) -> bool:
+    """Whether a run is going on, as far as can be seen without taking its lock, which would be in its way."""
+    if record.status != RUNNING:
+        return False
+    holder = _holder(path)
+    return holder is not None and (holder.lives or holder.elsewhere)
+
+
+def is_elsewhere(path: Path) -> bool:
+    """Whether a run is on another machine, or was."""
+    holder = _holder(path)
+    return holder is not None and holder.elsewhere
+
+
+def going_on(runs: Iterable[Path]) -> list[Path]:
+    """Those of these runs that are going on."""
+    records = ((path, read_record(path)) for path in runs)
+    return [path for path, record in records if record is not None and is_going_on(path, record)]
+
+
+def _holder(path: Path) -> ProcessIdentity | None:
+    try:
+        fd = open_own(path, "lock", os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        return ProcessIdentity.from_text(os.pread(fd, _HOLDER_BYTES, 0).decode(errors="replace"))
+    finally:
+        os.close(fd)
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _state(path: Path) -> tuple[int, int]:
+    try:
+        found = path.stat()
+    except OSError:
+        return 0, 0
+    return found.st_size, found.st_mtime_ns

@@ -1,0 +1,128 @@
+"""The screen of the live view: a View as lines of rich, as many and as wide as the terminal has. Pure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from oomph.shown import shown_line
+from oomph.watch import figures, gpu_lines, wording
+from oomph.watch.allotment import Wish, allot, cut
+from oomph.watch.choice import Choice
+from oomph.watch.job import Job
+from oomph.watch.sparkline import BLOCKS
+from oomph.watch.view import Process, View
+from oomph.wrapping import wrapped
+
+LEAST_WIDTH, LEAST_HEIGHT = 60, 12
+_STYLES = {"critical": "red", "warning": "yellow", "notice": "cyan"}
+_LATE_SECONDS = 3.0
+_HANG = " " * 10
+"""The width of the time of an incident."""
+_PARTS = ((3, 2), (3, 1), (0, 4), (0, 5), (2, 3), (1, 0))
+"""The least rows and the rank of jobs, GPUs, host, processes, incidents and problems."""
+
+
+def lines_of(view: View, choice: Choice, width: int, height: int, marks: str = BLOCKS) -> list[Text]:
+    """The lines, at most `height` of them, none wider than `width`."""
+    if width < LEAST_WIDTH or height < LEAST_HEIGHT:
+        lines = [Text(f"{width}×{height} is too small:"), Text(f"{LEAST_WIDTH}×{LEAST_HEIGHT} needed"), Text("q quit")]
+        return [_fitted(line, width) for line in lines[:height]]
+    parts = [
+        _jobs(view.jobs),
+        _gpus(view, choice, width, marks),
+        [Text(wording.host(view.host))] if view.host else [],
+        _processes(view.processes),
+        _incidents(view, width),
+        [Text(shown_line(f"{source}: {why}"), style="yellow") for source, why in view.problems.items()],
+    ]
+    wishes = [Wish(len(part), min(len(part), least), rank) for part, (least, rank) in zip(parts, _PARTS, strict=True)]
+    room = height - 2
+    rows = allot(room, wishes)
+    spare = room - sum(rows)
+    lines = [_header(view, choice, width)]
+    for part, given in zip(parts, rows, strict=True):
+        if part and given and spare > 0 and len(lines) > 1:
+            lines.append(Text())
+            spare -= 1
+        lines += _cut(part, given)
+    lines += [Text()] * (height - 1 - len(lines))
+    return [_fitted(line, width) for line in [*lines, _footer(choice)]]
+
+
+def _header(view: View, choice: Choice, width: int) -> Text:
+    if choice.paused:
+        state = "paused"
+    elif view.sampled is not None and view.time - view.sampled > _LATE_SECONDS:
+        state = f"last sample {figures.duration(view.time - view.sampled)} ago"
+    else:
+        state = ""
+    clock = time.strftime("%H:%M:%S", time.localtime(view.time))
+    right = f"{state}  {clock}" if state else clock
+    title = Text("oomph watch", style="bold")
+    if view.jobs:
+        title.append(f"  {shown_line(view.jobs[0].run)}", style="dim")
+    title.truncate(width - len(right) - 2, overflow="ellipsis", pad=True)
+    return title.append(f"  {right}")
+
+
+def _footer(choice: Choice) -> Text:
+    return Text(f"q quit  p {'go on' if choice.paused else 'pause'}  s sort: {choice.order}", style="dim")
+
+
+def _jobs(jobs: Sequence[Job]) -> list[Text]:
+    """The run that was asked for in full, the others on a line each."""
+    if not jobs:
+        return [Text("no run of oomph in this folder", style="dim")]
+    first, *others = jobs
+    lines = [
+        Text(wording.state(first), style="bold"),
+        Text(f"  {wording.progress(first)}"),
+        *([Text(f"  {wording.pace(first)}")] if wording.pace(first) else []),
+    ]
+    return lines + [Text(f"{wording.state(job)}  {wording.progress(job)}") for job in others]
+
+
+def _gpus(view: View, choice: Choice, width: int, marks: str) -> list[Text]:
+    if not view.gpus:
+        return [Text("no GPU to show", style="dim")]
+    return [gpu_lines.head(width), *(gpu_lines.row(gpu, width, marks) for gpu in choice.sorted(view.gpus))]
+
+
+def _processes(processes: Sequence[Process]) -> list[Text]:
+    if not processes:
+        return []
+    head = Text(f"{'GPU':<4}{'pid':>8}  {'memory':>9}  process", style="bold")
+    return [head, *(_process(each) for each in processes)]
+
+
+def _process(each: Process) -> Text:
+    line = f"{each.gpu:<4}{each.pid:>8}  {figures.size(each.memory_bytes):>9}  {shown_line(each.name or '?')}"
+    return Text(line + ("  (this run)" if each.own else ""))
+
+
+def _incidents(view: View, width: int) -> list[Text]:
+    """The newest in full, with its remedy; the others on a line each."""
+    if not view.incidents:
+        return []
+    newest, *others = view.incidents
+    told = wrapped(wording.incident(newest), width, _HANG).split("\n")
+    remedy = wrapped(shown_line(newest.remedy), width, _HANG, _HANG).split("\n") if newest.remedy else []
+    return [
+        *(Text(line, style=_STYLES[newest.severity]) for line in told),
+        *(Text(line, style="dim") for line in remedy),
+        *(Text(wording.incident(each), style=_STYLES[each.severity]) for each in others),
+    ]
+
+
+def _cut(part: Sequence[Text], rows: int) -> list[Text]:
+    """The part in so many rows; the last one counts what is left out."""
+    shown, left = cut(len(part), rows)
+    return [*part[:shown], *([Text(f"… {left} more", style="dim")] if left and rows else [])]
+
+
+def _fitted(line: Text, width: int) -> Text:
+    line.truncate(width, overflow="ellipsis")
+    return line

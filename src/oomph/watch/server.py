@@ -1,0 +1,110 @@
+"""The Prometheus endpoint: each connection has a thread and ten seconds, so a slow scraper is in nobody's way."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from oomph import __version__
+from oomph.errors import UsageError
+from oomph.watch.address import Address
+from oomph.watch.exposition import CONTENT_TYPE
+
+_SECONDS = 10.0
+"""A connection that takes longer is closed."""
+_MOST_CONNECTIONS = 32
+_Accepted = tuple[socket.socket, Any]
+
+
+class Server(ThreadingHTTPServer):
+    """Serves a text at /metrics. Raises UsageError if the address cannot be listened at."""
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
+
+    def __init__(self, address: Address, text: Callable[[], str]) -> None:
+        self.text = text
+        self._open: dict[socket.socket, float] = {}
+        self._lock = threading.Lock()
+        try:
+            found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            self.address_family = found[0][0]
+            super().__init__(found[0][4][:2], _Handler)  # type: ignore[arg-type]
+        except OSError as error:
+            raise UsageError(f"cannot serve at {address}: {error.strerror or error}") from error
+        self.address = Address(address.host, self.server_address[1])
+        """With the port that was chosen, if 0 was asked for."""
+
+    def start(self) -> None:
+        """Serve in a thread until `close`."""
+        threading.Thread(target=self.serve_forever, name="oomph watch --serve", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop serving."""
+        self.shutdown()
+        self.server_close()
+
+    def get_request(self) -> _Accepted:
+        accepted: _Accepted = super().get_request()
+        with self._lock:
+            self._open[accepted[0]] = time.monotonic()
+        return accepted
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        with self._lock:
+            return len(self._open) <= _MOST_CONNECTIONS
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """Called twice a second: ends the connections that take too long; their threads see the end at once."""
+        now = time.monotonic()
+        with self._lock:
+            late = [connection for connection, began in self._open.items() if now - began > _SECONDS]
+        for connection in late:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # it has ended by itself
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A scraper that leaves early is nothing to report."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+    timeout = _SECONDS
+    server_version = f"oomph/{__version__}"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        """Answer a scrape."""
+        if self.path.partition("?")[0] == "/metrics":
+            self._answer(HTTPStatus.OK, CONTENT_TYPE, self.server.text())
+        elif self.path == "/":
+            self._answer(HTTPStatus.OK, "text/plain; charset=utf-8", "oomph watch: the metrics are at /metrics\n")
+        else:
+            self._answer(HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", "the metrics are at /metrics\n")
+
+    do_HEAD = do_GET
+
+    def _answer(self, status: HTTPStatus, kind: str, text: str) -> None:
+        body = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: a scrape every few seconds would fill the terminal."""

@@ -1,0 +1,56 @@
+"""Signals as values to wait for: what arrives is noted at once, and looked at when the work in hand is done."""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import FrameType, TracebackType
+from typing import Any
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_NOTED = (*ENDING, signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
+
+
+class Signals:
+    """Notes signals from entering to leaving; then their handlers are as before."""
+
+    def __init__(self) -> None:
+        self._before: dict[signal.Signals, Any] = {}
+        self._wakeup_before = -1
+        self.fd = -1
+        """Readable when a signal has arrived."""
+        self._writer = -1
+
+    def __enter__(self) -> Signals:
+        self.fd, self._writer = os.pipe()
+        os.set_blocking(self.fd, False)
+        os.set_blocking(self._writer, False)
+        self._wakeup_before = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        for number in _NOTED:
+            if signal.getsignal(number) is not signal.SIG_IGN:  # what nohup has set stays so
+                self._before[number] = signal.signal(number, _note)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._wakeup_before)
+        os.close(self.fd)
+        os.close(self._writer)
+
+    def taken(self) -> list[signal.Signals]:
+        """Those that have arrived since the last call."""
+        try:
+            return [signal.Signals(number) for number in os.read(self.fd, 256)]
+        except BlockingIOError:
+            return []
+
+    def stop(self) -> None:
+        """Stop this process as Ctrl-Z does; returns when it continues."""
+        handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTSTP)
+        signal.signal(signal.SIGTSTP, handler)
+
+
+def _note(number: int, frame: FrameType | None) -> None:
+    """Nothing to do: the wakeup descriptor has the number."""

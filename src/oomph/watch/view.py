@@ -1,0 +1,166 @@
+"""View: all that `oomph watch` shows at one moment, as frozen values. Pure.
+
+The live view, `--once`, `--json` and the Prometheus endpoint each show one View, and read nothing else.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from oomph.monitor.sample import GpuSample, Sample, Values
+from oomph.watch.incidents import Incident
+from oomph.watch.job import Job
+
+CHARTED = ("memory_used_bytes", "utilization_ratio", "temperature_celsius", "power_watts")
+"""The metrics of a GPU that are shown with their last minutes."""
+_PROCESSES_SECONDS = 30.0
+"""A list of processes that is older is not shown."""
+_ALERT_SECONDS = 600.0
+"""How long the finding of a run counts as present: it is told once, and again only after it was over for so long."""
+_SILENT_SECONDS = 5.0
+"""Samples come every second; without one for so long, their source is silent."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU: its newest values, and the last ones of those that are charted."""
+
+    index: int
+    uuid: str
+    name: str = ""
+    values: Values = field(default_factory=dict)
+    history: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    problem: str = ""
+    """Why it did not answer; it then has no values."""
+    instance: int | None = None
+    """Of the MIG instances of one GPU, which; None for a whole GPU."""
+
+    @property
+    def label(self) -> str:
+        """Its number, and that of the MIG instance: "0", "0:1"."""
+        return str(self.index) if self.instance is None else f"{self.index}:{self.instance}"
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process with memory on a GPU."""
+
+    gpu: int
+    pid: int
+    name: str
+    memory_bytes: int | None
+    own: bool
+    """Whether it belongs to the script of a run that is shown."""
+
+
+@dataclass(frozen=True)
+class View:
+    """What is shown."""
+
+    time: float
+    """Unix time of looking."""
+    gpus: tuple[Gpu, ...] = ()
+    processes: tuple[Process, ...] = ()
+    """Those with the most memory first."""
+    jobs: tuple[Job, ...] = ()
+    """The run that was asked for first."""
+    incidents: tuple[Incident, ...] = ()
+    """The newest first."""
+    alerts: tuple[Incident, ...] = ()
+    """The findings that are present now."""
+    problems: Mapping[str, str] = field(default_factory=dict)
+    """Why a source gives nothing, in words."""
+    host: Values = field(default_factory=dict)
+    sampled: float | None = None
+    """When the GPUs were measured; None: never."""
+
+
+def view_of(
+    now: float,
+    samples: Sequence[Sample],
+    jobs: Sequence[Job],
+    present: Sequence[Incident] = (),
+    problems: Mapping[str, str] = MappingProxyType({}),
+) -> View:
+    """The view at one moment.
+
+    Args:
+        now: Unix time.
+        samples: the last minutes of the GPUs, oldest first.
+        jobs: the runs to show.
+        present: what is found wrong in these samples now.
+        problems: why samples are missing, beyond what they say themselves.
+    """
+    told = sorted((each for job in jobs for each in job.incidents), key=lambda each: each.time)
+    recent = [each for each in told if each.finding and now - each.time < _ALERT_SECONDS]
+    alerts = {(each.fault, each.subject): each for each in (*recent, *present)}
+    known = {(each.fault, each.subject) for each in told}
+    incidents = [*told, *(each for each in present if (each.fault, each.subject) not in known)]
+    newest = samples[-1] if samples else Sample(now)
+    return View(
+        time=now,
+        gpus=_gpus(samples) if samples else (),
+        processes=_processes(samples) if samples else (),
+        jobs=tuple(jobs),
+        incidents=tuple(reversed(incidents)),
+        alerts=tuple(alerts.values()),
+        problems={**newest.problems, **problems},
+        host=newest.host,
+        sampled=newest.time if samples else None,
+    )
+
+
+def silence(now: float, samples: Sequence[Sample]) -> float:
+    """For how many seconds the source of these samples has been silent; 0 while they come."""
+    if not samples:
+        return 0.0
+    age = now - samples[-1].time
+    return age if age > _SILENT_SECONDS else 0.0
+
+
+def _gpus(samples: Sequence[Sample]) -> tuple[Gpu, ...]:
+    past: dict[str, list[Values]] = {}
+    for sample in samples:
+        for gpu in sample.gpus:
+            past.setdefault(gpu.uuid, []).append(gpu.values)
+    counts: Counter[int] = Counter()
+    gpus = []
+    for gpu in samples[-1].gpus:
+        instance = None
+        if gpu.uuid.startswith("MIG-"):
+            instance, counts[gpu.index] = counts[gpu.index], counts[gpu.index] + 1
+        gpus.append(_gpu(gpu, instance, past[gpu.uuid]))
+    return tuple(gpus)
+
+
+def _gpu(gpu: GpuSample, instance: int | None, past: Sequence[Values]) -> Gpu:
+    history = {key: tuple(values[key] for values in past if key in values) for key in CHARTED}
+    return Gpu(
+        gpu.index,
+        gpu.uuid,
+        gpu.name,
+        {} if gpu.problem else gpu.values,
+        {key: line for key, line in history.items() if line},
+        gpu.problem,
+        instance,
+    )
+
+
+def _processes(samples: Sequence[Sample]) -> tuple[Process, ...]:
+    """Of each GPU, the last list of processes that was read."""
+    newest: dict[str, tuple[Process, ...]] = {}
+    for sample in reversed(samples):
+        if samples[-1].time - sample.time > _PROCESSES_SECONDS:
+            break
+        for gpu in sample.gpus:
+            if gpu.processes is not None:
+                listed = (
+                    Process(gpu.index, each.pid, each.name, each.memory_bytes, each.own) for each in gpu.processes
+                )
+                newest.setdefault(gpu.uuid, tuple(listed))
+    present = {gpu.uuid for gpu in samples[-1].gpus if not gpu.problem}
+    every = [process for uuid, listed in newest.items() if uuid in present for process in listed]
+    return tuple(sorted(every, key=lambda process: (-(process.memory_bytes or 0), process.gpu, process.pid)))

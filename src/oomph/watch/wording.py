@@ -1,0 +1,59 @@
+"""The words for a job, an incident and a process, shared by the live view and `--once`. Pure."""
+
+from __future__ import annotations
+
+import time
+
+from oomph.monitor.sample import Values
+from oomph.shown import shown_line
+from oomph.watch import figures
+from oomph.watch.incidents import Incident
+from oomph.watch.job import Job
+
+
+def state(job: Job) -> str:
+    """What the job is and how it stands."""
+    attempt = f", attempt {job.attempt}" if job.attempt > 1 else ""
+    return shown_line(f"{job.command}  {job.state}{attempt}")
+
+
+def progress(job: Job) -> str:
+    """Where it is."""
+    parts = []
+    if job.epoch is not None:
+        parts.append(f"epoch {figures.position(job.epoch, job.epochs)}")
+    if job.step is not None:
+        parts.append(f"step {figures.position(job.step, job.steps_per_epoch)}")
+    elif job.steps is not None:
+        parts.append(f"{job.steps} steps")
+    if job.eta_seconds is not None:
+        parts.append(f"ETA {figures.duration(job.eta_seconds)}")
+    return "  ".join(parts) or "no training has begun"
+
+
+def pace(job: Job) -> str:
+    """How fast it is; empty when nothing is known."""
+    parts = []
+    if job.step_seconds is not None:
+        parts.append(f"{figures.step_time(job.step_seconds)} a step")
+    if job.input_wait_ratio is not None:
+        parts.append(f"input wait {figures.percent(job.input_wait_ratio)}")
+    if job.micro_batch is not None:
+        parts.append(f"micro-batch {job.micro_batch}")
+    if job.loss is not None:
+        parts.append(f"loss {job.loss:.4g}")
+    return "  ".join(parts)
+
+
+def host(values: Values) -> str:
+    """The machine on one line; empty when it is not measured."""
+    if not values:
+        return ""
+    return f"host  {figures.memory(values)}  CPU {figures.percent(values.get('cpu_ratio'))}"
+
+
+def incident(each: Incident) -> str:
+    """An incident on one line, with its time of day."""
+    clock = time.strftime("%H:%M:%S", time.localtime(each.time))
+    subject = f"{each.subject}: " if each.subject else ""
+    return shown_line(f"{clock}  {each.fault}  {subject}{each.message}")

@@ -1,0 +1,332 @@
+"""GPUs through NVML: what is read and how often, what is refused, lost, hidden or not allowed."""
+
+from __future__ import annotations
+
+import sys
+
+import pynvml
+import pytest
+
+from oomph.gpu.nvml import Nvml
+from oomph.gpu.nvml_queries import QUERIES
+from oomph.gpu.reading import Event, Holder
+from oomph.monitor.metrics import of_scope
+
+pytestmark = pytest.mark.rig
+
+GPU = {metric.key: metric for metric in of_scope("gpu")}
+SLOW = {key for key, metric in GPU.items() if metric.every_seconds > 1}
+FULL = """
+set gpus 1
+at 0 * mem_total 80G
+at 0 * mem_used 10G
+at 0 * util 93
+at 0 * temp 61
+at 0 * mem_temp 70
+at 0 * power 412.5
+at 0 * power_limit 700
+at 0 * sm_clock 1980
+at 0 * throttle 0x24
+at 0 * ecc_dbe 2
+at 0 * ecc_sbe 5
+at 0 * remap_unc 1
+at 0 * remap_pending 1
+at 0 * pcie_replay 7
+at 0 * pcie_width 8
+at 0 * fan 30
+at 0 * energy 5000
+at 0 * recovery 1
+proc 0 4242
+at 0 * proc_mem 9G
+"""
+
+
+def test_the_queries_are_the_metrics_of_a_gpu_and_as_frequent():
+    queried = [key for query in QUERIES for key in query.keys]
+    assert sorted(queried) == sorted(GPU)
+    assert {key for query in QUERIES if query.slow for key in query.keys} == SLOW
+
+
+def test_every_value_is_in_its_unit(machine):
+    machine(FULL)
+    (reading,) = Nvml().read(0)
+    assert reading.values == pytest.approx(
+        {
+            "memory_used_bytes": 10 << 30,
+            "memory_total_bytes": 80 << 30,
+            "memory_reserved_bytes": 300 << 20,
+            "utilization_ratio": 0.93,
+            "memory_utilization_ratio": 0,
+            "temperature_celsius": 61,
+            "memory_temperature_celsius": 70,
+            "temperature_slowdown_celsius": 89,
+            "temperature_shutdown_celsius": 92,
+            "power_watts": 412.5,
+            "power_limit_watts": 700,
+            "energy_joules_total": 5,
+            "sm_clock_hertz": 1.98e9,
+            "memory_clock_hertz": 2.619e9,
+            "sm_clock_max_hertz": 1.98e9,
+            "clocks_event_reasons": 0x24,
+            "ecc_uncorrected_total": 2,
+            "ecc_corrected_total": 5,
+            "remapped_rows_uncorrected": 1,
+            "row_remap_pending": 1,
+            "row_remap_failure": 0,
+            "pcie_replays_total": 7,
+            "pcie_width": 8,
+            "pcie_width_max": 16,
+            "pcie_generation": 5,
+            "fan_ratio": 0.3,
+            "recovery_action": 1,
+        }
+    )
+    assert (reading.index, reading.name, reading.problem) == (0, "NVIDIA Fake 4000", "")
+    assert reading.bus == "00000000:01:00.0"
+    assert reading.processes == (Holder(4242, 9 << 30),)
+
+
+def test_slow_values_are_read_every_ten_seconds_and_gpus_take_turns(machine):
+    machine("set gpus 4")
+    nvml = Nvml()
+    slow = {
+        second: [reading.index for reading in nvml.read(second) if "fan_ratio" in reading.values]
+        for second in range(31)
+    }
+    assert slow.pop(0) == [0, 1, 2, 3]
+    assert sorted(index for asked in slow.values() for index in asked) == sorted([0, 1, 2, 3] * 3)
+    assert max(map(len, slow.values())) == 1
+
+
+def test_what_a_gpu_refuses_is_not_asked_again(machine):
+    rig = machine("set gpus 2\nat 0 0 err.power 3\nat 0 1 err.power 999\nat 5 * err.power 0")
+    nvml = Nvml()
+    assert ["power_watts" in reading.values for reading in nvml.read(0)] == [False, False]
+    rig.at(6)
+    assert ["power_watts" in reading.values for reading in nvml.read(1)] == [False, True]  # 999 may have been chance
+
+
+@pytest.mark.parametrize(
+    ("hidden", "key", "value"),
+    [
+        ("nvmlDeviceGetMemoryInfo_v2", "memory_used_bytes", (10 << 30) + (300 << 20)),
+        ("nvmlDeviceGetCurrentClocksEventReasons", "clocks_event_reasons", 0x24),
+        ("nvmlDeviceGetMarginTemperature", "temperature_slowdown_celsius", 89),
+    ],
+)
+def test_an_older_driver_is_asked_in_its_own_way(machine, hidden, key, value):
+    machine(FULL).hide(hidden)
+    (reading,) = Nvml().read(0)
+    assert reading.values[key] == value
+    assert ("memory_reserved_bytes" in reading.values) == (key != "memory_used_bytes")
+
+
+def test_processes_are_found_by_an_older_function_too(machine):
+    machine(FULL).hide("nvmlDeviceGetComputeRunningProcesses_v3")
+    assert Nvml().read(0)[0].processes == (Holder(4242, 9 << 30),)
+
+
+def test_memory_without_a_sensor_has_no_temperature(machine):
+    machine("at 0 0 mem_temp 0")
+    assert "memory_temperature_celsius" not in Nvml().read(0)[0].values
+
+
+def test_processes_are_asked_every_ten_seconds_and_soon_after_memory_has_changed(machine):
+    rig = machine("at 0 0 mem_used 1G\nat 4 0 mem_used 3G\nproc 0 7")
+    nvml = Nvml()
+    asked = [second for second in range(26) if nvml.read(rig.at(second))[0].processes is not None]
+    assert asked == [0, 4, 14, 24]
+
+
+def test_memory_that_changes_all_the_time_has_the_processes_asked_every_two_seconds(machine):
+    rig = machine("at 0 0 mem_used 1G\nat 60 0 mem_used 61G lin\nproc 0 7")
+    nvml = Nvml()
+    assert sum(nvml.read(rig.at(second))[0].processes is not None for second in range(20)) == 10
+
+
+def test_events_come_with_their_gpu_once(machine):
+    rig = machine("set gpus 3\nat 2 1 xid 31\nat 2.5 1 xid 48\nat 2.5 2 xid 13")
+    nvml = Nvml()
+    assert not any(reading.events for reading in nvml.read(0))
+    rig.at(3)
+    assert [reading.events for reading in nvml.read(3)] == [
+        (),
+        (Event("xid", 31), Event("xid", 48)),
+        (Event("xid", 13),),
+    ]
+    assert not any(reading.events for reading in nvml.read(4))
+
+
+def test_a_gpu_without_events_has_its_values(machine):
+    machine("").hide("nvmlEventSetCreate")
+    assert Nvml().read(0)[0].values
+
+
+def test_a_gpu_that_vanishes_stays_listed_and_comes_back_after_a_reset(machine):
+    rig = machine("set gpus 2\nat 3 1 lost 1\nat 100 1 lost 0")
+    nvml = Nvml()
+    nvml.read(rig.at(0))
+    healthy, lost = nvml.read(rig.at(3))
+    assert healthy.values
+    assert (lost.problem, lost.values, lost.events) == ("GPU is lost", {}, (Event("lost"),))
+    for second in (4, 50, 70, 99):
+        _, still = nvml.read(rig.at(second))
+        assert (still.uuid, still.problem, still.events) == (lost.uuid, "GPU is lost", ())
+    back = nvml.read(rig.at(140))[1]
+    assert (back.uuid, back.problem) == (lost.uuid, "")
+    assert back.values
+    assert nvml.read(rig.at(141))[1].values
+
+
+def test_a_gpu_that_answers_nothing_says_why(machine):
+    fields = ["mem_used", "util", "temp", "mem_temp", "power", "sm_clock", "mem_clock", "throttle"]
+    rig = machine("\n".join(f"at 5 0 err.{field} 999" for field in fields))
+    nvml = Nvml()
+    assert not nvml.read(rig.at(0))[0].problem
+    assert nvml.read(rig.at(6))[0].problem == "Unknown Error"
+
+
+def test_sixteen_gpus(machine):
+    machine("set gpus 16")
+    readings = Nvml().read(0)
+    assert [reading.index for reading in readings] == list(range(16))
+    assert len({reading.uuid for reading in readings}) == 16
+
+
+def test_in_a_container_that_sees_a_part_the_uuid_tells_which(machine):
+    machine("set gpus 1\nstr 0 uuid GPU-5e5e5e5e")
+    (reading,) = Nvml().read(0)
+    assert (reading.index, reading.uuid) == (0, "GPU-5e5e5e5e")
+
+
+def test_gpus_that_are_not_for_this_container_are_left_out(machine, monkeypatch):
+    machine("set gpus 3")
+    found = pynvml.nvmlDeviceGetHandleByIndex
+
+    def allowed(index: int):
+        if index == 0:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NO_PERMISSION)
+        return found(index)
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", allowed)
+    nvml = Nvml()
+    assert [reading.index for reading in nvml.read(0)] == [1, 2]
+    assert nvml.problem == ""
+
+
+def test_a_gpu_that_is_lost_from_the_start_is_listed(machine, monkeypatch):
+    machine("set gpus 2")
+    found = pynvml.nvmlDeviceGetHandleByIndex
+
+    def some(index: int):
+        if index == 1:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
+        return found(index)
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", some)
+    assert [(reading.index, reading.problem) for reading in Nvml().read(0)] == [(0, ""), (1, "GPU is lost")]
+
+
+def test_mig_instances_are_listed_with_their_memory(machine, monkeypatch):
+    machine("set gpus 2\nat 0 1 mem_used 3G\nstr 1 uuid MIG-1\nat 0 1 err.util 3")
+    monkeypatch.setenv("FAKE_MIG", "1")
+    pynvml.nvmlInit()
+    instance = pynvml.nvmlDeviceGetHandleByIndex(1)
+
+    def by_number(handle: object, number: int):
+        if number != 1:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+        return instance
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: 1)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetMaxMigDeviceCount", lambda handle: 7)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetMigDeviceHandleByIndex", by_number)
+    whole, part = Nvml().read(0)
+    assert (whole.index, part.index, part.uuid) == (0, 0, "MIG-1")
+    assert part.values["memory_used_bytes"] == 3 << 30
+    assert "utilization_ratio" not in part.values
+
+
+def test_mig_without_instances(machine, monkeypatch):
+    machine("set gpus 1")
+    monkeypatch.setenv("FAKE_MIG", "1")
+    assert len(Nvml().read(0)) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [
+        (4, "the NVIDIA driver does not let this user ask"),
+        (9, "the NVIDIA driver is not loaded"),
+        (18, "the NVIDIA driver was updated, and the old one is still loaded until the machine restarts"),
+        (999, "NVML does not start: Unknown Error"),
+    ],
+)
+def test_a_driver_that_does_not_start_is_told_in_plain_words(machine, code, problem):
+    machine(f"set init_error {code}")
+    nvml = Nvml()
+    assert nvml.read(0) == []
+    assert nvml.problem == problem
+    assert not nvml.is_missing
+
+
+def test_a_driver_that_does_not_start_is_tried_again_after_a_minute(machine, monkeypatch):
+    machine("")
+    tried = []
+
+    def start() -> None:
+        tried.append(now)
+        if now < 100:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
+
+    monkeypatch.setattr(pynvml, "nvmlInit", start)
+    nvml = Nvml()
+    for now in range(200):
+        found = bool(nvml.read(now))
+        assert found == (now >= 120)
+    assert tried == [0, 60, 120]
+
+
+def test_no_gpu(machine):
+    machine("set gpus 0")
+    nvml = Nvml()
+    assert nvml.read(0) == []
+    assert nvml.problem == "the NVIDIA driver shows no GPU"
+
+
+def test_no_driver(monkeypatch):
+    def missing() -> None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
+
+    monkeypatch.setattr(pynvml, "nvmlInit", missing)
+    nvml = Nvml()
+    assert nvml.read(0) == []
+    assert nvml.problem == "there is no NVIDIA driver: libnvidia-ml.so.1 cannot be loaded"
+    assert nvml.is_missing
+
+
+def test_without_nvidia_ml_py(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    nvml = Nvml()
+    assert nvml.read(0) == []
+    assert nvml.problem == "nvidia-ml-py is not installed beside oomph"
+    assert nvml.is_missing
+
+
+def test_what_is_asked_is_known_while_it_is_asked_and_not_after(machine, monkeypatch):
+    machine("set gpus 2")
+    nvml = Nvml()
+    nvml.read(0)
+    seen = []
+
+    class Slow:
+        gone, index = "", 1
+
+        def read(self, now: float):
+            seen.append(nvml.asking)
+            raise RuntimeError("enough")
+
+    nvml._devices[1] = Slow()  # type: ignore[call-overload]
+    with pytest.raises(RuntimeError):
+        nvml.read(1)
+    assert (seen, nvml.asking) == (["GPU 1"], "")

@@ -1,0 +1,51 @@
+"""Limits of temperature: from the margin where it can be trusted, else in degrees, else none."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomph.gpu.nvml import Nvml
+
+pytestmark = pytest.mark.rig
+
+LIMITS = ("temperature_slowdown_celsius", "temperature_shutdown_celsius")
+
+
+def limits(nvml: Nvml, now: float = 0) -> list[float | None]:
+    values = nvml.read(now)[0].values
+    return [values.get(key) for key in LIMITS]
+
+
+def test_they_do_not_move_with_the_temperature(machine):
+    rig = machine("at 0 0 t_slowdown 91\nat 0 0 t_shutdown 97\nat 0 0 temp 40\nat 12 0 temp 66\nat 40 0 temp 90")
+    nvml = Nvml()
+    assert {tuple(limits(nvml, rig.at(second))) for second in (0, 15, 30, 45)} == {(91, 97)}
+
+
+def test_a_margin_that_was_never_positive_is_not_believed(machine):
+    machine("at 0 0 temp 95").hide("nvmlDeviceGetTemperatureThreshold")
+    assert limits(Nvml()) == [None, None]
+
+
+def test_then_the_thresholds_count(machine):
+    machine("at 0 0 temp 95")
+    assert limits(Nvml()) == [89, 92]
+
+
+def test_a_gpu_that_becomes_hot_keeps_to_its_margin(machine):
+    rig = machine("at 0 0 temp 40\nat 5 0 temp 95\nat 25 0 temp 60")
+    nvml = Nvml()
+    rig.hide("nvmlDeviceGetTemperatureThreshold")
+    assert limits(nvml, rig.at(0)) == [89, 92]
+    assert limits(nvml, rig.at(15)) == [None, None]
+    assert limits(nvml, rig.at(30)) == [89, 92]
+
+
+def test_one_of_them_alone(machine):
+    machine("at 0 0 err.t_shutdown 3").hide("nvmlDeviceGetMarginTemperature")
+    assert limits(Nvml()) == [89, None]
+
+
+def test_none_at_all(machine):
+    machine("").hide("nvmlDeviceGetMarginTemperature", "nvmlDeviceGetTemperatureThreshold")
+    assert limits(Nvml()) == [None, None]

@@ -1,0 +1,106 @@
+"""The board between the training process and the sampler: exact, and never a failure whatever the file holds."""
+
+from __future__ import annotations
+
+import math
+import os
+import struct
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oomph.monitor.board import BOARD, BoardReader, TrainingBoard
+from oomph.monitor.metrics import of_scope
+from oomph.monitor.sample import Baseline
+
+KEYS = [metric.key for metric in of_scope("training")]
+
+
+def test_what_is_written_is_read_and_the_rest_is_absent(tmp_path):
+    board, reader = TrainingBoard(tmp_path), BoardReader(tmp_path)
+    assert reader.read() == ({}, ())
+    board.write("loss", 0.25)
+    board.write("steps_total", 12)
+    board.beat()
+    assert reader.read() == ({"loss": 0.25, "steps_total": 12}, ())
+    board.write("loss", math.nan)
+    assert reader.read()[0] == {"steps_total": 12}
+
+
+def test_only_metrics_of_training_have_a_place(tmp_path):
+    with pytest.raises(KeyError):
+        TrainingBoard(tmp_path).write("power_watts", 1)
+
+
+def test_each_baseline_is_read_once(tmp_path):
+    board, reader = TrainingBoard(tmp_path), BoardReader(tmp_path)
+    board.add_baseline(10, 1e9)
+    board.add_baseline(20, 2e9)
+    assert [(baseline.step, baseline.bytes_in_use) for baseline in reader.read()[1]] == [(10, 1e9), (20, 2e9)]
+    assert reader.read()[1] == ()
+    board.add_baseline(30, 3e9)
+    assert [baseline.step for baseline in reader.read()[1]] == [30]
+
+
+def test_of_more_baselines_than_there_is_room_for_the_last_are_read(tmp_path):
+    board, reader = TrainingBoard(tmp_path), BoardReader(tmp_path)
+    for step in range(200):
+        board.add_baseline(step, 1.0)
+    assert [baseline.step for baseline in reader.read()[1]] == list(range(136, 200))
+
+
+def test_another_attempt_begins_anew(tmp_path):
+    first, reader = TrainingBoard(tmp_path), BoardReader(tmp_path)
+    first.write("loss", 1)
+    first.add_baseline(1, 1.0)
+    reader.read()
+    child = os.fork()
+    if child == 0:
+        TrainingBoard(tmp_path).add_baseline(2, 2.0)
+        os._exit(0)
+    os.waitpid(child, 0)
+    values, baselines = reader.read()
+    assert values == {}
+    assert [baseline.step for baseline in baselines] == [2]
+
+
+def test_a_missing_board_and_a_link_have_no_values(tmp_path):
+    reader = BoardReader(tmp_path)
+    assert reader.read() == ({}, ())
+    (tmp_path / "elsewhere").mkdir()
+    TrainingBoard(tmp_path / "elsewhere").write("loss", 1)
+    (tmp_path / BOARD).symlink_to(tmp_path / "elsewhere" / BOARD)
+    assert reader.read() == ({}, ())
+
+
+def test_a_board_of_another_format_has_no_values(tmp_path):
+    TrainingBoard(tmp_path).write("loss", 1)
+    path = tmp_path / BOARD
+    whole = path.read_bytes()
+    for other in (whole[:-1], whole + b"\0", struct.pack("<q", 0x6F6F6D7068_02) + whole[8:], b"", bytes(len(whole))):
+        path.write_bytes(other)
+        assert BoardReader(tmp_path).read() == ({}, ())
+    path.write_bytes(whole)
+    assert BoardReader(tmp_path).read() == ({"loss": 1}, ())
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_no_content_makes_it_fail(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("board")
+    TrainingBoard(folder).write("loss", 1)
+    path = folder / BOARD
+    whole = bytearray(path.read_bytes())
+    reader = BoardReader(folder)
+    reader.read()
+    for _ in range(2):
+        place = data.draw(st.integers(8, len(whole) - 1))
+        noise = data.draw(st.binary(min_size=1, max_size=40))
+        whole[place : place + len(noise)] = noise
+        path.write_bytes(bytes(whole[: len(path.read_bytes())]))
+        values, baselines = reader.read()
+        assert set(values) <= set(KEYS)
+        assert not any(math.isnan(value) for value in values.values())
+        assert len(baselines) <= 64
+        assert all(isinstance(baseline, Baseline) for baseline in baselines)

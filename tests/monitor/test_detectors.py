@@ -1,0 +1,371 @@
+"""The detectors of GPUs and host, on samples made by hand: what they find, and what they leave alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from days import GIB, START
+
+from oomph.monitor.detection import Detection
+from oomph.monitor.detectors import DETECTORS
+from oomph.monitor.finding import Finding
+from oomph.monitor.sample import GpuEvent, GpuProcess, GpuSample, Sample
+
+OWN = GpuProcess(7, int(60 * GIB), "python", own=True)
+BUSY = {
+    "memory_used_bytes": 76 * GIB,
+    "memory_total_bytes": 80 * GIB,
+    "utilization_ratio": 0.97,
+    "temperature_celsius": 65.0,
+    "sm_clock_hertz": 1.8e9,
+    "clocks_event_reasons": 4.0,
+}
+
+
+def gpu(index: int = 0, processes: tuple[GpuProcess, ...] | None = (OWN,), **values: float) -> GpuSample:
+    """A GPU that trains, apart from some values."""
+    return GpuSample(index, f"GPU-{index}", "H100", BUSY | values, processes)
+
+
+def found(samples: Iterable[Sample]) -> list[Finding]:
+    """What is told of some samples."""
+    detection = Detection()
+    told = [finding for sample in samples for finding in detection.take(sample)]
+    assert {finding.fault for finding in told} <= {fault for detector in DETECTORS for fault in detector.FAULTS}
+    return told
+
+
+def every_second(make: Callable[[int], Any], seconds: int = 120) -> list[Sample]:
+    """A sample for each second: `make` gives the GPU, or the parts of the sample as a dict."""
+    made = ((second, make(second)) for second in range(seconds))
+    return [
+        Sample(START + second, **part) if isinstance(part, dict) else Sample(START + second, (part,))
+        for second, part in made
+    ]
+
+
+def kinds(findings: Iterable[Finding]) -> list[tuple[str, str]]:
+    return [(finding.fault, finding.kind) for finding in findings]
+
+
+def training(**values: float) -> dict[str, float]:
+    return {
+        "epochs": 10.0,
+        "steps_total": 900.0,
+        "step_seconds_total": 90.0,
+        "allocator_limit_bytes": 74 * GIB,
+    } | values
+
+
+# Memory of the GPU
+
+
+def test_a_pool_that_was_taken_is_no_finding() -> None:
+    assert found(every_second(lambda second: gpu(memory_used_bytes=(0.6 if second < 20 else 79.5) * GIB))) == []
+
+
+def test_a_pool_that_doubles_is_no_finding() -> None:
+    def growing(second: int) -> GpuSample:
+        return gpu(memory_used_bytes=min(0.5 * 2 ** min(second // 3, 20), 78.5) * GIB)
+
+    assert found(every_second(growing)) == []
+
+
+def test_memory_that_climbs_to_the_end_is_found() -> None:
+    [finding] = found(every_second(lambda second: gpu(memory_used_bytes=(60 + second / 6) * GIB)))
+    assert (finding.fault, finding.subject) == ("device-oom", "GPU 0 (H100)")
+    assert finding.message == "76.0 GiB of 80.0 GiB are taken (95%), 16.0 GiB more than 96 s ago"
+
+
+def test_tensorflow_s_own_figures_count_where_it_reports_them() -> None:
+    def at(peak: Callable[[int], float]) -> list[Finding]:
+        return found(
+            every_second(
+                lambda second: {
+                    "gpus": (gpu(memory_used_bytes=(60 + second / 30) * GIB),),
+                    "training": training(allocator_in_use_bytes=20 * GIB, allocator_peak_bytes=peak(second) * GIB),
+                },
+                600,
+            )
+        )
+
+    assert at(lambda second: 40) == []  # NVML's "used" climbs, which is TensorFlow's pool
+    assert at(lambda second: 73.5) == []  # full, and stays so
+    assert at(lambda second: 21 if second < 100 else 73.5) == []  # the first step
+    [finding] = at(lambda second: 60 + second / 50)
+    assert (finding.fault, finding.subject) == ("device-oom", "TensorFlow's memory")
+
+
+# Another process
+
+
+def _arrival(held: float | None, at: int = 50, own_at: int = 0) -> list[Finding]:
+    other = GpuProcess(99, None if held is None else int(held * GIB), "jupyter")
+
+    def machine(second: int) -> GpuSample:
+        there = tuple(each for each, since in ((OWN, own_at), (other, at)) if second >= since)
+        used = 60.0 + ((held or 9.0) if second >= at else 0)
+        return gpu(0, there if second % 10 == 0 else None, memory_used_bytes=used * GIB)
+
+    return found(every_second(machine))
+
+
+def test_another_process_that_comes_is_found_once() -> None:
+    [finding] = _arrival(9)
+    assert (finding.fault, finding.subject, finding.kind) == ("device-oom-other-process", "GPU 0 (H100)", "99")
+    assert finding.message == (
+        "process 99 (jupyter), which is not the script's, has come and takes 9.0 GiB; 11.0 GiB are left"
+    )
+
+
+def test_another_process_whose_memory_the_driver_does_not_say() -> None:
+    assert kinds(_arrival(None)) == [("device-oom-other-process", "99")]
+
+
+@pytest.mark.parametrize(("held", "at", "own_at"), [(0.6, 50, 0), (9, 0, 0), (9, 0, 30), (9, 50, 200)])
+def test_others_that_are_no_finding(held: float, at: int, own_at: int) -> None:
+    """An idle notebook; who was there with the script or before it; a GPU on which the script is not."""
+    assert _arrival(held, at, own_at) == []
+
+
+# The machine
+
+
+def test_host_memory_that_runs_out() -> None:
+    def machine(second: int) -> dict[str, Any]:
+        host = {"memory_used_bytes": (90 + second / 12) * GIB, "memory_total_bytes": 100 * GIB}
+        return {"host": host, "process": {"resident_bytes": 50 * GIB}}
+
+    [finding] = found(every_second(machine))
+    assert (finding.fault, finding.subject, finding.severity) == ("host-oom", "host memory", "warning")
+    assert finding.message.endswith(
+        "of 100.0 GiB are in use (95%), 5.0 GiB more than 60 s ago; the script's processes hold 50.0 GiB"
+    )
+
+
+def test_a_full_host_that_stays_so_is_no_finding() -> None:
+    assert found(every_second(lambda _: {"host": {"memory_used_bytes": 97.0, "memory_total_bytes": 100.0}})) == []
+
+
+# Heat and clocks
+
+
+def test_the_temperature_counts_against_the_gpu_s_own_limit() -> None:
+    def at(celsius: float, **limits: float) -> list[tuple[str, str]]:
+        return kinds(
+            found(every_second(lambda second: gpu(temperature_celsius=celsius if second > 9 else 60, **limits)))
+        )
+
+    assert at(95) == []  # it reports no limit
+    assert at(85, temperature_slowdown_celsius=89.0) == []
+    assert at(89, temperature_slowdown_celsius=89.0) == [("thermal-throttle", "temperature")]
+    limits = {"temperature_slowdown_celsius": 89.0, "temperature_shutdown_celsius": 94.0}
+    assert at(93, **limits) == [("thermal-throttle", "near shutdown")]
+
+
+def test_a_hot_moment_is_no_finding() -> None:
+    def spike(second: int) -> GpuSample:
+        return gpu(temperature_celsius=90.0 if second in (50, 51) else 70.0, temperature_slowdown_celsius=89.0)
+
+    assert found(every_second(spike)) == []
+
+
+@pytest.mark.parametrize(
+    ("bits", "kind"), [(0x4, ""), (0x20, "heat"), (0x48, "heat"), (0x88, "power brake"), (0x8, "slowdown"), (0x1, "")]
+)
+def test_only_some_reasons_are_throttling(bits: int, kind: str) -> None:
+    def slowed(second: int) -> GpuSample:
+        return gpu(clocks_event_reasons=bits, sm_clock_hertz=0.9e9) if second >= 60 else gpu()
+
+    assert kinds(found(every_second(slowed))) == ([("thermal-throttle", kind)] if kind else [])
+
+
+def test_what_throttling_costs() -> None:
+    def slowed(second: int) -> GpuSample:
+        return gpu(clocks_event_reasons=0x20, sm_clock_hertz=1.2e9) if second >= 60 else gpu()
+
+    [finding] = found(every_second(slowed))
+    assert finding.message == "slowed down by heat in 5 of the last 60 s, which costs 33% of its clock"
+    assert finding.severity == "warning"
+
+
+def test_throttling_that_costs_little_is_a_notice() -> None:
+    [finding] = found(
+        every_second(lambda second: gpu(clocks_event_reasons=0x20 if second > 60 else 4, sm_clock_hertz=1.75e9))
+    )
+    assert finding.severity == "notice"
+
+
+def test_a_change_of_clocks_or_an_idle_gpu_is_no_throttling() -> None:
+    assert found(every_second(lambda second: gpu(clocks_event_reasons=0x8 if second % 20 == 0 else 4))) == []
+    assert found(every_second(lambda second: gpu(clocks_event_reasons=0x8, utilization_ratio=0.0))) == []
+
+
+# Faults of the hardware
+
+
+def test_uncorrected_errors_count_from_the_start() -> None:
+    def errors(before: float, after: float) -> list[tuple[str, str]]:
+        return kinds(found(every_second(lambda second: gpu(ecc_uncorrected_total=before if second < 60 else after))))
+
+    assert errors(3, 3) == errors(3, 0) == []
+    assert errors(3, 4) == errors(0, 1) == [("hardware-fault", "memory error")]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "severity"),
+    [
+        ({"row_remap_pending": 1.0}, "row remapping pending", "notice"),
+        ({"row_remap_failure": 1.0, "row_remap_pending": 1.0}, "row remapping failed", "critical"),
+        ({"recovery_action": 1.0}, "advice 1", "critical"),
+        ({"recovery_action": 99.0}, "advice 99", "critical"),
+    ],
+)
+def test_states_of_the_hardware(values: dict[str, float], kind: str, severity: str) -> None:
+    [finding] = found(every_second(lambda second: gpu(**values) if second % 10 == 5 else gpu()))
+    assert (finding.fault, finding.kind, finding.severity) == ("hardware-fault", kind, severity)
+
+
+def test_pcie_replays_by_their_rate() -> None:
+    def replays(at: Callable[[int], float]) -> list[tuple[str, str]]:
+        return kinds(
+            found(every_second(lambda second: gpu(pcie_replays_total=at(second)) if second % 10 == 0 else gpu(), 300))
+        )
+
+    assert replays(lambda second: 1e6 + second / 10) == []
+    assert replays(lambda second: 0 if second < 150 else 500) == []  # one burst
+    assert replays(lambda second: second * 2) == [("hardware-fault", "PCIe replays")]
+
+
+def test_a_narrow_link_counts_under_load_only() -> None:
+    def narrow(use: float, width: float) -> list[tuple[str, str]]:
+        slow = {"pcie_width": width, "pcie_width_max": 16.0}
+        return kinds(
+            found(every_second(lambda second: gpu(utilization_ratio=use, **(slow if second % 10 == 0 else {})), 300))
+        )
+
+    assert narrow(0.02, 8.0) == narrow(0.97, 16.0) == []
+    assert narrow(0.97, 8.0) == [("hardware-fault", "PCIe width")]
+
+
+# What the driver says
+
+
+def _event(event: GpuEvent) -> list[Finding]:
+    return found(
+        every_second(lambda second: GpuSample(0, "GPU-0", "H100", BUSY, None, (event,) if second == 50 else ()))
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "page", "severity", "action"),
+    [
+        (13, "illegal-memory-access", "critical", "start the program again"),
+        (31, "illegal-memory-access", "critical", "start the program again"),
+        (43, "hardware-fault", "notice", "nothing; keep a note of it"),
+        (45, "hardware-fault", "notice", "follow NVIDIA's procedure for it"),
+        (48, "hardware-fault", "critical", "follow NVIDIA's procedure for it"),
+        (63, "hardware-fault", "notice", "nothing; keep a note of it"),
+        (79, "hardware-fault", "critical", "restart the machine"),
+        (95, "hardware-fault", "critical", "reset the GPU"),
+        (119, "hardware-fault", "critical", "reset the GPU"),
+    ],
+)
+def test_xids_have_their_page_and_action(code: int, page: str, severity: str, action: str) -> None:
+    [finding] = _event(GpuEvent("xid", code))
+    assert (finding.fault, finding.severity) == (page, severity)
+    assert finding.remedy == f"NVIDIA's catalogue says: {action}"
+
+
+def test_an_unknown_xid_and_other_events() -> None:
+    [finding] = _event(GpuEvent("xid", 99_999))
+    assert (finding.message, finding.severity, finding.remedy) == ("the driver reports Xid 99999", "warning", "")
+    assert kinds(_event(GpuEvent("ecc-double-bit"))) == [("hardware-fault", "memory error")]
+    assert kinds(_event(GpuEvent("unavailable"))) == [("hardware-fault", "unavailable")]
+    assert _event(GpuEvent("something new")) == []
+
+
+def test_several_xids_of_one_gpu_are_told_each() -> None:
+    def machine(second: int) -> GpuSample:
+        codes = {50: 48, 51: 48, 55: 63, 60: 79}
+        events = (GpuEvent("xid", codes[second]),) if second in codes else ()
+        is_gone = second > 60
+        return GpuSample(0, "GPU-0", "H100", {} if is_gone else BUSY, None, events, "GPU is lost" if is_gone else "")
+
+    assert [kind for _, kind in kinds(found(every_second(machine, 1500)))] == ["xid 48", "xid 63", "lost"]
+
+
+def test_a_driver_that_never_answered_is_no_finding() -> None:
+    assert found(every_second(lambda _: {"problems": {"nvml": "the NVIDIA driver is not loaded"}})) == []
+
+
+def test_a_driver_that_stops_answering() -> None:
+    def machine(second: int) -> dict[str, Any]:
+        if second < 50:
+            return {"gpus": (gpu(),)}
+        return {"problems": {"nvml": "NVML does not start: Unknown Error"}}
+
+    [finding] = found(every_second(machine))
+    assert (finding.fault, finding.subject) == ("driver-silent", "NVIDIA driver")
+
+
+# The training
+
+
+def _standing(cores: float = 0.01, use: float = 0.0, **values: float) -> list[Finding]:
+    def machine(second: int) -> dict[str, Any]:
+        return {
+            "gpus": (gpu(utilization_ratio=use if second > 60 else 0.97),),
+            "process": {"cpu_cores": cores},
+            "training": training(steps_total=float(min(second, 60)), **values),
+        }
+
+    return found(every_second(machine, 600))
+
+
+def test_a_training_that_stands_still() -> None:
+    [finding] = _standing()
+    assert (finding.fault, finding.subject, finding.severity) == ("hang", "training", "notice")
+
+
+def test_what_keeps_a_training_from_its_steps_is_no_finding() -> None:
+    assert _standing(cores=1.0) == []  # tracing, compiling, reading
+    assert _standing(use=0.5) == []  # validating
+    assert _standing(step_seconds_total=1800.0) == []  # its steps take half a minute each
+
+    def over(second: int) -> dict[str, Any]:  # a notebook after its fit
+        values = training() if second < 60 else {"steps_total": 900.0}
+        return {"gpus": (gpu(utilization_ratio=0.0),), "process": {"cpu_cores": 0.0}, "training": values}
+
+    assert found(every_second(over, 600)) == []
+
+
+def _paces(*parts: dict[str, float], own: bool = True) -> list[Finding]:
+    processes = (OWN,) if own else ()
+
+    def machine(second: int) -> dict[str, Any]:
+        rows = (gpu(index, processes if second % 10 == 0 else None, **part) for index, part in enumerate(parts))
+        return {"gpus": tuple(rows)}
+
+    return found(every_second(machine, 700))
+
+
+def test_stragglers() -> None:
+    slow, idle = {"sm_clock_hertz": 1.2e9}, {"utilization_ratio": 0.2}
+    [finding] = _paces({}, {}, slow, {})
+    assert (finding.fault, finding.subject, finding.kind) == ("straggler", "GPU 2 (H100)", "clock")
+    assert finding.message == "its clock is 1200 MHz, that of the others 1800 MHz: all wait for it"
+    assert kinds(_paces({}, idle, {})) == [("straggler", "use")]
+    assert _paces({}) == _paces({}, {}, {}) == _paces({}, idle) == _paces(idle, idle, idle) == []
+    assert _paces({}, slow, {}, own=False) == []
+
+
+# All of them
+
+
+def test_a_clock_that_is_set_back_does_not_blind_them() -> None:
+    samples = [Sample(START + 3600 * (second < 50) + second, (gpu(),)) for second in range(100)]
+    samples += [Sample(START + 100 + second, (gpu(recovery_action=1.0),)) for second in range(5)]
+    assert kinds(found(samples)) == [("hardware-fault", "advice 1")]

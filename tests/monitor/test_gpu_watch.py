@@ -1,0 +1,208 @@
+"""The thread that asks the GPUs, and what a sample says of it: a call that never returns, and one that does at last."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from oomph.faults.reading.kernel_log import KernelLog
+from oomph.gpu.reading import Event, Holder, Reading
+from oomph.monitor import gpu_watch
+from oomph.monitor.gpu_thread import Answer, GpuThread
+from oomph.monitor.gpu_watch import GpuWatch
+from oomph.monitor.sample import GpuEvent, GpuProcess
+
+SECONDS = 20
+
+
+class Source:
+    """Two GPUs; `hold` keeps the next reading in a call about one of them."""
+
+    def __init__(self) -> None:
+        self.asking = self.problem = ""
+        self.readings = [
+            Reading(0, "a", "A", "00000000:01:00.0", {"power_watts": 1.0}),
+            Reading(1, "b", "B", "00000000:3B:00.0", {"power_watts": 2.0}),
+        ]
+        self.reads = 0
+        self.closed = threading.Event()
+        self._free, self._reached = threading.Event(), threading.Event()
+        self._free.set()
+
+    def hold(self, asking: str) -> None:
+        self.asking = asking
+        self._free.clear()
+        self._reached.clear()
+
+    def wait_until_held(self) -> None:
+        assert self._reached.wait(SECONDS)
+
+    def release(self) -> None:
+        self._free.set()
+
+    def read(self, now: float) -> list[Reading]:
+        self.reads += 1
+        self._reached.set()
+        assert self._free.wait(SECONDS)
+        self.asking = ""
+        return self.readings
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+@pytest.fixture(name="source")
+def _source():
+    source = Source()
+    yield source
+    source.release()
+
+
+class Log(KernelLog):
+    """A kernel that logs what the test says."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def read(self) -> list[str]:
+        lines, self.lines = self.lines, []
+        return lines
+
+
+@pytest.fixture(name="log")
+def _log() -> Log:
+    return Log()
+
+
+@pytest.fixture(name="watch")
+def _watch(source, log):
+    thread = GpuThread(source)
+    yield GpuWatch(thread, log)
+    source.release()
+    thread.close()
+    assert source.closed.wait(SECONDS)
+
+
+def ask(watch: GpuWatch, now: float, own=()):
+    watch.ask(now)
+    return watch.gpus(now, lambda pid: pid in own)
+
+
+@pytest.fixture(name="impatient")
+def _impatient(monkeypatch):
+    monkeypatch.setattr(gpu_watch, "_PATIENCE_SECONDS", 0.001)
+
+
+def test_what_is_answered_is_the_sample(watch, source):
+    source.readings[1] = Reading(
+        1, "b", "B", "", {}, (Holder(os.getpid(), 5), Holder(0, None)), (Event("xid", 31),), "GPU is lost"
+    )
+    first, second = ask(watch, 0, own={os.getpid()})
+    assert (first.uuid, first.values, first.processes) == ("a", {"power_watts": 1.0}, None)
+    own, other = second.processes
+    assert (own.pid, own.memory_bytes, own.own) == (os.getpid(), 5, True)
+    assert own.name
+    assert other == GpuProcess(0, None)
+    assert (second.events, second.problem) == ((GpuEvent("xid", 31),), "GPU is lost")
+
+
+def test_a_call_that_does_not_return_is_told_of_its_gpu_and_no_second_is_made(watch, source, impatient):
+    assert len(ask(watch, 0)) == 2
+    source.hold("GPU 1")
+    silent = {now: ask(watch, now) for now in range(1, 60)}
+    assert source.reads == 2
+    assert threading.active_count() < 10
+    for now, gpus in silent.items():
+        assert [gpu.uuid for gpu in gpus] == ["a", "b"]
+        assert not any(gpu.values for gpu in gpus)
+        told = f"no answer for {now - 1} s" if now - 1 > 3 else ""
+        assert [gpu.problem for gpu in gpus] == ["", told]
+    assert watch.problem == "GPU 1: no answer for 58 s; nothing else is asked meanwhile"
+
+
+def test_after_it_has_returned_it_goes_on_without_the_values_from_before(watch, source, monkeypatch):
+    ask(watch, 0)
+    monkeypatch.setattr(gpu_watch, "_PATIENCE_SECONDS", 0.001)
+    source.readings[0] = Reading(0, "a", "A", values={"power_watts": 9.0}, events=(Event("xid", 79),))
+    source.hold("GPU 0")
+    ask(watch, 1)
+    assert ask(watch, 11)[0].problem == "no answer for 10 s"
+    monkeypatch.setattr(gpu_watch, "_PATIENCE_SECONDS", SECONDS)
+    source.release()
+    late = ask(watch, 12)
+    assert [(gpu.values, gpu.problem) for gpu in late] == [({}, ""), ({}, "")]
+    assert late[0].events == (GpuEvent("xid", 79),)
+    assert watch.problem == ""
+    assert ask(watch, 13)[0].values == {"power_watts": 9.0}
+
+
+def test_an_answer_that_takes_a_second_or_two_is_only_late(watch, source, monkeypatch):
+    ask(watch, 0)
+    monkeypatch.setattr(gpu_watch, "_PATIENCE_SECONDS", 0.001)
+    source.hold("GPU 0")
+    assert [gpu.problem for gpu in ask(watch, 1)] == ["", ""]
+    monkeypatch.setattr(gpu_watch, "_PATIENCE_SECONDS", SECONDS)
+    source.release()
+    assert ask(watch, 3)[0].values == {"power_watts": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("asking", "gpus"), [("NVML", []), ("GPU 5", [(5, "", "no answer for 9 s")]), ("the events of the driver", [])]
+)
+def test_a_first_call_that_does_not_return(watch, source, impatient, asking, gpus):
+    source.hold(asking)
+    ask(watch, 0)
+    assert [(gpu.index, gpu.uuid, gpu.problem) for gpu in ask(watch, 9)] == gpus
+    assert watch.problem == f"{asking}: no answer for 9 s; nothing else is asked meanwhile"
+
+
+def test_a_source_that_fails_is_told_and_asked_again(log):
+    class Failing(Source):
+        def read(self, now: float) -> list[Reading]:
+            if now == 0:
+                raise ValueError("not a number")
+            return self.readings
+
+    thread = GpuThread(Failing())
+    watch = GpuWatch(thread, log)
+    assert ask(watch, 0) == ()
+    assert watch.problem == "the GPUs cannot be read: ValueError: not a number"
+    assert len(ask(watch, 1)) == 2
+    assert watch.problem == ""
+    thread.close()
+
+
+FELL_OFF = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+
+
+def test_an_xid_of_the_kernels_log_belongs_to_the_gpu_at_its_address_once(watch, log):
+    ask(watch, 0)
+    log.lines = [FELL_OFF, "NVRM: Xid (PCI:0000:99:00): 31, of another GPU", "NVRM: Xid (PCI::.): 31", "usb 1-1: new"]
+    first, second = ask(watch, 1)
+    assert (first.events, second.events) == ((), (GpuEvent("xid", 79, "kernel", FELL_OFF),))
+    assert [gpu.events for gpu in ask(watch, 2)] == [(), ()]
+
+
+def test_the_kernel_is_heard_while_the_driver_is_silent(watch, source, log, impatient):
+    source.release()
+    while not ask(watch, 0):
+        pass
+    source.hold("GPU 1")
+    ask(watch, 1)
+    log.lines = [FELL_OFF]
+    assert [[event.code for event in gpu.events] for gpu in ask(watch, 6)] == [[], [79]]
+
+
+def test_closing_does_not_wait_for_a_call():
+    source = Source()
+    thread = GpuThread(source)
+    source.hold("GPU 0")
+    thread.ask(0)
+    source.wait_until_held()
+    thread.close()
+    assert not source.closed.is_set()
+    source.release()
+    assert source.closed.wait(SECONDS)
+    assert isinstance(thread.answer(1, SECONDS), Answer)

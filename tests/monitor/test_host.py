@@ -1,0 +1,92 @@
+"""Host metrics from a made-up /proc and cgroup, and from this machine's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomph.monitor.host import Host
+
+MEMINFO = "MemTotal: 16000000 kB\nMemFree: 1000 kB\nMemAvailable: 6000000 kB\nSwapTotal: 900 kB\nSwapFree: 400 kB\n"
+
+
+@pytest.fixture(name="root")
+def _root(tmp_path):
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/meminfo").write_text(MEMINFO)
+    (tmp_path / "proc/stat").write_text("cpu  100 0 50 800 50 0 0 0 0 0\ncpu0 1 2 3\n")
+    return tmp_path
+
+
+def cgroup(root, line: str, folder: str, **files: str) -> None:
+    (root / "proc/self/cgroup").write_text(f"{line}\n")
+    (root / "sys/fs/cgroup" / folder).mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (root / "sys/fs/cgroup" / folder / f"memory.{name}").write_text(f"{text}\n")
+
+
+def test_memory_is_total_less_available(root):
+    values = Host(root).read(0)
+    assert values == {
+        "memory_used_bytes": 10_000_000 * 1024,
+        "memory_total_bytes": 16_000_000 * 1024,
+        "swap_used_bytes": 500 * 1024,
+    }
+
+
+def test_cpu_is_the_share_since_the_last_time_and_waiting_for_the_disk_is_not_busy(root):
+    host = Host(root)
+    assert "cpu_ratio" not in host.read(0)
+    (root / "proc/stat").write_text("cpu  120 0 60 860 60 0 0 0 99 99\ncpu0 1 2 3\n")
+    assert host.read(1)["cpu_ratio"] == pytest.approx(0.3)
+    assert "cpu_ratio" not in host.read(2)  # no time has passed
+
+
+def test_swap_is_read_every_ten_seconds(root):
+    host = Host(root)
+    assert [second for second in range(25) if "swap_used_bytes" in host.read(second)] == [0, 10, 20]
+
+
+def test_the_tightest_limit_around_the_group_counts_less_what_is_only_cache(root):
+    cgroup(root, "0::/job/step", "job", max="4000000000", current="3000000000", stat="anon 1\ninactive_file 500000000")
+    cgroup(root, "0::/job/step", "job/step", max="max", current="2000000000")
+    values = Host(root).read(0)
+    assert (values["memory_total_bytes"], values["memory_used_bytes"]) == (4_000_000_000, 2_500_000_000)
+
+
+def test_a_container_that_sees_its_own_group_as_the_root(root):
+    cgroup(root, "0::/docker/1234", "", max="4000000000", current="1000000000")
+    assert Host(root).read(0)["memory_used_bytes"] == 1_000_000_000
+
+
+def test_version_1(root):
+    names = {"limit_in_bytes": "4000000000", "usage_in_bytes": "3000000000", "stat": "total_inactive_file 1000000000"}
+    cgroup(root, "7:memory:/job", "memory/job", **names)
+    assert Host(root).read(0)["memory_used_bytes"] == 2_000_000_000
+
+
+def test_a_limit_above_the_memory_of_the_machine_is_none(root):
+    cgroup(root, "7:memory:/", "memory", limit_in_bytes="9223372036854771712", usage_in_bytes="5")
+    assert Host(root).read(0)["memory_total_bytes"] == 16_000_000 * 1024
+
+
+def test_a_limit_without_a_figure_of_use_is_not_used(root):
+    cgroup(root, "0::/job", "job", max="4000000000")
+    assert Host(root).read(0)["memory_total_bytes"] == 16_000_000 * 1024
+
+
+@pytest.mark.parametrize("text", ["", "cpu\n", "cpu a b c d e f\n", "\0\0"])
+def test_strange_files_give_nothing(root, text):
+    (root / "proc/stat").write_text(text)
+    (root / "proc/meminfo").write_text(text)
+    host = Host(root)
+    assert host.read(0) == {}
+    assert host.read(1) == {}
+
+
+def test_without_proc(tmp_path):
+    assert Host(tmp_path).read(0) == {}
+
+
+def test_this_machine():
+    values = Host().read(0)
+    assert 0 < values["memory_used_bytes"] <= values["memory_total_bytes"]

@@ -1,0 +1,40 @@
+"""A day in the life of a machine on which nothing is wrong: no alarm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from days import START, Day
+
+from oomph.monitor.detection import Detection
+from oomph.monitor.sample import Sample
+
+KINDS = {
+    "idle before the run": {"idle": True, "training": False},
+    "training, from an empty GPU to a pool that takes it all": {},
+    "training with short epochs and validation": {"epoch_seconds": 150, "validation_seconds": 40},
+    "a notebook after its fit, and another that comes and goes": {"training": False, "notebook": True},
+    "an idle night with the kernel alive": {"idle": True, "training": False, "notebook": True},
+}
+"""The counters of the driver creep in all of them: corrected errors, PCIe replays, energy."""
+
+
+def _life(seconds: int, gpus: int) -> Iterator[Sample]:
+    """Each kind for so long, one after the other."""
+    for number, kind in enumerate(KINDS.values()):
+        yield from Day(gpus=gpus, seed=number, **kind).samples(seconds, START + number * seconds)
+
+
+def _told(samples: Iterator[Sample]) -> list[str]:
+    detection = Detection()
+    return [f"{finding.fault}: {finding.message}" for sample in samples for finding in detection.take(sample)]
+
+
+def test_normal_life_has_no_alarm() -> None:
+    assert _told(_life(900, gpus=3)) == []
+
+
+@pytest.mark.slow
+def test_twenty_four_hours_of_eight_gpus_have_no_alarm() -> None:
+    assert _told(_life(24 * 3600 // len(KINDS), gpus=8)) == []

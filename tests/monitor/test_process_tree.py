@@ -1,0 +1,119 @@
+"""The script's processes: whose they are, what they take together, and that what has ended still counts as read."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from oomph.monitor.process_tree import ProcessTree
+
+PAGE, TICKS = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
+
+
+class Proc:
+    """A made-up /proc."""
+
+    def __init__(self, folder) -> None:
+        self.folder = folder
+
+    def put(self, pid: int, parent: int, ticks: int = 0, pages: int = 0, read: int = 0, state: str = "S") -> None:
+        fields = [state, str(parent), *["0"] * 9, str(ticks), "0", *["0"] * 8, str(pages), "0"]
+        (self.folder / str(pid)).mkdir(exist_ok=True)
+        (self.folder / str(pid) / "stat").write_text(f"{pid} (a) b (c) {' '.join(fields)}\n")
+        (self.folder / str(pid) / "io").write_text(f"rchar: 9\nread_bytes: {read}\nwrite_bytes: 3\n")
+
+
+@pytest.fixture(name="proc")
+def _proc(tmp_path) -> Proc:
+    proc = Proc(tmp_path)
+    proc.put(1, 0)
+    proc.put(10, 1)  # the supervisor
+    proc.put(20, 10, ticks=100, pages=50, read=1000)  # the script
+    proc.put(21, 20, ticks=10, pages=5, read=200)
+    proc.put(22, 21)
+    proc.put(os.getpid(), 10, pages=999)  # the sampler
+    proc.put(30, 1, pages=999)
+    return proc
+
+
+def test_the_script_and_all_below_it(proc):
+    tree = ProcessTree(20, 10, proc.folder)
+    assert tree.read(0) == {"resident_bytes": 55 * PAGE, "read_bytes_total": 1200}
+    assert tree.pids == {20, 21, 22}
+
+
+@pytest.mark.parametrize("script", [0, 12345])
+def test_an_unknown_or_ended_script_is_what_the_parent_has_started_but_for_the_sampler(proc, script):
+    tree = ProcessTree(script, 10, proc.folder)
+    tree.read(0)
+    assert tree.pids == {20, 21, 22}
+
+
+def test_a_script_that_is_the_parent_itself_does_not_count_the_sampler(proc):
+    proc.put(os.getpid(), 20, pages=999)
+    tree = ProcessTree(20, 20, proc.folder)
+    assert tree.read(0)["resident_bytes"] == 55 * PAGE
+
+
+def test_cores_are_the_time_since_the_last_reading(proc):
+    tree = ProcessTree(20, 10, proc.folder)
+    assert "cpu_cores" not in tree.read(0)
+    proc.put(20, 10, ticks=100 + 3 * TICKS)
+    proc.put(21, 20, ticks=10 + TICKS)
+    assert tree.read(2)["cpu_cores"] == 2
+
+
+def test_new_processes_are_found_within_ten_seconds_and_bring_no_burst(proc):
+    tree = ProcessTree(20, 10, proc.folder)
+    tree.read(0)
+    proc.put(23, 22, ticks=1_000_000)
+    assert {second: 23 in tree.pids for second in range(1, 12) if tree.read(second)} == {
+        second: second >= 10 for second in range(1, 12)
+    }
+    assert tree.read(12)["cpu_cores"] == 0
+
+
+def test_a_process_that_was_started_since_they_were_listed_is_owned_and_another_is_not(proc):
+    tree = ProcessTree(20, 10, proc.folder)
+    tree.read(0)
+    proc.put(23, 22)
+    proc.put(24, 23)
+    proc.put(31, 30)
+    assert {pid for pid in (1, 10, 20, 22, 23, 24, 30, 31, 999) if tree.owns(pid)} == {20, 22, 23, 24}
+
+
+def test_what_has_ended_still_counts_as_read(proc):
+    tree = ProcessTree(20, 10, proc.folder)
+    tree.read(0)
+    proc.put(21, 20, state="Z", read=200)
+    assert tree.read(1)["read_bytes_total"] == 1200
+    assert tree.pids == {20, 22}
+
+
+def test_none(proc):
+    assert ProcessTree(0, 30, proc.folder).read(0) == {}
+
+
+def test_a_circle_ends(proc):
+    proc.put(20, 22)
+    tree = ProcessTree(20, 10, proc.folder)
+    tree.read(0)
+    assert tree.pids == {20, 21, 22}
+
+
+def test_real_processes():
+    child = subprocess.Popen([sys.executable, "-IS", "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        tree = ProcessTree(0, os.getpid())
+        values = tree.read(time.monotonic())
+        assert child.pid in tree.pids
+        assert os.getpid() not in tree.pids
+        assert values["resident_bytes"] > 1 << 20
+    finally:
+        child.kill()
+        child.wait()
+        child.stdin.close()

@@ -1,0 +1,156 @@
+"""One sample of everything, and the loop that takes one each second."""
+
+from __future__ import annotations
+
+import os
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from oomph.faults.reading.kernel_log import KernelLog
+from oomph.gpu.reading import Reading
+from oomph.monitor import sampler
+from oomph.monitor.board import BoardReader, TrainingBoard
+from oomph.monitor.detection import Detection
+from oomph.monitor.finding import Finding
+from oomph.monitor.gpu_thread import GpuThread
+from oomph.monitor.gpu_watch import GpuWatch
+from oomph.monitor.host import Host
+from oomph.monitor.parent import Parent
+from oomph.monitor.process_tree import ProcessTree
+from oomph.monitor.sampling import Sampling
+
+FINDING = Finding("thermal-throttle", "GPU 0", "it is hot")
+
+
+class Keeper:
+    """A store that keeps samples in a list."""
+
+    def __init__(self, problem: str = "") -> None:
+        self.kept, self.problem, self.synced = [], problem, 0
+
+    def append(self, sample) -> None:
+        self.kept.append(sample)
+
+    def sync(self) -> None:
+        self.synced = len(self.kept)
+
+    def close(self) -> None:
+        pass
+
+
+class Gpus:
+    """One GPU."""
+
+    asking, problem = "", "half of it is missing"
+
+    def read(self, now: float) -> list[Reading]:
+        return [Reading(0, "a", values={"power_watts": now})]
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture(name="sampling")
+def _sampling(tmp_path):
+    thread = GpuThread(Gpus())
+    hot = SimpleNamespace(EVERY=1.0, find=lambda window: [FINDING])
+    parts = (
+        GpuWatch(thread, KernelLog(tmp_path / "none")),
+        Host(),
+        ProcessTree(os.getpid(), 1),
+        BoardReader(tmp_path),
+        Keeper(),
+    )
+    yield Sampling(*parts, Detection([hot]))
+    thread.close()
+
+
+def test_a_sample_has_every_part(sampling, tmp_path):
+    board = TrainingBoard(tmp_path)
+    board.write("loss", 0.5)
+    board.add_baseline(7, 1.0)
+    assert sampling.take(5.0, unix_time=1000.0) == [FINDING]
+    (sample,) = sampling.store.kept
+    assert sample.time == 1000
+    assert sample.gpus[0].values == {"power_watts": 5.0}
+    assert sample.host["memory_total_bytes"] > 0
+    assert sample.training == {"loss": 0.5}
+    assert [baseline.step for baseline in sample.baselines] == [7]
+    assert sample.problems == {"nvml": "half of it is missing"}
+
+
+def test_what_is_wrong_with_store_and_detectors_is_in_the_sample(sampling):
+    sampling.store.problem = "the disk is full"
+    sampling.detection.problem = "one failed"
+    sampling.take(5.0)
+    assert sampling.store.kept[0].problems == {
+        "nvml": "half of it is missing",
+        "store": "the disk is full",
+        "detectors": "one failed",
+    }
+
+
+class Clock:
+    """A clock that only waiting and working move."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.now = 100.0
+        self._stopped = False
+        monkeypatch.setattr(sampler.time, "monotonic", lambda: self.now)
+
+    def is_set(self) -> bool:
+        return self._stopped
+
+    def set(self) -> None:
+        self._stopped = True
+
+    def wait(self, seconds: float) -> None:
+        assert 0 < seconds <= 1
+        self.now += seconds + 0.003  # a wait always ends a little late
+
+
+def test_ticks_do_not_drift(monkeypatch):
+    clock, ticks = Clock(monkeypatch), []
+    for now in sampler._ticks(clock):
+        ticks.append(now)
+        clock.now += 0.04  # the work
+        if len(ticks) == 1000:
+            clock.set()
+    assert ticks[-1] == pytest.approx(100 + 999 + 0.003)
+
+
+def test_missed_ticks_are_not_made_up_for(monkeypatch):
+    clock, ticks = Clock(monkeypatch), []
+    for now in sampler._ticks(clock):
+        ticks.append(round(now))
+        clock.now += 3600.5 if len(ticks) == 3 else 0.04  # the machine slept
+        if len(ticks) == 6:
+            clock.set()
+    assert ticks == [100, 101, 102, 3703, 3704, 3705]
+
+
+def test_findings_and_problems_go_to_the_parent_until_it_is_gone(sampling):
+    read_fd, write_fd = os.pipe()
+    sampling.store.problem = "the disk is full"
+    parent = Parent(os.getppid(), write_fd)
+    stop = threading.Event()
+
+    class Once:
+        store, detection = sampling.store, sampling.detection
+
+        def take(self, now: float):
+            stop.set()
+            return sampling.take(now)
+
+    sampler._sample(Once(), parent, stop)
+    lines = os.read(read_fd, 65536).splitlines()
+    assert b"thermal-throttle" in lines[0]
+    assert lines[1:] == [b'{"problem": "the disk is full"}']
+    os.close(read_fd)
+    stop.clear()
+    parent.tell(FINDING)
+    sampler._sample(Once(), parent, stop)  # returns, since nobody listens
+    assert len(sampling.store.kept) == 1
+    os.close(write_fd)

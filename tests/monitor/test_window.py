@@ -1,0 +1,47 @@
+"""The window: what it holds, what it drops, and the series that detectors ask for."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomph.monitor.sample import Baseline, GpuSample, Sample
+from oomph.monitor.window import Window
+
+
+def window_of(seconds: int, length: float = 3600) -> Window:
+    window = Window(length)
+    for second in range(seconds):
+        values = {"power_watts": float(second)} if second % 10 == 0 else {}
+        gpus = (GpuSample(0, "a", values=values), GpuSample(1, "b", values={"power_watts": 1.0}))
+        window.append(Sample(float(second), gpus, baselines=(Baseline(second, 1.0),) if second % 50 == 0 else ()))
+    return window
+
+
+def test_an_empty_window_has_no_newest_sample():
+    with pytest.raises(IndexError):
+        _ = Window().newest
+
+
+def test_it_drops_what_is_too_old_but_keeps_baselines():
+    window = window_of(300, length=60)
+    assert [sample.time for sample in window.last(1000)] == list(range(239, 300))
+    assert [baseline.step for baseline in window.baselines] == [0, 50, 100, 150, 200, 250]
+
+
+def test_the_last_seconds_are_oldest_first_and_both_ends_count():
+    assert [sample.time for sample in window_of(100).last(3)] == [96, 97, 98, 99]
+
+
+def test_a_series_has_the_moments_of_measuring_only():
+    window = window_of(100)
+    assert window.series("a", "power_watts", 30) == [(70, 70), (80, 80), (90, 90)]
+    assert len(window.series("b", "power_watts", 30)) == 31
+    assert window.series("b", "temperature_celsius", 30) == []
+    assert window.series("another", "power_watts", 30) == []
+
+
+def test_a_gpu_is_found_by_its_uuid_whatever_its_index():
+    window = window_of(10)
+    window.append(Sample(10.0, (GpuSample(0, "b", values={"power_watts": 2.0}),)))
+    assert window.series("b", "power_watts", 1) == [(9, 1), (10, 2)]
+    assert [gpu.uuid for gpu in window.gpus()] == ["b"]

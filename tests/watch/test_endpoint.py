@@ -1,0 +1,121 @@
+"""`oomph watch --serve`: its address, and scrapers that are slow, rude or many."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+from oomph.errors import UsageError
+from oomph.watch import server as server_module
+from oomph.watch.address import Address, address
+from oomph.watch.server import Server
+
+_DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+@pytest.fixture(name="server")
+def _server() -> Iterator[Server]:
+    server = Server(Address("127.0.0.1", 0), lambda: "oomph_x 1\n")
+    server.start()
+    yield server
+    server.close()
+
+
+def get(server: Server, path: str = "/metrics") -> tuple[int, str, str]:
+    try:
+        with _DIRECTLY.open(f"http://{server.address}{path}", timeout=5) as answer:
+            return answer.status, answer.headers["Content-Type"], answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, "", error.read().decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("9400", Address("127.0.0.1", 9400)),
+        ("0.0.0.0:9400", Address("0.0.0.0", 9400)),
+        ("[::1]:9400", Address("::1", 9400)),
+        ("localhost:0", Address("localhost", 0)),
+    ],
+)
+def test_an_address(text, expected):
+    assert address(text) == expected
+    assert text in ("9400", str(expected))
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "65536", ":9400", "host:", "::1:9400", "1.5", "٣"])
+def test_what_is_no_address_is_refused_in_one_sentence(text):
+    with pytest.raises(UsageError, match="--serve=") as error:
+        address(text)
+    assert "\n" not in str(error.value)
+
+
+def test_a_scrape(server):
+    assert get(server) == (200, "text/plain; version=0.0.4; charset=utf-8", "oomph_x 1\n")
+    assert get(server, "/metrics?x=1")[0] == 200
+    assert get(server, "/")[0] == 200
+    assert get(server, "/other") == (404, "", "the metrics are at /metrics\n")
+
+
+def test_a_port_in_use_is_one_sentence(server):
+    with pytest.raises(UsageError, match=r"cannot serve at 127\.0\.0\.1:\d+: Address already in use"):
+        Server(server.address, str)
+
+
+def test_a_host_that_nobody_knows_is_one_sentence():
+    with pytest.raises(UsageError, match=r"cannot serve at no\.such\.host\.invalid:9400: "):
+        Server(Address("no.such.host.invalid", 9400), str)
+
+
+def test_half_open_scrapers_are_in_nobodys_way(server):
+    silent = [socket.create_connection(server.server_address[:2]) for _ in range(10)]
+    silent[0].sendall(b"GET /metr")
+    assert get(server)[0] == 200
+    for each in silent:
+        each.close()
+
+
+def test_a_scraper_that_takes_too_long_is_cut_off(server, monkeypatch):
+    monkeypatch.setattr(server_module, "_SECONDS", 0.0)
+    with socket.create_connection(server.server_address[:2], timeout=5) as slow:
+        slow.sendall(b"GET /metrics HTTP/1.1\r\n")
+        assert slow.recv(1) == b""
+    while server._open:
+        time.sleep(0.01)
+
+
+def test_too_many_at_once_are_refused_and_the_next_one_is_not(server, monkeypatch):
+    monkeypatch.setattr(server_module, "_MOST_CONNECTIONS", 2)
+    first, second, third = (socket.create_connection(server.server_address[:2], timeout=5) for _ in range(3))
+    assert third.recv(1) == b""
+    for each in (first, second, third):
+        each.close()
+    while server._open:
+        time.sleep(0.01)
+    assert get(server)[0] == 200
+
+
+def test_a_scraper_that_leaves_says_nothing_on_the_terminal(server, capfd):
+    for _ in range(3):
+        with socket.create_connection(server.server_address[:2]) as rude:
+            rude.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+            rude.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    assert get(server)[0] == 200
+    assert capfd.readouterr() == ("", "")
+
+
+def test_it_ends_while_somebody_is_connected():
+    server = Server(Address("127.0.0.1", 0), str)
+    server.start()
+    with socket.create_connection(server.server_address[:2]):
+        ended = threading.Thread(target=server.close)
+        ended.start()
+        ended.join(5)
+        assert not ended.is_alive()

@@ -1,0 +1,99 @@
+"""The text for Prometheus, read back by the parser of Prometheus' own client library."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import views
+from prometheus_client.parser import text_string_to_metric_families
+
+from oomph import __version__
+from oomph.monitor.metrics import METRICS
+from oomph.watch.exposition import OWN, exposition, families
+from oomph.watch.view import View
+
+BUSY = replace(
+    views.VIEWS["incidents"],
+    jobs=(replace(views.JOB, training={"steps_total": 1058.0, "loss": math.nan}, process={"resident_bytes": 5.0}),),
+)
+
+
+def read(view: View) -> dict[str, list[tuple[dict[str, str], float]]]:
+    """Every series by its name."""
+    found: dict[str, list[tuple[dict[str, str], float]]] = {}
+    for family in text_string_to_metric_families(exposition(view)):
+        for sample in family.samples:
+            found.setdefault(sample.name, []).append((sample.labels, sample.value))
+    return found
+
+
+def everything() -> View:
+    """A view in which every metric has been measured."""
+    values = {
+        scope: {each.key: 1.0 for each in METRICS if each.scope == scope}
+        for scope in ("host", "process", "training", "gpu")
+    }
+    gpu = replace(views.VIEWS["incidents"].gpus[0], values=values["gpu"])
+    job = replace(views.JOB, training=values["training"], process=values["process"])
+    return replace(views.VIEWS["incidents"], gpus=(gpu,), jobs=(job,), host=values["host"])  # fmt: skip
+
+
+def test_every_metric_of_the_table_is_served_with_its_type_and_help():
+    served = {family.name: family for family in text_string_to_metric_families(exposition(everything()))}
+    for metric in METRICS:
+        family = served[metric.prometheus.removesuffix("_total") if metric.kind == "counter" else metric.prometheus]
+        assert family.type == metric.kind
+        assert family.documentation in {each.help for each in METRICS if each.prometheus == metric.prometheus}
+        wanted = {**({"gpu": "0", "uuid": "GPU-00000000"} if metric.scope == "gpu" else {}), **metric.labels}
+        assert wanted in [sample.labels for sample in family.samples]
+    assert len({family.name for family, _ in families()} | {family.name for family in OWN}) == len(served)
+
+
+def test_no_series_is_there_twice():
+    lines = [line.rpartition(" ")[0] for line in exposition(everything()).splitlines() if not line.startswith("#")]
+    assert len(lines) == len(set(lines))
+
+
+def test_the_names_follow_the_conventions_of_prometheus():
+    for metric in METRICS:
+        name = metric.prometheus.removesuffix("_total")
+        assert metric.prometheus.endswith("_total") == (metric.kind == "counter"), name
+        assert name.endswith(f"_{metric.unit}") or not metric.unit, name
+
+
+def test_what_is_wrong_is_an_alert():
+    found = read(views.VIEWS["incidents"])
+    assert found["oomph_alert_active"] == [({"fault": "memory-leak", "subject": "GPU 0", "severity": "warning"}, 1.0)]
+    assert found["oomph_restarts_total"] == [({}, 1.0)]
+    assert found["oomph_build_info"] == [({"version": __version__}, 1.0)]
+    assert found["oomph_gpu_info"][0][0]["name"] == "NVIDIA H100 80GB HBM3"
+
+
+def test_values_keep_their_digits():
+    gpu = replace(views.VIEWS["incidents"].gpus[0], values={"memory_used_bytes": 2.0**36 + 1, "utilization_ratio": 0.1})
+    found = read(replace(BUSY, gpus=(gpu,)))
+    assert found["oomph_gpu_memory_used_bytes"][0][1] == 2**36 + 1
+    assert found["oomph_gpu_utilization_ratio"][0][1] == 0.1
+    assert found["oomph_training_steps_total"] == [({}, 1058.0)]
+    assert math.isnan(found["oomph_training_loss"][0][1])
+
+
+def test_a_lost_gpu_and_an_old_sample_have_no_values():
+    lost = read(views.VIEWS["lost-gpu"])
+    assert [labels["gpu"] for labels, _ in lost["oomph_gpu_power_watts"]] == ["0"]
+    old = read(replace(BUSY, time=BUSY.time + 31))
+    assert not {name for name in old if name.startswith(("oomph_gpu_m", "oomph_training", "oomph_host"))}
+    assert "oomph_build_info" in old
+
+
+def test_without_anything_there_is_still_an_answer():
+    assert read(views.VIEWS["no-gpu"]).keys() == {"oomph_build_info"}
+    assert read(View(0.0)).keys() == {"oomph_build_info"}
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", "\ud800", "é"])
+def test_a_label_may_hold_anything(name):
+    gpu = replace(views.VIEWS["incidents"].gpus[0], name=name)
+    assert read(replace(BUSY, gpus=(gpu,)))["oomph_gpu_info"][0][0]["name"] == name.replace("\ud800", "?")

@@ -1,0 +1,181 @@
+"""Which runs and GPUs are shown: the runs that are going on here, the newest one, or the machine."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from oomph.journal import Journal
+from oomph.monitor.sample import GpuSample, Sample
+from oomph.monitor.store import Store
+from oomph.recovery.posix.process_identity import ProcessIdentity
+from oomph.recovery.protocol.progress import ProgressBoard
+from oomph.recovery.run_directory.run_directory import FINISHED, RunDirectory, RunRecord
+from oomph.watch import feed as feed_module
+from oomph.watch.feed import Feed
+from oomph.watch.runs import KEPT, RunReader, runs_of
+
+RECORD = RunRecord(("train.py",), "python", "/here", "", attempts=1)
+
+
+class NoMachine:
+    """Stands in for the machine, and counts its samples."""
+
+    made = 0
+
+    def __init__(self) -> None:
+        NoMachine.made += 1
+        self.closed = False
+
+    def sample(self) -> Sample:
+        return Sample(time.time(), (GpuSample(0, "GPU-own"),))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture(autouse=True)
+def _no_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed_module, "Machine", NoMachine)
+    monkeypatch.setattr(feed_module, "_CHOOSE_SECONDS", -1.0)
+    NoMachine.made = 0
+
+
+def new_run(folder: Path, name: str, at: float = 0.0) -> RunDirectory:
+    run = RunDirectory.create(folder / ".oomph" / "runs" / name, RECORD)
+    if at:
+        os.utime(run.path / "run.json", (at, at))
+    return run
+
+
+def keep(run: RunDirectory, *times: float) -> None:
+    store = Store(run.path)
+    for at in times:
+        store.append(Sample(at, (GpuSample(0, "GPU-run"),)))
+    store.close()
+
+
+def uuids(feed: Feed) -> list[str]:
+    return [gpu.uuid for gpu in feed.look().gpus]
+
+
+def test_without_a_run_the_machine_is_shown(tmp_path):
+    feed = Feed(None, tmp_path)
+    view = feed.look()
+    assert ([gpu.uuid for gpu in view.gpus], view.jobs) == (["GPU-own"], ())
+
+
+def test_a_run_that_is_going_on_shows_what_it_measures(tmp_path):
+    run = new_run(tmp_path, "a")
+    keep(run, time.time() - 1, time.time())
+    feed = Feed(None, tmp_path)
+    view = feed.look()
+    assert ([gpu.uuid for gpu in view.gpus], view.jobs[0].state, view.problems) == (["GPU-run"], "running", {})
+    assert NoMachine.made == 0
+    run.close()
+
+
+def test_a_run_whose_samples_stop_is_named_and_the_machine_measured(tmp_path):
+    run = new_run(tmp_path, "a")
+    keep(run, time.time() - 100)
+    view = Feed(None, tmp_path).look()
+    assert [gpu.uuid for gpu in view.gpus] == ["GPU-own"]
+    assert view.problems["monitor"].startswith("no sample from the run for 10")
+    run.close()
+
+
+def test_the_machine_is_left_alone_again_when_the_run_measures(tmp_path):
+    run = new_run(tmp_path, "a")
+    feed = Feed(None, tmp_path)
+    assert uuids(feed) == ["GPU-own"]
+    keep(run, time.time())
+    assert uuids(feed) == ["GPU-run"]
+    assert feed._machine is None
+    run.close()
+
+
+def test_all_runs_that_are_going_on_are_shown_else_the_newest(tmp_path):
+    first, second, third = (new_run(tmp_path, name, at) for name, at in (("a", 1e9), ("b", 2e9), ("c", 3e9)))
+    third.update(status=FINISHED)
+    feed = Feed(None, tmp_path)
+    assert [Path(job.run).name for job in feed.look().jobs] == ["b", "a"]
+    first.update(status=FINISHED)
+    second.update(status=FINISHED)
+    os.utime(third.path / "run.json", (4e9, 4e9))
+    assert [(Path(job.run).name, job.state) for job in feed.look().jobs] == [("c", "finished")]
+    for run in (first, second, third):
+        run.close()
+
+
+def test_the_run_that_was_asked_for_shows_its_end(tmp_path):
+    run = new_run(tmp_path, "a")
+    keep(run, 1e9)
+    run.update(status=FINISHED)
+    run.close()
+    view = Feed(run.path, tmp_path).look()
+    assert ([gpu.uuid for gpu in view.gpus], view.sampled, view.problems) == (["GPU-run"], 1e9, {})
+
+
+def test_a_run_on_another_machine_is_going_on_as_far_as_can_be_seen(tmp_path):
+    run = new_run(tmp_path, "a")
+    run.close()
+    (run.path / "lock").write_text(ProcessIdentity(1, "elsewhere", "boot", "7").to_text())
+    keep(run, time.time() - 100)
+    view = Feed(run.path, tmp_path).look()
+    assert (view.jobs[0].state, [gpu.uuid for gpu in view.gpus]) == ("running", ["GPU-run"])
+    assert "monitor" in view.problems
+    (run.path / "lock").write_text("1 elsewhere-no-more\n" * 0)
+    assert Feed(run.path, tmp_path).look().jobs[0].state == "unfinished"
+
+
+def test_looking_never_takes_the_lock_of_a_run(tmp_path, monkeypatch):
+    run = new_run(tmp_path, "a")
+    monkeypatch.setattr(fcntl, "flock", lambda *_: pytest.fail("locked"))
+    assert Feed(None, tmp_path).look().jobs[0].state == "running"
+    run.close()
+
+
+def test_the_journal_is_read_again_only_when_it_has_changed(tmp_path, monkeypatch):
+    run = new_run(tmp_path, "a")
+    journal = Journal(run.path, 1, "supervisor")
+    reader = RunReader(run.path)
+    assert reader.read().events == ()
+    journal.write("finding", fault="memory-leak")
+    first = reader.read()
+    assert [event.name for event in first.events] == ["finding"]
+    assert reader.read().events is first.events
+    journal.close()
+    run.close()
+
+
+def test_a_reader_keeps_two_minutes(tmp_path):
+    run = new_run(tmp_path, "a")
+    keep(run, *range(1, KEPT + 50))
+    ProgressBoard(run.path, 1).write(0, 2, 3, 203, 200)
+    reader = RunReader(run.path)
+    found = reader.read()
+    assert [found.samples[0].time, found.samples[-1].time] == [50, KEPT + 49]
+    assert found.progress.epoch == 2
+    keep(run, 1000.0)
+    assert reader.read().samples[-1].time == 1000.0
+    run.close()
+
+
+def test_damaged_and_foreign_folders_are_no_runs(tmp_path):
+    for name in ("empty", "damaged"):
+        (tmp_path / ".oomph/runs" / name).mkdir(parents=True)
+    (tmp_path / ".oomph/runs/damaged/run.json").write_text("{")
+    (tmp_path / ".oomph/runs/file").touch()
+    assert [path.name for path in runs_of(tmp_path)] == ["damaged"]
+    assert Feed(None, tmp_path).look().jobs == ()
+    assert runs_of(tmp_path / "missing") == []
+
+
+def test_the_first_look_waits_for_the_driver(tmp_path, monkeypatch):
+    answers = [(), (), (GpuSample(0, "late"),)]
+    monkeypatch.setattr(NoMachine, "sample", lambda self: Sample(time.time(), answers.pop(0)))
+    assert [gpu.uuid for gpu in Feed(None, tmp_path).first_look().gpus] == ["late"]

@@ -1,0 +1,106 @@
+"""What the live view and `--once` show: whole screens as golden files, and what holds at every size."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import views
+from hypothesis import given, settings
+from hypothesis import strategies as some
+from rich.cells import cell_len
+
+from oomph.watch.allotment import Wish, allot, cut
+from oomph.watch.choice import Choice, pressed
+from oomph.watch.screen import LEAST_HEIGHT, LEAST_WIDTH, lines_of
+from oomph.watch.sparkline import ASCII, sparkline
+
+PLAIN = Choice()
+
+
+@pytest.fixture(autouse=True)
+def _in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    views.in_utc()
+
+
+@pytest.mark.parametrize("name", views.VIEWS)
+def test_the_screen_is_the_golden_one(name):
+    """Read the difference; `make golden` writes them anew."""
+    assert views.screens(views.VIEWS[name]) == (views.GOLDEN / f"{name}.txt").read_text()
+
+
+@pytest.mark.parametrize("name", views.VIEWS)
+@settings(max_examples=25)
+@given(width=some.integers(1, 200), height=some.integers(1, 60))
+def test_it_fits_every_terminal(name, width, height):
+    lines = lines_of(views.VIEWS[name], Choice(), width, height)
+    assert len(lines) <= height
+    assert all(cell_len(line.plain) <= width for line in lines)
+    if width >= LEAST_WIDTH and height >= LEAST_HEIGHT:
+        assert len(lines) == height
+        assert lines[-1].plain.startswith("q quit")
+
+
+def plain(view: views.View, choice: Choice = PLAIN, width: int = 80, height: int = 24) -> str:
+    return "\n".join(line.plain for line in lines_of(view, choice, width, height))
+
+
+def test_a_small_terminal_is_told_the_size_that_is_needed():
+    assert "60×12 needed" in plain(views.VIEWS["incidents"], width=59)
+    assert "60×12 needed" in plain(views.VIEWS["incidents"], height=11)
+
+
+def test_the_newest_incident_is_there_however_many_gpus_there_are():
+    assert "memory-leak" in plain(views.VIEWS["sixteen-gpus"], width=60, height=12)
+
+
+def test_names_cannot_steer_the_terminal():
+    evil = "\x1b[2J\x9b31m\nq"
+    gpus = views.gpu(0, name=evil, processes=(views.GpuProcess(1, 1, evil),)), views.gpu(1, problem=evil)
+    view = views.view_of(
+        views.NOW,
+        [views.Sample(views.NOW, gpus)],
+        [replace(views.JOB, command=evil, run=evil)],
+        [replace(views.LEAK, message=evil, remedy=evil, subject=evil)],
+        {"nvml": evil},
+    )
+    for shown in (plain(view, width=120), views.as_text(view, 80)):
+        assert not set(shown) & {"\x1b", "\x9b"}
+        assert "\\x1b[2J" in shown
+
+
+def test_an_old_sample_says_how_old_it_is():
+    assert "last sample 1 min 5 s ago" in plain(replace(views.VIEWS["one-gpu-with-a-run"], time=views.NOW + 65))
+
+
+def test_keys():
+    assert pressed(Choice(), "q").quits
+    assert pressed(pressed(Choice(), "p"), "P") == Choice()
+    assert pressed(Choice(), "\x1b") == Choice()
+    assert "paused" in plain(views.VIEWS["mig"], pressed(Choice(), "p"))
+
+
+def test_s_sorts_the_gpus_by_one_metric_after_the_other():
+    view = views.view_of(views.NOW, [views.Sample(views.NOW, (views.gpu(0, 0.1), views.gpu(1, 0.9)))], [])
+    choice, first = Choice(), []
+    for _ in range(5):
+        first.append((choice.order, choice.sorted(view.gpus)[0].index))
+        choice = pressed(choice, "s")
+    assert first == [("index", 0), ("memory", 1), ("use", 1), ("temperature", 1), ("index", 0)]
+
+
+def test_rows_go_to_the_parts_by_rank():
+    wishes = [Wish(5, 2, 1), Wish(9, 3, 0), Wish(4, 0, 2)]
+    assert allot(100, wishes) == [5, 9, 4]
+    assert allot(12, wishes) == [3, 9, 0]
+    assert allot(5, wishes) == [2, 3, 0]
+    assert allot(2, wishes) == [0, 2, 0]
+    assert (cut(5, 5), cut(5, 3), cut(5, 0)) == ((5, 0), (2, 3), (0, 5))
+
+
+def test_a_sparkline_holds_the_newest_values():
+    assert sparkline([9.0, 0.0, 0.5, 1.0], 3, 1.0) == "▁▅█"
+    assert sparkline([0.5], 3, 1.0, ASCII) == "  ="
+    assert sparkline([float("nan"), 2.0, -1.0], 4, 1.0) == "  █▁"
+    assert sparkline([1.0], 2, 0.0) == " ▁"

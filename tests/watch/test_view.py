@@ -1,0 +1,178 @@
+"""From samples and journals to what is shown."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import views
+from views import NOW, gpu
+
+from oomph.journal import Event
+from oomph.monitor.sample import GpuProcess, Sample
+from oomph.recovery.protocol.progress import Progress
+from oomph.recovery.run_directory.run_directory import FINISHED, RUNNING, RunRecord
+from oomph.watch.document import as_document
+from oomph.watch.incidents import Incident, incidents_of
+from oomph.watch.job import UNFINISHED, Run, job_of
+from oomph.watch.view import silence, view_of
+
+RECORD = RunRecord(("train.py", "--epochs", "10"), "python", "/here", "", RUNNING, attempts=2)
+
+
+def training(at: float, **values: float) -> Sample:
+    return Sample(NOW + at, training=values)
+
+
+def run(*samples: Sample, **changes: object) -> Run:
+    return Run(**{"path": "there", "record": RECORD, "going_on": True, "samples": samples, **changes})  # type: ignore[arg-type]
+
+
+# -- GPUs -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_gpu_has_its_newest_values_and_the_last_ones_of_what_is_charted():
+    view = view_of(NOW, [Sample(NOW - 1, (gpu(0, 0.0),)), Sample(NOW, (gpu(0, 1.0),))], [])
+    assert view.gpus[0].values["temperature_celsius"] == 70.0
+    assert view.gpus[0].history["temperature_celsius"] == (40.0, 70.0)
+
+
+def test_a_gpu_that_is_lost_has_no_values():
+    view = view_of(NOW, [Sample(NOW - 1, (gpu(0),)), Sample(NOW, (gpu(0, problem="GPU is lost"),))], [])
+    assert (view.gpus[0].problem, view.gpus[0].values) == ("GPU is lost", {})
+    assert view.processes == ()
+
+
+def test_processes_stay_until_they_are_asked_for_again():
+    old = (GpuProcess(7, 100, "old"),)
+    silent = gpu(0, processes=None)
+    first, second = gpu(0, processes=old), gpu(0, processes=())
+    assert [each.pid for each in view_of(NOW, [Sample(NOW - 9, (first,)), Sample(NOW, (silent,))], []).processes] == [7]
+    assert view_of(NOW, [Sample(NOW - 9, (first,)), Sample(NOW, (second,))], []).processes == ()
+    assert view_of(NOW, [Sample(NOW - 99, (first,)), Sample(NOW, (silent,))], []).processes == ()
+
+
+def test_the_instances_of_a_mig_gpu_are_numbered():
+    view = views.VIEWS["mig"]
+    assert [each.label for each in view.gpus] == ["0", "0:0", "0:1", "0:2"]
+
+
+def test_samples_that_stop_coming_are_silence():
+    assert silence(NOW + 4, [Sample(NOW)]) == 0
+    assert silence(NOW + 40, [Sample(NOW)]) == 40
+    assert silence(NOW, []) == 0
+
+
+# -- jobs -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_job_says_where_it_is_and_when_it_ends():
+    values = {"epochs": 10, "steps_per_epoch": 100}
+    first = training(0, steps_total=500, step_seconds_total=5.0, input_wait_seconds_total=1.0, **values)
+    last = training(10, steps_total=600, step_seconds_total=15.0, input_wait_seconds_total=3.0, loss=0.5, **values)
+    job = job_of(run(first, last, progress=Progress(attempt=2, fit=0, epoch=6, step=0, steps=600)))
+    assert (job.epoch, job.epochs, job.step, job.steps_per_epoch, job.steps) == (7, 10, 0, 100, 600)
+    assert math.isclose(job.eta_seconds or 0, 40.0)
+    assert math.isclose(job.step_seconds or 0, 0.1)
+    assert math.isclose(job.input_wait_ratio or 0, 0.2)
+    assert (job.loss, job.attempt, job.restarts, job.state) == (0.5, 2, 1, RUNNING)
+
+
+def test_a_restart_begins_the_pace_anew():
+    before = training(0, steps_total=900, step_seconds_total=90.0)
+    after = (
+        training(50, steps_total=10, step_seconds_total=1.0),
+        training(60, steps_total=110, step_seconds_total=2.0),
+    )
+    assert job_of(run(before, *after)).step_seconds == 0.01
+
+
+def test_what_is_not_known_is_not_shown():
+    job = job_of(run())
+    assert (job.epoch, job.eta_seconds, job.step_seconds, job.input_wait_ratio, job.micro_batch) == (None,) * 5
+    assert job_of(run(training(0, steps_total=5), training(1, steps_total=5))).eta_seconds is None
+
+
+def test_without_samples_the_journal_knows_epochs_and_micro_batch():
+    events = (Event("fit-started", {"epochs": 4}), Event("recovered", {"batch": 256, "micro_batch": 64}))
+    job = job_of(run(events=events, progress=Progress(fit=0, epoch=1, step=3)))
+    assert (job.epochs, job.micro_batch, job.epoch, job.step) == (4, 64, 2, 3)
+    assert job_of(run(events=(*events, Event("fit-started", {})))).micro_batch is None
+
+
+def test_a_run_that_nobody_ended_is_unfinished():
+    assert job_of(run(going_on=False)).state == UNFINISHED
+    ended = RunRecord(("x",), "", "", "", FINISHED)
+    assert job_of(run(going_on=False, record=ended)).state == FINISHED
+
+
+# -- incidents --------------------------------------------------------------------------------------------------------
+
+
+def test_a_journal_is_told_as_incidents():
+    finding = {"fault": "memory-leak", "subject": "GPU 0", "message": "it grows", "severity": "warning", "remedy": "x"}
+    events = [
+        Event("finding", finding, 1, time=1.0),
+        Event("checkpoint", {}, 1, time=2.0),
+        Event("recovered", {"batch": 256, "micro_batch": 64}, 1, time=3.0),
+        Event("hang", {"seconds": 61.2, "line": "train.py:7"}, 1, time=4.0),
+        Event("diagnosed", {"fault": "hang", "code": "CRS301"}, 1, time=5.0),
+        Event("gave-up", {"fault": "hang", "reason": "again"}, 2, time=6.0),
+        Event("preempted", {"signal": "SIGTERM", "steps": 1}, 2, time=7.0),
+        Event("checkpoint-failed", {"reason": "no space"}, 2, time=8.0),
+    ]
+    told = incidents_of(events)
+    assert [(each.severity, each.fault, each.message) for each in told] == [
+        ("warning", "memory-leak", "it grows"),
+        ("notice", "device-oom", "batch 256 continues as micro-batches of 64"),
+        ("critical", "hang", "no progress for 61 s at train.py:7"),
+        ("critical", "hang", "ended by this fault"),
+        ("critical", "hang", "again"),
+        ("notice", "preempted", "preempted by SIGTERM after 1 step"),
+        ("warning", "checkpoint-failure", "no space"),
+    ]
+    assert told[0].finding
+    assert not told[1].finding
+
+
+def test_damaged_events_do_not_stop_the_view():
+    names = ("finding", "recovered", "hang", "diagnosed", "gave-up", "preempted", "checkpoint-failed")
+    assert len(incidents_of([Event(name) for name in names])) == len(names)
+    assert incidents_of([Event("finding", {"severity": "loud", "fault": 3})])[0].severity == "warning"
+
+
+def test_what_is_found_now_is_an_incident_and_an_alert_once():
+    told = Incident(NOW - 5, "warning", "memory-leak", "GPU 0", "it grows", finding=True)
+    job = job_of(run(events=(Event("finding", {"fault": "memory-leak", "subject": "GPU 0"}, 1, time=NOW - 7),)))
+    view = view_of(NOW, [Sample(NOW)], [job], [told])
+    assert (len(view.incidents), len(view.alerts)) == (1, 1)
+    alone = view_of(NOW, [Sample(NOW)], [], [told])
+    assert alone.incidents == alone.alerts == (told,)
+
+
+def test_a_finding_of_long_ago_is_no_alert_any_more():
+    job = job_of(run(events=(Event("finding", {"fault": "memory-leak", "subject": "GPU 0"}, 1, time=NOW - 601),)))
+    view = view_of(NOW, [Sample(NOW)], [job])
+    assert (len(view.incidents), len(view.alerts)) == (1, 0)
+
+
+# -- the document -----------------------------------------------------------------------------------------------------
+
+
+def test_the_document_keeps_the_contract():
+    document = as_document(views.VIEWS["incidents"])
+    first = document["gpus"][0]
+    assert document["schema"] == 1
+    assert {"index", "uuid", "name", "memory_used_bytes", "memory_total_bytes"} <= first.keys()
+    assert first["memory_total_bytes"] == 80 * views.GIB
+    assert document["jobs"][0]["epoch"] == 3
+    assert "problem" not in first
+    assert as_document(views.VIEWS["lost-gpu"])["gpus"][1] == {
+        "index": 1, "uuid": "GPU-00000001", "name": "NVIDIA H100 80GB HBM3", "problem": "GPU is lost",
+    }  # fmt: skip
+
+
+def test_the_document_is_json_even_when_a_loss_is_not_a_number():
+    job = job_of(run(training(0, loss=math.nan), training(1, loss=math.nan)))
+    text = json.dumps(as_document(view_of(NOW, [], [job])), allow_nan=False)
+    assert json.loads(text)["jobs"][0]["loss"] == "nan"
