@@ -13,7 +13,9 @@ from oomph.monitor.in_words import as_data, in_words
 from oomph.recovery.supervisor import monitoring
 from oomph.recovery.supervisor.monitoring import Monitoring
 
-HOT = Finding("thermal-throttle", "GPU 0", "it runs at 60 % of its clock", remedy="Clean the fan", evidence={"share": 0.6})
+HOT = Finding(
+    "thermal-throttle", "GPU 0", "it runs at 60 % of its clock", remedy="Clean the fan", evidence={"share": 0.6}
+)
 
 
 class Sampler:
@@ -41,7 +43,12 @@ def begun(monkeypatch, tmp_path):
     said: list[str] = []
     voice = Voice()
     monkeypatch.setattr(voice, "say", said.append)
-    return Monitoring(tmp_path, lambda name, **data: events.append({"event": name, **data}), voice), started, events, said
+    return (
+        Monitoring(tmp_path, lambda name, **data: events.append({"event": name, **data}), voice),
+        started,
+        events,
+        said,
+    )
 
 
 def test_a_finding_is_recorded_and_told_and_so_is_what_the_sampler_found_last(begun):

@@ -63,7 +63,8 @@ class Meter:
         self._losses: Losses | None = None
         self._examples = 0.0
         """Of the fits before."""
-        self._steps, self._step_of_epoch, self._step_seconds = 0, 0, 0.0
+        self._steps, self._step_of_epoch = 0, 0
+        self._step_seconds, self._timed_steps = 0.0, 0
         self._noted_at = 0
         """The step of the epoch at which the memory in use was last noted."""
         self._last = self._due = clock()
@@ -119,12 +120,14 @@ class Meter:
             micro_batch: the size of its micro-batches; None if its batch was whole.
         """
         now = self._clock()
+        taken = steps - self._steps
         self._step_of_epoch, self._steps = step_of_epoch, steps
         if self._is_first:
             self._is_first = False
             self._counted.leave_out_what_came()
         else:
             self._step_seconds += now - self._last
+            self._timed_steps += taken
         self._last = now
         if now >= self._due:
             self._due = now + _EVERY_SECONDS
@@ -190,7 +193,7 @@ class Meter:
             "step_seconds_total": self._step_seconds,
         }
         if self._counted.read():
-            counts |= {"input_wait_seconds_total": self._counted.seconds, "input_batches_total": self._counted.batches}
+            counts |= {"input_wait_seconds_total": self._counted.seconds, "input_batches_total": self._timed_steps}
         examples = self._examples + (0.0 if self._losses is None else self._losses.examples)
         self._write(counts | ({"examples_total": examples} if examples else {}))
         self._board.beat()
