@@ -92,13 +92,15 @@ kills: $(READY) ## 300 kills of script, supervisor and watchdog at random moment
 mutations: $(READY) ## put mistakes into src one at a time, and see whether the nearest tests notice (16 minutes)
 	$(BIN)/python benchmarks/mutations.py
 
-docs: $(READY) ## write docs/reference from the fault pages, the doctor's checks and the monitor's detectors
+docs: $(READY) ## write docs/reference from the fault pages, the doctor's checks, the monitor's metrics and detectors
 	$(BIN)/python -m oomph.faults.catalogue.docs docs/reference/faults
 	$(BIN)/python -m oomph.doctor.docs docs/reference/doctor-checks.md
 	$(BIN)/python -m oomph.monitor.docs docs/reference/monitor-findings.md
+	$(BIN)/python -m oomph.watch.docs docs/reference/metrics.md
 
-golden: $(READY) ## rewrite tests/terminal/golden, which shows what oomph prints; read the difference
+golden: $(READY) ## rewrite tests/terminal/golden and tests/watch/golden, which show what oomph prints; read the difference
 	$(BIN)/python tests/terminal/captures.py
+	$(BIN)/python tests/watch/views.py
 
 install: $(READY) ## install oomph and what the other targets need in .venv
 
@@ -107,7 +109,7 @@ clean: ## remove everything that make, the tests and the tools have written
 	find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
 
 # Written last, and newer than pyproject.toml only when the installation has succeeded.
-$(READY): pyproject.toml
+$(READY): pyproject.toml hatch_build.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
 	  echo "oomph needs Python 3.10 or newer, and $(PYTHON) is older or missing: make PYTHON=python3.12 names another." >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -1,4 +1,4 @@
-"""Writes front.json when oomph is built or installed: the front matter of the fault pages, to be read fast."""
+"""Writes front.jsonl when oomph is built or installed: the front matter of the fault pages, to be read fast."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ class FrontMatter(BuildHookInterface):
         from oomph.faults.catalogue import front_matter
 
         front_matter.write()
-        build_data["artifacts"].append("src/oomph/faults/catalogue/front.json")
+        build_data["artifacts"].append("src/oomph/faults/catalogue/front.jsonl")

@@ -68,7 +68,7 @@ MAP = (ROOT / "docs/explanation/architecture.md").read_text()
 PACKAGE = ROOT / "src/oomph"
 MAPPED = [
     path
-    for room in ("recovery", "tensorflow", "faults", "cli", "doctor", "gpu", "monitor", "")
+    for room in ("recovery", "tensorflow", "faults", "cli", "doctor", "gpu", "monitor", "watch", "")
     for path in (PACKAGE / room).glob("**/*.py" if room else "*.py")
     if path.name != "__init__.py" and PACKAGE / "doctor/checks" not in path.parents  # these have a reference
 ]

@@ -19,6 +19,7 @@ EXAMPLES = {
         "oomph explain train.log --exit-status 137 --kernel-log",
     ],
     "rehearse": ["oomph rehearse --steps 60 train.py --epochs 1", "oomph rehearse --faults kill,oom train.py"],
+    "watch": ["oomph watch", "oomph watch --run RUN", "oomph watch --once --json", "oomph watch --serve 9400"],
     "demo": ["oomph demo --keep what-the-demo-left"],
 }
 

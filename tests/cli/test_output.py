@@ -29,6 +29,8 @@ def shell(words: str) -> subprocess.CompletedProcess[str]:
         ("doctor --only gpu-growth >&-", 2, CLOSED),
         ("doctor --help >&-", 2, CLOSED),
         ("rehearse missing.py >&-", 2, CLOSED),
+        ("watch >&-", 2, CLOSED),
+        ("watch --once >/dev/full", 2, FULL),
         ("--version >&-", 2, CLOSED),
         ("--help >/dev/full", 2, FULL),
         ("explain --help >/dev/full", 2, FULL),

@@ -38,6 +38,20 @@ def test_fault_and_subject_tell_findings_apart():
     assert detection.active == [("thermal-throttle", "GPU 0"), ("thermal-throttle", "GPU 1")]
 
 
+def test_kinds_tell_findings_of_one_gpu_apart():
+    two = detector(lambda window: [Finding("hardware-fault", "GPU 0", "it failed", kind=kind) for kind in ("a", "b")])
+    detection = Detection([two])
+    assert told(detection, range(10)) == [0, 0]
+    assert detection.active == [("hardware-fault", "GPU 0")]
+
+
+def test_a_clock_that_is_set_back_delays_nobody():
+    asked = []
+    slow = detector(lambda window: asked.append(window.newest.time) or [], every=10)
+    told(Detection([slow]), (1000, 1001, 100, 101, 111))
+    assert asked == [1000, 100, 111]
+
+
 def test_a_detector_is_asked_when_it_is_due():
     asked = []
     slow = detector(lambda window: asked.append(window.newest.time) or [], every=10)

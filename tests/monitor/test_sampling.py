@@ -79,6 +79,10 @@ def test_a_sample_has_every_part(sampling, tmp_path):
     assert sample.training == {"loss": 0.5}
     assert [baseline.step for baseline in sample.baselines] == [7]
     assert sample.problems == {"nvml": "half of it is missing"}
+    assert sampling.store.synced == 1  # something was found
+    sampling.detection.take = lambda sample: []
+    sampling.take(6.0, unix_time=1001.0)
+    assert sampling.store.synced == 1
 
 
 def test_what_is_wrong_with_store_and_detectors_is_in_the_sample(sampling):

@@ -25,7 +25,7 @@ def test_an_empty_window_has_no_newest_sample():
 def test_it_drops_what_is_too_old_but_keeps_baselines():
     window = window_of(300, length=60)
     assert [sample.time for sample in window.last(1000)] == list(range(239, 300))
-    assert [baseline.step for baseline in window.baselines] == [0, 50, 100, 150, 200, 250]
+    assert [baseline.step for baseline in window.within_epochs] == [0, 50, 100, 150, 200, 250]
 
 
 def test_the_last_seconds_are_oldest_first_and_both_ends_count():
@@ -45,3 +45,33 @@ def test_a_gpu_is_found_by_its_uuid_whatever_its_index():
     window.append(Sample(10.0, (GpuSample(0, "b", values={"power_watts": 2.0}),)))
     assert window.series("b", "power_watts", 1) == [(9, 1), (10, 2)]
     assert [gpu.uuid for gpu in window.gpus()] == ["b"]
+
+
+def test_a_moment_ago_is_at_least_that_long_ago_or_the_oldest():
+    window = window_of(100)
+    assert [window.ago(seconds).time for seconds in (0, 1, 2.5, 60, 1000)] == [99, 98, 96, 39, 0]
+
+
+def test_first_and_latest_values_outlive_what_is_dropped():
+    window = window_of(300, length=60)
+    assert (window.first("a"), window.latest("a")) == ({"power_watts": 0.0}, {"power_watts": 290.0})
+    window.append(Sample(300.0, (GpuSample(0, "a", values={"fan_ratio": 0.5}),)))
+    assert window.first("a") == {"power_watts": 0.0, "fan_ratio": 0.5}
+    assert window.latest("another") == window.first("another") == {}
+
+
+def test_a_gpu_is_found_wherever_it_is_listed():
+    window = Window()
+    one, two = (GpuSample(index, str(index), values={"power_watts": float(index)}) for index in (1, 2))
+    for second, gpus in enumerate([(one, two), (two, one), (two,), (), (one,)]):
+        window.append(Sample(float(second), gpus))
+    assert window.series("1", "power_watts", 10) == [(0, 1), (1, 1), (4, 1)]
+    assert window.series("2", "power_watts", 10) == [(0, 2), (1, 2), (2, 2)]
+
+
+def test_whether_gpus_were_ever_seen():
+    window = Window()
+    window.append(Sample(0.0, (GpuSample(0, "a", problem="GPU is lost"),)))
+    assert not window.has_seen_gpus
+    window.append(Sample(1.0, (GpuSample(0, "a", values={"power_watts": 1.0}),)))
+    assert window.has_seen_gpus

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from oomph.journal import Journal
+from oomph.monitor.finding import Finding
 from oomph.monitor.sample import GpuSample, Sample
 from oomph.monitor.store import Store
 from oomph.recovery.posix.process_identity import ProcessIdentity
@@ -128,7 +129,7 @@ def test_a_run_on_another_machine_is_going_on_as_far_as_can_be_seen(tmp_path):
     view = Feed(run.path, tmp_path).look()
     assert (view.jobs[0].state, [gpu.uuid for gpu in view.gpus]) == ("running", ["GPU-run"])
     assert "monitor" in view.problems
-    (run.path / "lock").write_text("1 elsewhere-no-more\n" * 0)
+    (run.path / "lock").write_text("")
     assert Feed(run.path, tmp_path).look().jobs[0].state == "unfinished"
 
 
@@ -163,6 +164,31 @@ def test_a_reader_keeps_two_minutes(tmp_path):
     keep(run, 1000.0)
     assert reader.read().samples[-1].time == 1000.0
     run.close()
+
+
+def test_the_folder_of_a_monitor_is_shown_as_a_run(tmp_path):
+    store = Store(tmp_path)
+    store.append(Sample(time.time(), (GpuSample(0, "GPU-run"),), training={"epoch": 2.0}))
+    feed = Feed(tmp_path, tmp_path)
+    view = feed.look()
+    assert (view.jobs[0].state, view.jobs[0].epoch, [gpu.uuid for gpu in view.gpus]) == ("monitored", 2, ["GPU-run"])
+    store.close()
+    old = time.time() + 100
+    with pytest.MonkeyPatch.context() as later:
+        later.setattr(time, "time", lambda: old)
+        assert feed.look().jobs[0].state == "no longer monitored"
+
+
+def test_only_what_is_measured_now_is_an_alert(tmp_path, monkeypatch):
+    found = [Finding("hardware-fault", "GPU 0", "it is lost")]
+    monkeypatch.setattr("oomph.monitor.detection.Detection.take", lambda self, sample: found)
+    monkeypatch.setattr("oomph.monitor.detection.Detection.active", [("hardware-fault", "GPU 0")])
+    run = new_run(tmp_path, "a")
+    keep(run, 1e9)
+    run.update(status=FINISHED)
+    run.close()
+    assert Feed(run.path, tmp_path).look().alerts == ()
+    assert [alert.fault for alert in Feed(None, tmp_path).look().alerts] == ["hardware-fault"]
 
 
 def test_damaged_and_foreign_folders_are_no_runs(tmp_path):

@@ -71,7 +71,9 @@ def test_names_cannot_steer_the_terminal():
 
 
 def test_an_old_sample_says_how_old_it_is():
-    assert "last sample 1 min 5 s ago" in plain(replace(views.VIEWS["one-gpu-with-a-run"], time=views.NOW + 65))
+    old = replace(views.VIEWS["one-gpu-with-a-run"], time=views.NOW + 65)
+    assert "last sample 1 min 5 s ago" in plain(old)
+    assert "last sample 1 min 5 s ago" in views.as_text(old, 80)
 
 
 def test_keys():

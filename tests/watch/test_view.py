@@ -14,8 +14,8 @@ from oomph.recovery.protocol.progress import Progress
 from oomph.recovery.run_directory.run_directory import FINISHED, RUNNING, RunRecord
 from oomph.watch.document import as_document
 from oomph.watch.incidents import Incident, incidents_of
-from oomph.watch.job import UNFINISHED, Run, job_of
-from oomph.watch.view import silence, view_of
+from oomph.watch.job import UNFINISHED, Run, job_of, silence
+from oomph.watch.view import view_of
 
 RECORD = RunRecord(("train.py", "--epochs", "10"), "python", "/here", "", RUNNING, attempts=2)
 
@@ -41,6 +41,17 @@ def test_a_gpu_that_is_lost_has_no_values():
     view = view_of(NOW, [Sample(NOW - 1, (gpu(0),)), Sample(NOW, (gpu(0, problem="GPU is lost"),))], [])
     assert (view.gpus[0].problem, view.gpus[0].values) == ("GPU is lost", {})
     assert view.processes == ()
+
+
+def test_what_is_read_every_ten_seconds_stays_until_it_is_read_again():
+    slow = gpu(0, values={"power_limit_watts": 700.0, "power_watts": 300.0})
+    fast = gpu(0, values={"temperature_celsius": 50.0})
+    view = view_of(
+        NOW, [Sample(NOW - 9, (slow,), {"swap_used_bytes": 5.0}), Sample(NOW, (fast,), {"cpu_ratio": 0.1})], []
+    )
+    assert view.gpus[0].values == {"temperature_celsius": 50.0, "power_limit_watts": 700.0}
+    assert view.host == {"cpu_ratio": 0.1, "swap_used_bytes": 5.0}
+    assert "power_limit_watts" not in view_of(NOW, [Sample(NOW - 26, (slow,)), Sample(NOW, (fast,))], []).gpus[0].values
 
 
 def test_processes_stay_until_they_are_asked_for_again():

@@ -20,8 +20,7 @@ from oomph.faults import render
 from oomph.faults.diagnose import diagnose
 from oomph.faults.matching.named_fault import Diagnosis
 from oomph.faults.reading.file import Unreadable
-from oomph.faults.reading.run import is_run, why_nothing_is_known
-from oomph.journal import read_journal
+from oomph.faults.reading.run_folder import is_run
 from oomph.wrapping import reflowed
 
 if TYPE_CHECKING:
@@ -221,6 +220,8 @@ def _check_alone(args: argparse.Namespace, why: str, options: Sequence[str] = _W
 
 def _explain_decisions(args: argparse.Namespace) -> int:
     """Replay the journal; with --exit-code, 1 when a recomputed decision differs from the recorded one."""
+    from oomph.faults.reading.run import why_nothing_is_known
+    from oomph.journal import read_journal
     from oomph.recovery.policy import decisions
 
     path = Path(args.target or "")

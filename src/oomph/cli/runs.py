@@ -15,7 +15,7 @@ _MOST_SHOWN = 20
 
 def runs_in(folder: Path) -> list[Path]:
     """The run directories in the folder, or in the `runs` of an `.oomph`, the newest first; empty for other folders."""
-    from oomph.faults.reading.run import is_run
+    from oomph.faults.reading.run_folder import is_run
 
     try:
         found = [path for place in (folder, folder / "runs") for path in sorted(place.glob("*/run.json"))]

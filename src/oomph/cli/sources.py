@@ -13,7 +13,7 @@ from oomph.errors import ExamineError
 from oomph.faults.diagnose import words
 from oomph.faults.evidence.evidence import Evidence
 from oomph.faults.reading.file import read_file, read_stream
-from oomph.faults.reading.run import is_run, read_run, what_is_missing
+from oomph.faults.reading.run_folder import is_run
 
 THIS_MACHINE = ""
 """In place of a file: the kernel's log of this machine."""
@@ -69,11 +69,15 @@ def _is_terminal(path: Path) -> bool:
 
 
 def _read_run(path: Path) -> Iterator[Evidence]:
+    from oomph.faults.reading.run import read_run  # a log needs no journal
+
     yield from read_run(path, words())
     tell_what_is_missing(path)
 
 
 def tell_what_is_missing(path: Path) -> None:
     """Report the parts of a run's journal that cannot be read."""
+    from oomph.faults.reading.run import what_is_missing
+
     if missing := what_is_missing(path):
         say(missing)

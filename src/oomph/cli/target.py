@@ -8,8 +8,7 @@ from pathlib import Path
 from oomph.errors import ExamineError, UsageError
 from oomph.faults.catalogue.catalogue import load
 from oomph.faults.diagnose import diagnose_log
-from oomph.faults.reading.kernel_log import ORIGIN
-from oomph.faults.reading.run import is_run
+from oomph.faults.reading.run_folder import is_run
 
 _CODE = re.compile(r"[A-Za-z]{3}\d{3}\Z")
 _PATH = re.compile(r"[/\\.]")
@@ -67,6 +66,8 @@ def _status(target: str) -> int | None:
 
 def _page_of_xid(code: int) -> str:
     """A hint to the fault of this Xid in the kernel's log."""
+    from oomph.faults.reading.kernel_log import ORIGIN  # which can start processes
+
     line = f"NVRM: Xid (PCI:0000:01:00): {code}, pid=1, name=python\n".encode()
     found = diagnose_log(line, origin=ORIGIN)
     return f"; for Xid {code} in the kernel's log, type oomph explain {found[0].code}" if found else ""

@@ -32,7 +32,7 @@ _DUMB = ("", "dumb", "unknown")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command line of the verb."""
     parser.epilog = _EPILOG
-    parser.add_argument("--run", metavar="DIR", help="show this run")
+    parser.add_argument("--run", metavar="DIR", help="show this run, or this folder of oomph.Monitor")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--once", action="store_true", help="look once, print and end; also what happens on a pipe")
     form.add_argument("--serve", metavar="[HOST:]PORT", help="serve metrics for Prometheus (default host: 127.0.0.1)")
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--serve has its own format: leave --json out")
     from oomph.watch.feed import Feed
 
-    feed = Feed(_asked(args.run), Path.cwd())
+    feed = Feed(_asked(args.run), Path())
     try:
         if args.serve is not None:
             return _serve(args.serve, feed)
@@ -59,14 +59,13 @@ def run(args: argparse.Namespace) -> int:
 def _asked(run: str | None) -> Path | None:
     if run is None:
         return None
-    path = Path(run)
-    from oomph.recovery.run_directory.run_directory import read_record
+    from oomph.watch.runs import RunReader
 
-    if not path.is_dir():
+    if not Path(run).is_dir():
         raise ExamineError(f"there is no directory {run!r}")
-    if read_record(path) is None:
-        raise ExamineError(f"{run} is not a run directory of oomph: it has no readable run.json")
-    return path
+    if RunReader(Path(run)).read() is None:
+        raise ExamineError(f"{run} is not a run directory of oomph: it has neither a readable run.json nor samples")
+    return Path(run)
 
 
 def _is_screen() -> bool:
@@ -97,7 +96,7 @@ def _live(feed: Feed) -> int:
     try:
         from oomph.watch.live import show
     except ModuleNotFoundError as error:
-        if error.name != "rich":
+        if (error.name or "").partition(".")[0] != "rich":
             raise
         raise UsageError("the live view needs rich: pip install rich; oomph watch --once works without") from error
     return show(feed.look)

@@ -160,7 +160,7 @@ class _Reading:
 
     def _diagnosis(self, fault: Fault, hits: Sequence[Hit], follows: bool) -> Diagnosis:
         captured: dict[str, str] = {}
-        surest = sorted(hits, key=lambda hit: -hit.signature.confidence)
+        surest = _surest(fault, hits)
         for hit in surest:
             captured = {**hit.captured, **captured}  # the surest signature decides a value
         if fault.domain == "memory":
@@ -271,3 +271,10 @@ def _speaks_of_device(evidence: Iterable[Evidence]) -> bool:
 
 def _bytes(filed: Iterable[str]) -> frozenset[bytes]:
     return frozenset(word.encode() for word in filed)
+
+
+def _surest(fault: Fault, hits: Sequence[Hit]) -> list[Hit]:
+    """The surest first; of those that are equally sure of one fact, the first on the page."""
+    observed = {fact: place for place, fact in enumerate(dict.fromkeys(hit.fact for hit in hits))}
+    pages = {id(signature): place for place, signature in enumerate(fault.signatures)}
+    return sorted(hits, key=lambda hit: (-hit.signature.confidence, observed[hit.fact], pages[id(hit.signature)]))

@@ -8,7 +8,6 @@ from typing import Any
 from oomph.faults.catalogue.fault import Fault, Remedy, Signature, sentence
 from oomph.faults.catalogue.neighbours import neighbours
 from oomph.faults.evidence.evidence import TEXT_LIMIT, Evidence
-from oomph.faults.markdown import plain
 from oomph.faults.matching.excerpt import excerpt
 from oomph.faults.matching.named_fault import SUSPICION, Diagnosis
 from oomph.shown import shown_line
@@ -59,6 +58,8 @@ def as_document(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
 
 def page_text(fault: Fault, width: int = _USUAL_WIDTH) -> str:
     """A page of the catalogue, to read in a terminal."""
+    from oomph.faults.markdown import plain  # diagnoses are not Markdown
+
     lines = [wrapped(f"{_headline(fault)}: {fault.title}", width), wrapped(fault.summary, width), ""]
     facts = {"severity": fault.severity, "sticky": "yes" if fault.sticky else "no", "applies to": fault.versions}
     lines += [wrapped(f"{name:<10} {value}", width, " " * 11) for name, value in facts.items()]

@@ -25,7 +25,8 @@ _HEAD = struct.Struct("<3q")
 """Magic, process, number of baselines so far."""
 _NUMBERS = struct.Struct(f"<{1 + len(_KEYS)}d")
 """The time of the last write (`time.monotonic`), and a value for each metric; NaN where nothing was measured."""
-_BASELINE = struct.Struct("<qd")
+_BASELINE = struct.Struct("<qdqd")
+"""Step, bytes in use, epoch, time."""
 _SIZE = _HEAD.size + _NUMBERS.size + _RING * _BASELINE.size
 _PLACES = {key: _HEAD.size + 8 * (1 + place) for place, key in enumerate(_KEYS)}
 _NUMBER = struct.Struct("<d")
@@ -54,10 +55,16 @@ class TrainingBoard:
         """Note the time of what was written."""
         _NUMBER.pack_into(self._map, _HEAD.size, time.monotonic())
 
-    def add_baseline(self, step: int, bytes_in_use: float) -> None:
-        """Add a baseline; the last 64 are kept for the reader."""
+    def add_baseline(self, step: int, bytes_in_use: float, epoch: int = 0) -> None:
+        """Add a baseline; the last 64 are kept for the reader.
+
+        Args:
+            step: the steps done.
+            bytes_in_use: what the allocator holds.
+            epoch: the epoch, from 1, that has just ended; 0 within an epoch.
+        """
         place = _HEAD.size + _NUMBERS.size + self._baselines % _RING * _BASELINE.size
-        _BASELINE.pack_into(self._map, place, step, bytes_in_use)
+        _BASELINE.pack_into(self._map, place, step, bytes_in_use, epoch, time.time())
         self._baselines += 1
         _HEAD.pack_into(self._map, 0, _MAGIC, os.getpid(), self._baselines)
 
@@ -91,4 +98,9 @@ class BoardReader:
             self._pid, self._seen = pid, 0
         begin, self._seen = max(self._seen, count - _RING), count
         places = (_HEAD.size + _NUMBERS.size + number % _RING * _BASELINE.size for number in range(begin, count))
-        return tuple(Baseline(*_BASELINE.unpack_from(raw, place)) for place in places)
+        return tuple(_baseline(raw, place, pid) for place in places)
+
+
+def _baseline(raw: bytes, place: int, pid: int) -> Baseline:
+    step, bytes_in_use, epoch, at = _BASELINE.unpack_from(raw, place)
+    return Baseline(step, bytes_in_use, epoch, at, pid)

@@ -62,6 +62,12 @@ class Baseline:
 
     step: int
     bytes_in_use: float
+    epoch: int = 0
+    """The number, from 1, of the epoch that has just ended; 0 within an epoch."""
+    time: float = 0.0
+    """Unix time in seconds."""
+    process: int = 0
+    """The process that trains: another one begins with memory that is empty."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any, NamedTuple, NoReturn, TypeVar, get_args
 
 from oomph.monitor.metrics import Metric, Scope, of_scope
@@ -57,10 +58,15 @@ def sample_line(sample: Sample) -> bytes:
     line = [_short(sample.time, 3), [_gpu_row(gpu) for gpu in sample.gpus], *scopes]
     more: dict[str, Any] = {}
     if sample.baselines:
-        more["baselines"] = [[each.step, _short(each.bytes_in_use, 0)] for each in sample.baselines]
+        more["baselines"] = [_baseline_row(each) for each in sample.baselines]
     if sample.problems:
         more["problems"] = {source: why[:_MOST_TEXT] for source, why in sample.problems.items()}
     return json.dumps([*line, more] if more else line, separators=(",", ":")).encode() + b"\n"
+
+
+def _baseline_row(baseline: Baseline) -> list[Any]:
+    held, at = _short(baseline.bytes_in_use, 0), _short(baseline.time, 3)
+    return [baseline.step, held, baseline.epoch, at, baseline.process]
 
 
 def _gpu_row(gpu: GpuSample) -> list[Any]:
@@ -76,18 +82,22 @@ def _gpu_row(gpu: GpuSample) -> list[Any]:
 
 
 def _row(scope: Scope, values: Values) -> list[Any]:
-    row = [_short(values[key], digits) if key in values else None for key, digits in _COLUMNS[scope]]
+    get = values.get
+    row = [None if (value := get(key)) is None else _short(value, digits) for key, digits in _COLUMNS[scope]]
     while row and row[-1] is None:
         row.pop()
     return row
 
 
 def _short(value: float, digits: int | None) -> float | str:
-    if not math.isfinite(value):
+    if type(value) is int:
+        return value
+    if not isfinite(value):
         return str(float(value))
-    if digits is None:
-        return int(value) if value == int(value) else float(f"{value:.6g}")
-    return round(value, digits) if digits else round(value)
+    whole = int(value)
+    if value == whole:
+        return whole
+    return float(f"{value:.6g}") if digits is None else round(value, digits) if digits else round(value)
 
 
 def read_header(line: bytes) -> Header | None:
@@ -130,7 +140,7 @@ def _sample(
         _values(header.columns["host"], host),
         _values(header.columns["process"], process),
         _values(header.columns["training"], training),
-        tuple(Baseline(_count(step), _number(held)) for step, held in more.get("baselines", ())),
+        tuple(_baseline(*each) for each in more.get("baselines", ())),
         {_typed(key, str): _typed(why, str) for key, why in more.get("problems", {}).items()},
     )
 
@@ -149,6 +159,10 @@ def _gpu(
         tuple(_event(*each) for each in more.get("events", ())),
         _typed(more.get("problem", ""), str),
     )
+
+
+def _baseline(step: Any, held: Any, epoch: Any, at: Any, process: Any) -> Baseline:
+    return Baseline(_count(step), _number(held), _count(epoch), _number(at), _count(process))
 
 
 def _process(pid: Any, memory: Any, name: Any, own: Any) -> GpuProcess:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from oomph.monitor.sample import Baseline, GpuSample, Sample, Values
 
 SECONDS = 3600.0
 """How much of the past a window holds; baselines are kept for all of the run."""
-_MOST_BASELINES = 4096
+_MOST_BASELINES = 2048
+"""Of ends of epochs, and as many from within: when there are more, every second of the older half is dropped."""
 
 
 class Window:
@@ -20,14 +21,16 @@ class Window:
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds = seconds
         self._samples: deque[Sample] = deque()
-        self._baselines: deque[Baseline] = deque(maxlen=_MOST_BASELINES)
+        self._ends: list[Baseline] = []
+        self._within: list[Baseline] = []
         self._first: dict[str, dict[str, float]] = {}
         self._latest: dict[str, dict[str, float]] = {}
 
     def append(self, sample: Sample) -> None:
         """Add the newest sample and drop what is too old."""
         self._samples.append(sample)
-        self._baselines.extend(sample.baselines)
+        for baseline in sample.baselines:
+            _keep(self._ends if baseline.epoch else self._within, baseline)
         for gpu in sample.gpus:
             if gpu.values:
                 self._note(gpu)
@@ -46,9 +49,14 @@ class Window:
         return self._samples[-1]
 
     @property
-    def baselines(self) -> tuple[Baseline, ...]:
-        """All baselines, oldest first."""
-        return tuple(self._baselines)
+    def ends_of_epochs(self) -> Sequence[Baseline]:
+        """The baselines of ends of epochs, oldest first."""
+        return self._ends
+
+    @property
+    def within_epochs(self) -> Sequence[Baseline]:
+        """The baselines from within epochs, oldest first."""
+        return self._within
 
     def last(self, seconds: float) -> list[Sample]:
         """The samples of the last `seconds`, oldest first."""
@@ -90,3 +98,9 @@ class Window:
     def gpus(self) -> Iterator[GpuSample]:
         """The GPUs of the newest sample."""
         yield from self.newest.gpus
+
+
+def _keep(baselines: list[Baseline], newest: Baseline) -> None:
+    baselines.append(newest)
+    if len(baselines) > _MOST_BASELINES:
+        del baselines[1 : _MOST_BASELINES // 2 : 2]

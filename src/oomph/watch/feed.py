@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from oomph.monitor.sample import Sample
-from oomph.watch.job import Run, job_of
+from oomph.watch.job import Run, job_of, silence
 from oomph.watch.machine import Machine
 from oomph.watch.present import Present
 from oomph.watch.runs import KEPT, RunReader, going_on, is_elsewhere, runs_of
-from oomph.watch.view import View, silence, view_of
+from oomph.watch.view import View, view_of
 
 _CHOOSE_SECONDS = 5.0
 _MOST_RUNS = 8
@@ -34,7 +34,11 @@ class Feed:
         """What there is to see now."""
         runs = [run for reader in self._chosen() if (run := reader.read()) is not None]
         samples, problems = self._samples(runs, time.time())
-        return view_of(time.time(), samples, [job_of(run) for run in runs], self._present.take(samples), problems)
+        now = time.time()
+        present = (
+            [] if silence(now, samples) else self._present.take(samples)
+        )  # nothing is known of now without samples
+        return view_of(now, samples, [job_of(run) for run in runs], present, problems)
 
     def first_look(self) -> View:
         """The same, but waits some seconds for the GPUs: starting NVML may take that long."""

@@ -15,6 +15,8 @@ from oomph.watch.incidents import Incident, incidents_of
 UNFINISHED = "unfinished"
 """The state of a run that was ended from outside, as by kill -9."""
 _STEPS = "steps_total"
+_SILENT_SECONDS = 5.0
+"""Samples come every second; without one for so long, their source is silent."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,14 @@ def job_of(run: Run) -> Job:
         training=values,
         process=run.samples[-1].process if run.samples else {},
     )
+
+
+def silence(now: float, samples: Sequence[Sample]) -> float:
+    """For how many seconds the source of these samples has been silent; 0 while they come."""
+    if not samples:
+        return 0.0
+    age = now - samples[-1].time
+    return age if age > _SILENT_SECONDS else 0.0
 
 
 def _position(run: Run, values: Values) -> tuple[int | None, int | None, int | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import select
 import signal
@@ -27,10 +29,23 @@ _USUAL_SIZE = (80, 24)
 
 def show(look: Callable[[], View]) -> int:
     """Show what `look` returns until the user quits; returns the exit code: 0, or 128 + n for signal n."""
+    try:
+        return _show(look)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        sys.stdout = None  # otherwise the interpreter writes at exit what is left
+        return 128 + signal.SIGHUP  # the terminal is gone
+
+
+def _show(look: Callable[[], View]) -> int:
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a name, or a sign such as °, that the terminal cannot show
     console = Console(force_terminal=True, no_color=not screen_of(1).colour, highlight=False, legacy_windows=False)
     with Signals() as signals, Keyboard() as keyboard:
-        live = Live(console=console, screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
-        with live:
+        with Live(
+            console=console, screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
+        ) as live:
             return _Loop(look, console, live, signals, keyboard).run()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from oomph.faults.reading.kernel_log import KernelLog
 from oomph.gpu.gpus import Gpus
 from oomph.monitor.gpu_thread import GpuThread
 from oomph.monitor.gpu_watch import GpuWatch
@@ -16,13 +17,13 @@ class Machine:
 
     def __init__(self) -> None:
         self._thread = GpuThread(Gpus())
-        self._gpus, self._host = GpuWatch(self._thread), Host()
+        self._gpus, self._host = GpuWatch(self._thread, KernelLog()), Host()
 
     def sample(self) -> Sample:
         """One sample, without a training."""
         now = time.monotonic()
         self._gpus.ask(now)
-        host, gpus = self._host.read(now), self._gpus.gpus(now, ())
+        host, gpus = self._host.read(now), self._gpus.gpus(now, lambda pid: False)
         return Sample(time.time(), gpus, host, problems={"nvml": self._gpus.problem} if self._gpus.problem else {})
 
     def close(self) -> None:

@@ -34,6 +34,8 @@ def _lines(view: View, width: int) -> Iterator[str]:
         yield "no GPU to show"
     if view.host:
         yield wording.host(view.host)
+    if wording.age(view):
+        yield wording.age(view)
     if view.processes:
         yield ""
         yield from table([("GPU", "pid", "memory", "process"), *map(_process, view.processes)], width)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import deque
 from collections.abc import Iterable
 from itertools import islice
@@ -15,10 +16,12 @@ from oomph.recovery.posix.process_identity import ProcessIdentity
 from oomph.recovery.protocol.progress import read_progress
 from oomph.recovery.run_directory.run_directory import DEFAULT_PARENT, RUNNING, RunRecord, read_record
 from oomph.run_files import open_own
-from oomph.watch.job import Run
+from oomph.watch.job import Run, silence
 
 KEPT = 120
 """Samples that are kept of a run: two minutes."""
+MONITORED, MEASURED = "monitored", "no longer monitored"
+"""The states of a training with `oomph.Monitor` that oomph does not run."""
 _MOST_LOOKED_AT = 50
 _HOLDER_BYTES = 512
 
@@ -34,7 +37,10 @@ def runs_of(folder: Path) -> list[Path]:
 
 
 class RunReader:
-    """One run directory. Reading never raises: what is missing or damaged is not shown."""
+    """One run directory, or the folder of an `oomph.Monitor`, which has samples only.
+
+    Reading never raises: what is missing or damaged is not shown.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -42,21 +48,28 @@ class RunReader:
         self._samples: deque[Sample] = deque(latest(path), maxlen=KEPT)
 
     def read(self) -> Run | None:
-        """The run as it is now; None if it has no readable run.json."""
-        record = read_record(self.path)
-        if record is None:
-            return None
+        """The run as it is now; None if it has neither a readable run.json nor samples."""
         sample = newest(self.path)
         if sample is not None and (not self._samples or sample.time > self._samples[-1].time):
             self._samples.append(sample)
+        record = read_record(self.path) or self._of_monitor()
+        if record is None:
+            return None
         return Run(
             path=str(self.path),
             record=record,
-            going_on=is_going_on(self.path, record),
+            going_on=is_going_on(self.path, record) or record.status == MONITORED,
             progress=read_progress(self.path),
             events=self._events(),
             samples=tuple(self._samples),
         )
+
+    def _of_monitor(self) -> RunRecord | None:
+        """What stands for run.json in the folder of an `oomph.Monitor`."""
+        if not self._samples:
+            return None
+        status = MEASURED if silence(time.time(), self._samples) else MONITORED
+        return RunRecord((self.path.name,), "", "", "", status)
 
     def _events(self) -> tuple[Event, ...]:
         state = [(path.name, *_state(path)) for path in sorted((self.path / "journal").glob("*.jsonl"))]

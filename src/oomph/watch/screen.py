@@ -18,7 +18,6 @@ from oomph.wrapping import wrapped
 
 LEAST_WIDTH, LEAST_HEIGHT = 60, 12
 _STYLES = {"critical": "red", "warning": "yellow", "notice": "cyan"}
-_LATE_SECONDS = 3.0
 _HANG = " " * 10
 """The width of the time of an incident."""
 _PARTS = ((3, 2), (3, 1), (0, 4), (0, 5), (2, 3), (1, 0))
@@ -53,12 +52,7 @@ def lines_of(view: View, choice: Choice, width: int, height: int, marks: str = B
 
 
 def _header(view: View, choice: Choice, width: int) -> Text:
-    if choice.paused:
-        state = "paused"
-    elif view.sampled is not None and view.time - view.sampled > _LATE_SECONDS:
-        state = f"last sample {figures.duration(view.time - view.sampled)} ago"
-    else:
-        state = ""
+    state = "paused" if choice.paused else wording.age(view)
     clock = time.strftime("%H:%M:%S", time.localtime(view.time))
     right = f"{state}  {clock}" if state else clock
     title = Text("oomph watch", style="bold")

@@ -10,18 +10,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from oomph.monitor.metrics import METRICS
 from oomph.monitor.sample import GpuSample, Sample, Values
 from oomph.watch.incidents import Incident
 from oomph.watch.job import Job
 
 CHARTED = ("memory_used_bytes", "utilization_ratio", "temperature_celsius", "power_watts")
 """The metrics of a GPU that are shown with their last minutes."""
+_SLOW = frozenset(metric.key for metric in METRICS if metric.every_seconds > 1)
+_SLOW_SECONDS = 25.0
+"""What is read every ten seconds may be absent twice."""
 _PROCESSES_SECONDS = 30.0
 """A list of processes that is older is not shown."""
 _ALERT_SECONDS = 600.0
 """How long the finding of a run counts as present: it is told once, and again only after it was over for so long."""
-_SILENT_SECONDS = 5.0
-"""Samples come every second; without one for so long, their source is silent."""
 
 
 @dataclass(frozen=True)
@@ -108,24 +110,16 @@ def view_of(
         incidents=tuple(reversed(incidents)),
         alerts=tuple(alerts.values()),
         problems={**newest.problems, **problems},
-        host=newest.host,
+        host=last_known([(sample.time, sample.host) for sample in samples]) if samples else {},
         sampled=newest.time if samples else None,
     )
 
 
-def silence(now: float, samples: Sequence[Sample]) -> float:
-    """For how many seconds the source of these samples has been silent; 0 while they come."""
-    if not samples:
-        return 0.0
-    age = now - samples[-1].time
-    return age if age > _SILENT_SECONDS else 0.0
-
-
 def _gpus(samples: Sequence[Sample]) -> tuple[Gpu, ...]:
-    past: dict[str, list[Values]] = {}
+    past: dict[str, list[tuple[float, Values]]] = {}
     for sample in samples:
         for gpu in sample.gpus:
-            past.setdefault(gpu.uuid, []).append(gpu.values)
+            past.setdefault(gpu.uuid, []).append((sample.time, gpu.values))
     counts: Counter[int] = Counter()
     gpus = []
     for gpu in samples[-1].gpus:
@@ -136,17 +130,28 @@ def _gpus(samples: Sequence[Sample]) -> tuple[Gpu, ...]:
     return tuple(gpus)
 
 
-def _gpu(gpu: GpuSample, instance: int | None, past: Sequence[Values]) -> Gpu:
-    history = {key: tuple(values[key] for values in past if key in values) for key in CHARTED}
+def _gpu(gpu: GpuSample, instance: int | None, past: Sequence[tuple[float, Values]]) -> Gpu:
+    history = {key: tuple(values[key] for _, values in past if key in values) for key in CHARTED}
     return Gpu(
         gpu.index,
         gpu.uuid,
         gpu.name,
-        {} if gpu.problem else gpu.values,
+        {} if gpu.problem else last_known(past),
         {key: line for key, line in history.items() if line},
         gpu.problem,
         instance,
     )
+
+
+def last_known(past: Sequence[tuple[float, Values]]) -> Values:
+    """The newest values, and the last ones of what is read every ten seconds; `past`: (time, values), oldest first."""
+    now, newest = past[-1]
+    found = dict(newest)
+    for time, values in reversed(past):
+        if now - time > _SLOW_SECONDS:
+            break
+        found |= {key: value for key, value in values.items() if key in _SLOW and key not in found}
+    return found
 
 
 def _processes(samples: Sequence[Sample]) -> tuple[Process, ...]:

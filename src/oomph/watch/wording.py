@@ -9,6 +9,9 @@ from oomph.shown import shown_line
 from oomph.watch import figures
 from oomph.watch.incidents import Incident
 from oomph.watch.job import Job
+from oomph.watch.view import View
+
+_LATE_SECONDS = 3.0
 
 
 def state(job: Job) -> str:
@@ -50,6 +53,12 @@ def host(values: Values) -> str:
     if not values:
         return ""
     return f"host  {figures.memory(values)}  CPU {figures.percent(values.get('cpu_ratio'))}"
+
+
+def age(view: View) -> str:
+    """How old the newest sample is; empty when it is new."""
+    seconds = 0.0 if view.sampled is None else view.time - view.sampled
+    return f"last sample {figures.duration(seconds)} ago" if seconds > _LATE_SECONDS else ""
 
 
 def incident(each: Incident) -> str:

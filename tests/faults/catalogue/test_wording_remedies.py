@@ -15,8 +15,8 @@ import pytest
 
 from oomph.faults.catalogue.catalogue import PageError, find, load, parse_page
 from oomph.faults.catalogue.docs import documents
-from oomph.faults.catalogue.fault import SYSTEMS, Fault, Remedy
-from oomph.faults.catalogue.front_matter import PAGES, split
+from oomph.faults.catalogue.fault import SYSTEMS, Fault, Remedy, split
+from oomph.faults.catalogue.front_matter import PAGES
 from oomph.faults.matching.advice import remedies_for
 from oomph.faults.render import page_text
 

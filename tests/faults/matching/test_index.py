@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oomph.faults.catalogue.catalogue import load
+from oomph.faults.catalogue.filing import key
 from oomph.faults.diagnose import diagnose, words
 from oomph.faults.evidence.evidence import TEXT_LIMIT, Evidence
-from oomph.faults.matching.index import index, key
+from oomph.faults.matching.index import index
 from oomph.faults.reading.log import read_log
 
 LOGS = Path(__file__).parents[2] / "logs"

@@ -286,7 +286,9 @@ def test_a_run_with_a_finding_is_not_called_one_without_a_fault():
 
 @pytest.mark.parametrize(("shares", "expected"), [([0.25], "input wait 25%"), ([0.0], "input wait 0%"), ([None], "")])
 def test_the_last_line_says_how_much_of_the_time_went_to_waiting_for_batches(shares, expected):
-    events = [event("attempt-ended", returncode=0, seconds=20.0, steps=9, saved=9, input_wait=share) for share in shares]
+    events = [
+        event("attempt-ended", returncode=0, seconds=20.0, steps=9, saved=9, input_wait=share) for share in shares
+    ]
     (line,) = account(summarise(events, 0), None)
     assert ("input wait" in line) == bool(expected)
     assert expected in line

@@ -119,6 +119,28 @@ def test_without_a_board_nothing_is_measured(told):
     assert told == []
 
 
+def test_memory_is_noted_at_the_end_of_each_epoch_and_now_and_then_in_long_ones(meter, clock, tmp_path, monkeypatch):
+    class Memory:
+        def in_use_bytes(self):
+            return 1000 + clock.now
+
+        def values(self):
+            return {"allocator_in_use_bytes": 1000, "allocator_peak_bytes": 2000, "allocator_limit_bytes": None}
+
+    monkeypatch.setattr("oomph.tensorflow.monitoring.meter.FullestDevice", Memory)
+    for _ in range(500):
+        clock.now += 0.01
+        meter.count()
+    meter.end_epoch()
+    meter.begin_epoch(1)
+    meter.count()
+    meter.end_epoch()
+    values, baselines = BoardReader(tmp_path).read()
+    assert [(each.step, each.epoch) for each in baselines] == [(201, 0), (401, 0), (500, 1), (501, 2)]
+    assert values["allocator_peak_bytes"] == 2000
+    assert "allocator_limit_bytes" not in values
+
+
 def test_of_a_fit(small_model, numbers, measured):
     history = small_model().fit(*numbers, batch_size=8, epochs=2, verbose=0, callbacks=[measured])
     values = measured.values

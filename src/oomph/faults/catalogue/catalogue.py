@@ -6,13 +6,13 @@ A page is `<CODE>-<name>.md`: TOML front matter between `+++` lines, then prose 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from oomph.faults.catalogue import front_matter
-from oomph.faults.catalogue.fault import SEVERITIES, SOURCES, SYSTEMS, Fault, Signature, remedies_in
+from oomph.faults.catalogue.fault import SEVERITIES, SOURCES, SYSTEMS, Fault, remedies_in
 from oomph.faults.catalogue.front_matter import PAGES
 
 SECTIONS = (
@@ -48,10 +48,12 @@ def find(word: str, folder: Path = PAGES) -> Fault | None:
 
 def parse_page(text: str, path: Path) -> Fault:
     """The fault that a page describes. Raises PageError saying what is wrong with the page."""
+    made = front_matter.made(text)
+    if made is not None:
+        return _fault(*made, path, text)
     try:
-        words, body = front_matter.split(text)
-        fault = _fault(front_matter.read(words), path.parent.name, body)._replace(text=text)
-        wrong = [*_in_body(fault, path), *(() if front_matter.is_known(words) else _in_front(fault))]
+        fault = _fault(*front_matter.parse(text), path, text)
+        wrong = [*_in_body(fault, path), *_in_front(fault)]
     except (ValueError, KeyError, TypeError) as problem:
         raise PageError(f"{path.name}: {problem!r}") from problem
     for is_so, message in wrong:
@@ -60,35 +62,25 @@ def parse_page(text: str, path: Path) -> Fault:
     return fault
 
 
-def _fault(meta: Mapping[str, Any], domain: str, body: str) -> Fault:
-    heading, *sections = body.split("\n## ")
+def _fault(tables: Mapping[str, Any], wordings: Sequence[str], path: Path, text: str) -> Fault:
     return Fault(
-        code=meta["code"],
-        name=meta["name"],
-        title=heading.strip().removeprefix("# "),
-        summary=meta["summary"],
-        domain=domain,
-        severity=meta["severity"],
-        sticky=meta["sticky"],
-        since=meta["since"],
-        versions=meta["versions"],
-        signatures=tuple(each for table in meta.get("signatures", ()) for each in _signatures(table)),
-        remedies=remedies_in(meta["remedies"]),
-        leads_to=tuple(meta.get("leads_to", ())),
-        follows_any=meta.get("follows_any", False),
-        passes=meta.get("passes", False),
-        looks_back=meta.get("looks_back", False),
-        sections={name: prose.strip("\n") for name, _, prose in (part.partition("\n") for part in sections)},
+        code=tables["code"],
+        name=tables["name"],
+        summary=tables["summary"],
+        domain=path.parent.name,
+        severity=tables["severity"],
+        sticky=tables["sticky"],
+        since=tables["since"],
+        versions=tables["versions"],
+        text=text,
+        filed=tables["filed"],
+        wordings=wordings,
+        remedies=remedies_in(tables["remedies"]),
+        leads_to=tuple(tables.get("leads_to", ())),
+        follows_any=tables.get("follows_any", False),
+        passes=tables.get("passes", False),
+        looks_back=tables.get("looks_back", False),
     )
-
-
-def _signatures(table: Mapping[str, Any]) -> Iterator[Signature]:
-    """One signature, or as many as the table has `literals`, which then share everything else."""
-    values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in table.items()}
-    for literal in values.pop("literals", ()):
-        yield Signature(literal=literal, **values)
-    if "literals" not in table:
-        yield Signature(**values)
 
 
 def _in_body(fault: Fault, path: Path) -> Iterator[tuple[bool, str]]:

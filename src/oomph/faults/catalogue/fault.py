@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import cache
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 SEVERITIES = ("recoverable", "restart", "fatal")
 SOURCES = ("log", "exception", "exit", "memory-map", "trend")
+_FENCE = "+++"
 LINUX = "linux"
 SYSTEMS = {
     "windows": "Windows",
@@ -123,13 +124,15 @@ class Signature(NamedTuple):
         return None if found is None else {key: value for key, value in found.groupdict().items() if value}
 
 
+Filed: TypeAlias = tuple[str, str, Sequence[str]]
+"""Where a signature is filed: its literal, the word that is always whole in it ("" if none is), and its sources."""
+
+
 class Fault(NamedTuple):
     """A kind of thing that goes wrong, read from its page."""
 
     code: str
     name: str
-    title: str
-    """The page's heading: "Device out of memory"."""
     summary: str
     """One sentence of fact."""
     domain: str
@@ -139,7 +142,12 @@ class Fault(NamedTuple):
     """Whether the CUDA context (or the process) is lost, so that nothing can be saved from it any more."""
     since: str
     versions: str
-    signatures: tuple[Signature, ...] = ()
+    text: str
+    """The whole page, as it was written."""
+    filed: Sequence[Filed] = ()
+    """Where each of the signatures is filed, in their order: enough to find those that a line may bear."""
+    wordings: Sequence[str] = ()
+    """Each signature as JSON: most are never read."""
     remedies: tuple[Remedy, ...] = ()
     leads_to: tuple[str, ...] = ()
     """Names of faults that are this one's consequence when they follow it."""
@@ -149,10 +157,6 @@ class Fault(NamedTuple):
     """Whether the program goes on after it, so that an error which follows has a cause of its own."""
     looks_back: bool = False
     """Whether it is the cause of what it leads to even when it is seen only afterwards, as in a log of the system."""
-    sections: Mapping[str, str] = MappingProxyType({})
-    """The page's prose by heading, in page order."""
-    text: str = ""
-    """The whole page, as it was written."""
 
     def __repr__(self) -> str:
         return f"Fault({self.code} {self.name})"
@@ -161,7 +165,22 @@ class Fault(NamedTuple):
         return f"{self.name} ({self.code}): {self.summary}"
 
     def __hash__(self) -> int:
-        return hash(self.code)  # the prose by heading has none
+        return hash(self.code)  # lists of JSON have none
+
+    @property
+    def signatures(self) -> tuple[Signature, ...]:
+        """The wordings and exit statuses by which it is recognised, in the order of the page."""
+        return tuple(map(signature_in, self.wordings))
+
+    @property
+    def title(self) -> str:
+        """The page's heading: "Device out of memory"."""
+        return _prose(self.text)[0]
+
+    @property
+    def sections(self) -> Mapping[str, str]:
+        """The page's prose by heading, in page order."""
+        return _prose(self.text)[1]
 
     @property
     def example(self) -> str:
@@ -177,6 +196,29 @@ def sentence(text: str) -> str:
 def remedies_in(tables: Iterable[Mapping[str, Any]]) -> tuple[Remedy, ...]:
     """The remedies in tables of a page's front matter."""
     return tuple(Remedy(**{**table, "where": tuple(table.get("where", ()))}) for table in tables)
+
+
+@cache
+def signature_in(wording: str) -> Signature:
+    """The signature that a line of JSON holds, read once."""
+    return Signature(**{name: _frozen(value) for name, value in json.loads(wording).items()})
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def split(page: str) -> tuple[str, str]:
+    """The front matter of a page, and what comes after it. Raises ValueError when there is none."""
+    _, front, body = page.split(_FENCE, 2)
+    return front, body
+
+
+@cache
+def _prose(page: str) -> tuple[str, Mapping[str, str]]:
+    heading, *sections = split(page)[1].split("\n## ")
+    prose = {name: text.strip("\n") for name, _, text in (section.partition("\n") for section in sections)}
+    return heading.strip().removeprefix("# "), MappingProxyType(prose)
 
 
 @cache

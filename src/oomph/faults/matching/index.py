@@ -4,51 +4,40 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, lru_cache
-from string import ascii_letters
-from typing import NamedTuple
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
 
-from oomph.faults.catalogue.fault import Fault, Signature
+from oomph.faults.catalogue.fault import Fault, Signature, signature_in
 
 _WORD = re.compile(r"[A-Za-z]+")
-# Words of every training's log; filing a signature under one of them would make the reader stop at each line.
-_EVERYWHERE = frozenset(
-    (
-        *("a", "an", "and", "at", "by", "error", "file", "for", "from", "gpu", "in", "is", "it", "line", "loss"),
-        *("most", "not", "of", "on", "op", "or", "python", "recent", "step", "tensor", "tensorflow", "the", "this"),
-        *("to", "training", "was", "with", "you", "be", "are", "has", "have", "had", "but", "could", "must", "does"),
-        *("data", "device", "devices", "gradient", "gradients", "image", "images", "memory", "size", "model", "path"),
-        *("input", "inputs", "output", "value", "values", "version", "process", "type", "shape", "label", "labels"),
-        *("function", "worker", "rank", "node", "weights", "weight", "variables", "variable", "batch", "layer", "code"),
-        *("read", "load", "check", "status", "config", "module", "build", "start", "found", "valid", "range", "large"),
-    )
-)
 
-Entry = tuple[str, Fault, Signature]
+_Entry: TypeAlias = tuple[str, Fault, str]
+"""A literal, the page that it is of, and its signature as JSON."""
 
 
 class Index(NamedTuple):
     """Every signature of a catalogue, by source of evidence and by word."""
 
-    entries: Mapping[str, Mapping[str, Sequence[Entry]]]
-    going_on: Mapping[str, Sequence[Entry]]
+    entries: Mapping[str, Mapping[str, Sequence[_Entry]]]
+    going_on: Mapping[str, Sequence[_Entry]]
     """Those that cannot be filed, as no word of their literal is whole."""
-    foreign: Mapping[str, Sequence[Entry]]
+    foreign: Mapping[str, Sequence[_Entry]]
     """Those of them that are not ASCII: shells in other languages."""
 
     def candidates(self, source: str, text: str) -> Iterator[tuple[Fault, Signature]]:
         """The signatures for this source whose literal is in the text."""
-        others = () if text.isascii() else self.foreign.get(source, ())
-        for literal, fault, signature in (*self.going_on.get(source, ()), *others):
+        for literal, fault, wording in self._filed(source, text):
             if literal in text:
-                yield fault, signature
+                yield fault, signature_in(wording)
+
+    def _filed(self, source: str, text: str) -> Iterator[_Entry]:
+        yield from self.going_on.get(source, ())
+        if not text.isascii():
+            yield from self.foreign.get(source, ())
         filed = self.entries.get(source)
-        if not filed:
-            return
-        for word in sorted(filed.keys() & set(_WORD.findall(text))):  # a set has another order in every process
-            for literal, fault, signature in filed[word]:
-                if literal in text:
-                    yield fault, signature
+        if filed:
+            for word in sorted(filed.keys() & set(_WORD.findall(text))):  # a set has another order in every process
+                yield from filed[word]
 
     def words(self, source: str) -> frozenset[str]:
         """One of these is in every text that bears a signature for this source, or one of `beginnings`."""
@@ -63,42 +52,16 @@ class Index(NamedTuple):
 @lru_cache(maxsize=8)
 def index(catalogue: tuple[Fault, ...]) -> Index:
     """The index of a catalogue, made once."""
-    entries: dict[str, dict[str, list[Entry]]] = {}
-    going_on: dict[str, list[Entry]] = {}
-    foreign: dict[str, list[Entry]] = {}
+    entries: dict[str, dict[str, list[_Entry]]] = {}
+    going_on: dict[str, list[_Entry]] = {}
+    foreign: dict[str, list[_Entry]] = {}
     for fault in catalogue:
-        for signature in fault.signatures:
-            entry = (signature.literal, fault, signature)
-            for source in signature.sources:
-                if signature.goes_on:
-                    unfiled = going_on if signature.literal.isascii() else foreign
-                    unfiled.setdefault(source, []).append(entry)
+        for (literal, word, sources), wording in zip(fault.filed, fault.wordings, strict=True):
+            entry = (literal, fault, wording)
+            for source in sources:
+                if word:
+                    entries.setdefault(source, {}).setdefault(word, []).append(entry)
                 else:
-                    entries.setdefault(source, {}).setdefault(key(signature.literal), []).append(entry)
+                    unfiled = going_on if literal.isascii() else foreign
+                    unfiled.setdefault(source, []).append(entry)
     return Index(entries, going_on, foreign)
-
-
-@cache
-def key(literal: str) -> str:
-    """The word to file a literal under: one that is whole wherever the literal stands, and as rare as may be.
-
-    A word at the edge of the literal may go on in the text ("ut of memory"), so a rare inner one is preferred; when
-    there is none, a word at the edge counts, which must then stand in the text as a whole word. ValueError: no word.
-    """
-    words: list[str] = _WORD.findall(literal)
-    if not words:
-        raise ValueError(f"a literal must hold a word: {literal!r}")
-    inner = words[literal[0] in ascii_letters : len(words) - (literal[-1] in ascii_letters)]
-    for of_its_kind in (_is_rare, _is_long):
-        for found in (inner, words):
-            if best := [word for word in found if of_its_kind(word)]:
-                return max(best, key=len)
-    return max(inner or words, key=len)
-
-
-def _is_rare(word: str) -> bool:
-    return _is_long(word) and word.lower() not in _EVERYWHERE
-
-
-def _is_long(word: str) -> bool:
-    return len(word) > 3

@@ -20,11 +20,6 @@ _ATTEMPT = re.compile(r"[0-9]{1,9}")
 _NOT_RESTARTABLE = "not-restartable"
 
 
-def is_run(directory: Path) -> bool:
-    """Whether this directory was written by `oomph run`."""
-    return (directory / "run.json").is_file() or (directory / "journal").is_dir()
-
-
 def read_run(directory: Path, words: Words | None = None) -> Iterator[Evidence]:
     """Everything that happened in the run, in order: what was printed and raised, how each attempt ended.
 

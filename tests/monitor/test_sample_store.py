@@ -39,7 +39,7 @@ FULL = Sample(
     {"cpu_ratio": 0.5},
     {"resident_bytes": 9e9},
     {"loss": 0.123457, "steps_total": 1_234_567.0, "step_seconds_total": 12_345.6789},
-    (Baseline(100, 3e9),),
+    (Baseline(100, 3e9, 2, 5.5, 77),),
     {"nvml": "no answer for 12 s"},
 )
 

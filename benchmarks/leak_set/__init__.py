@@ -1,0 +1,1 @@
+"""Labelled series of memory in use: what the leak detectors are measured on. See README.md here."""

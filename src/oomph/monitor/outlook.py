@@ -1,0 +1,88 @@
+"""Outlook: when memory that grows reaches its limit, and whether that is before the training ends. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+_SOON_SECONDS = 24 * 3600.0
+"""Where the end of the training is not known, a limit that is further away is not worth a warning."""
+_UNITS = ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
+_MIB, _GIB = 1 << 20, 1 << 30
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What steady growth comes to."""
+
+    rate: float
+    """Bytes for each unit."""
+    room: float | None
+    """Bytes up to the limit; None if there is no limit that is known."""
+    seconds_per_unit: float
+    unit: str = ""
+    """ "epoch", "fit"; empty where units mean nothing to people."""
+    remaining: float | None = None
+    """Seconds that the training still takes; None if unknown."""
+
+    @property
+    def units(self) -> float | None:
+        """Units until the limit is reached."""
+        return None if self.room is None else self.room / self.rate
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds until the limit is reached."""
+        return None if self.units is None else self.units * self.seconds_per_unit
+
+    @property
+    def severity(self) -> Literal["notice", "warning", "critical"]:
+        """Critical: the training runs out of memory before it ends."""
+        if self.seconds is None:
+            return "warning"
+        if self.remaining is None:
+            return "warning" if self.seconds <= _SOON_SECONDS else "notice"
+        return "critical" if self.seconds < self.remaining else "notice"
+
+    @property
+    def text(self) -> str:
+        """The end of a sentence that begins with how memory grows."""
+        if self.seconds is None or self.units is None:
+            return ""
+        number = round(self.units)
+        units = f" ({number:,} {self.unit}{'' if number == 1 else 's'})" if self.unit else ""
+        after = "" if self.remaining is None or self.seconds < self.remaining else ", after this training ends"
+        return f"; it reaches the limit in {about(self.seconds)}{units}{after}"
+
+    @property
+    def evidence(self) -> dict[str, Any]:
+        """The same figures for programs."""
+        figures = {"room_bytes": self.room, "seconds_to_limit": self.seconds, "remaining_seconds": self.remaining}
+        return {key: round(value) for key, value in figures.items() if value is not None}
+
+
+def remaining_seconds(training: Mapping[str, float]) -> float | None:
+    """What is left of the current fit at the pace of its steps so far; None if that cannot be told."""
+    try:
+        steps = (training["epochs"] - training["epoch"] + 1) * training["steps_per_epoch"] - training["step_of_epoch"]
+        return max(steps, 0.0) * training["step_seconds_total"] / training["steps_total"]
+    except (KeyError, ZeroDivisionError):
+        return None
+
+
+def about(seconds: float) -> str:
+    """A rough time: "about 40 minutes", "less than a minute"."""
+    for length, name in _UNITS:
+        number = round(seconds / length)
+        if number >= 2 or (name == "minute" and number):
+            return f"about {number:,} {name}{'' if number == 1 else 's'}"
+    return "less than a minute"
+
+
+def amount(size: float) -> str:
+    """Bytes as people write them: "12 MiB", "1.4 GiB", "0.3 MiB"."""
+    if size >= _GIB:
+        return f"{size / _GIB:.1f} GiB"
+    mib = size / _MIB
+    return f"{mib:.0f} MiB" if mib >= 10 else f"{mib:.1g} MiB" if mib < 1 else f"{mib:.1f} MiB"

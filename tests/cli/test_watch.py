@@ -1,0 +1,137 @@
+"""`oomph watch` as it is called: on pipes, with wrong words, without rich; what it costs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "watch"))
+from rig import EIGHT, driver
+
+LIMIT = 60
+PIPE = "oomph: standard output is not a terminal: one look, as with --once\n"
+
+
+def watch(folder: Path, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "oomph", "watch", *words],
+        cwd=folder,
+        env={**os.environ, **environ},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+    )
+
+
+def test_the_contract_of_once_json(tmp_path):
+    ended = watch(tmp_path, "--once", "--json", **driver(tmp_path, EIGHT))
+    document = json.loads(ended.stdout)
+    assert (document["schema"], document["jobs"], ended.stderr, ended.returncode) == (1, [], "", 0)
+    assert [gpu["index"] for gpu in document["gpus"]] == list(range(8))
+    first = document["gpus"][0]
+    assert (first["name"], first["memory_used_bytes"], first["memory_total_bytes"]) == ("Fake H100", 8 << 30, 80 << 30)
+    assert document["processes"][0]["pid"] == 1
+
+
+def test_on_a_pipe_it_looks_once_and_says_so(tmp_path):
+    ended = watch(tmp_path, **driver(tmp_path, EIGHT))
+    assert (ended.stderr, ended.returncode) == (PIPE, 0)
+    assert "Fake H100" in ended.stdout
+    assert "\x1b" not in ended.stdout
+
+
+def test_without_a_gpu_it_says_why(tmp_path):
+    ended = watch(tmp_path, "--once", **driver(tmp_path, "set init_error 9\n"))
+    assert ended.returncode == 0
+    assert "nvml: the NVIDIA driver is not loaded" in ended.stdout
+
+
+@pytest.mark.slow
+def test_a_driver_that_hangs_is_named_after_a_few_seconds(tmp_path):
+    ended = watch(tmp_path, "--once", **driver(tmp_path, "set gpus 1\nat 0 0 hang 100\n"))
+    assert ended.returncode == 0
+    assert "no answer for 3 s" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--run", "missing"), 3, "there is no directory 'missing'"),
+        (("--run", "."), 3, ". is not a run directory of oomph: it has neither a readable run.json nor samples"),
+        (("--serve", "nowhere:"), 2, "--serve=nowhere:: the port must be a number from 0 to 65535"),
+        (("--serve", "9400", "--json"), 2, "--serve has its own format: leave --json out"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(tmp_path, words, code, said):
+    ended = watch(tmp_path, *words)
+    assert ended.stderr.startswith(f"oomph: {said}")
+    assert (ended.stderr.count("\n"), ended.stdout, ended.returncode) == (1, "", code)
+
+
+def test_a_port_in_use_is_one_sentence(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = watch(tmp_path, "--serve", str(port))
+    assert ended.stderr == f"oomph: cannot serve at 127.0.0.1:{port}: Address already in use\n"
+    assert ended.returncode == 2
+
+
+def test_it_serves_until_ctrl_c(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "oomph", "watch", "--serve", "0"],
+        cwd=tmp_path,
+        env={**os.environ, **driver(tmp_path, EIGHT)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        (url,) = re.findall(r"serving (http://127\.0\.0\.1:\d+/metrics) until Ctrl-C", process.stderr.readline())
+        directly = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with directly.open(url, timeout=LIMIT) as answer:
+            assert b"oomph_build_info" in answer.read()
+        process.send_signal(signal.SIGINT)
+        assert (process.wait(LIMIT), process.stderr.read()) == (130, "")
+    finally:
+        process.kill()
+        process.communicate(timeout=LIMIT)
+
+
+WITHOUT_RICH = """
+import sys
+sys.modules["rich"] = None
+from oomph.cli import main, watch
+watch._is_screen = lambda: True
+sys.exit(main(["watch", *sys.argv[1:]]))
+"""
+
+
+def test_without_rich_one_sentence_says_how_to_install_it(tmp_path):
+    command = [sys.executable, "-c", WITHOUT_RICH]
+    live = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT)
+    assert live.stderr == "oomph: the live view needs rich: pip install rich; oomph watch --once works without\n"
+    assert live.returncode == 2
+    once = subprocess.run([*command, "--once"], cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT)
+    assert (once.stderr, once.returncode) == ("", 0)
+
+
+@pytest.mark.parametrize("words", [["watch", "--help"], ["watch", "--json"]])
+def test_rich_and_the_web_server_are_imported_only_where_they_are_used(tmp_path, words):
+    code = (
+        "import sys\nfrom oomph.cli import main\nmain(sys.argv[1:])\n"
+        "found = {name.split('.')[0] for name in sys.modules} & {'rich', 'http', 'numpy', 'tensorflow'}\n"
+        "print(sorted(found), file=sys.stderr)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT
+    )
+    assert ended.stderr.splitlines()[-1] == "[]"

@@ -1,0 +1,208 @@
+"""A session of the live view on a terminal of its own: keys, sizes, signals; afterwards the terminal is as before."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rig import EIGHT, driver
+
+LIMIT = 20
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
+ENTER, LEAVE = "\x1b[?1049h", "\x1b[?1049l"
+
+
+class Session:
+    """`oomph watch` in the foreground of a terminal."""
+
+    def __init__(self, folder: Path, code: str = "", columns: int = 80, rows: int = 24, **environ: str) -> None:
+        self.ours, self.theirs = pty.openpty()
+        self.resize(columns, rows)
+        self.before = self.modes()
+        command = ["-c", code] if code else ["-m", "oomph", "watch"]
+        self.process = subprocess.Popen(
+            [sys.executable, *command],
+            cwd=folder,
+            env={**os.environ, "TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8", **environ},
+            stdin=self.theirs,
+            stdout=self.theirs,
+            stderr=self.theirs,
+            preexec_fn=os.setpgrp,  # a job of its own, as a shell starts it: Ctrl-Z stops no orphan
+        )
+        self.seen = ""
+
+    def modes(self) -> list[Any]:
+        return termios.tcgetattr(self.theirs)
+
+    def resize(self, columns: int, rows: int) -> None:
+        fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def until(self, pattern: str) -> str:
+        """Read until the screen or what was printed matches; returns everything since the last call."""
+        begin, limit = len(self.seen), time.monotonic() + LIMIT
+        while not re.search(pattern, _COLOUR.sub("", self.seen[begin:]), re.DOTALL):
+            ready, _, _ = select.select([self.ours], [], [], max(limit - time.monotonic(), 0))
+            assert ready, f"{pattern!r} did not come, but {self.seen[begin:]!r}"
+            self.seen += os.read(self.ours, 65536).decode(errors="replace")
+        return self.seen[begin:]
+
+    def wait_until_stopped(self) -> None:
+        limit = time.monotonic() + LIMIT
+        stat = Path(f"/proc/{self.process.pid}/stat")
+        while stat.read_text().rpartition(")")[2].split()[0] != "T":
+            assert time.monotonic() < limit
+            time.sleep(0.01)
+
+    def press(self, keys: str) -> None:
+        os.write(self.ours, keys.encode())
+
+    def end(self) -> int:
+        """The exit code of what has to end now; reads the rest."""
+        limit = time.monotonic() + LIMIT
+        while self.process.poll() is None and time.monotonic() < limit:
+            if select.select([self.ours], [], [], 0.05)[0]:
+                self.seen += os.read(self.ours, 65536).decode(errors="replace")
+        while select.select([self.ours], [], [], 0)[0]:
+            self.seen += os.read(self.ours, 65536).decode(errors="replace")
+        return self.process.wait(1)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait(LIMIT)
+        os.close(self.ours)
+        os.close(self.theirs)
+
+
+@pytest.fixture(name="session")
+def _session(tmp_path: Path) -> Iterator[Session]:
+    session = Session(tmp_path, **driver(tmp_path, EIGHT))
+    yield session
+    session.close()
+
+
+def is_restored(session: Session) -> bool:
+    """Whether the screen and the modes are those from before."""
+    return session.seen.rindex(LEAVE) > session.seen.rindex(ENTER) and session.modes() == session.before
+
+
+def test_a_session(session):
+    session.until(r"GPU memory.*NVIDIA|7 .*GiB.*q quit")
+    assert session.modes() != session.before
+    session.press("s")
+    session.until("sort: memory")
+    session.press("p")
+    session.until("paused")
+    session.press("p")
+    session.until("p pause")
+    session.resize(120, 40)
+    session.process.send_signal(signal.SIGWINCH)
+    session.until("Fake H100")
+    session.resize(20, 5)
+    session.process.send_signal(signal.SIGWINCH)
+    session.until("is too small")
+    session.resize(60, 20)
+    session.process.send_signal(signal.SIGWINCH)
+    session.until("7 .*GiB.*q quit")
+    session.press("xyzq")
+    assert session.end() == 0
+    assert is_restored(session)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_and_the_terminal_is_as_before(session, number):
+    session.until("q quit")
+    session.process.send_signal(number)
+    assert session.end() == 128 + number
+    assert is_restored(session)
+    assert "Traceback" not in session.seen
+
+
+def test_a_stopped_view_gives_the_terminal_back_and_takes_it_again(session):
+    session.until("q quit")
+    session.process.send_signal(signal.SIGTSTP)
+    session.until(re.escape(LEAVE))
+    session.wait_until_stopped()
+    assert session.modes() == session.before
+    session.process.send_signal(signal.SIGCONT)
+    session.until(f"{re.escape(ENTER)}.*q quit")
+    assert session.modes() != session.before
+    session.press("q")
+    assert session.end() == 0
+    assert is_restored(session)
+
+
+def test_after_a_stop_that_cannot_be_caught_it_takes_the_terminal_again(session):
+    session.until("q quit")
+    session.process.send_signal(signal.SIGSTOP)
+    session.wait_until_stopped()
+    termios.tcsetattr(session.theirs, termios.TCSANOW, session.before)  # as a shell does
+    session.process.send_signal(signal.SIGCONT)
+    session.until(f"{re.escape(ENTER)}.*q quit")
+    assert session.modes() != session.before
+    session.press("q")
+    assert session.end() == 0
+    assert is_restored(session)
+
+
+def test_an_error_shows_its_traceback_on_the_usual_screen(tmp_path):
+    code = "from oomph.watch.live import show\nshow(lambda: 1 / 0)"
+    session = Session(tmp_path, code)
+    assert session.end() == 1
+    assert is_restored(session)
+    assert "ZeroDivisionError" in session.seen[session.seen.rindex(LEAVE) :]
+    session.close()
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_it_ends_with_its_terminal(tmp_path, told):
+    """An ssh connection that is lost: SIGHUP, if the terminal is the one of its session, and errors in any case."""
+    session = Session(tmp_path, **driver(tmp_path, EIGHT))
+    session.until("q quit")
+    os.close(session.theirs)
+    os.close(session.ours)
+    if told:
+        session.process.send_signal(signal.SIGHUP)
+    assert session.process.wait(LIMIT) == 128 + signal.SIGHUP
+
+
+def test_a_terminal_without_size_and_without_utf_8(tmp_path):
+    session = Session(tmp_path, columns=0, rows=0, **driver(tmp_path, EIGHT) | {"PYTHONIOENCODING": "ascii"})
+    session.until(r"GiB +#+ +97%.*q quit")
+    session.press("q")
+    assert session.end() == 0
+    session.close()
+
+
+def test_color_never_is_without_colour(tmp_path):
+    code = "import sys\nfrom oomph.cli import main\nsys.exit(main(['watch', '--color=never']))"
+    session = Session(tmp_path, code, **driver(tmp_path, EIGHT))
+    session.until("7 .*GiB.*q quit")
+    assert not re.search(r"\x1b\[[\d;]*3\dm", session.seen)
+    session.press("q")
+    assert session.end() == 0
+    session.close()
+
+
+def test_without_keys_it_shows_on(tmp_path):
+    code = (
+        "import os, sys\nos.dup2(os.open(os.devnull, os.O_RDONLY), 0)\n"
+        "from oomph.cli import main\nsys.exit(main(['watch']))"
+    )
+    session = Session(tmp_path, code, **driver(tmp_path, EIGHT))
+    session.until("7 .*GiB.*q quit")
+    session.process.send_signal(signal.SIGINT)
+    assert session.end() == 130
+    session.close()

@@ -1,0 +1,68 @@
+"""What the documents say of the metrics agrees with their table."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oomph.monitor.metrics import METRICS
+from oomph.watch.docs import document
+from oomph.watch.exposition import OWN
+
+DOCS = Path(__file__).parents[2] / "docs"
+DASHBOARD = json.loads((DOCS / "how-to/grafana-dashboard.json").read_text())
+NAMES = {metric.prometheus for metric in METRICS} | {family.name for family in OWN}
+LABELS = {"gpu", "uuid", "instance"} | {f'{name}="{value}"' for each in METRICS for name, value in each.labels.items()}
+
+
+def expressions(part: Any = DASHBOARD) -> list[str]:
+    """Every query of the dashboard."""
+    if isinstance(part, dict):
+        own = [part[key] for key in ("expr", "definition") if key in part]
+        return own + [each for value in part.values() for each in expressions(value)]
+    return [each for value in part for each in expressions(value)] if isinstance(part, list) else []
+
+
+def test_the_reference_is_what_the_table_says():
+    """When this fails: make docs"""
+    assert (DOCS / "reference/metrics.md").read_text() == document()
+
+
+def test_there_are_queries():
+    assert len(expressions()) > 10
+
+
+@pytest.mark.parametrize("query", sorted(set(expressions())))
+def test_every_query_of_the_dashboard_uses_metrics_that_exist(query):
+    names = set(re.findall(r"\boomph_\w+", query))
+    assert names
+    assert names <= NAMES
+    for name, value in re.findall(r'(\w+)=~?("[^"]*")', query):
+        assert value == '"$gpu"' or f"{name}={value}" in LABELS
+        assert value != '"$gpu"' or all(each.startswith("oomph_gpu_") for each in names)
+
+
+def test_the_panels_do_not_overlap_and_show_what_matters():
+    panels = DASHBOARD["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    cells = [
+        cell
+        for place in (panel["gridPos"] for panel in panels)
+        for cell in itertools.product(
+            range(place["x"], place["x"] + place["w"]), range(place["y"], place["y"] + place["h"])
+        )
+    ]
+    assert len(set(cells)) == len(cells)
+    assert max(x for x, _ in cells) < 24
+    titles = {panel["title"] for panel in panels}
+    assert {"Memory", "Utilisation", "Temperature", "Throttling", "Step time", "Input wait", "Findings"} <= titles
+
+
+def test_what_the_how_to_says_of_metrics_is_true():
+    text = (DOCS / "how-to/watch-a-training.md").read_text()
+    assert set(re.findall(r"\boomph_\w+", text)) <= NAMES
