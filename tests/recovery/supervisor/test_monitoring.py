@@ -9,8 +9,9 @@ import pytest
 
 from oomph.console import Voice
 from oomph.monitor.finding import Finding
+from oomph.monitor.in_words import as_data, in_words
 from oomph.recovery.supervisor import monitoring
-from oomph.recovery.supervisor.monitoring import Monitoring, as_event, in_words
+from oomph.recovery.supervisor.monitoring import Monitoring
 
 HOT = Finding(
     "thermal-throttle", "GPU 0", "it runs at 60 % of its clock", remedy="Clean the fan", evidence={"share": 0.6}
@@ -55,7 +56,7 @@ def test_a_finding_is_recorded_and_told_and_so_is_what_the_sampler_found_last(be
     for _ in range(3):
         watching.attend(41)
     assert [sampler.pid for sampler in started] == [41]
-    assert events == [{"event": "finding", **as_event(HOT)}]
+    assert events == [{"event": "finding", **as_data(HOT)}]
     assert said == ["GPU 0: it runs at 60 % of its clock (thermal-throttle, HWD802). Clean the fan"]
     watching.close()
     watching.attend(41)

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from measured_fit import BATCHES
+from measured_fit import BATCHES, Measured
 
 from oomph.tensorflow.monitoring.input_wait import CountedWait, InputWait
 
@@ -78,6 +78,14 @@ def test_data_that_python_makes(small_model, numbers, measured, kind):
     assert 0.2 < values["input_wait_seconds_total"] / values["step_seconds_total"] <= 1
 
 
+def test_a_step_that_an_earlier_fit_has_traced(small_model, dataset, measured, tmp_path):
+    model, first = small_model(), Measured(tmp_path)
+    for callback in (first, measured):
+        model.fit(dataset(DELAY), verbose=0, shuffle=False, callbacks=[callback])
+    assert measured.values["input_batches_total"] == BATCHES - 1
+    assert measured.values["input_wait_seconds_total"] >= (BATCHES - 1) * DELAY
+
+
 def test_validation_does_not_count(small_model, dataset, measured):
     small_model().fit(
         dataset(), validation_data=dataset(DELAY), epochs=2, verbose=0, shuffle=False, callbacks=[measured]
@@ -94,23 +102,23 @@ def test_a_loop_in_python_and_one_in_a_function(wait, dataset):
             found += tf.reduce_sum(x)
         return found
 
+    before = wait.read()
     for _ in dataset(DELAY):
         pass
-    seconds, batches = wait.read()
-    assert seconds >= BATCHES * DELAY
-    assert batches == BATCHES
+    seconds = wait.read()
+    assert seconds - before >= BATCHES * DELAY
     sum_of(iter(dataset(DELAY)))
-    again, _ = wait.read()
-    assert seconds + BATCHES * DELAY <= again
+    assert seconds + BATCHES * DELAY <= wait.read()
 
 
 def test_another_thread_is_not_measured_and_neither_is_anything_later(wait, dataset):
+    before = wait.read()
     reading = threading.Thread(target=lambda: list(dataset()))
     reading.start()
     reading.join()
     wait.stop()
     list(dataset())
-    assert wait.read() == (0.0, 0.0)
+    assert wait.read() == before
 
 
 def test_an_error_of_the_pipeline_is_the_same(wait):
@@ -131,11 +139,11 @@ def test_only_what_was_waited_between_counts(wait):
     counted.go_on()
     wait.add(2.0)
     assert counted.read()
-    assert (counted.seconds, counted.batches) == (3.0, 2)
+    assert counted.seconds == pytest.approx(3.0)
     counted.leave_out_what_came()
     wait.add(1.0)
     assert counted.read()
-    assert (counted.seconds, counted.batches) == (4.0, 3)
+    assert counted.seconds == pytest.approx(4.0)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +200,6 @@ def test_two_replicas(tmp_path):
         assert not measured.problems, measured.problems
         share = measured.values["input_wait_seconds_total"] / measured.values["step_seconds_total"]
         assert 0.1 < share <= 1, share
-        assert 30 <= measured.values["input_batches_total"] <= 33
     """
     lines = [line[8:] for line in script.splitlines()]
     here = __file__.rpartition("/")[0]

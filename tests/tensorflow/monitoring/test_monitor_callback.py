@@ -164,7 +164,7 @@ def test_tensorboard_gets_figures_next_to_the_users_own(small_model, numbers, sa
     monkeypatch.setattr(callback, "Scalars", lambda folder: written.append(folder))
     board = keras.callbacks.TensorBoard(tmp_path / "logs")
     small_model().fit(*numbers, verbose=0, callbacks=[oomph.Monitor(tmp_path / "kept"), board])
-    assert written == [tmp_path / "logs"]
+    assert written == [str(tmp_path / "logs")]
 
 
 def sample(steps, waited=0.0):

@@ -1,8 +1,8 @@
-"""Finds a training that waits for its input pipeline, and says how much of the time that costs.
+"""A training that waits for its input pipeline, and the share of the time that costs.
 
-The bounds are those of TensorFlow's own profiler (XProf): below 5 % of the step time an input pipeline is fast enough,
-from 20 % on it is what the training waits for. On a GPU the wait of the host may hide behind queued work, so there the
-GPU must be idle as well.
+Thresholds: 5 % of the step time is a notice, 20 % a warning, as in TensorFlow's own profiler (XProf). On a GPU the wait
+of the host may hide behind queued work, so there the GPU has to be busy for less than 70 % of the time. The first step
+of a fit, which fills the buffers, does not count, and nothing is said before 30 seconds of steps.
 """
 
 from __future__ import annotations

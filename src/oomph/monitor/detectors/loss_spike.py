@@ -1,9 +1,10 @@
-"""Finds a loss that jumps: for a moment, or for good to more than it ever was.
+"""A loss that jumps for a moment, or rises for good above all that it was.
 
 It looks at the mean loss between two readings. Median and median deviation tell what is usual: the noise of batches,
 however heavy its tails, and whatever happens again and again. A learning rate that is raised again lifts the loss too,
-but the loss then stays up and comes down slowly, and is no higher than at the beginning. So a jump counts only if it
-is over at once, or rises above all that came before.
+but the loss then stays up and is no higher than at the beginning. So a jump counts only if it is over within five
+readings, or above all before. Thresholds, oomph's own: 12 deviations, five times the median, and three times as far
+from it as the highest of the last 600 readings.
 """
 
 from __future__ import annotations

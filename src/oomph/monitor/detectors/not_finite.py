@@ -1,4 +1,7 @@
-"""Finds a loss or weights that are NaN or infinite. A ReLU can hide NaN from the loss, so both are looked at."""
+"""A loss or weights that are NaN or infinite.
+
+Any is a finding. A ReLU can turn NaN into 0, so the weights are looked at as well as the loss.
+"""
 
 from __future__ import annotations
 

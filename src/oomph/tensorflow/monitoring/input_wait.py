@@ -25,15 +25,13 @@ _FETCHING = ("get_next", "get_next_as_optional", "__next__")
 
 
 class InputWait:
-    """Adds up seconds and batches of one thread, while it listens."""
+    """Adds up what one thread waits for batches, while it listens."""
 
     def __init__(self) -> None:
         self._thread: int | None = None
         self._inside = False
         """Whether a fetch is being measured: an iterator may call another one."""
-        self._seconds, self._batches = 0.0, 0
-        self._traced: Any = None
-        """Seconds and batches of traced fetches, in a variable on the CPU."""
+        self._seconds = 0.0
 
     def listen(self) -> None:
         """Measure what this thread fetches from now on, and in functions that it traces."""
@@ -49,14 +47,12 @@ class InputWait:
             _listening = None
 
     def add(self, seconds: float) -> None:
-        """Count a batch that did not come from one of TensorFlow's iterators."""
+        """Add the wait for a batch that did not come from one of TensorFlow's iterators."""
         self._seconds += seconds
-        self._batches += 1
 
-    def read(self) -> tuple[float, float]:
-        """Seconds and batches so far."""
-        seconds, batches = (0.0, 0.0) if self._traced is None else self._traced.numpy().tolist()
-        return self._seconds + seconds, self._batches + batches
+    def read(self) -> float:
+        """The seconds so far: only differences mean something."""
+        return self._seconds + (0.0 if _traced is None else float(_traced.numpy()))
 
     def is_mine(self) -> bool:
         """Whether the caller's fetch is to be measured."""
@@ -77,25 +73,15 @@ class InputWait:
         return taken
 
     def _in_the_graph(self, take: Callable[[], Any]) -> Any:
-        sums = self._variable()
+        seconds = _seconds_of_traced_fetches()
         with tf.device("/CPU:0"):
             began = tf.timestamp()
         with tf.control_dependencies([began]):
             taken = take()
         parts = [part for part in tf.nest.flatten(taken, expand_composites=True) if part is not None]
         with tf.device("/CPU:0"), tf.control_dependencies(parts):
-            waited = tf.timestamp() - began
-            sums.assign_add(tf.stack([waited, tf.ones_like(waited)]), read_value=False)
+            seconds.assign_add(tf.timestamp() - began, read_value=False)
         return taken
-
-    def _variable(self) -> Any:
-        if self._traced is None:
-            with tf.init_scope(), tf.device("/CPU:0"):
-                # Not `tf.Variable`, which a distribution strategy would mirror on each of its devices.
-                self._traced = TENSORFLOW.resource_variable.value()(
-                    tf.zeros([2], tf.float64), trainable=False, name="oomph_input_wait"
-                )
-        return self._traced
 
 
 class CountedWait:
@@ -103,16 +89,14 @@ class CountedWait:
 
     def __init__(self, wait: InputWait) -> None:
         self._wait = wait
-        self._left_out = (0.0, 0.0)
-        self._paused: tuple[float, float] | None = None
-        self.seconds, self.batches = 0.0, 0.0
+        self._left_out = 0.0
+        self._paused: float | None = None
+        self.seconds = 0.0
         """As of the last reading."""
 
     def leave_out_what_came(self) -> None:
         """Do not count what was waited since the last reading."""
-        seconds, batches = self._wait.read()
-        self._left_out = seconds - self.seconds, batches - self.batches
-        self._paused = None
+        self._left_out, self._paused = self._wait.read() - self.seconds, None
 
     def pause(self) -> None:
         """Count nothing until `go_on`."""
@@ -121,22 +105,30 @@ class CountedWait:
     def go_on(self) -> None:
         """Count again."""
         if self._paused is not None:
-            (seconds, batches), (before, batches_before) = self._wait.read(), self._paused
-            self._left_out = self._left_out[0] + seconds - before, self._left_out[1] + batches - batches_before
+            self._left_out += self._wait.read() - self._paused
             self._paused = None
 
     def read(self) -> bool:
-        """Read the sums; False if no batch came: then the step was traced before anybody listened."""
-        seconds, batches = self._wait.read()
-        counted = batches - self._left_out[1]
-        if counted <= self.batches:
-            return False
-        self.seconds, self.batches = seconds - self._left_out[0], counted
-        return True
+        """Read the seconds; False if there are no more: then the step was traced before anybody listened."""
+        before, self.seconds = self.seconds, self._wait.read() - self._left_out
+        return self.seconds > before
 
 
 _listening: InputWait | None = None
 _installed = False
+_traced: Any = None
+"""The seconds of all traced fetches of this process, in a variable on the CPU: a step that was traced in one fit is
+taken in the next as well."""
+
+
+def _seconds_of_traced_fetches() -> Any:
+    global _traced
+    if _traced is None:
+        with tf.init_scope(), tf.device("/CPU:0"):
+            # Not `tf.Variable`, which a distribution strategy would mirror on each of its devices.
+            variable = TENSORFLOW.resource_variable.value()
+            _traced = variable(tf.zeros([], tf.float64), trainable=False, name="oomph_input_wait")
+    return _traced
 
 
 def _install() -> None:

@@ -63,7 +63,8 @@ class Meter:
         self._losses: Losses | None = None
         self._examples = 0.0
         """Of the fits before."""
-        self._steps, self._step_of_epoch, self._step_seconds = 0, 0, 0.0
+        self._steps, self._step_of_epoch, self._epoch = 0, 0, 0
+        self._step_seconds, self._timed_steps = 0.0, 0
         self._noted_at = 0
         """The step of the epoch at which the memory in use was last noted."""
         self._last = self._due = clock()
@@ -99,7 +100,8 @@ class Meter:
             step: the steps of it that are done already.
             steps_per_epoch: where known.
         """
-        self._step_of_epoch, self._noted_at, self._last = step, step, self._clock()
+        self._epoch, self._last = number + 1, self._clock()
+        self._step_of_epoch = self._noted_at = step
         if self._losses is not None:
             self._losses.begin_epoch()
         self._write({"epoch": number + 1, "step_of_epoch": step, "steps_per_epoch": steps_per_epoch})
@@ -119,12 +121,14 @@ class Meter:
             micro_batch: the size of its micro-batches; None if its batch was whole.
         """
         now = self._clock()
+        taken = steps - self._steps
         self._step_of_epoch, self._steps = step_of_epoch, steps
         if self._is_first:
             self._is_first = False
             self._counted.leave_out_what_came()
         else:
             self._step_seconds += now - self._last
+            self._timed_steps += taken
         self._last = now
         if now >= self._due:
             self._due = now + _EVERY_SECONDS
@@ -160,7 +164,7 @@ class Meter:
         """An epoch is over, and with it its validation: what is allocated now stays allocated."""
         self._read_losses(None)
         self._write_counts()
-        self._note_memory_in_use()
+        self._note_memory_in_use(self._epoch)
 
     @_fail_open
     def end(self) -> None:
@@ -190,16 +194,16 @@ class Meter:
             "step_seconds_total": self._step_seconds,
         }
         if self._counted.read():
-            counts |= {"input_wait_seconds_total": self._counted.seconds, "input_batches_total": self._counted.batches}
+            counts |= {"input_wait_seconds_total": self._counted.seconds, "input_batches_total": self._timed_steps}
         examples = self._examples + (0.0 if self._losses is None else self._losses.examples)
         self._write(counts | ({"examples_total": examples} if examples else {}))
         self._board.beat()
 
-    def _note_memory_in_use(self) -> None:
+    def _note_memory_in_use(self, ended_epoch: int = 0) -> None:
         self._noted_at = self._step_of_epoch
         in_use = self._allocator().in_use_bytes()
         if in_use is not None:
-            self._board.add_baseline(self._steps, in_use)
+            self._board.add_baseline(self._steps, in_use, ended_epoch)
 
     def _allocator(self) -> FullestDevice:
         if self._memory is None:
