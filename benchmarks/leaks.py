@@ -92,8 +92,8 @@ def judge(series: Series) -> Verdict:
     """Show a detector the series as it comes, until it calls it a leak or the process would have ended."""
     points = list(takewhile(lambda point: point.bytes <= series.limit, series.points))
     found, early = None, False
-    for time, finding in (_inside if series.place == "inside" else _outside)(points, series.limit):
-        if finding.severity == "notice" and "may only" in finding.message:
+    for time, finding in (_inside if series.place == "inside" else _outside)(points, series):
+        if finding.kind == "filling":
             early = True
         else:
             found = time
@@ -103,21 +103,22 @@ def judge(series: Series) -> Verdict:
     return Verdict(series.name, series.family, series.leak, delay, len(epochs), early)
 
 
-def _inside(points: list[Point], limit: float) -> Iterator[tuple[float, Finding]]:
+def _inside(points: list[Point], series: Series) -> Iterator[tuple[float, Finding]]:
     window, waiting, due = Window(), [], 0.0
+    training = {"allocator_limit_bytes": series.limit} | ({"epochs": series.epochs} if series.epochs else {})
     for point in points:
         waiting.append(Baseline(point.step, point.bytes, point.epoch, point.time, 1))
         if point.time >= due:
             due = point.time + leak.EVERY
-            window.append(Sample(point.time, training={"allocator_limit_bytes": limit}, baselines=tuple(waiting)))
+            window.append(Sample(point.time, training=training, baselines=tuple(waiting)))
             waiting = []
             yield from ((point.time, finding) for finding in leak.find(window))
 
 
-def _outside(points: list[Point], limit: float) -> Iterator[tuple[float, Finding]]:
+def _outside(points: list[Point], series: Series) -> Iterator[tuple[float, Finding]]:
     window, due = Window(), 0.0
     for point in points:
-        host = {"memory_total_bytes": limit, "memory_used_bytes": point.bytes}
+        host = {"memory_total_bytes": series.limit, "memory_used_bytes": point.bytes}
         window.append(Sample(point.time, host=host, process={"resident_bytes": point.bytes}))
         if point.time >= due:
             due = point.time + growing.EVERY

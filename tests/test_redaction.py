@@ -44,6 +44,9 @@ NAMED = [
     f"--pwd={KEY}",
     f"--db-pass {KEY}",
     f"Cookie: session={KEY}; theme=dark",
+    f"{'THE_DATABASE_OF_ALL_RUNS_OF_THE_WHOLE_TEAM_' * 3}PASSWORD={KEY}",
+    f"--{'the-database-of-all-runs-of-the-whole-team-' * 3}password {KEY}",
+    f"--{'the-database-of-all-runs-of-the-whole-team-' * 3}key={KEY}",
 ]
 FORMS = [
     f"ghp_{LETTERS[:36]}",
@@ -112,10 +115,19 @@ def test_data_are_looked_through_to_the_bottom():
     assert redacted_data(None) is None
 
 
+def test_a_name_may_be_long_but_not_of_many_words():
+    long = "OF_ALL_RUNS_OF_THE_WHOLE_TEAM_" * 3
+    assert redacted_data({f"{long}PASSWORD": KEY}) == {f"{long}PASSWORD": "***"}
+    said = f"{'the words of the whole team ' * 3}, and then the token"
+    assert redacted_data({said: "train.py"}) == {said: "train.py"}
+    assert redacted_words([f"--{long}TOKEN", KEY]) == [f"--{long}TOKEN", "***"]
+
+
 @pytest.mark.parametrize(
     "piece",
     ["a", "_", "--", "token", "token=", "a.b-", " -a", "x://", "http://a", "eyJ", "eyJaaaaaaaaaaaa.", "bearer ",
-     "-----BEGIN PRIVATE KEY-----", "secret_", "sk-", "key =:", " token   =   ", "\\", '"', "?sig=", "A" * 19 + " "],
+     "-----BEGIN PRIVATE KEY-----", "secret_", "sk-", "key =:", " token   =   ", "\\", '"', "?sig=", "A" * 19 + " ",
+     "--auth", "access_key_", f"{'a' * 70}_password: b "],
 )  # fmt: skip
 def test_a_megabyte_of_anything_takes_no_time(piece):
     text = f"key {piece * (2**20 // len(piece))}"

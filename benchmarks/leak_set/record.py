@@ -3,7 +3,7 @@
     python benchmarks/leak_set/record.py FOLDER [NAME ...]
 
 Each training runs in a process of its own, with TensorFlow's BFC allocator on the CPU: the allocator of GPUs, so that
-`get_memory_info` counts what tensors hold. Two series come of each: the baselines, and the resident memory.
+`get_memory_info` counts what tensors hold.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 LIMIT_MB = 1024
-SECONDS = 300
+SECONDS = 900
 ENVIRON = {
     "TF_CPU_ALLOCATOR_USE_BFC": "1",
     "TF_CPU_BFC_MEM_LIMIT_IN_MB": str(LIMIT_MB),

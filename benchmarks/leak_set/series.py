@@ -13,7 +13,7 @@ Place = Literal["inside", "outside"]
 
 @dataclass(frozen=True)
 class Point:
-    """One reading. Inside: a baseline, with the epoch that ended, or 0 in the middle of one. Outside: time and bytes."""
+    """One reading. Inside, a baseline: with the epoch that has ended, or 0 within one."""
 
     time: float
     bytes: float
@@ -34,6 +34,8 @@ class Series:
     points: tuple[Point, ...]
     since: float = 0.0
     """When the leak begins; the delay of the alarm counts from here."""
+    epochs: int = 0
+    """Of the fit, where it is known."""
 
 
 def write(path: Path, series: Iterable[Series]) -> None:

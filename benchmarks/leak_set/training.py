@@ -98,7 +98,7 @@ class Training:
     def series(self, family: str, held: Held, leak: bool = False, since_epoch: float = 0.0) -> Series:
         """One fit as a labelled series."""
         since = since_epoch * self.steps * self.step_seconds
-        return Series(family, family, "inside", leak, self.limit, self.points(held), since)
+        return Series(family, family, "inside", leak, self.limit, self.points(held), since, self.epochs)
 
 
 def fits(family: str, trainings: list[Training], held: Callable[[int, Moment], float], leak: bool = False) -> Series:

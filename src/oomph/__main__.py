@@ -2,7 +2,7 @@
 
 import sys
 
-from oomph.cli import main
+from oomph.cli import command
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command())

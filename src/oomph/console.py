@@ -7,6 +7,7 @@ import os
 from oomph import ticking
 from oomph.message import message
 from oomph.screen import screen_of
+from oomph.shared_output import SharedOutput
 
 
 def say(text: str, at_line_start: bool = True, hang: int = 0, command: str = "") -> None:
@@ -28,8 +29,10 @@ class Voice:
     def __init__(self) -> None:
         self.at_line_start = True
         """False when the script's last output to stderr lacks its newline."""
+        self.shared = SharedOutput()
 
     def say(self, text: str, hang: int = 0, command: str = "") -> None:
         """Write one message to stderr; never raises."""
-        at_line_start, self.at_line_start = self.at_line_start, True
+        at_line_start, self.at_line_start = self.at_line_start and self.shared.is_at_line_start(), True
         say(text, at_line_start, hang, command)
+        self.shared.end_line()

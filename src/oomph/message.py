@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
+from oomph.patterns import lazy_pattern
 from oomph.screen import Screen
 from oomph.shown import shown_line
 
 PREFIX = "oomph: "
-_FROM_SCRIPT = re.compile(rb"(?:\A|(?<=\n)|\r)oomph: ([^\n]{0,4000})\n")
+_FROM_SCRIPT = lazy_pattern(rb"(?:\A|(?<=\n)|\r)oomph: ([^\n]{0,4000})\n")
 
 
 def message(text: str, screen: Screen, at_line_start: bool = True, hang: int = 0, command: str = "") -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 
+from oomph.patterns import lazy_pattern
+
 _GLUE = "\0"  # cannot be in text that is shown
-_LAST_COLUMN = re.compile(r".*\S {2,}(?=\S)")
-_HEAD = re.compile(r" *(?:\d{1,9}\. |[a-z ]{1,20}: )?")
+_LAST_COLUMN = lazy_pattern(r".*\S {2,}(?=\S)")
+_HEAD = lazy_pattern(r" *(?:\d{1,9}\. |[a-z ]{1,20}: )?")
 
 
 def wrapped(text: str, width: int, hang: str = "", first: str = "", command: str = "") -> str:

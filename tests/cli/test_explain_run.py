@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
 from pathlib import Path
@@ -65,8 +66,19 @@ def test_of_a_run_that_is_not_over_the_one_next_command_resumes_it(
 ) -> None:
     record = RunRecord(("train.py",), "python", str(Path.cwd()), "", status="running", attempts=1)
     (tmp_path / "run.json").write_text(record.to_json())
+    (tmp_path / "checkpoints" / "step-1-fit0-epoch0-step1").mkdir(parents=True)
     supervisor = Journal(tmp_path, 1, "supervisor")
     supervisor.write("attempt-started")
     supervisor.write("attempt-ended", returncode=-9, seconds=1.0, steps=0, saved=0, oom_kills=1)
     last = following(told(capsys, str(tmp_path), *options))
     assert last == f"oomph run --resume={tmp_path} train.py (resumes from its last checkpoint)"
+
+
+def test_the_remedies_of_a_run_name_its_own_command(capsys: pytest.CaptureFixture[str], recorded: Path) -> None:
+    record = recorded / "run.json"
+    document = json.loads(record.read_text())
+    document |= {"command": ["my train.py", "--epochs", "3"], "options": ["--checkpoint-every", "5m"]}
+    record.write_text(json.dumps(document))
+    text = told(capsys, str(recorded), "--full")
+    assert "oomph run --checkpoint-every 5m 'my train.py' --epochs 3\n" in text
+    assert "oomph run train.py" not in text.partition("The machine when the run started:")[0]

@@ -17,6 +17,7 @@ EXAMPLES = {
         "python train.py 2>&1 | oomph explain",
         "oomph explain RUN --decisions",
         "oomph explain train.log --exit-status 137 --kernel-log",
+        "oomph explain CUDA_ERROR_ILLEGAL_ADDRESS",
     ],
     "rehearse": ["oomph rehearse --steps 60 train.py --epochs 1", "oomph rehearse --faults kill,oom train.py"],
     "watch": ["oomph watch", "oomph watch --run RUN", "oomph watch --once --json", "oomph watch --serve 9400"],

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from oomph.faults.catalogue.catalogue import load
 from oomph.faults.catalogue.neighbours import neighbours
-from oomph.faults.diagnose import diagnose
+from oomph.faults.diagnose import diagnose, diagnose_log
 from oomph.faults.evidence.evidence import Evidence
 from oomph.faults.matching.named_fault import SUSPICION
 from oomph.faults.reading.log import read_log
@@ -60,6 +60,7 @@ FIRST = {
     "crash/keyerr.log": "unrelated",
     "crash/kill.log": "killed",
     "crash/memerr.log": "host-oom",
+    "crash/cpu_pool.log": "device-oom",
     "crash/onednn_segv.log": "host-oom",
     "crash/segv.log": "segmentation-fault",
     "crash/segv_fh.log": "segmentation-fault",
@@ -581,3 +582,14 @@ def test_the_order_of_sets_which_is_another_in_every_process_changes_nothing() -
         for seed in "1234"
     }
     assert [len(answers) > 1000 for answers in said] == [True]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"python3: Error while finding module specification for 'a.b' (ModuleNotFoundError: No module named 'a')\n",
+        b"/usr/bin/python3.11: No module named a\n",
+    ],
+)
+def test_a_module_that_python_m_does_not_find_is_an_error_of_the_script(line: bytes) -> None:
+    assert diagnose_log(line)[0].name == "unrelated"

@@ -16,7 +16,9 @@ from attacks import attacks
 from oomph import doctor, faults, gpu, recovery
 from oomph.faults.catalogue.catalogue import load
 from oomph.faults.evidence.evidence import TEXT_LIMIT
+from oomph.faults.matching import systems
 from oomph.faults.reading import joined
+from oomph.patterns import LazyPattern
 
 pytestmark = pytest.mark.alone
 
@@ -89,8 +91,8 @@ def modules() -> Iterator[str]:
 
 
 def patterns_in(value) -> Iterator[re.Pattern]:
-    if isinstance(value, re.Pattern):
-        yield value
+    if isinstance(value, (re.Pattern, LazyPattern)):
+        yield re.compile(value.pattern, value.flags)
     elif isinstance(value, (tuple, list)):
         for each in value:
             yield from patterns_in(each)
@@ -113,6 +115,13 @@ def test_every_pattern_of_a_module_is_linear_in_the_way_it_is_used(name):
 
 @pytest.mark.parametrize("name", ["_GLUED", "_JOINED", "_BEGINS", "_FRAME", "_HEAD_GOES_ON", "_OF_ERROR"])
 def test_what_takes_a_joined_line_apart_is_linear(name):
-    pattern = re.compile(vars(joined)[name])  # compiled only where it is needed, so not a pattern of the module
+    (pattern,) = patterns_in(vars(joined)[name])
     seconds, text = slowest(pattern, pattern.search if name != "_JOINED" else pattern.split)
+    assert seconds <= SECONDS, text
+
+
+@pytest.mark.parametrize("sign", [*systems._MACHINES, *systems._AROUND], ids=lambda sign: sign.system)
+def test_what_tells_a_system_is_linear(sign):
+    (pattern,) = patterns_in(sign.pattern)
+    seconds, text = slowest(pattern, pattern.search)
     assert seconds <= SECONDS, text

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from advised import first, first_remedy
 
+from oomph.faults.diagnose import diagnose_log
+
 FEED = "ValueError: Cannot feed value of shape {} for Tensor 'x:0', which has shape '{}'"
 LAUNCH = "E cuda_event.cc:29] Error polling: failed to query event: CUDA_ERROR_LAUNCH_FAILED: unspecified"
 INTERACTIVE = (
@@ -92,7 +94,7 @@ def test_a_crash_at_the_import_is_answered_with_its_order_and_only_then() -> Non
 
 
 def test_a_little_request_is_answered_with_the_allocator_that_tensorflow_proposes() -> None:
-    assert "not even 34.10MiB were left" in first_remedy(OOM.format("34.10MiB"))
+    assert "no free block of 34.10MiB was left" in first_remedy(OOM.format("34.10MiB"))
     assert first_remedy(OOM.format("4.10GiB")).startswith("Use a smaller batch")
     figures = "I bfc_allocator.cc:1129] Stats: \nLimit:                     8000000000\n"
     assert first_remedy(OOM.format("34.10MiB") + figures).startswith("Use a smaller batch")
@@ -158,3 +160,20 @@ def test_a_program_that_says_the_gpu_is_not_available_is_told_why() -> None:
     assert best.name == "no-gpu-visible"
     assert "2.12.0 has none" in best.remedies[0].text
     assert "2.12.0" not in first(log.replace("2.12.0", "2.10.0")).remedies[0].text
+
+
+@pytest.mark.parametrize(
+    ("log", "command"),
+    [
+        ("train.sh: line 3:  1234 Killed                  python train.py\n", "dmesg"),
+        ("srun: error: c002: task 0: Killed\n", "sacct"),
+    ],
+)
+def test_of_a_kill_the_first_remedy_is_to_find_out_why(log: str, command: str) -> None:
+    """The log itself shows no reason, and a remedy must not read as if it did."""
+    killed = diagnose_log(log.encode())[0]
+    assert killed.name == "killed"
+    assert "nothing shows that memory was the reason" in killed.fault.summary
+    assert command in killed.remedies[0].command
+    assert "first whether memory ran out" in killed.remedies[0].text
+    assert "says so" not in killed.remedies[0].text

@@ -45,6 +45,24 @@ def test_what_yarn_kills_was_out_of_memory(line: str) -> None:
     assert first(line) == "host-oom"
 
 
+# The log of github.com/tensorflow/tensorflow/issues/62963, whose reader has enough data.
+ENDS = (
+    "W tensorflow/core/framework/local_rendezvous.cc:404] Local rendezvous is aborting with status: OUT_OF_RANGE: End "
+    "of sequence\n\t [[{{node IteratorGetNext}}]]\n/usr/lib/python3.12/contextlib.py:158: " + RAN_OUT
+)
+
+
+def test_an_epoch_of_unknown_length_ends_where_the_data_does() -> None:
+    done = "927/927 ━━━ 2s 2ms/step - loss: 1.0546\n"
+    assert first(f"    919/Unknown 1s 2ms/step - loss: 1.05462024-05-23 10:15:02.410200: {ENDS}{done}") == ""
+    assert first(f"    919/1000 1s 2ms/step - loss: 1.0546 {ENDS}{done}") == "input-pipeline"
+
+
+def test_data_that_ran_out_have_no_remedy_twice() -> None:
+    remedies = diagnose_log(f"    919/1000 1s 2ms/step - loss: 1.0546 {ENDS}".encode())[0].remedies
+    assert ["repeat()" in remedy.text for remedy in remedies[:3]] == [True, False, False]
+
+
 @pytest.mark.parametrize("figures", ["accuracy: 0.0000e+00 - loss: 0.0000e+00", "accuracy: 0.5 - loss: 1.2"])
 def test_every_second_epoch_without_data(figures: str) -> None:
     epochs = ["Epoch 1/4\n", SLOW.format(BAR), "Epoch 2/4\n", RAN_OUT, EMPTY.format(BAR, figures), "Epoch 3/4\n"]

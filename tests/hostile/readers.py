@@ -167,7 +167,7 @@ def _sums(folder: Path) -> None:
 
 
 def _page(folder: Path) -> None:
-    parse_page((folder / "page.md").read_text(errors="replace"), Path("memory/device-oom.md"))
+    parse_page((folder / "page.md").read_bytes(), Path("memory/device-oom.md"))
 
 
 def _packages(folder: Path) -> None:

@@ -35,7 +35,7 @@ def test_prometheus_names_follow_its_conventions(name):
     assert "%" not in metric.help
 
 
-@pytest.mark.parametrize("family", {metric.prometheus for metric in METRICS})
+@pytest.mark.parametrize("family", sorted({metric.prometheus for metric in METRICS}))
 def test_a_family_has_one_unit_one_kind_and_one_set_of_labels(family):
     rows = [metric for metric in METRICS if metric.prometheus == family]
     assert len({(metric.unit, metric.kind, tuple(sorted(metric.labels))) for metric in rows}) == 1

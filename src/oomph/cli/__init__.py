@@ -6,6 +6,7 @@ A verb's module is imported only when the verb is used, so each pays only for it
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import sys
 from collections.abc import Iterable, Sequence
@@ -33,6 +34,10 @@ COMMANDS = {
 """Verb → (module, what it does)."""
 
 
+_OBJECTS_BETWEEN_COLLECTIONS = 50_000
+"""A start makes tens of thousands of small values, none of them garbage. Python looks after every 700."""
+
+
 class _Parser(argparse.ArgumentParser):
     """An ArgumentParser whose output fits the terminal, and works even if it is closed."""
 
@@ -45,6 +50,14 @@ class _Parser(argparse.ArgumentParser):
             message += _similar(unknown, self._option_string_actions)
         output.tell(f"{self.format_usage()}{self.prog}: error: {message}\n")
         raise SystemExit(2)
+
+
+def command() -> int:
+    """The `oomph` command, as a process of its own; returns the exit code."""
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+    code = main()
+    gc.freeze()  # all of them go with the process: Python need not look for garbage again
+    return code
 
 
 def main(argv: Sequence[str] | None = None) -> int:

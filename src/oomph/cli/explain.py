@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import os
 import stat
 import sys
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from oomph.cli import sources
 from oomph.cli.exit_status import meaning
 from oomph.cli.output import say, width, write, write_json
-from oomph.cli.target import run_of, unknown
+from oomph.cli.target import is_text, run_of, status_of, unknown
 from oomph.errors import ExamineError, UsageError
 from oomph.faults import render
 from oomph.faults.diagnose import diagnose
@@ -35,12 +34,12 @@ _EPILOG = """examples:
   oomph explain .oomph/runs/...            the directory of a run
   oomph explain RUN --decisions            why it was restarted: recomputes each decision
   oomph explain train.log --exit-status 137 --kernel-log
-  oomph explain .oomph/runs                the runs in a folder, newest first
+  oomph explain CUDA_ERROR_ILLEGAL_ADDRESS  words of an error, or an exit status (137, SIGSEGV)
+  oomph explain .oomph/runs                the runs in a folder, newest first (also: oomph explain .)
+  oomph explain *.log                      several, each under its name
   oomph explain OOM101                     the page of a fault, a check (DOC204) or an exception"""
 _WITHOUT_EFFECT = ("--exit-status", "--kernel-log", "--full", "--exit-code")
 """Options without effect on a page or a list of runs; --exit-code also applies to --decisions."""
-_OBJECTS_BETWEEN_COLLECTIONS = 50_000
-"""Reading the pages makes tens of thousands of small values, none of them garbage. Python looks after every 700."""
 _LAST_SIGNAL, _LAST_EXIT_CODE = 64, 255
 _BREAKS = {ord("\n"): "\\n", ord("\t"): "\\t"}  # in the name of a file
 
@@ -51,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "target",
         metavar="FILE|-|RUN|CODE|NAME",
-        nargs="?",
+        nargs="*",
         help="a log, standard input, a run directory, a memory map (TF_BFC_MEMORY_DUMP), or a fault",
     )
     parser.add_argument(
@@ -78,28 +77,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Explain the target. Raises UsageError or ExamineError when there is nothing to explain."""
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+    """Explain the targets. Raises UsageError or ExamineError when there is nothing to explain."""
+    targets = args.target
+    if len(targets) > 1 and not any(_exists(Path(target)) for target in targets) and is_text(" ".join(targets)):
+        targets = [" ".join(targets)]  # the words of an error, without quotes
+    if len(targets) > 1:
+        from oomph.cli.several import explain_each
+
+        return explain_each(args, targets, _run_one)
+    args.target = targets[0] if targets else None
+    return _run_one(args)
+
+
+def _run_one(args: argparse.Namespace) -> int:
     if args.target is None and args.exit_status is None and args.kernel_log is None and _is_piped():
         args.target = "-"
+    args.is_text = False
     _check(args)
     if args.target not in (None, "-"):
         args.target = run_of(args.target)
     if args.decisions:
         return _explain_decisions(args)
     if args.target not in (None, "-") and not _exists(Path(args.target)):
-        return _print_page(args)
+        if _prints_page(args):
+            return 0
+        _reinterpret(args)
     found = _runs(args.target)
     if found:
         return _print_runs(args, found)
     if args.full and not (args.target and Path(args.target).is_dir()):
         raise UsageError("only a run has more to show: leave --full out")
     try:
-        diagnoses = diagnose(sources.evidence(args.target, args.kernel_log, args.exit_status))
+        diagnoses = _with_command(args.target, _diagnoses(args))
     except Unreadable as problem:
         raise ExamineError(str(problem)) from problem
     except OSError as problem:
         raise ExamineError(f"cannot read {_file(args, problem)}: {problem.strerror or problem}") from problem
+    if args.kernel_log is not None:
+        sources.tell_what_the_kernel_shows(diagnoses)
     _print_diagnoses(args, diagnoses)
     return 1 if args.exit_code and diagnoses else 0
 
@@ -114,12 +129,13 @@ def _is_piped() -> bool:
 
 
 def _runs(target: str | None) -> list[Path]:
-    """The runs in a folder of runs; empty for other targets."""
+    """The runs in a folder of runs, or in the folder where a script was started; empty for other targets."""
     if target in (None, "-") or not Path(str(target)).is_dir() or is_run(Path(str(target))):
         return []
     from oomph.cli.runs import runs_in
 
-    return runs_in(Path(str(target)))
+    folder = Path(str(target))
+    return runs_in(folder) or runs_in(folder / ".oomph")
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -160,6 +176,20 @@ def _print_diagnoses(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -
         write(render.as_text(diagnoses, _subject(args), state, following, width(), section))
 
 
+def _diagnoses(args: argparse.Namespace) -> tuple[Diagnosis, ...]:
+    return diagnose(sources.evidence(args.target, args.kernel_log, args.exit_status, is_text=args.is_text))
+
+
+def _with_command(target: str | None, diagnoses: Sequence[Diagnosis]) -> Sequence[Diagnosis]:
+    """The diagnoses of a run, whose remedies then name its own command; those of a log as they are."""
+    if target is None or not Path(target).is_dir():
+        return diagnoses
+    from oomph.cli.run_story import command_of_run
+
+    command = command_of_run(Path(target))
+    return [diagnosis._replace(command=command) for diagnosis in diagnoses]
+
+
 def _story(target: str | None) -> Story | None:
     """The story of a run directory; None for anything else."""
     if target is None or not Path(target).is_dir():
@@ -180,7 +210,8 @@ def _of_status(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -> str:
 def _subject(args: argparse.Namespace) -> str:
     if args.target is None:
         return "kernel log" if args.kernel_log is not None else f"exit status {args.exit_status}"
-    return "standard input" if args.target == "-" else str(args.target).translate(_BREAKS)
+    named = "standard input" if args.target == "-" else str(args.target).translate(_BREAKS)
+    return f"{named!r}, taken as text" if args.is_text else named
 
 
 def _file(args: argparse.Namespace, problem: OSError) -> str:
@@ -249,19 +280,31 @@ def _exists(path: Path) -> bool:
     return True
 
 
-def _print_page(args: argparse.Namespace) -> int:
+def _reinterpret(args: argparse.Namespace) -> None:
+    """Take a target that names nothing as an exit status or as text. Raises when it can be neither."""
+    status = status_of(args.target) if args.exit_status is None else None
+    if status is not None:
+        args.target, args.exit_status = None, status
+    elif is_text(args.target):
+        args.is_text = True
+    else:
+        raise unknown(args.target)
+
+
+def _prints_page(args: argparse.Namespace) -> bool:
+    """Print the page that the target names; False when it names none."""
     from oomph.cli.page import page_of
 
     page = page_of(args.target, width())
     if page is None:
-        raise unknown(args.target)
+        return False
     _check_alone(args, f"{args.target} has a page, which is the same for every log and run")
     text, document = page
     if args.json:
         write_json(document)
     else:
         write(text)
-    return 0
+    return True
 
 
 def _print_runs(args: argparse.Namespace, found: Sequence[Path]) -> int:

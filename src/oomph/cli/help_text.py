@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import re
 
 from oomph.cli import output
+from oomph.patterns import lazy_pattern
 from oomph.wrapping import reflowed, wrapped
 
-_COMMAND = re.compile(r"(?P<whole> *(?:examples?: )?(?P<words>(?:oomph|python|eval)(?: \S+)+)) *")
+_COMMAND = lazy_pattern(r"(?P<whole> *(?:examples?: )?(?P<words>(?:oomph|python|eval)(?: \S+)+)) *")
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):

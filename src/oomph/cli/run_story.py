@@ -9,7 +9,9 @@ from pathlib import Path
 from oomph.faults import render
 from oomph.faults.catalogue.catalogue import find
 from oomph.faults.matching.named_fault import Diagnosis
+from oomph.faults.matching.own_command import OwnCommand
 from oomph.journal import Event, read_journal
+from oomph.recovery.report.next_command import options_without_a_run
 from oomph.recovery.report.story import Story, story_of
 from oomph.recovery.report.story_text import as_text
 from oomph.recovery.report.summary import summarise
@@ -26,6 +28,12 @@ def story_of_run(run: Path) -> Story | None:
     record = read_record(run)
     typed, words = ((), ()) if record is None else (record.options, record.command)
     return story_of(events, summarise(events, _exit_code(events)), typed, words)
+
+
+def command_of_run(run: Path) -> OwnCommand:
+    """How the run was started; empty when its record cannot be read."""
+    record = read_record(run)
+    return OwnCommand() if record is None else OwnCommand(tuple(options_without_a_run(record.options)), record.command)
 
 
 def text(
@@ -50,7 +58,8 @@ def text(
     shown = list(diagnoses) if full else _of_the_end(story, diagnoses)
     told = as_text(story, run, state, _headline, width)
     if shown:
-        return f"{told}\n{render.as_text(shown, 'the evidence', following=following, width=width, section=section)}"
+        of_what = "the whole run" if full else "the end of the run"
+        return f"{told}\n{render.as_text(shown, of_what, following=following, width=width, section=section)}"
     if diagnoses and not full:
         following = following or f"Next: oomph explain {shlex.quote(run)} --full  ({_MORE})"
     last = render.last_lines(following, width) if following else ""
@@ -59,7 +68,7 @@ def text(
 
 def _of_the_end(story: Story, diagnoses: Sequence[Diagnosis]) -> list[Diagnosis]:
     """The diagnoses of the fault that ended the run; all if the evidence does not show that one."""
-    if not story.failed:
+    if not story.failed or story.stopped:
         return []
     last = story.incidents[-1].fault if story.incidents else ""
     return [diagnosis for diagnosis in diagnoses if diagnosis.name == last] or list(diagnoses)
@@ -71,5 +80,7 @@ def _headline(fault: str) -> str:
 
 
 def _exit_code(events: Sequence[Event]) -> int | None:
-    ended = [event.data.get("exit_code") for event in events if event.name == "run-ended"]
+    """The exit code of the newest call of oomph; None if it has not ended, whatever an earlier call ended with."""
+    newest = max((event.attempt for event in events), default=0)
+    ended = [event.data.get("exit_code") for event in events if event.name == "run-ended" and event.attempt == newest]
     return ended[-1] if ended and isinstance(ended[-1], int) else None

@@ -5,9 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oomph.shown import shown_line
+
+if TYPE_CHECKING:
+    from oomph.recovery.run_directory.run_directory import RunRecord
 
 SCHEMA = 1
 _MOST_SHOWN = 20
@@ -28,12 +31,16 @@ def runs_in(folder: Path) -> list[Path]:
 def as_text(runs: Sequence[Path], width: int) -> str:
     """One line for each run, and the command that explains the newest."""
     from oomph.faults import render
-    from oomph.recovery.run_directory.run_directory import read_record
+    from oomph.recovery.run_directory.run_directory import RUNNING, read_record
 
     lines = []
     for path in runs[:_MOST_SHOWN]:
         record = read_record(path)
-        told = "run.json is damaged" if record is None else f"{record.status:<9}  {shlex.join(record.command)}"
+        if record is None:
+            told = "run.json is damaged"
+        else:
+            state = _state(path, record)
+            told = f"{RUNNING if state == 'going-on' else state:<10} {shlex.join(record.command)}"
         lines.append(shown_line(f"{path}  {told}"))
     if len(runs) > _MOST_SHOWN:
         lines.append(f"... and {len(runs) - _MOST_SHOWN} older ones")
@@ -47,7 +54,20 @@ def as_document(runs: Sequence[Path]) -> dict[str, Any]:
 
     records = [(path, read_record(path)) for path in runs]
     entries = [
-        {"path": str(path), "status": record and record.status, "command": record and list(record.command)}
+        {
+            "path": str(path),
+            "status": record and record.status,
+            "state": record and _state(path, record),
+            "command": record and list(record.command),
+        }
         for path, record in records
     ]
     return {"schema": SCHEMA, "runs": entries}
+
+
+def _state(path: Path, record: RunRecord) -> str:
+    """The state that `oomph explain RUN --json` names; of a run that is over, what run.json says."""
+    from oomph.recovery.run_directory.unfinished import unfinished
+
+    left = unfinished(path)
+    return record.status if left is None else left.name

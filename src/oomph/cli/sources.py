@@ -2,42 +2,69 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from oomph.cli.output import say
 from oomph.errors import ExamineError
 from oomph.faults.diagnose import words
 from oomph.faults.evidence.evidence import Evidence
+from oomph.faults.matching.named_fault import Diagnosis
 from oomph.faults.reading.file import read_file, read_stream
+from oomph.faults.reading.log import read_log
 from oomph.faults.reading.run_folder import is_run
 
+LINE_END = b"\n"
 THIS_MACHINE = ""
 """In place of a file: the kernel's log of this machine."""
 
 
-def evidence(target: str | None, kernel_log: str | None, exit_status: int | None) -> Iterator[Evidence]:
-    """All evidence; the kernel's log first, because it shows causes of what a program prints."""
+def evidence(
+    target: str | None, kernel_log: str | None, exit_status: int | None, *, is_text: bool = False
+) -> Iterator[Evidence]:
+    """All evidence; the kernel's log first, because it shows causes of what a program prints.
+
+    Args:
+        target: a file, "-", a run directory; with `is_text` the log itself.
+        kernel_log: a file, or THIS_MACHINE.
+        exit_status: how the program ended.
+        is_text: whether the target is no name.
+    """
     parts: list[Iterator[Evidence]] = []
     if kernel_log is not None:
         parts.append(_kernel(kernel_log))
     if target is not None:
-        parts.append(_target(target, Path(target)))
+        parts.append(_text(target) if is_text else _target(target, Path(target)))
     if exit_status is not None:
         parts.append(iter([Evidence.of_exit(exit_status)]))
     return itertools.chain.from_iterable(parts)
 
 
 def _kernel(where: str) -> Iterator[Evidence]:
-    from oomph.faults.reading.kernel_log import ORIGIN, read_kernel_log
+    from oomph.faults.reading.kernel_log import ORIGIN, messages
 
     if where == THIS_MACHINE:
-        return read_kernel_log(words())
+        log = messages()
+        say(f"read {log.count(LINE_END)} lines of the kernel's log since the machine started")
+        return read_log(io.BytesIO(log), ORIGIN, words())
     _check_file(where)
     return read_file(Path(where), words(), ORIGIN)
+
+
+def tell_what_the_kernel_shows(diagnoses: Sequence[Diagnosis]) -> None:
+    """Report that the kernel's log was read and shows nothing, unless it is the evidence of a fault."""
+    from oomph.faults.reading.kernel_log import ORIGIN
+
+    if not any(fact.origin == ORIGIN for diagnosis in diagnoses for fact in diagnosis.evidence):
+        say("the kernel's log shows no fault of a GPU or of memory")
+
+
+def _text(text: str) -> Iterator[Evidence]:
+    return read_stream(io.BytesIO(text.encode(errors="replace")), "the text", words())
 
 
 def _target(target: str, path: Path) -> Iterator[Evidence]:

@@ -1,4 +1,4 @@
-"""Interprets the target of `oomph explain`: finds the run of a file, and suggests what an unknown word may mean."""
+"""Interprets the target of `oomph explain`: the run of a file, an exit status, text, or what a word may mean."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from oomph.errors import ExamineError, UsageError
 from oomph.faults.catalogue.catalogue import load
 from oomph.faults.diagnose import diagnose_log
 from oomph.faults.reading.run_folder import is_run
+from oomph.patterns import lazy_pattern
 
-_CODE = re.compile(r"[A-Za-z]{3}\d{3}\Z")
-_PATH = re.compile(r"[/\\.]")
-_STATUS = re.compile(r"\d{1,3}\Z")
-_XID = re.compile(r"xid[ :#=_-]*(\d{1,3})\Z", re.IGNORECASE)
+_CODE = lazy_pattern(r"[A-Za-z]{3}\d{3}\Z")
+_PATH = lazy_pattern(r"[/\\.]")
+_BLANK = lazy_pattern(r"\s")
+_STATUS = lazy_pattern(r"\d{1,3}\Z")
+_XID = lazy_pattern(r"xid[ :#=_-]*(\d{1,3})\Z", re.IGNORECASE)
+_FILE_NAME = lazy_pattern(r"[\w-]\.(?:log|txt|out|err|json)\Z", re.IGNORECASE)
 _DOCUMENTS = ("run.json", "summary.json")
 _SHOWN = 200
+_PIPE_IT = "To explain text, pipe it in: python train.py 2>&1 | oomph explain"
 
 
 def run_of(target: str) -> str:
@@ -31,30 +35,7 @@ def run_of(target: str) -> str:
         return target  # reading it will report the error
 
 
-def unknown(target: str) -> UsageError | ExamineError:
-    """The error for a target that is not a file, run or fault."""
-    if _CODE.match(target):
-        codes = ", ".join(fault.code for fault in load())
-        return UsageError(f"there is no fault {target}; there are {codes}")
-    shown = target if len(target) <= _SHOWN else target[:_SHOWN] + "..."
-    if _PATH.search(target):
-        return ExamineError(f"there is no file or directory {shown!r}")
-    return ExamineError(f"there is no file, run or fault {shown!r}{_hint(target)}")
-
-
-def _hint(target: str) -> str:
-    status, xid = _status(target), _XID.match(target)
-    if status is not None:
-        return f"; for a program that ended with it, type oomph explain --exit-status={status}"
-    if xid is not None:
-        return _page_of_xid(int(xid[1]))
-    import difflib  # for a mistyped word only
-
-    close = difflib.get_close_matches(target, [fault.name for fault in load()], n=1)
-    return f"; did you mean {close[0]}?" if close else ""
-
-
-def _status(target: str) -> int | None:
+def status_of(target: str) -> int | None:
     """The exit status that the target means: a possible number, or the name of a signal."""
     if _STATUS.match(target) and int(target) < 256:
         return int(target)
@@ -62,6 +43,47 @@ def _status(target: str) -> int | None:
 
     number = getattr(signal, target.upper(), None) if target.upper().startswith("SIG") else None
     return 128 + number.value if isinstance(number, signal.Signals) else None
+
+
+def is_text(target: str) -> bool:
+    """Whether the target is a line of a log: a signature matches it, and it does not look like a file's name."""
+    if _FILE_NAME.search(target) or (_PATH.search(target) and not _BLANK.search(target)):
+        return False
+    found = diagnose_log(target.encode(errors="replace"))
+    return any(signature.alone for diagnosis in found for signature in diagnosis.signatures)
+
+
+def unknown(target: str) -> UsageError | ExamineError:
+    """The error for a target that is not a file, run or fault."""
+    if _CODE.match(target):
+        return UsageError(f"there is no fault {target}; {_codes_beside(target)}")
+    shown = target if len(target) <= _SHOWN else target[:_SHOWN] + "..."
+    if _PATH.search(target):
+        return ExamineError(f"there is no file or directory {shown!r}")
+    problem = f"there is no file, run or fault {shown!r}{_hint(target)}"
+    return ExamineError(f"{problem}{'' if problem.endswith('?') else '.'} {_PIPE_IT}")
+
+
+def _hint(target: str) -> str:
+    xid = _XID.match(target)
+    if xid is not None:
+        return _page_of_xid(int(xid[1]))
+    codes = [fault.code for fault in load() if fault.code.startswith(target.upper())]
+    if codes:
+        return f"; did you mean one of {', '.join(codes)}?"
+    import difflib  # for a mistyped word only
+
+    close = difflib.get_close_matches(target, [fault.name for fault in load()], n=1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _codes_beside(code: str) -> str:
+    """The codes that begin as this one does, or how codes begin."""
+    codes = [fault.code for fault in load()]
+    beside = [each for each in codes if each[:3] == code[:3].upper()]
+    if beside:
+        return f"there are {', '.join(beside)}"
+    return f"codes begin with {', '.join(sorted({each[:3] for each in codes}))}"
 
 
 def _page_of_xid(code: int) -> str:

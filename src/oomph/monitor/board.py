@@ -97,10 +97,10 @@ class BoardReader:
         if pid != self._pid:  # another attempt
             self._pid, self._seen = pid, 0
         begin, self._seen = max(self._seen, count - _RING), count
-        places = (_HEAD.size + _NUMBERS.size + number % _RING * _BASELINE.size for number in range(begin, count))
-        return tuple(_baseline(raw, place, pid) for place in places)
+        return tuple(_baseline(raw, number, pid) for number in range(begin, count))
 
 
-def _baseline(raw: bytes, place: int, pid: int) -> Baseline:
+def _baseline(raw: bytes, number: int, pid: int) -> Baseline:
+    place = _HEAD.size + _NUMBERS.size + number % _RING * _BASELINE.size
     step, bytes_in_use, epoch, at = _BASELINE.unpack_from(raw, place)
     return Baseline(step, bytes_in_use, epoch, at, pid)

@@ -1,9 +1,9 @@
 """Growth: whether readings of memory only ever grow, as a leak does, and how fast. Pure; standard library only.
 
 What is compared are floors: the lower quartile of each of eight equal parts, which neither garbage that waits for its
-collector nor batches in flight lift. Floors of a leak rise from part to part, about evenly, to where memory never was
-before, by more than readings of one part differ. A test of trend alone (Mann-Kendall) finds a trend in nearly every
-training; each gate is something that one kind of healthy training fails. One look costs O(n log n).
+collector nor batches in flight lift. Floors of a leak lie on a line that goes on, rises often, and leads to where
+memory never was before, by more than readings of one part differ. A test of trend alone (Mann-Kendall) finds a trend
+in nearly every training; each gate is something that one kind of healthy training fails. A look costs O(n log n).
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, combinations, pairwise
-from statistics import median, pstdev
+from statistics import mean, median, pstdev
 
 Point = tuple[float, float]
 """Where (an epoch, a step or a time) and how many bytes."""
 PARTS = 8
+_SURE = 1.5
+"""How many standard errors the rates of two halves differ by when that is no chance."""
 
 
 @dataclass(frozen=True)
@@ -26,14 +28,10 @@ class Gates:
     """The fewest readings."""
     least_bytes: float
     """Less growth than this is not worth a word."""
-    fall: float = 0.1
-    """The largest fall of a floor: garbage falls back."""
-    rise: float = 0.3
-    """The largest rise from one part to the next: a second optimizer, larger batches."""
     still: float = 0.9
     """The least rate in the second half, as a share of the rate over all: caches and warm-ups level off."""
-    straight: float = 12.0
-    """The least growth in standard deviations of the floors from a line: a random walk wanders off it."""
+    straight: float = 15.0
+    """The least growth in standard deviations of the floors from a line: jumps and random walks are not straight."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +44,7 @@ class Growth:
     """Bytes between the first floor and the last."""
     begin: float
     end: float
+    readings: int
     goes_on: bool
     """False: it levels off."""
 
@@ -53,10 +52,14 @@ class Growth:
 def steady_growth(points: Sequence[Point], gates: Gates) -> Growth | None:
     """Growth that goes on, over all points or the last half, quarter, ... of them; None if there is none.
 
-    It has to hold twice: without the newest readings, and with them.
+    It has to hold three times: with all readings, and without the newest eighth and quarter of those that show it.
     """
-    newest = max(1, len(points) // PARTS)
-    return _over_some(points, gates) if _over_some(points[:-newest], gates) else None
+    found = _over_some(points, gates)
+    if found is None:
+        return None
+    newest = max(1, found.readings // PARTS)
+    before = (_over_some(points[: len(points) - without], gates) for without in (newest, 2 * newest))
+    return found if all(before) else None
 
 
 def _over_some(points: Sequence[Point], gates: Gates) -> Growth | None:
@@ -64,15 +67,17 @@ def _over_some(points: Sequence[Point], gates: Gates) -> Growth | None:
     while length >= gates.readings:
         growth = _over_all(points[-length:], gates)
         if growth is not None:  # what levels off looks straight again in its last half
-            return growth if growth.goes_on and _is_new_height(points, length) else None
+            return (
+                growth if growth.goes_on and _reaches_new_heights(points[:-length], points[-length:], growth) else None
+            )
         length //= 2
     return None
 
 
-def _is_new_height(points: Sequence[Point], length: int) -> bool:
-    """Whether the last readings lie above all that came before the growth: the next tooth of a saw does not."""
-    earlier, last = points[:-length], points[-max(1, length // PARTS) :]
-    return not earlier or min(value for _, value in last) > max(value for _, value in earlier)
+def _reaches_new_heights(earlier: Sequence[Point], points: Sequence[Point], growth: Growth) -> bool:
+    """Whether half of the growth lies above all that came before it: the next tooth of a saw, or wave, does not."""
+    last = min(value for _, value in points[-max(1, len(points) // PARTS) :])
+    return all(value <= last - growth.grown / 2 for _, value in earlier)
 
 
 def _over_all(points: Sequence[Point], gates: Gates) -> Growth | None:
@@ -80,15 +85,34 @@ def _over_all(points: Sequence[Point], gates: Gates) -> Growth | None:
     if len(parts) < PARTS:
         return None
     floors = [_floor(part) for part in parts]
-    values = [value for _, value in floors]
-    grown = values[-1] - values[0]
-    if grown < gates.least_bytes or _fall(values) > gates.fall * grown or grown < median(map(_spread, parts)):
+    grown = floors[-1][1] - floors[0][1]
+    if grown < max(gates.least_bytes, median(map(_spread, parts))):
         return None
     rate = median(_rate(*pair) for pair in combinations(floors, 2))  # Theil-Sen
-    goes_on = _rate(floors[PARTS // 2 - 1], floors[-1]) >= gates.still * _rate(floors[0], floors[-1])
+    goes_on = not _levels_off(floors, gates.still)
     scatter = pstdev(value - rate * place for place, value in floors)
-    uneven = grown < gates.straight * scatter or _largest_rise(values) > gates.rise * grown
-    return None if uneven and goes_on else Growth(rate, grown, points[0][0], points[-1][0], goes_on)
+    if goes_on and (grown < gates.straight * scatter or _rises(points, grown / (2 * PARTS)) < PARTS - 1):
+        return None
+    return Growth(rate, grown, points[0][0], points[-1][0], len(points), goes_on)
+
+
+def _rises(points: Sequence[Point], least: float) -> int:
+    """How often memory rose by this much for good: a few times are layers that are unfrozen, or larger images."""
+    lowest_from_here = [*accumulate((value for _, value in reversed(points)), min)][::-1]
+    rises, level = 0, lowest_from_here[0]
+    for lowest in lowest_from_here:
+        if lowest >= level + least:
+            rises, level = rises + 1, lowest
+    return rises
+
+
+def _levels_off(floors: Sequence[Point], still: float) -> bool:
+    """Whether floors rise less in the second half, by more than chance explains; a warm-up before them is left out."""
+    rates = [_rate(*pair) for pair in pairwise(floors[1:])]
+    early, late = rates[: PARTS // 2 - 2], rates[PARTS // 2 - 2 :]
+    variance = mean((after - before) ** 2 for before, after in pairwise(rates)) / 2
+    chance = (variance * (1 / len(early) + 1 / len(late))) ** 0.5
+    return mean(late) < still * mean(rates) and mean(early) - mean(late) > _SURE * chance
 
 
 def _parts(points: Sequence[Point]) -> list[list[Point]]:
@@ -109,15 +133,6 @@ def _spread(part: Sequence[Point]) -> float:
     """How far the readings of a part lie apart."""
     values = [value for _, value in part]
     return max(values) - min(values)
-
-
-def _fall(values: Sequence[float]) -> float:
-    """How far the values ever fell below an earlier one."""
-    return max(highest - value for highest, value in zip(accumulate(values, max), values, strict=True))
-
-
-def _largest_rise(values: Sequence[float]) -> float:
-    return max(after - before for before, after in pairwise(values))
 
 
 def _rate(first: Point, last: Point) -> float:

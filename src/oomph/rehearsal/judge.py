@@ -85,7 +85,8 @@ def judge(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> Verdict
     """Whether the run finished in a useful state after the fault occurred and was handled."""
     survived, reason = _survived(fault, undisturbed, run)
     label = "" if survived == NOT_TRIED or run.refused else str(run.summary.get("exactness") or "")
-    reasons = (*map(str, run.summary.get("exactness_reasons") or ()), *causes(label, run.events))
+    known = (*map(str, run.summary.get("exactness_reasons") or ()), *causes(label, run.events))
+    reasons = tuple(dict.fromkeys(known))
     return Verdict(
         fault=fault.name,
         survived=survived,

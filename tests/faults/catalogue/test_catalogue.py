@@ -130,7 +130,7 @@ def test_a_fault_is_found_by_its_code_or_its_name_in_any_case() -> None:
 def test_a_page_that_can_not_be_read_says_what_is_wrong(change: tuple[str, str], complaint: str) -> None:
     source = Path(__file__).parents[3] / "src/oomph/faults/pages/memory/OOM101-device-oom.md"
     with pytest.raises(PageError, match=complaint):
-        parse_page(source.read_text().replace(*change), source)
+        parse_page(source.read_text().replace(*change).encode(), source)
 
 
 def test_a_number_of_the_driver_stands_for_one_fault() -> None:

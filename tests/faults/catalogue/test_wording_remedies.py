@@ -127,7 +127,7 @@ def test_an_unusable_remedy_says_what_is_wrong(change: tuple[str, str], complain
     if "at least one" in complaint:
         text = re.sub(r'where = \["linux"\]\n(.*?)where = \["colab"\]\n', r'where = ["linux"]\n\1', text, flags=re.S)
     with pytest.raises(PageError, match=complaint):
-        parse_page(text, PAGE)
+        parse_page(text.encode(), PAGE)
 
 
 @pytest.mark.parametrize("page", sorted(PAGES.glob("*/*.md")), ids=lambda path: path.stem)

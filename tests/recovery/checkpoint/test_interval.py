@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,7 @@ from oomph.recovery.checkpoint.interval import (
     Interval,
     optimal_seconds,
     seconds_between_faults,
+    typical,
 )
 
 
@@ -99,3 +101,58 @@ def test_the_rule_in_words(rule, words):
 )
 def test_end_states_are_kept_as_long_as_all_together_take_their_share_of_the_time(interval, seconds, spent, due):
     assert interval.end_state_is_due(seconds, spent, expected=0.02) is due
+
+
+def simulated(duration: float, first: float, later: float, step: float = 0.1) -> tuple[list[float], float]:
+    """The moments at which the checkpoints of a run are complete, and the seconds that they took.
+
+    Args:
+        duration: of the run, in seconds of a simulated clock.
+        first: how long the first checkpoint stalls the training.
+        later: how long each later one does.
+    """
+    now = saved_at = 0.0
+    stalls: list[float] = []
+    moments: list[float] = []
+    while now < duration:
+        now += step
+        cost = Cost(
+            typical(stalls), between_faults=seconds_between_faults(0, now), trained_seconds=saved_at,
+            spent_seconds=sum(stalls), is_first=len(stalls) == 1,
+        )  # fmt: skip
+        if Interval().due(1, now - saved_at, cost):
+            stalls.append(later if stalls else first)
+            now = saved_at = now + stalls[-1]
+            moments.append(now)
+    return moments, sum(stalls)
+
+
+def mean_loss(moments: list[float], duration: float) -> float:
+    """The seconds of training that a kill at a random moment loses."""
+    return sum((after - before) ** 2 / 2 for before, after in pairwise([0.0, *moments, duration])) / duration
+
+
+@pytest.mark.parametrize("duration", [30.0, 120.0, 3600.0])
+@pytest.mark.parametrize(("first", "later"), [(0.21, 0.05), (0.21, 0.21), (0.3, 0.3), (0.02, 0.02), (0.5, 0.2)])
+def test_checkpoints_take_their_share_of_runs_of_any_length(duration, first, later):
+    moments, spent = simulated(duration, first, later)
+    assert moments
+    assert spent <= SHARE * duration
+
+
+@pytest.mark.parametrize(("duration", "most"), [(30.0, 5.0), (120.0, 10.0), (3600.0, 12.0)])
+def test_a_kill_at_a_random_moment_loses_seconds_although_the_first_checkpoint_took_long(duration, most):
+    moments, _ = simulated(duration, first=0.21, later=0.05)
+    assert mean_loss(moments, duration) <= most
+
+
+def test_the_second_checkpoint_comes_early_only_where_all_together_stay_within_their_share():
+    assert Interval().seconds_between(Cost(0.21, trained_seconds=5, spent_seconds=0.21, is_first=True)) == 5
+    assert Interval().seconds_between(Cost(1.0, trained_seconds=5, spent_seconds=1.0, is_first=True)) >= 50
+
+
+def test_one_slow_checkpoint_does_not_set_the_interval():
+    assert typical([]) == 0.0
+    assert typical([0.2]) == 0.2
+    assert typical([0.2, 0.05]) == 0.05
+    assert typical([0.2, 0.05, 3.0, 0.05]) == 0.05

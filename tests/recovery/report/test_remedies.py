@@ -19,6 +19,14 @@ SOURCE = Path(oomph.__file__).parent
 REASONS = [
     # a reason, the file that produces it, words of its source, words of its remedy
     (
+        "the records of the steps could not be written: No space left on device", "recovery/report/uncompared.py",
+        "the records of the steps could not be written", "free disk space",
+    ),
+    (
+        "the repeated steps had left no record of their results", "recovery/report/uncompared.py",
+        "the repeated steps had left no record of their results", "checkpoints more often",
+    ),
+    (
         "fit at train.py:9 continues with a generator that a resumed fit has taken batches from", "tensorflow/fit/reporting.py",
         "continues with a generator that a resumed fit has taken batches from", "a new generator for each fit",
     ),

@@ -279,9 +279,16 @@ def test_what_the_monitor_found_is_told_once_in_its_last_words():
 
 
 def test_a_run_with_a_finding_is_not_called_one_without_a_fault():
-    lines = account(summarise([found(), *FINISHED], 0), "RUN")
+    ended = event("attempt-ended", returncode=0, seconds=20.0, steps=9, saved=9)
+    lines = account(summarise([found(), ended], 0), "RUN")
     assert not any("without a fault" in line for line in lines)
     assert lines[-1] == "found on the way: thermal-throttle (GPU 0); what to do: oomph explain RUN"
+
+
+def test_a_notice_is_told_but_is_no_fault():
+    events = [found(severity="notice"), event("attempt-ended", returncode=0, seconds=20.0, steps=9, saved=9)]
+    assert "without a fault" in account(summarise(events, 0), "RUN")[0]
+    assert len(told(events).findings) == 1
 
 
 @pytest.mark.parametrize(("shares", "expected"), [([0.25], "input wait 25%"), ([0.0], "input wait 0%"), ([None], "")])
@@ -292,3 +299,16 @@ def test_the_last_line_says_how_much_of_the_time_went_to_waiting_for_batches(sha
     (line,) = account(summarise(events, 0), None)
     assert ("input wait" in line) == bool(expected)
     assert expected in line
+
+
+def test_an_attempt_that_was_ended_together_with_oomph_is_an_incident():
+    cut_off = event("attempt-ended", returncode=None, seconds=9.0, steps=45, saved=40)
+    (incident,) = told([event("attempt-started"), cut_off, *FINISHED]).incidents
+    assert (incident.fault, incident.attempt, incident.cost) == (
+        "ended from outside",
+        1,
+        "5 steps since the last checkpoint",
+    )
+    assert "kill -9" in incident.shown_by
+    text = as_text(told([cut_off, *FINISHED]), "RUN", "", str, 80)
+    assert "1. ended from outside, attempt 1\n   shown by oomph was ended too, as by kill -9 of both" in text

@@ -9,6 +9,8 @@ import pytest
 from oomph.journal import Event
 from oomph.recovery.report.account import account
 from oomph.recovery.report.labels import ORDER
+from oomph.recovery.report.story import story_of
+from oomph.recovery.report.story_text import as_text
 from oomph.recovery.report.summary import Summary, steps_repeated, summarise
 
 
@@ -253,3 +255,97 @@ def test_a_forged_number_of_an_attempt_costs_nothing():
     """Counting one by one up to it would take all the memory there is."""
     events = [*undisturbed(), happened(10**18, "attempt-started")]
     assert summarise(events, 0).unrecorded == 10**18 - 2
+
+
+def cut_off_and_resumed(steps: int = 32, saved: int = 30) -> list[Event]:
+    """oomph and the script were killed at once, and the user typed --resume."""
+    return [
+        happened(1, "run-started"),
+        happened(1, "attempt-started"),
+        happened(1, "fit-started", fit=0, guard="exact"),
+        happened(1, "checkpoint", seconds=0.1, bytes=10),
+        happened(1, "attempt-ended", returncode=None, seconds=9.0, steps=steps, saved=saved, oom_kills=None),
+        happened(2, "run-started"),
+        happened(2, "attempt-started"),
+        happened(2, "fit-started", fit=0, guard="exact"),
+        happened(2, "resumed", fit=0, steps=saved, kind="exact"),
+    ]
+
+
+def finished(attempt: int, steps: int = 40) -> list[Event]:
+    return [
+        happened(attempt, "attempt-ended", returncode=0, seconds=9.0, steps=steps, saved=steps),
+        happened(attempt, "decided", action="finish", exit_code=0, reason=""),
+    ]
+
+
+def test_an_end_from_outside_is_told_and_a_resume_by_the_user_is_no_restart_by_oomph() -> None:
+    summary = summarise([*cut_off_and_resumed(), *finished(2)], 0)
+    assert (summary.attempts, summary.restarts, summary.resumes, summary.cut_off) == (2, 0, 1, 1)
+    lines = account(summary, "run")
+    assert lines[:3] == [
+        "what happened  ended from outside once (oomph was ended too)",
+        "what was done  started again by --resume once",
+        "what it cost   2 of 40 steps repeated",
+    ]
+
+
+def test_restarts_and_resumes_are_counted_apart() -> None:
+    killed = [happened(2, "attempt-ended", returncode=-9, seconds=1.0, steps=30, saved=30)]
+    again = [happened(3, "attempt-started"), happened(3, "fit-started", fit=0), happened(3, "resumed", steps=30)]
+    summary = summarise([*cut_off_and_resumed(), *killed, *again, *finished(3)], 0)
+    assert (summary.attempts, summary.restarts, summary.resumes) == (3, 1, 1)
+    (done,) = [line for line in account(summary, "run") if line.startswith("what was done")]
+    assert done == "what was done  1 restart, started again by --resume once"
+
+
+@pytest.mark.parametrize(("reached", "repeated"), [(0, 0), (30, 0), (31, 1), (32, 2)])
+def test_an_attempt_that_is_stopped_has_repeated_only_the_steps_that_it_did(reached: int, repeated: int) -> None:
+    stopped = happened(2, "attempt-ended", returncode=-15, seconds=9.0, steps=reached, saved=30)
+    assert steps_repeated([*cut_off_and_resumed(), stopped]) == repeated
+    later = [happened(3, "fit-started", fit=0), happened(3, "resumed", fit=0, steps=30), *finished(3)]
+    assert steps_repeated([*cut_off_and_resumed(), stopped, *later]) == repeated + 2
+
+
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        (
+            happened(1, "no-witnesses", reason="No space left on device"),
+            "the records of the steps could not be written: No space left on device",
+        ),
+        (
+            happened(1, "guard-failed", reason="no witnesses: ValueError: odd"),
+            "the records of the steps could not be written: ValueError: odd",
+        ),
+        (happened(1, "oom"), "the repeated steps had left no record of their results"),
+    ],
+)
+def test_repeated_steps_that_could_not_be_compared_say_why(event: Event, reason: str) -> None:
+    summary = summarise([event, *killed_once()], 0)
+    assert (summary.exactness, summary.exactness_reasons) == ("unverified", (reason,))
+
+
+def test_where_no_step_was_repeated_there_is_no_record_to_miss() -> None:
+    events = [
+        event if event.name != "attempt-ended" else happened(event.attempt, event.name, steps=400, saved=400)
+        for event in killed_once()
+    ]
+    summary = summarise(events, 0)
+    assert (summary.steps_repeated, summary.exactness, summary.exactness_reasons) == (0, "unverified", ())
+
+
+def test_a_replayed_result_names_the_operation_and_the_change_that_betters_it() -> None:
+    stateful = happened(1, "checkpoint", bytes=9, seconds=0.1, iterator="RandomUniform is stateful")
+    compared = happened(2, "compared", fit=0, steps=12, equal=True)
+    events = [stateful, *killed_once("replayed"), compared]
+    summary = summarise(events, 0)
+    why = "the position in the data cannot be saved: RandomUniform is stateful"
+    assert (summary.exactness, summary.exactness_reasons) == ("replayed", (why,))
+    lines = account(summary, "run")
+    (result,) = [line for line in lines if line.startswith("the result")]
+    (better,) = [line for line in lines if line.startswith("to improve it")]
+    assert result.endswith(f"; {why}")
+    assert "tf.random.stateless_normal and the like instead of RandomUniform" in better
+    story = story_of(events, summary, (), ("train.py",))
+    assert "to improve it: draw with tf.random.stateless_normal" in as_text(story, "run", "", str, 200)

@@ -13,7 +13,15 @@ from oomph.recovery.report.account import account
 from oomph.recovery.report.labels import UNGUARDED, label_of
 from oomph.recovery.report.remedies import remedies
 from oomph.recovery.report.summary import summarise
-from oomph.recovery.report.unguarded import NONE_SEEN, NOT_ASKED, NOT_LOADED, RECOVERED, unguarded
+from oomph.recovery.report.unguarded import (
+    NO_PYTHON,
+    NONE_SEEN,
+    NOT_ASKED,
+    NOT_LOADED,
+    RECOVERED,
+    UNKNOWN,
+    unguarded,
+)
 
 
 def event(name: str, **data: Any) -> Event:
@@ -122,3 +130,17 @@ def test_the_label_is_unguarded_beside_a_guarded_fit_too() -> None:
     assert label_of([FIT], 0).label == "exact"
     assert label_of([FIT, KERAS_2], 0) == (UNGUARDED, ("train.py:12 trains with Keras 2",))
     assert label_of([FIT, event("unguarded", kind="of-a-later-oomph", site="a.py:1")], 0).label == UNGUARDED
+
+
+def test_a_command_without_a_python_is_not_told_how_its_python_was_started() -> None:
+    said = unguarded([], guard=True, loaded=False, python=False)
+    assert said == NO_PYTHON
+    assert "its Python" not in said
+
+
+def test_where_the_script_cannot_record_anything_the_one_line_says_what_is_unknown() -> None:
+    said = unguarded([], guard=True, loaded=True, recorded=False)
+    assert said == UNKNOWN
+    (line,) = account(summarise([event("attempt-ended", seconds=9.0)], 0), None, unguarded=said)
+    assert line == f"finished without a fault, 9 s; {UNKNOWN}"
+    assert unguarded([], guard=False, loaded=True, recorded=False) == NOT_ASKED

@@ -119,7 +119,7 @@ def test_a_folder_with_a_main_is_a_script(tmp_path: Path) -> None:
     ("words", "message"),
     [
         ([], "name the script"),
-        (["-m"], "name the script"),
+        (["-m"], "name the module to run: oomph run -m package.train"),
         (["--"], "name the script"),
         (["missing.py"], "no such script: missing.py"),
         (["-"], "standard input"),

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import types
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from oomph.journal import Journal, read_journal
 from oomph.recovery.checkpoint.witness import END, EPOCH, STEP, WitnessBoard
 from oomph.tensorflow.exact_step.step_protocol import Taken
 from oomph.tensorflow.fit.proof import FitProof
 from oomph.tensorflow.graph import fingerprints
+from oomph.tensorflow.training import fits
 from oomph.tensorflow.training.identity import FitIdentity
+from oomph.tensorflow.training.proof import _repeated
 
 
 class Fit:
@@ -142,3 +147,20 @@ def test_without_a_board_nothing_happens(small_model):
     proof.epoch_end(0, 0)
     proof.end(0, 0)
     assert (fit.notes, proof.last_state, EPOCH) == ([], 0, 2)
+
+
+def test_witnesses_that_cannot_be_written_are_in_the_journal(tmp_path: Path) -> None:
+    (tmp_path / "witness").mkdir()
+    journal = Journal(tmp_path, 1, "script")
+    session = SimpleNamespace(
+        is_owner_now=lambda: True, run_dir=tmp_path, handover=SimpleNamespace(attempt=1), journal=journal
+    )
+    assert fits._witness_board(session) is None
+    (event,) = read_journal(tmp_path)
+    assert (event.name, event.data["reason"]) == ("no-witnesses", "Is a directory")
+
+
+@pytest.mark.parametrize(("is_replayed", "word"), [(False, "verified"), (True, "replayed")])
+def test_what_was_compared_is_called_as_the_result_will_be(is_replayed: bool, word: str) -> None:
+    found = SimpleNamespace(steps=182, noise=0.0)
+    assert _repeated(found, False, is_replayed) == f"{word}: 182 repeated steps gave the same results"

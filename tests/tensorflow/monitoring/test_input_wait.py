@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 from measured_fit import BATCHES, Measured
 
+from oomph.tensorflow.monitoring import input_wait
 from oomph.tensorflow.monitoring.input_wait import CountedWait, InputWait
 
 DELAY = 0.02
@@ -207,3 +208,45 @@ def test_two_replicas(tmp_path):
         [sys.executable, "-c", "\n".join(lines), here, tmp_path], capture_output=True, text=True, timeout=200
     )
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.fixture
+def deterministic():
+    """Makes operations deterministic, until the end of the test."""
+    from tensorflow.python.framework import config
+
+    yield tf.config.experimental.enable_op_determinism
+    config.disable_op_determinism()
+    if input_wait._may_ask is not None:
+        input_wait._may_ask.assign(True)
+
+
+def listened():
+    wait = InputWait()
+    wait.listen()
+    numbers = iter(tf.data.Dataset.range(100))
+    return wait, tf.function(lambda: next(numbers))
+
+
+def test_no_time_is_asked_for_while_operations_have_to_be_deterministic(deterministic):
+    """TensorFlow refuses to run a timestamp then: a script that trains plainly must train here."""
+    deterministic()
+    wait, fetch = listened()
+    assert [int(fetch()) for _ in range(3)] == [0, 1, 2]
+    wait.stop()
+
+
+def test_nor_in_what_was_traced_before(deterministic):
+    wait, fetch = listened()
+    assert int(fetch()) == 0
+    assert wait.read() > 0
+    deterministic()
+    assert [int(fetch()) for _ in range(3)] == [1, 2, 3]
+    wait.stop()
+
+
+def test_a_measurement_that_fails_costs_no_batch(monkeypatch):
+    monkeypatch.setattr(input_wait, "_time", lambda: 1 / 0)
+    wait, fetch = listened()
+    assert [int(fetch()) for _ in range(3)] == [0, 1, 2]
+    wait.stop()

@@ -7,7 +7,7 @@ import threading
 import pytest
 import tensorflow as tf
 
-from oomph.tensorflow.runtime.errors import as_out_of_memory, being_handled, handled
+from oomph.tensorflow.runtime.errors import as_out_of_memory, being_handled, handled, outcome_of
 
 BFC = (
     "Graph execution error:\n\nDetected at node gradients/MatMul defined at (most recent call last):\n<stack traces>\n"
@@ -106,3 +106,17 @@ def test_a_copy_to_a_full_device_is_one_too():
 
 def test_a_long_line_is_cut():
     assert len(exhausted(XLA + "x" * 10_000).line) <= 400
+
+
+def test_ctrl_c_within_native_code_is_an_interrupt_and_no_error_of_the_model():
+    def interrupted():
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as press:
+            raise SystemError("<method 'update' of 'dict' objects> returned a result with an exception set") from press
+
+    with pytest.raises(SystemError) as found:
+        interrupted()
+    assert outcome_of(found.value) == "was interrupted (Ctrl-C)"
+    assert outcome_of(KeyboardInterrupt()) == "was interrupted (Ctrl-C)"
+    assert outcome_of(SystemError("of its own")) == "raised SystemError"

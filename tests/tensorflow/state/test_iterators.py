@@ -34,3 +34,18 @@ def test_a_state_without_the_seeds_of_later_epochs_is_not_kept(tmp_path, make, t
     assert bool(reason) == bool(list(tmp_path.iterdir()) == [])
     if whole is not None:  # how far a prefetch has got is not known
         assert bool(reason) != whole
+
+
+def test_a_pipeline_that_cannot_be_saved_is_tried_once(tmp_path, monkeypatch):
+    """TensorFlow prints two warnings at each try."""
+    real, tried = tf.train.Checkpoint, []
+
+    def counted(**parts):
+        tried.append(parts)
+        return real(**parts)
+
+    monkeypatch.setattr(tf.train, "Checkpoint", counted)
+    data, other = (tf.data.Dataset.range(8).map(lambda x: tf.random.uniform([])) for _ in range(2))
+    reasons = [iterators.save(iter(each), tmp_path) for each in (data, data, data, other)]
+    assert all("is stateful" in reason for reason in reasons)
+    assert len(tried) == 2

@@ -38,3 +38,13 @@ def test_the_validation_data_are_advanced_before_each_iterator_and_after_the_las
     epochs = types.SimpleNamespace(_distributed_dataset=shuffled())
     position.pass_over(epochs, 3, (), between=lambda number, watched: before.append(number))
     assert before == [0, 1, 2, 3]
+
+
+def test_a_position_that_cannot_be_saved_names_the_operation_and_what_to_use_instead():
+    said = []
+    position = DataPosition(types.SimpleNamespace(say=said.append), None)
+    position.obstacle = "RandomUniform is stateful"
+    position._tell_obstacle()
+    (line,) = said
+    assert line.startswith("the position in the data cannot be saved (RandomUniform is stateful): ")
+    assert "To have it saved, draw with tf.random.stateless_normal and the like instead of RandomUniform" in line

@@ -5,8 +5,8 @@ A page is `<CODE>-<name>.md`: TOML front matter between `+++` lines, then prose 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from oomph.faults.catalogue import front_matter
 from oomph.faults.catalogue.fault import SEVERITIES, SOURCES, SYSTEMS, Fault, remedies_in
 from oomph.faults.catalogue.front_matter import PAGES
+from oomph.patterns import lazy_pattern
 
 SECTIONS = (
     "What happened",
@@ -24,7 +25,7 @@ SECTIONS = (
     "Example",
     "References",
 )
-_NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*\Z")
+_NAME = lazy_pattern(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*\Z")
 
 
 class PageError(ValueError):
@@ -35,7 +36,7 @@ class PageError(ValueError):
 def load(folder: Path = PAGES) -> tuple[Fault, ...]:
     """Every fault of the catalogue, ordered by code. Raises PageError for a page that cannot be read."""
     pages = sorted(folder.glob("*/*.md"), key=lambda path: path.name)
-    return tuple(parse_page(path.read_text(encoding="utf-8"), path) for path in pages)
+    return tuple(parse_page(path.read_bytes(), path) for path in pages)
 
 
 def find(word: str, folder: Path = PAGES) -> Fault | None:
@@ -46,13 +47,13 @@ def find(word: str, folder: Path = PAGES) -> Fault | None:
     return None
 
 
-def parse_page(text: str, path: Path) -> Fault:
+def parse_page(page: bytes, path: Path) -> Fault:
     """The fault that a page describes. Raises PageError saying what is wrong with the page."""
-    made = front_matter.made(text)
-    if made is not None:
-        return _fault(*made, path, text)
+    made = front_matter.made(page)
+    if made is not None:  # it was checked when that was written
+        return _fault(made, path, page)
     try:
-        fault = _fault(*front_matter.parse(text), path, text)
+        fault = _fault(front_matter.parse(page), path, page)
         wrong = [*_in_body(fault, path), *_in_front(fault)]
     except (ValueError, KeyError, TypeError) as problem:
         raise PageError(f"{path.name}: {problem!r}") from problem
@@ -62,7 +63,8 @@ def parse_page(text: str, path: Path) -> Fault:
     return fault
 
 
-def _fault(tables: Mapping[str, Any], wordings: Sequence[str], path: Path, text: str) -> Fault:
+def _fault(front: bytes, path: Path, page: bytes) -> Fault:
+    tables: Mapping[str, Any] = json.loads(front.partition(b"\n")[0])
     return Fault(
         code=tables["code"],
         name=tables["name"],
@@ -72,9 +74,9 @@ def _fault(tables: Mapping[str, Any], wordings: Sequence[str], path: Path, text:
         sticky=tables["sticky"],
         since=tables["since"],
         versions=tables["versions"],
-        text=text,
+        page=page,
         filed=tables["filed"],
-        wordings=wordings,
+        front=front,
         remedies=remedies_in(tables["remedies"]),
         leads_to=tuple(tables.get("leads_to", ())),
         follows_any=tables.get("follows_any", False),

@@ -98,6 +98,8 @@ class Signature(NamedTuple):
     """Signatures of the same page (by id) that make this one mean nothing, wherever they stand."""
     beside: tuple[str, ...] = ()
     """Signatures of the same page (by id). At least one must appear, before or after this one."""
+    replaces: bool = False
+    """Whether its remedies stand in place of all others, which do not fit this wording."""
     advice: str = ""
     """The remedies of this very wording as JSON: most are never read."""
 
@@ -124,8 +126,8 @@ class Signature(NamedTuple):
         return None if found is None else {key: value for key, value in found.groupdict().items() if value}
 
 
-Filed: TypeAlias = tuple[str, str, Sequence[str]]
-"""Where a signature is filed: its literal, the word that is always whole in it ("" if none is), and its sources."""
+Filed: TypeAlias = tuple[str, str, Sequence[str], int]
+"""A literal, the word that is whole wherever it stands ("" if none is), its sources, and the line with the rest."""
 
 
 class Fault(NamedTuple):
@@ -142,12 +144,12 @@ class Fault(NamedTuple):
     """Whether the CUDA context (or the process) is lost, so that nothing can be saved from it any more."""
     since: str
     versions: str
-    text: str
-    """The whole page, as it was written."""
+    page: bytes
+    """As it was written."""
     filed: Sequence[Filed] = ()
-    """Where each of the signatures is filed, in their order: enough to find those that a line may bear."""
-    wordings: Sequence[str] = ()
-    """Each signature as JSON: most are never read."""
+    """The literal of each signature, in their order: enough to find those that a line may bear."""
+    front: bytes = b""
+    """The front matter as lines of JSON, of which the first has been read: most others never are."""
     remedies: tuple[Remedy, ...] = ()
     leads_to: tuple[str, ...] = ()
     """Names of faults that are this one's consequence when they follow it."""
@@ -170,17 +172,27 @@ class Fault(NamedTuple):
     @property
     def signatures(self) -> tuple[Signature, ...]:
         """The wordings and exit statuses by which it is recognised, in the order of the page."""
-        return tuple(map(signature_in, self.wordings))
+        return tuple(map(self.signature, self.filed))
+
+    def signature(self, filed: Filed) -> Signature:
+        """One of them."""
+        literal, _, sources, line = filed
+        return _signature(literal, tuple(sources), _lines(self.front)[line])
 
     @property
     def title(self) -> str:
         """The page's heading: "Device out of memory"."""
-        return _prose(self.text)[0]
+        return _prose(self.page)[0]
 
     @property
     def sections(self) -> Mapping[str, str]:
         """The page's prose by heading, in page order."""
-        return _prose(self.text)[1]
+        return _prose(self.page)[1]
+
+    @property
+    def text(self) -> str:
+        """The whole page."""
+        return self.page.decode()
 
     @property
     def example(self) -> str:
@@ -199,9 +211,14 @@ def remedies_in(tables: Iterable[Mapping[str, Any]]) -> tuple[Remedy, ...]:
 
 
 @cache
-def signature_in(wording: str) -> Signature:
-    """The signature that a line of JSON holds, read once."""
-    return Signature(**{name: _frozen(value) for name, value in json.loads(wording).items()})
+def _signature(literal: str, sources: tuple[str, ...], rest: bytes) -> Signature:
+    fields = {name: _frozen(value) for name, value in json.loads(rest).items()}
+    return Signature(literal=literal, sources=sources, **fields)
+
+
+@cache
+def _lines(front: bytes) -> Sequence[bytes]:
+    return front.split(b"\n")
 
 
 def _frozen(value: Any) -> Any:
@@ -215,8 +232,8 @@ def split(page: str) -> tuple[str, str]:
 
 
 @cache
-def _prose(page: str) -> tuple[str, Mapping[str, str]]:
-    heading, *sections = split(page)[1].split("\n## ")
+def _prose(page: bytes) -> tuple[str, Mapping[str, str]]:
+    heading, *sections = split(page.decode())[1].split("\n## ")
     prose = {name: text.strip("\n") for name, _, text in (section.partition("\n") for section in sections)}
     return heading.strip().removeprefix("# "), MappingProxyType(prose)
 

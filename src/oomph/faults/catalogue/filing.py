@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 
-_WORD = re.compile(r"[A-Za-z]+")
+from oomph.patterns import lazy_pattern
+
+_WORD = lazy_pattern(r"[A-Za-z]+")
 # Words of every training's log; filing a signature under one of them would make the reader stop at each line.
 _EVERYWHERE = frozenset(
     (

@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
-from itertools import islice
+from functools import cache, reduce
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
 from oomph.faults.catalogue.fault import split
@@ -23,46 +22,41 @@ MADE = Path(__file__).with_name("front.jsonl")
 _SOURCES = ("log", "exception")
 
 
-class FrontMatter(NamedTuple):
-    """The front matter of a page."""
-
-    tables: Mapping[str, Any]
-    """All but the signatures; in their place `filed`, which holds the literal, the word and the sources of each."""
-    signatures: Sequence[str]
-    """Each signature as JSON: most are never read."""
+def made(page: bytes) -> bytes | None:
+    """What `parse` made of the page when oomph was installed; None if the page is another one now."""
+    return _made().get(crc32(page))
 
 
-def made(page: str) -> FrontMatter | None:
-    """What front.jsonl holds of a page, which was checked when that was written; None of a page as it was not then."""
-    return _made().get(crc32(page.encode()))
+def parse(page: bytes) -> bytes:
+    """The front matter of a page as lines of JSON. Raises ValueError when it has none.
 
-
-def parse(page: str) -> FrontMatter:
-    """The same from the TOML, with shared remedies and several literals written out. ValueError: there is none."""
+    The first line holds its tables, with `filed` in place of the signatures, where each literal has its word, its
+    sources and its line; these lines follow, with the rest of a signature each.
+    """
     if sys.version_info >= (3, 11):
         import tomllib  # costs more than all the rest, and is only needed here
     else:
         import tomli as tomllib
-    tables: dict[str, Any] = tomllib.loads(split(page)[0])
+    tables: dict[str, Any] = tomllib.loads(split(page.decode())[0])
     shared = tables.pop("shared", {})
     tables["remedies"] = _written_out(tables["remedies"], shared)
-    signatures = [each for table in tables.pop("signatures", ()) for each in _signatures(table, shared)]
-    tables["filed"] = [_filed(signature) for signature in signatures]
-    return FrontMatter(tables, [json.dumps(signature) for signature in signatures])
+    signatures: Sequence[dict[str, Any]] = tables.pop("signatures", ())
+    tables["filed"] = [each for line, table in enumerate(signatures, 1) for each in _filed(table, line)]
+    rest = (_rest(table, shared) for table in signatures)
+    return "\n".join(map(json.dumps, (tables, *rest))).encode()
 
 
-def _signatures(table: Mapping[str, Any], shared: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """One signature, or as many as the table has `literals`, which then share everything else."""
-    rest = {name: value for name, value in table.items() if name not in ("literal", "literals", "remedies")}
+def _filed(table: Mapping[str, Any], line: int) -> Iterator[list[Any]]:
+    """One literal, or several that share everything else."""
+    for literal in table.get("literals") or [table["literal"]]:
+        yield [literal, "" if table.get("goes_on") else key(literal), table.get("sources", _SOURCES), line]
+
+
+def _rest(table: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
+    rest = {name: value for name, value in table.items() if name not in ("literal", "literals", "sources", "remedies")}
     if "remedies" in table:  # as text, which costs next to nothing until it is read
         rest["advice"] = json.dumps(_written_out(table["remedies"], shared), ensure_ascii=False)
-    for literal in table.get("literals") or [table["literal"]]:
-        yield {"literal": literal, **rest}
-
-
-def _filed(signature: Mapping[str, Any]) -> list[Any]:
-    word = "" if signature.get("goes_on") else key(signature["literal"])
-    return [signature["literal"], word, signature.get("sources", _SOURCES)]
+    return rest
 
 
 def _written_out(remedies: Iterable[Mapping[str, Any]], shared: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -73,31 +67,28 @@ def _written_out(remedies: Iterable[Mapping[str, Any]], shared: Mapping[str, Any
     return [shared[each["use"]] if "use" in each else each for each in remedies]
 
 
-def document(pages: Iterable[str]) -> str:
-    """front.jsonl: a checksum of the rest; for each page its checksum and tables, then its signatures, one a line."""
-    lines: list[str] = []
-    for page in pages:
-        tables, signatures = parse(page)
-        lines += [json.dumps([crc32(page.encode()), tables]), *signatures]
-    rest = "\n".join(lines)
-    return f"{crc32(rest.encode())}\n{rest}"
+def document(pages: Sequence[bytes]) -> bytes:
+    """front.jsonl: a line of checksums, of all that follows and of each page, then the lines of each page."""
+    parsed = [parse(page) for page in pages]
+    checksums = [_checksum(parsed), *map(crc32, pages)]
+    return b"\n\n".join([json.dumps(checksums).encode(), *parsed])
 
 
 def write() -> None:
     """Write front.jsonl, from the pages as they are."""
-    pages = (path.read_text(encoding="utf-8") for path in sorted(PAGES.glob("*/*.md")))
-    MADE.write_text(document(pages), encoding="ascii")
+    MADE.write_bytes(document([path.read_bytes() for path in sorted(PAGES.glob("*/*.md"))]))
 
 
 @cache
-def _made() -> Mapping[int, FrontMatter]:
-    """What front.jsonl holds, by the checksum of the page."""
+def _made() -> Mapping[int, bytes]:
+    """The lines of each page in front.jsonl, by the checksum of the page; none if it is missing or damaged."""
     try:
-        checksum, _, rest = MADE.read_bytes().partition(b"\n")
-    except OSError:
-        return {}  # missing: the pages say the same
-    if checksum != b"%d" % crc32(rest):
+        checksums, *parsed = MADE.read_bytes().split(b"\n\n")
+        checksum, *pages = json.loads(checksums)
+    except (OSError, ValueError):
         return {}
-    lines = iter(rest.decode("ascii").split("\n"))
-    pages = (json.loads(line) for line in lines)
-    return {page: FrontMatter(tables, tuple(islice(lines, len(tables["filed"])))) for page, tables in pages}
+    return dict(zip(pages, parsed, strict=True)) if checksum == _checksum(parsed) else {}
+
+
+def _checksum(parsed: Iterable[bytes]) -> int:
+    return reduce(lambda before, lines: crc32(lines, before), parsed, 0)

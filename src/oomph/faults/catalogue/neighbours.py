@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cache
 
 from oomph.faults.catalogue.fault import Fault
+from oomph.patterns import lazy_pattern
 
 SECTION = "How to tell it from its neighbours"
 
-_CODE = re.compile(r"\b[A-Z]{3}\d{3}\b")
-_POINT = re.compile(r"\n(?=- )|(?<=[.;]) (?=[A-Z`])")
-_LEADING_CODES = re.compile(r"\A(?:[A-Z]{3}\d{3}(?:, | and | to )?){1,9}:? ")
+_CODE = lazy_pattern(r"\b[A-Z]{3}\d{3}\b")
+_POINT = lazy_pattern(r"\n(?=- )|(?<=[.;]) (?=[A-Z`])")
+_LEADING_CODES = lazy_pattern(r"\A(?:[A-Z]{3}\d{3}(?:, | and | to )?){1,9}:? ")
 
 
 @cache

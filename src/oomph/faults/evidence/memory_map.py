@@ -7,24 +7,24 @@ block is taken from the chunk lines.
 
 from __future__ import annotations
 
-import re
-
 from oomph.faults.evidence.evidence import Evidence
 from oomph.faults.evidence.sizes import read_size, write_size
+from oomph.patterns import lazy_pattern
 
 WORDS = frozenset({"Free", "Limit", "InUse", "MaxInUse", "allocate", "limit"})
 SOURCE = "memory-map"
 
-_REQUEST = re.compile(
+_REQUEST = lazy_pattern(
     r"trying to allocate (?P<size>\d{1,18}(?:\.\d{1,18})?\w{0,8})(?: \(rounded to (?P<bytes>\d{1,18})\))?"
 )
-_FREE = re.compile(r"\bFree\s{1,20}at (?:0x)?[0-9a-f]{1,16} of size (?P<bytes>\d{1,18})")
-_CHUNK = re.compile(rb"(?:InUse|Free|Chunk) {1,20}at (?:0x)?[0-9a-f]{1,16} of size \d{1,18}(?: next \d{1,20})?")
-_FREE_CHUNK = re.compile(rb"Free {1,20}at (?:0x)?[0-9a-f]{1,16} of size (\d{1,18})")
-_SUM = re.compile(r"Free chunks: (?P<bytes>\d{1,24}) bytes, the largest of (?P<largest>\d{1,24})")
+_ON_CPU = lazy_pattern(r"Allocator \((?:mkl|bfc_)?cpu\w{0,40}\)")
+_FREE = lazy_pattern(r"\bFree\s{1,20}at (?:0x)?[0-9a-f]{1,16} of size (?P<bytes>\d{1,18})")
+_CHUNK = lazy_pattern(rb"(?:InUse|Free|Chunk) {1,20}at (?:0x)?[0-9a-f]{1,16} of size \d{1,18}(?: next \d{1,20})?")
+_FREE_CHUNK = lazy_pattern(rb"Free {1,20}at (?:0x)?[0-9a-f]{1,16} of size (\d{1,18})")
+_SUM = lazy_pattern(r"Free chunks: (?P<bytes>\d{1,24}) bytes, the largest of (?P<largest>\d{1,24})")
 _REQUESTED, _NO_FAILURE = b"trying to allocate", b"not a failure"
-_STAT = re.compile(r"(?:^|\] ?|\s)(?P<name>Limit|InUse|MaxInUse):\s{1,40}(?P<size>-?[\d.]{1,24}\w{0,8})\s{0,20}\Z")
-_POOL = re.compile(r"memory_limit_: (?P<size>[\d.]{1,24}\w{0,8})")
+_STAT = lazy_pattern(r"(?:^|\] ?|\s)(?P<name>Limit|InUse|MaxInUse):\s{1,40}(?P<size>-?[\d.]{1,24}\w{0,8})\s{0,20}\Z")
+_POOL = lazy_pattern(r"memory_limit_: (?P<size>[\d.]{1,24}\w{0,8})")
 _NAMES = {"Limit": "limit", "InUse": "in_use", "MaxInUse": "peak"}
 
 
@@ -61,6 +61,7 @@ class MemoryMap:
         self.found: dict[str, int] = {}
         self.line: int | None = None
         self.origin = ""
+        self._on_cpu = False
 
     def see(self, fact: Evidence) -> None:
         """Take the next line into account."""
@@ -75,7 +76,7 @@ class MemoryMap:
             self.largest = max(self.largest, int(chunks["largest"]))
         elif "memory_limit_" in text and (pool := _POOL.search(text)):
             self._keep("limit", pool["size"])
-        elif stat := _STAT.search(text[-80:]):
+        elif ("Limit:" in text or "InUse:" in text) and (stat := _STAT.search(text[-80:])):
             self._keep(_NAMES[stat["name"]], stat["size"])
 
     def captured(self) -> dict[str, str]:
@@ -91,8 +92,11 @@ class MemoryMap:
         return {} if limit is None or used is None else {"free": max(limit - used, 0)}
 
     def conclusion(self) -> Evidence | None:
-        """The fact that there was room enough, but in too small pieces; None when that does not hold."""
-        if not 0 < self.requested <= self.free or self.largest >= self.requested:
+        """The fact that there was room enough on a GPU, but in too small pieces; None when that does not hold.
+
+        What solves it is CUDA's own allocator. For a pool on the CPU nothing differs from any other lack of room.
+        """
+        if self._on_cpu or not 0 < self.requested <= self.free or self.largest >= self.requested:
             return None
         text = (
             f"free blocks of {write_size(self.free)} in all, the largest of {write_size(self.largest)}, "
@@ -106,6 +110,7 @@ class MemoryMap:
         if size:
             self.requested, self.free, self.largest = size, 0, 0
             self.line, self.origin = fact.line, fact.origin
+            self._on_cpu = _ON_CPU.search(fact.text) is not None
 
     def _keep(self, name: str, printed: str) -> None:
         size = read_size(printed)

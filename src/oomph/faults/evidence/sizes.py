@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-_SIZE = re.compile(r"(?P<number>\d{1,18}(?:\.\d{1,18})?)\s{0,8}(?P<unit>[KMGTP]?)i?(?:B|bytes?)?\Z", re.IGNORECASE)
+from oomph.patterns import lazy_pattern
+
+_SIZE = lazy_pattern(r"(?P<number>\d{1,18}(?:\.\d{1,18})?)\s{0,8}(?P<unit>[KMGTP]?)i?(?:B|bytes?)?\Z", re.IGNORECASE)
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _STEP = 1024
 

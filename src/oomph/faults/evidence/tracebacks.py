@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from oomph.faults.evidence.evidence import Evidence
+from oomph.patterns import lazy_pattern
 
 WORDS = frozenset({"recent", "node"})
 
 _HEAD_WITHOUT_T = "raceback (most recent call last)"  # its first letter is often lost when it is copied
-_NOTEBOOK = re.compile(r"(?P<type>[A-Za-z_][\w.]*)\s{2,}Traceback \(most recent call last\)")
+_NOTEBOOK = lazy_pattern(r"(?P<type>[A-Za-z_][\w.]*)\s{2,}Traceback \(most recent call last\)")
 _CALLS = "(most recent call last)"
-_RAISED = re.compile(r"(?P<type>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::|\Z|\n)")
+_RAISED = lazy_pattern(r"(?P<type>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::|\Z|\n)")
 _HARMLESS = ("Exception ignored in", "--- Logging error ---")
 _FRAMES = (
-    re.compile(r'\s*File "(?P<file>[^"\n]{1,500})", line (?P<line>\d+)(?:, in (?P<function>[^\n]{1,200}))?'),
-    re.compile(r"\s*File (?P<file>\S[^:\n]{0,500}):(?P<line>\d+)(?:, in (?P<function>[\w.<>]{1,200}))?"),
-    re.compile(r"\s*Cell (?P<file>In ?\[\d+\]), line (?P<line>\d+)"),
-    re.compile(r"\s*(?P<file><ipython-input-[\w-]{1,80}>)(?: in (?P<function>[\w.<>]{1,200}))?"),
+    lazy_pattern(r'\s*File "(?P<file>[^"\n]{1,500})", line (?P<line>\d+)(?:, in (?P<function>[^\n]{1,200}))?'),
+    lazy_pattern(r"\s*File (?P<file>\S[^:\n]{0,500}):(?P<line>\d+)(?:, in (?P<function>[\w.<>]{1,200}))?"),
+    lazy_pattern(r"\s*Cell (?P<file>In ?\[\d+\]), line (?P<line>\d+)"),
+    lazy_pattern(r"\s*(?P<file><ipython-input-[\w-]{1,80}>)(?: in (?P<function>[\w.<>]{1,200}))?"),
 )
 # ~/env/lib/python3.7/site-packages/keras/engine/training.py in fit(self, x, y)      (a notebook of IPython before 8)
-_NOTEBOOK_FRAME = re.compile(r"[~/.A-Z\[](?P<file>[^\n]{1,300}\.py)[^\n]{0,60}? in (?P<function>[\w.<>]{1,80})\(")
-_ARROW = re.compile(r"-+> ?(?P<line>\d+) ")
-_LIBRARY = re.compile(
+_NOTEBOOK_FRAME = lazy_pattern(r"[~/.A-Z\[](?P<file>[^\n]{1,300}\.py)[^\n]{0,60}? in (?P<function>[\w.<>]{1,80})\(")
+_ARROW = lazy_pattern(r"-+> ?(?P<line>\d+) ")
+_LIBRARY = lazy_pattern(
     r"site-packages|dist-packages|[/\\]lib[/\\]python\d|[Pp]ython\d*\\[Ll]ib\\|importlib|<frozen|<__array_function__|\.runfiles|\A<string>|\.p(?:yx|xi)\Z"
 )
 # The package that a frame belongs to, when it is one whose errors speak of what it was given.
-_RAISER = re.compile(
+_RAISER = lazy_pattern(
     r"(?:(?:site|dist)-packages|\.runfiles/[\w.-]{1,80})[/\\](?P<package>tensorflow|keras|tf_keras|h5py|(?:tensorflow|keras)_\w{2,20})[/\\]"
 )
-_NODE = re.compile(r"\{\{node (?P<node>[^}\n]{1,200})\}\}|[Dd]etected at node '?(?P<at>[^\s']{1,200})'? defined at")
-_IMPORTED = re.compile(r"\s+from (?P<package>tensorflow|keras|tf_keras)\b[\w.]* import ")
+_NODE = lazy_pattern(r"\{\{node (?P<node>[^}\n]{1,200})\}\}|[Dd]etected at node '?(?P<at>[^\s']{1,200})'? defined at")
+_IMPORTED = lazy_pattern(r"\s+from (?P<package>tensorflow|keras|tf_keras)\b[\w.]* import ")
 _SMALL_CLASSES = frozenset({"timeout", "error", "herror", "gaierror"})
 
 

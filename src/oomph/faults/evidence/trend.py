@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
-
 from oomph.faults.evidence.evidence import Evidence
 from oomph.faults.evidence.sizes import read_size, write_size
+from oomph.patterns import lazy_pattern
 
 SOURCE = "trend"
 WORDS = frozenset({"memory", "Memory", "RAM", "RSS", "rss", "mem", "Mem"})
 
-_FIGURE = re.compile(
-    r"(?P<name>(?<![A-Za-z])(?:memory|RAM|RSS|mem|mem_usage|memory_usage|mem_used|memory_used)\b[^\n\d]{0,40}"
-    r"(?:(?<=[a-zA-Z])\d:? [^\n\d]{0,20}|(?<=:)\d:[^\n\d]{0,20})?|(?<=')current': )"
-    r"(?P<size>\d+(?:\.\d+)? ?(?:[KMGT]i?B?|bytes)\b|\d+\.\d+\b(?! ?%)|\d{7,15}\b(?! ?%))",
-    re.IGNORECASE,
+_FIGURE = lazy_pattern(
+    r"(?P<name>(?<![A-Za-z])(?i:memory|RAM|RSS|mem|mem_usage|memory_usage|mem_used|memory_used)\b[^\n\d]{0,40}"
+    r"(?:(?<=[a-zA-Z])\d:? [^\n\d]{0,20}|(?<=:)\d:[^\n\d]{0,20})?|(?<=')(?i:current)': )"
+    r"(?P<size>\d+(?:\.\d+)? ?(?i:[KMGT]i?B?|bytes)\b|\d+\.\d+\b(?! ?%)|\d{7,15}\b(?! ?%))"
 )
 _NO_USE = ("trying to allocate", "available", "free", "total", "limit")
 """Words of figures that are no readings of what is in use: requests of the allocator, what is left, what there is."""

@@ -19,13 +19,16 @@ def remedies_for(
     Args:
         fault: the page.
         signatures: those of its signatures that matched, the surest first.
-            One of confidence 0 shows no fault; if it has remedies, it narrows the others down, so its remedies lead.
+            One of confidence 0 shows no fault; if it has remedies, it narrows the others down, so its remedies lead,
+            and one that `replaces` the others' leaves none of them.
         systems: the systems that the evidence is from.
         captured: the values that the evidence names.
     """
     ordered = sorted(signatures, key=lambda signature: signature.confidence > 0)
-    own = (remedy for signature in ordered for remedy in signature.remedies)
-    fitting = (remedy.filled(captured) for remedy in (*own, *fault.remedies) if _applies(remedy, systems))
+    replacing = [signature for signature in ordered if signature.replaces]
+    own = (remedy for signature in replacing or ordered for remedy in signature.remedies)
+    of_page = () if replacing else fault.remedies
+    fitting = (remedy.filled(captured) for remedy in (*own, *of_page) if _applies(remedy, systems))
     return tuple(_different(fitting))[:MOST]
 
 

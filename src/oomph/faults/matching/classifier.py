@@ -9,7 +9,6 @@ codes of the pages. `benchmarks/classifier.py` writes it and measures what it is
 from __future__ import annotations
 
 import math
-import re
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -22,6 +21,7 @@ from oomph.faults.matching.ending import tells_of_failure
 from oomph.faults.matching.harmless import is_harmless
 from oomph.faults.matching.likeness import Likeness
 from oomph.faults.matching.training import goes_on
+from oomph.patterns import lazy_pattern
 
 TABLE = Path(__file__).with_name("classifier.txt")
 SOUND = "sound"
@@ -29,9 +29,11 @@ SOUND = "sound"
 ALWAYS = "*"
 """In the place of a word: what speaks for each fault before a word is read."""
 _FIRST, _LAST = 200, 400
-_WORD = re.compile(r"[A-Za-z]{2,}|(?<![\w.,:/-])\d{1,3}(?![\w.,:/%-])")  # and short numbers that stand alone: 137, 303
-_RAISED = re.compile(r"Error\b|Exception\b")
-_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_WORD = lazy_pattern(
+    r"[A-Za-z]{2,}|(?<![\w.,:/-])\d{1,3}(?![\w.,:/%-])"
+)  # and short numbers that stand alone: 137, 303
+_RAISED = lazy_pattern(r"Error\b|Exception\b")
+_HUMP = lazy_pattern(r"(?<=[a-z])(?=[A-Z])")
 
 
 class Sample:

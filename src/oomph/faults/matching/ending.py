@@ -5,37 +5,38 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from oomph.faults.catalogue.fault import compiled
 from oomph.faults.evidence.evidence import Evidence
 from oomph.faults.evidence.tracebacks import is_of_traceback
 from oomph.faults.matching.harmless import is_harmless
+from oomph.patterns import lazy_pattern
 
 LINES = 40
 """So many of the last lines are kept; the reader delivers these in any case."""
 _REPEATED = 10  # so many times as many are looked at, for lines that only repeat themselves
 
-# Patterns as texts, compiled when a log has ended without a known fault: most logs never need them.
 _WITHOUT_DIGITS = {ord(digit): None for digit in "0123456789"}
 # "2024-08-11 20:04:18.331017: E ext/xla/cuda_fft.cc:485] ", "E0000 00:00:1795273984.028772  23189 platform.cc:52] "
-_LEVEL = (
+_LEVEL = lazy_pattern(
     r"\s{0,12}(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: )?(?P<level>[IWEF])(?:\d{4} [\d:.]+ +\d+)? [\w./-]{1,200}:\d+\] "
 )
-_ADVICE = r"\s*(?:\[?(?:WARNING|WARN|DEBUG|NOTE|notice)\b|\w{0,80}Warning: |.{0,200}\w{1,80}Warning: )"
+_ADVICE = lazy_pattern(r"\s*(?:\[?(?:WARNING|WARN|DEBUG|NOTE|notice)\b|\w{0,80}Warning: |.{0,200}\w{1,80}Warning: )")
 _WORDS = (
     *("error", "fail(?:ed|ure|s)?", "fatal", "abort(?:ed|ing)?", "killed", "crash(?:ed|es)?", "exception", "panic"),
     *("cannot", "can't", "could ?n[o']t", "could not", "unable", "terminat(?:ed|ing)", "denied", "refused", "invalid"),
     *("corrupt(?:ed|ion)?", "hangs", "stuck", "fr[eo]ezes?", "frozen", "time(?:d )?out", "segfault", "dumped", "lost"),
     *("leak(?:s|ed|ing)?", "oom", "not found", "no such", "unexpected(?:ly)?", "died", "dead", "gone", r"signal:? \d+"),
 )
-_FAILURE = rf"(?i)\b(?:{'|'.join(_WORDS)})\b"
-_NO_FAILURE = r"(?i)\b(?:(?:no|0|without(?: any)?|zero|round-off) (?:error|failure|exception)s?\b|timeout ?[=:] ?\w)"
+_FAILURE = lazy_pattern(rf"(?i)\b(?:{'|'.join(_WORDS)})\b")
+_NO_FAILURE = lazy_pattern(
+    r"(?i)\b(?:(?:no|0|without(?: any)?|zero|round-off) (?:error|failure|exception)s?\b|timeout ?[=:] ?\w)"
+)
 # "#3 0x00007f86 in ncclGroupEnd () from lib.so", "* frame #0: 0x0000", "0  libucs.so.0(ucs_handle_error+0x2dc) [0x7f]"
-_NATIVE_FRAME = (
+_NATIVE_FRAME = lazy_pattern(
     r"(?:frame )?#\d{1,3}:? +0x[0-9a-f]{6,16}\b"
-    r"|\S{1,200}\.(?:so|dylib|dll)[\w.]{0,20}(?:\([^)\n]{0,400}\) \[0x| +0x[0-9a-f]{6,16} )"
+    r"|(?<=\S)\.(?:so|dylib|dll)[\w.]{0,20}(?:\([^)\n]{0,400}\) \[0x| +0x[0-9a-f]{6,16} )"
 )
 _ON_PURPOSE = ("KeyboardInterrupt", "SystemExit")
-_OF_TRAINING = (
+_OF_TRAINING = lazy_pattern(
     r"[Tt]ensor[Ff]low|[Kk]eras|[Hh]orovod|nccl|NCCL|cudnn|CUDA|\bcuda\b|\bGPUs?\b|\bXid\b|metal_plugin"
     r"|srun: |slurmstepd|\bMPI\b|\bEpoch \d"
 )
@@ -87,12 +88,12 @@ class LastLines:
 
 def tells_of_training(lines: Iterable[Evidence]) -> bool:
     """Whether one of these lines names something that training is made of."""
-    return any(compiled(_OF_TRAINING).search(fact.text) for fact in lines)
+    return any(_OF_TRAINING.search(fact.text) for fact in lines)
 
 
 def _level(text: str) -> str:
     """I, W, E or F of a line of TensorFlow's own; empty for any other line."""
-    found = compiled(_LEVEL).match(text)
+    found = _LEVEL.match(text)
     return found["level"] if found else ""
 
 
@@ -102,9 +103,6 @@ def tells_of_failure(text: str) -> bool:
         return False
     if level := _level(text):
         return level in "EF"
-    if compiled(_NATIVE_FRAME).search(text) or is_of_traceback(text):
+    if _NATIVE_FRAME.search(text) or is_of_traceback(text):
         return True
-    return (
-        compiled(_FAILURE).search(compiled(_NO_FAILURE).sub(" ", text)) is not None
-        and compiled(_ADVICE).match(text) is None
-    )
+    return _FAILURE.search(_NO_FAILURE.sub(" ", text)) is not None and _ADVICE.match(text) is None

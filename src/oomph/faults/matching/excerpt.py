@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from oomph.faults.catalogue.fault import Signature, compiled
+from oomph.patterns import lazy_pattern
 
 _HEAD = 4
 """One part in so many is left to the beginning of the line, which says who speaks."""
@@ -12,7 +13,7 @@ _CONTEXT = 24
 _GAP = " ... "
 # Compilers name the file, the line and the command first; what went wrong stands after one of these.
 _COMPILERS = ("ptxas", "nvlink", "xla", "Xla", "XLA", "HLO", "hlo", "MLIR", "mlir", "LLVM", "compil")
-_VERDICT = r"\b(?:fatal|error) {0,8}: |\b[Ff]ailed\b"
+_VERDICT = lazy_pattern(r"\b(?:fatal|error) {0,8}: |\b[Ff]ailed\b")
 
 
 def excerpt(text: str, signatures: Sequence[Signature], most: int) -> str:
@@ -37,7 +38,7 @@ def _decisive(text: str, signatures: Sequence[Signature]) -> Iterator[tuple[int,
     """Where the words stand that decide, the likeliest first."""
     places = [place for signature in signatures if (place := _place(text, signature)) is not None]
     if places and any(name in text for name in _COMPILERS):
-        verdict = compiled(_VERDICT).search(text, places[0][0])
+        verdict = _VERDICT.search(text, places[0][0])
         if verdict is not None:
             yield verdict.start(), min(verdict.end() + 4 * _CONTEXT, len(text))
     yield from places

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -11,6 +10,7 @@ from oomph.faults.evidence.tracebacks import Tracebacks, package, place_in_scrip
 from oomph.faults.matching import training
 from oomph.faults.matching.harmless import AT_END
 from oomph.faults.matching.likeness import Likeness, likely, likely_of_library
+from oomph.patterns import lazy_pattern
 
 UNRELATED = "unrelated"
 UNRECOGNISED = "unrecognised"
@@ -30,29 +30,33 @@ WORDS = frozenset({"Epoch", "REQUIRES", "rendezvous", "Rendezvous", "endezvous",
     f"{name}Error" for name in f"{_CLASSES} {_PYTHON} {_SCRIPTS_OWN}".split(" ")
 }
 
-_SURVIVED = re.compile(r"Epoch \d+/\d+")
-_RAISED = re.compile(r"(?P<type>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::|\Z|\n)")
+_SURVIVED = lazy_pattern(r"Epoch \d+/\d+")
+_RAISED = lazy_pattern(r"(?P<type>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::|\Z|\n)")
 _ENDED_ON_PURPOSE = ("KeyboardInterrupt", "SystemExit", "GeneratorExit")
 # An exception that carries a word of the machine below it is not the user's own, whatever its Python type.
-_FOREIGN = re.compile(
+_FOREIGN = lazy_pattern(
     r"errors_impl|CUDA_|CUDNN_|CUBLAS_|NCCL|StatusOr|XlaRuntimeError|WorkerGroupError|HorovodInternalError"
 )
 # The classes of tf.errors, whose module is lost when only the type's name is known.
-_TENSORFLOW = re.compile(rf"(?:{'|'.join(_CLASSES.split(' '))}|Op)Error")
+_TENSORFLOW = lazy_pattern(rf"(?:{'|'.join(_CLASSES.split(' '))}|Op)Error")
 # An error that was cut out of its traceback: "InvalidArgumentError (see above for traceback): ...".
-_CUT_OUT = re.compile(
+_CUT_OUT = lazy_pattern(
     rf"\s{{0,12}}(?:tensorflow[\w.]*\.)?(?:{'|'.join(_CLASSES.split(' '))})Error(?: \(see above for traceback\))?: "
 )
 # The same of a plain Python error; who has raised it is not known then.
-_PASTED = re.compile(rf"\s{{0,4}}(?:{'|'.join(f'{_PYTHON} {_SCRIPTS_OWN}'.split(' '))})Error(?:: |\Z)")
+_PASTED = lazy_pattern(rf"\s{{0,4}}(?:{'|'.join(f'{_PYTHON} {_SCRIPTS_OWN}'.split(' '))})Error(?:: |\Z)")
 # What argparse and absl say of a command line before they end the program.
-_USAGE = re.compile(
+_USAGE = lazy_pattern(
     r"[\w./-]{1,80}: error: (?:the following arguments|argument |unrecognized arguments|ambiguous option)"
     r"|FATAL Flags parsing error: "
 )
-_MISTAKE = re.compile(rf"\s{{0,4}}(?:{'|'.join(_SCRIPTS_OWN.split(' '))})Error\b|{_USAGE.pattern}")
+# What `python -m` says before it ends: nothing else prints these words behind the name of a Python.
+_NO_MODULE = lazy_pattern(
+    r"[\w./-]{0,200}python[\d.]{0,8}: (?:No module named |Error while finding module specification for )"
+)
+_MISTAKE = lazy_pattern(rf"\s{{0,4}}(?:{'|'.join(_SCRIPTS_OWN.split(' '))})Error\b|{_USAGE.pattern}")
 # What Python and Keras say of the script's own mistakes in classes that TensorFlow raises for much else.
-_REFUSED = re.compile(
+_REFUSED = lazy_pattern(
     r"(?:FileNotFound|Permission)Error: \[|ModuleNotFoundError: No module named|JSON serializable|can(?:no|')t pickle "
     r"|cannot be interpreted as an integer|required positional argument|must compile your model|not yet been built"
     r"|Graph disconnected|No such layer|no loss to optimize|has never been called|must override `get_config`"
@@ -61,7 +65,7 @@ _REFUSED = re.compile(
     r"|Error: module '(?!tensorflow|keras|numpy)[\w.]{1,80}' has no attribute|from 'scipy"
 )
 # What only a training says; a plain error without its traceback that has none of it may be of any program.
-_OF_KERAS = re.compile(
+_OF_KERAS = lazy_pattern(
     r"[Tt]ensor|[Kk]eras|[Ll]ayer|[Mm]odel\b|[Dd]ata ?set|[Gg]enerator|`\w{1,40}` argument|steps_per_epoch"
 )
 # "Local rendezvous is aborting with status: INTERNAL: No blas support for stream"; the end of a data set
@@ -69,18 +73,18 @@ _OF_KERAS = re.compile(
 # "Bad StatusOr access: INTERNAL: CUDA error: ..." is a RuntimeError of TensorFlow's own start.
 _STATUS = ("endezvous is aborting with status: ", "Bad StatusOr access: ")
 # W tensorflow/core/framework/op_kernel.cc:1651] OP_REQUIRES failed at mpi_ops.cc:316 : Unknown: Horovod has been ...
-_REQUIRED = re.compile(r"OP_REQUIRES failed at [\w.]{1,80}:\d+ : (?P<status>[A-Z][A-Za-z_ ]{3,30}): ")
+_REQUIRED = lazy_pattern(r"OP_REQUIRES failed at [\w.]{1,80}:\d+ : (?P<status>[A-Z][A-Za-z_ ]{3,30}): ")
 _BENIGN_CODES = ("OUT_OF_RANGE", "Out of range", "CANCELLED", "Cancelled", "ABORTED", "Aborted")
 _MESSAGE_LINES, _MESSAGE_LENGTH = 60, 6000
 _CODE = "      "  # a line of source code under a frame
 _IN_USER_CODE = "in user code"
 _OWN_CODES = 255  # up to here a program chooses, sys.exit(-1) for one; Windows gives crashes numbers beyond
-_EXIT_CODE = re.compile(r"ended with exit code (?P<code>\d{1,4});")
+_EXIT_CODE = lazy_pattern(r"ended with exit code (?P<code>\d{1,4});")
 
 
 # "2026-11-21 23:32:01,361 INFO    step 9 loss 0.13": a logger's lines come when they are written; what is printed may
 # come late, from the buffer of a process that has already ended with an error. One may be its last words.
-_LOGGED = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d,\d{3}\b.{0,60}\bINFO\b")
+_LOGGED = lazy_pattern(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d,\d{3}\b.{0,60}\bINFO\b")
 _GOES_ON = 2
 
 _PLAIN, _PLAIN_OF_LIBRARY = 0.9, 0.6  # how sure "unrelated" is: TensorFlow raises Python's errors too
@@ -187,6 +191,8 @@ class LastError:
             words = self._pasted.text
             is_mistake = _MISTAKE.match(words) or _REFUSED.search(words) or place_in_script(self._frame)
             mistake = (Likeness(UNRELATED, 0.5),) if is_mistake else ()
+            if _NO_MODULE.match(words):
+                mistake = (Likeness(UNRELATED, _PLAIN),)
             alike = mistake or likely_of_library(words)
             if not alike and _OF_KERAS.search(words) and self._has_advice(self._pasted_fact):
                 alike = (Likeness(UNRELATED, 0.5),)
@@ -219,17 +225,21 @@ class LastError:
             self._frame, self._place = text, place_in_script(text) or self._place
         if raised is not None and not raised.harmless:
             self._raise(fact, raised.type_name, raised.library, raised.importing)
-        elif raised is None and _CUT_OUT.match(text):
+        elif raised is None and "Error" in text and _CUT_OUT.match(text):
             self._raise(fact, text.partition(":")[0])
         elif (
             raised is None
             and self._raised is None
-            and (_PASTED.match(text) or ("error: " in text and _USAGE.match(text)))
+            and (
+                ("Error" in text and _PASTED.match(text))
+                or ("error: " in text and _USAGE.match(text))
+                or (" module " in text and _NO_MODULE.match(text))
+            )
         ):
             self._pasted, self._pasted_fact, self._position = _Message(fact.origin, text), fact, self._now
         elif raised is None and (message := self._message or self._pasted) is not None:
             message.see(fact)
-        if (required := _REQUIRED.search(text)) and required["status"] not in _BENIGN_CODES:
+        if "OP_REQUIRES" in text and (required := _REQUIRED.search(text)) and required["status"] not in _BENIGN_CODES:
             self._status, self._position = fact, self._now
         if (marker := next((m for m in _STATUS if m in text), None)) is not None:
             status = text.partition(marker)[2]
@@ -237,7 +247,7 @@ class LastError:
                 self._status, self._position = fact, self._now
         elif text.startswith("Epoch ") and _SURVIVED.match(text):
             self._went_on()
-        elif _LOGGED.match(text) and training.goes_on(text):
+        elif "INFO" in text and _LOGGED.match(text) and training.goes_on(text):
             self._see_progress(fact)
         elif self._pasted is not None and training.goes_on(text):
             self._pasted = self._pasted_fact = None

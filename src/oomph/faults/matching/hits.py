@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import prod
@@ -13,6 +12,7 @@ from oomph.faults.evidence.evidence import Evidence
 from oomph.faults.matching.causality import Place
 from oomph.faults.matching.harmless import gets_by
 from oomph.faults.matching.index import Index
+from oomph.patterns import lazy_pattern
 
 # What signatures claim together, and how often such a claim holds on logs that nobody has looked at: from the knee on
 # it is claimed too much (docs/measurements.md, "Naming faults").
@@ -20,7 +20,7 @@ _KNEE, _CLAIMED, _HOLDS = 0.9, 0.99, 0.94
 _TRIES = 40
 _REMEMBERED = 4096
 """Lines whose words are remembered: what fails again and again says the same each time."""
-_RAISES = re.compile(r"(?:[-> ]{0,12}\d{1,6})?\s{1,60}raise \w")
+_RAISES = lazy_pattern(r"(?:[-> ]{0,12}\d{1,6})?\s{1,60}raise \w")
 
 
 class Hit(NamedTuple):
@@ -45,8 +45,8 @@ class Hits:
     def __init__(self, index: Index) -> None:
         self._candidates = lru_cache(_REMEMBERED)(lambda source, text: tuple(index.candidates(source, text)))
         self._seen: dict[Fault, dict[Signature, Hit]] = {}
-        self._refused = set[str]()
-        self._tried: dict[Signature, int] = {}
+        self._doubted: dict[tuple[Fault, Signature], list[str]] = {}
+        """The first lines that may bear a wording and stand without what it needs."""
         self._got_by = False
 
     def see(self, fact: Evidence, place: tuple[int, int]) -> None:
@@ -60,13 +60,13 @@ class Hits:
             if signature in hits or {known.id for known in hits}.issuperset(signature.needs):
                 _collect(hits, signature, fact, place)
             elif signature.alone:
-                self._refuse(fault, signature, fact.text)
+                self._doubt(fault, signature, fact.text)
 
-    def _refuse(self, fault: Fault, signature: Signature, text: str) -> None:
-        """Remember a fault whose wording was seen without what it needs; the first lines are enough."""
-        tried = self._tried[signature] = self._tried.get(signature, 0) + 1
-        if tried <= _TRIES and fault.name not in self._refused and signature.match(text) is not None:
-            self._refused.add(fault.name)
+    def _doubt(self, fault: Fault, signature: Signature, text: str) -> None:
+        """Keep the line for `set_aside`, which few logs need; the first lines are enough."""
+        texts = self._doubted.setdefault((fault, signature), [])
+        if len(texts) < _TRIES:
+            texts.append(text)
 
     def set_aside(self, found: Found) -> frozenset[str]:
         """The names of faults for which there is some evidence, but too little, or evidence against them.
@@ -74,7 +74,12 @@ class Hits:
         Of a fault that training survives, any of its signatures counts, since they weigh what a sound machine says too.
         """
         seen = {fault.name for fault, hits in self._seen.items() if any(x.alone or fault.passes for x in hits)}
-        return frozenset((seen | self._refused) - {fault.name for fault in found})
+        refused = {
+            fault.name
+            for (fault, signature), texts in self._doubted.items()
+            if any(signature.match(text) is not None for text in texts)
+        }
+        return frozenset((seen | refused) - {fault.name for fault in found})
 
     def _gets_by(self, text: str) -> bool:
         """Whether TensorFlow does without what failed here; the node that it names on the next line belongs to it."""

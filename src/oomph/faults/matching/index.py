@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
-from oomph.faults.catalogue.fault import Fault, Signature, signature_in
+from oomph.faults.catalogue.fault import Fault, Filed, Signature
 
 _WORD = re.compile(r"[A-Za-z]+")
 
-_Entry: TypeAlias = tuple[str, Fault, str]
-"""A literal, the page that it is of, and its signature as JSON."""
+_Entry: TypeAlias = tuple[str, Fault, Filed]
+"""A literal, the page that it is of, and how it is filed there."""
 
 
 class Index(NamedTuple):
@@ -26,9 +26,9 @@ class Index(NamedTuple):
 
     def candidates(self, source: str, text: str) -> Iterator[tuple[Fault, Signature]]:
         """The signatures for this source whose literal is in the text."""
-        for literal, fault, wording in self._filed(source, text):
+        for literal, fault, filed in self._filed(source, text):
             if literal in text:
-                yield fault, signature_in(wording)
+                yield fault, fault.signature(filed)
 
     def _filed(self, source: str, text: str) -> Iterator[_Entry]:
         yield from self.going_on.get(source, ())
@@ -56,8 +56,9 @@ def index(catalogue: tuple[Fault, ...]) -> Index:
     going_on: dict[str, list[_Entry]] = {}
     foreign: dict[str, list[_Entry]] = {}
     for fault in catalogue:
-        for (literal, word, sources), wording in zip(fault.filed, fault.wordings, strict=True):
-            entry = (literal, fault, wording)
+        for filed in fault.filed:
+            literal, word, sources, _ = filed
+            entry = (literal, fault, filed)
             for source in sources:
                 if word:
                     entries.setdefault(source, {}).setdefault(word, []).append(entry)

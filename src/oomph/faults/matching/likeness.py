@@ -13,6 +13,7 @@ from functools import cache
 from typing import NamedTuple
 
 from oomph.faults.matching.vocabulary import AT_IMPORT, CLASSES, COMMON_WORDS, OPERATIONS, PATHS, WORDS
+from oomph.patterns import lazy_pattern
 
 MOST = 3
 """So many pages are named at most."""
@@ -36,19 +37,19 @@ _ON_GPU = frozenset(("cudnn-execution-failed", "cublas-execution-failed", "cuda-
 _BY_LIBRARY = frozenset(("Internal", "Unknown", "NotFound", "FailedPrecondition", "XlaRuntime", "ResourceExhausted"))
 """Classes in which the libraries on the GPU fail; in the others, an operation of theirs was only called wrongly."""
 
-_NODE = re.compile(
+_NODE = lazy_pattern(
     r"\{\{(?:function_)?node (?P<node>[^}\n]{1,300})\}\}|\[\[node:? (?P<old>[^\s(\]]{1,300})|\[Op:(?P<op>\w{1,80})\]",
     re.I,
 )
-_NODES = re.compile(
-    r"\[\[.{0,2000}?\]\]|\{\{.{0,400}?\}\}|\[Op:\w{1,80}\]|\(defined at [^)\n]{0,300}\)|\(?of type [^)\n]{0,200}\)?",
+_NODES = lazy_pattern(  # from the first bracket of a row: the others would only be tried in vain
+    r"(?<!\[)\[\[.{0,2000}?\]\]|\{\{.{0,400}?\}\}|\[Op:\w{1,80}\]|\(defined at [^)\n]{0,300}\)|\(?of type [^)\n]{0,200}\)?",
     re.S,
 )
-_PATH = re.compile(
+_PATH = lazy_pattern(
     r"(?:[A-Za-z]:)?(?:[\w.~-]{1,100})?[/\\][\w./\\-]{1,300}|\b\w{1,80}\.(?:csv|jpe?g|png|tfrecords?|h5|hdf5|keras|ckpt|npy|npz)\b"
 )
-_STATUS = re.compile(r"(?:\(0\) |status: |: )?\b(?P<status>[A-Z][A-Za-z_]{5,25}(?: [a-z]{4,12})?): ")
-_CLASS = re.compile(
+_STATUS = lazy_pattern(r"(?:\(0\) |status: |: )?\b(?P<status>[A-Z][A-Za-z_]{5,25}(?: [a-z]{4,12})?): ")
+_CLASS = lazy_pattern(
     r"(?:[A-Za-z_]\w*\.)*(?P<name>[A-Za-z]\w*?)(?:Error|_error)?(?: \(see above for traceback\))?(?::|\s|\Z)"
 )
 _OWN = ("assertion failed", "Condition x")
@@ -92,8 +93,8 @@ def likely_of_check(text: str) -> tuple[Likeness, ...]:
 _CHECK = "Check failed: "
 _NO_THREAD = "pthread_create() failed"
 """The system refused a thread; the words before it are only the thread's name, such as tf_data_iterator_resource."""
-_SOURCE = re.compile(r"[\w./\\-]{1,200}\.(?:cc|cu|h)(?:\.cc)?:\d+")
-_GPU_SOURCE = re.compile(
+_SOURCE = lazy_pattern(r"[\w./\\-]{1,200}\.(?:cc|cu|h)(?:\.cc)?:\d+")
+_GPU_SOURCE = lazy_pattern(
     r"(?i)(?:gpu|cuda|cudnn|cublas|stream_executor|nvptx)[\w./\\-]{0,100}\.(?:cc|cu|h)|cuda|cudnn|cublas|gpu|stream->"
 )
 

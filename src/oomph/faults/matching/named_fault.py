@@ -9,6 +9,7 @@ from typing import NamedTuple
 from oomph.faults.catalogue.fault import LINUX, Fault, Remedy, Signature
 from oomph.faults.evidence.evidence import Evidence
 from oomph.faults.matching.advice import remedies_for
+from oomph.faults.matching.own_command import OwnCommand
 
 CAUSE, CONSEQUENCE = "cause", "consequence"
 SUSPICION = 0.2
@@ -35,6 +36,8 @@ class Diagnosis(NamedTuple):
     """The signatures that the evidence bears, the surest first."""
     systems: frozenset[str] = frozenset({LINUX})
     """The systems that the evidence is from."""
+    command: OwnCommand = OwnCommand()
+    """How the run that the evidence is from was started."""
 
     def __repr__(self) -> str:
         facts = len(self.evidence)
@@ -55,5 +58,6 @@ class Diagnosis(NamedTuple):
 
     @property
     def remedies(self) -> tuple[Remedy, ...]:
-        """What to do, best first, with the captured values in it."""
-        return remedies_for(self.fault, self.signatures, self.systems, {"where": _SOMEWHERE, **self.captured})
+        """What to do, best first, with the captured values and the command of the run in it."""
+        given = remedies_for(self.fault, self.signatures, self.systems, {"where": _SOMEWHERE, **self.captured})
+        return tuple(remedy._replace(command=self.command.put_into(remedy.command)) for remedy in given)

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
-from oomph.faults.catalogue.fault import LINUX, compiled
+from oomph.faults.catalogue.fault import LINUX
+from oomph.patterns import lazy_pattern
 
 WORDS = frozenset({"NUMA", "microsoft", "wsl", "darwin", "dll", "colab", "kaggle", "slurmstepd", "srun", "dockerenv"})
 """Words of lines that say it and that hold no signature; see `oomph.faults.reading.log.Words`."""
 
 
 class _Sign(NamedTuple):
-    """What tells a system: one of these words in a line, and the pattern, which is compiled only when one is there."""
+    """What tells a system: one of these words in a line, and the pattern, which is tried only when one is there."""
 
     system: str
     words: tuple[str, ...]
-    pattern: str
+    pattern: re.Pattern[str]
 
     def stands_in(self, text: str) -> bool:
         """Whether the line bears it."""
-        return any(word in text for word in self.words) and compiled(self.pattern).search(text) is not None
+        return any(word in text for word in self.words) and self.pattern.search(text) is not None
 
 
 # The machine, the surest sign first: a log is of one. A person on Windows who is asked to use WSL has its name in the
@@ -28,7 +30,7 @@ _MACHINES = (
     _Sign(
         "wsl",
         ("microsoft-standard", "/usr/lib/wsl", "/Users/", "libdxcore", "NUMA node"),
-        r"microsoft-standard|/usr/lib/wsl\b|/mnt/[a-z]/Users/|libdxcore|open file to read NUMA node",
+        lazy_pattern(r"microsoft-standard|/usr/lib/wsl\b|/mnt/[a-z]/Users/|libdxcore|open file to read NUMA node"),
     ),
     _Sign(
         "windows",
@@ -46,33 +48,46 @@ _MACHINES = (
             "DLL load failed",
             "The system cannot",
         ),
-        r"(?<![A-Za-z0-9])[A-Za-z]:\\|(?<!\S)\.\\tensorflow\b|\b[A-Z]:/(?:Users|Program)|\w\.(?:dll|pyd)\b|\bWinError\b|\bwin_amd64\b"
-        r"|Windows fatal exception|0xC0000\w|-10737\d{5}\b|native Windows|\bDLL load failed|: The system cannot find",
+        lazy_pattern(
+            r"(?<![A-Za-z0-9])[A-Za-z]:\\|(?<!\S)\.\\tensorflow\b|\b[A-Z]:/(?:Users|Program)|\w\.(?:dll|pyd)\b"
+            r"|\bWinError\b|\bwin_amd64\b|Windows fatal exception|0xC0000\w|-10737\d{5}\b|native Windows"
+            r"|\bDLL load failed|: The system cannot find"
+        ),
     ),
     _Sign(
         "macos",
         ("/Users/", "darwin", "macos", "macOS", ".dylib", "homebrew", "mach-o", "kIOGPU", "device/metal", "libc++abi"),
-        r"(?<![\w:])/Users/\w|\bdarwin\b|\bmacosx?_\d|\bmacOS\b|\w\.dylib\b|/opt/homebrew/|mach-o"
-        r"|kIOGPUCommandBuffer|plugin/src/device/metal|libc\+\+abi",
+        lazy_pattern(
+            r"(?<![\w:])/Users/\w|\bdarwin\b|\bmacosx?_\d|\bmacOS\b|\w\.dylib\b|/opt/homebrew/|mach-o"
+            r"|kIOGPUCommandBuffer|plugin/src/device/metal|libc\+\+abi"
+        ),
     ),
     _Sign(
         "colab",
         ("/content/", "colab", "/kaggle/", "all available RAM"),
-        r"(?<![\w.])/content/|\bgoogle[./]colab\b|\bcolab[_-]|/kaggle/(?:working|input|lib)|all available RAM",
+        lazy_pattern(
+            r"(?<![\w.])/content/|\bgoogle[./]colab\b|\bcolab[_-]|/kaggle/(?:working|input|lib)|all available RAM"
+        ),
     ),
-    _Sign("wsl", ("WSL",), r"\bWSL ?2?\b"),
+    _Sign("wsl", ("WSL",), lazy_pattern(r"\bWSL ?2?\b")),
 )
 _AROUND = (
-    _Sign("slurm", ("slurm", "srun", "SLURM_", "sbatch"), r"\bslurmstepd:|\bsrun: |\bSLURM_\w|/slurmd?/|\bsbatch: "),
+    _Sign(
+        "slurm",
+        ("slurm", "srun", "SLURM_", "sbatch"),
+        lazy_pattern(r"\bslurmstepd:|\bsrun: |\bSLURM_\w|/slurmd?/|\bsbatch: "),
+    ),
     _Sign(
         "container",
         (
             *("docker", "nvcr.io", "kubepods", "nvidia-container-cli", "root@", "daemon", "OOMKilled", "oci runtime"),
             *("host (", "host: ", "hostname: "),
         ),
-        r"/\.dockerenv|\bnvcr\.io/|\bkubepods\b|nvidia-container-cli|\bdocker: |/docker/containers/|\bdockerd?\["
-        r"|\broot@[0-9a-f]{12}:|\bhost \([0-9a-f]{12}\)|\b(?:host|hostname): [0-9a-f]{12}\b"
-        r"|Error response from daemon|\bOOMKilled\b|\boci runtime\b",
+        lazy_pattern(
+            r"/\.dockerenv|\bnvcr\.io/|\bkubepods\b|nvidia-container-cli|\bdocker: |/docker/containers/|\bdockerd?\["
+            r"|\broot@[0-9a-f]{12}:|\bhost \([0-9a-f]{12}\)|\b(?:host|hostname): [0-9a-f]{12}\b"
+            r"|Error response from daemon|\bOOMKilled\b|\boci runtime\b"
+        ),
     ),
 )
 

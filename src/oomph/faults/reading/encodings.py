@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import codecs
-import re
+
+from oomph.patterns import lazy_pattern
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -13,7 +14,7 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _LOOKED_AT = 2000
-_RUN_OF_NULS = re.compile(rb"\0{8,}")
+_RUN_OF_NULS = lazy_pattern(rb"\0{8,}")
 _TEXT_CONTROLS = frozenset(b"\a\b\t\n\v\f\r\x1b")
 _BINARY_SHARE, _BINARY_SHARE_AROUND_NULS = 0.05, 0.01
 _ASCII_SHARE = 0.9

@@ -5,15 +5,11 @@ Source: Documentation/ABI/testing/dev-kmsg of Linux; NVIDIA, "Xid Errors", https
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import subprocess
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-
-from oomph.faults.evidence.evidence import Evidence
-from oomph.faults.reading.log import Words, read_log
 
 ORIGIN = "kernel log"
 _COMMANDS = (
@@ -24,12 +20,8 @@ _FILES = (Path("/var/log/kern.log"),)
 _PATIENCE_SECONDS = 10
 
 
-def read_kernel_log(words: Words | None = None) -> Iterator[Evidence]:
+def messages() -> bytes:
     """The kernel's messages since the last start. OSError when nothing lets this user read them."""
-    yield from read_log(io.BytesIO(_messages()), ORIGIN, words)
-
-
-def _messages() -> bytes:
     for command in _COMMANDS:
         try:
             done = subprocess.run(
@@ -42,7 +34,7 @@ def _messages() -> bytes:
     for path in _FILES:
         if path.is_file():
             return path.read_bytes()
-    raise PermissionError("neither journalctl nor dmesg shows it to this user; give its file: --kernel-log FILE")
+    raise PermissionError("this user may not; type sudo dmesg | oomph explain, or give its file: --kernel-log FILE")
 
 
 _KILLED = re.compile(r"ut of memory: Killed process (?P<pid>\d+) ")

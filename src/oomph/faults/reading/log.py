@@ -8,7 +8,6 @@ once, and delivers only lines that hold one of them.
 from __future__ import annotations
 
 import codecs
-import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -20,6 +19,7 @@ from oomph.faults.reading.encodings import encoding_of
 from oomph.faults.reading.indentation import Indentation
 from oomph.faults.reading.joined import apart
 from oomph.faults.reading.prefixes import from_json, without_prefixes
+from oomph.patterns import lazy_pattern
 
 CHUNK_BYTES = 1 << 18
 _OVERLAP = 512  # of two windows of a line that is longer than a fact may be, so that no wording falls between them
@@ -28,13 +28,13 @@ _CONTEXT_LINES = 256
 """So many lines after one that opens a report (traceback, failed node, memory killer) are delivered in any case."""
 _END_BYTES = 1 << 14  # of a log, in which its last lines stand
 
-_CONTROL = re.compile(rb"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,500}\x07?|[@-Z\\^_])")
+_CONTROL = lazy_pattern(rb"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,500}\x07?|[@-Z\\^_])")
 # The same as cat -v, JSON and syslog write it out.
-_WRITTEN_OUT = re.compile(rb"(?:\\u001[bB]|\^\[|#033)\[[0-9;?]*[ -/]*[@-~]")
+_WRITTEN_OUT = lazy_pattern(rb"(?:\\u001[bB]|\^\[|#033)\[[0-9;?]*[ -/]*[@-~]")
 _ESCAPES = (b"\\u001", b"^[[", b"#033[")
 _LETTERS = bytes(byte if chr(byte).isascii() and chr(byte).isalpha() else 32 for byte in range(256))
 _WITHOUT_NUMBERS = bytes.maketrans(b"123456789", b"000000000")
-_NUMBER = re.compile(rb"0[0a-f]*")  # in a line whose digits are all 0
+_NUMBER = lazy_pattern(rb"0[0a-f]*")  # in a line whose digits are all 0
 _REPEATS, _READINGS = 6, 60  # lines that differ in numbers only: so many are delivered, of readings so many
 _MOST_HELD = 4000
 _MOST_FORMS, _LONGEST = 10_000, 1000  # remembered, and so many bytes of each at most

@@ -6,21 +6,17 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
+from oomph.patterns import lazy_pattern
+
 _TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
 _ZONE = r"(?:Z|[+-]\d\d:?\d\d)"
 _DAY = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\ [ \d]\d\ \d\d:\d\d:\d\d"
 
 # What loggers put in front of each line that a program printed. The level says how grave a message is, so it stays in
 # front of prose; a traceback is grave by itself.
-_TRACEBACK_LINE = (
-    r"""\s|File\ "|Traceback\ \(|(?:\w{1,80}\.){0,8}\w{0,80}(?:Error|Exception|Interrupt|Exit|Iteration)(?::|\s*\Z)"""
-)
+_RAISED = r"(?:\w{1,80}\.){0,8}\w{0,80}(?:Error|Exception|Interrupt|Exit|Iteration)(?::|\s*\Z)"
+_TRACEBACK_LINE = rf"""(?=\s|File\ "|Traceback\ \(|{_RAISED})"""
 _LEVEL = r"\[?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL)\]?"
-_LOGGER = rf"""
-    (?:INFO|ERROR|CRITICAL):[\w.-]{{1,80}}:(?={_TRACEBACK_LINE})                   # logging.basicConfig: ERROR:root:
-  | {_TIME}\ +(?:[-|]\ )?(?:[\w.]{{1,80}}\ +(?:[-|]\ )?)?                      # <time> - root - ERROR -
-    {_LEVEL}(?:\ *[-|:]\ |\ +(?!\s))(?:[\w.:-]{{1,80}}\ ?[-|:]\ )?(?={_TRACEBACK_LINE})    # <time> [ERROR] root:
-"""
 # Who said it: kept, since it tells ranks apart.
 _SPEAKER = r"""
     \((?:[\w.<>\[\]-]{1,80}\ )?pid=\d+(?:,\ ip=[\w.:]+)?\)\ ?    # Ray: (RayTrainWorker pid=7089)
@@ -30,21 +26,29 @@ _SPEAKER = r"""
   | [\w.-]{1,60}\ +\|\                                           # docker compose: trainer-1  |
   | \ {0,3}\d{1,4}:\ (?=\S)                                      # srun --label: 3:
 """
-# Where and when it passed through: dropped.
+# Where and when it passed through: dropped. What may follow a time stands in one place: this is the pattern that takes
+# longest to compile.
+_STREAM = r"(?:stdout|stderr)\ [FP]\ "
+_PROGRAM = r"[\w.-]{1,80}\ [\w./@-]{1,60}(?:\[\d+\])?:\ "
 _CARRIER = rf"""
-    (?:{_TIME}{_ZONE}\ )?(?:stdout|stderr)\ [FP]\                            # containerd: <time> stderr F
-  | (?:{_TIME}{_ZONE}?|{_DAY})\ [\w.-]{{1,80}}\ [\w./@-]{{1,60}}(?:\[\d+\])?:\    # syslog, journalctl
+    {_TIME}(?:
+        {_ZONE}(?:\ {_STREAM} | \ {_PROGRAM} | \ ?)                # containerd; journalctl; kubectl logs --timestamps
+      | \ {_PROGRAM}                                             # syslog, journalctl
+      | \ +(?:[-|]\ )?(?:[\w.]{{1,80}}\ +(?:[-|]\ )?)?               # a logger: <time> - root - ERROR -
+        {_LEVEL}(?:\ *[-|:]\ |\ +(?!\s))(?:[\w.:-]{{1,80}}\ ?[-|:]\ )?{_TRACEBACK_LINE}
+    )
+  | {_STREAM}                                                              # containerd
+  | {_DAY}\ (?:{_PROGRAM})?                                                 # syslog; ts
   | \[\d{{4}}-\d\d-\d\d[T,\ ]{{1,2}}[\d:.,+]+(?:\ UTC)?\]\ \{{[\w.]+:\d+\}}\ [A-Z]+\ -\      # Airflow
   | \d{{4}}/\d\d/\d\d\ \d\d:\d\d:\d\d\                                               # log of Go programs
-  | {_TIME}{_ZONE}\ ?                                                        # kubectl logs --timestamps
-  | {_DAY}\                                                                  # ts
   | (?:kern\ *:\w+\ *:\ )?(?:<\d{{1,3}}>)?\[\ *\d+\.\d{{6}}\](?:\[\ *[TC]\d+\])?\ ?     # dmesg
   | \[{_TIME}{_ZONE}?\]\                                                        # a wrapper's own stamp
   | \[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\ {_DAY}\ \d{{4}}\]\                      # dmesg -T
   | (?:[>\#]\ |>(?=[>\S])){{1,4}}                                             # quoted in a mail or an issue
   | \ {{0,8}}\|\ (?=[^|\n]*\Z)                                                  # the same, or a group of exceptions
+  | (?:INFO|ERROR|CRITICAL):[\w.-]{{1,80}}:{_TRACEBACK_LINE}                         # logging.basicConfig: ERROR:root:
 """
-_PREFIX = re.compile(rf"(?P<speaker>{_SPEAKER})|(?:{_CARRIER})|(?:{_LOGGER})", re.VERBOSE)
+_PREFIX = lazy_pattern(rf"(?P<speaker>{_SPEAKER})|(?:{_CARRIER})", re.VERBOSE)
 _MOST_PREFIXES = 5
 _JSON_KEYS = ("log", "message", "msg", "MESSAGE", "textPayload", "line", "text", "event")
 _JSON_ERRORS = ("exc_info", "exc_text", "exception", "exc", "traceback", "stack_trace", "stacktrace", "error", "err")

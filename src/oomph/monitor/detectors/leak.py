@@ -2,7 +2,8 @@
 
 The readings come from within the training process. Three series are looked at: ends of epochs; the first end of an
 epoch of each `fit`, for models that are kept from one to the next; and readings within epochs, for epochs that take
-hours. Only the newest process counts: the one before took its memory with it.
+hours. Only the newest process counts: the one before took its memory with it. Thresholds: measured on the development
+half of benchmarks/leak_set.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ _GATES = {
 }
 _STEPS_SECONDS = 25 * 60.0
 """Within epochs, a buffer or cache that is being filled looks like a leak; few take longer than this."""
+_EPOCHS = 1.25
+"""Within epochs, what is filled in each of them falls when the next one begins, so one has to have ended."""
 _LARGE_STEPS = 1000
 """Growth within epochs is told for so many steps."""
 
@@ -76,9 +79,19 @@ def _of_steps(window: Window) -> _Series:
     fits = _fits(window.ends_of_epochs)
     begin = fits[-2][-1].step if len(fits) > 1 else -1
     baselines = [each for each in _of_newest_process(window.within_epochs) if each.step > begin]
-    if baselines and baselines[-1].time - baselines[0].time < _STEPS_SECONDS:
+    if baselines and not _tells_enough(baselines, fits, window.newest.training.get("epochs", 1)):
         baselines = []
     return _Series("step", baselines, [each.step for each in baselines])
+
+
+def _tells_enough(baselines: Sequence[Baseline], fits: Sequence[Sequence[Baseline]], epochs: float) -> bool:
+    """Whether readings within epochs cover what is filled in each epoch anew, and what is filled once."""
+    if baselines[-1].time - baselines[0].time < _STEPS_SECONDS:
+        return False
+    ended = [fit[0] for fit in fits if fit[0].step > baselines[0].step]
+    if not ended:
+        return epochs == 1
+    return baselines[-1].step - baselines[0].step >= _EPOCHS * (ended[-1].step - baselines[0].step)
 
 
 def _fits(ends: Sequence[Baseline]) -> list[list[Baseline]]:
@@ -108,7 +121,7 @@ def _finding(window: Window, growth: Growth, series: _Series) -> Finding:
         remaining=None if unit == "fit" else remaining_seconds(training),
     )
     return Finding(
-        fault="memory-leak",
+        fault=FAULTS[0],
         subject=SUBJECT,
         message=f"what tensors hold grows by {_rate(growth.rate, unit)}{outlook.text}",
         severity=outlook.severity,

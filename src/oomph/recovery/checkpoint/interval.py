@@ -5,18 +5,28 @@ two is that of J. W. Young, "A first order approximation to the optimum checkpoi
 17(9), 1974, to the higher order of J. T. Daly, "A higher order estimate of the optimum checkpoint interval for restart
 dumps", Future Generation Computer Systems 22(3), 2006. Both inputs are measured: how long a checkpoint stalls the
 training, and how often this run is interrupted.
+
+A run that has just begun has little to lose and little measured. The stall of its first checkpoint holds what happens
+once: imports, tracing. So the second comes early, where all checkpoints together still take their share of the time,
+and its stall counts. Until the best interval is reached, the next one comes after a part of the time trained so far.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, sqrt
+from statistics import median
 
 SHARE = 0.02
 """By default, checkpoints may stall the training for this share of its time."""
 WRITING_SHARE = 0.25
 """The background writer may be busy for this share of the time."""
 SHORTEST_SECONDS = 5.0
+YOUNG_SECONDS = 30.0
+"""A run is expected to train for so long at least: from then on, checkpoints have taken no more than their share."""
+_PART_AT_RISK = 0.25
+"""A fault loses at most this part of the time trained, where checkpoints in such intervals are affordable."""
 ASSUMED_SECONDS = 3600.0
 """Initially, one fault in this time is assumed; observations soon outweigh it."""
 
@@ -26,11 +36,17 @@ class Cost:
     """The measured cost of checkpoints and faults in this run."""
 
     stall_seconds: float = 0.0
-    """How long the last checkpoint stalled the training."""
+    """How long a checkpoint stalls the training."""
     write_seconds: float = 0.0
     """How long it was then written in the background."""
     between_faults: float = ASSUMED_SECONDS
     """Mean time between two faults, in seconds."""
+    trained_seconds: float = inf
+    """How long the run had trained at the last checkpoint."""
+    spent_seconds: float = 0.0
+    """How much of that all checkpoints took."""
+    is_first: bool = False
+    """Whether only one checkpoint has been measured, so that its stall holds what happens once."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +68,13 @@ class Interval:
         """The time between two checkpoints."""
         if self.seconds is not None:
             return self.seconds
-        bound = max(SHORTEST_SECONDS, cost.stall_seconds / SHARE, cost.write_seconds / WRITING_SHARE)
-        return max(bound, optimal_seconds(cost.stall_seconds, cost.between_faults))
+        shortest = max(SHORTEST_SECONDS, cost.write_seconds / WRITING_SHARE)
+        after_another = cost.spent_seconds + cost.stall_seconds
+        if cost.is_first and after_another <= SHARE * max(YOUNG_SECONDS, cost.trained_seconds):
+            return shortest
+        bound = max(shortest, cost.stall_seconds / SHARE, after_another / SHARE - cost.trained_seconds)
+        best = optimal_seconds(cost.stall_seconds, cost.between_faults)
+        return max(bound, min(best, cost.trained_seconds * _PART_AT_RISK))
 
     def end_state_is_due(self, seconds: float, spent: float, expected: float) -> bool:
         """Whether to keep the end state of a fit.
@@ -71,7 +92,13 @@ class Interval:
             return f"every {self.steps} steps"
         if self.seconds is not None:
             return f"every {self.seconds:.0f} s"
-        return f"every {self.seconds_between(cost):.0f} s, at most {SHARE:.0%} of the time"
+        when = "in" if cost.is_first else "every"
+        return f"{when} {self.seconds_between(cost):.0f} s, at most {SHARE:.0%} of the time"
+
+
+def typical(stalls: Sequence[float]) -> float:
+    """How long a checkpoint stalls, from all measured: the median, without the first where there are others."""
+    return median(stalls[1:] or stalls) if stalls else 0.0
 
 
 def optimal_seconds(cost_seconds: float, between_faults: float) -> float:

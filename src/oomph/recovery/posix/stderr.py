@@ -19,6 +19,7 @@ from oomph.screen import screen_of
 
 KEPT_BYTES = 1 << 20
 _CHUNK = 1 << 16
+_PREFIX = PREFIX.encode()
 _WINDOW = struct.Struct("HHHH")
 
 
@@ -87,10 +88,16 @@ class Pump:
 
     def show(self, data: bytes) -> None:
         """Write to our stderr."""
-        if data:
-            ticking.clear()
-            at_line_start, self._voice.at_line_start = self._voice.at_line_start, data.endswith(b"\n")
-            self._pass_on(from_script(data, screen_of(2), at_line_start) if PREFIX.encode() in data else data)
+        if not data:
+            return
+        ticking.clear()
+        voice = self._voice
+        at_line_start, voice.at_line_start = voice.at_line_start, data.endswith(b"\n")
+        if at_line_start and data.startswith(_PREFIX) and not voice.shared.is_at_line_start():
+            self._pass_on(b"\n")  # a message from the script's process, behind what it printed to stdout
+        self._pass_on(from_script(data, screen_of(2), at_line_start) if _PREFIX in data else data)
+        if voice.at_line_start:
+            voice.shared.end_line()
 
     def drain(self) -> None:
         """Pass on what is available, without waiting for processes that still hold the other end."""

@@ -10,19 +10,27 @@ from oomph.recovery.policy.fault_name import signal_name
 from oomph.recovery.policy.ladder import Change
 from oomph.recovery.protocol.progress import Progress
 from oomph.recovery.report.amounts import as_size, counted, times
-from oomph.recovery.report.labels import NOT_EQUAL, SMALLER_BATCHES, STARTED_OVER, STOPPED
-from oomph.recovery.report.remedies import remedies
-from oomph.recovery.report.result import result_in_words
-from oomph.recovery.report.summary import UNRELATED, Summary
-from oomph.recovery.report.unguarded import NONE_SEEN
+from oomph.recovery.report.labels import SMALLER_BATCHES, STOPPED
+from oomph.recovery.report.result import improvement, result_in_words
+from oomph.recovery.report.summary import ALL_ENDED, CUT_OFF, UNRELATED, Summary
+from oomph.recovery.report.unguarded import NONE_SEEN, UNKNOWN
 
 HEAD = 15
 """The columns of the heads of several lines."""
 _MOST_REASONS = 3
+_NOTES = (NONE_SEEN, UNKNOWN)
+"""Remarks on what was guarded that belong to the one line of a run without a fault."""
+_SPELT_OUT = {UNRELATED: "an error of the script's own"}
+"""Faults whose name alone says nothing about the run."""
 
 
 def account(
-    summary: Summary, run_dir: str | None, again: str = "", unguarded: str = "", returncode: int | None = None
+    summary: Summary,
+    run_dir: str | None,
+    again: str = "",
+    unguarded: str = "",
+    returncode: int | None = None,
+    stopped: str = "",
 ) -> list[str]:
     """The lines to print at the end: exactly one when nothing happened.
 
@@ -32,12 +40,14 @@ def account(
         again: the command that resumes the run; empty where there is nothing to resume.
         unguarded: which training was not guarded (`report/unguarded.py`); empty when there was none.
         returncode: of the last attempt, −n for signal n; None where it is not known.
+        stopped: who stopped it, in words; empty when it ended otherwise.
     """
-    remarks = [unguarded] if unguarded not in ("", NONE_SEEN) else []
+    end = _ended(summary, returncode, stopped)
+    remarks = [unguarded] if unguarded not in ("", *_NOTES) else []
     remarks += [_found(summary, run_dir)] * bool(summary.findings)
     if not summary.eventful:
-        return [_one_line(summary, run_dir, again, unguarded, returncode), *remarks]
-    return [*(f"{head:<{HEAD}}{text}" for head, text in _rows(summary, run_dir, again, returncode)), *remarks]
+        return [_one_line(summary, run_dir, again, unguarded, end), *remarks]
+    return [*(f"{head:<{HEAD}}{text}" for head, text in _rows(summary, run_dir, again, end)), *remarks]
 
 
 def restart_line(ending: Ending, progress: Progress | None, attempt: int, change: Change | None = None) -> str:
@@ -64,12 +74,12 @@ def _how(ending: Ending) -> str:
     return f"was killed by {name}" + (f" ({ending.fault})" if known else "")
 
 
-def _one_line(summary: Summary, run_dir: str | None, again: str, unguarded: str, returncode: int | None) -> str:
+def _one_line(summary: Summary, run_dir: str | None, again: str, unguarded: str, end: str) -> str:
     facts = list(_facts(summary))
     if summary.exit_code == 0:
         told = ", ".join([_finished(summary, unguarded), *facts])
-        return f"{told}; {NONE_SEEN}" if unguarded == NONE_SEEN else told
-    told = ", ".join([_ended(summary, returncode), *facts])
+        return f"{told}; {unguarded}" if unguarded in _NOTES else told
+    told = ", ".join([end, *facts])
     if again and summary.checkpoints.count:
         lost = summary.steps - summary.steps_saved
         unsaved = f"; the last {counted(lost, 'step')} {'is' if lost == 1 else 'are'} not saved" if lost > 0 else ""
@@ -89,7 +99,7 @@ def _found(summary: Summary, run_dir: str | None) -> str:
 def _finished(summary: Summary, unguarded: str) -> str:
     if summary.unrecorded:
         return f"finished; {_unrecorded(summary)}"
-    unsafe = summary.checkpoints.failed or summary.findings or unguarded not in ("", NONE_SEEN)
+    unsafe = summary.checkpoints.failed or summary.findings or unguarded not in ("", *_NOTES)
     return "finished" if unsafe else "finished without a fault"
 
 
@@ -97,8 +107,9 @@ def _unrecorded(summary: Summary) -> str:
     return f"nothing is recorded of {counted(summary.unrecorded, 'earlier attempt')}"
 
 
-def _rows(summary: Summary, run_dir: str | None, again: str, returncode: int | None) -> Iterator[tuple[str, str]]:
-    happened = [f"{name} {times(count)}" for name, count in summary.faults.items()]
+def _rows(summary: Summary, run_dir: str | None, again: str, end: str) -> Iterator[tuple[str, str]]:
+    happened = [f"{_SPELT_OUT.get(name, name)} {times(count)}" for name, count in summary.faults.items()]
+    happened += [f"{CUT_OFF} {times(summary.cut_off)} ({ALL_ENDED})"] * bool(summary.cut_off)
     happened += [_unrecorded(summary)] * bool(summary.unrecorded)
     if happened:
         yield "what happened", ", ".join(happened)
@@ -111,9 +122,10 @@ def _rows(summary: Summary, run_dir: str | None, again: str, returncode: int | N
     result = result_in_words(summary, _MOST_REASONS)
     if result:
         yield "the result", result
-        if summary.exactness in (NOT_EQUAL, STARTED_OVER):
-            yield "to improve it", remedies(summary.exactness, summary.exactness_reasons)[0].text
-    yield "the end", ", ".join([_ended(summary, returncode), *_facts(summary)])
+    better = improvement(summary)
+    if better:
+        yield "to improve it", better
+    yield "the end", ", ".join([end, *_facts(summary)])
     if summary.gave_up:
         yield "stopped" if summary.exit_code in STOPPED else "gave up", summary.gave_up
     if run_dir is not None:
@@ -129,11 +141,13 @@ def _done(summary: Summary) -> Iterator[str]:
         yield f"batches of at most {size}" if smaller else f"micro-batches of {size}, the same global batch"
     if summary.restarts:
         yield counted(summary.restarts, "restart")
+    if summary.resumes:
+        yield f"started again by --resume {times(summary.resumes)}"
     yield from summary.changes
 
 
 def _cost(summary: Summary) -> Iterator[str]:
-    if summary.restarts and (summary.steps or summary.steps_repeated):
+    if (summary.restarts or summary.resumes) and (summary.steps or summary.steps_repeated):
         yield f"{summary.steps_repeated} of {counted(summary.steps, 'step')} repeated"
     if summary.seconds_recovering:
         yield f"{summary.seconds_recovering:.0f} s recovering"
@@ -157,11 +171,13 @@ def _facts(summary: Summary) -> Iterator[str]:
         yield f"input wait {summary.input_wait:.0%}"
 
 
-def _ended(summary: Summary, returncode: int | None) -> str:
+def _ended(summary: Summary, returncode: int | None, stopped: str) -> str:
     if summary.exit_code == 0:
         return "the script finished"
     if summary.exit_code is None:
         return "the script was interrupted"
+    if stopped:
+        return f"{stopped}, exit code {summary.exit_code}"
     by_itself = not summary.gave_up and summary.exit_code < 128 and summary.exit_code not in STOPPED
     if by_itself and UNRELATED in summary.faults:
         return f"the script failed with an error of its own, exit code {summary.exit_code}"

@@ -14,6 +14,8 @@ from oomph.recovery.report.labels import (
     loop_in_words,
 )
 
+NOT_SAVED = "the position in the data cannot be saved"
+
 
 def causes(label: str, events: Sequence[Event]) -> tuple[str, ...]:
     """The causes of a label, in words, from the events of the run."""
@@ -50,7 +52,7 @@ def _of_replayed(events: Sequence[Event]) -> Iterator[str]:
     for event in events:
         why = event.data.get("iterator", "saved") if event.name == "checkpoint" else "saved"
         if why not in ("saved", "the shuffle of this epoch is over"):
-            yield f"the position in the data cannot be saved: {why}"
+            yield f"{NOT_SAVED}: {why}"
 
 
 def _of_failed(events: Sequence[Event]) -> Iterator[str]:

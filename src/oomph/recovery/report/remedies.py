@@ -208,7 +208,14 @@ _OF_CHECKPOINTS = (
         "call compile() before fit, and train what follows the change in its own fit",
     ),
     _Row(r"is not finite", "end such a training with the callback keras.callbacks.TerminateOnNaN()"),
-    _Row(r"^no checkpoint could be written: ", "free disk space, or choose another folder with --run-dir"),
+    _Row(
+        r"^(?:no checkpoint|the records of the steps) could (?:not )?be written: ",
+        "free disk space, or choose another folder with --run-dir",
+    ),
+    _Row(
+        r"^the repeated steps had left no record",
+        "take checkpoints more often, with --checkpoint-every: the first steps after each leave a record",
+    ),
     _Row(r" trains outside a resumable fit$", _RESUMABLE),
     _Row(
         r"^the guard failed: ",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from oomph.recovery.report.labels import MEANING
+from oomph.recovery.report.labels import MEANING, NOT_EQUAL, REPLAYED, STARTED_OVER
+from oomph.recovery.report.remedies import remedies
 from oomph.recovery.report.summary import Summary
 
 
@@ -13,3 +14,10 @@ def result_in_words(summary: Summary, most_reasons: int | None = None) -> str:
     if "nan-loss" in summary.faults:
         return "not finite: the weights hold NaN or infinity, or held them during training"
     return "; ".join((MEANING[summary.exactness], *summary.exactness_reasons[:most_reasons]))
+
+
+def improvement(summary: Summary) -> str:
+    """The one change that gives a better result; empty where there is no result, or nothing is wrong with it."""
+    if not result_in_words(summary) or summary.exactness not in (NOT_EQUAL, STARTED_OVER, REPLAYED):
+        return ""
+    return remedies(summary.exactness, summary.exactness_reasons)[0].text

@@ -16,8 +16,9 @@ from oomph.recovery.policy.ladder import change_in
 from oomph.recovery.report.amounts import counted
 from oomph.recovery.report.labels import SMALLER
 from oomph.recovery.report.next_command import options_without_a_run
-from oomph.recovery.report.result import result_in_words
-from oomph.recovery.report.summary import Summary, recovered_training
+from oomph.recovery.report.result import improvement, result_in_words
+from oomph.recovery.report.stopped import stopped
+from oomph.recovery.report.summary import ALL_ENDED, CUT_OFF, Summary, recovered_training, was_cut_off
 
 OUT_OF_MEMORY, NOT_FINITE, HANG, UNRELATED = "device-oom", "nan-loss", "hang", "unrelated"
 _GOES_ON = frozenset(("fit-started", "fit-finished", "checkpoint", "loop-seen", "trained-outside-fit"))
@@ -75,6 +76,10 @@ class Story:
     incidents: tuple[Incident, ...]
     savings: tuple[Saving, ...]
     findings: tuple[Found, ...] = ()
+    stopped: str = ""
+    """Who stopped it, in words; empty when it ended otherwise."""
+    improvement: str = ""
+    """The one change to the script that gives a better result."""
 
     def as_document(self) -> dict[str, Any]:
         """For `oomph explain RUN --json`."""
@@ -90,14 +95,17 @@ def story_of(events: Sequence[Event], summary: Summary, typed: Sequence[str], wo
         typed: the options of `oomph run` as the user gave them.
         words: the script and its arguments.
     """
+    by_whom = stopped(events)
     incidents = tuple(incident for attempt in by_attempt(events) for incident in _incidents(attempt))
     return Story(
-        outcome=_outcome(summary, len(incidents)),
+        outcome=_outcome(summary, len(incidents), by_whom),
         failed=summary.exit_code not in (None, 0),
         result=result_in_words(summary),
         incidents=incidents,
         savings=tuple(_savings(summary, events, [*options_without_a_run(typed)], words)),
         findings=tuple(_findings(events)),
+        stopped=by_whom,
+        improvement=improvement(summary),
     )
 
 
@@ -109,7 +117,7 @@ def _findings(events: Sequence[Event]) -> Iterator[Found]:
         yield Found(*(str(event.data.get(key, "")) for key in ("fault", "subject", "message", "remedy")))
 
 
-def _outcome(summary: Summary, faults: int) -> str:
+def _outcome(summary: Summary, faults: int, by_whom: str) -> str:
     steps = f" after {counted(summary.steps, 'step')}" if summary.steps else ""
     attempts = f" in {counted(summary.attempts, 'attempt')}" if summary.attempts > 1 else ""
     if summary.exit_code is None:
@@ -117,7 +125,8 @@ def _outcome(summary: Summary, faults: int) -> str:
     if summary.exit_code == 0:
         return f"finished{steps}{attempts}, {summary.seconds:.0f} s"
     why = f": {summary.gave_up}" if summary.gave_up else ""
-    return f"ended with exit code {summary.exit_code}{steps}{attempts}, {summary.seconds:.0f} s{why}"
+    ended = by_whom or f"ended with exit code {summary.exit_code}"
+    return f"{ended}{steps}{attempts}, {summary.seconds:.0f} s{why}"
 
 
 # -- what happened ----------------------------------------------------------------------------------------------------
@@ -191,6 +200,8 @@ def _that_ended(attempt: Sequence[Event], failed: Sequence[Event]) -> Incident |
     by = {event.name: event for event in attempt}
     hang, diagnosed, decided, ended = (by.get(n) for n in ("hang", "diagnosed", "decided", "attempt-ended"))
     error = by.get("uncaught-exception")
+    if ended is not None and was_cut_off(ended):
+        return _cut_off(ended, hang)
     fault = _fault(by, failed)
     if not fault:
         return None
@@ -207,6 +218,13 @@ def _that_ended(attempt: Sequence[Event], failed: Sequence[Event]) -> Incident |
         shown = "" if ended is None else _exit(ended.data.get("returncode"))
     some = next((event for event in (decided, diagnosed, ended, *attempt) if event is not None), attempt[0])
     return Incident(fault, some.attempt, place, shown, _done(decided), _repeated(ended))
+
+
+def _cut_off(ended: Event, hang: Event | None) -> Incident:
+    """The end of an attempt whose supervisor was ended with it: the next `--resume` has recorded it."""
+    place = "" if hang is None else _place(hang.data)
+    shown = f"{ALL_ENDED}, as by kill -9 of both or a power failure: nothing recorded how"
+    return Incident(CUT_OFF, ended.attempt, place, shown, f"nothing: {ALL_ENDED}", _repeated(ended))
 
 
 def _fault(by: Mapping[str, Event], failed: Sequence[Event]) -> str:

@@ -22,6 +22,8 @@ def as_text(story: Story, run: str, state: str, headline: Callable[[str], str], 
     lines = [wrapped(f"{run}: {story.outcome}{state}", width, "  ")]
     if story.result:
         lines.append(wrapped(story.result, width, "  ", "  "))
+    if story.improvement:
+        lines.append(wrapped(f"to improve it: {story.improvement}", width, "  ", "  "))
     for number, incident in enumerate(story.incidents, 1):
         lines += ["", *_incident(number, incident, headline, width)]
     if story.findings:

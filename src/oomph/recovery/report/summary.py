@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from oomph.journal import Event, by_attempt, by_name
 from oomph.recovery.policy.ladder import change_in
 from oomph.recovery.report.amounts import counted
-from oomph.recovery.report.labels import label_of
+from oomph.recovery.report.causes import causes
+from oomph.recovery.report.labels import REPLAYED, UNVERIFIED, Labelled, label_of
+from oomph.recovery.report.uncompared import why_uncompared
 
 SCHEMA = 1
 UNRELATED = "unrelated"
 """The fault name of a plain Python error in the user's code, which is not oomph's concern."""
+CUT_OFF, ALL_ENDED = "ended from outside", "oomph was ended too"
+"""What is known of an attempt that was ended together with oomph, as by kill -9 of both, or a power failure."""
 
 _NO_TRAINING = ("evaluate", "predict")
 
@@ -44,6 +48,7 @@ class Summary:
     recoveries: int
     """Faults recovered from inside the script's process."""
     restarts: int
+    """How often oomph restarted the script."""
     steps: int
     """Steps done; repeated steps count once."""
     steps_repeated: int
@@ -69,9 +74,13 @@ class Summary:
     unrecorded: int = 0
     """Attempts that are missing from the journal."""
     findings: tuple[str, ...] = ()
-    """What the monitor found, each once: "thermal-throttle (GPU 0)"."""
+    """What the monitor found, apart from mere notices, each once: "thermal-throttle (GPU 0)"."""
     input_wait: float | None = None
     """The share of the step time that went to waiting for batches, 0 to 1; None where it was not measured."""
+    resumes: int = 0
+    """How often the user, or a scheduler, started the run again with `--resume`."""
+    cut_off: int = 0
+    """Attempts that were ended together with oomph, from outside."""
 
     def __repr__(self) -> str:
         faults = sum(self.faults.values())
@@ -88,7 +97,8 @@ class Summary:
     @property
     def eventful(self) -> bool:
         """Whether there is more to report than the end of the run."""
-        return bool(set(self.faults) - {UNRELATED} or self.restarts or self.recoveries or self.gave_up)
+        ours = self.restarts or self.recoveries or self.gave_up
+        return bool(set(self.faults) - {UNRELATED} or ours or self.resumes or self.cut_off)
 
     def as_document(self) -> dict[str, Any]:
         """The document of summary.json."""
@@ -108,19 +118,21 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
     decided = by.get("decided", [])
     stopped = ("give-up", "requeue")
     gave_up = decided[-1].data.get("reason") if decided and decided[-1].data.get("action") in stopped else ""
+    repeated = steps_repeated(events)
     labelled = label_of(events, exit_code)
+    resumes = _resumes(events)
     return Summary(
         attempts=len(attempts),
         unrecorded=_unrecorded(events),
         faults=_faults(by),
         recoveries=len(by.get("recovered", [])),
-        restarts=max(0, len(attempts) - 1),
+        restarts=max(0, len(attempts) - 1 - resumes),
         steps=max((int(_number(event, "steps")) for event in endings), default=0),
-        steps_repeated=steps_repeated(events),
+        steps_repeated=repeated,
         steps_saved=max((int(_number(event, "saved")) for event in endings), default=0),
         micro_batch=_micro_batch(events),
         exactness=labelled.label,
-        exactness_reasons=labelled.reasons,
+        exactness_reasons=_reasons(labelled, repeated, events),
         exit_code=exit_code,
         seconds=round(seconds, 3),
         seconds_recovering=round(sum(_number(event, "seconds") for event in by.get("recovered", [])), 3),
@@ -129,14 +141,34 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
         gave_up=str(gave_up),
         checkpoints=_checkpoints(by, seconds),
         changes=tuple(str(change) for event in decided if (change := change_in(event.data)) is not None),
-        findings=tuple(dict.fromkeys(_finding(event) for event in by.get("finding", []))),
+        findings=tuple(dict.fromkeys(_findings(by.get("finding", [])))),
         input_wait=_input_wait(endings),
+        resumes=resumes,
+        cut_off=sum(map(was_cut_off, endings)),
     )
 
 
 def recovered_training(event: Event) -> bool:
     """Whether a step that trains was recovered: evaluate, predict and `oomph.map_batches` find sizes of their own."""
     return event.name == "recovered" and "piece" not in event.data and event.data.get("during") not in _NO_TRAINING
+
+
+def _reasons(labelled: Labelled, repeated: int, events: Sequence[Event]) -> tuple[str, ...]:
+    if labelled.reasons:
+        return labelled.reasons
+    if labelled.label == REPLAYED:
+        return causes(REPLAYED, events)
+    return why_uncompared(events) if labelled.label == UNVERIFIED and repeated else ()
+
+
+def was_cut_off(ended: Event) -> bool:
+    """Whether oomph ended with the attempt, so that only the next `--resume` could record its end."""
+    return ended.name == "attempt-ended" and ended.data.get("returncode", 0) is None
+
+
+def _resumes(events: Iterable[Event]) -> int:
+    """The calls of oomph after the first: each begins with an event of its own."""
+    return len({event.attempt for event in events if event.name == "run-started" and event.attempt > 1})
 
 
 def _unrecorded(events: Iterable[Event]) -> int:
@@ -147,22 +179,26 @@ def _unrecorded(events: Iterable[Event]) -> int:
 
 
 def steps_repeated(events: Iterable[Event]) -> int:
-    """Over all restarts, the steps at death minus the steps resumed from, by oomph or by the script's own loop."""
-    repeated, at_death = 0, 0
+    """Over all attempts, the steps done that an earlier attempt had done too.
+
+    An attempt repeats the steps from where it resumed, by oomph or by the script's own loop, up to those that an
+    earlier one reached. One that ends sooner has repeated only what it did.
+    """
+    repeated, reached = 0, 0
     for attempt in by_attempt(events):
         resumed = [int(_number(event, "steps")) for event in attempt if event.name == "resumed"]
         resumed += [int(_number(event, "restored")) for event in attempt if event.name == "loop-seen"]
-        trained = resumed or any(event.name == "fit-started" for event in attempt)
-        if trained:
-            repeated += max(0, at_death - max(resumed, default=0))
-            at_death = 0
-        died_at = [int(_number(event, "steps")) for event in attempt if event.name == "attempt-ended"]
-        at_death = max(at_death, *died_at) if died_at else at_death
+        ended = [int(_number(event, "steps")) for event in attempt if event.name == "attempt-ended"]
+        if resumed or any(event.name == "fit-started" for event in attempt):
+            repeated += max(0, min([reached, *ended]) - max(resumed, default=0))
+        reached = max([reached, *ended])
     return repeated
 
 
-def _finding(event: Event) -> str:
-    return f"{event.data.get('fault')} ({event.data.get('subject')})"
+def _findings(events: Iterable[Event]) -> Iterator[str]:
+    for event in events:
+        if event.data.get("severity") != "notice":  # which asks for nothing, and is no fault
+            yield f"{event.data.get('fault')} ({event.data.get('subject')})"
 
 
 def _input_wait(endings: Iterable[Event]) -> float | None:

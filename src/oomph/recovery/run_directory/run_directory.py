@@ -23,6 +23,7 @@ SCHEMA = 1
 DEFAULT_PARENT = Path(".oomph") / "runs"
 RUNNING = "running"
 FINISHED = "finished"
+FAILED = "failed"
 PREEMPTED = "preempted"
 _HOLDER_BYTES = 512
 _MOST_ATTEMPTS = 10**6

@@ -1,4 +1,4 @@
-"""Whether a run is over, seen from outside, and the command that resumes it if not."""
+"""Whether a run is over or was stopped, seen from outside, and the command that resumes it if so."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from oomph.journal import read_journal
 from oomph.recovery.posix.process_identity import ProcessIdentity
 from oomph.recovery.report.next_command import command_to_go_on
-from oomph.recovery.run_directory.run_directory import PREEMPTED, RUNNING, read_record
+from oomph.recovery.report.stopped import stopped
+from oomph.recovery.run_directory.run_directory import FAILED, PREEMPTED, RUNNING, read_record
 from oomph.run_files import open_own
 
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A run that its supervisor has not closed as finished, failed or given up."""
+    """A run that has not finished, and that neither its script nor oomph has ended for good."""
 
     going_on: bool
     """Whether a process still holds its lock; if not, the supervisor was killed, or the machine went down."""
@@ -25,6 +27,17 @@ class Unfinished:
     """Resumes the run."""
     preempted: bool = False
     """Whether it ended in order, to be restarted elsewhere or later."""
+    stopped: bool = False
+    """Whether somebody stopped it, as with Ctrl-C; how is part of its story."""
+    saved: bool = True
+    """Whether there is a checkpoint to resume from."""
+
+    @property
+    def name(self) -> str:
+        """The state in one word, for programs."""
+        if self.going_on:
+            return "going-on"
+        return PREEMPTED if self.preempted else "stopped" if self.stopped else "unfinished"
 
     @property
     def state(self) -> str:
@@ -33,29 +46,40 @@ class Unfinished:
             return "; the run is still in progress"
         if self.preempted:
             return "; the run has not finished: its machine was taken away, or could not continue"
+        if self.stopped:
+            return ""
         return "; the run has not finished: oomph was ended from outside, as by kill -9 or a power failure"
 
     @property
     def following(self) -> str:
         """What to do next."""
-        when = "once it has ended, if it has not finished" if self.going_on else "resumes from its last checkpoint"
+        anew = "no checkpoint was taken: starts from the beginning"
+        when = "resumes from its last checkpoint" if self.saved else anew
+        if self.going_on:
+            when = "once it has ended, if it has not finished"
         return f"Next: {self.command}  ({when})"
 
     def as_document(self) -> dict[str, Any]:
         """For `oomph explain RUN --json`."""
-        state = "going-on" if self.going_on else PREEMPTED if self.preempted else "unfinished"
-        return {"run": {"state": state, "next": self.command}}
+        return {"run": {"state": self.name, "next": self.command}}
 
 
 def unfinished(run_dir: Path) -> Unfinished | None:
-    """The state of a run that is not over; None for a run that is over or has no record."""
+    """The state of a run that is not over, or was stopped; None for other runs, and without a record."""
     record = read_record(run_dir)
-    if record is None or record.status not in (RUNNING, PREEMPTED):
+    if record is None or record.status not in (RUNNING, PREEMPTED, FAILED):
+        return None
+    was_stopped = record.status == FAILED
+    if was_stopped and not stopped(read_journal(run_dir, record.attempts)):
         return None
     there = Path(record.cwd) == Path.cwd()
     command = command_to_go_on(record.options, record.command, str(run_dir if there else run_dir.resolve()))
     command = command if there else f"cd {shlex.quote(record.cwd)} && {command}"
-    return Unfinished(is_held(run_dir), command, record.status == PREEMPTED)
+    return Unfinished(is_held(run_dir), command, record.status == PREEMPTED, was_stopped, _is_saved(run_dir))
+
+
+def _is_saved(run_dir: Path) -> bool:
+    return any(any(run_dir.glob(f"checkpoints/{kind}-*")) for kind in ("step", "finished"))
 
 
 def is_held(run_dir: Path) -> bool:

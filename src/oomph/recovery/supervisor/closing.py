@@ -15,9 +15,10 @@ from oomph.recovery.policy.examination import last
 from oomph.recovery.report.account import HEAD, account
 from oomph.recovery.report.labels import STOPPED
 from oomph.recovery.report.next_command import command_to_go_on
+from oomph.recovery.report.stopped import stopped
 from oomph.recovery.report.summary import Summary, summarise
 from oomph.recovery.report.unguarded import unguarded
-from oomph.recovery.run_directory.run_directory import FINISHED, PREEMPTED, RunDirectory
+from oomph.recovery.run_directory.run_directory import FAILED, FINISHED, PREEMPTED, RunDirectory
 from oomph.recovery.supervisor import interpreter
 from oomph.recovery.supervisor.chronicle import Chronicle
 from oomph.recovery.supervisor.command import Command
@@ -61,17 +62,30 @@ class Closing:
             summary = summarise(events, action.exit_code)
             note(self.run, self.voice, status=_status(action))
             if self.run is not None:
-                self._keep(self.run.path, events, summary, action)
-            said = unguarded(events, self.settings.guarding.guard, self.chronicle.guarded())
+                self._keep_safely(self.run.path, events, summary, action)
+            python, guard = (
+                self.command.form != "command" or bool(self.command.own_python),
+                self.settings.guarding.guard,
+            )
+            said = unguarded(events, guard, self.chronicle.guarded(), python, recorded=self.run is not None)
             again = self._again(events, action)
             ended = last(events, "attempt-ended")
             returncode = None if ended is None else ended.data.get("returncode")
-            for line in account(summary, shown(self.run), again, said, returncode):
+            for line in account(summary, shown(self.run), again, said, returncode, stopped(events)):
                 self.voice.say(line, HEAD if summary.eventful else 0, again or f"oomph explain {shown(self.run)}")
             self._advise(events)
         except Exception as error:
             self.voice.say(f"the summary could not be made: {type(error).__name__}: {error}")
         return Outcome(action.exit_code, summary)
+
+    def _keep_safely(
+        self, folder: Path, events: Sequence[Event], summary: Summary, action: Finish | GiveUp | Requeue
+    ) -> None:
+        """Keep what is left of the run. On a full disk the user still hears how it ended."""
+        try:
+            self._keep(folder, events, summary, action)
+        except OSError as error:
+            self.voice.say(f"summary.json cannot be written: {error.strerror}")
 
     def _keep(self, folder: Path, events: Sequence[Event], summary: Summary, action: Finish | GiveUp | Requeue) -> None:
         if _status(action) == FINISHED and is_own_folder(folder, "checkpoints"):  # nothing is left to resume
@@ -85,8 +99,8 @@ class Closing:
     def _again(self, events: Sequence[Event], action: Finish | GiveUp | Requeue) -> str:
         """The command that resumes a stopped run; empty for a run that ended by itself."""
         decided = last(events, "decided")
-        stopped = decided is not None and decided.data.get("ending", {}).get("stopped")
-        if self.run is None or action.exit_code == 0 or not (stopped or action.exit_code in STOPPED):
+        asked = decided is not None and decided.data.get("ending", {}).get("stopped")
+        if self.run is None or action.exit_code == 0 or not (asked or action.exit_code in STOPPED):
             return ""
         return command_to_go_on(self.settings.typed, self.command.words, str(shown(self.run)))
 
@@ -123,4 +137,4 @@ def _status(action: Finish | GiveUp | Requeue) -> str:
         case GiveUp():
             return "gave-up"
         case Finish(exit_code):
-            return FINISHED if exit_code == 0 else "failed"
+            return FINISHED if exit_code == 0 else FAILED

@@ -63,7 +63,9 @@ class Command:
 
 def parse_command(words: Sequence[str]) -> Command:
     """The checked command of `words`; raises UsageError with one sentence when it cannot run."""
-    if not any(words) or list(words) in (["-m"], ["--"]) or not words[0]:
+    if list(words) == ["-m"]:
+        raise UsageError("name the module to run: oomph run -m package.train")
+    if not any(words) or list(words) == ["--"] or not words[0]:
         raise UsageError("name the script to run: oomph run train.py")
     command = Command(tuple(words))
     if command.form == "command":

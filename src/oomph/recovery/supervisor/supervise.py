@@ -18,7 +18,7 @@ from oomph.recovery.policy.ladder import Conditions
 from oomph.recovery.posix.terminal import Terminal
 from oomph.recovery.protocol.injection import Injection
 from oomph.recovery.report.account import restart_line
-from oomph.recovery.run_directory.run_directory import RUNNING, RunDirectory
+from oomph.recovery.run_directory.run_directory import FAILED, RUNNING, RunDirectory
 from oomph.recovery.supervisor import effects
 from oomph.recovery.supervisor.attempt import Attempt, Ended
 from oomph.recovery.supervisor.attempt_conditions import KernelWatch, Machine, conditions
@@ -83,7 +83,7 @@ class Supervisor:
             attempt = self._start(signals, terminal, watch, monitoring)
         except UsageError:
             self._chronicle.close_attempt(UsageError.exit_code)
-            note(self._run, self._voice, status="failed")
+            note(self._run, self._voice, status=FAILED)
             raise
         try:
             judged = self._judge(attempt, watch, around, signals)

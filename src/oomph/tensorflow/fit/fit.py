@@ -21,6 +21,7 @@ from oomph.tensorflow.fit.running import RunningFit
 from oomph.tensorflow.micro_batch import exactness
 from oomph.tensorflow.micro_batch.micro_batch_step import essence
 from oomph.tensorflow.names.keras3 import KERAS
+from oomph.tensorflow.runtime.errors import outcome_of
 from oomph.tensorflow.state import iterators
 from oomph.tensorflow.training import leaving, retaking
 from oomph.tensorflow.training.fits import Fits
@@ -265,7 +266,7 @@ class Fit(RunningFit):
 
     def guard_broken(self, error: BaseException) -> None:
         """Called when the guard cannot be built for this model: the fit continues as plain Keras."""
-        self.promise = exactness.Promise(exactness.RESTART_ONLY, f"tracing the step raised {type(error).__name__}")
+        self.promise = exactness.Promise(exactness.RESTART_ONLY, f"tracing the step {outcome_of(error)}")
         self.note_here("guard-failed", reason=f"{type(error).__name__}: {error}"[:2000])
         self.aside = f"fit at {self.identity.site} continues as plain Keras: {essence(error)}"
 

@@ -154,6 +154,7 @@ class Resumption:
         taken = 0 if other_data else said(checkpoint.meta.taken)
         fit.data.go_on(iterator, checkpoint, taken)
         fit.proof.compare_from(fit.epoch, fit.step)
+        fit.proof.is_replayed = kind == "replayed"
         self._tell(checkpoint, kind, time.monotonic() - started)
         fit.write_board()
 

@@ -39,6 +39,7 @@ class LoopResumption:
             try:
                 started = time.monotonic()
                 kind = self._restored(checkpoint)
+                self._loop.proof.is_replayed = kind == "replayed"
                 self._tell(checkpoint, kind, time.monotonic() - started)
                 return self._loop.steps.number
             except CannotResumeError as error:

@@ -4,6 +4,9 @@ Keras fetches a batch inside its compiled step, where no callback sees it. So th
 return the next element are replaced. In Python they are timed by a clock. While a function is traced, two timestamps
 and an addition are traced along with the fetch; its outputs stay as they are, so the step computes what it did before.
 XLA compiles no iterator: the fetch lies outside of what it compiles.
+
+TensorFlow refuses a timestamp while its operations have to be deterministic (`enable_op_determinism`). What is traced
+then is not measured, and what was traced before asks for no time any more.
 """
 
 from __future__ import annotations
@@ -62,7 +65,9 @@ class InputWait:
         """Take the next element, and measure how long that takes."""
         self._inside = True
         try:
-            return self._by_clock(take) if tf.executing_eagerly() else self._in_the_graph(take)
+            if tf.executing_eagerly():
+                return self._by_clock(take)
+            return take() if TENSORFLOW.is_deterministic.value()() else self._in_the_graph(take)
         finally:
             self._inside = False
 
@@ -73,14 +78,21 @@ class InputWait:
         return taken
 
     def _in_the_graph(self, take: Callable[[], Any]) -> Any:
-        seconds = _seconds_of_traced_fetches()
-        with tf.device("/CPU:0"):
-            began = tf.timestamp()
+        """Trace the fetch between two timestamps; if that fails, the fetch alone."""
+        try:
+            seconds = _seconds_of_traced_fetches()
+            with tf.device("/CPU:0"):
+                began = _time()
+        except Exception:
+            return take()
         with tf.control_dependencies([began]):
             taken = take()
-        parts = [part for part in tf.nest.flatten(taken, expand_composites=True) if part is not None]
-        with tf.device("/CPU:0"), tf.control_dependencies(parts):
-            seconds.assign_add(tf.timestamp() - began, read_value=False)
+        try:
+            parts = [part for part in tf.nest.flatten(taken, expand_composites=True) if part is not None]
+            with tf.device("/CPU:0"), tf.control_dependencies(parts):
+                seconds.assign_add(_time() - began, read_value=False)
+        except Exception:
+            pass  # the wait is not measured, and the script gets its batch
         return taken
 
 
@@ -121,14 +133,27 @@ _traced: Any = None
 taken in the next as well."""
 
 
+_may_ask: Any = None
+"""Whether traced fetches may ask for the time, in a variable on the CPU."""
+
+
 def _seconds_of_traced_fetches() -> Any:
-    global _traced
+    global _traced, _may_ask
     if _traced is None:
-        with tf.init_scope(), tf.device("/CPU:0"):
-            # Not `tf.Variable`, which a distribution strategy would mirror on each of its devices.
-            variable = TENSORFLOW.resource_variable.value()
-            _traced = variable(tf.zeros([], tf.float64), trainable=False, name="oomph_input_wait")
+        _may_ask = _on_the_cpu(True, tf.bool, "oomph_may_ask_for_the_time")
+        _traced = _on_the_cpu(0.0, tf.float64, "oomph_input_wait")
     return _traced
+
+
+def _on_the_cpu(value: Any, dtype: Any, name: str) -> Any:
+    with tf.init_scope(), tf.device("/CPU:0"):
+        # Not `tf.Variable`, which a distribution strategy would mirror on each of its devices.
+        return TENSORFLOW.resource_variable.value()(value, trainable=False, name=name, dtype=dtype)
+
+
+def _time() -> Any:
+    """The time in seconds, in a graph; always 0 while operations have to be deterministic."""
+    return tf.cond(_may_ask.read_value(), tf.timestamp, lambda: tf.zeros([], tf.float64))
 
 
 def _install() -> None:
@@ -140,6 +165,8 @@ def _install() -> None:
         cls = row.value()
         for name in _FETCHING:
             patch(cls, name, _measured(getattr(cls, name)))
+    settings = tf.config.experimental
+    patch(settings, "enable_op_determinism", _asking_no_more(settings.enable_op_determinism))
 
 
 def _measured(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -152,3 +179,13 @@ def _measured(original: Callable[..., Any]) -> Callable[..., Any]:
         return wait.fetch(lambda: original(self, *args, **kwargs))
 
     return fetch
+
+
+def _asking_no_more(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def enable_op_determinism(*args: Any, **kwargs: Any) -> Any:
+        if _may_ask is not None:
+            _may_ask.assign(False)
+        return original(*args, **kwargs)
+
+    return enable_op_determinism

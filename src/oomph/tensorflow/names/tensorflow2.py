@@ -66,6 +66,7 @@ class TensorFlow2:
     distributed_iterator = Global(
         "tensorflow.python.distribute.input_lib", "DistributedIteratorBase", Feature.INPUT_WAIT
     )
+    is_deterministic = Global("tensorflow.python.framework.config", "is_op_determinism_enabled", Feature.INPUT_WAIT)
     queue = Global("tensorflow.python.ops.data_flow_ops", "QueueBase", Feature.OBJECTS)
     hash_table = Global("tensorflow.python.ops.lookup_ops", "MutableHashTable", Feature.OBJECTS)
     dense_hash_table = Global("tensorflow.python.ops.lookup_ops", "DenseHashTable", Feature.OBJECTS)

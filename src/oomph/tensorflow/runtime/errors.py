@@ -114,6 +114,23 @@ def as_out_of_memory(error: BaseException) -> OutOfMemory | None:
     return None
 
 
+def was_interrupted(error: BaseException) -> bool:
+    """Whether Ctrl-C is behind an error: native code that it interrupts may raise a SystemError because of it."""
+    seen: set[int] = set()
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        if isinstance(link, KeyboardInterrupt):
+            return True
+        seen.add(id(link))
+        link = link.__cause__ or link.__context__
+    return False
+
+
+def outcome_of(error: BaseException) -> str:
+    """What became of a call that an error ended, in words."""
+    return "was interrupted (Ctrl-C)" if was_interrupted(error) else f"raised {type(error).__name__}"
+
+
 def lost_context(error: BaseException) -> str:
     """The fault that destroyed the GPU context of this process; empty for other errors."""
     if not isinstance(error, (tf.errors.OpError, RuntimeError)):

@@ -11,6 +11,7 @@ import os
 import re
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import tensorflow as tf
 
@@ -23,6 +24,10 @@ _OF_A_LIVE_SHUFFLE = b"end_of_input_sequence"
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.ESTALE)
 _NOISE = re.compile(r"\{\{[^}]*\}\} | \[Op:\w+\]| name: $|\.(?= \[Op:)")
 """The parts of TensorFlow's messages that locate its own code."""
+_refused: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+"""Datasets whose iterators cannot be saved, and why. TensorFlow prints warnings of its own at each try."""
+_FOR_GOOD = (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError)
+"""The errors about what a pipeline is made of."""
 _REFUSALS = (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError, tf.errors.InvalidArgumentError)
 
 
@@ -33,11 +38,17 @@ def save(iterator: Any, folder: Path) -> str:
     """
     if not isinstance(iterator, tf.data.Iterator):
         return "not a tf.data iterator"
+    dataset = TENSORFLOW.dataset_of_iterator.get(iterator)
+    if dataset is not None and dataset in _refused:
+        return _refused[dataset]
     try:
         tf.train.Checkpoint(iterator=iterator).write(str(folder / _PREFIX))
     except _REFUSALS as error:
         _remove(folder)
-        return _NOISE.sub("", str(error.message).splitlines()[0])[:200]
+        reason = _NOISE.sub("", str(error.message).splitlines()[0])[:200]
+        if dataset is not None and isinstance(error, _FOR_GOOD):
+            _refused[dataset] = reason
+        return reason
     except tf.errors.OpError as error:
         raise _of_the_disk(error) or error from error
     return ""

@@ -14,6 +14,8 @@ from oomph.recovery.checkpoint.container import Checkpoint
 from oomph.recovery.checkpoint.meta import said
 from oomph.recovery.checkpoint.store import Draft
 from oomph.recovery.policy.pipeline_buffers import PipelineCosts, has_room, worth_saving
+from oomph.recovery.report.causes import NOT_SAVED
+from oomph.recovery.report.remedies import remedy_of
 from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 from oomph.tensorflow.objects.picture import Changes
@@ -171,9 +173,10 @@ class DataPosition:
         if reason and not self._told:
             self._told = True
             by_now = f", {self.taken} by now, {self._replay_seconds():.0f} s at most" if self.taken else ""
+            better = remedy_of(f"{NOT_SAVED}: {self.obstacle}") if self.obstacle else ""
             self._fits.say(
-                f"the position in the data cannot be saved ({reason}): after a fault the batches of the epoch are"
-                f" replayed{by_now}"
+                f"{NOT_SAVED} ({reason}): after a fault the batches of the epoch are replayed{by_now}"
+                + (f". To have it saved, {better}" if better else "")
             )
 
     def is_saved_whole(self, checkpoint: Checkpoint, dataset: Any) -> bool:

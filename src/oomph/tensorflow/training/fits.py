@@ -289,8 +289,9 @@ def _witness_board(session: Session) -> WitnessBoard | None:
         return None
     try:
         return WitnessBoard(session.run_dir, session.handover.attempt)
-    except OSError:
-        return None  # a full disk must not end the training
+    except OSError as error:  # a full disk must not end the training
+        session.journal.write("no-witnesses", reason=str(error.strerror or error))
+        return None
 
 
 def _training_board(session: Session) -> TrainingBoard | None:

@@ -59,6 +59,8 @@ class Proof(ABC):
         self.last_state = 0
         """The fingerprint of the end state of the fit; 0 if there was no time for it."""
         self._began = time.monotonic()
+        self.is_replayed = False
+        """Whether the resume read the batches of the epoch again: it may not call itself verified."""
 
     # -- leaving witnesses ------------------------------------------------------------------------------------------
 
@@ -153,7 +155,7 @@ class Proof(ABC):
             self._training.fits.say(f"not equal to the earlier attempt: {self._cause(str(different))}")
         elif over:
             lost = self._training.lost
-            self._training.fits.say(_repeated(found, bool(lost)))
+            self._training.fits.say(_repeated(found, bool(lost), self.is_replayed))
         if over:
             self._comparison = None
 
@@ -186,12 +188,12 @@ class Proof(ABC):
         """The learning rate; 0.0 if there is none."""
 
 
-def _repeated(found: Comparison, is_lost: bool) -> str:
+def _repeated(found: Comparison, is_lost: bool, is_replayed: bool) -> str:
     steps = f"{found.steps} repeated step" + ("" if found.steps == 1 else "s")
     within = f", within this training's own noise of {found.noise:.1g}" if found.noise else ""
     if is_lost:
         return f"{steps} gave the same results{within}, but not everything was restored"
-    return f"verified: {steps} gave the same results{within}"
+    return f"{'replayed' if is_replayed else 'verified'}: {steps} gave the same results{within}"
 
 
 def loss_of(logs: Any) -> float:

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from oomph.errors import CheckpointError
 from oomph.recovery.checkpoint.container import CheckpointWriter, Position
-from oomph.recovery.checkpoint.interval import Cost
+from oomph.recovery.checkpoint.interval import Cost, typical
 from oomph.recovery.checkpoint.meta import Meta
 from oomph.recovery.checkpoint.store import CheckpointStore, Draft, Saved
 from oomph.recovery.posix.available_memory import available_bytes
@@ -69,6 +69,9 @@ class StepCheckpoints(ABC):
         self._training, self._fits = training, training.fits
         self._saved_at_step = training.fits.steps
         self._saved_at, self._stall, self._write = time.monotonic(), 0.0, 0.0
+        self._stalls: list[float] = []
+        """Of all checkpoints between steps."""
+        self._typical = 0.0
         self._between_saves = 0.0
         self._told_interval = self._told_not_finite = False
         self._snapshot: Snapshot | None = None
@@ -122,7 +125,19 @@ class StepCheckpoints(ABC):
         return self._fits.interval.due(since, time.monotonic() - self._saved_at, self._cost())
 
     def _cost(self) -> Cost:
-        return Cost(self._stall, self._write, self._fits.seconds_between_faults())
+        fits, since = self._fits, time.monotonic() - self._saved_at
+        return Cost(
+            stall_seconds=self._typical,
+            write_seconds=self._write,
+            between_faults=fits.seconds_between_faults(),
+            trained_seconds=max(0.0, fits.trained_seconds() - since),
+            spent_seconds=fits.saving_seconds,
+            is_first=len(self._stalls) == 1,
+        )
+
+    def _measured(self, stall: float) -> None:
+        self._stalls.append(stall)
+        self._typical = typical(self._stalls)
 
     # -- how ----------------------------------------------------------------------------------------------------------
 
@@ -153,11 +168,13 @@ class StepCheckpoints(ABC):
             saved = draft.complete(meta, _writer(lambda: training_state.values_of(named), own, finite))
             found = snapshot()
             self._stall, self._write = found.seconds, 0.0
+            self._measured(found.seconds)
             self._note_saved(saved, found)
             return
         values = list(training_state.values_of(named))
         self._snapshot = snapshot()
         self._stall = self._snapshot.seconds
+        self._measured(self._stall)
         self._fits.background.start(partial(draft.complete, meta, _writer(lambda: values, own, finite)))
 
     def _pays_in_background(self, named: training_state.Named) -> bool:

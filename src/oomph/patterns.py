@@ -1,0 +1,29 @@
+"""Regular expressions that are compiled when they are first used. Used in both processes.
+
+Compiling all that oomph knows takes longer than the rest of a start, and most logs need few of them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, AnyStr, cast
+
+
+class LazyPattern:
+    """Stands in for the compiled pattern: has its text, its flags, and its methods from their first use on."""
+
+    def __init__(self, pattern: str | bytes, flags: int) -> None:
+        self.pattern, self.flags = pattern, flags
+
+    def __repr__(self) -> str:
+        return f"lazy_pattern({self.pattern!r}, {self.flags})"
+
+    def __getattr__(self, method: str) -> Any:
+        found = getattr(re.compile(self.pattern, self.flags), method)
+        setattr(self, method, found)  # from now on it costs what the pattern's own does
+        return found
+
+
+def lazy_pattern(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
+    """What `re.compile` returns, for all that its methods are concerned."""
+    return cast("re.Pattern[AnyStr]", LazyPattern(pattern, flags))

@@ -1,0 +1,75 @@
+"""Whether the next line begins at the start of one where stdout and stderr lead to the same file or pipe.
+
+What the script prints to stdout does not pass through oomph. A file shows its last byte. A pipe cannot be read. There
+the place is known only if nothing was written since oomph's last line: older kernels note the time of each write to a
+pipe; on newer ones, the place counts as known only for a message that follows at once. Where it is unknown oomph
+begins a new line: an empty one is better than a message that `grep '^oomph:'` misses.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import time
+
+_AT_ONCE_SECONDS = 0.1
+"""Messages in a row come that soon after each other."""
+
+
+class SharedOutput:
+    """The place that stdout and stderr share, if they do. A terminal is not one: there oomph moves the cursor."""
+
+    def __init__(self, out_fd: int = 1, error_fd: int = 2) -> None:
+        self._out_fd, self._error_fd = out_fd, error_fd
+        there = self._there()
+        self._first = 0 if there is None else there.st_mtime_ns
+        self._written: int | None = None
+        """The time of oomph's last line, as the kernel notes it; None before the first."""
+        self._until = 0.0
+        """Until when a message follows at once."""
+
+    def is_at_line_start(self) -> bool:
+        """Whether a line that is written now stands alone; False when that is unknown."""
+        there = self._there()
+        if there is None:
+            return True
+        last = _last_byte(self._error_fd, there) if stat.S_ISREG(there.st_mode) else None
+        if last is not None:
+            return last in (b"", b"\n")
+        if self._written is None:
+            return True
+        if self._written == self._first:  # the kernel does not note writes
+            return time.monotonic() < self._until
+        return self._written == there.st_mtime_ns
+
+    def end_line(self) -> None:
+        """A line has just been written here, with its newline."""
+        there = self._there()
+        if there is not None:
+            self._written, self._until = there.st_mtime_ns, time.monotonic() + _AT_ONCE_SECONDS
+
+    def _there(self) -> os.stat_result | None:
+        """What both descriptors lead to; None if they differ, or lead to a terminal or another device."""
+        try:
+            out, error = os.fstat(self._out_fd), os.fstat(self._error_fd)
+        except OSError:
+            return None
+        is_kept = stat.S_ISREG(error.st_mode) or stat.S_ISFIFO(error.st_mode)
+        return error if is_kept and os.path.samestat(out, error) else None
+
+
+def _last_byte(fd: int, there: os.stat_result) -> bytes | None:
+    """The byte before the next one written; empty at the beginning, None when it cannot be read."""
+    try:
+        appends = fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_APPEND
+        place = there.st_size if appends else os.lseek(fd, 0, os.SEEK_CUR)
+        reader = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)  # the shell opened it only for writing
+    except OSError:
+        return None
+    try:
+        return os.pread(reader, 1, place - 1) if place else b""
+    except OSError:
+        return None
+    finally:
+        os.close(reader)

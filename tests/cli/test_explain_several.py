@@ -1,0 +1,97 @@
+"""oomph explain of several targets, of the folder of a project, and with the kernel's log of this machine."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from oomph.cli import main
+from oomph.errors import ExamineError, UsageError
+from oomph.faults.reading import kernel_log
+
+RECORDED = Path(__file__).parents[1] / "hostile" / "run"
+CRASH, CLEAN = "Segmentation fault (core dumped)\n", "Epoch 1/1\n"
+
+
+@pytest.fixture(autouse=True)
+def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.log").write_text(CRASH)
+    (tmp_path / "b.log").write_text(CLEAN)
+    return tmp_path
+
+
+def told(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> tuple[str, str]:
+    assert main(["explain", *words]) == status
+    captured = capsys.readouterr()
+    return captured.out, " ".join(captured.err.split())
+
+
+def test_several_targets_are_explained_each_under_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = told(capsys, "b.log", "a.log", "OOM101")
+    assert out.startswith("b.log: no fault found\n")
+    assert "\n\na.log: 1 fault found\n" in out
+    assert "\n\ndevice-oom (OOM101): Device out of memory\n" in out
+
+
+def test_one_that_is_not_there_hides_none_of_the_others(capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = told(capsys, "no.log", "a.log", status=ExamineError.exit_code)
+    assert "a.log: 1 fault found" in out
+    assert "there is no file or directory 'no.log'" in err
+
+
+def test_of_several_a_fault_in_any_is_an_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    told(capsys, "a.log", "b.log", "--exit-code", status=1)
+    told(capsys, "b.log", "b.log", "--exit-code")
+
+
+@pytest.mark.parametrize("option", ["--json", "--exit-status=1", "--kernel-log=a.log"])
+def test_what_only_one_target_can_have_is_refused(capsys: pytest.CaptureFixture[str], option: str) -> None:
+    _, err = told(capsys, "a.log", "b.log", option, status=UsageError.exit_code)
+    assert option.partition("=")[0] in err
+    assert "name one target" in err
+
+
+def test_the_words_of_an_error_need_no_quotes(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = told(capsys, "CUDA_ERROR_ILLEGAL_ADDRESS:", "an", "illegal", "access")
+    assert " ".join(out.split()).startswith("'CUDA_ERROR_ILLEGAL_ADDRESS: an illegal access', taken as text: 1 fault")
+
+
+@pytest.mark.parametrize("folder", [".", ".oomph", ".oomph/runs"])
+def test_the_folder_of_a_project_shows_its_runs(capsys: pytest.CaptureFixture[str], logs: Path, folder: str) -> None:
+    shutil.copytree(RECORDED, logs / ".oomph/runs/r1")
+    out, _ = told(capsys, folder)
+    assert out.splitlines()[-1] == "Next: oomph explain .oomph/runs/r1  (the newest)"
+
+
+def test_how_many_faults_is_said_of_the_run_or_of_its_end(capsys: pytest.CaptureFixture[str], logs: Path) -> None:
+    shutil.copytree(RECORDED, logs / "run")
+    assert "\nthe whole run: " in told(capsys, "run", "--full")[0]
+    assert "the evidence: " not in told(capsys, "run", "--full")[0]
+
+
+@pytest.mark.parametrize(
+    ("log", "shows"),
+    [
+        (b"usb 1-1: new device\nusb 1-2: new device\n", False),
+        (b"usb 1-1: new device\nNVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.\n", True),
+    ],
+)
+def test_what_was_read_of_the_kernels_log_is_said(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, log: bytes, shows: bool
+) -> None:
+    monkeypatch.setattr(kernel_log, "messages", lambda: log)
+    _, err = told(capsys, "b.log", "--kernel-log")
+    assert "read 2 lines of the kernel's log since the machine started" in err
+    assert ("the kernel's log shows no fault" in err) is not shows
+
+
+def test_a_kernel_log_that_may_not_be_read_is_met_with_a_way_to_read_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel_log, "_COMMANDS", (("false",),))
+    monkeypatch.setattr(kernel_log, "_FILES", ())
+    _, err = told(capsys, "b.log", "--kernel-log", status=ExamineError.exit_code)
+    assert "sudo dmesg | oomph explain" in err

@@ -1,0 +1,91 @@
+"""oomph explain of what is no file: words of an error, an exit status, a signal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from oomph.cli import main
+from oomph.errors import ExamineError, UsageError
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def one_line(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> str:
+    assert main(["explain", *words]) == status
+    captured = capsys.readouterr()
+    return " ".join((captured.err if status else captured.out).split())
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        ("Received a label value of 7 which is outside the valid range of [0, 5).", "label-out-of-range (DAT603)"),
+        ("CUDA_ERROR_ILLEGAL_ADDRESS", "illegal-memory-access (GPU301)"),
+        ("CUDNN_STATUS_INTERNAL_ERROR", "cudnn-execution-failed (GPU307)"),
+    ],
+)
+def test_the_words_of_an_error_are_text(capsys: pytest.CaptureFixture[str], words: str, fault: str) -> None:
+    text = one_line(capsys, words)
+    assert text.startswith(f"{words!r}, taken as text: 1 fault found 1. {fault}")
+
+
+def test_text_has_the_document_of_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "CUDA_ERROR_ILLEGAL_ADDRESS", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["diagnoses"][0]["code"] == "GPU301"
+
+
+@pytest.mark.parametrize(
+    ("word", "status", "fault"),
+    [
+        ("137", 137, "killed (CRS201)"),
+        ("139", 139, "segmentation-fault (CRS202)"),
+        ("SIGSEGV", 139, "segmentation-fault (CRS202)"),
+        ("sigkill", 137, "killed (CRS201)"),
+    ],
+)
+def test_an_exit_status_needs_no_option(capsys: pytest.CaptureFixture[str], word: str, status: int, fault: str) -> None:
+    assert one_line(capsys, word) == one_line(capsys, f"--exit-status={status}")
+    assert fault in one_line(capsys, word)
+
+
+def test_a_file_of_that_name_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("139").write_text("Segmentation fault (core dumped)\n")
+    assert one_line(capsys, "139").startswith("139: 1 fault found")
+
+
+@pytest.mark.parametrize("name", ["no.log", "Segmentation fault.log", "runs/CUDA_ERROR_ILLEGAL_ADDRESS"])
+def test_a_file_that_is_not_there_is_no_text(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    assert "there is no file or directory" in one_line(capsys, name, status=ExamineError.exit_code)
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("hello", "there is no file, run or fault 'hello'. To explain text, pipe it in: python train.py 2>&1 |"),
+        ("OOM", "did you mean one of OOM101, OOM102, OOM103, OOM104, OOM110? To explain text, pipe it in: "),
+        ("devic-oom", "did you mean device-oom? To explain text, pipe it in: "),
+    ],
+)
+def test_other_words_are_met_with_a_way_to_pipe_text_in(
+    capsys: pytest.CaptureFixture[str], word: str, said: str
+) -> None:
+    assert said in one_line(capsys, word, status=ExamineError.exit_code)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("OOM999", "there is no fault OOM999; there are OOM101, OOM102, OOM103, OOM104, OOM110"),
+        ("XYZ123", "there is no fault XYZ123; codes begin with CKP, CRS, DAT, DST, GPU, HWD, OOM, PYT, VER, XLA"),
+    ],
+)
+def test_a_code_that_is_unknown_is_met_with_those_beside_it(
+    capsys: pytest.CaptureFixture[str], code: str, said: str
+) -> None:
+    assert one_line(capsys, code, status=UsageError.exit_code).endswith(said)

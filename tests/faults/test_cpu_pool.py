@@ -1,0 +1,51 @@
+"""TensorFlow's memory pool on the CPU: one fault, figures that agree, and nothing of CUDA's among the remedies."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+from oomph.faults.diagnose import diagnose_log
+from oomph.faults.evidence.evidence import Evidence
+from oomph.faults.matching.named_fault import SUSPICION, Diagnosis
+
+LOG = (Path(__file__).parents[1] / "logs/crash/cpu_pool.log").read_text()
+"""6.12 MiB are asked for; 6.74 MiB are free, in two pieces."""
+OF_CUDA = ("cuda", "gpu", "nvidia")
+
+
+def advice(diagnosis: Diagnosis) -> str:
+    return "\n".join(f"{remedy.text} {remedy.command}" for remedy in diagnosis.remedies)
+
+
+def test_a_pool_on_the_cpu_that_is_full_is_one_fault() -> None:
+    (found,) = diagnose_log(LOG.encode())
+    assert found.name == "device-oom"
+    assert "TF_CPU_BFC_MEM_LIMIT_IN_MB" in advice(found)
+    assert "at most 60.00MiB" in advice(found)
+    assert found.remedies[0].action == "shrink-micro-batch"
+    assert not any(word in advice(found).lower() for word in OF_CUDA)
+
+
+def test_a_crash_after_a_full_pool_on_the_cpu_names_its_limit() -> None:
+    said = itertools.takewhile(lambda line: "OOM when allocating" not in line, LOG.splitlines(keepends=True))
+    found = diagnose_log("".join(said).encode(), [Evidence.of_exit(-11, oom_kills=0)])
+    assert [each.name for each in found if each.confidence > SUSPICION] == ["host-oom", "segmentation-fault"]
+    assert "TensorFlow's memory pool on the CPU" in found[0].fault.summary
+    first = found[0].remedies[0].text
+    assert "at most 60.00MiB" in first
+    assert "TF_CPU_BFC_MEM_LIMIT_IN_MB" in first
+    assert not any(word in advice(found[0]).lower() for word in OF_CUDA)
+
+
+def test_a_system_without_oomph_run_gets_a_remedy_too() -> None:
+    (found,) = diagnose_log(LOG.replace("/home/user/", "/Users/me/").encode())
+    assert "macos" in found.systems
+    assert found.remedies[0].text.startswith("Use a smaller batch")
+
+
+def test_a_block_that_was_not_left_agrees_with_what_was_free() -> None:
+    on_gpu = LOG.replace("bfc_cpu_allocator_for_gpu", "GPU_0_bfc").replace("device:CPU", "device:GPU")
+    found = {each.name: each for each in diagnose_log(on_gpu.encode())}
+    assert found["device-oom-fragmentation"].captured["free"] == "6.74MiB"
+    assert "not even 6.12MiB" not in advice(found["device-oom"])

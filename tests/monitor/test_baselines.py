@@ -1,0 +1,40 @@
+"""Baselines, from the board through the window."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from oomph.monitor.board import BoardReader, TrainingBoard
+from oomph.monitor.sample import Baseline, Sample
+from oomph.monitor.window import Window
+
+
+def test_a_baseline_says_when_and_where_it_was_taken(tmp_path):
+    board, reader, begin = TrainingBoard(tmp_path), BoardReader(tmp_path), time.time()
+    board.add_baseline(200, 5.0)
+    board.add_baseline(300, 7.0, epoch=1)
+    _, baselines = reader.read()
+    assert [(each.step, each.bytes_in_use, each.epoch) for each in baselines] == [(200, 5.0, 0), (300, 7.0, 1)]
+    assert all(begin <= each.time <= time.time() and each.process == os.getpid() for each in baselines)
+    assert reader.read()[1] == ()
+
+
+def test_a_window_keeps_ends_of_epochs_however_many_readings_there_are_within():
+    window = Window()
+    for step in range(10_000):
+        end = Baseline(step, 1.0, epoch=1 + step // 1000) if step % 1000 == 999 else Baseline(step, 1.0)
+        window.append(Sample(float(step), baselines=(end,)))
+    assert [each.epoch for each in window.ends_of_epochs] == list(range(1, 11))
+    assert len(window.within_epochs) <= 2048
+    assert window.within_epochs[0].step == 0
+    assert window.within_epochs[-1].step == 9998
+    steps = [each.step for each in window.within_epochs]
+    assert steps == sorted(set(steps))
+
+
+def test_the_newest_readings_are_kept_whole():
+    window = Window()
+    for step in range(5000):
+        window.append(Sample(float(step), baselines=(Baseline(step, 1.0),)))
+    assert [each.step for each in window.within_epochs][-500:] == list(range(4500, 5000))

@@ -1,0 +1,35 @@
+"""Fragmentation, from the report of a request that failed."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+
+from oomph.faults.catalogue.catalogue import find
+from oomph.faults.reading.log import read_log
+from oomph.monitor.finding import Finding
+from oomph.monitor.fragmentation import of_report
+
+LOGS = Path(__file__).resolve().parents[1] / "logs"
+
+
+def read(text: str) -> Finding | None:
+    return of_report(read_log(BytesIO(text.encode())))
+
+
+def test_pieces_that_are_too_small_are_told_with_their_sizes():
+    page = find("device-oom-fragmentation")
+    assert page is not None
+    found = read(page.example)
+    assert found is not None
+    assert found.fault == "device-oom-fragmentation"
+    assert found.message == "1.0 GiB did not fit, although 1.5 GiB were free: the largest piece had 768 MiB"
+    assert found.evidence["fragmentation"] == 0.5
+
+
+def test_memory_that_is_full_is_not_fragmented():
+    assert read((LOGS / "eager_fill.log").read_text()) is None
+
+
+def test_without_a_report_nothing_is_said():
+    assert read("epoch 1 loss 0.5") is None

@@ -1,0 +1,112 @@
+"""The detector of growth as seen from outside the training process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+
+from oomph.monitor.detection import Detection
+from oomph.monitor.detectors import growing
+from oomph.monitor.finding import Finding
+from oomph.monitor.sample import GpuProcess, GpuSample, Sample
+from oomph.monitor.window import Window
+
+MIB, GIB = 1 << 20, 1 << 30
+TOTAL = 64.0 * GIB
+
+
+def host(minutes: int, held: Callable[[float], float], total: float = TOTAL) -> list[Sample]:
+    """A reading every five seconds; `held` is given minutes and returns MiB."""
+    rng, samples = Random(1), []
+    for time in range(0, minutes * 60, 5):
+        used = (4000 + held(time / 60) + rng.gauss(0, 5)) * MIB
+        values = {"memory_total_bytes": total, "memory_used_bytes": used + 2 * GIB}
+        samples.append(Sample(float(time), host=values, process={"resident_bytes": used}))
+    return samples
+
+
+def find(samples: list[Sample]) -> list[Finding]:
+    seen = Window()
+    for sample in samples:
+        seen.append(sample)
+    return list(growing.find(seen))
+
+
+def test_growth_is_a_leak_after_25_minutes():
+    [found] = find(host(40, lambda minute: 100 * minute))
+    assert (found.fault, found.subject, found.kind) == ("memory-leak", "host memory", "")
+    assert found.message.startswith("the script's memory grows by 100 MiB a minute; it reaches the limit in about ")
+    assert found.severity == "warning"
+
+
+def test_before_25_minutes_it_may_be_a_buffer_that_fills(monkeypatch):
+    filling = host(20, lambda minute: 100 * minute)
+    assert find(filling) == []
+    monkeypatch.setattr(growing, "_LEAK_SECONDS", 0)
+    assert find(filling) != []
+
+
+def test_before_25_minutes_it_is_told_if_the_limit_is_near(monkeypatch):
+    samples = host(15, lambda minute: 200 * minute, total=12.0 * GIB)
+    [found] = find(samples)
+    assert (found.severity, found.kind) == ("notice", "filling")
+    assert "may only be filling up" in found.message
+    monkeypatch.setattr(growing, "_NEAR_SECONDS", 0)
+    assert find(samples) == []
+
+
+def test_nothing_is_told_in_the_first_minutes():
+    assert find(host(6, lambda minute: 500 * minute, total=10.0 * GIB)) == []
+
+
+def test_the_start_of_a_script_is_no_growth():
+    starting = host(30, lambda minute: 3000 * min(minute, 2) + 0.1 * minute)
+    assert find(starting) == []
+
+
+def test_a_limit_that_is_more_than_a_week_away_is_not_worth_a_word(monkeypatch):
+    slow = host(60, lambda minute: 5 * minute)
+    assert find(slow) == []
+    monkeypatch.setattr(growing, "_FAR_SECONDS", 1e9)
+    assert find(slow) != []
+
+
+def test_a_notice_is_told_again_when_it_is_a_leak():
+    detection = Detection([growing])
+    told = [found for sample in host(40, lambda m: 100 * m, total=8.5 * GIB) for found in detection.take(sample)]
+    assert [(found.kind, found.severity) for found in told] == [("filling", "notice"), ("", "warning")]
+
+
+def gpu(minutes: int, held: Callable[[float], float], size: Callable[[float], int | None] = int) -> list[Sample]:
+    samples = []
+    for time in range(0, minutes * 60, 10):
+        amount = 2 * GIB + held(time / 60) * MIB
+        processes = (GpuProcess(1, size(amount), own=True), GpuProcess(2, int(time * MIB), own=False))
+        values = {"memory_total_bytes": 24.0 * GIB, "memory_used_bytes": amount}
+        samples.append(Sample(float(time), gpus=(GpuSample(0, "GPU-1", values=values, processes=processes),)))
+    return samples
+
+
+def test_what_the_script_holds_of_a_gpu():
+    [found] = find(gpu(40, lambda minute: 50 * minute))
+    assert found.subject == "GPU 0"
+    assert found.message.startswith("what the script holds of GPU 0 grows by 50 MiB a minute")
+
+
+def test_a_pool_that_doubles_is_no_leak():
+    assert find(gpu(60, lambda minute: 512 * (minute > 5) + 1024 * (minute > 20) + 2048 * (minute > 45))) == []
+
+
+def test_other_processes_and_sizes_that_the_driver_hides_are_left_out():
+    assert find(gpu(40, lambda minute: 0)) == []
+    assert find(gpu(40, lambda minute: 50 * minute, size=lambda _: None)) == []
+
+
+def test_a_sample_without_processes_is_skipped():
+    samples = gpu(40, lambda minute: 50 * minute)
+    asked_rarely = [
+        sample if number % 2 else replace(sample, gpus=(replace(sample.gpus[0], processes=None),))
+        for number, sample in enumerate(samples)
+    ]
+    assert len(find(asked_rarely)) == 1

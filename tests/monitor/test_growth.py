@@ -1,0 +1,120 @@
+"""Steady growth: what each gate is for. Without its gate, each of these healthy series is taken for a leak."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+from itertools import accumulate
+from random import Random
+
+import pytest
+
+from oomph.monitor import growth
+from oomph.monitor.growth import Gates, Point, steady_growth
+
+MIB = 1 << 20
+GATES = Gates(readings=10, least_bytes=MIB)
+
+
+def series(values: list[float]) -> list[Point]:
+    return [(number, 100 * MIB + value * MIB) for number, value in enumerate(values)]
+
+
+LINE = series([3.0 * number for number in range(40)])
+
+
+def test_a_line_is_growth_with_its_rate():
+    found = steady_growth(LINE, GATES)
+    assert found is not None
+    assert found.rate == 3 * MIB
+    assert (found.begin, found.end) == (0, 39)
+
+
+def test_noise_of_either_sign_does_not_hide_growth():
+    rng = Random(1)
+    noisy = [(place, value + rng.gauss(0, 2 * MIB)) for place, value in LINE]
+    found = steady_growth(noisy, GATES)
+    assert found is not None
+    assert found.rate == pytest.approx(3 * MIB, rel=0.1)
+
+
+def test_growth_that_starts_late_is_found_over_what_has_grown():
+    found = steady_growth(series([0.0] * 40 + [3.0 * number for number in range(40)]), GATES)
+    assert found is not None
+    assert found.begin >= 40
+    assert found.rate == pytest.approx(3 * MIB, rel=0.05)
+
+
+def test_one_reading_below_the_others_does_not_hide_growth():
+    points = series([3.0 * number for number in range(80)])
+    points[40] = (40, 50 * MIB)
+    assert steady_growth(points, GATES) is not None
+
+
+@pytest.mark.parametrize(
+    ("healthy", "without"),
+    [
+        (series([3.0 * n for n in range(11)]), {"readings": 8}),
+        (series([0.02 * n for n in range(40)]), {"least_bytes": 0}),
+        (series([30 * math.log1p(n) for n in range(40)]), {"still": 0.0, "straight": 1.0}),
+        (series(list(accumulate(rng.gauss(0, 3) for rng in [Random(20)] for _ in range(60)))), {"straight": 4.0}),
+    ],
+    ids=["too few readings", "too little", "levels off", "a random walk"],
+)
+def test_what_the_values_of_the_gates_keep_out(healthy, without):
+    assert steady_growth(healthy, GATES) is None
+    assert steady_growth(healthy, replace(GATES, **without)) is not None
+
+
+def test_what_levels_off_is_not_looked_at_again_in_its_last_half():
+    healthy = series([30 * math.log1p(n) for n in range(80)])
+    assert steady_growth(healthy, GATES) is None
+    assert growth._over_all(healthy[-20:], GATES).goes_on  # alone, it would pass
+
+
+def test_the_next_tooth_of_a_saw_is_no_new_height(monkeypatch):
+    healthy = series([3.0 * (n % 40) for n in range(118)])
+    assert steady_growth(healthy, GATES) is None
+    monkeypatch.setattr(growth, "_reaches_new_heights", lambda *_: True)
+    assert steady_growth(healthy, GATES) is not None
+
+
+def test_the_beat_of_garbage_with_the_epochs_is_no_growth(monkeypatch):
+    healthy = series([20 * (n / 2.96 % 1) for n in range(61)])
+    assert steady_growth(healthy, GATES) is None
+    monkeypatch.setattr(growth, "_spread", lambda *_: 0)
+    assert steady_growth(healthy, GATES) is not None
+
+
+def test_a_handful_of_rises_is_a_script_that_unfreezes_layers(monkeypatch):
+    healthy = series([6.0 * min(n // 2, 6) for n in range(14)])
+    assert steady_growth(healthy, GATES) is None
+    monkeypatch.setattr(growth, "_rises", lambda *_: 99)
+    assert steady_growth(healthy, GATES) is not None
+
+
+def test_spikes_do_not_hide_that_memory_rises():
+    points = series([3.0 * n + 90 * (n % 7 == 3) for n in range(80)])
+    assert steady_growth(points, GATES) is not None
+
+
+def test_growth_has_to_hold_more_than_once():
+    healthy = series([0.0] * 30 + [3.0 * number for number in range(1, 12)])
+    assert growth._over_some(healthy, GATES) is not None
+    assert steady_growth(healthy, GATES) is None
+
+
+@pytest.mark.parametrize("points", [[], [(0.0, 1.0)], [(1.0, 5.0 * MIB)] * 30], ids=["none", "one", "one place"])
+def test_too_little_to_compare(points):
+    assert steady_growth(points, GATES) is None
+
+
+@pytest.mark.alone
+def test_a_look_at_an_hour_of_readings_takes_milliseconds():
+    rng = Random(2)
+    hour = [(float(second), 8e9 + rng.gauss(0, 1e7)) for second in range(3600)]
+    begin = time.process_time()
+    for _ in range(10):
+        steady_growth(hour, Gates(readings=64, least_bytes=96 * MIB))
+    assert (time.process_time() - begin) / 10 < 0.1

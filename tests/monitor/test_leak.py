@@ -1,0 +1,138 @@
+"""The detector of leaks in TensorFlow's memory, on baselines as the training process writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from oomph.monitor.detectors import leak
+from oomph.monitor.finding import Finding
+from oomph.monitor.sample import Baseline, Sample
+from oomph.monitor.window import Window
+
+MIB = 1 << 20
+LIMIT = {"allocator_limit_bytes": 1000.0 * MIB}
+
+
+def window(baselines: Iterable[Baseline], training: dict[str, float]) -> Window:
+    baselines = tuple(baselines)
+    seen = Window()
+    seen.append(Sample(baselines[-1].time, training=training, baselines=baselines))
+    return seen
+
+
+def epochs(held: Callable[[int], float], number: int = 30, process: int = 1, begin: int = 0) -> list[Baseline]:
+    """The ends of epochs of a fit, each of a minute and 100 steps."""
+    return [
+        Baseline(begin + 100 * epoch, (100 + held(epoch)) * MIB, epoch, 60.0 * (begin / 100 + epoch), process)
+        for epoch in range(1, number + 1)
+    ]
+
+
+def find(baselines: Iterable[Baseline], **training: float) -> list[Finding]:
+    return list(leak.find(window(baselines, LIMIT | training)))
+
+
+def test_growth_from_epoch_to_epoch_is_told_with_the_time_to_the_limit():
+    [found] = find(epochs(lambda epoch: 12.0 * epoch))
+    assert found.fault == "memory-leak"
+    grows = "what tensors hold grows by 12 MiB an epoch; "
+    assert found.message == grows + "it reaches the limit in about 45 minutes (45 epochs)"
+    assert found.severity == "warning"
+    assert found.evidence["bytes_per_unit"] == 12 * MIB
+    assert found.evidence["seconds_to_limit"] == 2700
+
+
+def test_the_peak_reaches_the_limit_first():
+    [found] = find(epochs(lambda epoch: 12.0 * epoch), allocator_peak_bytes=880.0 * MIB)
+    assert "about 10 minutes (10 epochs)" in found.message
+
+
+@pytest.mark.parametrize(
+    ("last", "severity", "words"),
+    [(100, "critical", "(45 epochs)"), (50, "notice", "(45 epochs), after this training ends")],
+)
+def test_a_leak_is_critical_if_the_training_does_not_end_before(last, severity, words):
+    place = {"epoch": 31.0, "epochs": float(last), "step_of_epoch": 0.0, "steps_per_epoch": 100.0}
+    [found] = find(epochs(lambda epoch: 12.0 * epoch), step_seconds_total=1800.0, steps_total=3000.0, **place)
+    assert found.severity == severity
+    assert found.message.endswith(words)
+
+
+def test_without_a_limit_the_rate_is_told():
+    seen = window(epochs(lambda epoch: 12.0 * epoch), {})
+    [found] = leak.find(seen)
+    assert found.message == "what tensors hold grows by 12 MiB an epoch"
+
+
+def test_the_first_two_epochs_do_not_count(monkeypatch):
+    healthy = epochs(lambda epoch: 12.0 * epoch, number=13)
+    assert find(healthy) == []
+    monkeypatch.setattr(leak, "_WARM_UP", 0)
+    assert find(healthy) != []
+
+
+def test_nothing_is_found_where_nothing_was_measured():
+    empty = Window()
+    empty.append(Sample(0.0))
+    assert list(leak.find(empty)) == []
+
+
+def test_another_process_begins_with_empty_memory():
+    before = epochs(lambda epoch: 300.0 + 12 * epoch, process=1)
+    assert find([*before, *epochs(lambda epoch: 0.0, number=5, process=2)]) == []
+    [found] = find([*before, *epochs(lambda epoch: 12.0 * epoch, process=2)])
+    assert found.evidence["bytes_per_unit"] == 12 * MIB
+
+
+def fits(held: Callable[[int], float], number: int, length: int) -> list[Baseline]:
+    return [
+        each for fit in range(number) for each in epochs(lambda _, fit=fit: held(fit), length, begin=100 * length * fit)
+    ]
+
+
+@pytest.mark.parametrize("length", [1, 5])
+def test_models_that_are_kept_from_fit_to_fit(length):
+    [found] = find(fits(lambda fit: 20.0 * fit, 20, length))
+    assert "grows by 20 MiB a fit" in found.message
+    assert find(fits(lambda fit: 20.0 * (fit % 3), 20, length)) == []
+
+
+def test_a_second_fit_is_looked_at_by_itself():
+    first = epochs(lambda epoch: 0.0, number=12)
+    assert find([*first, *epochs(lambda epoch: 100.0, number=20, begin=1200)]) == []
+
+
+def within(held: Callable[[float], float], minutes: int) -> list[Baseline]:
+    """Baselines from within one epoch: one every ten seconds and 200 steps."""
+    times = range(0, minutes * 60, 10)
+    return [Baseline(20 * time, (100 + held(time / 60)) * MIB, 0, float(time), 1) for time in times]
+
+
+def test_growth_within_a_single_epoch_of_hours():
+    [found] = find(within(lambda minute: 2 * minute, 60), epochs=1.0)
+    assert (
+        found.message == "what tensors hold grows by 1.7 MiB every 1,000 steps; it reaches the limit in about 7 hours"
+    )
+
+
+def test_within_epochs_25_minutes_are_waited(monkeypatch):
+    filling = within(lambda minute: 20 * minute, 20)
+    assert find(filling, epochs=1.0) == []
+    monkeypatch.setattr(leak, "_STEPS_SECONDS", 0)
+    assert find(filling, epochs=1.0) != []
+
+
+def test_what_fills_up_in_each_epoch_is_no_leak(monkeypatch):
+    filling = within(lambda minute: 2 * minute, 60)
+    assert find(filling, epochs=5.0) == []
+    monkeypatch.setattr(leak, "_tells_enough", lambda *_: True)
+    assert find(filling, epochs=5.0) != []
+
+
+def test_growth_that_goes_on_in_the_second_long_epoch_is_a_leak():
+    growing = within(lambda minute: 2 * minute, 60)
+    half = growing[len(growing) // 2]
+    end = Baseline(half.step, half.bytes_in_use, 1, half.time, 1)
+    assert find([*growing, end], epochs=5.0) != []

@@ -1,0 +1,45 @@
+"""Who stopped a run, in its closing lines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oomph.journal import Event
+from oomph.recovery.report.account import account
+from oomph.recovery.report.stopped import stopped
+from oomph.recovery.report.summary import summarise
+
+
+def ended(attempt: int, code: int, **ending: Any) -> list[Event]:
+    return [
+        Event("attempt-ended", {"returncode": code, "seconds": 3.0, "steps": 9, "saved": 9}, attempt=attempt),
+        Event("decided", {"action": "finish", "exit_code": code, "reason": "", "ending": ending}, attempt=attempt),
+    ]
+
+
+def closing(events: list[Event], code: int) -> list[str]:
+    return account(summarise(events, code), "run", "again", stopped=stopped(events))
+
+
+def test_the_one_line_says_by_what_it_was_stopped():
+    assert closing(ended(1, 130, stopped=True, interrupted=True), 130)[0].startswith(
+        "stopped by Ctrl-C (SIGINT), exit code 130, 9 steps, "
+    )
+    assert closing(ended(1, 129, stopped=True), 129)[0].startswith(
+        "stopped by SIGHUP (the terminal was closed), exit code 129, "
+    )
+
+
+def test_an_earlier_error_of_the_script_is_told_in_words():
+    failed = [*ended(1, 1), Event("diagnosed", {"fault": "unrelated"}, attempt=1)]
+    lines = closing([*failed, *ended(2, 130, stopped=True, interrupted=True)], 130)
+    assert lines[0] == "what happened  an error of the script's own once"
+    assert any(line.startswith("the end        stopped by Ctrl-C (SIGINT), exit code 130, ") for line in lines)
+
+
+def test_only_the_newest_attempt_counts_and_a_damaged_decision_is_no_stop():
+    assert stopped([*ended(1, 130, stopped=True, interrupted=True), Event("attempt-started", attempt=2)]) == ""
+    assert stopped([]) == ""
+    assert stopped([Event("decided", {"action": "finish"}, attempt=1)]) == ""
+    assert stopped(ended(1, 3, called_off="x")) == "stopped from outside"
+    assert stopped(ended(1, 3, called_off=["x"])) == "stopped from outside"
