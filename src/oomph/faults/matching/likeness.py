@@ -42,7 +42,8 @@ _NODE = lazy_pattern(
     re.I,
 )
 _NODES = lazy_pattern(  # from the first bracket of a row: the others would only be tried in vain
-    r"(?<!\[)\[\[.{0,2000}?\]\]|\{\{.{0,400}?\}\}|\[Op:\w{1,80}\]|\(defined at [^)\n]{0,300}\)|\(?of type [^)\n]{0,200}\)?",
+    r"(?<!\[)\[\[.{0,2000}?\]\]|\{\{.{0,400}?\}\}|\[Op:\w{1,80}\]"
+    r"|\(defined at [^)\n]{0,300}\)|\(?of type [^)\n]{0,200}\)?",
     re.S,
 )
 _PATH = lazy_pattern(
