@@ -49,6 +49,10 @@ class SharedOutput:
         if there is not None:
             self._written, self._until = there.st_mtime_ns, time.monotonic() + _AT_ONCE_SECONDS
 
+    def writers_changed(self) -> None:
+        """The script has started, and may write here at once."""
+        self._until = 0.0
+
     def _there(self) -> os.stat_result | None:
         """What both descriptors lead to; None if they differ, or lead to a terminal or another device."""
         try:

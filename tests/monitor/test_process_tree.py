@@ -107,8 +107,12 @@ def test_a_circle_ends(proc):
 
 
 def test_real_processes():
-    child = subprocess.Popen([sys.executable, "-IS", "-c", "input()"], stdin=subprocess.PIPE)
+    child = subprocess.Popen(
+        [sys.executable, "-IS", "-c", "print('ready', flush=True); input()"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
     try:
+        child.stdout.readline()  # before it, the child may still be the small process that starts Python
         tree = ProcessTree(0, os.getpid())
         values = tree.read(time.monotonic())
         assert child.pid in tree.pids
@@ -118,3 +122,4 @@ def test_real_processes():
         child.kill()
         child.wait()
         child.stdin.close()
+        child.stdout.close()

@@ -93,6 +93,14 @@ def test_in_a_pipe_the_place_is_known_only_if_nobody_can_have_written_since_our_
     assert not shared.is_at_line_start()
 
 
+def test_in_a_pipe_the_place_is_unknown_as_soon_as_the_script_has_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe = Pipe(monkeypatch, notes_writes=False)
+    shared = SharedOutput(pipe.fd, pipe.fd)
+    shared.end_line()
+    shared.writers_changed()
+    assert not shared.is_at_line_start()
+
+
 @pytest.fixture
 def pipe() -> tuple[int, Callable[[bytes], int]]:
     _, writing = os.pipe()

@@ -70,6 +70,7 @@ class Pump:
     def started(self) -> None:
         """Close our copy of the script's end once the script has it, so that the stream can end."""
         os.close(self.script_fd)
+        self._voice.shared.writers_changed()
 
     def carry(self) -> bool:
         """Pass on one chunk; False if there is none now, or the stream has ended."""
