@@ -1,4 +1,4 @@
-"""Holds back what TensorFlow's native code writes while it starts; it is worth reading only if the script fails. Pure."""
+"""Holds back what native code of TensorFlow writes; it is worth reading only if the script fails. Pure."""
 
 from __future__ import annotations
 

@@ -7,13 +7,13 @@ import signal
 from collections.abc import Mapping, Sequence
 
 from oomph.console import say
+from oomph.reaching.start_up_noise import StartUpNoise
 from oomph.recovery.isolation.descendants import adopt_orphans, end_own_strays
 from oomph.recovery.posix import process_group
 from oomph.recovery.posix.spawn import spawn
 from oomph.recovery.posix.stderr import Pump, Tail
 from oomph.recovery.posix.terminal import Terminal
 from oomph.recovery.posix.tripwire import Tripwire
-from oomph.reaching.start_up_noise import StartUpNoise
 
 _KILL_SECONDS = 10.0
 _TERMINAL_STOPS = (signal.SIGTTIN, signal.SIGTTOU)

@@ -107,7 +107,7 @@ sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _here]
 sys.path_importer_cache.pop(_here, None)
 if os.environ.get("OOMPH_REACH") and sys.version_info < (3, 10):
     _refuse_to_train("it is older than Python 3.10")
-elif os.environ.get("OOMPH_REACH") or os.environ.get("OOMPH_HANDOVER") and sys.version_info >= (3, 10):
+elif os.environ.get("OOMPH_REACH") or (os.environ.get("OOMPH_HANDOVER") and sys.version_info >= (3, 10)):
     _held = _hold_interrupts()
     _start_oomph(os.path.dirname(os.path.dirname(_here)))
     _let_interrupts_through(_held)

@@ -1,4 +1,4 @@
-"""Replaces what begins a training in Keras 3: `fit`, `train_on_batch`, and the step of an optimizer in a custom loop."""
+"""Replaces what begins a training in Keras 3: `fit`, `train_on_batch`, an optimizer's step in a custom loop."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ def _replace_apply(optimizer: Any, arrivals: Arrivals) -> None:
     @functools.wraps(original)
     def apply(self: Any, grads: Any, trainable_variables: Any = None, *args: Any, **kwargs: Any) -> Any:
         if not arrivals.is_nested():
-            given = trainable_variables if trainable_variables is not None else getattr(self, "_trainable_variables", ())
+            given = (
+                trainable_variables if trainable_variables is not None else getattr(self, "_trainable_variables", ())
+            )
             arguments = {"grads": grads, "trainable_variables": list(given)}
             arrivals.begin(LOOP, self, model_of(arguments["trainable_variables"]), self, arguments)
         return original(self, grads, trainable_variables, *args, **kwargs)
