@@ -1,54 +1,70 @@
-"""Corrects the simulation by real steps of small batches, where both see the same kind of peak."""
+"""Corrects the simulation by real steps of two small batches.
+
+What the simulation leaves out is partly the same at each batch size (scratch memory), partly grows with it (slack of
+the allocator). Two small batches tell little about the growth, so that it counts by half in what is expected, and as a
+whole in the high end only.
+"""
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from oomph.plan.estimate import Interval
 
+_MOST_GROWTH = 0.35
+"""The surplus grows at most by this part of the predicted growth."""
+LOWER, UPPER = 0.90, 1.08
+"""The interval around what is expected after the correction; fitted on the development models of
+docs/measurements.md."""
+
 
 @dataclass(frozen=True)
 class Measured:
-    """A real step beside its prediction, in bytes."""
+    """Real steps of one batch size beside their prediction, in bytes."""
 
     batch: int
-    peak: int
+    peaks: Sequence[int]
     predicted: int
+
+    @property
+    def usual(self) -> float:
+        """What the steps usually take beyond the prediction."""
+        return statistics.median(self.peaks) - self.predicted
+
+    @property
+    def most(self) -> float:
+        """What one of them took beyond the prediction at most."""
+        return max(self.peaks) - self.predicted
 
 
 @dataclass(frozen=True)
 class Correction:
-    """Adds what real steps took beyond the prediction: `fixed + per_sample * batch` bytes.
+    """What to add to a prediction: the surplus at one batch size, and its growth for each further sample; in bytes."""
 
-    What the simulation leaves out is partly the same at each batch size (scratch memory), partly grows with it (slack).
-    """
+    batch: int
+    usual: float
+    most: float
+    growth: float
 
-    fixed: float
-    per_sample: float
+    def of(self, peak: Interval, batch: int, held: int) -> Interval:
+        """The corrected interval; `held` bytes are in use in any case."""
+        further = (batch - self.batch) * self.growth
+        expected = max(held, round(peak.expected + self.usual + further / 2))
+        low = max(held, round(LOWER * (expected - max(0.0, further) / 2)))
+        high = UPPER * (peak.expected + self.most + max(further, further / 2))
+        return Interval(min(low, expected), expected, max(expected, round(high)))
 
-    def of(self, peak: Interval, batch: int, floor: int) -> Interval:
-        """The corrected interval; `floor` bytes are in use in any case."""
-        added = round(self.fixed + self.per_sample * batch)
-        low, expected, high = (max(floor, part + added) for part in (peak.low, peak.expected, peak.high))
-        return Interval(low, max(low, expected), max(expected, high))
 
-
-def correction(measured: Sequence[Measured], held: int) -> Correction:
-    """What the real steps say: the mean surplus, split in proportion to what grows with the batch.
-
-    The surplus of the larger batch counts in proportion to the memory that the step itself takes there, so that a large
-    batch is not corrected by a small one's fixed scratch memory.
-    """
+def correction(measured: Sequence[Measured]) -> Correction | None:
+    """What the real steps say; None without any."""
     if not measured:
-        return Correction(0.0, 0.0)
-    if len(measured) == 1 or measured[0].batch == measured[-1].batch:
-        one = measured[-1]
-        share = (one.peak - one.predicted) / max(1, one.predicted - held)
-        return Correction(0.0, share * (one.predicted - held) / one.batch)
+        return None
     small, large = measured[0], measured[-1]
-    surplus = small.peak - small.predicted, large.peak - large.predicted
-    per_sample = (surplus[1] - surplus[0]) / (large.batch - small.batch)
-    bound = 0.25 * (large.predicted - held) / large.batch
-    per_sample = max(-bound, min(bound, per_sample))
-    return Correction(surplus[1] - per_sample * large.batch, per_sample)
+    samples = large.batch - small.batch
+    if not samples:
+        return Correction(large.batch, large.usual, large.most, 0.0)
+    bound = _MOST_GROWTH * max(0, large.predicted - small.predicted) / samples
+    growth = max(-bound, min(bound, (large.usual - small.usual) / samples))
+    return Correction(large.batch, large.usual, large.most, growth)

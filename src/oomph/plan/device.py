@@ -14,7 +14,8 @@ Say = Callable[[str], None]
 
 
 def device_of(wanted: str | None, environ: Mapping[str, str], say: Say) -> dict[str, Any] | None:
-    """The device as JSON: `name`, `memory` in bytes, `capability` ("8.9"; empty if it is not known).
+    """The device as JSON: `name`, `memory` in bytes, `capability` ("8.9"; empty if it is not known), and
+    `is_card`, False for a bare amount of memory.
 
     Args:
         wanted: what --gpu says; None: the GPU here, if there is one.
@@ -26,7 +27,7 @@ def device_of(wanted: str | None, environ: Mapping[str, str], say: Say) -> dict[
     if wanted is not None and wanted.lower() != "auto":
         size = size_of(wanted)
         if size is not None:
-            return _device(f"a GPU with {in_words(size)}", size)
+            return _device(f"a GPU with {in_words(size)}", size) | {"is_card": False}
         gpu = find_gpu(wanted)
         if gpu.note or gpu.shared or gpu.ecc:
             say(f"{gpu.shown}{f': {gpu.note}' if gpu.note else ''}")

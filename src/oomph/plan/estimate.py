@@ -90,6 +90,8 @@ class Device:
     """Bytes, as the vendor states or the driver says."""
     usable: int
     """Bytes that TensorFlow's allocator gets at most: without the reserve and what CUDA itself takes."""
+    is_card: bool = True
+    """False for a bare amount of memory, which TensorFlow then may use as a whole."""
 
 
 @dataclass(frozen=True)

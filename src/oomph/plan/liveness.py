@@ -195,7 +195,7 @@ def _queue(order: Order) -> _Queue:
 
 def _dependences(program: Program, readers: list[int]) -> tuple[list[int], list[list[int]]]:
     """How many operations each one waits for, and which wait for it; counts the readers of each tensor."""
-    makers = {tensor: index for index, operation in enumerate(program.operations) for tensor in operation.outputs}
+    makers = program.makers
     waiting, followers = [0] * len(program.operations), [[] for _ in program.operations]  # type: ignore[var-annotated]
     for index, operation in enumerate(program.operations):
         for tensor in operation.inputs:

@@ -47,3 +47,8 @@ def predict(step: Step, batch: int, runs: Sequence[tuple[Order, int]] = _RUNS) -
     expected = round(statistics.median(peaks))
     typical = min(lifetimes, key=lambda run: abs(run.peak + step.held - expected))
     return Prediction(Interval(round(peaks[0] * LOWER), expected, round(peaks[-1] * UPPER)), typical)
+
+
+def widened(peak: Interval, largest: int) -> Interval:
+    """With room for a second copy of the largest variable, which the first step may make."""
+    return Interval(peak.low, peak.expected, peak.high + largest)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 
 class Storage(Enum):
@@ -46,6 +47,8 @@ class Operation:
     storage: Storage
     workspace: Size = Size(0)
     """What it takes while it runs, besides its outputs."""
+    is_update: bool = False
+    """Whether it belongs to the optimizer's update."""
     work: Size = Size(0)
     """How long it runs, in bytes that memory could move in that time; decides what runs beside it."""
 
@@ -59,3 +62,8 @@ class Program:
     """The size of each tensor."""
     kept: frozenset[int]
     """Tensors that live until the step has ended: what it returns."""
+
+    @cached_property
+    def makers(self) -> dict[int, int]:
+        """By tensor: the index of the operation that makes it."""
+        return {tensor: index for index, operation in enumerate(self.operations) for tensor in operation.outputs}

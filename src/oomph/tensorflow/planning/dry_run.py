@@ -1,29 +1,39 @@
-"""Measures real steps of a small batch on the CPU, to correct what the simulation leaves out.
+"""Measures real steps of small batches on the CPU, to correct what the simulation leaves out.
 
-The process ends after the examination, so the steps may change weights. TensorFlow's allocator keeps the peak whatever
-allocator it is; under BFC (`TF_CPU_ALLOCATOR_USE_BFC`) it counts chunks as on a GPU.
+The process ends after the examination, so the steps may change weights.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
 
+from oomph.tensorflow.planning.tracing import Traced
+
 _STEPS = 3
+_MOST_SECONDS = 8.0
+"""No further step begins after this time."""
 _CPU = "CPU:0"
 
 
-def measured_peak(model: Any, batch: Any) -> int | None:
-    """The peak of three real steps with this batch, in bytes; None where the step fails or the CPU keeps no count."""
-    step = tf.function(lambda data: model.train_step(data), autograph=False, jit_compile=False)
-    peaks = []
-    try:
-        with tf.device(_CPU):
-            for _ in range(_STEPS):
-                tf.config.experimental.reset_memory_stats(_CPU)
-                step(batch)
-                peaks.append(int(tf.config.experimental.get_memory_info(_CPU)["peak"]))
-    except (tf.errors.OpError, ValueError, TypeError, RuntimeError):
-        return None
-    return max(peaks)
+def measured_peaks(traced: Traced, batch: Any, held: int) -> Iterator[int]:
+    """The peaks of real steps with this batch, in bytes, without what the process holds besides the training.
+
+    Ends early where a step fails or takes long.
+    """
+    until = time.monotonic() + _MOST_SECONDS
+    for _ in range(_STEPS):
+        try:
+            before = tf.config.experimental.get_memory_info(_CPU)["current"]
+            tf.config.experimental.reset_memory_stats(_CPU)
+            result = traced.concrete(batch)
+            peak = int(tf.config.experimental.get_memory_info(_CPU)["peak"])
+            del result
+        except (tf.errors.OpError, ValueError, TypeError, RuntimeError):
+            return
+        yield peak - max(0, before - held)
+        if time.monotonic() >= until:
+            return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import importlib
 import os
 import signal
@@ -65,7 +66,8 @@ class Arrivals:
         try:
             _keep_the_script_still()
             channel.tell(examines=reached.kind, pid=os.getpid(), **_told(reached.place))
-            with tf.init_scope():  # a custom loop may be just traced
+            # A custom loop may be just traced. Out of a trace, init_scope would stop gradient tapes.
+            with contextlib.nullcontext() if tf.executing_eagerly() else tf.init_scope():
                 document = _named(handover.examiner)(reached, dict(handover.arguments))
             _flush()
             channel.answer(document)
