@@ -65,12 +65,35 @@ class Arrivals:
         try:
             _keep_the_script_still()
             channel.tell(examines=reached.kind, pid=os.getpid(), **_told(reached.place))
-            with tf.init_scope():  # a custom loop may be just traced
-                document = _named(handover.examiner)(reached, dict(handover.arguments))
+            document = _outside_of_traces(lambda: _named(handover.examiner)(reached, dict(handover.arguments)))
             _flush()
             channel.answer(document)
         except BaseException as error:
             channel.end(failed=_in_words(error))
+
+
+def _outside_of_traces(examine: Callable[[], Any]) -> Any:
+    """The result of a function, run where no step is traced.
+
+    A custom loop is reached while its step is traced. A new thread has no graph, no strategy and no gradient tape;
+    `tf.init_scope` would let no tape record.
+    """
+    if tf.executing_eagerly():
+        return examine()
+    ended: list[Any] = []
+
+    def run() -> None:
+        try:
+            ended.extend((examine(), None))
+        except BaseException as error:
+            ended.extend((None, error))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if ended[1] is not None:
+        raise ended[1]
+    return ended[0]
 
 
 def _keep_the_script_still() -> None:
