@@ -77,7 +77,7 @@ class Scripts:
         self._begun: list[Begun] = []
 
     def environ(self, mark: str) -> dict[str, str]:
-        clean = {k: v for k, v in os.environ.items() if not k.startswith(("OOMPH_", "PYTHON", "TF_", "KERAS_"))}
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "TF_", "KERAS_"))}
         path = os.pathsep.join(map(str, (ABSENT, EXAMINERS, Path(oomph.__file__).parents[1])))
         return clean | {"PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": "-1", "OOMPH_TEST_MARK": mark}
 

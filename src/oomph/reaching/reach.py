@@ -63,7 +63,7 @@ class _Reaching:
                     ticking.tick(self._doing())
         returncode = script.returncode
         if not self._heard.is_over:
-            script.show_the_rest()
+            script.show_the_rest(with_noise=returncode != 0)
         script.end()
         return outcome(self._heard, returncode, script.output, self._request)
 

@@ -71,10 +71,10 @@ class StartedScript:
             self._wants_terminal = False
             process_group.send(self.pid, signal.SIGCONT)
 
-    def show_the_rest(self) -> None:
-        """Show all that it has written, TensorFlow's start-up lines included."""
+    def show_the_rest(self, with_noise: bool) -> None:
+        """Show what it has written last, and with it, if asked, the lines of native code that were held back."""
         self._pump.drain()
-        self._pump.show(self._noise.release())
+        self._pump.show(self._noise.release() if with_noise else self._noise.stop_waiting())
 
     def end(self) -> None:
         """Kill every process that it has started, in its group or not, and reap it."""
