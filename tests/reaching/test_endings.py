@@ -103,7 +103,9 @@ def test_a_python_that_cannot_load_oomph_does_not_train(scripts):
         """
     )
     assert outcome.files == set()
-    assert outcome.reason.endswith("oomph: keras cannot be examined in this Python: RuntimeError: the handover is damaged")
+    assert outcome.reason.endswith(
+        "oomph: keras cannot be examined in this Python: RuntimeError: the handover is damaged"
+    )
 
 
 HANGS = """
@@ -122,7 +124,9 @@ while True:
 """
 
 
-@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(
+    ("signum", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 def test_a_signal_ends_a_script_that_hangs_and_ignores_signals(scripts, signum, code):
     begun = scripts.start(HANGS)
     wait_for((begun.folder / "started").exists)
@@ -146,7 +150,9 @@ def test_a_script_that_takes_too_long_is_ended(scripts):
 
 def test_a_plan_within_a_run_is_not_part_of_the_run(scripts, monkeypatch, tmp_path):
     monkeypatch.setenv("OOMPH_HANDOVER", "{}")
-    text = "import os; raise ValueError([name for name in os.environ if name.startswith('OOMPH_') and 'TEST' not in name])"
+    text = (
+        "import os; raise ValueError([name for name in os.environ if name.startswith('OOMPH_') and 'TEST' not in name])"
+    )
     assert scripts.reach(text).reason.endswith("ValueError: ['OOMPH_REACH']")
     assert not Path(tmp_path, ".oomph").exists()
     assert os.environ["OOMPH_HANDOVER"]
