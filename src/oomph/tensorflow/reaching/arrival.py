@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import tensorflow as tf
 
+from oomph.errors import OomphError
 from oomph.reaching.channel import Channel, wait_for_the_end
 from oomph.recovery.script.script_line import ScriptLine, calling
 from oomph.tensorflow.reaching.reached import FIT, Reached
@@ -145,9 +146,11 @@ def _told(line: ScriptLine | None) -> dict[str, str]:
 
 
 def _in_words(error: BaseException) -> str:
-    """The message of the error, on one line."""
+    """The message of the error, on one line; what oomph raises on purpose needs no name."""
     try:
         text = " ".join(str(error).split())
     except Exception:
         text = ""  # an exception whose __str__ fails
+    if text and isinstance(error, OomphError):
+        return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
