@@ -53,7 +53,8 @@ def test_lines_of_native_code_are_shown_only_if_the_script_fails(scripts):
 def test_a_script_reads_its_standard_input_and_asks_in_part_of_a_line(scripts):
     outcome = scripts.reach("name = input('1 or 2? ')\nraise ValueError(name)", stdin="the answer\n")
     assert outcome.reason.endswith("ValueError: the answer")
-    assert outcome.stderr.startswith("1 or 2? ")
+    assert outcome.stderr.startswith("1 or 2? Traceback")
+    assert scripts.reach("print('no newline', end='')").stderr == "no newline\n"
 
 
 def test_modules_and_commands_are_started_as_oomph_run_starts_them(scripts):

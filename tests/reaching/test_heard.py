@@ -54,6 +54,12 @@ def test_a_line_that_is_damaged_changes_nothing(line):
         ([{"joined": 1}, {"trains": "fit", **FIT}], 0, "no training", "ended after 1 training: there is no number 2"),
         ([{"joined": 1}], None, "limit", "has not reached its training number 2 in time"),
         ([{"joined": 1}], -9, "failed", "the script was ended by SIGKILL before its training number 2"),
+        (
+            [{"answered": False}, {"examines": "fit", **FIT}],
+            -9,
+            "examiner",
+            "that was examined at train.py:4 was ended by",
+        ),
         ([], 0, "no training", "no Python that oomph could join was started"),
     ],
 )

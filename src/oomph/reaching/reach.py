@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
 
-from oomph.console import say
 from oomph.reaching.ending import outcome
 from oomph.reaching.heard import Heard, after
 from oomph.reaching.pipes import Pipes
@@ -72,7 +71,9 @@ class _Reaching:
             before, self._heard = self._heard, after(self._heard, line)
             if len(self._heard.trained) > len(before.trained):
                 number, training = len(self._heard.trained), self._heard.trained[-1]
-                say(f"training {number} ({training.kind} at {training.site}) runs for real: --fit {self._request.fit}")
+                self._script.say(
+                    f"training {number} ({training.kind} at {training.site}) runs for real: --fit {self._request.fit}"
+                )
 
     def _is_over(self) -> bool:
         if self._heard.is_over or time.monotonic() >= self._until:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import faulthandler
 import importlib
 import os
 import signal
@@ -102,6 +103,7 @@ def _keep_the_script_still() -> None:
     thread = threading.current_thread()
     setattr(thread, _MARK, True)
     _mark_started_threads()
+    faulthandler.cancel_dump_traceback_later()  # it may be set to end the process
     if thread is threading.main_thread():
         for signum in _IGNORED:
             signal.signal(signum, signal.SIG_IGN)
