@@ -50,6 +50,7 @@ def _folder(tmp_path, monkeypatch):
         (["--batch", "1,many", "train.py"], "--batch takes whole numbers above 0"),
         (["--batch", "", "train.py"], "--batch takes whole numbers above 0"),
         (["--batch", ",".join(map(str, range(1, 40))), "train.py"], "--batch takes at most 32 sizes, not 39"),
+        (["--policy", "bf16", "train.py"], "argument --policy: invalid choice: 'bf16'"),
         (["--fit", "0", "train.py"], "0 is not a positive whole number"),
         (["--fit", "99999", "train.py"], "--fit takes a number from 1 to 10000, not 99999"),
         (["--html", "nowhere/x.html", "train.py"], "nowhere is not a folder that can be written to"),

@@ -202,3 +202,35 @@ def test_an_examiner_that_fails_is_quoted_and_one_that_dies_is_noticed(scripts):
     assert fails.reason == "the examination at train.py:21 failed: ValueError: this model is not for me"
     assert dies.reason == "the process that was examined at train.py:21 was ended by SIGKILL"
     assert fails.files == dies.files == set()
+
+
+UNDER_A_STRATEGY = (
+    MODEL
+    + """
+import tensorflow as tf
+strategy = tf.distribute.MirroredStrategy(["/cpu:0"])
+with strategy.scope():
+    model = made()
+model.fit(X, Y, verbose=0, batch_size=16)
+past("first")
+free, optimizer = made(), keras.optimizers.SGD(name="plain")
+for step in range(3):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((free(X, training=True) - Y) ** 2)
+    optimizer.apply(tape.gradient(loss, free.trainable_variables), free.trainable_variables)
+    past("step")
+model.fit(X, Y, verbose=0, batch_size=16)
+past("after")
+"""
+)
+
+
+def test_the_steps_of_one_training_are_one_training(scripts):
+    third = scripts.reach(UNDER_A_STRATEGY, fit=3)
+    assert third.kind == "", third.reason
+    assert [(each["kind"], each["site"]) for each in third.before] == [
+        ("fit", "train.py:13"),
+        ("custom loop", "train.py:19"),
+    ]
+    assert third.document["site"] == "train.py:21"
+    assert third.files == {"first", "step"}

@@ -46,7 +46,9 @@ class Arrivals:
         finally:
             self._running -= 1
 
-    def begin(self, kind: str, owner: Any, model: Any, optimizer: Any, arguments: Mapping[str, Any]) -> None:
+    def begin(
+        self, kind: str, owner: Any, optimizer: Any, arguments: Mapping[str, Any], model: Callable[[], Any]
+    ) -> None:
         """Return if the training that begins runs for real. If it is the one to examine, this never returns.
 
         Every call of `fit` is a training. Of the other kinds, the calls of one `owner` at one line are a single one.
@@ -59,8 +61,10 @@ class Arrivals:
             self._seen.add(key)
             self._channel.tell(trains=kind, **_told(line))
             return
-        reached = Reached(kind, model, arguments, optimizer, line, lambda text: self._channel.tell(progress=str(text)))
-        self._examine(reached)
+        self._examine(Reached(kind, model(), arguments, optimizer, line, self._progress))
+
+    def _progress(self, text: str) -> None:
+        self._channel.tell(progress=str(text))
 
     def _examine(self, reached: Reached) -> NoReturn:
         channel, handover = self._channel, self._channel.handover
