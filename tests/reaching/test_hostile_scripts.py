@@ -229,8 +229,8 @@ def test_the_steps_of_one_training_are_one_training(scripts):
     third = scripts.reach(UNDER_A_STRATEGY, fit=3)
     assert third.kind == "", third.reason
     assert [(each["kind"], each["site"]) for each in third.before] == [
-        ("fit", "train.py:13"),
-        ("custom loop", "train.py:19"),
+        ("fit", "train.py:14"),
+        ("custom loop", "train.py:20"),
     ]
-    assert third.document["site"] == "train.py:21"
+    assert third.document["site"] == "train.py:22"
     assert third.files == {"first", "step"}
