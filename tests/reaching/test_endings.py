@@ -143,6 +143,12 @@ def test_the_script_does_not_outlive_a_parent_that_is_killed(scripts):
     wait_for(lambda: not begun.left(), 10)
 
 
+def test_an_interrupt_of_the_script_is_one_of_the_plan(scripts):
+    begun = scripts.start("import os, signal\nos.kill(os.getpid(), signal.SIGINT)")
+    assert begun.process.wait(20) == -signal.SIGINT
+    assert begun.left() == []
+
+
 def test_a_script_that_takes_too_long_is_ended(scripts):
     outcome = scripts.reach(HANGS, limit_seconds=1.0)
     assert outcome.kind == "limit"

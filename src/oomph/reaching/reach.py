@@ -64,6 +64,8 @@ class _Reaching:
         if not self._heard.is_over:
             script.show_the_rest(with_noise=returncode != 0)
         script.end()
+        if returncode == -signal.SIGINT and not self._heard.is_over:
+            raise KeyboardInterrupt  # Ctrl-C went to the script, which had the terminal
         return outcome(self._heard, returncode, script.output, self._request)
 
     def _hear(self) -> None:
@@ -113,6 +115,8 @@ def _ended_by_signals(script: StartedScript) -> Iterator[None]:
 
     before: dict[int, Any] = {}
     try:
+        # Ignored: taking the terminal back from the script would stop us.
+        before[signal.SIGTTOU] = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         for signum in _ENDING_SIGNALS:
             if signal.getsignal(signum) is signal.SIG_DFL:
                 before[signum] = signal.signal(signum, leave)
