@@ -34,6 +34,7 @@ or has none"""
 _WITH_VALUE = ("--fit", "--batch", "--gpu", "--policy", "--optimizer", "--python", "--html", "--color")
 _EXAMINER = "oomph.tensorflow.planning.examine:examine"
 _MOST_BATCHES = 32
+_POLICIES = ("float32", "float64", "float16", "bfloat16", "mixed_float16", "mixed_bfloat16")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--gpu", metavar="GPU", help="a GPU by its name, its memory (24GiB), or auto (default: the one here, if any)")
     add("--batch", metavar="N,N", help="the batch sizes to plan (default: the script's own)")
     add("--fit", metavar="N", type=positive, default=1, help="plan the Nth training; those before it run for real")
-    add("--policy", metavar="NAME", help="plan with this dtype policy, such as mixed_bfloat16")
+    add("--policy", choices=_POLICIES, metavar="NAME", help=f"plan with this dtype policy: {', '.join(_POLICIES)}")
     add("--optimizer", metavar="NAME", help="plan with this optimizer of Keras, such as sgd")
     add("--python", metavar="PY", help="the Python to run the script with (default: oomph's, or the active one)")
     add("--html", metavar="FILE", help="also write the plan as a page with pictures")

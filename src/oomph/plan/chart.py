@@ -83,13 +83,13 @@ def _sizes_axis(frame: _Frame) -> Iterator[str]:
         size = frame.top * number / 4
         y = frame.y(size)
         yield f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y}" y2="{y}"/>'
-        yield f'<text x="{_LEFT - 8}" y="{y + 4}" text-anchor="end">{in_words(size) if size else "0"}</text>'
+        yield f'<text x="{_LEFT - 8}" y="{y + 4}" text-anchor="end">{in_words(size, frame.top) if size else "0"}</text>'
 
 
 def _batches_axis(batches: Sequence[tuple[float, int]]) -> Iterator[str]:
     every = math.ceil(len(batches) / _MOST_BATCH_LABELS)
     for number, (x, batch) in enumerate(batches):
-        if number % every == 0:
+        if (len(batches) - 1 - number) % every == 0:
             yield f'<text x="{x}" y="{_HEIGHT - 14}" text-anchor="middle">{batch:,}</text>'
 
 

@@ -31,23 +31,28 @@ class Channel:
         self._opened: dict[int, int] = {}
         """The parent's descriptors that were opened again, by their numbers there."""
 
-    def tell(self, **document: Any) -> None:
-        """Report one line; ends everything if the parent cannot be told: the script must not train."""
+    def tell(self, **document: Any) -> bool:
+        """Report one line; False if the parent cannot be told."""
         short = {key: value[:_MOST_CHARACTERS] if isinstance(value, str) else value for key, value in document.items()}
-        self._write(short)
+        return self._write(short)
 
     def answer(self, document: Any) -> NoReturn:
         """Report what the examiner has found, and end everything."""
         text = json.dumps(document)
-        for start in range(0, len(text), _PART_CHARACTERS):
-            self._write({"part": text[start : start + _PART_CHARACTERS]})
-        self.end(answered=True)
+        parts = (text[start : start + _PART_CHARACTERS] for start in range(0, len(text), _PART_CHARACTERS))
+        self.end(answered=all(self._write({"part": part}) for part in parts))
 
     def take_turn(self) -> bool:
-        """Whether the training that begins is the one to examine. Never returns if another is being examined."""
+        """Whether the training that begins is the one to examine. Never returns if another is being examined.
+
+        Ends everything if there is no way to the parent: the training could not be examined, and must not run.
+        """
         fd = self._open(self.handover.turns, os.O_RDONLY | os.O_NONBLOCK)
+        if fd is None:
+            _write_to_stderr("oomph: this process has no way to oomph, which started it; it ends instead of training\n")
+            self._end_group()
         try:
-            turn = b"" if fd is None else os.read(fd, 1)
+            turn = os.read(fd, 1)
         except BlockingIOError:
             turn = b""
         if turn not in (TRAIN, EXAMINE):
@@ -57,18 +62,16 @@ class Channel:
     def end(self, **last: Any) -> NoReturn:
         """Report the last line, and end every process of the script at once: no line of it runs after this one."""
         try:
-            self._write(last)
+            self.tell(**last)
         finally:
             self._end_group()
 
-    def _write(self, document: dict[str, Any]) -> None:
+    def _write(self, document: dict[str, Any]) -> bool:
         fd = self._open(self.handover.report, os.O_WRONLY)
-        if fd is None:
-            self._end_group()
         try:
-            os.write(fd, json.dumps(document).encode() + b"\n")
+            return fd is not None and bool(os.write(fd, json.dumps(document).encode() + b"\n"))
         except OSError:
-            self._end_group()
+            return False  # the parent has ended
 
     def _open(self, end: End, flags: int) -> int | None:
         """The descriptor; opened again through the parent where the script has closed it."""
@@ -95,6 +98,13 @@ def wait_for_the_end() -> NoReturn:
     """Wait until the parent ends this process."""
     while True:
         time.sleep(3600)
+
+
+def _write_to_stderr(text: str) -> None:
+    try:
+        os.write(2, text.encode())
+    except OSError:
+        pass  # closed
 
 
 def _is_started_by(pid: int, parent: int) -> bool:

@@ -61,7 +61,7 @@ def after(heard: Heard, line: bytes) -> Heard:
     return replace(
         heard,
         joined=heard.joined or "joined" in said,
-        answered=heard.answered or "answered" in said,
+        answered=heard.answered or said.get("answered") is True,
         progress=str(said.get("progress", heard.progress)),
         failed=str(said.get("failed", heard.failed)),
         unsupported=str(said.get("unsupported", heard.unsupported)),

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
 
-from oomph.console import say
 from oomph.reaching.ending import outcome
 from oomph.reaching.heard import Heard, after
 from oomph.reaching.pipes import Pipes
@@ -63,8 +62,10 @@ class _Reaching:
                     ticking.tick(self._doing())
         returncode = script.returncode
         if not self._heard.is_over:
-            script.show_the_rest()
+            script.show_the_rest(with_noise=returncode != 0)
         script.end()
+        if returncode == -signal.SIGINT and not self._heard.is_over:
+            raise KeyboardInterrupt  # Ctrl-C went to the script, which had the terminal
         return outcome(self._heard, returncode, script.output, self._request)
 
     def _hear(self) -> None:
@@ -72,7 +73,9 @@ class _Reaching:
             before, self._heard = self._heard, after(self._heard, line)
             if len(self._heard.trained) > len(before.trained):
                 number, training = len(self._heard.trained), self._heard.trained[-1]
-                say(f"training {number} ({training.kind} at {training.site}) runs for real: --fit {self._request.fit}")
+                self._script.say(
+                    f"training {number} ({training.kind} at {training.site}) runs for real: --fit {self._request.fit}"
+                )
 
     def _is_over(self) -> bool:
         if self._heard.is_over or time.monotonic() >= self._until:
@@ -112,6 +115,8 @@ def _ended_by_signals(script: StartedScript) -> Iterator[None]:
 
     before: dict[int, Any] = {}
     try:
+        # Ignored: taking the terminal back from the script would stop us.
+        before[signal.SIGTTOU] = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         for signum in _ENDING_SIGNALS:
             if signal.getsignal(signum) is signal.SIG_DFL:
                 before[signum] = signal.signal(signum, leave)

@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 
-from oomph.console import say
+from oomph.console import Voice
 from oomph.reaching.start_up_noise import StartUpNoise
 from oomph.recovery.isolation.descendants import adopt_orphans, end_own_strays
 from oomph.recovery.posix import process_group
@@ -30,8 +30,8 @@ class StartedScript:
 
     def __init__(self, argv: Sequence[str], environ: Mapping[str, str], inherited: Sequence[int]) -> None:
         adopt_orphans()
-        self._tail, self._noise = Tail(None), StartUpNoise()
-        self._pump = Pump(2, self._tail, self._noise.take)
+        self._tail, self._noise, self._voice = Tail(None), StartUpNoise(), Voice()
+        self._pump = Pump(2, self._tail, self._noise.take, self._voice)
         self._terminal, self._wants_terminal = Terminal(), False
         self._tripwire = Tripwire()
         self._ended = False
@@ -59,6 +59,10 @@ class StartedScript:
         """The end of what it has written."""
         return self._tail.data
 
+    def say(self, text: str) -> None:
+        """Write one message, on a line of its own, between what the script writes."""
+        self._voice.say(text)
+
     def attend(self, ready: Sequence[int]) -> None:
         """Show what it has written, and lend it the terminal when it reads from it."""
         if self._pump.source_fd in ready:
@@ -71,10 +75,10 @@ class StartedScript:
             self._wants_terminal = False
             process_group.send(self.pid, signal.SIGCONT)
 
-    def show_the_rest(self) -> None:
-        """Show all that it has written, TensorFlow's start-up lines included."""
+    def show_the_rest(self, with_noise: bool) -> None:
+        """Show what it has written last, and with it, if asked, the lines of native code that were held back."""
         self._pump.drain()
-        self._pump.show(self._noise.release())
+        self._pump.show(self._noise.release() if with_noise else self._noise.stop_waiting())
 
     def end(self) -> None:
         """Kill every process that it has started, in its group or not, and reap it."""
@@ -84,8 +88,10 @@ class StartedScript:
         process_group.send(self.pid, signal.SIGKILL)
         end_own_strays(os.getpid())
         if not self._is_gone():
-            say(f"process {self.pid} has survived SIGKILL: {process_group.why_it_stays(self.pid)}")
+            self.say(f"process {self.pid} has survived SIGKILL: {process_group.why_it_stays(self.pid)}")
         self._pump.drain()
+        if not self._voice.at_line_start:
+            self._pump.show(b"\n")
         self._terminal.take_back(restore_modes=True)
         self._terminal.close()
         self._tripwire.remove()

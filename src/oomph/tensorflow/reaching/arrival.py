@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
+import faulthandler
 import importlib
 import os
 import signal
@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import tensorflow as tf
 
+from oomph.errors import OomphError
 from oomph.reaching.channel import Channel, wait_for_the_end
 from oomph.recovery.script.script_line import ScriptLine, calling
 from oomph.tensorflow.reaching.reached import FIT, Reached
@@ -45,7 +46,9 @@ class Arrivals:
         finally:
             self._running -= 1
 
-    def begin(self, kind: str, owner: Any, model: Any, optimizer: Any, arguments: Mapping[str, Any]) -> None:
+    def begin(
+        self, kind: str, owner: Any, optimizer: Any, arguments: Mapping[str, Any], model: Callable[[], Any]
+    ) -> None:
         """Return if the training that begins runs for real. If it is the one to examine, this never returns.
 
         Every call of `fit` is a training. Of the other kinds, the calls of one `owner` at one line are a single one.
@@ -58,21 +61,45 @@ class Arrivals:
             self._seen.add(key)
             self._channel.tell(trains=kind, **_told(line))
             return
-        reached = Reached(kind, model, arguments, optimizer, line, lambda text: self._channel.tell(progress=str(text)))
-        self._examine(reached)
+        self._examine(Reached(kind, model(), arguments, optimizer, line, self._progress))
+
+    def _progress(self, text: str) -> None:
+        self._channel.tell(progress=str(text))
 
     def _examine(self, reached: Reached) -> NoReturn:
         channel, handover = self._channel, self._channel.handover
         try:
             _keep_the_script_still()
             channel.tell(examines=reached.kind, pid=os.getpid(), **_told(reached.place))
-            # A custom loop may be just traced. Out of a trace, init_scope would stop gradient tapes.
-            with contextlib.nullcontext() if tf.executing_eagerly() else tf.init_scope():
-                document = _named(handover.examiner)(reached, dict(handover.arguments))
+            document = _outside_of_traces(lambda: _named(handover.examiner)(reached, dict(handover.arguments)))
             _flush()
             channel.answer(document)
         except BaseException as error:
             channel.end(failed=_in_words(error))
+
+
+def _outside_of_traces(examine: Callable[[], Any]) -> Any:
+    """The result of a function, run where no step is traced.
+
+    A custom loop is reached while its step is traced. A new thread has no graph, no strategy and no gradient tape;
+    `tf.init_scope` would let no tape record.
+    """
+    if tf.executing_eagerly():
+        return examine()
+    ended: list[Any] = []
+
+    def run() -> None:
+        try:
+            ended.extend((examine(), None))
+        except BaseException as error:
+            ended.extend((None, error))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if ended[1] is not None:
+        raise ended[1]
+    return ended[0]
 
 
 def _keep_the_script_still() -> None:
@@ -80,6 +107,7 @@ def _keep_the_script_still() -> None:
     thread = threading.current_thread()
     setattr(thread, _MARK, True)
     _mark_started_threads()
+    faulthandler.cancel_dump_traceback_later()  # it may be set to end the process
     if thread is threading.main_thread():
         for signum in _IGNORED:
             signal.signal(signum, signal.SIG_IGN)
@@ -124,9 +152,11 @@ def _told(line: ScriptLine | None) -> dict[str, str]:
 
 
 def _in_words(error: BaseException) -> str:
-    """The message of the error, on one line."""
+    """The message of the error, on one line; what oomph raises on purpose needs no name."""
     try:
         text = " ".join(str(error).split())
     except Exception:
         text = ""  # an exception whose __str__ fails
+    if text and isinstance(error, OomphError):
+        return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -39,7 +39,7 @@ def _replace_training(cls: Any, name: str, kind: str, arrivals: Arrivals) -> Non
         arguments = _bound(signature, self, args, kwargs) if getattr(self, "compiled", False) else None
         if arguments is None or arrivals.is_nested():
             return original(self, *args, **kwargs)  # Keras reports a wrong call itself
-        arrivals.begin(kind, self, self, self.optimizer, arguments)
+        arrivals.begin(kind, self, self.optimizer, arguments, lambda: self)
         with arrivals.training():
             return original(self, *args, **kwargs)
 
@@ -66,7 +66,7 @@ def _replace_apply(optimizer: Any, arrivals: Arrivals) -> None:
                 trainable_variables if trainable_variables is not None else getattr(self, "_trainable_variables", ())
             )
             arguments = {"grads": grads, "trainable_variables": list(given)}
-            arrivals.begin(LOOP, self, model_of(arguments["trainable_variables"]), self, arguments)
+            arrivals.begin(LOOP, self, self, arguments, lambda: model_of(arguments["trainable_variables"]))
         return original(self, grads, trainable_variables, *args, **kwargs)
 
     patch(optimizer, "apply", apply)
