@@ -14,7 +14,7 @@ from oomph.errors import ExamineError
 from oomph.plan.breakdown import items, layers, timeline
 from oomph.plan.device_limit import limit_of
 from oomph.plan.document import as_document
-from oomph.plan.estimate import Device, Estimate, Interval, Plan
+from oomph.plan.estimate import Estimate, Interval, Plan
 from oomph.plan.gpu_costs import workspaces
 from oomph.plan.largest import largest_batch
 from oomph.plan.verdict import ACCURACY, Verdict, notes
@@ -47,7 +47,8 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
     engine = engine_for(model, batch, reached.tell)
     device = limit_of(arguments.get("device"))
     place = reached.place.site if reached.place is not None else reached.kind
-    plan = _Planning(model, batch, engine, device, reached.tell)
+    verdict = Verdict(device, subject.compiled_by_xla(model, reached.jit_compile), engine.held.total)
+    plan = _Planning(model, batch, engine, verdict, reached.tell)
     return as_document(plan.plan(place, arguments.get("batches") or [samples.size_of(batch)]))
 
 
@@ -55,12 +56,12 @@ class _Planning:
     """One training on one device."""
 
     def __init__(
-        self, model: Any, batch: Any, engine: Engine, device: Device | None, tell: Callable[[str], None]
+        self, model: Any, batch: Any, engine: Engine, verdict: Verdict, tell: Callable[[str], None]
     ) -> None:
-        self._model, self._batch, self._engine, self._device, self._tell = model, batch, engine, device, tell
+        self._model, self._batch, self._engine, self._verdict, self._tell = model, batch, engine, verdict, tell
+        self._device = device = verdict.device
         convolves = any(operation.kind.startswith("Conv") for operation in engine.program.operations)
         self._extras = workspaces(convolves) if device is not None and device.is_card else ()
-        self._verdict = Verdict(device, subject.compiled_by_xla(model), engine.held.total)
 
     def plan(self, place: str, batches: list[int]) -> Plan:
         engine = self._engine

@@ -32,10 +32,15 @@ class Arrivals:
         self._channel = channel
         self._running = 0
         self._seen: set[tuple[str, str, int]] = set()
+        self._compiled_with: dict[int, str] = {}
 
     def is_nested(self) -> bool:
         """Whether a training runs for real, or this thread examines one: its steps are no other training."""
         return self._running > 0 or getattr(threading.current_thread(), _MARK, False)
+
+    def compiles(self, model: Any, jit_compile: Any) -> None:
+        """Note what `compile` of a model was given."""
+        self._compiled_with[id(model)] = jit_compile if jit_compile == "auto" else str(bool(jit_compile))
 
     @contextmanager
     def training(self) -> Iterator[None]:
@@ -61,7 +66,9 @@ class Arrivals:
             self._seen.add(key)
             self._channel.tell(trains=kind, **_told(line))
             return
-        self._examine(Reached(kind, model(), arguments, optimizer, line, self._progress))
+        found = model()
+        given = self._compiled_with.get(id(found), "auto")
+        self._examine(Reached(kind, found, arguments, optimizer, given, line, self._progress))
 
     def _progress(self, text: str) -> None:
         self._channel.tell(progress=str(text))

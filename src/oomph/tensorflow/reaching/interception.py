@@ -28,6 +28,7 @@ def install(trainer: Any, channel: Channel) -> None:
     _replace_training(cls, "fit", FIT, arrivals)
     _replace_training(cls, "train_on_batch", ON_BATCH, arrivals)
     _replace_apply(optimizer, arrivals)
+    _replace_compile(KERAS.trainer_of_any_backend.value(), arrivals)
 
 
 def _replace_training(cls: Any, name: str, kind: str, arrivals: Arrivals) -> None:
@@ -44,6 +45,21 @@ def _replace_training(cls: Any, name: str, kind: str, arrivals: Arrivals) -> Non
             return original(self, *args, **kwargs)
 
     patch(cls, name, training)
+
+
+def _replace_compile(cls: Any, arrivals: Arrivals) -> None:
+    """Note `jit_compile`: "auto" becomes False where no GPU is visible, and cannot be told from False later."""
+    original = cls.compile
+    signature = inspect.signature(inspect.unwrap(original))
+
+    @functools.wraps(original)
+    def compile_noted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        arguments = _bound(signature, self, args, kwargs)
+        if arguments is not None:
+            arrivals.compiles(self, arguments.get("jit_compile", "auto"))
+        return original(self, *args, **kwargs)
+
+    patch(cls, "compile", compile_noted)
 
 
 def _bound(signature: inspect.Signature, model: Any, args: Any, kwargs: Any) -> dict[str, Any] | None:

@@ -26,8 +26,8 @@ class Reached:
     Of a custom loop `grads` and `trainable_variables`, as `optimizer.apply` got them.
     """
     optimizer: Any
-    jit_compile: Any
-    """What `compile` was given: True, False or "auto", which becomes False where no GPU is visible."""
+    jit_compile: str
+    """What `compile` was given: "True", "False" or "auto", which becomes False where no GPU is visible."""
     place: ScriptLine | None
     """The line of the script that calls; None if no script code is running."""
     tell: Callable[[str], None] = field(default=lambda text: None, compare=False, repr=False)
