@@ -71,7 +71,8 @@ def test_a_request_is_rounded_and_a_much_larger_chunk_is_split() -> None:
 def test_a_chunk_of_less_than_twice_the_request_is_given_whole() -> None:
     allocator = Allocator()
     first, rest = allocator.allocate(1000 * 256), allocator.allocate(1)
-    assert first is not None and rest is not None
+    assert first is not None
+    assert rest is not None
     allocator.release(first)
     allocator.allocate(501 * 256)
     assert allocator.in_use == 1001 * 256

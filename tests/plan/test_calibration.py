@@ -40,7 +40,8 @@ def test_noise_at_two_small_batches_is_not_blown_up() -> None:
 
 def test_the_largest_of_the_steps_counts_in_the_high_end() -> None:
     calm, wild = (correction([Measured(8, [100, 100, last], 100)]) for last in (100, 200))
-    assert calm is not None and wild is not None
+    assert calm is not None
+    assert wild is not None
     peak = Interval(100, 100, 100)
     assert wild.of(peak, 8, 0).expected == calm.of(peak, 8, 0).expected
     assert wild.of(peak, 8, 0).high > calm.of(peak, 8, 0).high

@@ -41,14 +41,16 @@ def test_what_the_training_holds_alone_may_be_too_much_under_xla() -> None:
 def test_a_card_keeps_something_and_an_amount_of_memory_nothing() -> None:
     card = limit_of({"name": "RTX", "memory": 24 * GIB, "capability": "8.9", "is_card": True})
     amount = limit_of({"name": "24 GiB", "memory": 24 * GIB, "capability": "", "is_card": False})
-    assert card is not None and amount is not None
+    assert card is not None
+    assert amount is not None
     assert card.usable == 24 * GIB - CONTEXT.high - reserve(24 * GIB, "8.9")
     assert amount.usable == 24 * GIB
     assert limit_of(None) is None
 
 
 @pytest.mark.parametrize(
-    ("capability", "mib"), [("5.2", 500), ("7.5", 1050), ("8.6", 1536), ("8.9", 1800), ("9.0", 1800), ("12.0", 1800), ("", 1800)]
+    ("capability", "mib"),
+    [("5.2", 500), ("7.5", 1050), ("8.6", 1536), ("8.9", 1800), ("9.0", 1800), ("12.0", 1800), ("", 1800)],
 )
 def test_the_reserve_that_was_measured(capability: str, mib: int) -> None:
     assert reserve(8 * GIB, capability) == mib << 20

@@ -16,7 +16,6 @@ from random import Random
 from oomph.plan.allocator import Allocator
 from oomph.plan.program import Operation, Program, Storage
 
-
 _STEPS = 3
 _UNEVEN = (0.4, 2.5)
 
@@ -56,7 +55,9 @@ class _Buffer:
 class _Run:
     """One simulated execution."""
 
-    def __init__(self, program: Program, batch: int, order: Order, allocator: Allocator, workers: int, chance: Random) -> None:
+    def __init__(
+        self, program: Program, batch: int, order: Order, allocator: Allocator, workers: int, chance: Random
+    ) -> None:
         self._program, self._batch, self._workers = program, batch, workers
         self._operations: Sequence[Operation] = program.operations
         self._allocator, self._chance = allocator, chance
@@ -89,9 +90,7 @@ class _Run:
                 self._waiting[follower] -= 1
                 if not self._waiting[follower]:
                     put(follower)
-        return Lifetime(
-            self.peak, self.at, self.alive, tuple(self.trace), tuple(self.ran), self._allocator.reserved
-        )
+        return Lifetime(self.peak, self.at, self.alive, tuple(self.trace), tuple(self.ran), self._allocator.reserved)
 
     def _duration(self, index: int) -> int:
         return round(self._operations[index].work.at(self._batch) * self._chance.uniform(*_UNEVEN))

@@ -1,4 +1,4 @@
-"""A training step as a program: operations, the tensors between them, and how many bytes each takes at any batch size."""
+"""A training step as a program: operations, and the tensors between them with their sizes at any batch size."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -53,8 +54,10 @@ def engine(make, runs: bool = False) -> Engine:
 def test_the_prediction_grows_with_the_batch_and_is_never_below_what_is_held(make) -> None:
     found = engine(make)
     peaks = [found.at(batch).peak for batch in (1, 2, 16, 256, 4096)]
-    for one, other in zip(peaks, peaks[1:], strict=False):
-        assert one.low <= other.low and one.expected <= other.expected and one.high <= other.high
+    for one, other in itertools.pairwise(peaks):
+        assert one.low <= other.low
+        assert one.expected <= other.expected
+        assert one.high <= other.high
     assert peaks[-1].expected > 1.5 * peaks[0].expected
     assert all(peak.low >= 0.9 * found.held.total for peak in peaks)
 

@@ -15,6 +15,7 @@ from oomph.plan.prediction import Prediction, Step, predict, widened
 from oomph.plan.program import Program
 from oomph.tensorflow.planning import dry_run, samples, subject
 from oomph.tensorflow.planning.tracing import Traced, trace, traced_program
+from oomph.tensorflow.state.optimizers import optimizers_of
 
 _SIZES = (2, 8)
 """Batch sizes that are traced, and run if that is cheap."""
@@ -26,7 +27,13 @@ class Engine:
     """One training step. The predictions of a batch size are kept, and never fall as the batch grows."""
 
     def __init__(
-        self, program: Program, held: Held, fix: Correction | None, name: str, unknown: tuple[str, ...], only: int | None
+        self,
+        program: Program,
+        held: Held,
+        fix: Correction | None,
+        name: str,
+        unknown: tuple[str, ...],
+        only: int | None,
     ) -> None:
         self.program, self.held, self.name, self.unknown = program, held, name, unknown
         self.only = only
@@ -70,7 +77,7 @@ def engine_for(model: Any, batch: Any, tell: Callable[[str], None], runs: bool =
     tell("tracing the training step")
     traces = _traces(model, spec, size)
     held = subject.held_by(model)
-    names = {optimizer.name for optimizer in subject.optimizers_of(model)}
+    names = {optimizer.name for optimizer in optimizers_of(model)}
     program = traced_program(traces[0], traces[-1], lambda name: name.split("/", 1)[0] in names)
     if program is None:
         traces = [trace(model, spec, size, size)]

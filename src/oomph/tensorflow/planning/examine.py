@@ -55,9 +55,7 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
 class _Planning:
     """One training on one device."""
 
-    def __init__(
-        self, model: Any, batch: Any, engine: Engine, verdict: Verdict, tell: Callable[[str], None]
-    ) -> None:
+    def __init__(self, model: Any, batch: Any, engine: Engine, verdict: Verdict, tell: Callable[[str], None]) -> None:
         self._model, self._batch, self._engine, self._verdict, self._tell = model, batch, engine, verdict, tell
         self._device = device = verdict.device
         convolves = any(operation.kind.startswith("Conv") for operation in engine.program.operations)
@@ -137,4 +135,3 @@ def _build(model: Any, batch: Any) -> None:
     except Exception as error:  # the user's own layers may raise anything
         first = (str(error).strip().splitlines() or [""])[0]
         raise ExamineError(f"the model cannot be built: {type(error).__name__}: {first}") from error
-

@@ -9,8 +9,8 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.plan.program import Storage
-from oomph.tensorflow.planning.kinds import BRANCHES, FUNCTION_CALLS, HELD, LOOPS, storage_of
 from oomph.tensorflow.planning.kernels import work_of, workspace_of
+from oomph.tensorflow.planning.kinds import BRANCHES, FUNCTION_CALLS, HELD, LOOPS, storage_of
 
 _UNKNOWN_TRIPS = 32
 """How often a loop is assumed to run where its graph does not say."""
@@ -139,7 +139,9 @@ class _Scope:
         most = 0
         for body in bodies:
             inside = flatten(body)
-            most = max(most, sum(inside.sizes[i] for op in inside.operations if op.storage is Storage.NEW for i in op.outputs))
+            most = max(
+                most, sum(inside.sizes[i] for op in inside.operations if op.storage is Storage.NEW for i in op.outputs)
+            )
         self.make(operation, Storage.NEW, most)
 
     def _size(self, tensor: Any, operation: Any) -> int:

@@ -36,6 +36,7 @@ def _patches(operation: Any, kernel: Any, output: Any, one_by_one: bool) -> int:
         return int(image * patch * width)
     return int(-(-(_CACHE // width) // unit) * image * patch * width)
 
+
 def work_of(operation: Any) -> int:
     """How long the operation runs, in bytes that memory could move in that time."""
     moved = sum(_bytes(tensor) for tensor in [*operation.inputs, *operation.outputs])

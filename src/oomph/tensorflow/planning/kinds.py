@@ -12,33 +12,35 @@ HELD = frozenset({"Const", "VarHandleOp", "ReadVariableOp", "MutexV2", "Stateful
 """Outputs that are a variable's own memory, or a constant that its kernel keeps."""
 
 SHARED = frozenset(
-    "Identity IdentityN Reshape Squeeze ExpandDims StopGradient PreventGradient Bitcast CheckNumerics EnsureShape "
-    "Snapshot Print PrintV2".split()
-)
+    {
+        "Bitcast", "CheckNumerics", "EnsureShape", "ExpandDims", "Identity", "IdentityN", "PreventGradient", "Reshape",
+        "Snapshot", "Squeeze", "StopGradient",
+    }
+)  # fmt: skip
 """Outputs that are an input under another name or shape."""
 
-FORWARDED = frozenset(
-    # unary
-    "Abs Acos Asin Atan Ceil Cos Cosh Digamma Elu Erf Erfc Exp Expm1 Floor Inv Lgamma Log Log1p LogSoftmax "
-    "LogicalNot Neg OnesLike Reciprocal Relu Relu6 LeakyRelu Rint Round Rsqrt Selu Sigmoid Sign Sin Sinh Softmax "
-    "Softplus Softsign Sqrt Square Tan Tanh ZerosLike "
-    # binary, and n-ary
-    "Add AddV2 AddN BiasAdd Atan2 Div DivNoNan FloorDiv FloorMod Maximum Minimum Mod Mul MulNoNan Pow RealDiv "
-    "SquaredDifference Sub TruncateDiv Xdivy Xlogy LogicalAnd LogicalOr ClipByValue Select SelectV2 "
-    # gradients
-    "EluGrad InvGrad ReciprocalGrad Relu6Grad ReluGrad LeakyReluGrad RsqrtGrad SeluGrad SigmoidGrad SoftplusGrad "
-    "SoftsignGrad SqrtGrad TanhGrad "
-    # copies that share if they may
-    "TensorListPushBack TensorListSetItem ScatterNd TensorScatterUpdate TensorScatterAdd".split()
-)
+_UNARY = {
+    "Abs", "Acos", "Asin", "Atan", "Ceil", "Cos", "Cosh", "Digamma", "Elu", "Erf", "Erfc", "Exp", "Expm1", "Floor",
+    "Inv", "LeakyRelu", "Lgamma", "Log", "Log1p", "LogSoftmax", "LogicalNot", "Neg", "OnesLike", "Reciprocal", "Relu",
+    "Relu6", "Rint", "Round", "Rsqrt", "Selu", "Sigmoid", "Sign", "Sin", "Sinh", "Softmax", "Softplus", "Softsign",
+    "Sqrt", "Square", "Tan", "Tanh", "ZerosLike",
+}  # fmt: skip
+_OF_SEVERAL = {
+    "Add", "AddN", "AddV2", "Atan2", "BiasAdd", "ClipByValue", "Div", "DivNoNan", "FloorDiv", "FloorMod", "LogicalAnd",
+    "LogicalOr", "Maximum", "Minimum", "Mod", "Mul", "MulNoNan", "Pow", "RealDiv", "Select", "SelectV2",
+    "SquaredDifference", "Sub", "TruncateDiv", "Xdivy", "Xlogy",
+}  # fmt: skip
+_GRADIENTS = {
+    "EluGrad", "InvGrad", "LeakyReluGrad", "ReciprocalGrad", "Relu6Grad", "ReluGrad", "RsqrtGrad", "SeluGrad",
+    "SigmoidGrad", "SoftplusGrad", "SoftsignGrad", "SqrtGrad", "TanhGrad",
+}  # fmt: skip
+_COPIES = {"ScatterNd", "TensorListPushBack", "TensorListSetItem", "TensorScatterAdd", "TensorScatterUpdate"}
+FORWARDED = frozenset(_UNARY | _OF_SEVERAL | _GRADIENTS | _COPIES)
 """Outputs that may lie in the memory of an input that nothing else needs."""
 
 FUNCTION_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 LOOPS = frozenset({"While", "StatelessWhile"})
 BRANCHES = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
-
-HOST = frozenset("Shape ShapeN Size Rank BroadcastGradientArgs ConcatOffset VariableShape".split())
-"""Outputs of a few numbers, which on a GPU lie in the host's memory."""
 
 
 def storage_of(kind: str) -> Storage:

@@ -41,7 +41,12 @@ def _all(model: Any, batch: Any, engine: Engine, size: int, most: int | None, te
         "for transfer learning: all layers before the last one with weights keep their weights",
         "for layer in model.layers[:-1]: layer.trainable = False  # before compile()",
     )  # fmt: skip
-    yield Saver("XLA on or off", None, "not planned: it may take more or less; try both", "model.compile(..., jit_compile=False)")
+    yield Saver(
+        "XLA on or off",
+        None,
+        "not planned: it may take more or less; try both",
+        "model.compile(..., jit_compile=False)",
+    )
     yield Saver(
         "cuda_malloc_async", None, "not planned: it helps against fragmentation, not against a high peak",
         "export TF_GPU_ALLOCATOR=cuda_malloc_async",
@@ -91,10 +96,10 @@ def _quantised(model: Any) -> Saver | None:
     ]  # fmt: skip
     if not kernels:
         return None
-    saved = 3 * sum(kernels)
+    saved, weights = (size / 2**20 for size in (3 * sum(kernels), subject.held_by(model).weights))
     return Saver(
         "int8 for deployment", None,
-        f"saves {saved / 2**20:,.1f} MiB of {subject.held_by(model).weights / 2**20:,.1f} MiB of weights when the model "
-        "only predicts, and nothing in training; pruning saves nothing, since zeros are stored like other numbers",
+        f"saves {saved:,.1f} MiB of {weights:,.1f} MiB of weights when the model only predicts, and nothing in training; "
+        "pruning saves nothing, since zeros are stored like other numbers",
         'model.quantize("int8")',
     )  # fmt: skip

@@ -13,7 +13,6 @@ from oomph.plan.program import Operation, Program, Size
 from oomph.tensorflow.planning.flattening import FlatGraph, flatten, operations_before
 from oomph.tensorflow.planning.samples import resized
 
-
 _MUST_MATCH = 0.9
 """The share of operations that both traces must have."""
 
@@ -66,7 +65,9 @@ def traced_program(small: Traced, large: Traced, is_update: Callable[[str], bool
         twin = twins.get(made.name, made)
         if len(twin.outputs) == len(made.outputs):
             for before, after in zip(twin.outputs, made.outputs, strict=True):
-                sizes[after] = grow(small.flat.sizes[before] if twin is not made else flat.sizes[after], flat.sizes[after])
+                sizes[after] = grow(
+                    small.flat.sizes[before] if twin is not made else flat.sizes[after], flat.sizes[after]
+                )
         operations.append(
             Operation(
                 made.name, made.kind, tuple(made.inputs), tuple(made.outputs),
