@@ -99,7 +99,7 @@ def _quantised(model: Any) -> Saver | None:
     saved, weights = (size / 2**20 for size in (3 * sum(kernels), subject.held_by(model).weights))
     return Saver(
         "int8 for deployment", None,
-        f"saves {saved:,.1f} MiB of {weights:,.1f} MiB of weights when the model only predicts, and nothing in training; "
+        f"saves {saved:,.1f} MiB of {weights:,.1f} MiB of weights when the model only predicts, nothing in training; "
         "pruning saves nothing, since zeros are stored like other numbers",
         'model.quantize("int8")',
     )  # fmt: skip
