@@ -87,6 +87,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _request(args: argparse.Namespace) -> Request:
     """What is asked of the script. Whatever can be refused is refused here, before the script starts."""
+    from oomph.plan.counting import counting_environ
     from oomph.plan.device import device_of
     from oomph.reaching.isolated_python import hiding_option
     from oomph.reaching.request import Request
@@ -103,7 +104,7 @@ def _request(args: argparse.Namespace) -> Request:
         raise UsageError(f"Python's option {hiding} keeps oomph out of the script, which would train: leave it out")
     arguments["device"] = device_of(args.gpu, os.environ, say)
     python = python_of(command, args.python, say)
-    return Request(command, python, _EXAMINER, arguments, args.fit)
+    return Request(command, python, _EXAMINER, arguments, args.fit, counting_environ())
 
 
 def _planned(request: Request) -> Plan:

@@ -9,7 +9,7 @@ from oomph.plan.estimate import Device, Fits, Interval
 
 ACCURACY = {
     "graph": "simulated from the traced step; the measured error is in docs/measurements.md",
-    "dry-run": "simulated, and corrected by real steps of 2 and 8 samples on the CPU; the measured error is in "
+    "dry-run": "simulated, and corrected by real steps of 2 and 8 samples; the error measured on the CPU is in "
     "docs/measurements.md",
 }
 _XLA_SAVES = 0.7

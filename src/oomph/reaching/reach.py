@@ -101,6 +101,8 @@ def _environ(request: Request, pipes: Pipes) -> dict[str, str]:
     """Our environment, without what a run around us has put there."""
     ours = (RUN_VARIABLE, OWNER_VARIABLE, REHEARSAL_VARIABLE)
     environ = {name: value for name, value in os.environ.items() if name not in ours}
+    for name, value in request.environ.items():
+        environ.setdefault(name, value)
     put_site_first(environ)
     pipes.handover(request).write(environ)
     return environ

@@ -22,6 +22,8 @@ class Request:
     """Its second argument, as JSON."""
     fit: int = 1
     """Which training: those before it run for real."""
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables for the script, where the user has not set them."""
     limit_seconds: float | None = None
     """End the script after this time; None: never."""
 

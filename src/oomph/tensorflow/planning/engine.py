@@ -105,7 +105,7 @@ def _measured(
         raw = predict(Step(program, held.total), traced.batch).peak
         if raw.high > _MOST_OF_MEMORY * psutil.virtual_memory().available:
             break
-        tell(f"running a few steps of {traced.batch} samples on the CPU")
+        tell(f"running a few steps of {traced.batch} samples on {dry_run.device()}")
         peaks = list(dry_run.measured_peaks(traced, samples.repeated(batch, size, traced.batch), held.total))
         if not peaks:
             break
