@@ -155,7 +155,11 @@ def main() -> None:
         return
     path = Path(args.models) if args.models.endswith(".py") else FOLDER / f"{args.models}.py"
     models = load(path)
-    print("| model | batch | real, MiB | expected | interval | error | covered | engine | time |\n| --- " + "| --- " * 8 + "|")
+    print(
+        "| model | batch | real, MiB | expected | interval | error | covered | engine | time |\n| --- "
+        + "| --- " * 8
+        + "|"
+    )
     rows = []
     for name in args.only or models.MODELS:
         rows += rows_of(path, name, list(models.BATCHES[name]), args.graph)

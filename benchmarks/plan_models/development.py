@@ -91,4 +91,4 @@ MODELS = {
     "efficientnet_b0": application(applications.EfficientNetB0),
     "vgg16": application(applications.VGG16),
 }
-BATCHES = {name: (2, 8, 32) for name in MODELS}
+BATCHES = dict.fromkeys(MODELS, (2, 8, 32))

@@ -49,3 +49,11 @@ def test_the_largest_of_the_steps_counts_in_the_high_end() -> None:
 
 def test_what_is_held_is_in_use_in_any_case() -> None:
     assert corrected([steps(2, 10, 100)], 2, 100 * MIB, held=50 * MIB).low == 50 * MIB
+
+
+def test_between_the_two_batches_the_surplus_is_between_theirs() -> None:
+    measured = [steps(2, 100, 100), steps(8, 230, 200)]
+    assert corrected(measured, 2, 100 * MIB).expected == 100 * MIB
+    assert corrected(measured, 5, 150 * MIB).expected == 165 * MIB
+    assert corrected(measured, 8, 200 * MIB).expected == 230 * MIB
+    assert corrected(measured, 1, 90 * MIB).expected == 90 * MIB

@@ -41,30 +41,39 @@ class Measured:
 
 @dataclass(frozen=True)
 class Correction:
-    """What to add to a prediction: the surplus at one batch size, and its growth for each further sample; in bytes."""
+    """What to add to a prediction, in bytes, from real steps of a small and a larger batch, which may be the same."""
 
-    batch: int
-    usual: float
-    most: float
-    growth: float
+    small: Measured
+    large: Measured
 
     def of(self, peak: Interval, batch: int, held: int) -> Interval:
         """The corrected interval; `held` bytes are in use in any case."""
-        further = (batch - self.batch) * self.growth
-        expected = max(held, round(peak.expected + self.usual + further / 2))
+        usual, most, further = self._surplus(batch)
+        expected = max(held, round(peak.expected + usual + further / 2))
         low = max(held, round(LOWER * (expected - max(0.0, further) / 2)))
-        high = UPPER * (peak.expected + self.most + max(further, further / 2))
+        high = UPPER * (peak.expected + most + max(further, further / 2))
         return Interval(min(low, expected), expected, max(expected, round(high)))
+
+    def _surplus(self, batch: int) -> tuple[float, float, float]:
+        """Usually, at most, and what a batch larger than those that ran may add."""
+        small, large = self.small, self.large
+        if batch >= large.batch:
+            return large.usual, large.most, (batch - large.batch) * self._growth()
+        if batch <= small.batch:
+            return small.usual, small.most, 0.0
+        part = (batch - small.batch) / (large.batch - small.batch)
+        between = [one + part * (other - one) for one, other in ((small.usual, large.usual), (small.most, large.most))]
+        return between[0], between[1], 0.0
+
+    def _growth(self) -> float:
+        """For each further sample."""
+        samples = self.large.batch - self.small.batch
+        if not samples:
+            return 0.0
+        bound = _MOST_GROWTH * max(0, self.large.predicted - self.small.predicted) / samples
+        return max(-bound, min(bound, (self.large.usual - self.small.usual) / samples))
 
 
 def correction(measured: Sequence[Measured]) -> Correction | None:
     """What the real steps say; None without any."""
-    if not measured:
-        return None
-    small, large = measured[0], measured[-1]
-    samples = large.batch - small.batch
-    if not samples:
-        return Correction(large.batch, large.usual, large.most, 0.0)
-    bound = _MOST_GROWTH * max(0, large.predicted - small.predicted) / samples
-    growth = max(-bound, min(bound, (large.usual - small.usual) / samples))
-    return Correction(large.batch, large.usual, large.most, growth)
+    return Correction(measured[0], measured[-1]) if measured else None

@@ -17,20 +17,27 @@ from oomph.tensorflow.planning.rematerialisation import why_remat_fails
 Tell = Callable[[str], None]
 
 
-def savers(model: Any, batch: Any, engine: Engine, size: int, most: int | None, tell: Tell) -> tuple[Saver, ...]:
-    """All savers at a batch of `size`; `most` is the largest batch that fits, if it is known."""
-    return tuple(saver for saver in _all(model, batch, engine, size, most, tell) if saver is not None)
+def savers(
+    model: Any, batch: Any, engine: Engine, size: int, most: int | None, tell: Tell, may_change: bool
+) -> tuple[Saver, ...]:
+    """The savers at a batch of `size`; `most` is the largest batch that fits, if it is known.
+
+    Those that change the model to plan it are left out unless `may_change`.
+    """
+    found = [_micro_batches(model, engine, size, most)]
+    if may_change and engine.only is None:
+        found += _changing(model, batch, engine, size, tell)
+    found += [_recompute(), _XLA, _ALLOCATOR, _quantised(model)]
+    return tuple(saver for saver in found if saver is not None)
 
 
-def _all(model: Any, batch: Any, engine: Engine, size: int, most: int | None, tell: Tell) -> Iterator[Saver | None]:
-    yield _micro_batches(model, engine, size, most)
+def _changing(model: Any, batch: Any, engine: Engine, size: int, tell: Tell) -> Iterator[Saver]:
     if "16" not in str(getattr(model.dtype_policy, "name", "")):
         yield _replanned(
             "mixed bfloat16", changes.precision(model, "mixed_bfloat16"), model, batch, size, tell,
             "needs an Ampere GPU or newer, rounds activations to 8 bits of precision, keeps float32 weights",
             'keras.mixed_precision.set_global_policy("mixed_bfloat16")  # before the model is built',
         )  # fmt: skip
-    yield _recompute()
     if engine.held.slots > subject.trainable_bytes(model) * 1.5:
         yield _replanned(
             "SGD instead", changes.optimizer(model, "sgd"), model, batch, size, tell,
@@ -41,17 +48,15 @@ def _all(model: Any, batch: Any, engine: Engine, size: int, most: int | None, te
         "for transfer learning: all layers before the last one with weights keep their weights",
         "for layer in model.layers[:-1]: layer.trainable = False  # before compile()",
     )  # fmt: skip
-    yield Saver(
-        "XLA on or off",
-        None,
-        "not planned: it may take more or less; try both",
-        "model.compile(..., jit_compile=False)",
-    )
-    yield Saver(
-        "cuda_malloc_async", None, "not planned: it helps against fragmentation, not against a high peak",
-        "export TF_GPU_ALLOCATOR=cuda_malloc_async",
-    )  # fmt: skip
-    yield _quantised(model)
+
+
+_XLA = Saver(
+    "XLA on or off", None, "not planned: it may take more or less; try both", "model.compile(..., jit_compile=False)"
+)
+_ALLOCATOR = Saver(
+    "cuda_malloc_async", None, "not planned: it helps against fragmentation, not against a high peak",
+    "export TF_GPU_ALLOCATOR=cuda_malloc_async",
+)  # fmt: skip
 
 
 def _micro_batches(model: Any, engine: Engine, size: int, most: int | None) -> Saver | None:
