@@ -118,5 +118,5 @@ def _round_up(size: float) -> float:
     """The next size that is easily divided by four, in the unit of the size."""
     unit = 1024.0 ** int(math.log(max(size, 1), 1024))
     figure = size / unit * 1.05
-    step = 10 ** math.floor(math.log10(figure)) / 2
+    step: float = 10.0 ** math.floor(math.log10(figure)) / 2
     return math.ceil(figure / step) * step * unit

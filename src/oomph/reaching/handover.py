@@ -43,7 +43,7 @@ class Handover:
         """The handover of this process; None if there is none, or it is damaged."""
         try:
             document = json.loads(os.environ.get(VARIABLE, "null"))
-            ends = {name: End(**document.pop(name)) for name in ("report", "turns")}
-            return cls(**document, **ends)
+            document |= {name: End(**document[name]) for name in ("report", "turns")}
+            return cls(**document)
         except (ValueError, TypeError, AttributeError, KeyError):
             return None

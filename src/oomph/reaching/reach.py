@@ -126,6 +126,6 @@ def _ended_by_signals(script: StartedScript) -> Iterator[None]:
     finally:
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, *_ENDING_SIGNALS))
         script.end()
-        for signum, handler in before.items():
-            signal.signal(signum, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

@@ -70,7 +70,7 @@ class _RefusingFinder:
 def _refuse_to_train(reason):
     # type: (str) -> None
     """Let this process do everything but train."""
-    sys.meta_path.insert(0, _RefusingFinder(reason))  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _RefusingFinder(reason))
 
 
 def _hold_interrupts():

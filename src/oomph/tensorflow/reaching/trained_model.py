@@ -12,7 +12,8 @@ from oomph.tensorflow.names.keras3 import KERAS
 def model_of(variables: Sequence[Any]) -> Any:
     """The smallest model that holds all these variables as trainable ones; None if no living model does."""
     wanted = {_identity(variable) for variable in variables}
-    cls, found = KERAS.trainer.value(), []
+    cls = KERAS.trainer.value()
+    found: list[tuple[int, int, Any]] = []
     for value in gc.get_objects():
         if issubclass(type(value), cls):  # isinstance would ask proxies, which may fail
             held = {_identity(variable) for variable in getattr(value, "trainable_variables", ())}
