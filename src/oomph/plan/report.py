@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from oomph.plan.estimate import Estimate, Fits, Interval, Plan, Saver
+from oomph.plan.estimate import Estimate, Fits, Interval, Item, Plan, Saver
 from oomph.plan.sizes import in_words
 from oomph.screen import USUAL_WIDTH
 from oomph.tables import table
@@ -49,7 +49,7 @@ def _verdict(plan: Plan) -> str:
         return "Whether it fits is open: there is no NVIDIA GPU here. Name one: --gpu 'RTX 4090', or --gpu 24GiB."
     on = f"{plan.device.name}, where TensorFlow gets {in_words(plan.device.usable)} of {in_words(plan.device.memory)}"
     if plan.max_batch is None:
-        return f"Which batch fits is open on {on}."
+        return f"Which batch fits is open on {on}; the notes say why."
     if plan.max_batch == 0:
         return f"No batch fits {on}."
     own = "" if plan.batch > plan.max_batch else f"; the script's batch of {plan.batch} fits"
@@ -85,7 +85,7 @@ def _where_it_goes(plan: Plan, width: int) -> Iterator[str]:
     operation = f", in {plan.peak_operation}" if plan.peak_operation else ""
     yield wrapped(f"at the peak{batch}{operation}:", width, "  ")
     largest = sorted(plan.items, key=lambda item: -item.size.expected)
-    rows = [(f"  {item.name}", _between(item.size), item.basis) for item in largest]
+    rows = [(f"  {item.name}", in_words(item.size.expected), _known(item)) for item in largest]
     yield from _columns(rows, width)
     if plan.layers:
         yield "of the activations:"
@@ -100,8 +100,15 @@ def _where_it_goes(plan: Plan, width: int) -> Iterator[str]:
 
 def _columns(rows: Sequence[tuple[str, str, str]], width: int) -> Iterator[str]:
     first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
+    hang = " " * (first + second + 4 if first + second + 24 <= width else 4)
     for name, size, basis in rows:
-        yield wrapped(f"{name:<{first}}  {size:<{second}}  {basis}".rstrip(), width, " " * 4)
+        yield wrapped(f"{name:<{first}}  {size:<{second}}  {basis}".rstrip(), width, hang)
+
+
+def _known(item: Item) -> str:
+    """How the size is known, and its bounds where they differ from it."""
+    low, high = in_words(item.size.low), in_words(item.size.high)
+    return item.basis if low == high else f"{item.basis}, {low} to {high}"
 
 
 def _savers(savers: Sequence[Saver], width: int) -> Iterator[str]:
