@@ -8,7 +8,7 @@ import pytest
 
 import oomph
 from oomph.errors import ExamineError, UsageError
-from oomph.plan.estimate import Fits
+from oomph.memory.estimate import Fits
 
 GIB = 1 << 30
 

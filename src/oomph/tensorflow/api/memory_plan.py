@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from oomph.errors import ExamineError
-from oomph.plan.device import device_of
-from oomph.plan.device_limit import limit_of
-from oomph.plan.estimate import Plan
-from oomph.plan.verdict import Verdict
+from oomph.memory.device import device_of
+from oomph.memory.device_limit import limit_of
+from oomph.memory.estimate import Plan
+from oomph.memory.verdict import Verdict
 from oomph.tensorflow.planning import samples, subject
 from oomph.tensorflow.planning.engine import engine_for
 from oomph.tensorflow.planning.examine import build

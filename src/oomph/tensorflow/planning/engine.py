@@ -8,11 +8,11 @@ from typing import Any
 import psutil
 
 from oomph.errors import ExamineError
-from oomph.plan.breakdown import Held
-from oomph.plan.calibration import Correction, Measured, correction
-from oomph.plan.estimate import Interval
-from oomph.plan.prediction import Prediction, Step, predict, widened
-from oomph.plan.program import Program
+from oomph.memory.breakdown import Held
+from oomph.memory.calibration import Correction, Measured, correction
+from oomph.memory.estimate import Interval
+from oomph.memory.prediction import Prediction, Step, predict, widened
+from oomph.memory.program import Program
 from oomph.tensorflow.planning import dry_run, samples, subject
 from oomph.tensorflow.planning.tracing import Traced, trace, traced_program
 from oomph.tensorflow.state.optimizers import optimizers_of

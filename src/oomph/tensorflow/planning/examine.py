@@ -11,9 +11,9 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.errors import ExamineError
-from oomph.plan.device_limit import limit_of
-from oomph.plan.document import as_document
-from oomph.plan.verdict import Verdict
+from oomph.memory.device_limit import limit_of
+from oomph.memory.document import as_document
+from oomph.memory.verdict import Verdict
 from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.planning import changes, samples, subject
 from oomph.tensorflow.planning.engine import engine_for

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from oomph.plan.breakdown import Held
+from oomph.memory.breakdown import Held
 from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.state.optimizers import optimizers_of
 

@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oomph.plan.estimate import Interval
+from oomph.memory.estimate import Interval
 
 _MOST_GROWTH = 0.35
 """The surplus grows at most by this part of the predicted growth."""
