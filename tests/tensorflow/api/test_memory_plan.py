@@ -54,7 +54,6 @@ def test_a_training_without_xla_fits(model) -> None:
     [
         ({"gpu": "RTX 4095"}, UsageError, "4090"),
         ({"batches": (0,)}, ValueError, "at least 1"),
-        ({"batch_size": 0}, ExamineError, "no batch"),
     ],
 )
 def test_what_cannot_be_planned_is_said_in_one_sentence(model, given, error, words) -> None:

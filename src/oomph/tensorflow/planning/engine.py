@@ -49,7 +49,8 @@ class Engine:
         if found is None:
             raw = predict(Step(self.program, self.held.total), batch)
             fix = self._correction
-            peak = widened(raw.peak, self.held.largest) if fix is None else fix.of(raw.peak, batch, self.held.total)
+            peak = raw.peak if fix is None else fix.of(raw.peak, batch, self.held.total)
+            peak = widened(peak, self.held.largest)
             found = self._known[batch] = Prediction(peak, raw.typical)
         return Prediction(self._monotone(batch, found.peak), found.typical)
 
