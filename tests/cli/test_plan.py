@@ -21,7 +21,7 @@ sys.path.insert(0, {PLANS!r})
 handover = Handover.read()
 channel = Channel(handover)
 import plans
-from oomph.plan.document import as_document
+from oomph.memory.document import as_document
 assert channel.take_turn()
 channel.tell(examines="fit", pid=os.getpid(), site="train.py:9")
 answer = as_document(plans.plan(notes=(repr(dict(handover.arguments)), repr(sys.argv[1:]))))

@@ -14,7 +14,7 @@ from oomph.cli.run import positive
 from oomph.errors import ExamineError, OutputError, UsageError
 
 if TYPE_CHECKING:
-    from oomph.plan.estimate import Plan
+    from oomph.memory.estimate import Plan
     from oomph.reaching.request import NotReached, Request
 
 SUMMARY = "say which batch size fits a GPU, this one or another, without training"
@@ -66,8 +66,8 @@ def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> ar
 
 def run(args: argparse.Namespace) -> int:
     """Plan; 0 if what was asked for fits, 1 if it does not. Raises ExamineError where nothing can be planned."""
-    from oomph.plan.document import as_document, as_document_without
-    from oomph.plan.report import as_text
+    from oomph.memory.document import as_document, as_document_without
+    from oomph.memory.report import as_text
 
     request = _request(args)
     try:
@@ -87,8 +87,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _request(args: argparse.Namespace) -> Request:
     """What is asked of the script. Whatever can be refused is refused here, before the script starts."""
-    from oomph.plan.counting import counting_environ
-    from oomph.plan.device import device_of
+    from oomph.memory.counting import counting_environ
+    from oomph.memory.device import device_of
     from oomph.reaching.isolated_python import hiding_option
     from oomph.reaching.request import Request
     from oomph.recovery.supervisor.command import parse_command
@@ -108,7 +108,7 @@ def _request(args: argparse.Namespace) -> Request:
 
 
 def _planned(request: Request) -> Plan:
-    from oomph.plan.document import plan_of
+    from oomph.memory.document import plan_of
     from oomph.reaching.reach import reach
     from oomph.reaching.request import NotReached
 
@@ -154,7 +154,7 @@ def _check_page(path: str | None) -> None:
 
 
 def _write_page(path: str, plan: Plan, words: Sequence[str]) -> None:
-    from oomph.plan.picture import as_page
+    from oomph.memory.picture import as_page
 
     try:
         Path(path).write_text(as_page(plan, words), encoding="utf-8")
@@ -163,6 +163,6 @@ def _write_page(path: str, plan: Plan, words: Sequence[str]) -> None:
 
 
 def _exit_code(plan: Plan) -> int:
-    from oomph.plan.estimate import Fits
+    from oomph.memory.estimate import Fits
 
     return int(any(estimate.fits is Fits.NO for estimate in plan.estimates))

@@ -8,7 +8,7 @@ import pytest
 
 import oomph
 from oomph.errors import ExamineError, UsageError
-from oomph.plan.estimate import Fits
+from oomph.memory.estimate import Fits
 
 GIB = 1 << 30
 
@@ -54,7 +54,6 @@ def test_a_training_without_xla_fits(model) -> None:
     [
         ({"gpu": "RTX 4095"}, UsageError, "4090"),
         ({"batches": (0,)}, ValueError, "at least 1"),
-        ({"batch_size": 0}, ExamineError, "no batch"),
     ],
 )
 def test_what_cannot_be_planned_is_said_in_one_sentence(model, given, error, words) -> None:

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from oomph.errors import ExamineError
-from oomph.plan.device import device_of
-from oomph.plan.device_limit import limit_of
-from oomph.plan.estimate import Plan
-from oomph.plan.verdict import Verdict
+from oomph.memory.device import device_of
+from oomph.memory.device_limit import limit_of
+from oomph.memory.estimate import Plan
+from oomph.memory.verdict import Verdict
 from oomph.tensorflow.planning import samples, subject
 from oomph.tensorflow.planning.engine import engine_for
-from oomph.tensorflow.planning.examine import build
 from oomph.tensorflow.planning.making import Making
 
 
@@ -54,7 +53,7 @@ def plan(
     device = limit_of(device_of(gpu, os.environ, lambda text: None))
     given = {"x": x, "y": y, "sample_weight": sample_weight, "batch_size": batch_size}
     batch = samples.first_batch(model, given)
-    build(model, batch)
+    subject.build(model, batch)
     engine = engine_for(model, batch, lambda text: None, runs=False)
     compiled = "True" if model.jit_compile else "auto"
     verdict = Verdict(device, subject.compiled_by_xla(model, compiled), engine.held.total)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import psutil
-
 from oomph.errors import ExamineError
-from oomph.plan.breakdown import Held
-from oomph.plan.calibration import Correction, Measured, correction
-from oomph.plan.estimate import Interval
-from oomph.plan.prediction import Prediction, Step, predict, widened
-from oomph.plan.program import Program
+from oomph.memory.breakdown import Held
+from oomph.memory.calibration import Correction, Measured, correction
+from oomph.memory.estimate import Interval
+from oomph.memory.prediction import Prediction, Step, predict, widened
+from oomph.memory.program import Program
+from oomph.recovery.posix.available_memory import available_bytes
 from oomph.tensorflow.planning import dry_run, samples, subject
 from oomph.tensorflow.planning.tracing import Traced, trace, traced_program
 from oomph.tensorflow.state.optimizers import optimizers_of
@@ -49,7 +48,8 @@ class Engine:
         if found is None:
             raw = predict(Step(self.program, self.held.total), batch)
             fix = self._correction
-            peak = widened(raw.peak, self.held.largest) if fix is None else fix.of(raw.peak, batch, self.held.total)
+            peak = raw.peak if fix is None else fix.of(raw.peak, batch, self.held.total)
+            peak = widened(peak, self.held.largest)
             found = self._known[batch] = Prediction(peak, raw.typical)
         return Prediction(self._monotone(batch, found.peak), found.typical)
 
@@ -103,7 +103,7 @@ def _measured(
     found = []
     for traced in traces:
         raw = predict(Step(program, held.total), traced.batch).peak
-        if raw.high > _MOST_OF_MEMORY * psutil.virtual_memory().available:
+        if raw.high > _MOST_OF_MEMORY * (available_bytes() or 0):
             break
         tell(f"running a few steps of {traced.batch} samples on {dry_run.device()}")
         peaks = list(dry_run.measured_peaks(traced, samples.repeated(batch, size, traced.batch), held.total))

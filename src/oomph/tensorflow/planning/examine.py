@@ -11,10 +11,9 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.errors import ExamineError
-from oomph.plan.device_limit import limit_of
-from oomph.plan.document import as_document
-from oomph.plan.verdict import Verdict
-from oomph.tensorflow.names.keras3 import KERAS
+from oomph.memory.device_limit import limit_of
+from oomph.memory.document import as_document
+from oomph.memory.verdict import Verdict
 from oomph.tensorflow.planning import changes, samples, subject
 from oomph.tensorflow.planning.engine import engine_for
 from oomph.tensorflow.planning.making import Making
@@ -37,7 +36,7 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
     if arguments.get("optimizer"):
         changes.set_optimizer(model, arguments["optimizer"])
     batch = _batch(reached, model)
-    build(model, batch)
+    subject.build(model, batch)
     engine = engine_for(model, batch, reached.tell)
     device = limit_of(arguments.get("device"))
     place = reached.place.site if reached.place is not None else reached.kind
@@ -62,13 +61,3 @@ def _batch(reached: Reached, model: Any) -> Any:
     if reached.kind == "train_on_batch":
         return tuple(part for part in (given.get("x"), given.get("y"), given.get("sample_weight")) if part is not None)
     return samples.first_batch(model, given)
-
-
-def build(model: Any, batch: Any) -> None:
-    """Create the weights and the optimizer's slots, as fit does before its first step."""
-    try:
-        KERAS.symbolic_build.of(model)(data_batch=batch)
-        model.optimizer.build(model.trainable_variables)
-    except Exception as error:  # the user's own layers may raise anything
-        first = (str(error).strip().splitlines() or [""])[0]
-        raise ExamineError(f"the model cannot be built: {type(error).__name__}: {first}") from error

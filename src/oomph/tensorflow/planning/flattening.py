@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from oomph.plan.program import Storage
+from oomph.memory.program import Storage
 from oomph.tensorflow.planning.kernels import work_of, workspace_of
 from oomph.tensorflow.planning.kinds import BRANCHES, FUNCTION_CALLS, HELD, LOOPS, storage_of
 

@@ -6,7 +6,7 @@ aggregate_ops.cc, softmax_op.cc; `set_output` in identity_op.cc, reshape_op.h, s
 
 from __future__ import annotations
 
-from oomph.plan.program import Storage
+from oomph.memory.program import Storage
 
 HELD = frozenset({"Const", "VarHandleOp", "ReadVariableOp", "MutexV2", "StatefulRandomGetKeyCounter"})
 """Outputs that are a variable's own memory, or a constant that its kernel keeps."""

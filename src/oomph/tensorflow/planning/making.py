@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from oomph.plan.breakdown import items, layers, timeline
-from oomph.plan.estimate import Estimate, Interval, Plan
-from oomph.plan.gpu_costs import workspaces
-from oomph.plan.largest import largest_batch
-from oomph.plan.verdict import ACCURACY, Verdict, notes
+from oomph.memory.breakdown import items, layers, timeline
+from oomph.memory.estimate import Estimate, Interval, Plan
+from oomph.memory.gpu_costs import workspaces
+from oomph.memory.largest import largest_batch
+from oomph.memory.verdict import ACCURACY, Verdict, notes
 from oomph.tensorflow.planning import samples, subject
 from oomph.tensorflow.planning.engine import Engine
 from oomph.tensorflow.planning.savers import savers

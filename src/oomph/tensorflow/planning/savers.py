@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from oomph.errors import OomphError
-from oomph.plan.estimate import Interval, Saver
+from oomph.memory.estimate import Interval, Saver
 from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.planning import changes, subject
 from oomph.tensorflow.planning.engine import Engine, engine_for

@@ -6,11 +6,26 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from oomph.plan.breakdown import Held
+from oomph.errors import ExamineError
+from oomph.memory.breakdown import Held
 from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.state.optimizers import optimizers_of
 
 _ROUNDING = 256
+
+
+def build(model: Any, batch: Any) -> None:
+    """Create the weights and the optimizer's slots, as fit does before its first step.
+
+    Raises:
+        ExamineError: the user's own layers fail.
+    """
+    try:
+        KERAS.symbolic_build.of(model)(data_batch=batch)
+        model.optimizer.build(model.trainable_variables)
+    except Exception as error:  # the user's own layers may raise anything
+        first = (str(error).strip().splitlines() or [""])[0]
+        raise ExamineError(f"the model cannot be built: {type(error).__name__}: {first}") from error
 
 
 def held_by(model: Any) -> Held:

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.errors import ExamineError
-from oomph.plan.program import Operation, Program, Size
+from oomph.memory.program import Operation, Program, Size
 from oomph.tensorflow.planning.flattening import FlatGraph, flatten, operations_before
 from oomph.tensorflow.planning.samples import resized
 

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from oomph.plan.allocator import Allocator
+from oomph.memory.allocator import Allocator
 
 MIB = 1 << 20
 REQUESTS = """

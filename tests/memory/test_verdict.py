@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.plan.device_limit import limit_of
-from oomph.plan.estimate import Device, Fits, Interval
-from oomph.plan.gpu_costs import CONTEXT, reserve
-from oomph.plan.verdict import Verdict, notes
+from oomph.memory.device_limit import limit_of
+from oomph.memory.estimate import Device, Fits, Interval
+from oomph.memory.gpu_costs import CONTEXT, reserve
+from oomph.memory.verdict import Verdict, notes
 
 GIB = 1 << 30
 CARD = Device("a card", 8 * GIB, 6 * GIB)

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from oomph.plan.estimate import Layer
+from oomph.memory.estimate import Layer
 
 _NUMBER = re.compile(r"_\d{1,4}\Z")
 _GRADIENT = "gradient_tape/"

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import Enum
 from random import Random
 
-from oomph.plan.allocator import Allocator
-from oomph.plan.program import Operation, Program, Storage
+from oomph.memory.allocator import Allocator
+from oomph.memory.program import Operation, Program, Storage
 
 _STEPS = 3
 _UNEVEN = (0.4, 2.5)

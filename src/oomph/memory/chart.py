@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from oomph.plan.estimate import Device, Interval, Moment
-from oomph.plan.sizes import in_words
+from oomph.memory.estimate import Device, Interval, Moment
+from oomph.memory.sizes import in_words
 
 _WIDTH, _HEIGHT = 720, 320
 _LEFT, _RIGHT, _TOP, _BOTTOM = 78, 16, 16, 36

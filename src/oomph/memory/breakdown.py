@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from oomph.plan.estimate import Interval, Item, Layer, Moment
-from oomph.plan.layers import by_layer, is_gradient
-from oomph.plan.liveness import Lifetime
-from oomph.plan.prediction import Prediction
-from oomph.plan.program import Program
+from oomph.memory.estimate import Interval, Item, Layer, Moment
+from oomph.memory.layers import by_layer, is_gradient
+from oomph.memory.liveness import Lifetime
+from oomph.memory.prediction import Prediction
+from oomph.memory.program import Program
 
 _MOMENTS = 300
 

@@ -6,9 +6,9 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oomph.plan.estimate import Interval
-from oomph.plan.liveness import Lifetime, Order, simulate
-from oomph.plan.program import Program
+from oomph.memory.estimate import Interval
+from oomph.memory.liveness import Lifetime, Order, simulate
+from oomph.memory.program import Program
 
 _RUNS = (
     (Order.FIRST_READY, 1), (Order.AS_TRACED, 1),

@@ -7,7 +7,7 @@ workspace of cuDNN. The context and the workspaces were not measured on a real G
 
 from __future__ import annotations
 
-from oomph.plan.estimate import Interval, Item
+from oomph.memory.estimate import Interval, Item
 
 MIB = 1 << 20
 _RESERVES = ((5.2, 500), (7.5, 1050), (8.6, 1536), (9.0, 1800))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from oomph.plan.estimate import Device, Estimate, Fits, Interval, Item, Layer, Moment, Plan, Saver
+from oomph.memory.estimate import Device, Estimate, Fits, Interval, Item, Layer, Moment, Plan, Saver
 
 SCHEMA = 1
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from oomph.plan.estimate import Estimate, Fits, Interval, Item, Plan, Saver
-from oomph.plan.sizes import in_words
+from oomph.memory.estimate import Estimate, Fits, Interval, Item, Plan, Saver
+from oomph.memory.sizes import in_words
 from oomph.screen import USUAL_WIDTH
 from oomph.tables import table
 from oomph.wrapping import wrapped

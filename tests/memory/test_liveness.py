@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.plan.breakdown import Held, items, layers, timeline
-from oomph.plan.liveness import Order, simulate
-from oomph.plan.prediction import Step, predict
-from oomph.plan.program import Operation, Program, Size, Storage
+from oomph.memory.breakdown import Held, items, layers, timeline
+from oomph.memory.liveness import Order, simulate
+from oomph.memory.prediction import Step, predict
+from oomph.memory.program import Operation, Program, Size, Storage
 
 KIB = 1024
 

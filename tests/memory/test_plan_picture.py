@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 import pytest
 from plans import GIB, WORDS, around, plan
 
-from oomph.plan.chart import against_batch, through_one_step
-from oomph.plan.estimate import Estimate, Fits, Layer, Moment
-from oomph.plan.picture import as_page
+from oomph.memory.chart import against_batch, through_one_step
+from oomph.memory.estimate import Estimate, Fits, Layer, Moment
+from oomph.memory.picture import as_page
 
 
 def pictures(page: str) -> list[ElementTree.Element]:

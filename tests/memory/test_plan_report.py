@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from plans import WORDS, exactly, plan
 
-from oomph.plan.estimate import Estimate, Fits
-from oomph.plan.report import as_text, next_command
-from oomph.plan.sizes import in_words
+from oomph.memory.estimate import Estimate, Fits
+from oomph.memory.report import as_text, next_command
+from oomph.memory.sizes import in_words
 
 
 def test_the_first_lines_say_what_fits_what_to_type_and_how_much_it_needs():

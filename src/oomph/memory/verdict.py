@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oomph.plan.estimate import Device, Fits, Interval
+from oomph.memory.estimate import Device, Fits, Interval
 
 ACCURACY = {
     "graph": "simulated from the traced step; the measured error is in docs/measurements.md",

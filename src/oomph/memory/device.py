@@ -7,8 +7,8 @@ from typing import Any
 
 from oomph.errors import UsageError
 from oomph.gpu.installed import installed
-from oomph.plan.gpu_list import find_gpu, size_of
-from oomph.plan.sizes import in_words
+from oomph.memory.gpu_list import find_gpu, size_of
+from oomph.memory.sizes import in_words
 
 Say = Callable[[str], None]
 

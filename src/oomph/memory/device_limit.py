@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from oomph.plan.estimate import Device
-from oomph.plan.gpu_costs import usable
+from oomph.memory.estimate import Device
+from oomph.memory.gpu_costs import usable
 
 
 def limit_of(asked: Mapping[str, Any] | None) -> Device | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from oomph.plan.calibration import LOWER, UPPER, Measured, correction
-from oomph.plan.estimate import Interval
+from oomph.memory.calibration import LOWER, UPPER, Measured, correction
+from oomph.memory.estimate import Interval
 
 MIB = 1 << 20
 

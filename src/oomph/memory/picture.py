@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from oomph.plan.chart import against_batch, through_one_step
-from oomph.plan.estimate import Interval, Plan
-from oomph.plan.report import as_text
-from oomph.plan.sizes import in_words
+from oomph.memory.chart import against_batch, through_one_step
+from oomph.memory.estimate import Interval, Plan
+from oomph.memory.report import as_text
+from oomph.memory.sizes import in_words
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1a1a19; --soft: #5f5e58; --page: #fcfcfb; --grid: #e3e2dc;
