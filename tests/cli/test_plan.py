@@ -11,7 +11,7 @@ import pytest
 from oomph import cli
 from oomph.cli import plan as plan_verb
 
-PLANS = str(Path(__file__).parents[1] / "plan")
+PLANS = str(Path(__file__).parents[1] / "memory")
 SCRIPT = f"""
 import os, sys
 from oomph.inject import hook
