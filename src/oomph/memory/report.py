@@ -52,8 +52,8 @@ def _verdict(plan: Plan) -> str:
         return f"Which batch fits is open on {on}; the notes say why."
     if plan.max_batch == 0:
         return f"No batch fits {on}."
-    own = "" if plan.batch > plan.max_batch else f"; the script's batch of {plan.batch} fits"
-    own = own or f"; the script's batch of {plan.batch} does not fit"
+    own = "" if plan.batch > plan.max_batch else f"; the script's batch of {plan.batch:,} fits"
+    own = own or f"; the script's batch of {plan.batch:,} does not fit"
     return f"The largest batch that fits is {plan.max_batch:,}, on {on}{own}."
 
 
