@@ -7,15 +7,17 @@ from typing import Any
 
 from oomph.errors import UsageError
 from oomph.gpu.installed import installed
-from oomph.memory.gpu_list import find_gpu, size_of
+from oomph.memory.gpu_list import capability_of, find_gpu, size_of
 from oomph.memory.sizes import in_words
 
 Say = Callable[[str], None]
 
 
 def device_of(wanted: str | None, environ: Mapping[str, str], say: Say) -> dict[str, Any] | None:
-    """The device as JSON: `name`, `memory` in bytes, `capability` ("8.9"; empty if it is not known), and
-    `is_card`, False for a bare amount of memory.
+    """The device that a plan is for, as JSON; None if none is named and none is here.
+
+    It has a `name`, its `memory` in bytes, its `capability` ("8.9"; empty if it is not known), and for a bare amount
+    of memory `is_card`, which is False.
 
     Args:
         wanted: what --gpu says; None: the GPU here, if there is one.
@@ -41,16 +43,8 @@ def device_of(wanted: str | None, environ: Mapping[str, str], say: Say) -> dict[
     first = found[0]
     if any(gpu.total_bytes != first.total_bytes for gpu in found):
         say(f"the GPUs here differ: planning for the first, {first.name}")
-    return _device(first.name, first.total_bytes, _capability(first.name))
+    return _device(first.name, first.total_bytes, capability_of(first.name))
 
 
 def _device(name: str, memory: int, capability: str = "") -> dict[str, Any]:
     return {"name": name, "memory": memory, "capability": capability}
-
-
-def _capability(name: str) -> str:
-    """That of the GPUs with this name; empty if the list does not have it."""
-    try:
-        return find_gpu(name).capability
-    except UsageError:
-        return ""

@@ -90,6 +90,13 @@ def find_gpu(text: str) -> Gpu:
     return fitting[0]
 
 
+def capability_of(name: str) -> str:
+    """The compute capability of the GPUs with this name, as drivers show it; empty if the list has none of them."""
+    wanted, _ = _key(name)
+    found = {gpu.capability for gpu in gpus() if _key(gpu.name)[0] == wanted}
+    return found.pop() if len(found) == 1 else ""
+
+
 def size_of(text: str) -> int | None:
     """The bytes of a size such as "24GiB", "24GB" or "16g", all in powers of 1024; None for anything else."""
     found = _SIZE.match(text.strip())
