@@ -25,8 +25,8 @@ _USAGE = """oomph plan [options] SCRIPT.py [arguments of the script ...]
 _EPILOG = """example: oomph plan --gpu 'RTX 4090' train.py --epochs 5
          oomph plan --gpu 24GiB --batch 32,64,128 --html plan.html train.py
 
-The script runs up to its first training and ends there: nothing after that line runs, and nothing is trained. What it \
-prints goes to stderr.
+The script runs up to its first training and ends there: nothing after that line runs. A few small \
+steps may run, to measure their memory; nothing of them is kept. What the script prints goes to stderr.
 
 exit codes: 0 what was asked for fits, or nothing says that it does not; 1 a batch that was asked for, or else the \
 script's own, does not fit; 2 a wrong command line; 3 nothing could be planned: the script fails before its training, \
