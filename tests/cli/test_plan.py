@@ -43,6 +43,8 @@ def _folder(tmp_path, monkeypatch):
     [
         ([], "name the script to plan: oomph plan train.py"),
         (["missing.py"], "no such script: missing.py"),
+        (["-m"], "name the module to plan: oomph plan -m package.train"),
+        (["python3", "train.py"], "; to run the program python3: oomph plan -- python3 train.py"),
         (["--gpu", "4099", "train.py"], "unknown GPU '4099' (did you mean GeForce RTX 4090"),
         (["--gpu=A100", "train.py"], "A100 may be A100 40GB or A100 80GB: which one?"),
         (["--gpu", "auto", "train.py"], "--gpu auto finds no NVIDIA GPU here"),
@@ -80,6 +82,15 @@ def test_the_report_and_the_page_hold_what_was_asked(capsys, tmp_path):
     page = (tmp_path / "a.html").read_text()
     assert page.count("<svg") == 2
     assert {path.name for path in tmp_path.iterdir()} == {"train.py", "no_training.py", "lacks.py", "a.html"}
+
+
+def test_a_key_is_in_nothing_that_is_shown_or_written(capsys, tmp_path):
+    words = ["--html", "a.html", "train.py", "--api-key", "sk-Zm9vYmFyYmF6MTIz"]
+    assert cli.main(["plan", *words]) == 1
+    captured = capsys.readouterr()
+    for text in (captured.out, captured.err, (tmp_path / "a.html").read_text()):
+        assert "Zm9vYmFyYmF6MTIz" not in text
+    assert "oomph run train.py --api-key" in captured.out
 
 
 def test_the_document_is_the_only_thing_on_stdout(capsys):

@@ -12,6 +12,7 @@ from oomph.cli import run as run_verb
 from oomph.cli.output import say, width, write, write_json
 from oomph.cli.run import positive
 from oomph.errors import ExamineError, OutputError, UsageError
+from oomph.redaction import know_secrets, redacted, redacted_words
 
 if TYPE_CHECKING:
     from oomph.memory.estimate import Plan
@@ -76,12 +77,13 @@ def run(args: argparse.Namespace) -> int:
         if args.json:
             write_json(as_document_without(str(error)))
         raise
+    words = redacted_words(args.words)
     if args.html is not None:
-        _write_page(args.html, plan, args.words)
+        _write_page(args.html, plan, words)
     if args.json:
         write_json(as_document(plan))
     else:
-        write("".join(f"{line}\n" for line in as_text(plan, args.words, width())))
+        write("".join(f"{line}\n" for line in as_text(plan, words, width())))
     return _exit_code(plan)
 
 
@@ -94,11 +96,10 @@ def _request(args: argparse.Namespace) -> Request:
     from oomph.recovery.supervisor.command import parse_command
     from oomph.recovery.supervisor.interpreter import python_of
 
-    if not args.words:
-        raise UsageError("name the script to plan: oomph plan train.py")
     arguments: dict[str, Any] = {"batches": _batches(args.batch), "policy": args.policy, "optimizer": args.optimizer}
     _check_page(args.html)
-    command = parse_command(args.words)
+    know_secrets(args.words, os.environ)
+    command = parse_command(args.words, "plan")
     hiding = hiding_option(command.words[1:]) if command.form == "command" else ""
     if hiding:
         raise UsageError(f"Python's option {hiding} keeps oomph out of the script, which would train: leave it out")
@@ -157,7 +158,7 @@ def _write_page(path: str, plan: Plan, words: Sequence[str]) -> None:
     from oomph.memory.picture import as_page
 
     try:
-        Path(path).write_text(as_page(plan, words), encoding="utf-8")
+        Path(path).write_text(redacted(as_page(plan, words)), encoding="utf-8")
     except OSError as error:
         raise OutputError(f"{path} cannot be written: {error.strerror}") from error
 
