@@ -68,7 +68,7 @@ MAP = (ROOT / "docs/explanation/architecture.md").read_text()
 PACKAGE = ROOT / "src/oomph"
 MAPPED = [
     path
-    for room in ("recovery", "tensorflow", "faults", "cli", "doctor", "gpu", "monitor", "watch", "")
+    for room in ("recovery", "tensorflow", "faults", "cli", "doctor", "gpu", "monitor", "watch", "reaching", "plan", "")
     for path in (PACKAGE / room).glob("**/*.py" if room else "*.py")
     if path.name != "__init__.py"
     and not {PACKAGE / "doctor/checks", PACKAGE / "monitor/detectors"} & set(path.parents)  # these have a reference

@@ -22,6 +22,7 @@ _PUBLIC = {
     "diagnose": "oomph.faults.diagnose",
     "guard": "oomph.tensorflow.api.guard",
     "isolate": "oomph.recovery.isolation.isolate",
+    "plan": "oomph.tensorflow.api.memory_plan",
     "map_batches": "oomph.tensorflow.api.map_batches",
     "read_journal": "oomph.journal",
     "steps": "oomph.tensorflow.api.steps",

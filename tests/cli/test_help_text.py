@@ -20,6 +20,10 @@ EXAMPLES = {
         "oomph explain CUDA_ERROR_ILLEGAL_ADDRESS",
     ],
     "rehearse": ["oomph rehearse --steps 60 train.py --epochs 1", "oomph rehearse --faults kill,oom train.py"],
+    "plan": [
+        "oomph plan --gpu 'RTX 4090' train.py --epochs 5",
+        "oomph plan --gpu 24GiB --batch 32,64,128 --html plan.html train.py",
+    ],
     "watch": ["oomph watch", "oomph watch --run RUN", "oomph watch --once --json", "oomph watch --serve 9400"],
     "demo": ["oomph demo --keep what-the-demo-left"],
 }

@@ -22,6 +22,7 @@ COMMAND_LINES = {
     "explain": ["explain", "--json", str(LOG)],
     "explain a fault": ["explain", "--json", "OOM101"],
     "explain an exit status": ["explain", "--json", "--exit-status", "137"],
+    "plan without a training": ["plan", "--json", "train.py"],
     "watch": ["watch", "--json"],
     "explain a run": ["explain", "--json", "there"],
     "explain the decisions of a run": ["explain", "--json", "there", "--decisions"],

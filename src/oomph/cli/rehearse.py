@@ -100,9 +100,7 @@ def _checked(args: argparse.Namespace) -> Command:
     from oomph.recovery.supervisor.command import parse_command
     from oomph.recovery.supervisor.interpreter import python_of
 
-    if not args.words:
-        raise UsageError("name the script to rehearse: oomph rehearse train.py")
-    command = parse_command(args.words)
+    command = parse_command(args.words, "rehearse")
     python = python_of(command, args.python, say)
     if args.python is None and command.form != "command" and python != sys.executable:
         args.python = python  # every run uses it, and none has to say so again

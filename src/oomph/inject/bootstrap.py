@@ -6,6 +6,8 @@ imported what joining needs.
 
 from __future__ import annotations
 
+import os
+
 from oomph.inject import hook
 from oomph.recovery.protocol.ownership import below_owner
 
@@ -15,7 +17,15 @@ if TYPE_CHECKING:
 
 
 def start() -> None:
-    """Join the run that OOMPH_HANDOVER names, and guard Keras when the script imports it."""
+    """Join the run that OOMPH_HANDOVER names, and guard Keras when the script imports it.
+
+    With OOMPH_REACH, wait for the training to examine instead, also within a run.
+    """
+    if os.environ.get("OOMPH_REACH"):
+        from oomph.inject import reaching
+
+        reaching.start()
+        return
     if below_owner():
         hook.after_import(_at_import(_join_to_guard))
         return

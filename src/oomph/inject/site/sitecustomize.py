@@ -41,10 +41,36 @@ def _start_oomph(folder):
 
         start()
     except Exception as error:
+        what = type(error).__name__ + ": " + str(error)
+        if os.environ.get("OOMPH_REACH"):
+            _refuse_to_train(what)
+            return
         try:
-            sys.stderr.write("oomph: " + type(error).__name__ + ": " + str(error) + "; the script runs unguarded\n")
+            sys.stderr.write("oomph: " + what + "; the script runs unguarded\n")
         except Exception:
             pass  # no stderr
+
+
+class _RefusingFinder:
+    """A finder that ends this process when it imports what trains: the training could not be examined."""
+
+    def __init__(self, reason):
+        # type: (str) -> None
+        self._reason = reason
+
+    def find_spec(self, name, path=None, target=None):
+        # type: (str, object, object) -> None
+        """End the process for a package that trains; find nothing for any other."""
+        if name in ("tensorflow", "keras", "tf_keras"):
+            sys.stderr.write("oomph: " + name + " cannot be examined in this Python: " + self._reason + "\n")
+            sys.stderr.flush()
+            os._exit(3)
+
+
+def _refuse_to_train(reason):
+    # type: (str) -> None
+    """Let this process do everything but train."""
+    sys.meta_path.insert(0, _RefusingFinder(reason))
 
 
 def _hold_interrupts():
@@ -79,7 +105,9 @@ def _let_interrupts_through(before):
 _here = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _here]
 sys.path_importer_cache.pop(_here, None)
-if os.environ.get("OOMPH_HANDOVER") and sys.version_info >= (3, 10):
+if os.environ.get("OOMPH_REACH") and sys.version_info < (3, 10):
+    _refuse_to_train("it is older than Python 3.10")
+elif os.environ.get("OOMPH_REACH") or (os.environ.get("OOMPH_HANDOVER") and sys.version_info >= (3, 10)):
     _held = _hold_interrupts()
     _start_oomph(os.path.dirname(os.path.dirname(_here)))
     _let_interrupts_through(_held)

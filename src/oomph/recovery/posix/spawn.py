@@ -20,6 +20,7 @@ def spawn(
     stderr_fd: int,
     inherited: Sequence[int],
     restore_signals: Callable[[], None],
+    stdout_fd: int | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a program in its own process group; raises UsageError if it cannot be started.
 
@@ -29,6 +30,7 @@ def spawn(
         stderr_fd: where its stderr goes.
         inherited: descriptors that it inherits.
         restore_signals: runs between fork and exec.
+        stdout_fd: where its stdout goes; None: where ours goes.
     """
     parent = os.getpid()
 
@@ -44,6 +46,8 @@ def spawn(
     try:
         # close_fds=False: the script gets the descriptors that the shell passed, as in `oomph run a.py <(zcat x)`.
         # Ours are not inheritable.
-        return subprocess.Popen(argv, env=dict(environ), stderr=stderr_fd, preexec_fn=prepare, close_fds=False)
+        return subprocess.Popen(
+            argv, env=dict(environ), stdout=stdout_fd, stderr=stderr_fd, preexec_fn=prepare, close_fds=False
+        )
     except OSError as error:
         raise UsageError(f"{argv[0]} cannot be started: {error.strerror}") from error

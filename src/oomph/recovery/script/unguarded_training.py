@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from oomph.recovery.script.session import Session
 
     Join = Callable[[], Session | None]
+    Act = Callable[[str], None]
 
 
 class _Row(NamedTuple):
@@ -48,10 +49,15 @@ def _rows() -> Iterator[_Row]:
 def watching(join: Join) -> dict[str, Callable[[ModuleType], None]]:
     """By module name, what to do right after its import; `join` is called at the first step of such a training."""
     told: set[str] = set()
-    return {row.module: lambda module, row=row: _watch(module, row, join, told) for row in _rows()}  # type: ignore[misc]
+    return at_first_step(lambda kind: _tell(kind, join, told))
 
 
-def _watch(module: ModuleType, row: _Row, join: Join, told: set[str]) -> None:
+def at_first_step(act: Act) -> dict[str, Callable[[ModuleType], None]]:
+    """The same for any act: it is called with the kind of the training, before the step."""
+    return {row.module: lambda module, row=row: _watch(module, row, act) for row in _rows()}  # type: ignore[misc]
+
+
+def _watch(module: ModuleType, row: _Row, act: Act) -> None:
     owner = getattr(module, row.owner, None)
     original = vars(owner).get(row.method) if isinstance(owner, type) else None
     if not callable(original):
@@ -60,7 +66,7 @@ def _watch(module: ModuleType, row: _Row, join: Join, told: set[str]) -> None:
     def first_call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if vars(owner).get(row.method) is first_call:
             setattr(owner, row.method, original)
-            _tell(row.kind, join, told)
+            act(row.kind)
         try:
             return original(self, *args, **kwargs)
         except BaseException as error:

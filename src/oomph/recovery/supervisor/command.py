@@ -61,17 +61,20 @@ class Command:
         return self.words[1:] if self.form == "command" else (python, *self.words)
 
 
-def parse_command(words: Sequence[str]) -> Command:
-    """The checked command of `words`; raises UsageError with one sentence when it cannot run."""
+def parse_command(words: Sequence[str], verb: str = "run") -> Command:
+    """The checked command of `words`; raises UsageError with one sentence when it cannot run.
+
+    `verb` is the verb that they were given to, for the command in that sentence.
+    """
     if list(words) == ["-m"]:
-        raise UsageError("name the module to run: oomph run -m package.train")
+        raise UsageError(f"name the module to {verb}: oomph {verb} -m package.train")
     if not any(words) or list(words) == ["--"] or not words[0]:
-        raise UsageError("name the script to run: oomph run train.py")
+        raise UsageError(f"name the script to {verb}: oomph {verb} train.py")
     command = Command(tuple(words))
     if command.form == "command":
         return _check_program(command)
     if command.form == "script":
-        _check_script(command.words)
+        _check_script(command.words, verb)
     return command
 
 
@@ -136,14 +139,14 @@ def _given_to_python(words: Sequence[str]) -> tuple[str, ...]:
     return ()
 
 
-def _check_script(words: Sequence[str]) -> None:
+def _check_script(words: Sequence[str], verb: str) -> None:
     """Refuse what Python would refuse with code 2, before oomph makes a run directory."""
     script = words[0]
     path = Path(script)
     if script == "-":
         raise UsageError(_FROM_STDIN)
     if not path.exists():
-        raise UsageError(f"no such script: {script}{_is_program(words)}")
+        raise UsageError(f"no such script: {script}{_is_program(words, verb)}")
     if path.is_dir():
         if not (path / "__main__.py").exists():
             raise UsageError(f"{script} is a directory without a __main__.py, not a script")
@@ -154,17 +157,17 @@ def _check_script(words: Sequence[str]) -> None:
         made = shlex.quote(str(path.with_suffix(".py")))
         raise UsageError(
             f"{script} is a notebook, and Python would execute none of its cells. Make a script of it:"
-            f" jupyter nbconvert --to script {shlex.quote(script)}, then oomph run {made}"
+            f" jupyter nbconvert --to script {shlex.quote(script)}, then oomph {verb} {made}"
         )
     if path.suffix not in (".py", "") and not zipfile.is_zipfile(path) and b"\0" in _head(path):
         raise UsageError(f"{script} is not a Python script")
 
 
-def _is_program(words: Sequence[str]) -> str:
+def _is_program(words: Sequence[str], verb: str) -> str:
     """What to type when the first word is a program, such as `python`."""
     if "/" in words[0] or shutil.which(words[0]) is None:
         return ""
-    return f"; to run the program {words[0]}: {shlex.join(['oomph', 'run', '--', *words])}"
+    return f"; to run the program {words[0]}: {shlex.join(['oomph', verb, '--', *words])}"
 
 
 def _head(path: Path) -> bytes:

@@ -76,13 +76,19 @@ def missing_module(events: Iterable[Event]) -> str | None:
     """`tensorflow` or `keras`, when the script ended because its Python lacks it."""
     for event in events:
         if event.name == "uncaught-exception" and event.data.get("type") == "ModuleNotFoundError":
-            found = _MISSING.search(str(event.data.get("message")))
-            if found and found[1] in _WANTED:
-                return found[1]
+            found = module_in(str(event.data.get("message")))
+            if found is not None:
+                return found
     return None
 
 
-def advise(module: str, python: str, command: Command) -> str:
+def module_in(message: str) -> str | None:
+    """`tensorflow` or `keras`, when the message says that it is missing."""
+    found = _MISSING.search(message)
+    return found[1] if found and found[1] in _WANTED else None
+
+
+def advise(module: str, python: str, command: Command, verb: str = "run") -> str:
     """One sentence: which Python has the module, and what to type to use it."""
     other = next((other for other in candidates(python) if has_module(other, module)), None)
     if command.form == "command":
@@ -90,7 +96,7 @@ def advise(module: str, python: str, command: Command) -> str:
         install = shlex.join([python, "-m", "pip", "install", module])
         return f"{python} has no {module}{use} in the command, or install the module: {install}"
     if other is not None:
-        words = shlex.join(["oomph", "run", "--python", other, *command.words])
+        words = shlex.join(["oomph", verb, "--python", other, *command.words])
         return f"{python} has no {module}; {other} has it: {words}"
     return f"{python} has no {module}: name a Python that has it with --python, or install the module there"
 

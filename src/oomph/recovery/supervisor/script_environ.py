@@ -36,9 +36,14 @@ def surrounding(settings: Settings, changes: Sequence[Change], gpus: Sequence[Gp
     if changes:
         environ = effects.environ_after(changes, environ, gpus)
     environ |= hash_seed(entropy, environ)
+    put_site_first(environ)
+    return environ
+
+
+def put_site_first(environ: dict[str, str]) -> None:
+    """Let every Python with this environment load our sitecustomize before its script."""
     path = environ.get("PYTHONPATH")
     environ["PYTHONPATH"] = f"{_SITE}{os.pathsep}{path}" if path else str(_SITE)
-    return environ
 
 
 def handover(

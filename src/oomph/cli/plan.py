@@ -1,0 +1,169 @@
+"""oomph plan: says before a training how much memory it needs, and which batch fits."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from oomph.cli import run as run_verb
+from oomph.cli.output import say, width, write, write_json
+from oomph.cli.run import positive
+from oomph.errors import ExamineError, OutputError, UsageError
+from oomph.redaction import know_secrets, redacted, redacted_words
+
+if TYPE_CHECKING:
+    from oomph.memory.estimate import Plan
+    from oomph.reaching.request import NotReached, Request
+
+SUMMARY = "say which batch size fits a GPU, this one or another, without training"
+
+_USAGE = """oomph plan [options] SCRIPT.py [arguments of the script ...]
+       oomph plan [options] -m MODULE [arguments ...]
+       oomph plan [options] -- COMMAND [arguments ...]      (any command that ends in Python)"""
+_EPILOG = """example: oomph plan --gpu 'RTX 4090' train.py --epochs 5
+         oomph plan --gpu 24GiB --batch 32,64,128 --html plan.html train.py
+
+The script runs up to its first training and ends there: nothing after that line runs. A few small \
+steps may run, to measure their memory; nothing of them is kept. What the script prints goes to stderr.
+
+exit codes: 0 what was asked for fits, or nothing says that it does not; 1 a batch that was asked for, or else the \
+script's own, does not fit; 2 a wrong command line; 3 nothing could be planned: the script fails before its training, \
+or has none"""
+_WITH_VALUE = ("--fit", "--batch", "--gpu", "--policy", "--optimizer", "--python", "--html", "--color")
+_EXAMINER = "oomph.tensorflow.planning.examine:examine"
+_MOST_BATCHES = 32
+_POLICIES = ("float32", "float64", "float16", "bfloat16", "mixed_float16", "mixed_bfloat16")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options; the script and its arguments are split off before argparse sees them."""
+    parser.usage, parser.epilog = _USAGE, _EPILOG
+    add = parser.add_argument
+    add("--gpu", metavar="GPU", help="a GPU by its name, its memory (24GiB), or auto (default: the one here, if any)")
+    add("--batch", metavar="N,N", help="the batch sizes to plan (default: the script's own)")
+    add("--fit", metavar="N", type=positive, default=1, help="plan the Nth training; those before it run for real")
+    add("--policy", choices=_POLICIES, metavar="NAME", help=f"plan with this dtype policy: {', '.join(_POLICIES)}")
+    add("--optimizer", metavar="NAME", help="plan with this optimizer of Keras, such as sgd")
+    add("--python", metavar="PY", help="the Python to run the script with (default: oomph's, or the active one)")
+    add("--html", metavar="FILE", help="also write the plan as a page with pictures")
+    add("--json", action="store_true", help="print the plan as JSON on stdout; sizes are in bytes")
+
+
+def count_options(words: Sequence[str]) -> int:
+    """How many words come before the script."""
+    return run_verb.count_options(words, _WITH_VALUE)
+
+
+def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
+    """The options of oomph, and in `words` everything after them, untouched."""
+    count = count_options(words)
+    args = parser.parse_args(words[:count])
+    args.words = list(words[count:])
+    return args
+
+
+def run(args: argparse.Namespace) -> int:
+    """Plan; 0 if what was asked for fits, 1 if it does not. Raises ExamineError where nothing can be planned."""
+    from oomph.memory.document import as_document, as_document_without
+    from oomph.memory.report import as_text
+
+    request = _request(args)
+    try:
+        plan = _planned(request)
+    except ExamineError as error:
+        if args.json:
+            write_json(as_document_without(str(error)))
+        raise
+    words = redacted_words(args.words)
+    if args.html is not None:
+        _write_page(args.html, plan, words)
+    if args.json:
+        write_json(as_document(plan))
+    else:
+        write("".join(f"{line}\n" for line in as_text(plan, words, width())))
+    return _exit_code(plan)
+
+
+def _request(args: argparse.Namespace) -> Request:
+    """What is asked of the script. Whatever can be refused is refused here, before the script starts."""
+    from oomph.memory.counting import counting_environ
+    from oomph.memory.device import device_of
+    from oomph.reaching.isolated_python import hiding_option
+    from oomph.reaching.request import Request
+    from oomph.recovery.supervisor.command import parse_command
+    from oomph.recovery.supervisor.interpreter import python_of
+
+    arguments: dict[str, Any] = {"batches": _batches(args.batch), "policy": args.policy, "optimizer": args.optimizer}
+    _check_page(args.html)
+    know_secrets(args.words, os.environ)
+    command = parse_command(args.words, "plan")
+    hiding = hiding_option(command.words[1:]) if command.form == "command" else ""
+    if hiding:
+        raise UsageError(f"Python's option {hiding} keeps oomph out of the script, which would train: leave it out")
+    arguments["device"] = device_of(args.gpu, os.environ, say)
+    python = python_of(command, args.python, say)
+    return Request(command, python, _EXAMINER, arguments, args.fit, counting_environ())
+
+
+def _planned(request: Request) -> Plan:
+    from oomph.memory.document import plan_of
+    from oomph.reaching.reach import reach
+    from oomph.reaching.request import NotReached
+
+    found = reach(request)
+    if isinstance(found, NotReached):
+        raise ExamineError(_why(found, request))
+    try:
+        return plan_of(found.document)
+    except ValueError as error:
+        raise ExamineError(f"the plan of {found.training.site} cannot be read: {error}") from error
+
+
+def _why(found: NotReached, request: Request) -> str:
+    """Why nothing was planned, with the Python to use if the script's own lacks TensorFlow."""
+    from oomph.recovery.supervisor.interpreter import advise, module_in
+
+    missing = module_in(found.reason)
+    python = request.python
+    advice = f"; {advise(missing, python, request.command, 'plan')}" if missing and python else ""
+    return f"nothing was planned: {found.reason}{advice}"
+
+
+def _batches(text: str | None) -> list[int]:
+    """The sizes of --batch, rising; raises UsageError for anything else."""
+    if text is None:
+        return []
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isdecimal() and int(word) > 0 for word in words):
+        raise UsageError(f"--batch takes whole numbers above 0, such as 1,8,32, not {text}")
+    if len(words) > _MOST_BATCHES:
+        raise UsageError(f"--batch takes at most {_MOST_BATCHES} sizes, not {len(words)}")
+    return sorted({int(word) for word in words})
+
+
+def _check_page(path: str | None) -> None:
+    if path is None:
+        return
+    folder = Path(path).absolute().parent
+    if os.path.isdir(path) or not path:
+        raise UsageError(f"--html takes a file, not {path or 'an empty name'}")
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise UsageError(f"--html={path} cannot be written: {folder} is not a folder that can be written to")
+
+
+def _write_page(path: str, plan: Plan, words: Sequence[str]) -> None:
+    from oomph.memory.picture import as_page
+
+    try:
+        Path(path).write_text(redacted(as_page(plan, words)), encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _exit_code(plan: Plan) -> int:
+    from oomph.memory.estimate import Fits
+
+    return int(any(estimate.fits is Fits.NO for estimate in plan.estimates))

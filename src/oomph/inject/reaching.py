@@ -1,0 +1,44 @@
+"""Waits, at the start of every Python process of the script, for the training that the parent wants examined.
+
+Unlike the guard it fails closed: where a training cannot be examined, the script ends, and does not train.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from types import ModuleType
+
+from oomph.inject import hook
+from oomph.reaching.channel import Channel
+from oomph.reaching.handover import Handover
+from oomph.recovery.script.unguarded_training import at_first_step
+
+
+def start() -> None:
+    """Report that this process runs, and wait for a training; raises RuntimeError for a damaged handover."""
+    handover = Handover.read()
+    if handover is None:
+        raise RuntimeError("the handover is damaged")
+    channel = Channel(handover)
+    channel.tell(joined=os.getpid(), python=sys.executable)
+    others = at_first_step(lambda kind: _refuse(kind, channel))
+    hook.after_import({**others, hook.TRAINER: lambda trainer: _install(trainer, channel)})
+
+
+def _install(trainer: ModuleType, channel: Channel) -> None:
+    try:
+        import_module("oomph.tensorflow.reaching.interception").install(trainer, channel)
+    except Exception as error:
+        channel.end(unsupported=f"this version of Keras cannot be examined: {type(error).__name__}: {error}")
+
+
+def _refuse(kind: str, channel: Channel) -> None:
+    from oomph.recovery.protocol.unguarded import KINDS
+    from oomph.recovery.script.script_line import calling
+
+    line = calling()
+    site = "the script" if line is None else line.site
+    known = KINDS[kind]
+    channel.end(unsupported=f"{site} trains with {known.what}, which oomph cannot examine: {known.instead}")

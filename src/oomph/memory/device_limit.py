@@ -1,0 +1,17 @@
+"""How much of a device a training may use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from oomph.memory.estimate import Device
+from oomph.memory.gpu_costs import usable
+
+
+def limit_of(asked: Mapping[str, Any] | None) -> Device | None:
+    """The device that was asked for: `name`, `memory` in bytes, `capability`, `is_card`."""
+    if asked is None:
+        return None
+    memory, is_card = int(asked["memory"]), bool(asked.get("is_card", True))
+    return Device(asked["name"], memory, usable(memory, asked.get("capability", ""), is_card), is_card)

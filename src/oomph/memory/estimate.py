@@ -1,0 +1,127 @@
+"""The values of a plan: intervals in bytes, what they consist of, and which batch fits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Fits(Enum):
+    """Whether a training fits a device. `UNKNOWN` where the engine does not see what decides it, such as XLA."""
+
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An amount of memory in bytes: what is expected, and the bounds within which the truth should lie."""
+
+    low: int
+    expected: int
+    high: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low <= self.expected <= self.high:
+            raise ValueError(f"not an interval: {self.low}, {self.expected}, {self.high}")
+
+    def __add__(self, other: Interval) -> Interval:
+        return Interval(self.low + other.low, self.expected + other.expected, self.high + other.high)
+
+
+@dataclass(frozen=True)
+class Item:
+    """One line of the breakdown: what takes memory, and whether the figure was counted, measured or assumed."""
+
+    name: str
+    """Such as `weights`, `gradients`, `optimizer slots`, `activations`, `input batches`, `CUDA context`."""
+    size: Interval
+    basis: str
+    """`counted` from the model, `estimated` by the engine, `measured` in a real step, or `assumed` from a source."""
+    source: str = ""
+    """Where an assumed or measured figure comes from."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """How much of the memory at the peak belongs to one layer, under the user's own name for it; in bytes."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The memory in use after one operation of the step, in bytes."""
+
+    operation: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What one batch size needs."""
+
+    batch: int
+    peak: Interval
+    fits: Fits
+
+
+@dataclass(frozen=True)
+class Saver:
+    """One way to need less memory, planned anew at the same batch."""
+
+    name: str
+    peak: Interval | None
+    """None where it was not planned; `changes` then says why."""
+    changes: str
+    """What it costs, and what it changes in the training."""
+    line: str
+    """The line to add to the script, or the command; empty where there is none."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """The device that the training has to fit."""
+
+    name: str
+    memory: int
+    """Bytes, as the vendor states or the driver says."""
+    usable: int
+    """Bytes that TensorFlow's allocator gets at most: without the reserve and what CUDA itself takes."""
+    is_card: bool = True
+    """False for a bare amount of memory, which TensorFlow then may use as a whole."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The memory that a training needs."""
+
+    engine: str
+    """Which engine made the figures: `graph`, `dry-run`, `xla-gpu`, `probe`."""
+    accuracy: str
+    """The measured error of this engine in words, as docs/measurements.md has it."""
+    subject: str
+    """The training in a few words: model, parameters, optimizer, precision, XLA."""
+    place: str
+    """The fit, as `train.py:42`."""
+    batch: int
+    """The batch size of the script, in samples."""
+    estimates: tuple[Estimate, ...]
+    """One for each batch size asked for, rising."""
+    curve: tuple[tuple[int, Interval], ...]
+    """More batch sizes and their peaks, for a picture."""
+    device: Device | None
+    max_batch: int | None
+    """The largest batch that fits, judged by the high end; 0 if none does; None without a device or where unknown."""
+    items: tuple[Item, ...]
+    """The peak at the first batch of `estimates`, by kind."""
+    layers: tuple[Layer, ...]
+    """The activations at the peak by layer, largest first."""
+    peak_operation: str
+    timeline: tuple[Moment, ...]
+    """The memory through one step, at most some hundred moments."""
+    savers: tuple[Saver, ...]
+    notes: tuple[str, ...]
+    """What the figures leave out or assume, one sentence each."""

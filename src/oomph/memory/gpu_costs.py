@@ -1,0 +1,44 @@
+"""What a GPU takes beyond the tensors of a step, and what TensorFlow leaves to others.
+
+Sources: the reserve was measured with TensorFlow 2.21 on a fake driver, by compute capability, and is that of
+`MinSystemMemory` in tensorflow/core/common_runtime/gpu/gpu_device.cc; `TF_CUDNN_WORKSPACE_LIMIT_IN_MB` bounds the
+workspace of cuDNN. The context and the workspaces were not measured on a real GPU by this project.
+"""
+
+from __future__ import annotations
+
+from oomph.memory.estimate import Interval, Item
+
+MIB = 1 << 20
+_RESERVES = ((5.2, 500), (7.5, 1050), (8.6, 1536), (9.0, 1800))
+"""MiB that TensorFlow leaves free, up to this compute capability; the last for all newer ones."""
+_SMALL_CARD, _SMALL_RESERVE = 2048 * MIB, 512 * MIB
+CONTEXT = Interval(300 * MIB, 450 * MIB, 600 * MIB)
+"""What the CUDA context and its kernels take outside TensorFlow's allocator."""
+_CUBLAS = Interval(8 * MIB, 32 * MIB, 64 * MIB)
+_CUDNN = Interval(0, 64 * MIB, 512 * MIB)
+
+
+def reserve(memory: int, capability: str) -> int:
+    """The bytes that TensorFlow leaves free on a GPU of this memory and compute capability, such as "8.9"."""
+    if memory <= _SMALL_CARD:
+        return _SMALL_RESERVE
+    try:
+        number = float(capability)
+    except ValueError:
+        return _RESERVES[-1][1] * MIB
+    return next((size for most, size in _RESERVES if number <= most), _RESERVES[-1][1]) * MIB
+
+
+def usable(memory: int, capability: str, is_card: bool) -> int:
+    """The bytes that TensorFlow's allocator gets of a card; of a bare amount of memory, all of it."""
+    return max(0, memory - CONTEXT.high - reserve(memory, capability)) if is_card else memory
+
+
+def workspaces(convolves: bool) -> tuple[Item, ...]:
+    """What libraries take from TensorFlow's allocator on a GPU."""
+    cublas = Item("cuBLAS workspace", _CUBLAS, "assumed", "32 MiB in a program that XLA compiled for an H100")
+    if not convolves:
+        return (cublas,)
+    cudnn = Item("cuDNN workspace", _CUDNN, "assumed", "depends on the algorithms that cuDNN chooses")
+    return cublas, cudnn

@@ -1,0 +1,132 @@
+"""GPUs by loose names, and their memory; sizes such as "24GiB". Pure, apart from reading `gpus.toml` once.
+
+"4090", "rtx4090", "NVIDIA GeForce RTX 4090" are one GPU. "A100" is two: it has 40 or 80 GiB.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from oomph.errors import UsageError
+
+GIB = 2**30
+_FILE = Path(__file__).with_name("gpus.toml")
+_KEPT_BY_ECC = 1 / 16
+_SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*(?:(g|t|m)(?:i?b)?)\Z", re.IGNORECASE)
+_UNITS = {"m": 2**20, "g": GIB, "t": 2**40}
+_SIZE_IN_NAME = re.compile(r"(\d{1,4})\s*gi?b\b")
+_WITHOUT_MEANING = re.compile(
+    r"\b(?:nvidia|geforce|tesla|quadro|graphics|gpu|generation|edition|sxm\d?|pcie?|hbm\d?e?|colab|kaggle|with|max-?q|design)\b"
+)
+_RTX = re.compile(r"\A(?:rtx|gtx|gt)(?=[a-z]?\d)")
+
+
+class Gpu(NamedTuple):
+    """One kind of GPU."""
+
+    name: str
+    gib: float
+    """Its memory in GiB, as the vendor states."""
+    capability: str
+    """Its compute capability, such as "8.9"."""
+    source: str
+    """Where the vendor states the memory."""
+    ecc: bool = False
+    """Error correction is on as delivered, and keeps a sixteenth of the memory."""
+    shared: bool = False
+    """CPU and GPU have the same memory."""
+    note: str = ""
+    also: tuple[str, ...] = ()
+    """Other names."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """What the driver shows as its memory, at most."""
+        return int(self.gib * GIB * (1 - _KEPT_BY_ECC if self.ecc else 1))
+
+    @property
+    def shown(self) -> str:
+        """The name with the memory: "Tesla T4 (15 of 16 GiB, the rest is for error correction)"."""
+        if self.ecc:
+            return f"{self.name} ({self.memory_bytes / GIB:g} of {self.gib:g} GiB, the rest is for error correction)"
+        return f"{self.name} ({self.gib:g} GiB{', shared with the CPU' if self.shared else ''})"
+
+
+@cache
+def gpus() -> tuple[Gpu, ...]:
+    """All GPUs that oomph knows."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    tables: dict[str, Any] = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    sources = tables["sources"]
+    return tuple(
+        Gpu(name, **{**row, "source": sources[row["source"]], "also": tuple(row.get("also", ()))})
+        for name, row in tables["gpus"].items()
+    )
+
+
+def find_gpu(text: str) -> Gpu:
+    """The GPU of that name; raises UsageError for an unknown one, and for a name of several with different memory."""
+    whole = _compact(text.lower()).removeprefix("nvidia")
+    for gpu in gpus():
+        if whole in map(_compact, map(str.lower, (gpu.name, *gpu.also))):
+            return gpu
+    wanted, size = _key(text)
+    found = [(known_size, gpu) for gpu in gpus() for key, known_size in (_key(gpu.name),) if key == wanted]
+    if not found:
+        raise UsageError(f"unknown GPU {text!r}{_nearest(wanted)}: name one, or give its memory, such as 24GiB")
+    fitting = [gpu for known, gpu in found if size in (known, round(gpu.gib))]
+    if not fitting:
+        sizes = sorted({gpu.gib for _, gpu in found})
+        raise UsageError(_wrong_size(found[0][1], size, sizes) if size else _which(text, [gpu for _, gpu in found]))
+    return fitting[0]
+
+
+def capability_of(name: str) -> str:
+    """The compute capability of the GPUs with this name, as drivers show it; empty if the list has none of them."""
+    wanted, _ = _key(name)
+    found = {gpu.capability for gpu in gpus() if _key(gpu.name)[0] == wanted}
+    return found.pop() if len(found) == 1 else ""
+
+
+def size_of(text: str) -> int | None:
+    """The bytes of a size such as "24GiB", "24GB" or "16g", all in powers of 1024; None for anything else."""
+    found = _SIZE.match(text.strip())
+    return None if found is None or not float(found[1]) else int(float(found[1]) * _UNITS[found[2].lower()])
+
+
+def _key(text: str) -> tuple[str, int | None]:
+    """What tells a GPU from others, and the size that its name has in it."""
+    lower = re.sub(r"[-_/,()]", " ", text.lower())
+    found = _SIZE_IN_NAME.search(lower)
+    if found is not None:
+        lower = f"{lower[: found.start()]} {lower[found.end() :]}"
+    bare = _compact(_WITHOUT_MEANING.sub(" ", lower))
+    return _RTX.sub("", bare), None if found is None else int(found[1])
+
+
+def _compact(text: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", text)
+
+
+def _which(text: str, found: Sequence[Gpu]) -> str:
+    return f"{text} may be {' or '.join(gpu.name for gpu in found)}: which one?"
+
+
+def _wrong_size(gpu: Gpu, size: int, known: Sequence[float]) -> str:
+    return f"{gpu.name} has {' or '.join(f'{gib:g}' for gib in known)} GiB, not {size}"
+
+
+def _nearest(wanted: str) -> str:
+    """A question about what a mistyped name may mean."""
+    keys = {_key(gpu.name)[0]: gpu.name for gpu in reversed(gpus())}
+    close = difflib.get_close_matches(wanted, list(keys), n=3, cutoff=0.5)
+    return f" (did you mean {' or '.join(keys[key] for key in close)}?)" if close else ""

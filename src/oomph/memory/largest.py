@@ -1,0 +1,28 @@
+"""The largest batch whose peak fits, found with few predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+_MOST = 1 << 20
+"""Samples; no batch beyond this is tried."""
+
+
+def largest_batch(high: Callable[[int], int], limit: int, start: int = 1) -> int:
+    """The largest batch whose `high(batch)`, in bytes, is within the limit; 0 if not even one sample is.
+
+    Tries powers of two times `start`, then halves the gap, and stops within a sixteenth of the answer.
+    """
+    if high(1) > limit:
+        return 0
+    fits, batch = 1, max(2, start)
+    while batch <= _MOST and high(batch) <= limit:
+        fits, batch = batch, batch * 2
+    too_large = batch
+    while too_large - fits > max(1, fits // 16):
+        middle = (fits + too_large) // 2
+        if high(middle) <= limit:
+            fits = middle
+        else:
+            too_large = middle
+    return fits

@@ -1,0 +1,208 @@
+"""Runs a program without computing anything: which tensors live at the same time, and what the allocator gives them.
+
+Source of the order: tensorflow/core/common_runtime/executor.cc; an operation whose inputs are there waits in a queue,
+and the outputs of an operation live until the last operation that reads them has ended.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from random import Random
+
+from oomph.memory.allocator import Allocator
+from oomph.memory.program import Operation, Program, Storage
+
+_STEPS = 3
+_UNEVEN = (0.4, 2.5)
+
+
+class Order(Enum):
+    """Which of the operations that could run runs next."""
+
+    FIRST_READY = "first ready first"
+    AS_TRACED = "as traced"
+    LAST_READY = "last ready first"
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """One run of a program, in bytes beyond what was in use before it."""
+
+    peak: int
+    at: int
+    """Index of the operation at the peak."""
+    alive: tuple[tuple[int, int], ...]
+    """At the peak: tensors that own memory, and their bytes."""
+    trace: tuple[int, ...]
+    """The bytes in use when each operation has begun, in the order of `ran`."""
+    ran: tuple[int, ...]
+    reserved: int
+    """What the allocator took from the device in the end."""
+
+
+@dataclass
+class _Buffer:
+    handle: int
+    size: int
+    readers: int
+    tensor: int
+
+
+class _Run:
+    """One simulated execution."""
+
+    def __init__(
+        self, program: Program, batch: int, order: Order, allocator: Allocator, workers: int, chance: Random
+    ) -> None:
+        self._program, self._batch, self._workers = program, batch, workers
+        self._operations: Sequence[Operation] = program.operations
+        self._allocator, self._chance = allocator, chance
+        self._before = allocator.in_use
+        self._readers = [0] * len(program.sizes)
+        self._buffers: dict[int, _Buffer] = {}
+        self._of: dict[int, _Buffer | None] = {}
+        self._queue = _queue(order)
+        self._waiting, self._followers = _dependences(program, self._readers)
+        self.peak, self.at = 0, 0
+        self.alive: tuple[tuple[int, int], ...] = ()
+        self.trace: list[int] = []
+        self.ran: list[int] = []
+
+    def run(self) -> Lifetime:
+        put, take, is_empty = self._queue
+        for index, count in enumerate(self._waiting):
+            if not count:
+                put(index)
+        running: list[tuple[int, int, int | None]] = []
+        now = 0
+        while running or not is_empty():
+            while len(running) < self._workers and not is_empty():
+                index = take()
+                scratch = self._start(index)
+                heapq.heappush(running, (now + self._duration(index), index, scratch))
+            now, index, scratch = heapq.heappop(running)
+            self._end(index, scratch)
+            for follower in self._followers[index]:
+                self._waiting[follower] -= 1
+                if not self._waiting[follower]:
+                    put(follower)
+        return Lifetime(self.peak, self.at, self.alive, tuple(self.trace), tuple(self.ran), self._allocator.reserved)
+
+    def _duration(self, index: int) -> int:
+        return round(self._operations[index].work.at(self._batch) * self._chance.uniform(*_UNEVEN))
+
+    def leave(self) -> None:
+        """Release what the step returned."""
+        for buffer in list(self._buffers.values()):
+            self._allocator.release(buffer.handle)
+
+    def _start(self, index: int) -> int | None:
+        """Give the operation its outputs and its scratch memory; returns the handle of the latter."""
+        operation = self._operations[index]
+        self._make_outputs(operation)
+        workspace = operation.workspace.at(self._batch)
+        handle = self._allocator.allocate(workspace) if workspace else None
+        in_use = self._allocator.in_use - self._before
+        if in_use > self.peak:
+            self.peak, self.at = in_use, index
+            self.alive = tuple((buffer.tensor, buffer.size) for buffer in self._buffers.values())
+        self.trace.append(in_use)
+        self.ran.append(index)
+        return handle
+
+    def _end(self, index: int, scratch: int | None) -> None:
+        """Release what only this operation needed."""
+        operation = self._operations[index]
+        if scratch is not None:
+            self._allocator.release(scratch)
+        for tensor in operation.inputs:
+            self._let_go(self._of.get(tensor))
+        for tensor in operation.outputs:
+            if not self._readers[tensor]:
+                self._let_go(self._of.get(tensor))
+
+    def _make_outputs(self, operation: Operation) -> None:
+        if operation.storage is Storage.HELD:
+            self._of.update(dict.fromkeys(operation.outputs))
+            return
+        for position, tensor in enumerate(operation.outputs):
+            size = self._program.sizes[tensor].at(self._batch)
+            buffer = self._existing(operation, position, size)
+            if buffer is None and not (operation.storage is Storage.SHARED and operation.inputs):
+                buffer = self._new(tensor, size)
+            self._of[tensor] = buffer
+            if buffer is not None:
+                buffer.readers += max(1, self._readers[tensor])
+
+    def _existing(self, operation: Operation, position: int, size: int) -> _Buffer | None:
+        if operation.storage is Storage.SHARED and operation.inputs:
+            return self._of.get(operation.inputs[position if position < len(operation.inputs) else 0])
+        if operation.storage is Storage.FORWARDED:
+            for tensor in operation.inputs:
+                buffer = self._of.get(tensor)
+                if buffer is not None and buffer.readers == 1 and self._program.sizes[tensor].at(self._batch) == size:
+                    return buffer
+        return None
+
+    def _new(self, tensor: int, size: int) -> _Buffer:
+        handle = self._allocator.allocate(size)
+        assert handle is not None, "an allocator without a limit gives what it is asked for"
+        buffer = _Buffer(handle, size, 0, tensor)
+        self._buffers[handle] = buffer
+        return buffer
+
+    def _let_go(self, buffer: _Buffer | None) -> None:
+        if buffer is None:
+            return
+        buffer.readers -= 1
+        if buffer.readers == 0:
+            self._allocator.release(buffer.handle)
+            del self._buffers[buffer.handle]
+
+
+def simulate(program: Program, batch: int, order: Order, held: int = 0, workers: int = 1, seed: int = 0) -> Lifetime:
+    """Run the program a few times in this order, up to `workers` operations at a time, and return the largest run.
+
+    `held` bytes are in use before. Later steps find the memory in the pieces that earlier ones have left.
+    """
+    allocator, chance = Allocator(), Random(seed)
+    if held:
+        allocator.allocate(held)
+    runs = []
+    for _ in range(_STEPS):
+        one = _Run(program, batch, order, allocator, workers, chance)
+        runs.append(one.run())
+        one.leave()
+    return max(runs, key=lambda run: run.peak)
+
+
+_Queue = tuple[Callable[[int], None], Callable[[], int], Callable[[], bool]]
+
+
+def _queue(order: Order) -> _Queue:
+    if order is Order.AS_TRACED:
+        heap: list[int] = []
+        return lambda index: heapq.heappush(heap, index), lambda: heapq.heappop(heap), lambda: not heap
+    line: deque[int] = deque()
+    take = line.popleft if order is Order.FIRST_READY else line.pop
+    return line.append, take, lambda: not line
+
+
+def _dependences(program: Program, readers: list[int]) -> tuple[list[int], list[list[int]]]:
+    """How many operations each one waits for, and which wait for it; counts the readers of each tensor."""
+    makers = program.makers
+    waiting, followers = [0] * len(program.operations), [[] for _ in program.operations]  # type: ignore[var-annotated]
+    for index, operation in enumerate(program.operations):
+        for tensor in operation.inputs:
+            readers[tensor] += 1
+        needed = {makers[tensor] for tensor in operation.inputs if tensor in makers} | set(operation.before)
+        waiting[index] = len(needed)
+        for maker in needed:
+            followers[maker].append(index)
+    for tensor in program.kept:
+        readers[tensor] += 1
+    return waiting, followers

@@ -1,0 +1,69 @@
+"""A training step as a program: operations, and the tensors between them with their sizes at any batch size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+
+
+class Storage(Enum):
+    """Where an operation's outputs lie."""
+
+    NEW = "new"
+    """In memory of their own."""
+    FORWARDED = "forwarded"
+    """In an input's memory if nothing else needs it and it is as large, else in memory of their own."""
+    SHARED = "shared"
+    """In the memory of the input with the same index (of the first, where there are fewer inputs)."""
+    HELD = "held"
+    """In memory that stays from step to step: constants and variables."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """Bytes as a function of the batch size: `fixed + per_sample * batch`, at least 0."""
+
+    fixed: float
+    per_sample: float = 0.0
+
+    def at(self, batch: int) -> int:
+        """The bytes at this batch size."""
+        return max(0, round(self.fixed + self.per_sample * batch))
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation: it needs its inputs and the operations before it, and makes its outputs."""
+
+    name: str
+    kind: str
+    inputs: tuple[int, ...]
+    """Indices of tensors."""
+    outputs: tuple[int, ...]
+    before: tuple[int, ...]
+    """Indices of the operations that must have ended although they give it no tensor."""
+    storage: Storage
+    workspace: Size = Size(0)
+    """What it takes while it runs, besides its outputs."""
+    is_update: bool = False
+    """Whether it belongs to the optimizer's update."""
+    work: Size = Size(0)
+    """How long it runs, in bytes that memory could move in that time; decides what runs beside it."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A step, pruned to what runs, in an order in which it may run."""
+
+    operations: Sequence[Operation]
+    sizes: Sequence[Size]
+    """The size of each tensor."""
+    kept: frozenset[int]
+    """Tensors that live until the step has ended: what it returns."""
+
+    @cached_property
+    def makers(self) -> dict[int, int]:
+        """By tensor: the index of the operation that makes it."""
+        return {tensor: index for index, operation in enumerate(self.operations) for tensor in operation.outputs}

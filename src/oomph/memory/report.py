@@ -1,0 +1,129 @@
+"""A plan as text for a terminal: the largest batch that fits, the command, the peak, and where it goes. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from oomph.memory.estimate import Estimate, Fits, Interval, Item, Plan, Saver
+from oomph.memory.sizes import in_words
+from oomph.screen import USUAL_WIDTH
+from oomph.tables import table
+from oomph.wrapping import wrapped
+
+_MOST_LAYERS = 5
+_HEAD = ("batch", "expected", "at least", "at most", "fits")
+
+
+def as_text(plan: Plan, words: Sequence[str], width: int = USUAL_WIDTH) -> Iterator[str]:
+    """The lines to print.
+
+    Args:
+        plan: the plan.
+        words: the script and its arguments, for the command to paste.
+        width: the columns to fill.
+    """
+    for paragraph in _first_screen(plan, words):
+        yield wrapped(paragraph, width, "  ", command=_command(paragraph))
+    yield ""
+    yield from table([_HEAD, *(_row(estimate) for estimate in plan.estimates)], width)
+    yield ""
+    yield from _where_it_goes(plan, width)
+    yield from _savers(plan.savers, width)
+    for note in plan.notes:
+        yield wrapped(f"note  {note}", width, " " * 6)
+    yield wrapped(f"{plan.engine}: {plan.accuracy}" if plan.accuracy else plan.engine, width, "  ")
+
+
+def _first_screen(plan: Plan, words: Sequence[str]) -> Iterator[str]:
+    yield f"{plan.place}: {plan.subject}"
+    yield _verdict(plan)
+    command = next_command(plan, words)
+    if command:
+        yield f"Next: {command}"
+
+
+def _verdict(plan: Plan) -> str:
+    """One sentence: which batch fits what."""
+    if plan.device is None:
+        return "Whether it fits is open: there is no NVIDIA GPU here. Name one: --gpu 'RTX 4090', or --gpu 24GiB."
+    on = f"{plan.device.name}, where TensorFlow gets {in_words(plan.device.usable)} of {in_words(plan.device.memory)}"
+    if plan.max_batch is None:
+        return f"Which batch fits is open on {on}; the notes say why."
+    if plan.max_batch == 0:
+        return f"No batch fits {on}."
+    own = "" if plan.batch > plan.max_batch else f"; the script's batch of {plan.batch:,} fits"
+    own = own or f"; the script's batch of {plan.batch:,} does not fit"
+    return f"The largest batch that fits is {plan.max_batch:,}, on {on}{own}."
+
+
+def next_command(plan: Plan, words: Sequence[str]) -> str:
+    """The command that trains without running out of memory; empty where none is known."""
+    if plan.device is None or plan.max_batch is None:
+        return shlex.join(["oomph", "run", *words])
+    if plan.batch <= plan.max_batch:
+        return shlex.join(["oomph", "run", *words])
+    if plan.max_batch == 0:
+        return ""
+    return shlex.join(["oomph", "run", "--micro-batch", str(plan.max_batch), *words])
+
+
+def _command(paragraph: str) -> str:
+    return paragraph.removeprefix("Next: ") if paragraph.startswith("Next: ") else ""
+
+
+def _row(estimate: Estimate) -> tuple[str, ...]:
+    peak, fits = estimate.peak, estimate.fits
+    said = "?" if fits is Fits.UNKNOWN else fits.value
+    return (f"{estimate.batch:,}", in_words(peak.expected), in_words(peak.low), in_words(peak.high), said)
+
+
+def _where_it_goes(plan: Plan, width: int) -> Iterator[str]:
+    if not plan.items:
+        return
+    batch = f", batch {plan.estimates[0].batch:,}" if plan.estimates else ""
+    operation = f", in {plan.peak_operation}" if plan.peak_operation else ""
+    yield wrapped(f"at the peak{batch}{operation}:", width, "  ")
+    largest = sorted(plan.items, key=lambda item: -item.size.expected)
+    rows = [(f"  {item.name}", in_words(item.size.expected), _known(item)) for item in largest]
+    yield from _columns(rows, width)
+    if plan.layers:
+        yield "of the activations:"
+        layers = sorted(plan.layers, key=lambda layer: -layer.size)
+        rows = [(f"  {layer.name}", in_words(layer.size), "") for layer in layers[:_MOST_LAYERS]]
+        rest = layers[_MOST_LAYERS:]
+        if rest:
+            rows.append((f"  {len(rest)} more", in_words(sum(layer.size for layer in rest)), ""))
+        yield from _columns(rows, width)
+    yield ""
+
+
+def _columns(rows: Sequence[tuple[str, str, str]], width: int) -> Iterator[str]:
+    first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
+    hang = " " * (first + second + 4 if first + second + 24 <= width else 4)
+    for name, size, basis in rows:
+        yield wrapped(f"{name:<{first}}  {size:<{second}}  {basis}".rstrip(), width, hang)
+
+
+def _known(item: Item) -> str:
+    """How the size is known, and its bounds where they differ from it."""
+    low, high = in_words(item.size.low), in_words(item.size.high)
+    return item.basis if low == high else f"{item.basis}, {low} to {high}"
+
+
+def _savers(savers: Sequence[Saver], width: int) -> Iterator[str]:
+    if not savers:
+        return
+    yield "to need less:"
+    for saver in savers:
+        size = "" if saver.peak is None else f": {_between(saver.peak)}"
+        yield wrapped(f"  {saver.name}{size}; {saver.changes}", width, " " * 4)
+        if saver.line:
+            yield f"      {saver.line}"
+    yield ""
+
+
+def _between(size: Interval) -> str:
+    """The expected size, with its bounds where they differ."""
+    low, expected, high = map(in_words, (size.low, size.expected, size.high))
+    return expected if low == high else f"{expected} ({low} to {high})"

@@ -1,0 +1,49 @@
+"""Handover: what the parent passes to the script's processes, in one environment variable. Standard library only."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, MutableMapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+VARIABLE = "OOMPH_REACH"
+
+
+@dataclass(frozen=True)
+class End:
+    """One end of a pipe of the parent: its number there, which the script inherits, and the inode it is known by."""
+
+    fd: int
+    inode: int
+
+
+@dataclass(frozen=True)
+class Handover:
+    """What a process of the script needs to know."""
+
+    parent: int
+    """The process that waits for the answer."""
+    report: End
+    """Where lines of JSON are written."""
+    turns: End
+    """Where each training takes its turn."""
+    examiner: str
+    """What examines the training: "package.module:function"."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """Its second argument."""
+
+    def write(self, environ: MutableMapping[str, str]) -> None:
+        """Put the handover into an environment."""
+        environ[VARIABLE] = json.dumps(asdict(self))
+
+    @classmethod
+    def read(cls) -> Handover | None:
+        """The handover of this process; None if there is none, or it is damaged."""
+        try:
+            document = json.loads(os.environ.get(VARIABLE, "null"))
+            document |= {name: End(**document[name]) for name in ("report", "turns")}
+            return cls(**document)
+        except (ValueError, TypeError, AttributeError, KeyError):
+            return None

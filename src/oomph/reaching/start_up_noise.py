@@ -1,0 +1,38 @@
+"""Holds back what native code of TensorFlow writes; it is worth reading only if the script fails. Pure."""
+
+from __future__ import annotations
+
+from oomph.recovery.supervisor.held_back import HeldBack
+from oomph.recovery.supervisor.native_line import head_of
+
+_WITHOUT_HEAD = (b"WARNING: All log messages before absl::InitializeLog", b"To enable the following instructions: ")
+_MOST_BYTES = 1 << 20
+
+
+class StartUpNoise:
+    """Sorts the output of a script; a line of native code is kept instead of passed on."""
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+        self._held_back = HeldBack(self._keep)
+
+    def take(self, data: bytes) -> bytes:
+        """Take in what the script has written; returns what to pass on now."""
+        return self._held_back.take(data)[0]
+
+    def stop_waiting(self) -> bytes:
+        """Stop waiting for the end of a partial line, which may be a question; returns what to pass on."""
+        return self._held_back.stop_waiting()[0] if self._held_back.waits else b""
+
+    def release(self) -> bytes:
+        """All that was kept, in its order."""
+        rest = self.stop_waiting()
+        kept, self._kept = bytes(self._kept), bytearray()
+        return kept + self._held_back.release() + rest
+
+    def _keep(self, line: bytes) -> bool:
+        if head_of(line) is None and not line.startswith(_WITHOUT_HEAD):
+            return False
+        if len(self._kept) < _MOST_BYTES:
+            self._kept += line
+        return True

@@ -1,0 +1,61 @@
+"""plan: the memory that a compiled model needs in training, before it is trained."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from oomph.errors import ExamineError
+from oomph.memory.device import device_of
+from oomph.memory.device_limit import limit_of
+from oomph.memory.estimate import Plan
+from oomph.memory.verdict import Verdict
+from oomph.tensorflow.planning import samples, subject
+from oomph.tensorflow.planning.engine import engine_for
+from oomph.tensorflow.planning.making import Making
+
+
+def plan(
+    model: Any,
+    x: Any,
+    y: Any = None,
+    *,
+    sample_weight: Any = None,
+    batch_size: int | None = None,
+    batches: Sequence[int] = (),
+    gpu: str | None = None,
+) -> Plan:
+    """Say how much memory training this model takes, and which batch fits a GPU. Nothing is trained.
+
+        print(oomph.plan(model, images, labels, batch_size=64, gpu="RTX 4090").max_batch)
+
+    The model is built and its training step is traced, as `fit` would; its weights stay as they are.
+
+    Args:
+        model: a compiled Keras model.
+        x, y, sample_weight, batch_size: as for `fit`; one batch is read.
+        batches: the batch sizes to plan, in samples; by default that of the data.
+        gpu: a GPU by its name, an amount of memory such as "24GiB", or "auto"; by default the GPU here, if any.
+
+    Returns:
+        All sizes are in bytes.
+
+    Raises:
+        UsageError: no GPU has this name.
+        ExamineError: the training cannot be planned; the message says why.
+        ValueError: a batch size is below 1.
+    """
+    if any(size < 1 for size in batches):
+        raise ValueError(f"batch sizes must be at least 1, not {min(batches)}")
+    if not getattr(model, "compiled", False):
+        raise ExamineError("the model is not compiled")
+    device = limit_of(device_of(gpu, os.environ, lambda text: None))
+    given = {"x": x, "y": y, "sample_weight": sample_weight, "batch_size": batch_size}
+    batch = samples.first_batch(model, given)
+    subject.build(model, batch)
+    engine = engine_for(model, batch, lambda text: None, runs=False)
+    compiled = "True" if model.jit_compile else "auto"
+    verdict = Verdict(device, subject.compiled_by_xla(model, compiled), engine.held.total)
+    making = Making(model, batch, engine, verdict, lambda text: None, may_change=False)
+    return making.plan(model.name, sorted(set(batches)) or [samples.size_of(batch)])

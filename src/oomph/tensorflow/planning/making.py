@@ -1,0 +1,83 @@
+"""Makes the plan of one training from its engine: estimates, the largest batch, the breakdown, the savers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from oomph.memory.breakdown import items, layers, timeline
+from oomph.memory.estimate import Estimate, Interval, Plan
+from oomph.memory.gpu_costs import workspaces
+from oomph.memory.largest import largest_batch
+from oomph.memory.verdict import ACCURACY, Verdict, notes
+from oomph.tensorflow.planning import samples, subject
+from oomph.tensorflow.planning.engine import Engine
+from oomph.tensorflow.planning.savers import savers
+
+_CURVE = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+
+
+class Making:
+    """One training on one device. With `may_change` False the model stays as it is, and fewer savers are planned."""
+
+    def __init__(
+        self,
+        model: Any,
+        batch: Any,
+        engine: Engine,
+        verdict: Verdict,
+        tell: Callable[[str], None],
+        may_change: bool = True,
+    ) -> None:
+        self._may_change = may_change
+        self._model, self._batch, self._engine, self._verdict, self._tell = model, batch, engine, verdict, tell
+        self._device = device = verdict.device
+        convolves = any(operation.kind.startswith("Conv") for operation in engine.program.operations)
+        self._extras = workspaces(convolves) if device is not None and device.is_card else ()
+
+    def plan(self, place: str, batches: list[int]) -> Plan:
+        engine = self._engine
+        estimates = []
+        for size in batches:
+            self._tell(f"estimating a batch of {size}")
+            peak = self._peak(engine, size)
+            estimates.append(Estimate(size, peak, self._verdict.fits(peak)))
+        most = self._largest(batches[0])
+        first = engine.at(batches[0])
+        names = subject.layer_names(self._model)
+        typical = first.typical
+        own = samples.size_of(self._batch)
+        return Plan(
+            engine=engine.name,
+            accuracy=ACCURACY[engine.name],
+            subject=f"{subject.in_words(self._model)}{', XLA on a GPU' if self._verdict.is_xla else ''}",
+            place=place,
+            batch=own,
+            estimates=tuple(estimates),
+            curve=self._curve(max(batches[-1], most or 0, own)),
+            device=self._device,
+            max_batch=most,
+            items=(*items(engine.program, first, engine.held), *self._extras),
+            layers=layers(engine.program, typical, names),
+            peak_operation=engine.program.operations[typical.at].name,
+            timeline=timeline(engine.program, typical, engine.held.total),
+            savers=savers(self._model, self._batch, engine, batches[0], most, self._tell, self._may_change),
+            notes=notes(self._verdict, engine.unknown),
+        )
+
+    def _peak(self, engine: Engine, batch: int) -> Interval:
+        peak = engine.at(batch).peak
+        for item in self._extras:
+            peak = peak + item.size
+        return peak
+
+    def _largest(self, start: int) -> int | None:
+        device = self._device
+        if device is None or not self._verdict.can_say_yes:
+            return None
+        self._tell("looking for the largest batch that fits")
+        return largest_batch(lambda batch: self._peak(self._engine, batch).high, device.usable, start)
+
+    def _curve(self, most: int) -> tuple[tuple[int, Interval], ...]:
+        sizes = [size for size in _CURVE if size < 2 * most]
+        return tuple((size, self._peak(self._engine, size)) for size in sizes)

@@ -1,0 +1,72 @@
+"""One batch as `fit` would take it, and the shape of such a batch at another size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.errors import ExamineError
+from oomph.tensorflow.names.keras3 import KERAS
+
+_EPOCH_ARGUMENTS = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", "class_weight")
+
+
+def first_batch(model: Any, arguments: Mapping[str, Any]) -> Any:
+    """The first batch of a fit that was called with these arguments, as Keras gives it to `train_step`.
+
+    Raises:
+        ExamineError: the data yield no batch, or fail.
+    """
+    given = {name: arguments[name] for name in _EPOCH_ARGUMENTS if arguments.get(name) is not None}
+    try:
+        epochs = KERAS.epochs.value()(
+            shuffle=False, distribute_strategy=model.distribute_strategy, steps_per_execution=1, **given
+        )
+        return next(iter(KERAS.distributed_dataset.of(epochs)))
+    except StopIteration:
+        raise ExamineError("the data given to fit yield no batch") from None
+    except Exception as error:  # the user's own data may raise anything
+        raise ExamineError(f"the data given to fit yield no batch: {type(error).__name__}: {error}") from error
+
+
+def specification(batch: Any) -> Any:
+    """The structure of a batch: shape and type of each part, with all dimensions known.
+
+    Raises:
+        ExamineError: a part is ragged or sparse, whose size does not follow from its shape.
+    """
+    leaves = tf.nest.flatten(batch)
+    if any(isinstance(leaf, (tf.RaggedTensor, tf.SparseTensor)) for leaf in leaves):
+        raise ExamineError("a batch holds ragged or sparse tensors, whose size does not follow from their shape")
+    return tf.nest.map_structure(lambda part: tf.TensorSpec(part.shape, part.dtype), batch)
+
+
+def size_of(batch: Any) -> int:
+    """How many samples a batch has: the first dimension of its first part."""
+    leaves = [leaf for leaf in tf.nest.flatten(batch) if len(leaf.shape)]
+    if not leaves:
+        raise ExamineError("a batch has no first dimension")
+    return int(leaves[0].shape[0])
+
+
+def resized(spec: Any, size: int, batch: int) -> Any:
+    """The same structure for `batch` samples: what has `size` in its first dimension gets `batch` there."""
+
+    def one(part: Any) -> Any:
+        is_per_sample = len(part.shape) > 0 and part.shape[0] == size
+        return tf.TensorSpec([batch, *part.shape[1:]] if is_per_sample else part.shape, part.dtype)
+
+    return tf.nest.map_structure(one, spec)
+
+
+def repeated(batch: Any, size: int, wanted: int) -> Any:
+    """The same samples again and again, until there are `wanted`."""
+
+    def one(part: Any) -> Any:
+        if not len(part.shape) or part.shape[0] != size:
+            return part
+        return tf.gather(part, tf.range(wanted) % size)
+
+    return tf.nest.map_structure(one, batch)

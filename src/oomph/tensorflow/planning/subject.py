@@ -1,0 +1,89 @@
+"""What is planned: the model, what it holds in memory, and how it would be compiled on a GPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from oomph.errors import ExamineError
+from oomph.memory.breakdown import Held
+from oomph.tensorflow.names.keras3 import KERAS
+from oomph.tensorflow.state.optimizers import optimizers_of
+
+_ROUNDING = 256
+
+
+def build(model: Any, batch: Any) -> None:
+    """Create the weights and the optimizer's slots, as fit does before its first step.
+
+    Raises:
+        ExamineError: the user's own layers fail.
+    """
+    try:
+        KERAS.symbolic_build.of(model)(data_batch=batch)
+        model.optimizer.build(model.trainable_variables)
+    except Exception as error:  # the user's own layers may raise anything
+        first = (str(error).strip().splitlines() or [""])[0]
+        raise ExamineError(f"the model cannot be built: {type(error).__name__}: {first}") from error
+
+
+def held_by(model: Any) -> Held:
+    """What the model holds from step to step."""
+    slots = [variable for optimizer in optimizers_of(model) for variable in optimizer.variables]
+    largest = max((_bytes([variable]) for variable in [*model.weights, *slots]), default=0)
+    return Held(_bytes(model.weights), _bytes(slots), _bytes(_others(model)), largest)
+
+
+def trainable_bytes(model: Any) -> int:
+    """The size of one gradient for each trainable weight."""
+    return _bytes(model.trainable_variables)
+
+
+def in_words(model: Any) -> str:
+    """The training in a few words."""
+    optimizer = model.optimizer
+    name = type(getattr(optimizer, "inner_optimizer", optimizer)).__name__
+    precision = sorted({_policy(layer) for layer in KERAS.flatten_layers.of(model)(include_self=False)} or {"float32"})
+    return f"{model.name}, {model.count_params():,} parameters, {name}, {', '.join(precision)}"
+
+
+def layer_names(model: Any) -> frozenset[str]:
+    """The names of all layers, those inside of others included, but not the model's own."""
+    return frozenset(layer.name for layer in KERAS.flatten_layers.of(model)(include_self=False))
+
+
+def compiled_by_xla(model: Any, jit_compile: str) -> bool:
+    """Whether Keras compiles the step with XLA where it sees a GPU; `jit_compile` is what `compile` was given.
+
+    Source: `resolve_auto_jit_compile` and `model_supports_jit` in keras/src/trainers/trainer.py.
+    """
+    if jit_compile != "auto":
+        return jit_compile == "True"
+    layers = KERAS.flatten_layers.of(model)()
+    return not model.run_eagerly and all(getattr(layer, "supports_jit", True) for layer in layers)
+
+
+def _policy(layer: Any) -> str:
+    return str(getattr(getattr(layer, "dtype_policy", None), "name", "float32"))
+
+
+def _others(model: Any) -> list[Any]:
+    known = {id(variable) for variable in model.weights}
+    mine = [variable for metric in model.metrics for variable in metric.variables]
+    return [variable for variable in [*model.variables, *mine] if id(variable) not in known]
+
+
+def _bytes(variables: Iterable[Any]) -> int:
+    found = {id(variable): variable for variable in variables}
+    return sum(_rounded(math.prod(each.shape) * _width(each.dtype)) for each in found.values())
+
+
+def _rounded(size: int) -> int:
+    return -(-size // _ROUNDING) * _ROUNDING
+
+
+def _width(dtype: Any) -> int:
+    name = str(getattr(dtype, "name", dtype))
+    digits = "".join(letter for letter in name if letter.isdigit())
+    return max(1, int(digits) // 8) if digits else 1

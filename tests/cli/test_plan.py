@@ -1,0 +1,122 @@
+"""The command line of `oomph plan`, with an examiner that answers without TensorFlow."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from oomph import cli
+from oomph.cli import plan as plan_verb
+
+PLANS = str(Path(__file__).parents[1] / "memory")
+SCRIPT = f"""
+import os, sys
+from oomph.inject import hook
+from oomph.reaching.channel import Channel
+from oomph.reaching.handover import Handover
+sys.path.insert(0, {PLANS!r})
+handover = Handover.read()
+channel = Channel(handover)
+import plans
+from oomph.memory.document import as_document
+assert channel.take_turn()
+channel.tell(examines="fit", pid=os.getpid(), site="train.py:9")
+answer = as_document(plans.plan(notes=(repr(dict(handover.arguments)), repr(sys.argv[1:]))))
+channel.answer({{}} if "--damaged" in sys.argv else answer)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "no_training.py").write_text("print('prepared')")
+    (tmp_path / "lacks.py").write_text("import sys; sys.path[:] = []; sys.modules.clear(); import tensorflow")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "name the script to plan: oomph plan train.py"),
+        (["missing.py"], "no such script: missing.py"),
+        (["-m"], "name the module to plan: oomph plan -m package.train"),
+        (["python3", "train.py"], "; to run the program python3: oomph plan -- python3 train.py"),
+        (["--gpu", "4099", "train.py"], "unknown GPU '4099' (did you mean GeForce RTX 4090"),
+        (["--gpu=A100", "train.py"], "A100 may be A100 40GB or A100 80GB: which one?"),
+        (["--gpu", "auto", "train.py"], "--gpu auto finds no NVIDIA GPU here"),
+        (["--batch", "0", "train.py"], "--batch takes whole numbers above 0, such as 1,8,32, not 0"),
+        (["--batch", "1,many", "train.py"], "--batch takes whole numbers above 0"),
+        (["--batch", "", "train.py"], "--batch takes whole numbers above 0"),
+        (["--batch", ",".join(map(str, range(1, 40))), "train.py"], "--batch takes at most 32 sizes, not 39"),
+        (["--policy", "bf16", "train.py"], "argument --policy: invalid choice: 'bf16'"),
+        (["--fit", "0", "train.py"], "0 is not a positive whole number"),
+        (["--fit", "99999", "train.py"], "--fit takes a number from 1 to 10000, not 99999"),
+        (["--html", "nowhere/x.html", "train.py"], "nowhere is not a folder that can be written to"),
+        (["--html", ".", "train.py"], "--html takes a file, not ."),
+        (["--python", "/nope", "train.py"], "no such Python: /nope"),
+        (["--", sys.executable, "-I", "train.py"], "Python's option -I keeps oomph out of the script"),
+    ],
+)
+def test_what_can_not_be_done_is_one_sentence(words, said, capsys):
+    assert cli.main(["plan", *words]) == 2
+    captured = capsys.readouterr()
+    assert said in captured.err
+    assert captured.out == ""
+
+
+def test_the_report_and_the_page_hold_what_was_asked(capsys, tmp_path):
+    words = ["--gpu", "t4", "--batch", "64,8,8", "--policy", "mixed_bfloat16", "--optimizer", "sgd", "--html", "a.html"]
+    assert cli.main(["plan", *words, "train.py", "--own", "1"]) == 1  # the batch of 512 does not fit
+    said = capsys.readouterr()
+    out = " ".join(said.out.split())
+    assert "Next: oomph run train.py --own 1" in out
+    assert "'batches': [8, 64]" in out
+    assert "'policy': 'mixed_bfloat16', 'optimizer': 'sgd'" in out
+    assert "'device': {'name': 'Tesla T4', 'memory': 16106127360, 'capability': '7.5'}" in out
+    assert "['--own', '1']" in out
+    assert "Tesla T4 (15 of 16 GiB, the rest is for error correction)" in said.err
+    page = (tmp_path / "a.html").read_text()
+    assert page.count("<svg") == 2
+    assert {path.name for path in tmp_path.iterdir()} == {"train.py", "no_training.py", "lacks.py", "a.html"}
+
+
+def test_a_key_is_in_nothing_that_is_shown_or_written(capsys, tmp_path):
+    words = ["--html", "a.html", "train.py", "--api-key", "sk-Zm9vYmFyYmF6MTIz"]
+    assert cli.main(["plan", *words]) == 1
+    captured = capsys.readouterr()
+    for text in (captured.out, captured.err, (tmp_path / "a.html").read_text()):
+        assert "Zm9vYmFyYmF6MTIz" not in text
+    assert "oomph run train.py --api-key" in captured.out
+
+
+def test_the_document_is_the_only_thing_on_stdout(capsys):
+    assert cli.main(["plan", "--json", "train.py"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == 1
+    assert document["notes"][0] == "{'batches': [], 'policy': None, 'optimizer': None, 'device': None}"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["no_training.py"], "nothing was planned: the script ended without a training: it calls no fit of Keras"),
+        (["train.py", "--damaged"], "the plan of train.py:9 cannot be read: not a plan: KeyError"),
+        (["lacks.py"], "No module named 'tensorflow'; "),
+    ],
+)
+def test_a_script_that_gives_no_plan_exits_with_three(capfd, words, said):
+    assert cli.main(["plan", "--json", *words]) == 3
+    captured = capfd.readouterr()
+    assert said in captured.err
+    document = json.loads(captured.out)
+    assert (document["schema"], document["estimates"]) == (1, [])
+    assert said in document["reason"]
+    assert "prepared" not in captured.out
+
+
+def test_the_summary_is_the_one_of_the_help():
+    assert cli.COMMANDS["plan"][1] == plan_verb.SUMMARY

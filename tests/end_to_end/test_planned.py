@@ -1,0 +1,97 @@
+"""`oomph plan` on a script as users write it: the document, the verdicts, and that nothing after fit runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+LIMIT = 120
+SCRIPT = """
+import sys
+import keras
+import numpy as np
+
+layers = keras.layers
+x, y = np.random.rand(256, 16, 16, 3).astype("float32"), np.random.randint(0, 10, 256)
+hidden = [layers.Conv2D(32, 3, activation="relu", name="patterns"), layers.Flatten(), layers.Dense(256, name="wide")]
+model = keras.Sequential([keras.Input((16, 16, 3)), *hidden, layers.Dense(10, "softmax", name="classes")])
+model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"]{COMPILE})
+model.fit(x, y, batch_size=64, epochs=2, verbose=0)
+open("trained", "w").close()
+"""
+
+
+def plan(folder: Path, *options: str, compiled: str = ", jit_compile=False") -> tuple[int, dict[str, Any]]:
+    (folder / "train.py").write_text(SCRIPT.replace("{COMPILE}", compiled))
+    command = [sys.executable, "-m", "oomph", "plan", "--json", *options, "train.py"]
+    environ = os.environ | {"CUDA_VISIBLE_DEVICES": "-1"}
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=LIMIT, env=environ)
+    assert not (folder / "trained").exists()
+    return done.returncode, json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def roomy(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, dict[str, Any]]:
+    return plan(tmp_path_factory.mktemp("roomy"), "--gpu", "500MiB", "--batch", "1,8,64")
+
+
+def test_the_batches_that_were_asked_for_fit_and_so_does_a_larger_one(roomy) -> None:
+    code, document = roomy
+    assert code == 0
+    assert document["schema"] == 1
+    assert document["engine"] in ("graph", "dry-run")
+    assert document["batch"] == 64
+    assert [row["batch"] for row in document["estimates"]] == [1, 8, 64]
+    assert {row["fits"] for row in document["estimates"]} == {"yes"}
+    assert document["max_batch"] > 64
+    for row in document["estimates"]:
+        assert 0 < row["low"] <= row["expected"] <= row["high"] < 500 << 20
+
+
+def test_a_larger_batch_needs_more(roomy) -> None:
+    _, document = roomy
+    curve = [row["expected"] for row in document["curve"]]
+    assert curve == sorted(curve)
+    assert curve[-1] > curve[0]
+
+
+def test_it_tells_where_the_memory_goes_under_the_users_own_names(roomy) -> None:
+    _, document = roomy
+    weights = next(item for item in document["items"] if item["name"] == "weights")
+    parameters = 3 * 3 * 3 * 32 + 32 + 14 * 14 * 32 * 256 + 256 + 2560 + 10
+    assert weights["expected"] == pytest.approx(4 * parameters, rel=0.01)
+    assert {layer["name"] for layer in document["layers"]} <= {"patterns", "wide", "classes", "flatten", "other"}
+    assert max(moment["size"] for moment in document["timeline"]) > weights["expected"]
+
+
+def test_each_saver_is_planned_anew_or_says_why_not(roomy) -> None:
+    _, document = roomy
+    savers = {saver["name"]: saver for saver in document["savers"]}
+    assert savers["mixed bfloat16"]["expected"] > 0
+    assert savers["SGD instead"]["expected"] < document["estimates"][0]["high"]
+    assert savers["recompute activations"].get("expected") is None
+    assert "not planned" in savers["recompute activations"]["changes"]
+    assert all(saver["line"] for saver in savers.values())
+
+
+def test_too_little_memory_is_exit_code_1(tmp_path: Path) -> None:
+    code, document = plan(tmp_path, "--gpu", "16MiB", "--html", "plan.html")
+    assert code == 1
+    assert document["max_batch"] == 0
+    assert document["estimates"][0]["fits"] == "no"
+    assert "<svg" in (tmp_path / "plan.html").read_text()
+
+
+def test_what_xla_would_compile_never_fits_for_certain(tmp_path: Path) -> None:
+    code, document = plan(tmp_path, "--gpu", "RTX 4090", "--optimizer", "sgd", compiled="")
+    assert code == 0
+    assert document["estimates"][0]["fits"] == "unknown"
+    assert document["max_batch"] is None
+    assert any("jit_compile=False" in note for note in document["notes"])
+    assert "SGD" in document["subject"]

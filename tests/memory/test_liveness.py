@@ -1,0 +1,100 @@
+"""Small programs whose memory can be told by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomph.memory.breakdown import Held, items, layers, timeline
+from oomph.memory.liveness import Order, simulate
+from oomph.memory.prediction import Step, predict
+from oomph.memory.program import Operation, Program, Size, Storage
+
+KIB = 1024
+
+
+def operation(name: str, inputs: tuple[int, ...], outputs: tuple[int, ...], **more: object) -> Operation:
+    fields = {"kind": "Op", "before": (), "storage": Storage.NEW} | more
+    return Operation(name=name, inputs=inputs, outputs=outputs, **fields)  # type: ignore[arg-type]
+
+
+def chain(storage: Storage) -> Program:
+    """a -> b -> c, each of one KiB for each sample; c is returned."""
+    operations = [
+        operation("a", (), (0,), kind="Placeholder"),
+        operation("b", (0,), (1,), storage=storage),
+        operation("c", (1,), (2,), storage=storage),
+    ]
+    return Program(operations, [Size(0, KIB)] * 3, frozenset({2}))
+
+
+def test_a_tensor_lives_until_its_last_reader_has_ended() -> None:
+    assert simulate(chain(Storage.NEW), 4, Order.AS_TRACED).peak == 2 * 4 * KIB
+
+
+@pytest.mark.parametrize("storage", [Storage.FORWARDED, Storage.SHARED])
+def test_memory_that_nothing_else_needs_is_used_again(storage: Storage) -> None:
+    assert simulate(chain(storage), 4, Order.AS_TRACED).peak == 4 * KIB
+
+
+def test_memory_that_something_else_needs_is_not() -> None:
+    program = chain(Storage.FORWARDED)
+    more = [*program.operations, operation("d", (0, 2), (3,), storage=Storage.FORWARDED)]
+    assert simulate(Program(more, [Size(0, KIB)] * 4, frozenset({3})), 1, Order.AS_TRACED).peak == 2 * KIB
+
+
+def test_held_memory_and_scratch_memory() -> None:
+    operations = [
+        operation("v", (), (0,), storage=Storage.HELD),
+        operation("f", (0,), (1,), workspace=Size(8 * KIB)),
+    ]
+    run = simulate(Program(operations, [Size(64 * KIB), Size(KIB)], frozenset()), 1, Order.AS_TRACED, held=64 * KIB)
+    assert run.peak == 9 * KIB
+    assert run.at == 1
+
+
+def test_an_operation_waits_for_those_that_come_before_it() -> None:
+    operations = [
+        operation("late", (), (0,), before=(1,)),
+        operation("early", (), (1,)),
+    ]
+    run = simulate(Program(operations, [Size(KIB)] * 2, frozenset({0})), 1, Order.LAST_READY)
+    assert run.ran == (1, 0)
+
+
+def test_two_workers_hold_what_two_operations_need() -> None:
+    operations = [operation(str(number), (), (number,), work=Size(100)) for number in range(4)]
+    program = Program(operations, [Size(KIB)] * 4, frozenset())
+    peaks = [simulate(program, 1, Order.AS_TRACED, workers=workers).peak for workers in (1, 2, 4)]
+    assert peaks == [KIB, 2 * KIB, 4 * KIB]
+
+
+def test_the_interval_holds_the_peak_and_grows_with_the_batch() -> None:
+    step = Step(chain(Storage.NEW), held=256 * KIB)
+    peaks = [predict(step, batch).peak for batch in (1, 8, 64)]
+    for peak, batch in zip(peaks, (1, 8, 64), strict=True):
+        truth = 256 * KIB + 2 * batch * KIB
+        assert peak.low <= truth <= peak.high
+    assert peaks[0].high < peaks[1].high < peaks[2].high
+
+
+def test_the_items_add_up_to_the_expected_peak() -> None:
+    program = chain(Storage.NEW)
+    held = Held(weights=100 * KIB, slots=50 * KIB, other=KIB)
+    prediction = predict(Step(program, held.total), 16)
+    parts = items(program, prediction, held)
+    assert sum(item.size.expected for item in parts) == prediction.peak.expected
+    assert {item.name: item.size.expected for item in parts}["weights"] == 100 * KIB
+
+
+def test_the_activations_are_told_by_layer_and_the_timeline_in_order() -> None:
+    operations = [
+        operation("x", (), (0,), kind="Placeholder"),
+        operation("model/conv_2/Conv2D", (0,), (1,)),
+        operation("gradient_tape/model/conv_2/Grad", (1,), (2,)),
+    ]
+    program = Program(operations, [Size(KIB), Size(4 * KIB), Size(2 * KIB)], frozenset())
+    run = simulate(program, 1, Order.AS_TRACED)
+    assert [(layer.name, layer.size) for layer in layers(program, run, {"conv"})] == [("conv", 4 * KIB)]
+    moments = timeline(program, run, held=0)
+    assert [moment.operation for moment in moments] == [made.name for made in operations]
+    assert max(moment.size for moment in moments) == run.peak

@@ -1,0 +1,45 @@
+"""A plan survives its way through JSON, and a document that is not a plan is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from plans import plan
+
+from oomph.memory.document import as_document, as_document_without, plan_of
+from oomph.memory.estimate import Fits
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"device": None, "max_batch": None, "curve": (), "timeline": (), "savers": ()}]
+)
+def test_a_plan_is_the_same_after_json(changes):
+    one = plan(**changes)
+    assert plan_of(json.loads(json.dumps(as_document(one)))) == one
+
+
+def test_the_document_has_what_programs_rely_on():
+    document = as_document(plan())
+    assert (document["schema"], document["engine"], document["max_batch"]) == (1, "graph", 320)
+    assert document["estimates"][1].keys() == {"batch", "low", "expected", "high", "fits"}
+    assert document["estimates"][1]["fits"] == Fits.NO.value == "no"
+    assert document["savers"][1]["expected"] is None
+    without = as_document_without("why not")
+    assert without["schema"] == 1
+    assert without.items() >= {"reason": "why not", "estimates": [], "savers": []}.items()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("schema", 2), ("estimates", [{"batch": 1}]), ("estimates", None), ("device", {"name": "x"}), ("notes", None),
+        ("estimates", [{"batch": 1, "low": 2, "expected": 1, "high": 3, "fits": "yes"}]),
+        ("estimates", [{"batch": 1, "low": 1, "expected": 1, "high": 1, "fits": "perhaps"}]),
+    ],
+)  # fmt: skip
+def test_what_is_not_a_plan_is_refused(name, value):
+    with pytest.raises(ValueError, match=r"."):
+        plan_of({**as_document(plan()), name: value})
+    with pytest.raises(ValueError, match="not a plan"):
+        plan_of({"schema": 1})

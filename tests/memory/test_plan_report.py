@@ -1,0 +1,74 @@
+"""The report leads with what fits and the command to paste."""
+
+from __future__ import annotations
+
+import pytest
+from plans import WORDS, exactly, plan
+
+from oomph.memory.estimate import Estimate, Fits
+from oomph.memory.report import as_text, next_command
+from oomph.memory.sizes import in_words
+
+
+def test_the_first_lines_say_what_fits_what_to_type_and_how_much_it_needs():
+    lines = list(as_text(plan(), WORDS, 100))
+    assert lines[0] == "train.py:42: ResNet50, 25.6 M parameters, Adam, float32"
+    assert lines[1].startswith("The largest batch that fits is 320, on GeForce RTX 4090, where TensorFlow gets 22 GiB")
+    assert lines[1].replace("\n ", "").endswith("; the script's batch of 32 fits.")
+    assert "Next: oomph run train.py --epochs 3" in lines[:4]
+    text = "\n".join(lines)
+    assert "32     2 GiB     1.8 GiB   2.2 GiB   yes" in text
+    assert "at the peak, batch 32, in Conv2DBackpropInput:" in text
+    assert text.index("activations") < text.index("CUDA context") < text.index("weights")  # largest first
+    assert "98 MiB" in text  # without bounds that say nothing
+    assert "3 more   60 MiB" in text
+    assert "set_policy('x')" in text
+    assert "recomputation; not planned: no layer is repeated" in text
+    assert "The workspace of cuDNN is assumed." in text
+    assert "graph: between 3 % below and 8 % above" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "said", "command"),
+    [
+        ({"batch": 512}, "the script's batch of 512 does not fit", "oomph run --micro-batch 320 train.py --epochs 3"),
+        ({"max_batch": 0}, "No batch fits GeForce RTX 4090", ""),
+        ({"max_batch": None}, "Which batch fits is open on GeForce RTX 4090", "oomph run train.py --epochs 3"),
+        ({"device": None, "max_batch": None}, "--gpu 'RTX 4090'", "oomph run train.py --epochs 3"),
+    ],
+)
+def test_the_command_fits_what_is_known(changes, said, command):
+    made = plan(**changes)
+    assert said in " ".join(" ".join(as_text(made, WORDS, 100)).split())
+    assert next_command(made, WORDS) == command
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_lines_fit_and_the_command_stays_whole(width):
+    words = ("train.py", "--name", "a long name with blanks", "--and", "more", "--words", "than", "fit")
+    lines = "\n".join(as_text(plan(batch=512), words, width)).split("\n")
+    assert any(line.endswith("train.py --name 'a long name with blanks' --and more --words than fit") for line in lines)
+    assert not [line for line in lines if len(line) > width and "oomph run" not in line]
+
+
+def test_a_plan_without_details_is_short():
+    bare = plan(items=(), layers=(), savers=(), notes=(), estimates=(Estimate(32, exactly(0), Fits.UNKNOWN),))
+    text = "\n".join(as_text(bare, WORDS, 80))
+    assert "32     0 B       0 B       0 B      ?" in text
+    assert "to need less" not in text
+    assert "at the peak" not in text
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        (0, "0 B"), (999, "999 B"), (1000, "0.98 KiB"), (1536, "1.5 KiB"), (100 * 2**20, "100 MiB"),
+        (1000 * 2**20, "0.98 GiB"), (24 * 2**30, "24 GiB"), (2**45, "32 TiB"), (2**60, "1048576 TiB"),
+    ],
+)  # fmt: skip
+def test_sizes_have_three_digits(size, words):
+    assert in_words(size) == words
+
+
+def test_sizes_on_an_axis_have_one_unit():
+    assert in_words(512 * 2**20, 2 * 2**30) == "0.5 GiB"

@@ -1,0 +1,62 @@
+"""What is said of fitting, and what is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomph.memory.device_limit import limit_of
+from oomph.memory.estimate import Device, Fits, Interval
+from oomph.memory.gpu_costs import CONTEXT, reserve
+from oomph.memory.verdict import Verdict, notes
+
+GIB = 1 << 30
+CARD = Device("a card", 8 * GIB, 6 * GIB)
+
+
+@pytest.mark.parametrize(
+    ("peak", "is_xla", "says"),
+    [
+        (Interval(1, 2, 3), False, Fits.YES),
+        (Interval(4, 5, 7), False, Fits.UNKNOWN),
+        (Interval(4, 7, 8), False, Fits.NO),
+        (Interval(1, 2, 3), True, Fits.UNKNOWN),
+        (Interval(7, 8, 9), True, Fits.UNKNOWN),
+        (Interval(9, 10, 12), True, Fits.NO),
+    ],
+)
+def test_yes_by_the_high_end_no_by_the_expected_peak_and_under_xla_never_yes(peak, is_xla, says) -> None:
+    scaled = Interval(peak.low * GIB, peak.expected * GIB, peak.high * GIB)
+    assert Verdict(CARD, is_xla, held=0).fits(scaled) is says
+
+
+def test_without_a_device_nothing_is_said() -> None:
+    assert Verdict(None, False, 0).fits(Interval(0, 0, 0)) is Fits.UNKNOWN
+    assert notes(Verdict(None, False, 0), ()) == ()
+
+
+def test_what_the_training_holds_alone_may_be_too_much_under_xla() -> None:
+    assert Verdict(CARD, True, held=7 * GIB).fits(Interval(7 * GIB, 7 * GIB, 8 * GIB)) is Fits.NO
+
+
+def test_a_card_keeps_something_and_an_amount_of_memory_nothing() -> None:
+    card = limit_of({"name": "RTX", "memory": 24 * GIB, "capability": "8.9", "is_card": True})
+    amount = limit_of({"name": "24 GiB", "memory": 24 * GIB, "capability": "", "is_card": False})
+    assert card is not None
+    assert amount is not None
+    assert card.usable == 24 * GIB - CONTEXT.high - reserve(24 * GIB, "8.9")
+    assert amount.usable == 24 * GIB
+    assert limit_of(None) is None
+
+
+@pytest.mark.parametrize(
+    ("capability", "mib"),
+    [("5.2", 500), ("7.5", 1050), ("8.6", 1536), ("8.9", 1800), ("9.0", 1800), ("12.0", 1800), ("", 1800)],
+)
+def test_the_reserve_that_was_measured(capability: str, mib: int) -> None:
+    assert reserve(8 * GIB, capability) == mib << 20
+
+
+def test_xla_and_unknown_sizes_are_named() -> None:
+    said = notes(Verdict(CARD, True, 0), [f"loop {number} is assumed" for number in range(5)])
+    assert "jit_compile=False" in said[0]
+    assert said[-1] == "2 more sizes are not known or assumed."

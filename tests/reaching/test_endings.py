@@ -1,0 +1,165 @@
+"""Scripts that are not examined: what is said of them, and that nothing of them is left. Without TensorFlow."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+NATIVE = b"I0000 00:00:1795269674.182208 7 cpu_feature_guard.cc:227] This TensorFlow binary is optimized\n"
+
+
+def wait_for(look, seconds=30):
+    until = time.monotonic() + seconds
+    while not look():
+        assert time.monotonic() < until, "waited in vain"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "reason"),
+    [
+        ("print('no training here')", "no training", "the script ended without a training: it calls no fit of Keras"),
+        ("import sys; sys.exit()", "no training", "the script ended without a training: it calls no fit of Keras"),
+        ("import sys; sys.exit('no data')", "failed", "ended with exit code 1 before its first training: no data"),
+        ("raise KeyError('label')", "failed", "with exit code 1 before its first training: KeyError: 'label'"),
+        ("import os; os.abort()", "failed", "the script was ended by SIGABRT before its first training"),
+        ("import sys; sys.exit(3)", "failed", "the script ended with exit code 3 before its first training"),
+        (
+            "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(50)",
+            "no training",
+            "the script ended without a training",
+        ),
+    ],
+)
+def test_a_script_that_ends_before_its_training_says_why(scripts, text, kind, reason):
+    outcome = scripts.reach(text)
+    assert outcome.kind == kind
+    assert reason in outcome.reason
+
+
+def test_lines_of_native_code_are_shown_only_if_the_script_fails(scripts):
+    text = f"import os\nos.write(2, {NATIVE!r})\nprint('own line', flush=True)\n"
+    assert scripts.reach(text).stderr == "own line\n"
+    failed = scripts.reach(text + "raise ValueError(1)").stderr
+    assert failed.startswith("own line\nTraceback")
+    assert failed.endswith(NATIVE.decode())
+
+
+def test_a_script_reads_its_standard_input_and_asks_in_part_of_a_line(scripts):
+    outcome = scripts.reach("name = input('1 or 2? ')\nraise ValueError(name)", stdin="the answer\n")
+    assert outcome.reason.endswith("ValueError: the answer")
+    assert outcome.stderr.startswith("1 or 2? Traceback")
+    assert scripts.reach("print('no newline', end='')").stderr == "no newline\n"
+
+
+def test_modules_and_commands_are_started_as_oomph_run_starts_them(scripts):
+    module = scripts.reach("import sys\nraise ValueError(__package__, sys.argv[1:])", "-m", "train", "--a")
+    assert module.reason.endswith("ValueError: ('', ['--a'])")
+    command = scripts.reach(
+        "import os\nraise ValueError(os.environ['A'])", "--", "env", "A=here", sys.executable, "train.py"
+    )
+    assert command.reason.endswith("ValueError: here")
+    without = scripts.reach("", "--", "true")
+    assert without.reason == "no Python that oomph could join was started"
+
+
+@pytest.mark.parametrize(
+    ("module", "owner", "method", "what"),
+    [
+        ("tf_keras.src.engine.training", "Model", "make_train_function", "Keras 2"),
+        ("keras.src.backend.torch.trainer", "TorchTrainer", "make_train_function", "Keras on PyTorch"),
+        ("tensorflow.python.training.optimizer", "Optimizer", "apply_gradients", "an optimizer of TensorFlow 1"),
+    ],
+)
+def test_a_training_that_cannot_be_examined_ends_at_its_first_step(scripts, module, owner, method, what):
+    outcome = scripts.reach(
+        f"""
+        import pathlib, sys
+        path = pathlib.Path("site-packages", *{module.split(".")!r}).with_suffix(".py")
+        path.parent.mkdir(parents=True)
+        path.write_text("class {owner}:\\n    def {method}(self): open('trained', 'w')\\n")
+        for folder in path.relative_to("site-packages").parents[:-1]:
+            pathlib.Path("site-packages", folder, "__init__.py").touch()
+        sys.path.insert(0, "site-packages")
+        from {module} import {owner}
+        {owner}().{method}()
+        """
+    )
+    assert outcome.kind == "unsupported"
+    assert outcome.reason.startswith(f"train.py:10 trains with {what}, which oomph cannot examine: use ")
+    assert outcome.files == {"site-packages"}
+
+
+def test_a_python_that_cannot_load_oomph_does_not_train(scripts):
+    outcome = scripts.reach(
+        """
+        import os, subprocess, sys
+        os.environ["OOMPH_REACH"] = "damaged"
+        sys.exit(subprocess.run([sys.executable, "-c", "import json, keras; open('trained', 'w')"]).returncode)
+        """
+    )
+    assert outcome.files == set()
+    assert outcome.reason.endswith(
+        "oomph: keras cannot be examined in this Python: RuntimeError: the handover is damaged"
+    )
+
+
+HANGS = """
+import os, signal, subprocess, sys, time
+for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(signum, lambda *args: None)
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+if os.fork() == 0:
+    os.setsid()
+open("started", "a").close()
+while True:
+    try:
+        time.sleep(60)
+    except BaseException:
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("signum", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_signal_ends_a_script_that_hangs_and_ignores_signals(scripts, signum, code):
+    begun = scripts.start(HANGS)
+    wait_for((begun.folder / "started").exists)
+    begun.process.send_signal(signum)
+    assert begun.process.wait(20) == code
+    assert begun.left() == []
+
+
+def test_the_script_does_not_outlive_a_parent_that_is_killed(scripts):
+    begun = scripts.start(HANGS.replace("os.setsid()", "pass").replace("start_new_session=True", ""))
+    wait_for((begun.folder / "started").exists)
+    begun.process.kill()
+    wait_for(lambda: not begun.left(), 10)
+
+
+def test_an_interrupt_of_the_script_is_one_of_the_plan(scripts):
+    begun = scripts.start("import os, signal\nos.kill(os.getpid(), signal.SIGINT)")
+    assert begun.process.wait(20) == -signal.SIGINT
+    assert begun.left() == []
+
+
+def test_a_script_that_takes_too_long_is_ended(scripts):
+    outcome = scripts.reach(HANGS, limit_seconds=1.0)
+    assert outcome.kind == "limit"
+    assert outcome.reason == "the script has not reached its first training in time"
+
+
+def test_a_plan_within_a_run_is_not_part_of_the_run(scripts, monkeypatch, tmp_path):
+    monkeypatch.setenv("OOMPH_HANDOVER", "{}")
+    text = (
+        "import os; raise ValueError([name for name in os.environ if name.startswith('OOMPH_') and 'TEST' not in name])"
+    )
+    assert scripts.reach(text).reason.endswith("ValueError: ['OOMPH_REACH']")
+    assert not Path(tmp_path, ".oomph").exists()
+    assert os.environ["OOMPH_HANDOVER"]

@@ -1,0 +1,97 @@
+"""What the parent makes of the lines it hears; and of the options that keep it from hearing any."""
+
+from __future__ import annotations
+
+import json
+from functools import reduce
+
+import pytest
+
+from oomph.reaching.ending import last_error, outcome
+from oomph.reaching.heard import Heard, after
+from oomph.reaching.isolated_python import hiding_option
+from oomph.reaching.request import NotReached, Reached, Request, Training
+from oomph.recovery.supervisor.command import Command
+
+REQUEST = Request(Command(("train.py",)), "python", "module:function", fit=2)
+FIT = {"pid": 7, "site": "train.py:4", "function": "main", "source": "model.fit(x)"}
+
+
+def heard(*documents) -> Heard:
+    return reduce(after, (json.dumps(document).encode() for document in documents), Heard())
+
+
+def test_an_answer_in_parts_is_one_document():
+    found = heard({"joined": 7}, {"trains": "fit", **FIT}, {"examines": "fit", **FIT}, {"progress": "tracing"},
+                  {"part": '{"peak"'}, {"part": ": 3}"}, {"answered": True})  # fmt: skip
+    training = Training("fit", "train.py:4", "main", "model.fit(x)")
+    assert (found.joined, found.pid, found.progress, found.is_over) == (True, 7, "tracing", True)
+    assert outcome(found, None, b"", REQUEST) == Reached(training, {"peak": 3}, (training,))
+
+
+@pytest.mark.parametrize("line", [b"", b"{", b"[1]", b"null", b'{"pid": 3}', b"\xff\xfe"])
+def test_a_line_that_is_damaged_changes_nothing(line):
+    assert after(Heard(), line) == Heard()
+
+
+@pytest.mark.parametrize(
+    ("documents", "returncode", "kind", "reason"),
+    [
+        ([{"answered": True}, {"examines": "fit", **FIT}], 0, "examiner", "the answer about train.py:4 is damaged"),
+        (
+            [{"examines": "fit", **FIT}],
+            -11,
+            "examiner",
+            "the process that was examined at train.py:4 was ended by SIGSEGV",
+        ),
+        (
+            [{"examines": "fit", **FIT}, {"failed": "Error: x"}],
+            0,
+            "examiner",
+            "the examination at train.py:4 failed: Error: x",
+        ),
+        ([{"joined": 1}, {"unsupported": "Keras 2"}], 0, "unsupported", "Keras 2"),
+        ([{"joined": 1}, {"trains": "fit", **FIT}], 0, "no training", "ended after 1 training: there is no number 2"),
+        ([{"joined": 1}], None, "limit", "has not reached its training number 2 in time"),
+        ([{"joined": 1}], -9, "failed", "the script was ended by SIGKILL before its training number 2"),
+        (
+            [{"answered": False}, {"examines": "fit", **FIT}],
+            -9,
+            "examiner",
+            "that was examined at train.py:4 was ended by",
+        ),
+        ([], 0, "no training", "no Python that oomph could join was started"),
+    ],
+)
+def test_every_other_end_has_a_reason(documents, returncode, kind, reason):
+    found = outcome(heard(*documents), returncode, b"", REQUEST)
+    assert isinstance(found, NotReached)
+    assert found.kind == kind
+    assert reason in found.reason
+
+
+@pytest.mark.parametrize(
+    ("output", "line"),
+    [
+        (b"", ""),
+        (b"Traceback (most recent call last):\n  File x\nValueError: a\n\nepoch 3\n", "ValueError: a"),
+        (b"x\nkeras.src.errors.BadError: in\nmore of it\n", "keras.src.errors.BadError: in"),
+        (b"no data here\n", "no data here"),
+        (b"\xff\xfe KeyError\n", "\ufffd\ufffd KeyError"),
+    ],
+)
+def test_the_last_error_is_quoted(output, line):
+    assert last_error(output) == line
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        ("python -I train.py", "-I"), ("env A=1 python3.11 -uE train.py", "-E"), ("/usr/bin/python -S -m a", "-S"),
+        ("python -W ignore -I train.py", "-I"), ("python -X dev -s train.py -I", ""), ("python -Wignore -S a.py", "-S"),
+        ("python -c pass -I", ""), ("python train.py -I", ""), ("bash -c 'python -I'", ""), ("python", ""),
+        ("python -m train -E", ""), ("python --check-hash-based-pycs always train.py", ""), ("", ""),
+    ],
+)  # fmt: skip
+def test_options_that_keep_oomph_out_are_found(words, option):
+    assert hiding_option(words.split()) == option

@@ -1,0 +1,67 @@
+"""`oomph.plan` on a model in the user's own process: it tells, and changes nothing."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+
+import oomph
+from oomph.errors import ExamineError, UsageError
+from oomph.memory.estimate import Fits
+
+GIB = 1 << 30
+
+
+@pytest.fixture
+def model() -> keras.Model:
+    hidden = [keras.layers.Dense(64, "relu"), keras.layers.Dropout(0.5)]
+    model = keras.Sequential([keras.Input((32,)), *hidden, keras.layers.Dense(3, "softmax")])
+    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    model.jit_compile = True
+    return model
+
+
+X, Y = np.random.rand(100, 32).astype("float32"), np.random.randint(0, 3, 100)
+
+
+def test_it_tells_what_a_training_takes_and_leaves_the_model_as_it_was(model) -> None:
+    weights, optimizer = [weight.numpy() for weight in model.weights], model.optimizer
+    plan = oomph.plan(model, X, Y, batch_size=20, batches=(4, 2000), gpu="24GiB")
+    assert plan.batch == 20
+    assert [estimate.batch for estimate in plan.estimates] == [4, 2000]
+    assert plan.estimates[0].peak.expected < plan.estimates[1].peak.expected < GIB
+    assert {estimate.fits for estimate in plan.estimates} == {Fits.UNKNOWN}, "XLA"
+    assert plan.engine == "graph"
+    assert model.optimizer is optimizer
+    assert int(optimizer.iterations) == 0
+    for before, after in zip(weights, model.weights, strict=True):
+        np.testing.assert_array_equal(before, after.numpy())
+    model.fit(X, Y, verbose=0)
+
+
+def test_a_training_without_xla_fits(model) -> None:
+    model.layers[0].supports_jit = False
+    model.jit_compile = False
+    plan = oomph.plan(model, X, Y, batch_size=20, gpu="1GiB")
+    assert plan.estimates[0].fits is Fits.YES
+    assert plan.max_batch is not None
+    assert plan.max_batch > 1000
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
+    [
+        ({"gpu": "RTX 4095"}, UsageError, "4090"),
+        ({"batches": (0,)}, ValueError, "at least 1"),
+    ],
+)
+def test_what_cannot_be_planned_is_said_in_one_sentence(model, given, error, words) -> None:
+    with pytest.raises(error, match=words):
+        oomph.plan(model, X, Y, **given)
+
+
+def test_a_model_that_was_not_compiled_is_refused() -> None:
+    plain = keras.Sequential([keras.Input((32,)), keras.layers.Dense(1)])
+    with pytest.raises(ExamineError, match="not compiled"):
+        oomph.plan(plain, X, Y)

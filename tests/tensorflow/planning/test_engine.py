@@ -1,0 +1,178 @@
+"""The engine against real steps: what it predicts beside what TensorFlow's allocator counts in the same process."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from oomph.errors import ExamineError
+from oomph.tensorflow.planning import changes, samples, subject
+from oomph.tensorflow.planning.engine import Engine, engine_for
+
+MIB = 1 << 20
+layers = keras.layers
+
+
+def dense() -> tuple[keras.Model, tuple[tf.Tensor, tf.Tensor]]:
+    model = keras.Sequential([keras.Input((256,)), *(layers.Dense(512, "relu") for _ in range(3)), layers.Dense(10)])
+    return compiled(model), (tf.zeros([4, 256]), tf.zeros([4, 10]))
+
+
+def convolutions() -> tuple[keras.Model, tuple[tf.Tensor, tf.Tensor]]:
+    parts = [layer for size in (16, 32) for layer in (layers.Conv2D(size, 3, activation="relu"), layers.MaxPooling2D())]
+    model = keras.Sequential([keras.Input((32, 32, 3)), *parts, layers.Flatten(), layers.Dense(10)])
+    return compiled(model), (tf.zeros([4, 32, 32, 3]), tf.zeros([4, 10]))
+
+
+def recurrent() -> tuple[keras.Model, tuple[tf.Tensor, tf.Tensor]]:
+    model = keras.Sequential([keras.Input((40,)), layers.Embedding(2000, 64), layers.LSTM(128), layers.Dense(1)])
+    return compiled(model), (tf.zeros([4, 40], tf.int64), tf.zeros([4, 1]))
+
+
+def compiled(model: keras.Model) -> keras.Model:
+    model.compile("adam", "mse", jit_compile=False)
+    return model
+
+
+def engine(make, runs: bool = False) -> Engine:
+    model, batch = make()
+    model._symbolic_build(data_batch=batch)
+    model.optimizer.build(model.trainable_variables)
+    return engine_for(model, batch, lambda text: None, runs)
+
+
+@pytest.mark.parametrize("make", [dense, convolutions, recurrent])
+def test_the_prediction_grows_with_the_batch_and_is_never_below_what_is_held(make) -> None:
+    found = engine(make)
+    peaks = [found.at(batch).peak for batch in (1, 2, 16, 256, 4096)]
+    for one, other in itertools.pairwise(peaks):
+        assert one.low <= other.low
+        assert one.expected <= other.expected
+        assert one.high <= other.high
+    assert peaks[-1].expected > 1.5 * peaks[0].expected
+    assert all(peak.low >= 0.9 * found.held.total for peak in peaks)
+
+
+def test_what_a_training_holds_is_counted_from_its_variables() -> None:
+    model, batch = dense()
+    model._symbolic_build(data_batch=batch)
+    model.optimizer.build(model.trainable_variables)
+    held = subject.held_by(model)
+    weights = 4 * model.count_params()
+    assert held.weights == pytest.approx(weights, rel=0.01)
+    assert held.slots == pytest.approx(2 * weights, rel=0.01)
+    assert subject.trainable_bytes(model) == pytest.approx(weights, rel=0.01)
+
+
+def test_a_loop_keeps_what_each_of_its_iterations_adds() -> None:
+    found = engine(recurrent)
+    each = (found.at(256).peak.expected - found.at(64).peak.expected) / 192
+    assert each > 40 * 128 * 4 * 5, "gates and states of forty iterations, for the backward pass"
+    assert not any("iterations" in text for text in found.unknown)
+
+
+def test_frozen_layers_need_neither_gradients_nor_activations_and_it_ends_as_it_was() -> None:
+    model, batch = convolutions()
+    model._symbolic_build(data_batch=batch)
+    model.optimizer.build(model.trainable_variables)
+    before = engine_for(model, batch, lambda text: None, runs=False).at(64).peak.expected
+    count, optimizer = len(model.trainable_variables), model.optimizer
+    with changes.frozen_but_head(model) as head:
+        assert model.layers[-1].name == head
+        assert len(model.trainable_variables) == 2
+        assert engine_for(model, batch, lambda text: None, runs=False).at(64).peak.expected < 0.7 * before
+    assert len(model.trainable_variables) == count
+    assert model.optimizer is optimizer
+
+
+def test_half_precision_halves_the_activations_and_it_ends_as_it_was() -> None:
+    model, batch = convolutions()
+    model._symbolic_build(data_batch=batch)
+    model.optimizer.build(model.trainable_variables)
+    before = engine_for(model, batch, lambda text: None, runs=False)
+    with changes.precision(model, "mixed_bfloat16"):
+        mixed = engine_for(model, batch, lambda text: None, runs=False)
+    grown = [(found.at(512).peak.expected - found.at(64).peak.expected) for found in (before, mixed)]
+    assert grown[1] < 0.75 * grown[0]
+    assert {layer.dtype_policy.name for layer in model.layers} == {"float32"}
+
+
+def test_unknown_names_are_refused_in_one_sentence() -> None:
+    model, _ = dense()
+    with pytest.raises(ExamineError, match="--policy float12"):
+        changes.set_policy(model, "float12")
+    with pytest.raises(ExamineError, match="--optimizer adamant"):
+        changes.set_optimizer(model, "adamant")
+
+
+def test_a_model_that_takes_one_batch_size_is_planned_for_that() -> None:
+    model = keras.Sequential([keras.Input(batch_shape=(4, 20, 3)), layers.LSTM(8, stateful=True), layers.Dense(1)])
+    batch = (tf.zeros([4, 20, 3]), tf.zeros([4, 1]))
+    compiled(model)._symbolic_build(data_batch=batch)
+    model.optimizer.build(model.trainable_variables)
+    found = engine_for(model, batch, lambda text: None, runs=False)
+    assert found.only == 4
+    assert found.at(4).peak.expected > 0
+    with pytest.raises(ExamineError, match="own batch of 4 samples"):
+        found.at(8)
+
+
+REAL = """
+import json, tensorflow as tf
+from test_engine import convolutions, engine
+found = engine(convolutions, runs=True)
+model, _ = convolutions()
+batch = (tf.zeros([64, 32, 32, 3]), tf.zeros([64, 10]))
+model._symbolic_build(data_batch=batch)
+model.optimizer.build(model.trainable_variables)
+step = tf.function(lambda data: model.train_step(data), autograph=False)
+truth = 0
+for _ in range(3):
+    before = tf.config.experimental.get_memory_info("CPU:0")["current"]
+    tf.config.experimental.reset_memory_stats("CPU:0")
+    step(batch)
+    truth = max(truth, tf.config.experimental.get_memory_info("CPU:0")["peak"] - before + found.held.total)
+peak = found.at(64).peak
+print(json.dumps({"engine": found.name, "truth": truth, "low": peak.low, "expected": peak.expected, "high": peak.high}))
+"""
+
+
+def test_real_steps_correct_the_simulation() -> None:
+    """Under the allocator that GPUs use, in a process of its own, beside a real step of another size."""
+    environ = os.environ | {
+        "CUDA_VISIBLE_DEVICES": "-1", "TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "2000",
+        "TF_ENABLE_ONEDNN_OPTS": "0", "PYTHONPATH": str(Path(__file__).parent),
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", REAL], capture_output=True, text=True, timeout=200, check=True, env=environ
+    )
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["engine"] == "dry-run"
+    assert found["expected"] == pytest.approx(found["truth"], rel=0.2)
+    assert found["truth"] <= found["high"]
+
+
+def test_samples_are_repeated_and_their_shape_is_that_of_another_batch() -> None:
+    batch = ({"a": tf.constant(np.arange(6).reshape(3, 2))}, tf.constant([1, 2, 3]), tf.constant(7))
+    spec = samples.specification(batch)
+    bigger = samples.resized(spec, 3, 8)
+    assert bigger[0]["a"].shape == (8, 2)
+    assert bigger[1].shape == (8,)
+    assert bigger[2].shape == ()
+    repeated = samples.repeated(batch, 3, 7)
+    assert repeated[1].numpy().tolist() == [1, 2, 3, 1, 2, 3, 1]
+    assert repeated[2].numpy() == 7
+
+
+def test_ragged_batches_are_refused() -> None:
+    with pytest.raises(ExamineError, match="ragged"):
+        samples.specification((tf.ragged.constant([[1], [2, 3]]), tf.constant([1, 2])))
