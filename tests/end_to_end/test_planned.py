@@ -74,10 +74,10 @@ def test_each_saver_is_planned_anew_or_says_why_not(roomy) -> None:
     _, document = roomy
     savers = {saver["name"]: saver for saver in document["savers"]}
     assert savers["mixed bfloat16"]["expected"] > 0
-    assert savers["SGD instead"]["expected"] < document["estimates"][0]["high"]
+    assert savers["SGD instead"]["expected"] < document["estimates"][-1]["high"]
     assert savers["recompute activations"].get("expected") is None
     assert "not planned" in savers["recompute activations"]["changes"]
-    assert all(saver["line"] for saver in savers.values())
+    assert all(saver["line"] for saver in savers.values() if "nothing here" not in saver["changes"])
 
 
 def test_too_little_memory_is_exit_code_1(tmp_path: Path) -> None:

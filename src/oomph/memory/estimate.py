@@ -70,7 +70,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Saver:
-    """One way to need less memory, planned anew at the same batch."""
+    """One way to need less memory, planned anew at the largest batch of `estimates`."""
 
     name: str
     peak: Interval | None
@@ -116,7 +116,7 @@ class Plan:
     max_batch: int | None
     """The largest batch that fits, judged by the high end; 0 if none does; None without a device or where unknown."""
     items: tuple[Item, ...]
-    """The peak at the first batch of `estimates`, by kind."""
+    """The peak at the largest batch of `estimates`, by kind."""
     layers: tuple[Layer, ...]
     """The activations at the peak by layer, largest first."""
     peak_operation: str

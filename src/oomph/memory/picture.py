@@ -48,7 +48,7 @@ def _body(plan: Plan, words: Sequence[str]) -> Iterator[str]:
             ("batch", "expected", "at least", "at most"), ((f"{batch:,}", *_bounds(peak)) for batch, peak in curve)
         )
     if plan.timeline:
-        first = f" at batch {plan.estimates[0].batch:,}" if plan.estimates else ""
+        first = f" at batch {plan.estimates[-1].batch:,}" if plan.estimates else ""
         yield f"<h2>Memory through one step{first}</h2>"
         yield through_one_step(plan.timeline, plan.device)
     if plan.items:

@@ -81,7 +81,7 @@ def _row(estimate: Estimate) -> tuple[str, ...]:
 def _where_it_goes(plan: Plan, width: int) -> Iterator[str]:
     if not plan.items:
         return
-    batch = f", batch {plan.estimates[0].batch:,}" if plan.estimates else ""
+    batch = f", batch {plan.estimates[-1].batch:,}" if plan.estimates else ""
     operation = f", in {plan.peak_operation}" if plan.peak_operation else ""
     yield wrapped(f"at the peak{batch}{operation}:", width, "  ")
     largest = sorted(plan.items, key=lambda item: -item.size.expected)

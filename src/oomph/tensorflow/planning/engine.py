@@ -53,6 +53,10 @@ class Engine:
             found = self._known[batch] = Prediction(peak, raw.typical)
         return Prediction(self._monotone(batch, found.peak), found.typical)
 
+    def simulated(self, batch: int) -> Interval:
+        """The peak without the correction by real steps."""
+        return widened(predict(Step(self.program, self.held.total), batch).peak, self.held.largest)
+
     def _monotone(self, batch: int, peak: Interval) -> Interval:
         """Not below what a smaller batch needs: chance in the simulation may say so."""
         smaller = [known.peak for size, known in self._known.items() if size < batch]

@@ -43,9 +43,9 @@ class Making:
             peak = self._peak(engine, size)
             estimates.append(Estimate(size, peak, self._verdict.fits(peak)))
         most = self._largest(batches[0])
-        first = engine.at(batches[0])
+        largest = engine.at(batches[-1])
         names = subject.layer_names(self._model)
-        typical = first.typical
+        typical = largest.typical
         own = samples.size_of(self._batch)
         return Plan(
             engine=engine.name,
@@ -57,11 +57,11 @@ class Making:
             curve=self._curve(max(batches[-1], most or 0, own)),
             device=self._device,
             max_batch=most,
-            items=(*items(engine.program, first, engine.held), *self._extras),
+            items=(*items(engine.program, largest, engine.held), *self._extras),
             layers=layers(engine.program, typical, names),
             peak_operation=engine.program.operations[typical.at].name,
             timeline=timeline(engine.program, typical, engine.held.total),
-            savers=savers(self._model, self._batch, engine, batches[0], most, self._tell, self._may_change),
+            savers=savers(self._model, self._batch, engine, batches[-1], most, self._tell, self._may_change),
             notes=notes(self._verdict, engine.unknown),
         )
 

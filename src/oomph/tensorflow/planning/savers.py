@@ -15,6 +15,8 @@ from oomph.tensorflow.planning.engine import Engine, engine_for
 from oomph.tensorflow.planning.rematerialisation import why_remat_fails
 
 Tell = Callable[[str], None]
+_WORTH_IT = 0.99
+_LEAST_QUANTISED = 1 << 20
 
 
 def savers(
@@ -24,27 +26,32 @@ def savers(
 
     Those that change the model to plan it are left out unless `may_change`.
     """
-    found = [_micro_batches(model, engine, size, most)]
+    planned = [_micro_batches(model, engine, size, most)]
     if may_change and engine.only is None:
-        found += _changing(model, batch, engine, size, tell)
-    found += [_recompute(), _XLA, _ALLOCATOR, _quantised(model)]
-    return tuple(saver for saver in found if saver is not None)
+        planned += _changing(model, batch, engine, size, tell)
+    whole = engine.at(size).peak.expected
+    found = [saver for saver in planned if saver and (saver.peak is None or saver.peak.expected < _WORTH_IT * whole)]
+    found += [saver for saver in (_recompute(), _XLA, _ALLOCATOR, _quantised(model)) if saver]
+    useless = [saver.name for saver in planned if saver and saver not in found]
+    if useless:
+        found.append(Saver(", ".join(useless), None, "planned, and would save nothing here", ""))
+    return tuple(found)
 
 
 def _changing(model: Any, batch: Any, engine: Engine, size: int, tell: Tell) -> Iterator[Saver]:
     if "16" not in str(getattr(model.dtype_policy, "name", "")):
         yield _replanned(
-            "mixed bfloat16", changes.precision(model, "mixed_bfloat16"), model, batch, size, tell,
+            "mixed bfloat16", changes.precision(model, "mixed_bfloat16"), model, batch, engine, size, tell,
             "needs an Ampere GPU or newer, rounds activations to 8 bits of precision, keeps float32 weights",
             'keras.mixed_precision.set_global_policy("mixed_bfloat16")  # before the model is built',
         )  # fmt: skip
     if engine.held.slots > subject.trainable_bytes(model) * 1.5:
         yield _replanned(
-            "SGD instead", changes.optimizer(model, "sgd"), model, batch, size, tell,
+            "SGD instead", changes.optimizer(model, "sgd"), model, batch, engine, size, tell,
             "another optimizer: it needs another learning rate and may train worse", 'model.compile("sgd", ...)',
         )  # fmt: skip
     yield _replanned(
-        "train the head only", changes.frozen_but_head(model), model, batch, size, tell,
+        "train the head only", changes.frozen_but_head(model), model, batch, engine, size, tell,
         "for transfer learning: all layers before the last one with weights keep their weights",
         "for layer in model.layers[:-1]: layer.trainable = False  # before compile()",
     )  # fmt: skip
@@ -74,15 +81,26 @@ def _micro_batches(model: Any, engine: Engine, size: int, most: int | None) -> S
 
 
 def _replanned(
-    name: str, change: AbstractContextManager[Any], model: Any, batch: Any, size: int, tell: Tell, cost: str, line: str
+    name: str,
+    change: AbstractContextManager[Any],
+    model: Any,
+    batch: Any,
+    engine: Engine,
+    size: int,
+    tell: Tell,
+    cost: str,
+    line: str,
 ) -> Saver:
     tell(f"planning {name}")
     try:
         with change:
-            peak = engine_for(model, batch, lambda text: None, runs=False).at(size).peak
+            changed = engine_for(model, batch, lambda text: None, runs=False).at(size).peak
     except (OomphError, ValueError, TypeError, AttributeError, NotImplementedError) as error:
         return Saver(name, None, f"not planned: {type(error).__name__}; {cost}", line)
-    return Saver(name, peak, cost, line)
+    # Both as simulated: what real steps have corrected cannot be compared with what has only been simulated.
+    share = changed.expected / engine.simulated(size).expected
+    peak = engine.at(size).peak
+    return Saver(name, Interval(*(round(share * part) for part in (peak.low, peak.expected, peak.high))), cost, line)
 
 
 def _recompute() -> Saver:
@@ -99,7 +117,7 @@ def _quantised(model: Any) -> Saver | None:
         math.prod(layer.kernel.shape) for layer in KERAS.flatten_layers.of(model)(include_self=False)
         if type(layer).__name__ in ("Dense", "EinsumDense") and getattr(layer, "built", False)
     ]  # fmt: skip
-    if not kernels:
+    if 3 * sum(kernels) < _LEAST_QUANTISED:
         return None
     saved, weights = (size / 2**20 for size in (3 * sum(kernels), subject.held_by(model).weights))
     return Saver(
