@@ -18,7 +18,7 @@ def test_the_first_lines_say_what_fits_what_to_type_and_how_much_it_needs():
     assert "Next: oomph run train.py --epochs 3" in lines[:4]
     text = "\n".join(lines)
     assert "32     2 GiB     1.8 GiB   2.2 GiB   yes" in text
-    assert "at the peak, batch 32, in Conv2DBackpropInput:" in text
+    assert "at the peak, batch 512, in Conv2DBackpropInput:" in text
     assert text.index("activations") < text.index("CUDA context") < text.index("weights")  # largest first
     assert "98 MiB" in text  # without bounds that say nothing
     assert "3 more   60 MiB" in text
