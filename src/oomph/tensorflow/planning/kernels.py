@@ -1,40 +1,73 @@
 """Scratch memory and running time of TensorFlow's CPU kernels.
 
-Source: tensorflow/core/kernels/conv_grad_filter_ops.cc and conv_grad_input_ops.cc, `col_buffer`: patches of as many
-images as fit a cache of 30 MiB.
+Source: tensorflow/core/kernels/conv_grad_filter_ops.cc, conv_grad_input_ops.cc and conv_grad_ops_3d.cc, `col_buffer`:
+patches of as many images as fit a cache, which is taken to have 30 MiB.
 """
 
 from __future__ import annotations
 
+import math
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 _CACHE = 30 << 20
 _LEAST_WORK = 256 << 10
 """An image whose matrices take more than this for each thread is multiplied alone."""
+_MOST_TIMES = 25
+"""Patches of volumes that are this many times larger than the tensors are not made (`kMaxTempAllocationOverhead`)."""
 _PER_BYTE = 5
 """Floating-point operations in the time in which memory moves one byte; roughly, on a CPU."""
 
 
 def workspace_of(operation: Any) -> int:
     """The bytes that the operation takes while it runs, besides its outputs."""
-    if operation.type == "Conv2DBackpropFilter":
-        return _patches(operation, operation.outputs[0].shape, operation.inputs[2].shape, one_by_one=False)
-    if operation.type == "Conv2DBackpropInput":
-        return _patches(operation, operation.inputs[1].shape, operation.inputs[2].shape, one_by_one=True)
+    kind, inputs = operation.type, operation.inputs
+    if kind == "Conv2DBackpropFilter":
+        return _Patches.of(operation, operation.outputs[0], inputs[2]).bytes(one_by_one=False)
+    if kind == "Conv2DBackpropInput":
+        return _Patches.of(operation, inputs[1], inputs[2]).bytes(one_by_one=None)
+    if kind == "Conv3DBackpropFilterV2":
+        return _of_a_volume(operation, operation.outputs[0], inputs[0])
+    if kind == "Conv3DBackpropInputV2":
+        return _of_a_volume(operation, inputs[1], operation.outputs[0])
     return 0
 
 
-def _patches(operation: Any, kernel: Any, output: Any, one_by_one: bool) -> int:
-    if not (kernel.is_fully_defined() and output.is_fully_defined()) or len(output) != 4:
-        return 0
-    width = operation.outputs[0].dtype.size
-    rows, columns, depth, outputs = kernel.as_list()
-    image, patch = output[1] * output[2], rows * columns * depth
-    unit = image * patch + image * outputs + patch * outputs
-    if one_by_one and unit // (os.cpu_count() or 1) >= _LEAST_WORK // width:
-        return int(image * patch * width)
-    return int(-(-(_CACHE // width) // unit) * image * patch * width)
+class _Patches(NamedTuple):
+    """The patches of one image as a matrix, in elements."""
+
+    image: int
+    """Its rows: pixels of the output."""
+    patch: int
+    """Its columns: pixels of the kernel times channels."""
+    outputs: int
+    width: int
+    """Bytes of an element."""
+
+    @classmethod
+    def of(cls, operation: Any, kernel: Any, gradient: Any) -> _Patches:
+        """Of the kernel, or its gradient, and the gradient of the output; of nothing where a size is not known."""
+        width = operation.outputs[0].dtype.size
+        if not (kernel.shape.is_fully_defined() and gradient.shape.is_fully_defined()):
+            return cls(0, 0, 0, width)
+        *patch, outputs = kernel.shape.as_list()
+        return cls(math.prod(gradient.shape.as_list()[1:-1]), math.prod(patch), outputs, width)
+
+    def bytes(self, one_by_one: bool | None) -> int:
+        """Of as many images as fit the cache, or of one; None: of one if that is work enough for all threads."""
+        unit = self.image * self.patch + self.image * self.outputs + self.patch * self.outputs
+        if one_by_one is None:
+            one_by_one = unit // (os.cpu_count() or 1) >= _LEAST_WORK // self.width
+        images = 1 if one_by_one or not unit else -(-(_CACHE // self.width) // unit)
+        return images * self.image * self.patch * self.width
+
+
+def _of_a_volume(operation: Any, kernel: Any, volumes: Any) -> int:
+    """A convolution in three dimensions takes no patches where they would be much larger than what it is given."""
+    gradient = operation.inputs[2]
+    size = _Patches.of(operation, kernel, gradient).bytes(one_by_one=gradient.shape[0] == 1)
+    given = sum(_bytes(tensor) for tensor in (kernel, gradient, volumes))
+    return 0 if size // max(1, given) > _MOST_TIMES else size
 
 
 def work_of(operation: Any) -> int:
@@ -48,11 +81,11 @@ def _multiplications(operation: Any) -> int:
     if kind in ("MatMul", "BatchMatMulV2", "BatchMatMulV3"):
         columns = inputs[0].shape[-2 if _is_transposed(operation) else -1] if len(inputs[0].shape) else 1
         return 2 * _count(operation.outputs[0]) * int(columns or 1)
-    if kind == "Conv2D":
+    if kind in ("Conv2D", "Conv3D"):
         return 2 * _count(operation.outputs[0]) * _per_output(inputs[1])
-    if kind == "Conv2DBackpropInput":
+    if kind in ("Conv2DBackpropInput", "Conv3DBackpropInputV2"):
         return 2 * _count(inputs[2]) * _per_output(inputs[1])
-    if kind == "Conv2DBackpropFilter":
+    if kind in ("Conv2DBackpropFilter", "Conv3DBackpropFilterV2"):
         return 2 * _count(inputs[2]) * _per_output(operation.outputs[0])
     return 0
 

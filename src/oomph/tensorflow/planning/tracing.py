@@ -72,7 +72,7 @@ def traced_program(small: Traced, large: Traced, is_update: Callable[[str], bool
             Operation(
                 made.name, made.kind, tuple(made.inputs), tuple(made.outputs),
                 tuple(new[end] for end in made.before if end in new), made.storage,
-                workspace=grow(twin.workspace, made.workspace),
+                workspace=grow(twin.workspace, made.workspace) if twin.workspace else Size(made.workspace),
                 work=grow(twin.work, made.work),
                 is_update=is_update(made.name),
             )
