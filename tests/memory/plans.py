@@ -33,6 +33,7 @@ def plan(**changes: Any) -> Plan:
         "curve": tuple((2**n, around(2**n * 64 * MIB)) for n in range(8)),
         "device": DEVICE,
         "max_batch": 320,
+        "micro_batch": 320,
         "items": (
             Item("weights", exactly(98 * MIB), "counted"),
             Item("activations", around(1500 * MIB), "estimated"),

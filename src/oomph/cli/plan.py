@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
 
     request = _request(args)
     try:
-        plan = _planned(request)
+        plan = planned(request)
     except ExamineError as error:
         if args.json:
             write_json(as_document_without(str(error)))
@@ -89,26 +89,37 @@ def run(args: argparse.Namespace) -> int:
 
 def _request(args: argparse.Namespace) -> Request:
     """What is asked of the script. Whatever can be refused is refused here, before the script starts."""
+    from oomph.memory.device import device_of, pool_of
+
+    arguments: dict[str, Any] = {"batches": _batches(args.batch), "policy": args.policy, "optimizer": args.optimizer}
+    _check_page(args.html)
+    know_secrets(args.words, os.environ)
+    device = pool_of(os.environ) if args.gpu is None else None
+    arguments["device"] = device or device_of(args.gpu, os.environ, say)
+    return _request_with(args.words, args.python, arguments, args.fit)
+
+
+def request_for(words: Sequence[str], python: str | None, device: dict[str, Any]) -> Request:
+    """What `oomph run --plan` asks: the first training with its own batch. Raises UsageError."""
+    return _request_with(words, python, {"batches": [], "policy": None, "optimizer": None, "device": device}, 1)
+
+
+def _request_with(words: Sequence[str], python: str | None, arguments: dict[str, Any], fit: int) -> Request:
     from oomph.memory.counting import counting_environ
-    from oomph.memory.device import device_of
     from oomph.reaching.isolated_python import hiding_option
     from oomph.reaching.request import Request
     from oomph.recovery.supervisor.command import parse_command
     from oomph.recovery.supervisor.interpreter import python_of
 
-    arguments: dict[str, Any] = {"batches": _batches(args.batch), "policy": args.policy, "optimizer": args.optimizer}
-    _check_page(args.html)
-    know_secrets(args.words, os.environ)
-    command = parse_command(args.words, "plan")
+    command = parse_command(list(words), "plan")
     hiding = hiding_option(command.words[1:]) if command.form == "command" else ""
     if hiding:
         raise UsageError(f"Python's option {hiding} keeps oomph out of the script, which would train: leave it out")
-    arguments["device"] = device_of(args.gpu, os.environ, say)
-    python = python_of(command, args.python, say)
-    return Request(command, python, _EXAMINER, arguments, args.fit, counting_environ())
+    return Request(command, python_of(command, python, say), _EXAMINER, arguments, fit, counting_environ())
 
 
-def _planned(request: Request) -> Plan:
+def planned(request: Request) -> Plan:
+    """Run the script up to its training and plan that. Raises ExamineError."""
     from oomph.memory.document import plan_of
     from oomph.reaching.reach import reach
     from oomph.reaching.request import NotReached

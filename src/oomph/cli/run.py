@@ -31,6 +31,7 @@ _WITH_VALUE = (
 _OF_THE_GUARD = (
     "--checkpoint-every",
     "--micro-batch",
+    "--plan",
     "--inexact",
     "--skip-poison",
     "--allow-bfloat16",
@@ -72,6 +73,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--no-guard", action="store_true", help="supervise and restart, but leave Keras alone")
     add("--checkpoint-every", metavar="N|TIME", help="steps (100) or time (30s, 5m); default: by measured cost")
     add("--micro-batch", metavar="N", type=positive, help="begin with micro-batches of N samples")
+    add(
+        "--plan",
+        action="store_true",
+        help="first plan the memory of the first training, and begin with micro-batches if its batch may not fit",
+    )
     add(
         "--inexact",
         choices=("allow", "refuse"),
@@ -130,6 +136,10 @@ def run(args: argparse.Namespace) -> int:
     from oomph.recovery.supervisor.launch import Request, launch
 
     _check_guarded(args)
+    if args.plan and args.micro_batch is None and args.resume is None:  # a resumed run knows its size
+        from oomph.cli.planned_start import planned_micro_batch
+
+        args.micro_batch = planned_micro_batch(args.words, args.python)
     outcome = launch(
         Request(
             words=tuple(args.words),

@@ -46,5 +46,15 @@ def device_of(wanted: str | None, environ: Mapping[str, str], say: Say) -> dict[
     return _device(first.name, first.total_bytes, capability_of(first.name))
 
 
+def pool_of(environ: Mapping[str, str]) -> dict[str, Any] | None:
+    """TensorFlow's memory pool on the CPU as a device, if it has a limit and no GPU is used; None otherwise."""
+    limit = environ.get("TF_CPU_BFC_MEM_LIMIT_IN_MB", "")
+    is_used = environ.get("TF_CPU_ALLOCATOR_USE_BFC", "").lower() in ("1", "true")
+    hidden = environ.get("CUDA_VISIBLE_DEVICES") in ("-1", "")
+    if not (is_used and hidden and limit.isdecimal() and int(limit)):
+        return None
+    return _device("the CPU's memory pool", int(limit) << 20) | {"is_card": False, "is_gpu": False}
+
+
 def _device(name: str, memory: int, capability: str = "") -> dict[str, Any]:
     return {"name": name, "memory": memory, "capability": capability}

@@ -10,8 +10,9 @@ from oomph.memory.gpu_costs import usable
 
 
 def limit_of(asked: Mapping[str, Any] | None) -> Device | None:
-    """The device that was asked for: `name`, `memory` in bytes, `capability`, `is_card`."""
+    """The device that was asked for: `name`, `memory` in bytes, `capability`, `is_card`, `is_gpu`."""
     if asked is None:
         return None
     memory, is_card = int(asked["memory"]), bool(asked.get("is_card", True))
-    return Device(asked["name"], memory, usable(memory, asked.get("capability", ""), is_card), is_card)
+    limit = usable(memory, asked.get("capability", ""), is_card)
+    return Device(asked["name"], memory, limit, is_card, bool(asked.get("is_gpu", True)))

@@ -22,6 +22,7 @@ def as_document(plan: Plan) -> dict[str, Any]:
         "batch": plan.batch,
         "device": None if plan.device is None else asdict(plan.device),
         "max_batch": plan.max_batch,
+        "micro_batch": plan.micro_batch,
         "estimates": [{"batch": each.batch, **asdict(each.peak), "fits": each.fits.value} for each in plan.estimates],
         "curve": [{"batch": batch, **asdict(peak)} for batch, peak in plan.curve],
         "items": [_item(item) for item in plan.items],
@@ -60,6 +61,7 @@ def _plan_of(document: Mapping[str, Any]) -> Plan:
         curve=tuple((row["batch"], _interval(row)) for row in document["curve"]),
         device=None if device is None else Device(**device),
         max_batch=document["max_batch"],
+        micro_batch=document["micro_batch"],
         items=tuple(
             Item(row["name"], _interval(row), row["basis"], row["source"]) for row in document["items"]
         ),

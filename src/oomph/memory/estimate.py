@@ -92,6 +92,8 @@ class Device:
     """Bytes that TensorFlow's allocator gets at most: without the reserve and what CUDA itself takes."""
     is_card: bool = True
     """False for a bare amount of memory, which TensorFlow then may use as a whole."""
+    is_gpu: bool = True
+    """False for TensorFlow's memory pool on the CPU, where Keras uses XLA only if it is told to."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,8 @@ class Plan:
     device: Device | None
     max_batch: int | None
     """The largest batch that fits, judged by the high end; 0 if none does; None without a device or where unknown."""
+    micro_batch: int | None
+    """The largest micro-batch that fits beside the sums of the gradients; 0 if none does; None where unknown."""
     items: tuple[Item, ...]
     """The peak at the largest batch of `estimates`, by kind."""
     layers: tuple[Layer, ...]

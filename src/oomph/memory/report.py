@@ -63,9 +63,9 @@ def next_command(plan: Plan, words: Sequence[str]) -> str:
         return shlex.join(["oomph", "run", *words])
     if plan.batch <= plan.max_batch:
         return shlex.join(["oomph", "run", *words])
-    if plan.max_batch == 0:
+    if not plan.micro_batch:
         return ""
-    return shlex.join(["oomph", "run", "--micro-batch", str(plan.max_batch), *words])
+    return shlex.join(["oomph", "run", "--micro-batch", str(plan.micro_batch), *words])
 
 
 def _command(paragraph: str) -> str:

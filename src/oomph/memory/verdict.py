@@ -57,7 +57,7 @@ def notes(verdict: Verdict, unknown: Sequence[str]) -> tuple[str, ...]:
             "CUDA's context, TensorFlow's reserve and the libraries' workspaces are assumed: they were not measured on "
             "this GPU."
         )
-    if verdict.device is not None and not verdict.device.is_card:
+    if verdict.device is not None and verdict.device.is_gpu and not verdict.device.is_card:
         said.append(
             "An amount of memory is taken as what TensorFlow may use; a card of that size leaves 1 to 2.5 GiB less."
         )

@@ -56,6 +56,6 @@ def plan(
     subject.build(model, batch)
     engine = engine_for(model, batch, lambda text: None, runs=False)
     compiled = "True" if model.jit_compile else "auto"
-    verdict = Verdict(device, subject.compiled_by_xla(model, compiled), engine.held.total)
+    verdict = Verdict(device, subject.compiled_by_xla(model, compiled, on_gpu=True), engine.held.total)
     making = Making(model, batch, engine, verdict, lambda text: None, may_change=False)
     return making.plan(model.name, sorted(set(batches)) or [samples.size_of(batch)])

@@ -40,7 +40,8 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
     engine = engine_for(model, batch, reached.tell)
     device = limit_of(arguments.get("device"))
     place = reached.place.site if reached.place is not None else reached.kind
-    verdict = Verdict(device, subject.compiled_by_xla(model, reached.jit_compile), engine.held.total)
+    is_xla = subject.compiled_by_xla(model, reached.jit_compile, device is None or device.is_gpu)
+    verdict = Verdict(device, is_xla, engine.held.total)
     plan = Making(model, batch, engine, verdict, reached.tell)
     return as_document(plan.plan(place, arguments.get("batches") or [samples.size_of(batch)]))
 

@@ -42,7 +42,9 @@ class Making:
             self._tell(f"estimating a batch of {size}")
             peak = self._peak(engine, size)
             estimates.append(Estimate(size, peak, self._verdict.fits(peak)))
+        self._tell("looking for the largest batch that fits")
         most = self._largest(batches[0])
+        part = self._largest(batches[0], beside=subject.trainable_bytes(self._model))
         largest = engine.at(batches[-1])
         names = subject.layer_names(self._model)
         typical = largest.typical
@@ -57,11 +59,12 @@ class Making:
             curve=self._curve(max(batches[-1], most or 0, own)),
             device=self._device,
             max_batch=most,
+            micro_batch=part,
             items=(*items(engine.program, largest, engine.held), *self._extras),
             layers=layers(engine.program, typical, names),
             peak_operation=engine.program.operations[typical.at].name,
             timeline=timeline(engine.program, typical, engine.held.total),
-            savers=savers(self._model, self._batch, engine, batches[-1], most, self._tell, self._may_change),
+            savers=savers(self._model, self._batch, engine, batches[-1], part, self._tell, self._may_change),
             notes=notes(self._verdict, engine.unknown),
         )
 
@@ -71,13 +74,17 @@ class Making:
             peak = peak + item.size
         return peak
 
-    def _largest(self, start: int) -> int | None:
-        device = self._device
+    def _largest(self, start: int, beside: int = 0) -> int | None:
+        """The largest batch that fits beside so many bytes; None where that is not known."""
+        device, only = self._device, self._engine.only
         if device is None or not self._verdict.can_say_yes:
             return None
-        self._tell("looking for the largest batch that fits")
-        return largest_batch(lambda batch: self._peak(self._engine, batch).high, device.usable, start)
+        usable = device.usable - beside
+        if only is not None:
+            return only if self._peak(self._engine, only).high <= usable else 0
+        return largest_batch(lambda batch: self._peak(self._engine, batch).high, usable, start)
 
     def _curve(self, most: int) -> tuple[tuple[int, Interval], ...]:
-        sizes = [size for size in _CURVE if size < 2 * most]
+        only = self._engine.only
+        sizes = [size for size in _CURVE if size < 2 * most] if only is None else [only]
         return tuple((size, self._peak(self._engine, size)) for size in sizes)

@@ -20,13 +20,13 @@ _LEAST_QUANTISED = 1 << 20
 
 
 def savers(
-    model: Any, batch: Any, engine: Engine, size: int, most: int | None, tell: Tell, may_change: bool
+    model: Any, batch: Any, engine: Engine, size: int, part: int | None, tell: Tell, may_change: bool
 ) -> tuple[Saver, ...]:
-    """The savers at a batch of `size`; `most` is the largest batch that fits, if it is known.
+    """The savers at a batch of `size`; `part` is the largest micro-batch that fits, if it is known.
 
     Those that change the model to plan it are left out unless `may_change`.
     """
-    planned = [_micro_batches(model, engine, size, most)]
+    planned = [_micro_batches(model, engine, size, part)]
     if may_change and engine.only is None:
         planned += _changing(model, batch, engine, size, tell)
     whole = engine.at(size).peak.expected
@@ -66,9 +66,9 @@ _ALLOCATOR = Saver(
 )  # fmt: skip
 
 
-def _micro_batches(model: Any, engine: Engine, size: int, most: int | None) -> Saver | None:
-    part = min(most, size // 2) if most else size // 4
-    if part < 1:
+def _micro_batches(model: Any, engine: Engine, size: int, part: int | None) -> Saver | None:
+    part = min(part, size // 2) if part else size // 4
+    if part < 1 or engine.only is not None:
         return None
     sums = subject.trainable_bytes(model)
     peak = engine.at(part).peak + Interval(sums, sums, sums)

@@ -53,12 +53,12 @@ def layer_names(model: Any) -> frozenset[str]:
     return frozenset(layer.name for layer in KERAS.flatten_layers.of(model)(include_self=False))
 
 
-def compiled_by_xla(model: Any, jit_compile: str) -> bool:
-    """Whether Keras compiles the step with XLA where it sees a GPU; `jit_compile` is what `compile` was given.
+def compiled_by_xla(model: Any, jit_compile: str, on_gpu: bool) -> bool:
+    """Whether Keras compiles the step with XLA; `jit_compile` is what `compile` was given.
 
     Source: `resolve_auto_jit_compile` and `model_supports_jit` in keras/src/trainers/trainer.py.
     """
-    if jit_compile != "auto":
+    if jit_compile != "auto" or not on_gpu:
         return jit_compile == "True"
     layers = KERAS.flatten_layers.of(model)()
     return not model.run_eagerly and all(getattr(layer, "supports_jit", True) for layer in layers)

@@ -1,0 +1,31 @@
+"""TensorFlow's memory pool on the CPU as the device of a plan."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomph.memory.device import pool_of
+from oomph.memory.device_limit import limit_of
+
+POOL = {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "48", "CUDA_VISIBLE_DEVICES": "-1"}
+
+
+def test_a_pool_with_a_limit_is_a_device_that_may_be_used_as_a_whole() -> None:
+    device = limit_of(pool_of(POOL))
+    assert device is not None
+    assert device.usable == device.memory == 48 << 20
+    assert not device.is_gpu
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"TF_CPU_ALLOCATOR_USE_BFC": "0"},
+        {"TF_CPU_BFC_MEM_LIMIT_IN_MB": ""},
+        {"TF_CPU_BFC_MEM_LIMIT_IN_MB": "0"},
+        {"TF_CPU_BFC_MEM_LIMIT_IN_MB": "a lot"},
+        {"CUDA_VISIBLE_DEVICES": "0"},
+    ],
+)
+def test_no_limit_no_pool_and_a_visible_gpu_is_the_device_instead(change: dict[str, str]) -> None:
+    assert pool_of({**POOL, **change}) is None
