@@ -28,14 +28,19 @@ def test_a_fixed_surplus_stays_fixed() -> None:
 
 def test_a_surplus_that_grows_goes_on_growing_by_half_in_what_is_expected_and_as_a_whole_in_the_high_end() -> None:
     peak = corrected([steps(2, 102, 100), steps(8, 208, 200)], 64, 1000 * MIB)
-    assert peak.expected == (1000 + 8 + 28) * MIB
-    assert peak.high == round(UPPER * (1000 + 8 + 56) * MIB)
+    assert peak.expected == (1000 + 8 + 24) * MIB
+    assert peak.high == round(UPPER * (1000 + 8 + 48) * MIB)
     assert peak.low == round(LOWER * 1008 * MIB)
 
 
 def test_noise_at_two_small_batches_is_not_blown_up() -> None:
     peak = corrected([steps(2, 60, 100), steps(8, 200, 110)], 64, 1000 * MIB)
     assert peak.expected < 1130 * MIB
+
+
+def test_chance_in_predictions_that_do_not_grow_says_nothing_of_a_batch_that_is_much_larger() -> None:
+    peak = corrected([steps(2, 498, 544), steps(8, 498, 574)], 16_384, 572 * MIB)
+    assert peak.expected == 496 * MIB
 
 
 def test_the_largest_of_the_steps_counts_in_the_high_end() -> None:

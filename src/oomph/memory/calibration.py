@@ -15,6 +15,8 @@ from oomph.memory.estimate import Interval
 
 _MOST_GROWTH = 0.35
 """The surplus grows at most by this part of the predicted growth."""
+_LEAST_RISE = 0.15
+"""A prediction that rises less between the two batches tells nothing of how the surplus grows."""
 LOWER, UPPER = 0.89, 1.22
 """The interval around what is expected after the correction; fitted on the development models of
 docs/measurements.md."""
@@ -48,30 +50,30 @@ class Correction:
 
     def of(self, peak: Interval, batch: int, held: int) -> Interval:
         """The corrected interval; `held` bytes are in use in any case."""
-        usual, most, further = self._surplus(batch)
+        usual, most = self._surplus(batch)
+        further = self._share() * (peak.expected - self.large.predicted) if batch > self.large.batch else 0.0
         expected = max(held, round(peak.expected + usual + further / 2))
         low = max(held, round(LOWER * (expected - max(0.0, further) / 2)))
         high = UPPER * (peak.expected + most + max(further, further / 2))
         return Interval(min(low, expected), expected, max(expected, round(high)))
 
-    def _surplus(self, batch: int) -> tuple[float, float, float]:
-        """Usually, at most, and what a batch larger than those that ran may add."""
+    def _surplus(self, batch: int) -> tuple[float, float]:
+        """What the steps of a batch between the two take beyond the prediction, usually and at most."""
         small, large = self.small, self.large
         if batch >= large.batch:
-            return large.usual, large.most, (batch - large.batch) * self._growth()
+            return large.usual, large.most
         if batch <= small.batch:
-            return small.usual, small.most, 0.0
+            return small.usual, small.most
         part = (batch - small.batch) / (large.batch - small.batch)
         between = [one + part * (other - one) for one, other in ((small.usual, large.usual), (small.most, large.most))]
-        return between[0], between[1], 0.0
+        return between[0], between[1]
 
-    def _growth(self) -> float:
-        """For each further sample."""
-        samples = self.large.batch - self.small.batch
-        if not samples:
+    def _share(self) -> float:
+        """How much the surplus grows for each byte by which the prediction grows; 0 where that is lost in chance."""
+        rise = self.large.predicted - self.small.predicted
+        if rise < _LEAST_RISE * self.large.predicted:
             return 0.0
-        bound = _MOST_GROWTH * max(0, self.large.predicted - self.small.predicted) / samples
-        return max(-bound, min(bound, (self.large.usual - self.small.usual) / samples))
+        return max(-_MOST_GROWTH, min(_MOST_GROWTH, (self.large.usual - self.small.usual) / rise))
 
 
 def correction(measured: Sequence[Measured]) -> Correction | None:
