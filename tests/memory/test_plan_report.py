@@ -32,7 +32,7 @@ def test_the_first_lines_say_what_fits_what_to_type_and_how_much_it_needs():
     ("changes", "said", "command"),
     [
         ({"batch": 512}, "the script's batch of 512 does not fit", "oomph run --micro-batch 320 train.py --epochs 3"),
-        ({"max_batch": 0}, "No batch fits GeForce RTX 4090", ""),
+        ({"max_batch": 0, "micro_batch": 0}, "No batch fits GeForce RTX 4090", ""),
         ({"max_batch": None}, "Which batch fits is open on GeForce RTX 4090", "oomph run train.py --epochs 3"),
         ({"device": None, "max_batch": None}, "--gpu 'RTX 4090'", "oomph run train.py --epochs 3"),
     ],
