@@ -86,7 +86,15 @@ def test_a_job_says_where_it_is_and_when_it_ends():
     assert math.isclose(job.eta_seconds or 0, 40.0)
     assert math.isclose(job.step_seconds or 0, 0.1)
     assert math.isclose(job.input_wait_ratio or 0, 0.2)
-    assert (job.loss, job.attempt, job.restarts, job.state) == (0.5, 2, 1, RUNNING)
+    assert (job.loss, job.attempt, job.state) == (0.5, 2, RUNNING)
+
+
+def test_a_start_by_resume_is_no_restart():
+    by_hand = [Event("run-started", attempt=attempt) for attempt in (1, 3)]  # the second attempt was cut off
+    started = [Event("attempt-started", attempt=attempt) for attempt in (1, 2, 3, 4)]
+    assert job_of(run(events=(*by_hand, *started))).restarts == 2
+    assert job_of(run(events=(by_hand[0], started[0], Event("run-started", attempt=2), started[1]))).restarts == 0
+    assert job_of(run()).restarts == 0, "nothing is recorded"
 
 
 def test_a_restart_begins_the_pace_anew():

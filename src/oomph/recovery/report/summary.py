@@ -13,6 +13,7 @@ from oomph.recovery.policy.ladder import change_in
 from oomph.recovery.report.amounts import counted
 from oomph.recovery.report.causes import causes
 from oomph.recovery.report.labels import REPLAYED, UNVERIFIED, Labelled, label_of
+from oomph.recovery.report.starts import restarts_of, resumes_of
 from oomph.recovery.report.uncompared import why_uncompared
 
 SCHEMA = 1
@@ -120,13 +121,12 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
     gave_up = decided[-1].data.get("reason") if decided and decided[-1].data.get("action") in stopped else ""
     repeated = steps_repeated(events)
     labelled = label_of(events, exit_code)
-    resumes = _resumes(events)
     return Summary(
         attempts=len(attempts),
         unrecorded=_unrecorded(events),
         faults=_faults(by),
         recoveries=len(by.get("recovered", [])),
-        restarts=max(0, len(attempts) - 1 - resumes),
+        restarts=restarts_of(events),
         steps=max((int(_number(event, "steps")) for event in endings), default=0),
         steps_repeated=repeated,
         steps_saved=max((int(_number(event, "saved")) for event in endings), default=0),
@@ -143,7 +143,7 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
         changes=tuple(str(change) for event in decided if (change := change_in(event.data)) is not None),
         findings=tuple(dict.fromkeys(_findings(by.get("finding", [])))),
         input_wait=_input_wait(endings),
-        resumes=resumes,
+        resumes=resumes_of(events),
         cut_off=sum(map(was_cut_off, endings)),
     )
 
@@ -164,11 +164,6 @@ def _reasons(labelled: Labelled, repeated: int, events: Sequence[Event]) -> tupl
 def was_cut_off(ended: Event) -> bool:
     """Whether oomph ended with the attempt, so that only the next `--resume` could record its end."""
     return ended.name == "attempt-ended" and ended.data.get("returncode", 0) is None
-
-
-def _resumes(events: Iterable[Event]) -> int:
-    """The calls of oomph after the first: each begins with an event of its own."""
-    return len({event.attempt for event in events if event.name == "run-started" and event.attempt > 1})
 
 
 def _unrecorded(events: Iterable[Event]) -> int:
