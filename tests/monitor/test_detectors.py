@@ -32,7 +32,7 @@ def gpu(index: int = 0, processes: tuple[GpuProcess, ...] | None = (OWN,), **val
 def found(samples: Iterable[Sample]) -> list[Finding]:
     """What is told of some samples."""
     detection = Detection()
-    told = [finding for sample in samples for finding in detection.take(sample)]
+    told = [finding for sample in samples for finding in detection.take(sample).told]
     assert {finding.fault for finding in told} <= {fault for detector in DETECTORS for fault in detector.FAULTS}
     return told
 
@@ -120,6 +120,18 @@ def test_another_process_that_comes_is_found_once() -> None:
     )
 
 
+def test_another_process_is_found_as_long_as_it_is_there() -> None:
+    def machine(second: int) -> GpuSample:
+        others = (GpuProcess(99, None, "jupyter"),) * (50 <= second < 600)
+        used = 60.0 + 9.0 * len(others)
+        return gpu(0, (OWN, *others) if second % 10 == 0 else None, memory_used_bytes=used * GIB)
+
+    detection = Detection()
+    seen = [(sample.time - START, detection.take(sample)) for sample in every_second(machine, 900)]
+    assert [second for second, changes in seen if changes.told] == [50]
+    assert [(second, ended.seconds) for second, changes in seen for ended in changes.ended] == [(650, 540)]
+
+
 def test_another_process_whose_memory_the_driver_does_not_say() -> None:
     assert kinds(_arrival(None)) == [("device-oom-other-process", "99")]
 
@@ -138,8 +150,9 @@ def test_host_memory_that_runs_out() -> None:
         host = {"memory_used_bytes": (90 + second / 12) * GIB, "memory_total_bytes": 100 * GIB}
         return {"host": host, "process": {"resident_bytes": 50 * GIB}}
 
-    [finding] = found(every_second(machine))
+    finding, worse = found(every_second(machine))
     assert (finding.fault, finding.subject, finding.severity) == ("host-oom", "host memory", "warning")
+    assert (worse.subject, worse.severity) == ("host memory", "critical")
     assert finding.message.endswith(
         "of 100.0 GiB are in use (95%), 5.0 GiB more than 60 s ago; the script's processes hold 50.0 GiB"
     )

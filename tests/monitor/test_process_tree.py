@@ -107,8 +107,10 @@ def test_a_circle_ends(proc):
 
 
 def test_real_processes():
-    child = subprocess.Popen([sys.executable, "-IS", "-c", "input()"], stdin=subprocess.PIPE)
+    words = "print(flush=True); input()"
+    child = subprocess.Popen([sys.executable, "-IS", "-c", words], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
+        child.stdout.readline()  # it runs
         tree = ProcessTree(0, os.getpid())
         values = tree.read(time.monotonic())
         assert child.pid in tree.pids
@@ -118,3 +120,4 @@ def test_real_processes():
         child.kill()
         child.wait()
         child.stdin.close()
+        child.stdout.close()

@@ -88,7 +88,7 @@ def job_of(run: Run) -> Job:
         micro_batch=_whole(values.get("micro_batch")) or _micro_batch(run.events),
         loss=values.get("loss"),
         restarts=restarts_of(run.events),
-        incidents=incidents_of(run.events),
+        incidents=incidents_of(run.events, run.going_on),
         training=values,
         process=run.samples[-1].process if run.samples else {},
     )

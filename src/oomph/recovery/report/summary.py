@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from oomph.journal import Event, by_attempt, by_name
 from oomph.recovery.policy.ladder import change_in
 from oomph.recovery.report.amounts import counted
 from oomph.recovery.report.causes import causes
+from oomph.recovery.report.found import NOTICE, Found, each_once, findings_of
 from oomph.recovery.report.labels import REPLAYED, UNVERIFIED, Labelled, label_of
 from oomph.recovery.report.starts import restarts_of, resumes_of
 from oomph.recovery.report.uncompared import why_uncompared
@@ -74,8 +75,8 @@ class Summary:
     """Why the label is not a better one, in words."""
     unrecorded: int = 0
     """Attempts that are missing from the journal."""
-    findings: tuple[str, ...] = ()
-    """What the monitor found, apart from mere notices, each once: "thermal-throttle (GPU 0)"."""
+    findings: tuple[Found, ...] = ()
+    """What the monitor found, apart from mere notices, each once."""
     input_wait: float | None = None
     """The share of the step time that went to waiting for batches, 0 to 1; None where it was not measured."""
     resumes: int = 0
@@ -141,7 +142,7 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
         gave_up=str(gave_up),
         checkpoints=_checkpoints(by, seconds),
         changes=tuple(str(change) for event in decided if (change := change_in(event.data)) is not None),
-        findings=tuple(dict.fromkeys(_findings(by.get("finding", [])))),
+        findings=tuple(each for each in each_once(findings_of(events)) if each.severity != NOTICE),
         input_wait=_input_wait(endings),
         resumes=resumes_of(events),
         cut_off=sum(map(was_cut_off, endings)),
@@ -188,12 +189,6 @@ def steps_repeated(events: Iterable[Event]) -> int:
             repeated += max(0, min([reached, *ended]) - max(resumed, default=0))
         reached = max([reached, *ended])
     return repeated
-
-
-def _findings(events: Iterable[Event]) -> Iterator[str]:
-    for event in events:
-        if event.data.get("severity") != "notice":  # which asks for nothing, and is no fault
-            yield f"{event.data.get('fault')} ({event.data.get('subject')})"
 
 
 def _input_wait(endings: Iterable[Event]) -> float | None:
