@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 import oomph
+from oomph.monitor.changes import Changes
 from oomph.monitor.process import SamplerProcess
 from oomph.monitor.sample import Sample
 from oomph.monitor.store import read
@@ -97,6 +98,17 @@ def test_it_ends_with_a_parent_that_was_killed(driver, tmp_path):
         samples(tmp_path)
         parent.kill()
     until(lambda: not sampler.is_running() or sampler.status() == psutil.STATUS_ZOMBIE)
+
+
+def test_one_that_is_killed_is_told_of(start, tmp_path):
+    sampler = start()
+    samples(tmp_path)
+    sampler.changes()
+    assert sampler.problem == ""
+    process(sampler).kill()
+    until(lambda: not sampler.alive)
+    assert sampler.changes() == Changes()
+    assert sampler.problem == "the sampler was ended: nothing more is measured"
 
 
 def test_a_second_one_ends_with_a_clear_sentence(start, tmp_path):

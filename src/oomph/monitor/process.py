@@ -47,12 +47,20 @@ class SamplerProcess:
         """Whether it is running."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def _is_open(self) -> bool:
+        return self._process is not None and self._process.stdout is not None and not self._process.stdout.closed
+
     def changes(self) -> Changes:
         """What has changed in what it finds since the last call. Does not wait."""
+        was_ended = self._is_open and not self.alive  # asked first: what it said last comes before its end
         *lines, self._said = (self._said + self._read()).split(b"\n")
         if len(self._said) > _MOST_BYTES:
             self._said = b""
-        return from_documents([self._parse(line) for line in lines])
+        changes = from_documents([self._parse(line) for line in lines])
+        if was_ended and not self.problem:
+            self.problem = "the sampler was ended: nothing more is measured"
+        return changes
 
     def findings(self) -> tuple[Finding, ...]:
         """What it has newly found since the last call, for those to whom nothing else is worth telling."""
@@ -60,7 +68,7 @@ class SamplerProcess:
 
     def close(self) -> None:
         """End it, and wait for it a second at most. What it has found can still be asked for."""
-        if self._process is None or self._process.stdout is None or self._process.stdout.closed:
+        if self._process is None or self._process.stdout is None or not self._is_open:
             return
         self._process.terminate()
         try:
@@ -73,7 +81,7 @@ class SamplerProcess:
     def _read(self) -> bytes:
         """All that the pipe holds. It does not block, and its end is not waited for: a fork may hold it open."""
         said = b""
-        if self._process is None or self._process.stdout is None or self._process.stdout.closed:
+        if self._process is None or self._process.stdout is None or not self._is_open:
             return said
         try:
             while len(said) < _MOST_BYTES and (data := os.read(self._process.stdout.fileno(), _READ_BYTES)):
