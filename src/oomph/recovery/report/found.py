@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from oomph.journal import Event
@@ -41,18 +41,16 @@ def findings_of(events: Iterable[Event]) -> list[Found]:
 
     What comes back within minutes, or becomes more severe, is one finding.
     """
-    found: list[Found] = []
-    attempt = 0
+    reading, attempt = _Reading(), 0
     for event in events:
         if event.attempt != attempt or event.name == "attempt-ended":
-            found = [each if each.end is not None else _ended(each, event.time) for each in found]
+            reading.end_all(event.time)
             attempt = event.attempt
         if event.name == "finding":
-            _add(found, event)
-        elif event.name == "finding-ended" and (place := _place(found, event)) is not None:
-            until = event.data.get("until")
-            found[place] = _ended(found[place], until if isinstance(until, int | float) else event.time)
-    return found
+            reading.add(event)
+        elif event.name == "finding-ended":
+            reading.end(event)
+    return reading.found
 
 
 def each_once(findings: Iterable[Found]) -> tuple[Found, ...]:
@@ -67,34 +65,55 @@ def each_once(findings: Iterable[Found]) -> tuple[Found, ...]:
     return tuple(once.values())
 
 
-def _add(found: list[Found], event: Event) -> None:
-    told, place = _read(event), _place(found, event)
-    if place is None:
-        found.append(told)
-        return
-    before = found[place]
-    told = replace(told, severity=_worse(before, told))
-    if before.end is None:
-        found[place] = replace(told, begin=before.begin, since=before.since, seconds=before.seconds)
-    elif event.data.get("again"):
-        found[place] = replace(told, begin=before.begin, seconds=before.seconds)
-    else:
-        found.append(_read(event))
+class _Reading:
+    """What was read so far; each event costs the same, however many there are."""
+
+    def __init__(self) -> None:
+        self.found: list[Found] = []
+        self._last: dict[tuple[int, str, str, str], int] = {}
+        """Where the last finding of each attempt, fault, subject and kind is."""
+        self._open: set[int] = set()
+
+    def add(self, event: Event) -> None:
+        """A new finding; or one that is known, which has come back or has become more severe."""
+        told, place = _read(event), self._last.get(_about(event), -1)
+        before = self.found[place] if place >= 0 else None
+        if before is None or (before.end is not None and not event.data.get("again")):
+            place = self._last[_about(event)] = len(self.found)
+            self.found.append(told)
+        else:
+            since = told.since if before.end is not None else before.since
+            severity = _worse(before, told)
+            self.found[place] = replace(
+                told, severity=severity, begin=before.begin, since=since, seconds=before.seconds
+            )
+        self._open.add(place)
+
+    def end(self, event: Event) -> None:
+        """A finding is over."""
+        place = self._last.get(_about(event))
+        if place in self._open:
+            until = event.data.get("until")
+            self._end(place, until if isinstance(until, int | float) else event.time)
+
+    def end_all(self, time: float) -> None:
+        """An attempt is over, and with it what was found in it."""
+        for place in tuple(self._open):
+            self._end(place, time)
+
+    def _end(self, place: int, time: float) -> None:
+        each = self.found[place]
+        seconds = round(each.seconds + max(time - each.since, 0.0), 3)
+        self.found[place] = replace(each, end=time, seconds=seconds)
+        self._open.discard(place)
+
+
+def _about(event: Event) -> tuple[int, str, str, str]:
+    return event.attempt, *_key(_read(event))
 
 
 def _worse(one: Found, other: Found) -> str:
     return max(one.severity, other.severity, key=_SEVERITIES.index)
-
-
-def _ended(each: Found, end: float) -> Found:
-    return replace(each, end=end, seconds=round(each.seconds + max(end - each.since, 0.0), 3))
-
-
-def _place(found: Sequence[Found], event: Event) -> int | None:
-    """Where the last finding of this attempt is that the event is about."""
-    about = (event.attempt, *_key(_read(event)))
-    places = (place for place in reversed(range(len(found))) if (found[place].attempt, *_key(found[place])) == about)
-    return next(places, None)
 
 
 def _key(each: Found) -> tuple[str, str, str]:
