@@ -120,18 +120,6 @@ def test_another_process_that_comes_is_found_once() -> None:
     )
 
 
-def test_another_process_is_found_as_long_as_it_is_there() -> None:
-    def machine(second: int) -> GpuSample:
-        others = (GpuProcess(99, None, "jupyter"),) * (50 <= second < 600)
-        used = 60.0 + 9.0 * len(others)
-        return gpu(0, (OWN, *others) if second % 10 == 0 else None, memory_used_bytes=used * GIB)
-
-    detection = Detection()
-    seen = [(sample.time - START, detection.take(sample)) for sample in every_second(machine, 900)]
-    assert [second for second, changes in seen if changes.told] == [50]
-    assert [(second, ended.seconds) for second, changes in seen for ended in changes.ended] == [(650, 540)]
-
-
 def test_another_process_whose_memory_the_driver_does_not_say() -> None:
     assert kinds(_arrival(None)) == [("device-oom-other-process", "99")]
 
