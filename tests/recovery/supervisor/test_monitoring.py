@@ -100,7 +100,8 @@ def test_a_report_of_a_failed_allocation_is_looked_into_once(begun):
     page = find("device-oom-fragmentation")
     for report in (b"", b"\0" * 999, *[page.example.encode()] * 3):
         watching.read_report(report)
-    (event,) = events
+    event, ended = events
+    assert (ended["event"], ended["fault"], ended["seconds"]) == ("finding-ended", page.name, 0)
     assert (event["fault"], event["code"], event["figures"]["fragmentation"]) == (page.name, page.code, 0.5)
     assert said == [
         "TensorFlow's memory: 1.0 GiB did not fit, although 1.5 GiB were free: the largest piece had 768 MiB"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from oomph.console import Voice
 from oomph.monitor import fragmentation
-from oomph.monitor.changes import Changes
+from oomph.monitor.changes import Changes, Ended
 from oomph.monitor.finding import Finding
 from oomph.monitor.in_words import as_data, in_words
 from oomph.monitor.process import SamplerProcess
@@ -55,6 +55,8 @@ class Monitoring:
         if finding is not None:
             self._is_fragmented = True
             self._found(finding)
+            moment = Ended(finding.fault, finding.subject, finding.kind, time.time())  # whether it lasts is not known
+            self._note(Changes(ended=(moment,)))
 
     def close(self) -> None:
         """End the sampler, and tell what it found last."""
