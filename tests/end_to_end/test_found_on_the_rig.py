@@ -82,6 +82,38 @@ def test_heat_and_a_lost_gpu_are_told_once_each_with_their_pages(work, rig):
     assert all(each["ended"] for each in after["incidents"])
 
 
+FRAGMENTS = """
+import numpy as np
+import tensorflow as tf
+
+import oomph
+
+with tf.device("GPU:0"):
+    blocks = [tf.zeros([2 << 20], tf.float32) for _ in range(62)]  # 8 MiB each, of about 500
+del blocks[::2]
+
+
+def wide(x):
+    with tf.device("GPU:0"):
+        return len(tf.zeros([len(x), 1 << 16], tf.float32))
+
+
+print(sum(oomph.map_batches(wide, np.zeros((128, 1), "float32"), 64)))
+"""
+
+
+@pytest.mark.slow  # TensorFlow waits for memory for ten seconds
+def test_memory_in_pieces_that_are_too_small_is_told_once(work, rig):
+    """TensorFlow's own allocator and its own report."""
+    ended = work.oomph(work.write(FRAGMENTS), env={**rig, "TF_CPP_MIN_LOG_LEVEL": "0"})
+    assert (ended.returncode, ended.stdout) == (0, "128\n"), ended.stderr[-3000:]
+    assert len(ended.events("oom")) == 1
+    (line,) = [line for line in ended.said if "(device-oom-fragmentation, OOM102)" in line]
+    assert line.startswith("oomph: TensorFlow's memory: 16 MiB did not fit, although 2")
+    (found,) = ended.summary["findings"]
+    assert (found["code"], found["seconds"]) == ("OOM102", 0)
+
+
 def watched(work) -> dict:
     """What `oomph watch` shows of the run now."""
     words = [sys.executable, "-m", "oomph", "watch", "--run", "run", "--once", "--json"]
