@@ -12,6 +12,7 @@ from oomph.conforming import conforms
 
 FIELDS: Mapping[str, Any] = {
     "action": str,
+    "again": bool,
     "allowed": list[str],
     "also": list[Mapping[str, str]],
     "background_seconds": float,
@@ -80,6 +81,7 @@ FIELDS: Mapping[str, Any] = {
     "subject": str,
     "too_dear": bool,
     "type": str,
+    "until": float,
     "xla": bool,
 }
 

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 import oomph
+from oomph.monitor.changes import Changes
 from oomph.monitor.process import SamplerProcess
 from oomph.monitor.sample import Sample
 from oomph.monitor.store import read
@@ -71,7 +72,7 @@ def test_it_keeps_samples_of_gpus_host_and_script_a_second_apart(start, tmp_path
     )
     assert kept[-1].host["memory_total_bytes"] > 0
     assert kept[-1].process["resident_bytes"] > 0
-    assert (sampler.alive, sampler.problem, sampler.findings()) == (True, "", [])
+    assert (sampler.alive, sampler.problem, sampler.findings()) == (True, "", ())
 
 
 def test_it_ends_at_once_when_it_is_closed_and_ctrl_c_is_not_for_it(start, tmp_path):
@@ -99,12 +100,23 @@ def test_it_ends_with_a_parent_that_was_killed(driver, tmp_path):
     until(lambda: not sampler.is_running() or sampler.status() == psutil.STATUS_ZOMBIE)
 
 
+def test_one_that_is_killed_is_told_of(start, tmp_path):
+    sampler = start()
+    samples(tmp_path)
+    sampler.changes()
+    assert sampler.problem == ""
+    process(sampler).kill()
+    until(lambda: not sampler.alive)
+    assert sampler.changes() == Changes()
+    assert sampler.problem == "the sampler was ended: nothing more is measured"
+
+
 def test_a_second_one_ends_with_a_clear_sentence(start, tmp_path):
     first = start()
     samples(tmp_path)
     second = start()
     until(lambda: not second.alive)
-    assert second.findings() == []
+    assert second.findings() == ()
     assert second.problem == f"another sampler is already at work in {tmp_path}"
     assert first.alive
 
@@ -160,7 +172,7 @@ def test_a_driver_that_hangs_does_not_keep_it(start, tmp_path):
 def test_what_cannot_be_started_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     sampler = SamplerProcess(tmp_path)
-    assert (sampler.alive, sampler.findings()) == (False, [])
+    assert (sampler.alive, sampler.findings()) == (False, ())
     assert sampler.problem == "the sampler cannot be started: No such file or directory"
     sampler.close()
 

@@ -34,7 +34,7 @@ def main(clock: str, seconds: int, own: int) -> None:
     gpu_watch._PATIENCE_SECONDS = 60.0  # the start of NVML is no part of the script
     for second in range(seconds):
         os.pwrite(file, f"{second:<12}".encode(), 0)
-        for finding in sampling.take(float(second), START + second):
+        for finding in sampling.take(float(second), START + second).told:
             print(json.dumps({"second": second, **asdict(finding)}), flush=True)
         gpu_watch._PATIENCE_SECONDS = 0.1
     print(json.dumps({"microseconds": (time.process_time() - begin) / seconds * 1e6}), flush=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from types import SimpleNamespace
 
+from oomph.monitor.changes import Ended
 from oomph.monitor.detection import Detection
 from oomph.monitor.finding import Finding
 from oomph.monitor.sample import Sample
@@ -19,7 +20,7 @@ def detector(find, every: float = 1.0) -> SimpleNamespace:
 
 
 def told(detection: Detection, seconds: Iterable[int]) -> list[int]:
-    return [second for second in seconds for _ in detection.take(Sample(float(second)))]
+    return [second for second in seconds for _ in detection.take(Sample(float(second))).told]
 
 
 def test_a_finding_is_told_once_while_it_lasts():
@@ -31,18 +32,79 @@ def test_it_is_told_again_after_it_was_over_for_ten_minutes():
     assert told(Detection([hot]), range(2000)) == [5, 1300]
 
 
+def changes(find, seconds: Iterable[float], every: float = 1.0) -> list[tuple[float, str, Ended | None]]:
+    """(second, what, its end) of everything that changes."""
+    detection, seen = Detection([detector(find, every)]), []
+    for second in seconds:
+        found = detection.take(Sample(float(second)))
+        seen += [(second, "told", None) for _ in found.told] + [(second, "returned", None) for _ in found.returned]
+        seen += [(second, "ended", ended) for ended in found.ended]
+    return seen
+
+
+def over(until: float, seconds: float) -> Ended:
+    return Ended("thermal-throttle", "GPU 0", "", float(until), float(seconds))
+
+
+def while_(*spans: tuple[int, int]):
+    """A detector that makes its finding in these seconds."""
+    return lambda window: [finding()] if any(a <= window.newest.time < b for a, b in spans) else []
+
+
+def test_a_finding_that_is_not_made_for_a_minute_is_over():
+    assert changes(while_((10, 41)), range(500)) == [(10, "told", None), (100, "ended", over(40, 30))]
+
+
+def test_a_moment_has_an_end_too():
+    assert changes(while_((10, 11)), range(500)) == [(10, "told", None), (70, "ended", over(10, 0))]
+
+
+def test_a_finding_that_is_looked_for_seldom_is_over_after_three_looks():
+    assert changes(while_((0, 121)), range(0, 1000, 10), every=120) == [
+        (0, "told", None),
+        (480, "ended", over(120, 120)),
+    ]
+
+
+def test_what_comes_back_soon_is_recorded_and_then_has_to_stay_away_for_ten_minutes():
+    seen = changes(while_((0, 1), (200, 301), (500, 521), (2000, 2001)), range(2500))
+    assert seen == [
+        (0, "told", None), (60, "ended", over(0, 0)), (200, "returned", None), (1120, "ended", over(520, 320)),
+        (2000, "told", None), (2060, "ended", over(2000, 0)),
+    ]  # fmt: skip
+
+
+def test_what_flaps_for_a_day_writes_little():
+    flapping = detector(lambda window: [finding()] if window.newest.time % 120 < 10 else [])
+    detection = Detection([flapping])
+    seen = [detection.take(Sample(float(second))) for second in range(86400)]
+    assert sum(len(each.told) + len(each.returned) + len(each.ended) for each in seen) <= 4
+    assert detection.active
+
+
+def test_what_becomes_more_severe_is_told_again():
+    severities = dict(enumerate(["notice", "notice", "warning", "notice", "warning", "critical", "critical", "notice"]))
+    worse = detector(lambda window: [Finding("host-oom", "host", "it fills", severities[int(window.newest.time)])])
+    assert told(Detection([worse]), range(8)) == [0, 2, 5]
+
+
+def test_a_clock_that_is_set_back_ends_nothing_that_is_still_there():
+    seen = changes(while_((5000, 5010), (1000, 1010)), [*range(5000, 5010), *range(1000, 1100)])
+    assert seen == [(5000, "told", None), (1069, "ended", over(1009, 0))]
+
+
 def test_fault_and_subject_tell_findings_apart():
     two = detector(lambda window: [finding("GPU 0"), finding("GPU 1")])
     detection = Detection([two])
     assert told(detection, range(10)) == [0, 0]
-    assert detection.active == [("thermal-throttle", "GPU 0"), ("thermal-throttle", "GPU 1")]
+    assert detection.active == [("thermal-throttle", "GPU 0", ""), ("thermal-throttle", "GPU 1", "")]
 
 
 def test_kinds_tell_findings_of_one_gpu_apart():
     two = detector(lambda window: [Finding("hardware-fault", "GPU 0", "it failed", kind=kind) for kind in ("a", "b")])
     detection = Detection([two])
     assert told(detection, range(10)) == [0, 0]
-    assert detection.active == [("hardware-fault", "GPU 0")]
+    assert detection.active == [("hardware-fault", "GPU 0", "a"), ("hardware-fault", "GPU 0", "b")]
 
 
 def test_a_clock_that_is_set_back_delays_nobody():

@@ -32,7 +32,7 @@ def gpu(index: int = 0, processes: tuple[GpuProcess, ...] | None = (OWN,), **val
 def found(samples: Iterable[Sample]) -> list[Finding]:
     """What is told of some samples."""
     detection = Detection()
-    told = [finding for sample in samples for finding in detection.take(sample)]
+    told = [finding for sample in samples for finding in detection.take(sample).told]
     assert {finding.fault for finding in told} <= {fault for detector in DETECTORS for fault in detector.FAULTS}
     return told
 
@@ -138,8 +138,9 @@ def test_host_memory_that_runs_out() -> None:
         host = {"memory_used_bytes": (90 + second / 12) * GIB, "memory_total_bytes": 100 * GIB}
         return {"host": host, "process": {"resident_bytes": 50 * GIB}}
 
-    [finding] = found(every_second(machine))
+    finding, worse = found(every_second(machine))
     assert (finding.fault, finding.subject, finding.severity) == ("host-oom", "host memory", "warning")
+    assert (worse.subject, worse.severity) == ("host memory", "critical")
     assert finding.message.endswith(
         "of 100.0 GiB are in use (95%), 5.0 GiB more than 60 s ago; the script's processes hold 50.0 GiB"
     )

@@ -1,4 +1,4 @@
-"""Findings as lines on the pipe between sampler and parent, at both ends."""
+"""What is found, as lines on the pipe between sampler and parent, at both ends."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oomph.monitor.change_lines import finding_of, from_documents, to_lines
+from oomph.monitor.changes import Changes, Ended
 from oomph.monitor.finding import Finding
-from oomph.monitor.finding_line import from_document, to_line
 from oomph.monitor.parent import Parent
 from oomph.monitor.process import SamplerProcess
 
@@ -28,26 +29,39 @@ JSON = PLAIN | st.lists(PLAIN) | st.dictionaries(TEXT, PLAIN)
 few = settings(max_examples=30)
 
 
+ENDS = st.builds(Ended, *[TEXT] * 3, *[st.floats(0, 1e9)] * 2)
+CHANGES = st.builds(Changes, *(st.lists(each, max_size=3).map(tuple) for each in (FINDINGS, FINDINGS, ENDS)))
+
+
+def line_of(finding: Finding) -> str:
+    (line,) = to_lines(Changes((finding,)))
+    return line
+
+
 @few
-@given(FINDINGS)
-def test_a_finding_comes_back_from_its_line(finding):
-    line = to_line(finding)
-    assert line.count("\n") == 1
-    assert from_document(json.loads(line)) == finding
+@given(CHANGES)
+def test_changes_come_back_from_their_lines(changes):
+    lines = list(to_lines(changes))
+    assert all(line.count("\n") == 1 for line in lines)
+    assert from_documents(map(json.loads, lines)) == changes
 
 
 def test_what_json_cannot_hold_becomes_text():
     finding = Finding("memory-leak", "GPU 0", "", evidence={"path": os.fsencode("a")})
-    assert json.loads(to_line(finding))["evidence"] == {"path": "b'a'"}
+    assert json.loads(line_of(finding))["evidence"] == {"path": "b'a'"}
 
 
 @few
 @given(JSON)
-def test_another_document_is_no_finding(document):
-    assert from_document(document) is None
-    whole = json.loads(to_line(FINDING))
+def test_another_document_is_no_change(document):
+    assert from_documents([document, {"ended": document}]) == Changes()
+    whole = json.loads(line_of(FINDING))
     for name in whole:
-        assert from_document({**whole, name: 3}) is None
+        assert finding_of({**whole, name: 3}) is None
+    (line,) = to_lines(Changes(ended=(Ended("hang", "training", "", 1003.0, 3.0),)))
+    over = json.loads(line)["ended"]
+    for name in over:
+        assert from_documents([{"ended": {**over, name: ["x"]}}]) == Changes()
 
 
 class Ends:
@@ -78,11 +92,11 @@ def _ends():
 
 def test_findings_and_changes_of_the_problem_are_told(ends):
     ends.parent.tell_problem("")
-    ends.parent.tell(FINDING)
+    ends.parent.tell(Changes((FINDING,)))
     for problem in ("full", "full", "", "full"):
         ends.parent.tell_problem(problem)
     finding, *problems = ends.said()
-    assert from_document(finding) == FINDING
+    assert finding_of(finding) == FINDING
     assert problems == [{"problem": "full"}, {"problem": ""}, {"problem": "full"}]
     assert not ends.parent.is_gone
 
@@ -90,23 +104,23 @@ def test_findings_and_changes_of_the_problem_are_told(ends):
 def test_a_parent_that_does_not_read_is_not_waited_for_and_misses_no_line(ends):
     long = Finding("memory-leak", "GPU 0", "x" * 20_000)
     for _ in range(20):
-        ends.parent.tell(long)
+        ends.parent.tell(Changes((long,)))
     said = b""
     while len(said.splitlines()) < 20 or not said.endswith(b"\n"):
         said += os.read(ends.read_fd, 50_000)
         ends.parent.flush()
-    assert [from_document(json.loads(line)) for line in said.splitlines()] == [long] * 20
+    assert [finding_of(json.loads(line)) for line in said.splitlines()] == [long] * 20
 
 
 def test_a_parent_that_never_reads_costs_a_megabyte_at_most(ends):
     for _ in range(500):
-        ends.parent.tell(Finding("memory-leak", "GPU 0", "x" * 20_000))
+        ends.parent.tell(Changes((Finding("memory-leak", "GPU 0", "x" * 20_000),)))
     assert len(ends.parent._unsaid) <= 1 << 20
 
 
 def test_a_parent_that_has_closed_the_pipe_is_gone(ends):
     os.close(ends.read_fd)
-    ends.parent.tell(FINDING)
+    ends.parent.tell(Changes((FINDING,)))
     assert ends.parent.is_gone
 
 
@@ -127,21 +141,21 @@ class Sampler(SamplerProcess):
 
 
 def test_half_a_line_waits_for_its_end():
-    sampler, line = Sampler(), to_line(FINDING).encode()
+    sampler, line = Sampler(), line_of(FINDING).encode()
     sampler.pending = line[:30]
-    assert sampler.findings() == []
+    assert sampler.findings() == ()
     sampler.pending = line[30:] + line
-    assert sampler.findings() == [FINDING, FINDING]
-    assert sampler.findings() == []
+    assert sampler.findings() == (FINDING, FINDING)
+    assert sampler.findings() == ()
 
 
 def test_problems_are_kept_and_nonsense_is_passed_over():
     sampler = Sampler()
-    sampler.pending = b'{"problem": "disk full"}\nTraceback\n[[[\n' + b"[" * 100_000 + b"\n" + to_line(FINDING).encode()
-    assert sampler.findings() == [FINDING]
+    sampler.pending = b'{"problem": "disk full"}\nTraceback\n[[[\n' + b"[" * 100_000 + b"\n" + line_of(FINDING).encode()
+    assert sampler.findings() == (FINDING,)
     assert sampler.problem == "disk full"
     sampler.pending = b'{"problem": ""}\n{"problem": 3}\n\xff\n'
-    assert sampler.findings() == []
+    assert sampler.findings() == ()
     assert sampler.problem == ""
 
 

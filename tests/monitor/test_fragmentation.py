@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from io import BytesIO
 from pathlib import Path
 
 from oomph.faults.catalogue.catalogue import find
-from oomph.faults.reading.log import read_log
 from oomph.monitor.finding import Finding
 from oomph.monitor.fragmentation import of_report
 
@@ -14,7 +12,7 @@ LOGS = Path(__file__).resolve().parents[1] / "logs"
 
 
 def read(text: str) -> Finding | None:
-    return of_report(read_log(BytesIO(text.encode())))
+    return of_report(text.encode())
 
 
 def test_pieces_that_are_too_small_are_told_with_their_sizes():

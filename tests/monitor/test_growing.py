@@ -74,7 +74,7 @@ def test_a_limit_that_is_more_than_a_week_away_is_not_worth_a_word(monkeypatch):
 
 def test_a_notice_is_told_again_when_it_is_a_leak():
     detection = Detection([growing])
-    told = [found for sample in host(40, lambda m: 100 * m, total=8.5 * GIB) for found in detection.take(sample)]
+    told = [found for sample in host(40, lambda m: 100 * m, total=8.5 * GIB) for found in detection.take(sample).told]
     assert [(found.kind, found.severity) for found in told] == [("filling", "notice"), ("", "warning")]
 
 

@@ -107,12 +107,10 @@ def test_a_circle_ends(proc):
 
 
 def test_real_processes():
-    child = subprocess.Popen(
-        [sys.executable, "-IS", "-c", "print('ready', flush=True); input()"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    )  # fmt: skip
+    words = "print(flush=True); input()"
+    child = subprocess.Popen([sys.executable, "-IS", "-c", words], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
-        child.stdout.readline()  # before it, the child may still be the small process that starts Python
+        child.stdout.readline()  # it runs
         tree = ProcessTree(0, os.getpid())
         values = tree.read(time.monotonic())
         assert child.pid in tree.pids

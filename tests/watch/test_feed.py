@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from oomph.journal import Journal
+from oomph.monitor.changes import Changes
 from oomph.monitor.finding import Finding
 from oomph.monitor.sample import GpuSample, Sample
 from oomph.monitor.store import Store
@@ -180,9 +181,9 @@ def test_the_folder_of_a_monitor_is_shown_as_a_run(tmp_path):
 
 
 def test_only_what_is_measured_now_is_an_alert(tmp_path, monkeypatch):
-    found = [Finding("hardware-fault", "GPU 0", "it is lost")]
-    monkeypatch.setattr("oomph.monitor.detection.Detection.take", lambda self, sample: found)
-    monkeypatch.setattr("oomph.monitor.detection.Detection.active", [("hardware-fault", "GPU 0")])
+    found = (Finding("hardware-fault", "GPU 0", "it is lost"),)
+    monkeypatch.setattr("oomph.monitor.detection.Detection.take", lambda self, sample: Changes(found))
+    monkeypatch.setattr("oomph.monitor.detection.Detection.active", [("hardware-fault", "GPU 0", "")])
     run = new_run(tmp_path, "a")
     keep(run, 1e9)
     run.update(status=FINISHED)

@@ -13,6 +13,7 @@ from oomph.monitor.sample import GpuProcess, Sample
 from oomph.recovery.protocol.progress import Progress
 from oomph.recovery.run_directory.run_directory import FINISHED, RUNNING, RunRecord
 from oomph.watch.document import as_document
+from oomph.watch.exposition import exposition
 from oomph.watch.incidents import Incident, incidents_of
 from oomph.watch.job import UNFINISHED, Run, job_of, silence
 from oomph.watch.view import view_of
@@ -86,7 +87,15 @@ def test_a_job_says_where_it_is_and_when_it_ends():
     assert math.isclose(job.eta_seconds or 0, 40.0)
     assert math.isclose(job.step_seconds or 0, 0.1)
     assert math.isclose(job.input_wait_ratio or 0, 0.2)
-    assert (job.loss, job.attempt, job.restarts, job.state) == (0.5, 2, 1, RUNNING)
+    assert (job.loss, job.attempt, job.state) == (0.5, 2, RUNNING)
+
+
+def test_a_start_by_resume_is_no_restart():
+    by_hand = [Event("run-started", attempt=attempt) for attempt in (1, 3)]  # the second attempt was cut off
+    started = [Event("attempt-started", attempt=attempt) for attempt in (1, 2, 3, 4)]
+    assert job_of(run(events=(*by_hand, *started))).restarts == 2
+    assert job_of(run(events=(by_hand[0], started[0], Event("run-started", attempt=2), started[1]))).restarts == 0
+    assert job_of(run()).restarts == 0, "nothing is recorded"
 
 
 def test_a_restart_begins_the_pace_anew():
@@ -161,10 +170,40 @@ def test_what_is_found_now_is_an_incident_and_an_alert_once():
     assert alone.incidents == alone.alerts == (told,)
 
 
-def test_a_finding_of_long_ago_is_no_alert_any_more():
-    job = job_of(run(events=(Event("finding", {"fault": "memory-leak", "subject": "GPU 0"}, 1, time=NOW - 601),)))
-    view = view_of(NOW, [Sample(NOW)], [job])
-    assert (len(view.incidents), len(view.alerts)) == (1, 0)
+def test_a_finding_is_an_alert_until_it_ends():
+    leak = {"fault": "memory-leak", "subject": "GPU 0", "kind": ""}
+    found, ended = Event("finding", leak, 1, time=NOW - 7000), Event("finding-ended", {**leak, "until": NOW - 600}, 1)
+    again = Event("finding", {**leak, "again": True}, 1, time=NOW - 9)
+    next_attempt = Event("attempt-started", attempt=2, time=NOW - 5)
+
+    def seen(*events: Event, going_on: bool = True) -> tuple[int, list[float | None]]:
+        view = view_of(NOW, [Sample(NOW)], [job_of(run(events=events, going_on=going_on))])
+        return len(view.alerts), [each.ended for each in view.past]
+
+    assert seen(found) == (1, [])
+    assert seen(found, ended) == (0, [NOW - 600])
+    assert seen(found, ended, again) == (1, [])
+    assert seen(found, next_attempt) == (0, [NOW - 5])
+    assert seen(found, going_on=False) == (0, [NOW - 7000]), "of a run that was cut off, or of an older oomph"
+
+
+def test_a_finding_that_is_there_is_shown_however_much_happened_since():
+    found = Event("finding", {"fault": "memory-leak", "subject": "GPU 0"}, 1, time=1.0)
+    recovered = [Event("recovered", {"batch": 256, "micro_batch": 64}, 1, time=2.0 + at) for at in range(500)]
+    told = incidents_of([found, *recovered])
+    assert (told[0].fault, len(told)) == ("memory-leak", 101)
+
+
+def test_kinds_are_told_apart_and_prometheus_gets_the_worst():
+    lost = {"fault": "hardware-fault", "subject": "GPU 0"}
+    events = [
+        Event("finding", {**lost, "kind": kind, "severity": severity}, 1, time=NOW - age)
+        for kind, severity, age in (("xid 48", "critical", 9), ("PCIe width", "warning", 5))
+    ]
+    view = view_of(NOW, [Sample(NOW)], [job_of(run(events=tuple(events)))])
+    assert len(view.alerts) == 2
+    (line,) = [line for line in exposition(view).splitlines() if line.startswith("oomph_alert_active")]
+    assert 'severity="critical"' in line
 
 
 # -- the document -----------------------------------------------------------------------------------------------------

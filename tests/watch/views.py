@@ -70,6 +70,16 @@ LEAK = Incident(
     finding=True,
 )
 KILLED = Incident(NOW - 3600, "critical", "killed", "attempt 1", "the attempt ended")
+HOT = Incident(
+    NOW - 1800,
+    "warning",
+    "thermal-throttle",
+    "GPU 0",
+    "slowed down by heat in 9 of the last 60 s",
+    "Cool the GPU.",
+    finding=True,
+    ended=NOW - 1500,
+)
 MICRO = Incident(NOW - 3700, "notice", "device-oom", "attempt 1", "batch 256 continues as micro-batches of 128")
 NO_DRIVER = {"nvml": "there is no NVIDIA driver: libnvidia-ml.so.1 cannot be loaded"}
 TENTH = {"memory_used_bytes": 2.0 * GIB, "memory_total_bytes": 10.0 * GIB}
@@ -81,7 +91,7 @@ LOST = gpu(1, values={}, processes=None, problem="GPU is lost")
 
 def with_incidents(job: Job) -> Job:
     """The job after an eventful hour."""
-    return Job(**{**vars(job), "incidents": (MICRO, KILLED, LEAK)})
+    return Job(**{**vars(job), "incidents": (MICRO, KILLED, HOT, LEAK)})
 
 
 VIEWS: dict[str, View] = {

@@ -1,46 +1,73 @@
-"""Detection: asks the detectors when they are due, and lets each finding through once. Pure but for its memory."""
+"""Detection: asks the detectors when they are due, and says what is new and what is over. Pure but for its memory."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
+from oomph.monitor.changes import Changes, Ended
 from oomph.monitor.detectors import DETECTORS, Detector
-from oomph.monitor.finding import Finding
+from oomph.monitor.finding import SEVERITIES, Finding
 from oomph.monitor.sample import Sample
 from oomph.monitor.window import Window
 
-_OVER_SECONDS = 600.0
-"""A finding that has not been made for so long is over, and is told again when it comes back."""
+_PATIENCE_SECONDS, _LOOKS = 60.0, 3
+"""A finding that has not been made for so long, and in so many looks, is over."""
+_PAUSE_SECONDS = 600.0
+"""What comes back sooner than this is not told again, and then has to stay away for so long to be over."""
+
+_Key = tuple[str, str, str]
+"""Fault, subject and kind of a finding."""
+
+
+class _Known(NamedTuple):
+    """A finding that was told."""
+
+    rank: int
+    """The highest severity that was told."""
+    begin: float
+    last: float
+    """When it was made last, Unix time as `begin`."""
+    patience: float
+    is_over: bool = False
 
 
 class Detection:
-    """Takes the samples of a run, oldest first, and returns what is new in each."""
+    """Takes the samples of a run, oldest first, and returns what each changes."""
 
     def __init__(self, detectors: Sequence[Detector] = DETECTORS) -> None:
         self._detectors = detectors
         self._window = Window()
         self._due = [0.0] * len(detectors)
-        self._made: dict[tuple[str, str, str], float] = {}
+        self._known: dict[_Key, _Known] = {}
         self._failed: set[int] = set()
         self.problem = ""
         """Why a detector is not asked any more: it failed. The others are."""
 
-    def take(self, sample: Sample) -> list[Finding]:
-        """Add a sample; returns the findings that are told now."""
+    def take(self, sample: Sample) -> Changes:
+        """Add a sample; returns what is to be told of it, and what has come back or is over."""
         self._window.append(sample)
-        new = []
+        now = sample.time
+        self._forget(now)
+        told, returned = [], []
         for number, detector in enumerate(self._detectors):
-            waits = 0 < self._due[number] - sample.time <= detector.EVERY  # more: the clock was set back
+            waits = 0 < self._due[number] - now <= detector.EVERY  # more: the clock was set back
             if waits or number in self._failed:
                 continue
-            self._due[number] = sample.time + detector.EVERY
-            new += [finding for finding in self._ask(number) if self._is_new(finding, sample.time)]
-        return new
+            self._due[number] = now + detector.EVERY
+            for finding in self._ask(number):
+                known = self._known.get(_key(finding))
+                self._known[_key(finding)] = _made(known, finding, now, detector.EVERY)
+                if known is None or known.rank < SEVERITIES.index(finding.severity):
+                    told.append(finding)
+                elif known.is_over:
+                    returned.append(finding)
+        return Changes(tuple(told), tuple(returned), tuple(self._ended(now)))
 
     @property
-    def active(self) -> list[tuple[str, str]]:
-        """(fault, subject) of what is wrong now or was until a short while ago."""
-        return list(dict.fromkeys((fault, subject) for fault, subject, _ in self._made))
+    def active(self) -> list[_Key]:
+        """(fault, subject, kind) of what is wrong now or was until a short while ago."""
+        return [key for key, known in self._known.items() if not known.is_over]
 
     def _ask(self, number: int) -> list[Finding]:
         """What a detector finds; one that fails is left out from now on, since it would fail every time."""
@@ -52,9 +79,34 @@ class Detection:
             self.problem = f"{getattr(detector, '__name__', detector)} failed: {type(error).__name__}: {error}"
             return []
 
-    def _is_new(self, finding: Finding, now: float) -> bool:
-        self._made = {key: at for key, at in self._made.items() if abs(now - at) < _OVER_SECONDS}
-        key = (finding.fault, finding.subject, finding.kind)
-        known = key in self._made
-        self._made[key] = now
-        return not known
+    def _ended(self, now: float) -> list[Ended]:
+        over = {
+            key: known
+            for key, known in self._known.items()
+            if not known.is_over and abs(now - known.last) >= known.patience
+        }
+        self._known |= {key: known._replace(is_over=True) for key, known in over.items()}
+        return [Ended(*key, known.last, max(known.last - known.begin, 0.0)) for key, known in over.items()]
+
+    def _forget(self, now: float) -> None:
+        """What has been over for long is told again when it comes back."""
+        self._known = {
+            key: known
+            for key, known in self._known.items()
+            if not known.is_over or abs(now - known.last) < _PAUSE_SECONDS
+        }
+
+
+def _key(finding: Finding) -> _Key:
+    return finding.fault, finding.subject, finding.kind
+
+
+def _made(known: _Known | None, finding: Finding, now: float, every: float) -> _Known:
+    """What is known of a finding that is made now."""
+    rank = SEVERITIES.index(finding.severity)
+    if known is None:
+        return _Known(rank, now, now, max(_PATIENCE_SECONDS, _LOOKS * every))
+    rank = max(rank, known.rank)
+    if known.is_over:
+        return _Known(rank, now, now, _PAUSE_SECONDS)
+    return known._replace(rank=rank, last=now)

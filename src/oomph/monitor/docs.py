@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from oomph.faults.catalogue.catalogue import find
-from oomph.monitor.detectors import DETECTORS, Detector
+from oomph.monitor import fragmentation
+from oomph.monitor.detectors import DETECTORS
 
 
 def document() -> str:
@@ -18,20 +19,23 @@ def document() -> str:
 def _lines() -> Iterator[str]:
     yield "# What the monitor finds\n"
     yield "Generated from `src/oomph/monitor/detectors` by `python -m oomph.monitor.docs`.\n"
-    yield "The monitor samples once a second and looks at the last samples. It tells each finding once, and again only"
-    yield "after it was over for ten minutes. A finding is a notice, a warning, or critical: the training will fail, or"
-    yield "its results may be wrong.\n"
+    yield "The monitor samples once a second and looks at the last samples. A finding is a notice, a warning, or"
+    yield "critical: the training will fail, or its results may be wrong. Each is told once, and again only if it"
+    yield "becomes more severe, or comes back after ten minutes without it. It is over when it was not there for a"
+    yield "minute and in three looks: then `oomph watch` shows it as past, and journal and summary of the run say how"
+    yield "long it lasted.\n"
     yield "| finds | fault | what counts, and why |"
     yield "| --- | --- | --- |"
-    for detector in DETECTORS:
-        what, why = _words(detector)
-        yield f"| {what} | {'<br>'.join(map(_page, detector.FAULTS))} | {why} |"
+    found_by = [(detector.__doc__, detector.FAULTS) for detector in DETECTORS]
+    for docstring, faults in (*found_by, (fragmentation.__doc__, fragmentation.FAULTS)):
+        what, why = _words(docstring or "")
+        yield f"| {what} | {'<br>'.join(map(_page, faults))} | {why} |"
     yield ""
 
 
-def _words(detector: Detector) -> tuple[str, str]:
-    """The first line of the detector's docstring, and the rest of it."""
-    first, _, rest = (detector.__doc__ or "").strip().partition("\n")
+def _words(docstring: str) -> tuple[str, str]:
+    """The first line of a module's docstring, and the rest of it."""
+    first, _, rest = docstring.strip().partition("\n")
     return first.removesuffix(" Pure."), " ".join(rest.split()).replace("|", "\\|")
 
 

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
+
+Severity = Literal["notice", "warning", "critical"]
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+"""The lowest first."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One finding. It is told once for each fault, subject and kind, and again only after it was over for a while."""
+    """One finding. It is told once for each fault, subject and kind.
+
+    It is told again only when it becomes more severe, or comes back after it was over for a while.
+    """
 
     fault: str
     """The name of its fault page, such as "memory-leak"."""
@@ -17,7 +24,7 @@ class Finding:
     """What it concerns: "GPU 0", "host memory", "input pipeline", "loss"."""
     message: str
     """One sentence with the figures: "memory in use grows by 12 MiB a minute; it reaches the limit in 40 minutes"."""
-    severity: Literal["notice", "warning", "critical"] = "warning"
+    severity: Severity = "warning"
     """A notice needs no action now. Critical: the training will fail, or its results are wrong."""
     evidence: Mapping[str, Any] = field(default_factory=dict)
     """The figures behind the message, for programs: JSON values."""

@@ -1,39 +1,37 @@
-"""Fragmentation of TensorFlow's memory, from the report that its allocator prints when a request fails. Pure.
+"""Free memory of the GPU in pieces that are too small, from TensorFlow's report of a failed allocation. Pure.
 
-It is no detector, because nothing that can be read while a script trains tells it. TensorFlow gives the bytes in use
-and their peak, but not the largest free block (`LargestFreeBlock` in its statistics is always 0), on which
-fragmentation depends. What NVML shows beyond the bytes in use is free memory of the pool, cut into pieces or not: the
-pool is taken at once by default, and grows by doubling otherwise, so that twice the peak is normal. The report of a
-failed request lists every free block. A run that goes on in micro-batches after it has that report in its stderr.
+`oomph run` looks for it when an allocation has failed and the training goes on, as micro-batches or after a restart.
+Nothing that can be read before tells it: TensorFlow gives the bytes in use and their peak, but not the largest free
+block (`LargestFreeBlock` in its statistics is always 0), on which fragmentation depends. What NVML shows beyond the
+bytes in use is free memory of the pool, cut into pieces or not. The report lists every free block. A finding needs as
+much free memory as was asked for, without a block of that size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from io import BytesIO
 
-from oomph.faults.evidence.evidence import Evidence
+from oomph.faults.evidence import memory_map
 from oomph.faults.evidence.memory_map import MemoryMap
+from oomph.faults.reading.log import Words, read_log
 from oomph.monitor.finding import Finding
 from oomph.monitor.outlook import amount
 
-FAULT, SUBJECT = "device-oom-fragmentation", "TensorFlow's memory"
+FAULTS = ("device-oom-fragmentation",)
+_WORDS = Words(frozenset(word.encode() for word in memory_map.WORDS), condense=memory_map.condense)
 
 
-def of_report(facts: Iterable[Evidence]) -> Finding | None:
-    """What the last report in a log says; None if it is about something else than fragmentation.
-
-    Args:
-        facts: the lines, as `oomph.faults.reading.log.read_log` gives them.
-    """
-    report = MemoryMap()
-    for fact in facts:
-        report.see(fact)
-    if report.conclusion() is None:
+def of_report(report: bytes) -> Finding | None:
+    """What the last failed allocation of a report shows; None if it failed for another reason."""
+    last = MemoryMap()
+    for fact in read_log(BytesIO(report), words=_WORDS):
+        last.see(fact)
+    if last.conclusion() is None:
         return None
-    free, largest, requested = report.free, report.largest, report.requested
+    free, largest, requested = last.free, last.largest, last.requested
     return Finding(
-        fault=FAULT,
-        subject=SUBJECT,
+        fault=FAULTS[0],
+        subject="TensorFlow's memory",
         message=f"{amount(requested)} did not fit, although {amount(free)} were free: "
         f"the largest piece had {amount(largest)}",
         evidence={
@@ -42,4 +40,5 @@ def of_report(facts: Iterable[Evidence]) -> Finding | None:
             "largest_free_bytes": largest,
             "fragmentation": round(1 - largest / free, 3),
         },
+        remedy="Set TF_GPU_ALLOCATOR=cuda_malloc_async: CUDA's own allocator can join pieces that lie apart",
     )

@@ -23,8 +23,10 @@ def remedy_of(finding: Finding) -> str:
 
 def as_data(finding: Finding) -> dict[str, object]:
     """The finding as JSON values, for a program that reads it."""
+    page = find(finding.fault)
     return {
         "fault": finding.fault,
+        "code": "" if page is None else page.code,
         "subject": finding.subject,
         "kind": finding.kind,
         "message": finding.message,

@@ -1,4 +1,4 @@
-"""The sampler's end of the pipe to its parent: one line of JSON for each finding or problem, never waiting."""
+"""The sampler's end of the pipe to its parent: one line of JSON for each change or problem, never waiting."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 import os
 import stat
 
-from oomph.monitor.finding import Finding
-from oomph.monitor.finding_line import to_line
+from oomph.monitor.change_lines import to_lines
+from oomph.monitor.changes import Changes
 
 _MOST_BYTES = 1 << 20
 """What is kept for a parent that does not read; later lines are dropped."""
@@ -34,9 +34,10 @@ class Parent:
         """Whether it has ended, or closed the pipe."""
         return os.getppid() != self._pid or not self._listens
 
-    def tell(self, finding: Finding) -> None:
-        """Tell it a finding."""
-        self._say(to_line(finding))
+    def tell(self, changes: Changes) -> None:
+        """Tell it what has changed in what is found."""
+        for line in to_lines(changes):
+            self._say(line)
 
     def tell_problem(self, problem: str) -> None:
         """Tell it why there are no samples, once for each change; empty: there are again."""

@@ -1,4 +1,4 @@
-"""The parent's end of the sampler: starts it, hears its findings, ends it. Supervisor or script process.
+"""The parent's end of the sampler: starts it, hears what it finds, ends it. Supervisor or script process.
 
 Everything here fails open: without a sampler the training goes on, and nothing waits for it.
 """
@@ -10,16 +10,18 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+from oomph.monitor.change_lines import from_documents
+from oomph.monitor.changes import Changes
 from oomph.monitor.finding import Finding
-from oomph.monitor.finding_line import from_document
 
 _MODULE = "oomph.monitor.sampler"
 _SEARCH_PATHS = {"PATH", "PYTHONPATH", "LD_LIBRARY_PATH"}
 _END_SECONDS = 1.0
 _READ_BYTES = 65536
 _MOST_BYTES = 1 << 20
-"""A line that is longer is not a finding."""
+"""A line that is longer is not ours."""
 
 
 class SamplerProcess:
@@ -45,16 +47,28 @@ class SamplerProcess:
         """Whether it is running."""
         return self._process is not None and self._process.poll() is None
 
-    def findings(self) -> list[Finding]:
-        """What it has found since the last call. Does not wait."""
+    @property
+    def _is_open(self) -> bool:
+        return self._process is not None and self._process.stdout is not None and not self._process.stdout.closed
+
+    def changes(self) -> Changes:
+        """What has changed in what it finds since the last call. Does not wait."""
+        was_ended = self._is_open and not self.alive  # asked first: what it said last comes before its end
         *lines, self._said = (self._said + self._read()).split(b"\n")
         if len(self._said) > _MOST_BYTES:
             self._said = b""
-        return [finding for line in lines if (finding := self._parse(line)) is not None]
+        changes = from_documents([self._parse(line) for line in lines])
+        if was_ended and not self.problem:
+            self.problem = "the sampler was ended: nothing more is measured"
+        return changes
+
+    def findings(self) -> tuple[Finding, ...]:
+        """What it has newly found since the last call, for those to whom nothing else is worth telling."""
+        return self.changes().told
 
     def close(self) -> None:
-        """End it, and wait for it a second at most. Findings that it has made can still be asked for."""
-        if self._process is None or self._process.stdout is None or self._process.stdout.closed:
+        """End it, and wait for it a second at most. What it has found can still be asked for."""
+        if self._process is None or self._process.stdout is None or not self._is_open:
             return
         self._process.terminate()
         try:
@@ -67,7 +81,7 @@ class SamplerProcess:
     def _read(self) -> bytes:
         """All that the pipe holds. It does not block, and its end is not waited for: a fork may hold it open."""
         said = b""
-        if self._process is None or self._process.stdout is None or self._process.stdout.closed:
+        if self._process is None or self._process.stdout is None or not self._is_open:
             return said
         try:
             while len(said) < _MOST_BYTES and (data := os.read(self._process.stdout.fileno(), _READ_BYTES)):
@@ -76,14 +90,15 @@ class SamplerProcess:
             pass  # nothing more at the moment; or the script has closed what is not its own
         return said
 
-    def _parse(self, line: bytes) -> Finding | None:
+    def _parse(self, line: bytes) -> Any:
+        """What a line says; a problem is kept here."""
         try:
             document = json.loads(line)
         except (ValueError, RecursionError):
             return None
         if isinstance(document, dict) and isinstance(document.get("problem"), str):
             self.problem = document["problem"]
-        return from_document(document)
+        return document
 
 
 def _start(run_dir: Path, script_pid: int | None) -> subprocess.Popen[bytes]:

@@ -64,8 +64,7 @@ def _sample(sampling: Sampling, parent: Parent, stop: threading.Event) -> None:
     for now in _ticks(stop):
         if parent.is_gone:
             return
-        for finding in sampling.take(now):
-            parent.tell(finding)
+        parent.tell(sampling.take(now))
         parent.tell_problem(sampling.store.problem or sampling.detection.problem)
         parent.flush()
 

@@ -1,4 +1,4 @@
-"""Sampling: makes one sample of everything, keeps it, and returns what is found in it."""
+"""Sampling: makes one sample of everything, keeps it, and returns what it changes in what is found."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from oomph.monitor.board import BoardReader
+from oomph.monitor.changes import Changes
 from oomph.monitor.detection import Detection
-from oomph.monitor.finding import Finding
 from oomph.monitor.gpu_watch import GpuWatch
 from oomph.monitor.host import Host
 from oomph.monitor.process_tree import ProcessTree
@@ -38,7 +38,7 @@ class Sampling:
     store: Keeper
     detection: Detection = field(default_factory=Detection)
 
-    def take(self, now: float, unix_time: float | None = None) -> list[Finding]:
+    def take(self, now: float, unix_time: float | None = None) -> Changes:
         """Take one sample; `now` is a monotonic time in seconds."""
         self.gpus.ask(now)  # answered by a thread while the rest is read
         host, process = self.host.read(now), self.processes.read(now)
@@ -55,7 +55,7 @@ class Sampling:
             {source: problem for source, problem in problems.items() if problem},
         )
         self.store.append(sample)
-        findings = self.detection.take(sample)
-        if findings:
+        changes = self.detection.take(sample)
+        if changes.told:
             self.store.sync()  # the machine may not live for long
-        return findings
+        return changes

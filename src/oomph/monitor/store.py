@@ -150,11 +150,6 @@ def _deflated(file: BinaryIO) -> Iterator[bytes]:
     yield deflate.flush()
 
 
-def _write_whole(fd: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(fd, data) :]
-
-
 def read(run_dir: Path) -> Iterator[Sample]:
     """The samples of a run, oldest first, also while they are written. Never raises; skips what is not a sample."""
     with ExitStack() as files:

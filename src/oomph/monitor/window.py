@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
+from oomph.monitor.arrivals import Arrival, Arrivals
 from oomph.monitor.sample import Baseline, GpuSample, Sample, Values
 
 SECONDS = 3600.0
@@ -25,6 +26,7 @@ class Window:
         self._within: list[Baseline] = []
         self._first: dict[str, dict[str, float]] = {}
         self._latest: dict[str, dict[str, float]] = {}
+        self._arrivals: dict[str, Arrivals] = {}
 
     def append(self, sample: Sample) -> None:
         """Add the newest sample and drop what is too old."""
@@ -32,6 +34,9 @@ class Window:
         for baseline in sample.baselines:
             _keep(self._ends if baseline.epoch else self._within, baseline)
         for gpu in sample.gpus:
+            if gpu.processes is not None:
+                used = gpu.values.get("memory_used_bytes")
+                self._arrivals.setdefault(gpu.uuid, Arrivals()).take(sample.time, gpu.processes, used)
             if gpu.values:
                 self._note(gpu)
         while self._samples[0].time < sample.time - self._seconds:
@@ -80,6 +85,10 @@ class Window:
     def first(self, uuid: str) -> Values:
         """The first value of each metric of a GPU, from when the run began."""
         return self._first.get(uuid, {})
+
+    def arrival(self, uuid: str, pid: int) -> Arrival | None:
+        """When a process came to a GPU; None if it was in the first list, or is not in the newest."""
+        return self._arrivals[uuid].of(pid) if uuid in self._arrivals else None
 
     def values(self, uuid: str, seconds: float) -> Iterator[tuple[float, Values]]:
         """(time, values) of a GPU in the last `seconds`, wherever it was measured, oldest first."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from oomph import __version__
+from oomph.monitor.finding import SEVERITIES
 from oomph.monitor.metrics import METRICS, Kind, Metric, Scope
 from oomph.monitor.sample import Values
 from oomph.watch.view import View
@@ -75,7 +76,8 @@ def _lines(view: View) -> Iterator[str]:
             ],
         )
     yield from _series(RESTARTS, [({}, job.restarts)] if job else [])
-    alerts = {(each.fault, each.subject): each.severity for each in view.alerts}
+    by_severity = sorted(view.alerts, key=lambda each: SEVERITIES.index(each.severity))
+    alerts = {(each.fault, each.subject): each.severity for each in by_severity}  # of several, the worst
     labelled = ({"fault": fault, "subject": about, "severity": how} for (fault, about), how in alerts.items())
     yield from _series(ALERT_ACTIVE, [(labels, 1) for labels in labelled])
 

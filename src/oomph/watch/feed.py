@@ -35,9 +35,9 @@ class Feed:
         runs = [run for reader in self._chosen() if (run := reader.read()) is not None]
         samples, problems = self._samples(runs, time.time())
         now = time.time()
-        present = (
-            [] if silence(now, samples) else self._present.take(samples)
-        )  # nothing is known of now without samples
+        is_over = self._asked is not None and bool(runs) and not runs[0].going_on
+        unknown = is_over or silence(now, samples)  # what is wrong now
+        present = [] if unknown else self._present.take(samples)
         return view_of(now, samples, [job_of(run) for run in runs], present, problems)
 
     def first_look(self) -> View:

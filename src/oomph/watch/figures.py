@@ -37,17 +37,6 @@ def size(size_bytes: int | None) -> str:
     return UNKNOWN if size_bytes is None else as_size(size_bytes)
 
 
-def duration(seconds: float) -> str:
-    """A time span in its two largest units: "2 h 3 min"."""
-    whole = int(seconds + 0.5)
-    if whole < 60:
-        return f"{whole} s"
-    minutes, hours = whole // 60 % 60, whole // 3600
-    if whole < 3600:
-        return f"{minutes} min {whole % 60} s"
-    return f"{hours} h {minutes} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
-
-
 def step_time(seconds: float) -> str:
     """The time of a step: "12.3 ms"."""
     return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 from oomph.journal import Event
 from oomph.monitor.finding import Finding
 from oomph.recovery.report.amounts import counted
+from oomph.recovery.report.found import Found, findings_of
 
-Severity = Literal["notice", "warning", "critical"]
 _MOST = 100
-"""The newest incidents of a run; a view shows no more."""
+"""The newest incidents of a run, beside the findings that are there now; a view shows no more."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,8 @@ class Incident:
     """One incident."""
 
     time: float
-    severity: Severity
+    severity: str
+    """"notice", "warning" or "critical"."""
     fault: str
     """The name of its page: `oomph explain FAULT`."""
     subject: str
@@ -30,31 +31,44 @@ class Incident:
     remedy: str = ""
     finding: bool = False
     """Whether the monitor found it; else the run went through it."""
+    kind: str = ""
+    """Tells apart findings of the same fault and subject."""
+    ended: float | None = None
+    """Unix time at which a finding was there last; None: it is there still. Anything else happens at once."""
+
+    @property
+    def is_present(self) -> bool:
+        """Whether it is a finding that is there now."""
+        return self.finding and self.ended is None
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What it has in common with the same finding of another source."""
+        return self.fault, self.subject, self.kind
 
 
 def incident_of(finding: Finding, time: float) -> Incident:
     """A finding as an incident."""
-    return Incident(time, finding.severity, finding.fault, finding.subject, finding.message, finding.remedy, True)
-
-
-def incidents_of(events: Iterable[Event]) -> tuple[Incident, ...]:
-    """The incidents of a run, oldest first."""
-    told = [_TOLD[event.name](event) for event in events if event.name in _TOLD]
-    return tuple(told[-_MOST:])
-
-
-def _finding(event: Event) -> Incident:
-    data = event.data
-    severity: Any = data.get("severity")
     return Incident(
-        event.time,
-        severity if severity in ("notice", "warning", "critical") else "warning",
-        _text(data, "fault"),
-        _text(data, "subject"),
-        _text(data, "message"),
-        _text(data, "remedy"),
-        finding=True,
+        time, finding.severity, finding.fault, finding.subject, finding.message, finding.remedy, True, finding.kind
     )
+
+
+def incidents_of(events: Sequence[Event], going_on: bool = True) -> tuple[Incident, ...]:
+    """The incidents of a run, oldest first. With the run, what was found in it ends."""
+    over = None if going_on or not events else events[-1].time
+    told = [_TOLD[event.name](event) for event in events if event.name in _TOLD]
+    told += [_found(each, over) for each in findings_of(events)]
+    told.sort(key=lambda each: each.time)
+    over_by_now = [each for each in told if not each.is_present]
+    left_out = {id(each) for each in over_by_now[:-_MOST]}
+    return tuple(each for each in told if id(each) not in left_out)
+
+
+def _found(each: Found, over: float | None) -> Incident:
+    ended = over if each.end is None else each.end
+    about = (each.severity, each.fault, each.subject, each.message, each.remedy)
+    return Incident(each.begin, *about, finding=True, kind=each.kind, ended=ended)
 
 
 def _diagnosed(event: Event) -> Incident:
@@ -95,7 +109,6 @@ def _checkpoint_failed(event: Event) -> Incident:
 
 _TOLD: Mapping[str, Callable[[Event], Incident]] = MappingProxyType(
     {
-        "finding": _finding,
         "diagnosed": _diagnosed,
         "recovered": _recovered,
         "hang": _hang,

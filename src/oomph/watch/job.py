@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from oomph.journal import Event
 from oomph.monitor.sample import Sample, Values
 from oomph.recovery.protocol.progress import Progress
+from oomph.recovery.report.starts import restarts_of
 from oomph.recovery.run_directory.run_directory import RUNNING, RunRecord
 from oomph.watch.incidents import Incident, incidents_of
 
@@ -59,6 +60,7 @@ class Job:
     micro_batch: int | None = None
     loss: float | None = None
     restarts: int = 0
+    """How often oomph restarted the script; a start by `--resume` is none."""
     incidents: tuple[Incident, ...] = ()
     training: Values = field(default_factory=dict)
     process: Values = field(default_factory=dict)
@@ -85,8 +87,8 @@ def job_of(run: Run) -> Job:
         input_wait_ratio=_at_most_one(_ratio(past, "input_wait_seconds_total", "step_seconds_total")),
         micro_batch=_whole(values.get("micro_batch")) or _micro_batch(run.events),
         loss=values.get("loss"),
-        restarts=max(run.record.attempts - 1, 0),
-        incidents=incidents_of(run.events),
+        restarts=restarts_of(run.events),
+        incidents=incidents_of(run.events, run.going_on),
         training=values,
         process=run.samples[-1].process if run.samples else {},
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from oomph.shown import shown_line
 from oomph.tables import table
 from oomph.watch import figures, wording
+from oomph.watch.incidents import Incident
 from oomph.watch.view import Gpu, Process, View
 from oomph.wrapping import reflowed
 
@@ -39,15 +40,21 @@ def _lines(view: View, width: int) -> Iterator[str]:
     if view.processes:
         yield ""
         yield from table([("GPU", "pid", "memory", "process"), *map(_process, view.processes)], width)
-    if view.incidents:
-        yield ""
-        for incident in view.incidents[:_MOST_INCIDENTS]:
-            yield wording.incident(incident)
-            if incident.remedy:
-                yield f"  {shown_line(incident.remedy)}"
+    yield from _incidents("found now", view.alerts)
+    yield from _incidents("what happened", view.past)
     for source, why in view.problems.items():
         yield ""
         yield shown_line(f"{source}: {why}")
+
+
+def _incidents(head: str, incidents: Sequence[Incident]) -> Iterator[str]:
+    if incidents:
+        yield ""
+        yield head
+    for incident in incidents[:_MOST_INCIDENTS]:
+        yield wording.incident(incident)
+        if wording.remedy(incident):
+            yield f"  {wording.remedy(incident)}"
 
 
 def _gpu(gpu: Gpu) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ class Present:
     def __init__(self) -> None:
         self._detection = Detection()
         self._newest = float("-inf")
-        self._told: dict[tuple[str, str], Incident] = {}
+        self._told: dict[tuple[str, str, str], Incident] = {}
 
     def take(self, samples: Sequence[Sample]) -> list[Incident]:
         """The findings that are present after these samples, of which the older ones are known."""
@@ -23,8 +23,10 @@ class Present:
             if sample.time <= self._newest:
                 continue
             self._newest = sample.time
-            for finding in self._detection.take(sample):
-                self._told[finding.fault, finding.subject] = incident_of(finding, sample.time)
+            changes = self._detection.take(sample)
+            for finding in (*changes.told, *changes.returned):
+                incident = incident_of(finding, sample.time)
+                self._told[incident.key] = incident
         active = set(self._detection.active)
         self._told = {key: incident for key, incident in self._told.items() if key in active}
         return list(self._told.values())

@@ -11,6 +11,7 @@ from oomph.shown import shown_line
 from oomph.watch import figures, gpu_lines, wording
 from oomph.watch.allotment import Wish, allot, cut
 from oomph.watch.choice import Choice
+from oomph.watch.incidents import Incident
 from oomph.watch.job import Job
 from oomph.watch.sparkline import BLOCKS
 from oomph.watch.view import Process, View
@@ -20,8 +21,8 @@ LEAST_WIDTH, LEAST_HEIGHT = 60, 12
 _STYLES = {"critical": "red", "warning": "yellow", "notice": "cyan"}
 _HANG = " " * 10
 """The width of the time of an incident."""
-_PARTS = ((3, 2), (3, 1), (0, 4), (0, 5), (2, 3), (1, 0))
-"""The least rows and the rank of jobs, GPUs, host, processes, incidents and problems."""
+_PARTS = ((3, 2), (3, 1), (0, 5), (0, 6), (2, 3), (1, 4), (1, 0))
+"""The least rows and the rank of jobs, GPUs, host, processes, present findings, what happened, and problems."""
 
 
 def lines_of(view: View, choice: Choice, width: int, height: int, marks: str = BLOCKS) -> list[Text]:
@@ -34,7 +35,8 @@ def lines_of(view: View, choice: Choice, width: int, height: int, marks: str = B
         _gpus(view, choice, width, marks),
         [Text(wording.host(view.host))] if view.host else [],
         _processes(view.processes),
-        _incidents(view, width),
+        _incidents(view.alerts, width),
+        _incidents(view.past, width),
         [Text(shown_line(f"{source}: {why}"), style="yellow") for source, why in view.problems.items()],
     ]
     wishes = [Wish(len(part), min(len(part), least), rank) for part, (least, rank) in zip(parts, _PARTS, strict=True)]
@@ -97,18 +99,23 @@ def _process(each: Process) -> Text:
     return Text(line + ("  (this run)" if each.own else ""))
 
 
-def _incidents(view: View, width: int) -> list[Text]:
+def _incidents(incidents: Sequence[Incident], width: int) -> list[Text]:
     """The newest in full, with its remedy; the others on a line each."""
-    if not view.incidents:
+    if not incidents:
         return []
-    newest, *others = view.incidents
+    newest, *others = incidents
     told = wrapped(wording.incident(newest), width, _HANG).split("\n")
-    remedy = wrapped(shown_line(newest.remedy), width, _HANG, _HANG).split("\n") if newest.remedy else []
+    remedy = wording.remedy(newest)
+    to_do = wrapped(remedy, width, _HANG, _HANG).split("\n") if remedy else []
     return [
-        *(Text(line, style=_STYLES[newest.severity]) for line in told),
-        *(Text(line, style="dim") for line in remedy),
-        *(Text(wording.incident(each), style=_STYLES[each.severity]) for each in others),
+        *(Text(line, style=_style(newest)) for line in told),
+        *(Text(line, style="dim") for line in to_do),
+        *(Text(wording.incident(each), style=_style(each)) for each in others),
     ]
+
+
+def _style(incident: Incident) -> str:
+    return "dim" if incident.ended is not None else _STYLES[incident.severity]
 
 
 def _cut(part: Sequence[Text], rows: int) -> list[Text]:

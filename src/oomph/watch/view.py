@@ -22,8 +22,6 @@ _SLOW_SECONDS = 25.0
 """What is read every ten seconds may be absent twice."""
 _PROCESSES_SECONDS = 30.0
 """A list of processes that is older is not shown."""
-_ALERT_SECONDS = 600.0
-"""How long the finding of a run counts as present: it is told once, and again only after it was over for so long."""
 
 
 @dataclass(frozen=True)
@@ -70,14 +68,22 @@ class View:
     jobs: tuple[Job, ...] = ()
     """The run that was asked for first."""
     incidents: tuple[Incident, ...] = ()
-    """The newest first."""
-    alerts: tuple[Incident, ...] = ()
-    """The findings that are present now."""
+    """The newest first, among them the findings that are there now."""
     problems: Mapping[str, str] = field(default_factory=dict)
     """Why a source gives nothing, in words."""
     host: Values = field(default_factory=dict)
     sampled: float | None = None
     """When the GPUs were measured; None: never."""
+
+    @property
+    def alerts(self) -> tuple[Incident, ...]:
+        """The findings that are there now."""
+        return tuple(each for each in self.incidents if each.is_present)
+
+    @property
+    def past(self) -> tuple[Incident, ...]:
+        """What has happened, and the findings that are over."""
+        return tuple(each for each in self.incidents if not each.is_present)
 
 
 def view_of(
@@ -96,19 +102,16 @@ def view_of(
         present: what is found wrong in these samples now.
         problems: why samples are missing, beyond what they say themselves.
     """
-    told = sorted((each for job in jobs for each in job.incidents), key=lambda each: each.time)
-    recent = [each for each in told if each.finding and now - each.time < _ALERT_SECONDS]
-    alerts = {(each.fault, each.subject): each for each in (*recent, *present)}
-    known = {(each.fault, each.subject) for each in told}
-    incidents = [*told, *(each for each in present if (each.fault, each.subject) not in known)]
+    told = [each for job in jobs for each in job.incidents]
+    known = {each.key for each in told if each.is_present}
+    incidents = [*told, *(each for each in present if each.key not in known)]
     newest = samples[-1] if samples else Sample(now)
     return View(
         time=now,
         gpus=_gpus(samples) if samples else (),
         processes=_processes(samples) if samples else (),
         jobs=tuple(jobs),
-        incidents=tuple(reversed(incidents)),
-        alerts=tuple(alerts.values()),
+        incidents=tuple(sorted(incidents, key=lambda each: each.time, reverse=True)),
         problems={**newest.problems, **problems},
         host=last_known([(sample.time, sample.host) for sample in samples]) if samples else {},
         sampled=newest.time if samples else None,

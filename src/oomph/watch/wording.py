@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from oomph.monitor.sample import Values
+from oomph.recovery.report.amounts import as_duration
 from oomph.shown import shown_line
 from oomph.watch import figures
 from oomph.watch.incidents import Incident
@@ -30,7 +31,7 @@ def progress(job: Job) -> str:
     elif job.steps is not None:
         parts.append(f"{job.steps} steps")
     if job.eta_seconds is not None:
-        parts.append(f"ETA {figures.duration(job.eta_seconds)}")
+        parts.append(f"ETA {as_duration(job.eta_seconds)}")
     return "  ".join(parts) or "no training has begun"
 
 
@@ -58,11 +59,23 @@ def host(values: Values) -> str:
 def age(view: View) -> str:
     """How old the newest sample is; empty when it is new."""
     seconds = 0.0 if view.sampled is None else view.time - view.sampled
-    return f"last sample {figures.duration(seconds)} ago" if seconds > _LATE_SECONDS else ""
+    return f"last sample {as_duration(seconds)} ago" if seconds > _LATE_SECONDS else ""
 
 
 def incident(each: Incident) -> str:
-    """An incident on one line, with its time of day."""
+    """An incident on one line, with its time of day, and how long a finding was there."""
     clock = time.strftime("%H:%M:%S", time.localtime(each.time))
     subject = f"{each.subject}: " if each.subject else ""
-    return shown_line(f"{clock}  {each.fault}  {subject}{each.message}")
+    return shown_line(f"{clock}  {each.fault}  {subject}{each.message}{_over(each)}")
+
+
+def remedy(each: Incident) -> str:
+    """What to do; empty for a finding that is over."""
+    return "" if each.ended is not None else shown_line(each.remedy)
+
+
+def _over(each: Incident) -> str:
+    if each.ended is None:
+        return ""
+    seconds = each.ended - each.time
+    return f" (over after {as_duration(seconds)})" if seconds >= 1 else " (over)"

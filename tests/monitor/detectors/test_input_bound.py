@@ -28,7 +28,7 @@ def found(*parts):
     detection, now = Detection((input_bound,)), []
     for part in parts:
         for sample in part:
-            now += detection.take(sample)
+            now += detection.take(sample).told
     return now
 
 

@@ -18,7 +18,7 @@ _HELD_OUT = range(200, 220)
 def found(curve):
     detection = Detection((loss_spike,))
     samples = (Sample(float(n), training={"steps_total": n + 1.0, "recent_loss": loss}) for n, loss in enumerate(curve))
-    return [finding.message for sample in samples for finding in detection.take(sample)]
+    return [finding.message for sample in samples for finding in detection.take(sample).told]
 
 
 @pytest.mark.parametrize("kind", ["smooth", "lognormal", "warm_restarts"])

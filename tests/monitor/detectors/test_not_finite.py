@@ -9,7 +9,7 @@ from oomph.monitor.sample import Sample
 
 def found(*trainings):
     detection = Detection((not_finite,))
-    return [f for n, training in enumerate(trainings) for f in detection.take(Sample(float(n), training=training))]
+    return [f for n, training in enumerate(trainings) for f in detection.take(Sample(float(n), training=training)).told]
 
 
 def test_finite_values_are_no_finding():

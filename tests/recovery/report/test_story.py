@@ -278,6 +278,12 @@ def test_what_the_monitor_found_is_told_once_in_its_last_words():
     assert "THERMAL-THROTTLE, GPU 0\n   shown by at 50 %\n   to do    Clean the fan\n" in text
 
 
+def test_how_long_it_lasted_is_told_where_it_is_known():
+    ended = event("finding-ended", fault="thermal-throttle", subject="GPU 0", kind="", until=192.0)
+    text = as_text(told([found()._replace(time=7.0), ended._replace(time=300.0)]), "RUN", "", str, 80)
+    assert "   shown by it runs at 60 % of its clock\n   lasted   3 min 5 s\n   to do    Clean the fan\n" in text
+
+
 def test_a_run_with_a_finding_is_not_called_one_without_a_fault():
     ended = event("attempt-ended", returncode=0, seconds=20.0, steps=9, saved=9)
     lines = account(summarise([found(), ended], 0), "RUN")

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from oomph.console import Voice
+from oomph.faults.catalogue.catalogue import find
+from oomph.monitor.changes import Changes, Ended
 from oomph.monitor.finding import Finding
 from oomph.monitor.in_words import as_data, in_words
 from oomph.recovery.supervisor import monitoring
@@ -22,15 +24,15 @@ class Sampler:
     """What the supervisor knows of a sampler."""
 
     def __init__(self, run_dir: Path, script_pid: int) -> None:
-        self.pid, self.closed = script_pid, False
-        self.waiting = [HOT]
+        self.pid, self.closed, self.problem = script_pid, False, ""
+        self.waiting = Changes((HOT,))
 
-    def findings(self) -> list[Finding]:
-        found, self.waiting = self.waiting, []
+    def changes(self) -> Changes:
+        found, self.waiting = self.waiting, Changes()
         return found
 
     def close(self) -> None:
-        self.closed, self.waiting = True, [Finding("memory-leak", "device memory", "12 MiB an epoch")]
+        self.closed, self.waiting = True, Changes((Finding("memory-leak", "device memory", "12 MiB an epoch"),))
 
 
 @pytest.fixture
@@ -63,6 +65,49 @@ def test_a_finding_is_recorded_and_told_and_so_is_what_the_sampler_found_last(be
     assert started[0].closed
     assert [event["fault"] for event in events] == ["thermal-throttle", "memory-leak"]
     assert len(started) == 1
+
+
+def test_what_comes_back_or_ends_is_recorded_without_a_word(begun):
+    watching, started, events, said = begun
+    watching.attend(41)
+    started[0].waiting = Changes(returned=(HOT,), ended=(Ended("thermal-throttle", "GPU 0", "", 1007.5, 7.5),))
+    watching.attend(41)
+    assert events[1:] == [
+        {"event": "finding", **as_data(HOT), "again": True},
+        {
+            "event": "finding-ended",
+            "fault": "thermal-throttle",
+            "subject": "GPU 0",
+            "kind": "",
+            "until": 1007.5,
+            "seconds": 7.5,
+        },
+    ]
+    assert len(said) == 1
+
+
+def test_why_there_are_no_samples_is_told_once(begun):
+    watching, started, _, said = begun
+    watching.attend(41)
+    for problem in ("samples are not kept: the disk is full", "", "samples are not kept: the disk is full"):
+        started[0].problem = problem
+        watching.attend(41)
+    assert said[1:] == ["monitor: samples are not kept: the disk is full"]
+
+
+def test_a_report_of_a_failed_allocation_is_looked_into_once(begun):
+    watching, _, events, said = begun
+    page = find("device-oom-fragmentation")
+    for report in (b"", b"\0" * 999, *[page.example.encode()] * 3):
+        watching.read_report(report)
+    event, ended = events
+    assert (ended["event"], ended["fault"], ended["seconds"]) == ("finding-ended", page.name, 0)
+    assert (event["fault"], event["code"], event["figures"]["fragmentation"]) == (page.name, page.code, 0.5)
+    assert said == [
+        "TensorFlow's memory: 1.0 GiB did not fit, although 1.5 GiB were free: the largest piece had 768 MiB"
+        " (device-oom-fragmentation, OOM102). Set TF_GPU_ALLOCATOR=cuda_malloc_async: CUDA's own allocator can join"
+        " pieces that lie apart"
+    ]
 
 
 def test_a_run_without_a_directory_has_no_sampler(begun):

@@ -42,13 +42,16 @@ class Script:
 
     def __init__(self, folder: Path, clock: Clock, start_up: set[bytes] | None = None) -> None:
         self.told: list[int] = []
+        self.read: list[bytes] = []
         self.clock = clock
         self.journal = Journal(folder, 1, "script")
         self.worker = Journal(folder, 1, "worker77")
         self.path = folder / "1-memory.log"
         memory = MemoryOutcome(folder, 1)
         self.start_up = set() if start_up is None else start_up
-        self.reports = NativeReports(OwnFile(folder, "1-memory.log"), memory, self.told.append, self.start_up)
+        self.reports = NativeReports(
+            OwnFile(folder, "1-memory.log"), memory, self.told.append, self.read.append, self.start_up
+        )
         self.phase: Phase | None = Phase.STEP
 
     def turn(self, data: bytes = b"", seconds: float = 0.1) -> bytes:
@@ -105,7 +108,7 @@ def test_what_was_recovered_stays_in_a_file_which_is_named_once(script):
         assert script.runs_out() + script.recovers() == b""
     assert script.reports.end() == b""
     assert script.path.read_bytes() == 2 * REPORT
-    assert script.told == [len(DUMP)]
+    assert (script.told, script.read) == ([len(DUMP)], [REPORT, REPORT])
 
 
 def test_a_report_that_no_file_can_take_is_shown(tmp_path: Path, clock: Clock) -> None:
@@ -121,7 +124,7 @@ def test_a_guard_that_gives_up_shows_it(script):
     assert script.runs_out() == b""
     script.journal.write("gave-up", fault="device-oom")
     assert script.turn() == REPORT
-    assert script.told == []
+    assert script.told == script.read == []
 
 
 def test_what_is_left_to_the_script_is_shown_at_once(script):

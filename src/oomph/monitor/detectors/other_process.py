@@ -6,7 +6,7 @@ script are no news; those of the script are its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from oomph.monitor.detectors.rising import gib
 from oomph.monitor.finding import Finding
@@ -16,42 +16,22 @@ from oomph.monitor.window import Window
 FAULTS = ("device-oom-other-process",)
 EVERY = 0.0  # processes are in few samples
 _LEAST_BYTES = 1 << 30
-_RECENT_SECONDS = 60.0
 
 
 def find(window: Window) -> Iterable[Finding]:
-    """Who has come to a GPU on which the script is."""
+    """Who has come to a GPU on which the script is, and is still there."""
     for gpu in window.gpus():
         if gpu.processes and any(process.own for process in gpu.processes):
-            yield from _arrived(window, gpu, gpu.processes)
+            for process in gpu.processes:
+                arrival = window.arrival(gpu.uuid, process.pid)
+                if arrival is not None and arrival.to_the_script and not process.own:
+                    held = arrival.rise_bytes if process.memory_bytes is None else process.memory_bytes
+                    if held >= _LEAST_BYTES:
+                        yield _finding(window, gpu, process, held)
 
 
-def _arrived(window: Window, gpu: GpuSample, processes: Iterable[GpuProcess]) -> Iterator[Finding]:
-    others = [each for each in processes if not each.own and (_held(window, gpu, each) >= _LEAST_BYTES)]
-    if not others:
-        return
-    lists = [
-        {process.pid: process for process in each.processes}
-        for sample in window.last(_RECENT_SECONDS)
-        for each in sample.gpus
-        if each.uuid == gpu.uuid and each.processes is not None
-    ]
-    for process in others:
-        came = next((number for number, each in enumerate(lists) if process.pid in each), 0)
-        if any(own.own for each in lists[:came] for own in each.values()):  # the script was there first
-            yield _finding(window, gpu, process)
-
-
-def _held(window: Window, gpu: GpuSample, process: GpuProcess) -> float:
-    """What it holds; where the driver does not say, by how much the memory in use has risen."""
-    if process.memory_bytes is not None:
-        return process.memory_bytes
-    series = window.series(gpu.uuid, "memory_used_bytes", _RECENT_SECONDS)
-    return series[-1][1] - series[0][1] if series else 0.0
-
-
-def _finding(window: Window, gpu: GpuSample, process: GpuProcess) -> Finding:
-    held, values = _held(window, gpu, process), window.latest(gpu.uuid)
+def _finding(window: Window, gpu: GpuSample, process: GpuProcess, held: float) -> Finding:
+    values = window.latest(gpu.uuid)
     free = values.get("memory_total_bytes", 0.0) - values.get("memory_used_bytes", 0.0)
     name = f"process {process.pid}" + (f" ({process.name})" if process.name else "")
     left = f"; {gib(max(free, 0.0))} are left" if "memory_total_bytes" in values else ""

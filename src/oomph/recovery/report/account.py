@@ -93,7 +93,8 @@ def _one_line(summary: Summary, run_dir: str | None, again: str, unguarded: str,
 def _found(summary: Summary, run_dir: str | None) -> str:
     """What the monitor found: each was told in full when it was found."""
     more = "" if run_dir is None else f"; what to do: oomph explain {run_dir}"
-    return f"found on the way: {', '.join(summary.findings)}{more}"
+    found = dict.fromkeys(f"{each.fault} ({each.subject})" for each in summary.findings)
+    return f"found on the way: {', '.join(found)}{more}"
 
 
 def _finished(summary: Summary, unguarded: str) -> str:

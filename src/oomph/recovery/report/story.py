@@ -14,6 +14,7 @@ from typing import Any
 from oomph.journal import Event, by_attempt
 from oomph.recovery.policy.ladder import change_in
 from oomph.recovery.report.amounts import counted
+from oomph.recovery.report.found import Found, each_once, findings_of
 from oomph.recovery.report.labels import SMALLER
 from oomph.recovery.report.next_command import options_without_a_run
 from oomph.recovery.report.result import improvement, result_in_words
@@ -44,16 +45,6 @@ class Incident:
     """What oomph did about it."""
     cost: str
     """What that cost; empty when it cost nothing, or when that is not known."""
-
-
-@dataclass(frozen=True)
-class Found:
-    """What the monitor found while the script ran."""
-
-    fault: str
-    subject: str
-    message: str
-    remedy: str
 
 
 @dataclass(frozen=True)
@@ -103,18 +94,10 @@ def story_of(events: Sequence[Event], summary: Summary, typed: Sequence[str], wo
         result=result_in_words(summary),
         incidents=incidents,
         savings=tuple(_savings(summary, events, [*options_without_a_run(typed)], words)),
-        findings=tuple(_findings(events)),
+        findings=each_once(findings_of(events)),
         stopped=by_whom,
         improvement=improvement(summary),
     )
-
-
-def _findings(events: Sequence[Event]) -> Iterator[Found]:
-    """Each once for all attempts, in its last words."""
-    found = (event for event in events if event.name == "finding")
-    told = {tuple(str(event.data.get(key)) for key in ("fault", "subject", "kind")): event for event in found}
-    for event in told.values():
-        yield Found(*(str(event.data.get(key, "")) for key in ("fault", "subject", "message", "remedy")))
 
 
 def _outcome(summary: Summary, faults: int, by_whom: str) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from oomph.recovery.report.story import Found, Incident, Saving, Story
+from oomph.recovery.report.amounts import as_duration
+from oomph.recovery.report.found import Found
+from oomph.recovery.report.story import Incident, Saving, Story
 from oomph.wrapping import wrapped
 
 _LONGEST = 300
@@ -48,7 +50,8 @@ def _incident(number: int, incident: Incident, headline: Callable[[str], str], w
 
 def _finding(found: Found, headline: Callable[[str], str], width: int) -> Iterator[str]:
     yield wrapped(f"{headline(found.fault)}, {found.subject}", width, _INDENT, _INDENT)
-    for head, text in (("shown by", found.message), ("to do", found.remedy)):
+    lasted = as_duration(found.seconds) if found.seconds >= 1 else ""
+    for head, text in (("shown by", found.message), ("lasted", lasted), ("to do", found.remedy)):
         if text:
             start = f"{_INDENT}{head:<9}"
             yield wrapped(text, width, " " * len(start), start)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -12,7 +12,9 @@ from oomph.journal import Event, by_attempt, by_name
 from oomph.recovery.policy.ladder import change_in
 from oomph.recovery.report.amounts import counted
 from oomph.recovery.report.causes import causes
+from oomph.recovery.report.found import NOTICE, Found, each_once, findings_of
 from oomph.recovery.report.labels import REPLAYED, UNVERIFIED, Labelled, label_of
+from oomph.recovery.report.starts import restarts_of, resumes_of
 from oomph.recovery.report.uncompared import why_uncompared
 
 SCHEMA = 1
@@ -73,8 +75,8 @@ class Summary:
     """Why the label is not a better one, in words."""
     unrecorded: int = 0
     """Attempts that are missing from the journal."""
-    findings: tuple[str, ...] = ()
-    """What the monitor found, apart from mere notices, each once: "thermal-throttle (GPU 0)"."""
+    findings: tuple[Found, ...] = ()
+    """What the monitor found, apart from mere notices, each once."""
     input_wait: float | None = None
     """The share of the step time that went to waiting for batches, 0 to 1; None where it was not measured."""
     resumes: int = 0
@@ -120,13 +122,12 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
     gave_up = decided[-1].data.get("reason") if decided and decided[-1].data.get("action") in stopped else ""
     repeated = steps_repeated(events)
     labelled = label_of(events, exit_code)
-    resumes = _resumes(events)
     return Summary(
         attempts=len(attempts),
         unrecorded=_unrecorded(events),
         faults=_faults(by),
         recoveries=len(by.get("recovered", [])),
-        restarts=max(0, len(attempts) - 1 - resumes),
+        restarts=restarts_of(events),
         steps=max((int(_number(event, "steps")) for event in endings), default=0),
         steps_repeated=repeated,
         steps_saved=max((int(_number(event, "saved")) for event in endings), default=0),
@@ -141,9 +142,9 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
         gave_up=str(gave_up),
         checkpoints=_checkpoints(by, seconds),
         changes=tuple(str(change) for event in decided if (change := change_in(event.data)) is not None),
-        findings=tuple(dict.fromkeys(_findings(by.get("finding", [])))),
+        findings=tuple(each for each in each_once(findings_of(events)) if each.severity != NOTICE),
         input_wait=_input_wait(endings),
-        resumes=resumes,
+        resumes=resumes_of(events),
         cut_off=sum(map(was_cut_off, endings)),
     )
 
@@ -164,11 +165,6 @@ def _reasons(labelled: Labelled, repeated: int, events: Sequence[Event]) -> tupl
 def was_cut_off(ended: Event) -> bool:
     """Whether oomph ended with the attempt, so that only the next `--resume` could record its end."""
     return ended.name == "attempt-ended" and ended.data.get("returncode", 0) is None
-
-
-def _resumes(events: Iterable[Event]) -> int:
-    """The calls of oomph after the first: each begins with an event of its own."""
-    return len({event.attempt for event in events if event.name == "run-started" and event.attempt > 1})
 
 
 def _unrecorded(events: Iterable[Event]) -> int:
@@ -193,12 +189,6 @@ def steps_repeated(events: Iterable[Event]) -> int:
             repeated += max(0, min([reached, *ended]) - max(resumed, default=0))
         reached = max([reached, *ended])
     return repeated
-
-
-def _findings(events: Iterable[Event]) -> Iterator[str]:
-    for event in events:
-        if event.data.get("severity") != "notice":  # which asks for nothing, and is no fault
-            yield f"{event.data.get('fault')} ({event.data.get('subject')})"
 
 
 def _input_wait(endings: Iterable[Event]) -> float | None:

@@ -65,9 +65,14 @@ class HeldBack:
         self._continues = False
         return out, self._newly_held()
 
+    @property
+    def report(self) -> bytes:
+        """Everything that is held, in its order."""
+        return bytes(self._held)
+
     def release(self) -> bytes:
         """Give up everything that is held, in its order."""
-        held = bytes(self._held)
+        held = self.report
         self.drop()
         return held
 

@@ -73,14 +73,22 @@ class NativeReports:
         file: where they are kept.
         memory: what the script records about its out-of-memory errors.
         tell: called once with the number of lines kept.
+        read: called with each report that is kept.
         start_up: the start-up lines of earlier attempts; those of this one are added.
     """
 
-    def __init__(self, file: OwnFile, memory: MemoryOutcome, tell: Callable[[int], None], start_up: set[bytes]) -> None:
+    def __init__(
+        self,
+        file: OwnFile,
+        memory: MemoryOutcome,
+        tell: Callable[[int], None],
+        read: Callable[[bytes], None],
+        start_up: set[bytes],
+    ) -> None:
         self._start_up = StartUpLines(start_up)
         self._held = HeldBack(self._start_up.is_repeated)
         self._held.holding = False
-        self._own_file, self._memory, self._tell = file, memory, tell
+        self._own_file, self._memory, self._tell, self._read = file, memory, tell, read
         self._file: KeptFile | None = None
         self._told = self._ended = False
         self._began = self._partial_since = self._marked = time.monotonic()
@@ -169,12 +177,13 @@ class NativeReports:
         """Leave the report to the file; returns it instead if that could not be written."""
         if self._file is None or not self._file.is_written:
             return self._shown()
-        lines = self._held.lines
+        lines, report = self._held.lines, self._held.report
         self._held.drop()
         self._mark()
         if not self._told:
             self._told = True
             self._tell(lines)
+        self._read(report)
         return b""
 
     def _shown(self) -> bytes:

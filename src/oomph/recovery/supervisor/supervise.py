@@ -134,7 +134,7 @@ class Supervisor:
             watch=watch,
             on_hang=self._tell_hang,
             meanwhile=lambda pid: self._meanwhile(monitoring, pid),
-            reports=self._reports(number),
+            reports=self._reports(number, monitoring),
             voice=self._voice,
         )
 
@@ -142,7 +142,7 @@ class Supervisor:
         self._machine.listen()
         monitoring.attend(pid)
 
-    def _reports(self, number: int) -> NativeReports | None:
+    def _reports(self, number: int, monitoring: Monitoring) -> NativeReports | None:
         """TensorFlow's reports of failed allocations, where a guard may recover from them."""
         if self._run is None or not self._settings.guarding.guard:
             return None
@@ -154,7 +154,7 @@ class Supervisor:
             self._voice.say(f"TensorFlow's report of the failed allocation ({size}) is in {where}")
 
         memory = MemoryOutcome(self._run.path, number)
-        return NativeReports(OwnFile(self._run.path, name), memory, tell, self._native_lines)
+        return NativeReports(OwnFile(self._run.path, name), memory, tell, monitoring.read_report, self._native_lines)
 
     def _examine_safely(self, ended: Ended, around: KernelWatch, stacks: str) -> tuple[tuple[Named, ...], Ending]:
         """The faults and the ending; if the examination fails, the ending holds the exit code alone."""

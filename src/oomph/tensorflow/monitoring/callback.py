@@ -46,6 +46,7 @@ class Monitor(keras.callbacks.Callback):  # type: ignore[misc]
             `keras.callbacks.TensorBoard` of the same fit, if there is one.
 
     Raises:
+        TypeError: at once, if `alert` cannot be called.
         ValueError: at once, if `webhook` is not an address of http or https.
     """
 

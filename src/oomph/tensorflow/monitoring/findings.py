@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Protocol
 
 from oomph.journal import Event, read_journal
+from oomph.monitor.change_lines import finding_of
 from oomph.monitor.finding import Finding
-from oomph.monitor.finding_line import from_document
 
 
 class Findings(Protocol):
@@ -48,11 +48,12 @@ class OfTheRun:
         if state == self._state:
             return []  # nothing has been written since
         self._state = state
-        return [event for event in read_journal(self._run_dir) if event.name == "finding"]
+        events = read_journal(self._run_dir)
+        return [event for event in events if event.name == "finding" and not event.data.get("again")]
 
 
 def _finding(event: Event) -> Finding | None:
-    return from_document({**event.data, "evidence": event.data.get("figures", {})})
+    return finding_of({**event.data, "evidence": event.data.get("figures", {})})
 
 
 def _state(path: Path) -> tuple[str, int]:

@@ -1,0 +1,121 @@
+"""What the monitor of `oomph run` finds on failing GPUs of the rig, while a real training goes on beside them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.rig
+
+MACHINE = """
+set gpus 2
+str * name Fake H100
+at 0 * mem_total 80G
+at 0 * mem_used 8G
+at 0 * util 97
+at 0 * sm_clock 1800
+at 0 * sm_max 1980
+at 0 0 throttle 0x20
+at 3 0 sm_clock 900
+at 2 1 xid 79
+at 2 1 lost 1
+"""
+"""GPU 0 is slowed down by heat from the beginning; GPU 1 falls off the bus and is lost."""
+
+TRAINS = """
+import os
+
+import keras
+import numpy as np
+
+
+class UntilTold(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        self.model.stop_training = os.path.exists("stop")
+
+
+keras.utils.set_random_seed(1)
+model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(8, "tanh"), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(np.ones((64, 8), "float32"), np.ones((64, 1), "float32"), epochs=100000, verbose=0, callbacks=[UntilTold()])
+"""
+
+
+def test_heat_and_a_lost_gpu_are_told_once_each_with_their_pages(work, rig):
+    (work.folder / "timeline").write_text(MACHINE)
+    gpus = {**rig, "CUDA_VISIBLE_DEVICES": "-1", "FAKE_NVML_SCRIPT": str(work.folder / "timeline")}
+    running = work.start(work.write(TRAINS), env=gpus)
+    told = running.wait_for(lambda: len(found := running.journal("finding")) > 1 and found)
+    assert [(event.data["fault"], event.data["kind"]) for event in told] == [
+        ("hardware-fault", "lost"),
+        ("thermal-throttle", "heat"),
+    ]
+    during = watched(work)
+    (work.folder / "stop").touch()
+    ended = running.finish()
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    lost, hot = (
+        [line for line in ended.said if f"({page}). " in line]
+        for page in ("hardware-fault, HWD801", "thermal-throttle, HWD802")
+    )
+    assert [line.partition(":")[2].partition(":")[0].strip() for line in [*lost, *hot]] == [
+        "GPU 1 (Fake H100)",
+        "GPU 0 (Fake H100)",
+    ]
+    assert "the driver reports Xid 79" in lost[0]
+    assert "slowed down by heat" in hot[0]
+    assert ended.said[-1].startswith(
+        "oomph: found on the way: hardware-fault (GPU 1 (Fake H100)), thermal-throttle (GPU 0"
+    )
+    assert [(each["fault"], each["code"], each["severity"]) for each in ended.summary["findings"]] == [
+        ("hardware-fault", "HWD801", "critical"), ("thermal-throttle", "HWD802", "warning"),
+    ]  # fmt: skip
+    assert all(each["end"] >= each["begin"] for each in ended.summary["findings"])
+    assert (ended.summary["exactness"], ended.summary["faults"]) == ("exact", {})
+    after = watched(work)
+    assert {each["fault"] for each in during["alerts"]} == {"thermal-throttle", "hardware-fault"}
+    assert after["alerts"] == []
+    assert len(after["incidents"]) == 2
+    assert all(each["ended"] for each in after["incidents"])
+
+
+FRAGMENTS = """
+import numpy as np
+import tensorflow as tf
+
+import oomph
+
+with tf.device("GPU:0"):
+    blocks = [tf.zeros([2 << 20], tf.float32) for _ in range(62)]  # 8 MiB each, of about 500
+del blocks[::2]
+
+
+def wide(x):
+    with tf.device("GPU:0"):
+        return len(tf.zeros([len(x), 1 << 16], tf.float32))
+
+
+print(sum(oomph.map_batches(wide, np.zeros((128, 1), "float32"), 64)))
+"""
+
+
+@pytest.mark.slow  # TensorFlow waits for memory for ten seconds
+def test_memory_in_pieces_that_are_too_small_is_told_once(work, rig):
+    """TensorFlow's own allocator and its own report."""
+    ended = work.oomph(work.write(FRAGMENTS), env={**rig, "TF_CPP_MIN_LOG_LEVEL": "0"})
+    assert (ended.returncode, ended.stdout) == (0, "128\n"), ended.stderr[-3000:]
+    assert len(ended.events("oom")) == 1
+    (line,) = [line for line in ended.said if "(device-oom-fragmentation, OOM102)" in line]
+    assert line.startswith("oomph: TensorFlow's memory: 16 MiB did not fit, although 2")
+    (found,) = ended.summary["findings"]
+    assert (found["code"], found["seconds"]) == ("OOM102", 0)
+
+
+def watched(work) -> dict:
+    """What `oomph watch` shows of the run now."""
+    words = [sys.executable, "-m", "oomph", "watch", "--run", "run", "--once", "--json"]
+    seen = subprocess.run(words, cwd=work.folder, env=work.environ(), capture_output=True, check=True, timeout=60)
+    return json.loads(seen.stdout)

@@ -1,0 +1,89 @@
+"""What the monitor found in a run: begin, end and time of each finding, from journals new, old and cut off."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from oomph.journal import Event
+from oomph.recovery.report.account import account
+from oomph.recovery.report.found import each_once, findings_of
+from oomph.recovery.report.summary import summarise
+
+HOT = {"fault": "thermal-throttle", "code": "HWD802", "subject": "GPU 0", "kind": "heat"}
+
+
+def found(at: float, attempt: int = 1, **data: Any) -> Event:
+    return Event("finding", {**HOT, "message": f"since {at:.0f}", "severity": "warning", **data}, attempt, time=at)
+
+
+def ended(at: float, until: float, attempt: int = 1, **data: Any) -> Event:
+    return Event("finding-ended", {**HOT, "until": until, **data}, attempt, time=at)
+
+
+def over(at: float, attempt: int = 1) -> Event:
+    return Event("attempt-ended", {"returncode": 0, "seconds": at}, attempt, time=at)
+
+
+def spans(*events: Event) -> list[tuple[float, float | None, float]]:
+    return [(each.begin, each.end, each.seconds) for each in findings_of(events)]
+
+
+def test_a_finding_lasts_from_its_begin_to_its_end():
+    assert spans(found(100), ended(200, until=140)) == [(100, 140, 40)]
+
+
+def test_what_is_still_there_has_no_end_before_its_attempt_ends():
+    assert spans(found(100)) == [(100, None, 0)]
+    assert spans(found(100), over(170)) == [(100, 170, 70)]
+    assert spans(found(100), Event("attempt-started", {}, 2, time=180)) == [(100, 180, 80)], "killed with oomph"
+
+
+def test_what_comes_back_soon_is_one_finding_without_the_time_between():
+    back = found(300, again=True, severity="notice")
+    assert spans(found(100), ended(200, until=140), back) == [(100, None, 40)]
+    assert spans(found(100), ended(200, until=140), back, ended(1000, until=310)) == [(100, 310, 50)]
+    (each,) = findings_of([found(100), ended(200, until=140), back])
+    assert (each.severity, each.message, each.since) == ("warning", "since 300", 300)
+
+
+def test_what_comes_back_later_is_another():
+    assert spans(found(100), ended(200, until=140), found(2000), ended(2100, until=2005)) == [
+        (100, 140, 40),
+        (2000, 2005, 5),
+    ]
+
+
+def test_what_becomes_more_severe_is_the_same():
+    (each,) = findings_of([found(100, severity="notice"), found(150, severity="critical"), ended(300, until=200)])
+    assert (each.begin, each.end, each.seconds, each.severity) == (100, 200, 100, "critical")
+
+
+def test_kinds_and_attempts_are_apart():
+    events = [found(100), found(110, kind="power brake"), ended(200, until=120), found(300, attempt=2)]
+    assert spans(*events) == [(100, 120, 20), (110, 300, 190), (300, None, 0)]
+    assert [(each.kind, each.begin, each.seconds) for each in each_once(findings_of([*events, over(330, 2)]))] == [
+        ("heat", 100, 50),
+        ("power brake", 110, 190),
+    ]
+
+
+def test_damaged_and_unmatched_events_are_no_error():
+    assert findings_of([ended(5, until=4)]) == []
+    assert spans(found(100), ended(200, until="nan")) == [(100, 200, 100)]  # type: ignore[arg-type]
+    (each,) = findings_of([Event("finding", {"fault": 3, "severity": "loud"})])
+    assert (each.fault, each.severity) == ("", "warning")
+    assert spans(found(100), ended(90, until=80)) == [(100, 80, 0)], "the clock was set back"
+
+
+def test_the_summary_has_each_finding_once_with_code_and_times_but_no_notices():
+    events = [found(100), ended(200, until=140), found(2000), found(2001, subject="GPU 1", severity="notice")]
+    summary = summarise([*events, over(2010)], 0)
+    (each,) = json.loads(summary.to_json())["findings"]
+    assert (each["fault"], each["code"], each["subject"]) == ("thermal-throttle", "HWD802", "GPU 0")
+    assert (each["begin"], each["end"], each["seconds"]) == (100, 2010, 50)
+
+
+def test_findings_that_differ_in_kind_only_are_one_in_the_last_line():
+    summary = summarise([found(100), found(110, kind="power brake"), over(200)], 0)
+    assert account(summary, None)[-1] == "found on the way: thermal-throttle (GPU 0)"
