@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from oomph.cli import run as run_verb
 from oomph.cli.output import say, width, write, write_json
+from oomph.cli.planning import planned, request_with
 from oomph.cli.run import positive
 from oomph.errors import ExamineError, OutputError, UsageError
 from oomph.redaction import know_secrets, redacted, redacted_words
 
 if TYPE_CHECKING:
     from oomph.memory.estimate import Plan
-    from oomph.reaching.request import NotReached, Request
+    from oomph.reaching.request import Request
 
 SUMMARY = "say which batch size fits a GPU, this one or another, without training"
 
@@ -33,7 +34,6 @@ exit codes: 0 what was asked for fits, or nothing says that it does not; 1 a bat
 script's own, does not fit; 2 a wrong command line; 3 nothing could be planned: the script fails before its training, \
 or has none"""
 _WITH_VALUE = ("--fit", "--batch", "--gpu", "--policy", "--optimizer", "--python", "--html", "--color")
-_EXAMINER = "oomph.tensorflow.planning.examine:examine"
 _MOST_BATCHES = 32
 _POLICIES = ("float32", "float64", "float16", "bfloat16", "mixed_float16", "mixed_bfloat16")
 
@@ -96,51 +96,7 @@ def _request(args: argparse.Namespace) -> Request:
     know_secrets(args.words, os.environ)
     device = pool_of(os.environ) if args.gpu is None else None
     arguments["device"] = device or device_of(args.gpu, os.environ, say)
-    return _request_with(args.words, args.python, arguments, args.fit)
-
-
-def request_for(words: Sequence[str], python: str | None, device: dict[str, Any]) -> Request:
-    """What `oomph run --plan` asks: the first training with its own batch. Raises UsageError."""
-    return _request_with(words, python, {"batches": [], "policy": None, "optimizer": None, "device": device}, 1)
-
-
-def _request_with(words: Sequence[str], python: str | None, arguments: dict[str, Any], fit: int) -> Request:
-    from oomph.memory.counting import counting_environ
-    from oomph.reaching.isolated_python import hiding_option
-    from oomph.reaching.request import Request
-    from oomph.recovery.supervisor.command import parse_command
-    from oomph.recovery.supervisor.interpreter import python_of
-
-    command = parse_command(list(words), "plan")
-    hiding = hiding_option(command.words[1:]) if command.form == "command" else ""
-    if hiding:
-        raise UsageError(f"Python's option {hiding} keeps oomph out of the script, which would train: leave it out")
-    return Request(command, python_of(command, python, say), _EXAMINER, arguments, fit, counting_environ())
-
-
-def planned(request: Request) -> Plan:
-    """Run the script up to its training and plan that. Raises ExamineError."""
-    from oomph.memory.document import plan_of
-    from oomph.reaching.reach import reach
-    from oomph.reaching.request import NotReached
-
-    found = reach(request)
-    if isinstance(found, NotReached):
-        raise ExamineError(_why(found, request))
-    try:
-        return plan_of(found.document)
-    except ValueError as error:
-        raise ExamineError(f"the plan of {found.training.site} cannot be read: {error}") from error
-
-
-def _why(found: NotReached, request: Request) -> str:
-    """Why nothing was planned, with the Python to use if the script's own lacks TensorFlow."""
-    from oomph.recovery.supervisor.interpreter import advise, module_in
-
-    missing = module_in(found.reason)
-    python = request.python
-    advice = f"; {advise(missing, python, request.command, 'plan')}" if missing and python else ""
-    return f"nothing was planned: {found.reason}{advice}"
+    return request_with(args.words, args.python, arguments, args.fit)
 
 
 def _batches(text: str | None) -> list[int]:

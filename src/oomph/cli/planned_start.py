@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 
 from oomph.cli.output import say
+from oomph.cli.planning import planned, request_for
 from oomph.errors import OomphError
 
 
@@ -15,7 +16,6 @@ def planned_micro_batch(words: Sequence[str], python: str | None) -> int | None:
     None, after a line that says so, where its batch fits as it is and where nothing can be planned: the run then begins
     as it would without a plan.
     """
-    from oomph.cli.plan import planned, request_for
     from oomph.memory.device import device_of, pool_of
 
     try:
