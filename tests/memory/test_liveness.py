@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from oomph.memory.breakdown import Held, items, layers, timeline
+from oomph.memory.estimate import Interval
 from oomph.memory.liveness import Order, simulate
-from oomph.memory.prediction import Step, predict
+from oomph.memory.prediction import Step, predict, widened
 from oomph.memory.program import Operation, Program, Size, Storage
 
 KIB = 1024
@@ -75,6 +76,13 @@ def test_the_interval_holds_the_peak_and_grows_with_the_batch() -> None:
         truth = 256 * KIB + 2 * batch * KIB
         assert peak.low <= truth <= peak.high
     assert peaks[0].high < peaks[1].high < peaks[2].high
+
+
+def test_sizes_that_are_assumed_widen_the_interval_and_vanish_nowhere() -> None:
+    known, assumed = (widened(Interval(100, 120, 150), 10, is_assumed) for is_assumed in (False, True))
+    assert (known.low, known.expected, known.high) == (100, 120, 160)
+    assert assumed.low < known.low
+    assert assumed.high > known.high
 
 
 def test_the_items_add_up_to_the_expected_peak() -> None:

@@ -16,6 +16,8 @@ _RUNS = (
     (Order.FIRST_READY, 3), (Order.AS_TRACED, 3), (Order.LAST_READY, 3),
 )  # fmt: skip
 """Orders, and how many operations run at a time."""
+_ASSUMED = 1.25
+"""The bounds move apart by this factor where sizes are assumed."""
 LOWER, UPPER = 0.95, 1.12
 """The slack of the interval beyond what the orders span: fitted on the development models of docs/measurements.md."""
 
@@ -49,6 +51,13 @@ def predict(step: Step, batch: int, runs: Sequence[tuple[Order, int]] = _RUNS) -
     return Prediction(Interval(round(peaks[0] * LOWER), expected, round(peaks[-1] * UPPER)), typical)
 
 
-def widened(peak: Interval, largest: int) -> Interval:
-    """With room for a second copy of the largest variable, which the first step may make."""
-    return Interval(peak.low, peak.expected, peak.high + largest)
+def widened(peak: Interval, largest: int, is_assumed: bool) -> Interval:
+    """With room for a second copy of the largest variable, which the first step may make, and for what is not known.
+
+    Args:
+        peak: the interval, in bytes.
+        largest: the size of that variable.
+        is_assumed: whether some sizes are assumed.
+    """
+    low, high = (1 / _ASSUMED, _ASSUMED) if is_assumed else (1.0, 1.0)
+    return Interval(round(low * peak.low), peak.expected, round(high * peak.high) + largest)

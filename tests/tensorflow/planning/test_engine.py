@@ -80,6 +80,30 @@ def test_a_loop_keeps_what_each_of_its_iterations_adds() -> None:
     assert not any("iterations" in text for text in found.unknown)
 
 
+class Chosen(layers.Layer):
+    """Keeps the samples whose first feature is positive: how many, only the data say."""
+
+    def call(self, x):
+        return tf.boolean_mask(x, x[:, 0] > 0)
+
+
+def test_a_size_that_only_the_data_know_is_assumed_and_said() -> None:
+    def make():
+        inputs = keras.Input((64,))
+        chosen = Chosen()(layers.Dense(256)(inputs))
+        model = keras.Model(inputs, tf_mean(chosen))
+        return compiled(model), (tf.zeros([4, 64]), tf.zeros([1, 1]))
+
+    found = engine(make)
+    assert any("is taken to be that of its largest input" in text for text in found.unknown)
+    peak = found.at(64).peak
+    assert peak.high > 1.4 * peak.low
+
+
+def tf_mean(x):
+    return layers.Lambda(lambda value: tf.reduce_mean(value, keepdims=True), output_shape=(1,))(x)
+
+
 def test_frozen_layers_need_neither_gradients_nor_activations_and_it_ends_as_it_was() -> None:
     model, batch = convolutions()
     model._symbolic_build(data_batch=batch)

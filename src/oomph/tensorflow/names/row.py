@@ -31,6 +31,7 @@ class Feature(enum.Flag):
     TRACEBACKS = enum.auto()
     INPUT_WAIT = enum.auto()
     LOSS = enum.auto()
+    PLANNING = enum.auto()
 
     @property
     def meaning(self) -> str:
@@ -54,6 +55,7 @@ _MEANING = {
     Feature.TRACEBACKS: "hiding oomph's frames in tracebacks",
     Feature.INPUT_WAIT: "measuring the wait for input",
     Feature.LOSS: "watching the loss between two readings",
+    Feature.PLANNING: "planning the memory of functions within a step",
 }
 
 

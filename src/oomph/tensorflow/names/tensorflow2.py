@@ -52,6 +52,7 @@ class TensorFlow2:
         "_create_concrete_function",
         Feature.TRACING,
     )
+    graph_functions = Attribute("tensorflow.python.framework.ops", "_functions", Feature.PLANNING)
     # -- data
     dataset_inputs = Attribute(_DATASETS, "_inputs", _RESUME)
     dataset_functions = Attribute(_DATASETS, "_functions", _RESUME)

@@ -49,13 +49,14 @@ class Engine:
             raw = predict(Step(self.program, self.held.total), batch)
             fix = self._correction
             peak = raw.peak if fix is None else fix.of(raw.peak, batch, self.held.total)
-            peak = widened(peak, self.held.largest)
+            peak = widened(peak, self.held.largest, bool(self.unknown))
             found = self._known[batch] = Prediction(peak, raw.typical)
         return Prediction(self._monotone(batch, found.peak), found.typical)
 
     def simulated(self, batch: int) -> Interval:
         """The peak without the correction by real steps."""
-        return widened(predict(Step(self.program, self.held.total), batch).peak, self.held.largest)
+        peak = predict(Step(self.program, self.held.total), batch).peak
+        return widened(peak, self.held.largest, bool(self.unknown))
 
     def _monotone(self, batch: int, peak: Interval) -> Interval:
         """Not below what a smaller batch needs: chance in the simulation may say so."""

@@ -9,8 +9,9 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.memory.program import Storage
+from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 from oomph.tensorflow.planning.kernels import work_of, workspace_of
-from oomph.tensorflow.planning.kinds import BRANCHES, FUNCTION_CALLS, HELD, LOOPS, storage_of
+from oomph.tensorflow.planning.kinds import BRANCHES, FUNCTION_CALLS, HELD, HOST, LOOPS, storage_of
 
 _UNKNOWN_TRIPS = 32
 """How often a loop is assumed to run where its graph does not say."""
@@ -116,11 +117,10 @@ class _Scope:
             self._flat.unknown.append(f"the body of the loop {operation.name} is not counted")
             self.make(operation, Storage.NEW)
             return
-        trips, is_known = _trips(graph, operation)
+        trips, is_known = _trips(operation)
         if not is_known:
             self._flat.unknown.append(f"the loop {operation.name} is counted as {trips} iterations")
-        inside = flatten(body)
-        each = sum(inside.sizes[i] for op in inside.operations if op.storage is Storage.NEW for i in op.outputs)
+        each = _all_new(body)
         grown = _pushed(body)
         sizes = []
         for index, tensor in enumerate(operation.outputs):
@@ -136,22 +136,24 @@ class _Scope:
         names = [operation.get_attr(name) for name in ("then_branch", "else_branch") if _has(operation, name)]
         names = names or list(operation.get_attr("branches"))
         bodies = [body for body in (_function(graph, each.name) for each in names) if body is not None]
-        most = 0
-        for body in bodies:
-            inside = flatten(body)
-            most = max(
-                most, sum(inside.sizes[i] for op in inside.operations if op.storage is Storage.NEW for i in op.outputs)
-            )
-        self.make(operation, Storage.NEW, most)
+        self.make(operation, Storage.NEW, max(map(_all_new, bodies), default=0))
 
     def _size(self, tensor: Any, operation: Any) -> int:
         if tensor.dtype.name in ("resource", "variant"):
             return self._list_size(tensor, operation) if tensor.dtype.name == "variant" else 0
         count = tensor.shape.num_elements()
-        if count is None:
-            self._flat.unknown.append(f"the size of {self._prefix}{operation.name} is not known")
+        if count is not None:
+            return int(count) * max(1, tensor.dtype.size or 1)
+        if operation.type in HOST:
             return 0
-        return int(count) * max(1, tensor.dtype.size or 1)
+        largest = max(
+            (self._flat.sizes[self.tensors[one.ref()]] for one in operation.inputs if one.ref() in self.tensors),
+            default=0,
+        )
+        self._flat.unknown.append(
+            f"the size of {self._prefix}{operation.name} is taken to be that of its largest input"
+        )
+        return largest
 
     def _list_size(self, tensor: Any, operation: Any) -> int:
         if operation.type == "TensorListFromTensor":
@@ -162,7 +164,15 @@ class _Scope:
         return 0
 
 
-def _trips(graph: Any, operation: Any) -> tuple[int, bool]:
+def _all_new(body: Any) -> int:
+    """What all operations of a function take together, in bytes: more than it needs at any one time."""
+    inside = flatten(body)
+    return sum(
+        inside.sizes[output] for made in inside.operations if made.storage is Storage.NEW for output in made.outputs
+    )
+
+
+def _trips(operation: Any) -> tuple[int, bool]:
     for tensor in list(operation.inputs)[:3]:
         value = tf.get_static_value(tensor)
         if value is None and tensor.op.type == "Max":  # Keras' way to say how many steps the longest sequence has
@@ -195,7 +205,7 @@ def _called(graph: Any, operation: Any) -> Any:
 
 def _function(graph: Any, name: str) -> Any:
     while graph is not None:
-        found = getattr(graph, "_functions", {}).get(name)
+        found = TENSORFLOW.graph_functions.get(graph, {}).get(name)
         if found is not None:
             return getattr(found, "graph", None)
         graph = getattr(graph, "outer_graph", None)

@@ -42,6 +42,9 @@ FUNCTION_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 LOOPS = frozenset({"While", "StatelessWhile"})
 BRANCHES = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
 
+HOST = frozenset({"BroadcastGradientArgs", "ConcatOffset", "Rank", "Shape", "ShapeN", "Size", "VariableShape"})
+"""Outputs of a few numbers."""
+
 
 def storage_of(kind: str) -> Storage:
     """Where the outputs of an operation of this type lie."""
