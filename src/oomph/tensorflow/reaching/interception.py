@@ -78,9 +78,7 @@ def _replace_apply(optimizer: Any, arrivals: Arrivals) -> None:
     @functools.wraps(original)
     def apply(self: Any, grads: Any, trainable_variables: Any = None, *args: Any, **kwargs: Any) -> Any:
         if not arrivals.is_nested():
-            given = (
-                trainable_variables if trainable_variables is not None else getattr(self, "_trainable_variables", ())
-            )
+            given = trainable_variables if trainable_variables is not None else KERAS.optimizer_variables.get(self, ())
             arguments = {"grads": grads, "trainable_variables": list(given)}
             arrivals.begin(LOOP, self, self, arguments, lambda: model_of(arguments["trainable_variables"]))
         return original(self, grads, trainable_variables, *args, **kwargs)
