@@ -108,8 +108,9 @@ def test_what_is_answered_is_the_sample(watch, source):
     assert (second.events, second.problem) == ((GpuEvent("xid", 31),), "GPU is lost")
 
 
-def test_a_call_that_does_not_return_is_told_of_its_gpu_and_no_second_is_made(watch, source, impatient):
+def test_a_call_that_does_not_return_is_told_of_its_gpu_and_no_second_is_made(watch, source, monkeypatch):
     assert len(ask(watch, 0)) == 2
+    monkeypatch.setattr(gpu_watch, "_PATIENCE_SECONDS", 0.001)
     source.hold("GPU 1")
     silent = {now: ask(watch, now) for now in range(1, 60)}
     assert source.reads == 2
