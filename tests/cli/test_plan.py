@@ -10,6 +10,7 @@ import pytest
 
 from oomph import cli
 from oomph.cli import plan as plan_verb
+from oomph.recovery.isolation.descendants import adopt_orphans
 
 PLANS = str(Path(__file__).parents[1] / "memory")
 SCRIPT = f"""
@@ -120,3 +121,9 @@ def test_a_script_that_gives_no_plan_exits_with_three(capfd, words, said):
 
 def test_the_summary_is_the_one_of_the_help():
     assert cli.COMMANDS["plan"][1] == plan_verb.SUMMARY
+
+
+def test_afterwards_this_process_adopts_no_orphans(capsys) -> None:
+    """Else what other children leave behind would stay as zombies."""
+    assert cli.main(["plan", "no_training.py"]) == 3
+    assert not adopt_orphans(False)

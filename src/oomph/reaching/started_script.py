@@ -29,7 +29,7 @@ class StartedScript:
     """
 
     def __init__(self, argv: Sequence[str], environ: Mapping[str, str], inherited: Sequence[int]) -> None:
-        adopt_orphans()
+        self._adopted_before = adopt_orphans()
         self._tail, self._noise, self._voice = Tail(None), StartUpNoise(), Voice()
         self._pump = Pump(2, self._tail, self._noise.take, self._voice)
         self._terminal, self._wants_terminal = Terminal(), False
@@ -97,6 +97,7 @@ class StartedScript:
         self._tripwire.remove()
         self._process.poll()
         self._pump.close()
+        adopt_orphans(self._adopted_before)
 
     def _is_gone(self) -> bool:
         from oomph.recovery.posix.patience import Patience

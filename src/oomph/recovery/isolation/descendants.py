@@ -8,21 +8,27 @@ from __future__ import annotations
 
 import ctypes
 import os
-import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import psutil
 
-_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
 _MOST_ROUNDS = 20
 _ROUND_SECONDS = 0.01
 
 
-def adopt_orphans() -> None:
-    """From now on, descendants whose parent ends become children of this process."""
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+def adopt_orphans(adopts: bool = True) -> bool:
+    """From now on, descendants whose parent ends become children of this process, or no longer do.
+
+    Returns whether they did before.
+    """
+    before = ctypes.c_int(0)
+    library = ctypes.CDLL(None)
+    library.prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(before), 0, 0, 0)
+    library.prctl(_PR_SET_CHILD_SUBREAPER, int(adopts), 0, 0, 0)
+    return bool(before.value)
 
 
 def strays(pid: int) -> list[psutil.Process]:
@@ -49,14 +55,16 @@ def kill(processes: Iterable[psutil.Process]) -> None:
 
 
 def end_own_strays(pid: int) -> None:
-    """Kill every stray of this process as it exits; does nothing in a fork of `pid`."""
+    """Kill every stray of this process, and reap those that it has adopted; does nothing in a fork of `pid`."""
     if os.getpid() != pid:
         return
+    import psutil
+
     for _ in range(_MOST_ROUNDS):  # a stray may have started another meanwhile
         if not _has_children() or not (found := strays(pid)):
             return
         kill(found)
-        time.sleep(_ROUND_SECONDS)
+        psutil.wait_procs(found, timeout=_ROUND_SECONDS)
 
 
 def _has_children() -> bool:
