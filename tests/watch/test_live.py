@@ -171,10 +171,10 @@ def test_it_ends_with_its_terminal(tmp_path, told):
     """An ssh connection that is lost: SIGHUP, if the terminal is the one of its session, and errors in any case."""
     session = Session(tmp_path, **driver(tmp_path, EIGHT))
     session.until("q quit")
+    if told:  # first: once it has seen the error it is ending, and a signal would then end it by itself
+        session.process.send_signal(signal.SIGHUP)
     os.close(session.theirs)
     os.close(session.ours)
-    if told:
-        session.process.send_signal(signal.SIGHUP)
     assert session.process.wait(LIMIT) == 128 + signal.SIGHUP
 
 
