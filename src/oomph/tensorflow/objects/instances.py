@@ -8,6 +8,7 @@ from types import FunctionType, MethodType, SimpleNamespace
 from typing import Any
 
 from oomph.tensorflow.objects import code, values
+from oomph.tensorflow.objects.descriptors import is_open_for_writing
 from oomph.tensorflow.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part, decoded, pairs
 from oomph.tensorflow.objects.values import Value
 
@@ -43,12 +44,13 @@ class Instance(Kind):
         return (f"{kind.__module__}:{kind.__qualname__}", *(e for n, v in found.items() for e in (n, encode(v))))
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
-        wanted = dict(pairs(content[1:]))
-        for name in self.attributes(thing):
+        wanted, now = dict(pairs(content[1:])), self.attributes(thing)
+        for name in now:
             if name not in wanted:
                 self._remove(thing, name)
         for name, value in decoded(wanted.items(), decode):
-            self._set(thing, name, value)
+            if not (type(value) is int and value != now.get(name) and is_open_for_writing(now.get(name))):
+                self._set(thing, name, value)
 
     def shell(self, content: Value) -> Any:
         kind = values.looked_up(content[0])

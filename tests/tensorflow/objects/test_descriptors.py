@@ -1,0 +1,37 @@
+"""Numbers that are open files, and numbers that only look like one."""
+
+from __future__ import annotations
+
+import os
+
+from oomph.tensorflow.objects import instances
+from oomph.tensorflow.objects.descriptors import is_open_for_writing
+
+
+class Log:
+    def __init__(self, fd: int, written: int) -> None:
+        self.fd, self.written = fd, written
+
+
+def test_the_number_of_a_file_that_is_open_for_writing_and_nothing_else(tmp_path) -> None:
+    path = tmp_path / "log"
+    writing = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    reading, pipe = os.open(path, os.O_RDONLY), os.pipe()
+    try:
+        assert is_open_for_writing(writing)
+        assert not any(map(is_open_for_writing, (reading, *pipe, 1, -1, 99_999, True, 12.0, "12", None)))
+    finally:
+        for fd in (writing, reading, *pipe):
+            os.close(fd)
+    assert not is_open_for_writing(writing)
+
+
+def test_the_file_of_this_attempt_stays_and_a_counter_comes_back(tmp_path) -> None:
+    fd = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT)
+    try:
+        log, kind = Log(fd, written=0), instances.Instance()
+        before = kind.content(Log(fd + 1, written=7), lambda value: value)
+        kind.give_back(log, before, lambda value: value)
+        assert (log.fd, log.written) == (fd, 7)
+    finally:
+        os.close(fd)
