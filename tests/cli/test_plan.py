@@ -124,6 +124,6 @@ def test_the_summary_is_the_one_of_the_help():
 
 
 def test_afterwards_this_process_adopts_no_orphans(capsys) -> None:
-    """Else what other children leave behind would stay as zombies."""
+    """Otherwise the orphans of its other children would stay as zombies."""
     assert cli.main(["plan", "no_training.py"]) == 3
     assert not adopt_orphans(False)

@@ -13,8 +13,10 @@ from oomph.memory.sizes import in_words
 def test_the_first_lines_say_what_fits_what_to_type_and_how_much_it_needs():
     lines = list(as_text(plan(), WORDS, 100))
     assert lines[0] == "train.py:42: ResNet50, 25.6 M parameters, Adam, float32"
-    assert lines[1].startswith("The largest batch that fits is 320, on GeForce RTX 4090, where TensorFlow gets 22 GiB")
-    assert lines[1].replace("\n ", "").endswith("; the script's batch of 32 fits.")
+    assert lines[1].startswith(
+        "The largest batch that should fit is 320, on GeForce RTX 4090, where TensorFlow gets 22 GiB"
+    )
+    assert lines[1].replace("\n ", "").endswith("; the script's batch of 32 should fit.")
     assert "Next: oomph run train.py --epochs 3" in lines[:4]
     text = "\n".join(lines)
     assert "32     2 GiB     1.8 GiB   2.2 GiB   yes" in text
@@ -32,7 +34,7 @@ def test_the_first_lines_say_what_fits_what_to_type_and_how_much_it_needs():
     ("changes", "said", "command"),
     [
         ({"batch": 512}, "the script's batch of 512 does not fit", "oomph run --micro-batch 320 train.py --epochs 3"),
-        ({"max_batch": 0, "micro_batch": 0}, "No batch fits GeForce RTX 4090", ""),
+        ({"max_batch": 0, "micro_batch": 0}, "No batch is sure to fit GeForce RTX 4090", ""),
         ({"max_batch": None}, "Which batch fits is open on GeForce RTX 4090", "oomph run train.py --epochs 3"),
         ({"device": None, "max_batch": None}, "--gpu 'RTX 4090'", "oomph run train.py --epochs 3"),
     ],

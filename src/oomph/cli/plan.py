@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from oomph.memory.estimate import Plan
     from oomph.reaching.request import Request
 
-SUMMARY = "say which batch size fits a GPU, this one or another, without training"
+SUMMARY = "predict which batch size fits a GPU, this one or another, without training"
 
 _USAGE = """oomph plan [options] SCRIPT.py [arguments of the script ...]
        oomph plan [options] -m MODULE [arguments ...]
@@ -28,7 +28,7 @@ _EPILOG = """example: oomph plan --gpu 'RTX 4090' train.py --epochs 5
          oomph plan --gpu 24GiB --batch 32,64,128 --html plan.html train.py
 
 The script runs up to its first training and ends there: nothing after that line runs. A few small \
-steps may run, to measure their memory; nothing of them is kept. What the script prints goes to stderr.
+steps may run to measure their memory; their results are thrown away. What the script prints goes to stderr.
 
 exit codes: 0 what was asked for fits, or nothing says that it does not; 1 a batch that was asked for, or else the \
 script's own, does not fit; 2 a wrong command line; 3 nothing could be planned: the script fails before its training, \
@@ -59,10 +59,7 @@ def count_options(words: Sequence[str]) -> int:
 
 def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
     """The options of oomph, and in `words` everything after them, untouched."""
-    count = count_options(words)
-    args = parser.parse_args(words[:count])
-    args.words = list(words[count:])
-    return args
+    return run_verb.with_script(parser, words, _WITH_VALUE)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -31,7 +31,7 @@ def planned_micro_batch(words: Sequence[str], python: str | None) -> int | None:
         say(f"--plan has no effect: {plan.notes[0] if plan.notes else 'which batch fits is not known'}")
         return None
     if plan.batch <= plan.max_batch:
-        say(f"the batch of {plan.batch} at {plan.place} fits: up to {plan.max_batch:,} would")
+        say(f"the batch of {plan.batch} at {plan.place} should fit: up to {plan.max_batch:,} should")
         return None
     if not plan.micro_batch:
         say(f"not even micro-batches of one sample are sure to fit at {plan.place}; the run begins as without --plan")

@@ -60,10 +60,7 @@ def count_options(words: Sequence[str]) -> int:
 
 def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
     """The options of oomph, and in `words` everything after them, untouched."""
-    count = count_options(words)
-    args = parser.parse_args(words[:count])
-    args.words = list(words[count:])
-    return args
+    return run_verb.with_script(parser, words, _WITH_VALUE)
 
 
 def run(args: argparse.Namespace) -> int:

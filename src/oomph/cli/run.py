@@ -180,6 +180,14 @@ def _guarding(args: argparse.Namespace) -> Guarding:
     )
 
 
+def with_script(parser: argparse.ArgumentParser, words: Sequence[str], with_value: Sequence[str]) -> argparse.Namespace:
+    """The options of a verb that takes a script, and in `words` everything from the script on, untouched."""
+    count = count_options(words, with_value)
+    args = parser.parse_args(words[:count])
+    args.words = list(words[count:])
+    return args
+
+
 def count_options(words: Sequence[str], with_value: Sequence[str] = _WITH_VALUE) -> int:
     """How many words come before the script, `-m` or `--`."""
     position = 0

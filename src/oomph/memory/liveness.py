@@ -40,8 +40,6 @@ class Lifetime:
     trace: tuple[int, ...]
     """The bytes in use when each operation has begun, in the order of `ran`."""
     ran: tuple[int, ...]
-    reserved: int
-    """What the allocator took from the device in the end."""
 
 
 @dataclass
@@ -90,7 +88,7 @@ class _Run:
                 self._waiting[follower] -= 1
                 if not self._waiting[follower]:
                     put(follower)
-        return Lifetime(self.peak, self.at, self.alive, tuple(self.trace), tuple(self.ran), self._allocator.reserved)
+        return Lifetime(self.peak, self.at, self.alive, tuple(self.trace), tuple(self.ran))
 
     def _duration(self, index: int) -> int:
         return round(self._operations[index].work.at(self._batch) * self._chance.uniform(*_UNEVEN))

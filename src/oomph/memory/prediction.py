@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from oomph.memory.estimate import Interval
@@ -39,11 +38,11 @@ class Step:
     held: int
 
 
-def predict(step: Step, batch: int, runs: Sequence[tuple[Order, int]] = _RUNS) -> Prediction:
+def predict(step: Step, batch: int) -> Prediction:
     """The interval of one batch size."""
     lifetimes = [
         simulate(step.program, batch, order, step.held, workers, seed)
-        for seed, (order, workers) in enumerate(runs)
+        for seed, (order, workers) in enumerate(_RUNS)
     ]  # fmt: skip
     peaks = sorted(run.peak + step.held for run in lifetimes)
     expected = round(statistics.median(peaks))

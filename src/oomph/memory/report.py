@@ -51,10 +51,10 @@ def _verdict(plan: Plan) -> str:
     if plan.max_batch is None:
         return f"Which batch fits is open on {on}; the notes say why."
     if plan.max_batch == 0:
-        return f"No batch fits {on}."
-    own = "" if plan.batch > plan.max_batch else f"; the script's batch of {plan.batch:,} fits"
+        return f"No batch is sure to fit {on}."
+    own = "" if plan.batch > plan.max_batch else f"; the script's batch of {plan.batch:,} should fit"
     own = own or f"; the script's batch of {plan.batch:,} does not fit"
-    return f"The largest batch that fits is {plan.max_batch:,}, on {on}{own}."
+    return f"The largest batch that should fit is {plan.max_batch:,}, on {on}{own}."
 
 
 def next_command(plan: Plan, words: Sequence[str]) -> str:

@@ -200,3 +200,9 @@ def test_samples_are_repeated_and_their_shape_is_that_of_another_batch() -> None
 def test_ragged_batches_are_refused() -> None:
     with pytest.raises(ExamineError, match="ragged"):
         samples.specification((tf.ragged.constant([[1], [2, 3]]), tf.constant([1, 2])))
+
+
+def test_the_arrays_of_a_fit_are_counted_where_the_pool_of_the_cpu_is_the_device() -> None:
+    arguments = {"x": {"a": np.zeros((10, 4), "float32")}, "y": np.zeros(10), "sample_weight": None, "epochs": 3}
+    assert samples.array_bytes(arguments) == 10 * 4 * 4 + 10 * 8
+    assert samples.array_bytes({"x": tf.data.Dataset.range(3), "y": None}) == 0

@@ -42,7 +42,7 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
     place = reached.place.site if reached.place is not None else reached.kind
     is_xla = subject.compiled_by_xla(model, reached.jit_compile, device is None or device.is_gpu)
     verdict = Verdict(device, is_xla, engine.held.total)
-    plan = Making(model, batch, engine, verdict, reached.tell)
+    plan = Making(model, batch, engine, verdict, reached.tell, samples.array_bytes(reached.fit_arguments))
     return as_document(plan.plan(place, arguments.get("batches") or [samples.size_of(batch)]))
 
 

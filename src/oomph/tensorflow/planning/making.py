@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from oomph.memory.breakdown import items, layers, timeline
-from oomph.memory.estimate import Estimate, Interval, Plan
+from oomph.memory.estimate import Estimate, Interval, Item, Plan
 from oomph.memory.gpu_costs import workspaces
 from oomph.memory.largest import largest_batch
 from oomph.memory.verdict import ACCURACY, Verdict, notes
@@ -18,7 +18,16 @@ _CURVE = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
 class Making:
-    """One training on one device. With `may_change` False the model stays as it is, and fewer savers are planned."""
+    """One training on one device.
+
+    Args:
+        model, batch: the compiled model, and one batch.
+        engine: predicts its step.
+        verdict: what may be said of the device.
+        tell: told what is being done.
+        arrays: bytes of the arrays given to fit; they lie in the pool if the device is the CPU's.
+        may_change: False: the model stays as it is, and fewer savers are planned.
+    """
 
     def __init__(
         self,
@@ -27,6 +36,7 @@ class Making:
         engine: Engine,
         verdict: Verdict,
         tell: Callable[[str], None],
+        arrays: int = 0,
         may_change: bool = True,
     ) -> None:
         self._may_change = may_change
@@ -34,6 +44,8 @@ class Making:
         self._device = device = verdict.device
         convolves = any(operation.kind.startswith("Conv") for operation in engine.program.operations)
         self._extras = workspaces(convolves) if device is not None and device.is_card else ()
+        if device is not None and not device.is_gpu and arrays:
+            self._extras += (Item("arrays given to fit", Interval(arrays, arrays, arrays), "counted"),)
 
     def plan(self, place: str, batches: list[int]) -> Plan:
         engine = self._engine

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from oomph.errors import ExamineError
@@ -29,6 +30,12 @@ def first_batch(model: Any, arguments: Mapping[str, Any]) -> Any:
         raise ExamineError("the data given to fit yield no batch") from None
     except Exception as error:  # the user's own data may raise anything
         raise ExamineError(f"the data given to fit yield no batch: {type(error).__name__}: {error}") from error
+
+
+def array_bytes(arguments: Mapping[str, Any]) -> int:
+    """The size of the NumPy arrays that a fit is given, which TensorFlow copies as a whole to the CPU."""
+    given = [arguments.get(name) for name in ("x", "y", "sample_weight")]
+    return sum(leaf.nbytes for leaf in tf.nest.flatten(given) if isinstance(leaf, np.ndarray))
 
 
 def specification(batch: Any) -> Any:
