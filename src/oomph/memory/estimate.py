@@ -91,7 +91,7 @@ class Device:
     usable: int
     """Bytes that TensorFlow's allocator gets at most: without the reserve and what CUDA itself takes."""
     is_card: bool = True
-    """False for a bare amount of memory, which TensorFlow then may use as a whole."""
+    """False for a bare amount of memory, all of which TensorFlow may use."""
     is_gpu: bool = True
     """False for TensorFlow's memory pool on the CPU, where Keras uses XLA only if it is told to."""
 

@@ -12,9 +12,9 @@ from oomph.monitor.sample import Sample
 from oomph.monitor.window import Window
 
 _PATIENCE_SECONDS, _LOOKS = 60.0, 3
-"""A finding that has not been made for so long, and in so many looks, is over."""
+"""A finding is over after this many seconds and this many looks without it."""
 _PAUSE_SECONDS = 600.0
-"""What comes back sooner than this is not told again, and then has to stay away for so long to be over."""
+"""A finding that comes back sooner than this is not told again. It is over once it has stayed away for this long."""
 
 _Key = tuple[str, str, str]
 """Fault, subject and kind of a finding."""
@@ -45,7 +45,7 @@ class Detection:
         """Why a detector is not asked any more: it failed. The others are."""
 
     def take(self, sample: Sample) -> Changes:
-        """Add a sample; returns what is to be told of it, and what has come back or is over."""
+        """Add a sample; returns the findings to tell, and those that have come back or are over."""
         self._window.append(sample)
         now = sample.time
         self._forget(now)
@@ -89,7 +89,7 @@ class Detection:
         return [Ended(*key, known.last, max(known.last - known.begin, 0.0)) for key, known in over.items()]
 
     def _forget(self, now: float) -> None:
-        """What has been over for long is told again when it comes back."""
+        """A finding that has long been over is told again when it comes back."""
         self._known = {
             key: known
             for key, known in self._known.items()

@@ -63,7 +63,7 @@ class SamplerProcess:
         return changes
 
     def findings(self) -> tuple[Finding, ...]:
-        """What it has newly found since the last call, for those to whom nothing else is worth telling."""
+        """Its new findings since the last call, without those that have come back or are over."""
         return self.changes().told
 
     def close(self) -> None:

@@ -32,7 +32,7 @@ class Heard:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is to be expected."""
+        """Whether the outcome is known."""
         return self.answered or bool(self.failed or self.unsupported)
 
     def answer(self) -> Mapping[str, Any] | None:

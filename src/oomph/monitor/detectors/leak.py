@@ -1,4 +1,4 @@
-"""A leak of tensors: what TensorFlow's allocator holds at the same point of each epoch grows and grows. Pure.
+"""A leak of tensors: what TensorFlow's allocator holds at the same point of each epoch keeps growing. Pure.
 
 The readings come from within the training process. Three series are looked at: ends of epochs; the first end of an
 epoch of each `fit`, for models that are kept from one to the next; and readings within epochs, for epochs that take

@@ -24,7 +24,7 @@ WRITING_SHARE = 0.25
 """The background writer may be busy for this share of the time."""
 SHORTEST_SECONDS = 5.0
 YOUNG_SECONDS = 30.0
-"""A run is expected to train for so long at least: from then on, checkpoints have taken no more than their share."""
+"""A run is assumed to train at least this many seconds; by then, checkpoints have taken no more than their share."""
 _PART_AT_RISK = 0.25
 """A fault loses at most this part of the time trained, where checkpoints in such intervals are affordable."""
 ASSUMED_SECONDS = 3600.0

@@ -1,6 +1,6 @@
 """Plans a training that has been reached: which batch fits, where the memory goes, and what would save some.
 
-Runs in the script's process, which ends afterwards: whatever is changed here stays without consequence.
+Runs in the script's process, which ends afterwards, so nothing that changes here matters later.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def first_batch(model: Any, arguments: Mapping[str, Any]) -> Any:
 
 
 def array_bytes(arguments: Mapping[str, Any]) -> int:
-    """The size of the NumPy arrays that a fit is given, which TensorFlow copies as a whole to the CPU."""
+    """The size in bytes of the NumPy arrays given to a fit. TensorFlow copies all of them to the CPU's memory."""
     given = [arguments.get(name) for name in ("x", "y", "sample_weight")]
     return sum(leaf.nbytes for leaf in tf.nest.flatten(given) if isinstance(leaf, np.ndarray))
 
