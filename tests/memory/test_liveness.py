@@ -6,9 +6,10 @@ import pytest
 
 from oomph.memory.breakdown import Held, items, layers, timeline
 from oomph.memory.estimate import Interval
-from oomph.memory.liveness import Order, simulate
+from oomph.memory.liveness import simulate
 from oomph.memory.prediction import Step, predict, widened
 from oomph.memory.program import Operation, Program, Size, Storage
+from oomph.memory.schedule import Order
 
 KIB = 1024
 

@@ -1,25 +1,27 @@
-"""Corrects the simulation by real steps of two small batches.
+"""Corrects the simulation by real steps at a few batch sizes.
 
-What the simulation leaves out is partly the same at each batch size (scratch memory), partly grows with it (slack of
-the allocator). Two small batches tell little about the growth, so that it counts by half in what is expected, and as a
-whole in the high end only.
+What the simulation leaves out is partly the same at each batch size (slack of what the training holds), partly grows
+with it (slack of the allocator, chance in what runs beside what). Between the sizes that ran, the surplus is between
+theirs. Beyond the largest of them it grows with the prediction; by how much is known only roughly, so that the interval
+widens with each doubling.
 """
 
 from __future__ import annotations
 
-import statistics
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from oomph.memory.estimate import Interval
 
-_MOST_GROWTH = 0.35
-"""The surplus grows at most by this part of the predicted growth."""
-_LEAST_RISE = 0.15
-"""A prediction that rises less between the two batches tells nothing of how the surplus grows."""
-LOWER, UPPER = 0.89, 1.22
-"""The interval around what is expected after the correction; fitted on the development models of
-docs/measurements.md."""
+LOWER, UPPER = 0.93, 1.2
+"""The interval around what is expected at a size that ran: chance moves the peaks of a step between processes."""
+_WIDER = 0.02
+"""How much wider it is for each doubling beyond the largest size that ran. All three are fitted on the development
+models of docs/measurements.md."""
+_MOST_DOUBLINGS = 4
+_GROWTH = 0.5
+"""By which part of the predicted growth the surplus grows beyond the largest size that ran."""
 
 
 @dataclass(frozen=True)
@@ -31,51 +33,40 @@ class Measured:
     predicted: int
 
     @property
-    def usual(self) -> float:
-        """What the steps usually take beyond the prediction."""
-        return statistics.median(self.peaks) - self.predicted
-
-    @property
-    def most(self) -> float:
-        """What one of them took beyond the prediction at most."""
+    def surplus(self) -> float:
+        """What the largest of the steps took beyond the prediction: a training needs that."""
         return max(self.peaks) - self.predicted
 
 
 @dataclass(frozen=True)
 class Correction:
-    """What to add to a prediction, in bytes, from real steps of a small and a larger batch, which may be the same."""
+    """What to add to a prediction, from real steps at rising batch sizes."""
 
-    small: Measured
-    large: Measured
+    measured: Sequence[Measured]
 
     def of(self, peak: Interval, batch: int, held: int) -> Interval:
         """The corrected interval; `held` bytes are in use in any case."""
-        usual, most = self._surplus(batch)
-        further = self._share() * (peak.expected - self.large.predicted) if batch > self.large.batch else 0.0
-        expected = max(held, round(peak.expected + usual + further / 2))
-        low = max(held, round(LOWER * (expected - max(0.0, further) / 2)))
-        high = UPPER * (peak.expected + most + max(further, further / 2))
-        return Interval(min(low, expected), expected, max(expected, round(high)))
+        expected = max(held, round(peak.expected + self._surplus(peak.expected, batch, held)))
+        wider = 1 + _WIDER * self._doublings(batch)
+        low = max(held, round(LOWER * expected / wider))
+        return Interval(min(low, expected), expected, round(UPPER * expected * wider))
 
-    def _surplus(self, batch: int) -> tuple[float, float]:
-        """What the steps of a batch between the two take beyond the prediction, usually and at most."""
-        small, large = self.small, self.large
-        if batch >= large.batch:
-            return large.usual, large.most
-        if batch <= small.batch:
-            return small.usual, small.most
-        part = (batch - small.batch) / (large.batch - small.batch)
-        between = [one + part * (other - one) for one, other in ((small.usual, large.usual), (small.most, large.most))]
-        return between[0], between[1]
+    def _surplus(self, predicted: int, batch: int, held: int) -> float:
+        first, last = self.measured[0], self.measured[-1]
+        if batch <= first.batch:
+            return first.surplus
+        for small, large in zip(self.measured, self.measured[1:], strict=False):
+            if batch <= large.batch:
+                part = (batch - small.batch) / (large.batch - small.batch)
+                return small.surplus + part * (large.surplus - small.surplus)
+        ratio = (predicted - held) / max(1, last.predicted - held)
+        return last.surplus * (1 + _GROWTH * max(0.0, ratio - 1))
 
-    def _share(self) -> float:
-        """How much the surplus grows for each byte by which the prediction grows; 0 where that is lost in chance."""
-        rise = self.large.predicted - self.small.predicted
-        if rise < _LEAST_RISE * self.large.predicted:
-            return 0.0
-        return max(-_MOST_GROWTH, min(_MOST_GROWTH, (self.large.usual - self.small.usual) / rise))
+    def _doublings(self, batch: int) -> float:
+        beyond = math.log2(max(1.0, batch / self.measured[-1].batch))
+        return min(beyond, _MOST_DOUBLINGS)
 
 
 def correction(measured: Sequence[Measured]) -> Correction | None:
     """What the real steps say; None without any."""
-    return Correction(measured[0], measured[-1]) if measured else None
+    return Correction(tuple(measured)) if measured else None

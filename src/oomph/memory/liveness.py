@@ -1,31 +1,20 @@
 """Runs a program without computing anything: which tensors live at the same time, and what the allocator gives them.
 
-Source of the order: tensorflow/core/common_runtime/executor.cc; an operation whose inputs are there waits in a queue,
-and the outputs of an operation live until the last operation that reads them has ended.
+The outputs of an operation live until the last operation that reads them has ended.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 from random import Random
 
 from oomph.memory.allocator import Allocator
 from oomph.memory.program import Operation, Program, Storage
+from oomph.memory.schedule import Order, schedule
 
-_STEPS = 3
 _UNEVEN = (0.4, 2.5)
-
-
-class Order(Enum):
-    """Which of the operations that could run runs next."""
-
-    FIRST_READY = "first ready first"
-    AS_TRACED = "as traced"
-    LAST_READY = "last ready first"
 
 
 @dataclass(frozen=True)
@@ -63,32 +52,43 @@ class _Run:
         self._readers = [0] * len(program.sizes)
         self._buffers: dict[int, _Buffer] = {}
         self._of: dict[int, _Buffer | None] = {}
-        self._queue = _queue(order)
         self._waiting, self._followers = _dependences(program, self._readers)
+        is_cheap = [operation.storage in (Storage.HELD, Storage.SHARED) for operation in program.operations]
+        self._schedule = schedule(order, is_cheap, workers, chance)
         self.peak, self.at = 0, 0
         self.alive: tuple[tuple[int, int], ...] = ()
         self.trace: list[int] = []
         self.ran: list[int] = []
 
     def run(self) -> Lifetime:
-        put, take, is_empty = self._queue
-        for index, count in enumerate(self._waiting):
-            if not count:
-                put(index)
-        running: list[tuple[int, int, int | None]] = []
-        now = 0
-        while running or not is_empty():
-            while len(running) < self._workers and not is_empty():
-                index = take()
-                scratch = self._start(index)
-                heapq.heappush(running, (now + self._duration(index), index, scratch))
-            now, index, scratch = heapq.heappop(running)
+        self._schedule.begin(index for index, count in enumerate(self._waiting) if not count)
+        running: list[tuple[int, int, int, int | None]] = []
+        now, idle = 0, list(range(self._workers))
+        while True:
+            idle = [worker for worker in idle if not self._takes_up(worker, now, running)]
+            if not running:
+                return Lifetime(self.peak, self.at, self.alive, tuple(self.trace), tuple(self.ran))
+            now, index, worker, scratch = heapq.heappop(running)
             self._end(index, scratch)
-            for follower in self._followers[index]:
-                self._waiting[follower] -= 1
-                if not self._waiting[follower]:
-                    put(follower)
-        return Lifetime(self.peak, self.at, self.alive, tuple(self.trace), tuple(self.ran))
+            self._schedule.add(worker, self._made_ready(index))
+            idle.insert(0, worker)
+
+    def _takes_up(self, worker: int, now: int, running: list[tuple[int, int, int, int | None]]) -> bool:
+        """Let an idle worker begin an operation; False if none is ready."""
+        index = self._schedule.take(worker)
+        if index is None:
+            return False
+        scratch = self._start(index)
+        heapq.heappush(running, (now + self._duration(index), index, worker, scratch))
+        return True
+
+    def _made_ready(self, index: int) -> list[int]:
+        ready = []
+        for follower in self._followers[index]:
+            self._waiting[follower] -= 1
+            if not self._waiting[follower]:
+                ready.append(follower)
+        return ready
 
     def _duration(self, index: int) -> int:
         return round(self._operations[index].work.at(self._batch) * self._chance.uniform(*_UNEVEN))
@@ -162,8 +162,10 @@ class _Run:
             del self._buffers[buffer.handle]
 
 
-def simulate(program: Program, batch: int, order: Order, held: int = 0, workers: int = 1, seed: int = 0) -> Lifetime:
-    """Run the program a few times in this order, up to `workers` operations at a time, and return the largest run.
+def simulate(
+    program: Program, batch: int, order: Order, held: int = 0, workers: int = 1, seed: int = 0, steps: int = 3
+) -> Lifetime:
+    """Run the program `steps` times in this order, up to `workers` operations at a time, and return the largest run.
 
     `held` bytes are in use before. Later steps find the memory in the pieces that earlier ones have left.
     """
@@ -171,23 +173,11 @@ def simulate(program: Program, batch: int, order: Order, held: int = 0, workers:
     if held:
         allocator.allocate(held)
     runs = []
-    for _ in range(_STEPS):
+    for _ in range(steps):
         one = _Run(program, batch, order, allocator, workers, chance)
         runs.append(one.run())
         one.leave()
     return max(runs, key=lambda run: run.peak)
-
-
-_Queue = tuple[Callable[[int], None], Callable[[], int], Callable[[], bool]]
-
-
-def _queue(order: Order) -> _Queue:
-    if order is Order.AS_TRACED:
-        heap: list[int] = []
-        return lambda index: heapq.heappush(heap, index), lambda: heapq.heappop(heap), lambda: not heap
-    line: deque[int] = deque()
-    take = line.popleft if order is Order.FIRST_READY else line.pop
-    return line.append, take, lambda: not line
 
 
 def _dependences(program: Program, readers: list[int]) -> tuple[list[int], list[list[int]]]:

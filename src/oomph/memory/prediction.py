@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from oomph.memory.estimate import Interval
-from oomph.memory.liveness import Lifetime, Order, simulate
+from oomph.memory.liveness import Lifetime, simulate
 from oomph.memory.program import Program
+from oomph.memory.schedule import Order
 
 _RUNS = (
-    (Order.FIRST_READY, 1), (Order.AS_TRACED, 1),
-    (Order.FIRST_READY, 2), (Order.AS_TRACED, 2),
-    (Order.FIRST_READY, 3), (Order.AS_TRACED, 3), (Order.LAST_READY, 3),
+    (Order.THREAD_POOL, 2), (Order.FIRST_READY, 1),
+    (Order.THREAD_POOL, 2), (Order.AS_TRACED, 1),
+    (Order.THREAD_POOL, 2), (Order.FIRST_READY, 2),
 )  # fmt: skip
-"""Orders, and how many operations run at a time."""
+"""Orders, and how many operations run at a time. The first ones are the most telling."""
+_EFFORT = 60_000
+"""A prediction simulates about this many operations, and at least two runs of two steps."""
+_MOST_STEPS = 3
 _ASSUMED = 1.25
 """The bounds move apart by this factor where sizes are assumed."""
 LOWER, UPPER = 0.95, 1.12
@@ -39,15 +44,24 @@ class Step:
 
 
 def predict(step: Step, batch: int) -> Prediction:
-    """The interval of one batch size."""
+    """The interval of one batch size: expected is what TensorFlow's thread pool would do, the bounds span all runs."""
+    runs, steps = _affordable(len(step.program.operations))
     lifetimes = [
-        simulate(step.program, batch, order, step.held, workers, seed)
-        for seed, (order, workers) in enumerate(_RUNS)
+        (order, simulate(step.program, batch, order, step.held, workers, seed, steps))
+        for seed, (order, workers) in enumerate(runs)
     ]  # fmt: skip
-    peaks = sorted(run.peak + step.held for run in lifetimes)
-    expected = round(statistics.median(peaks))
-    typical = min(lifetimes, key=lambda run: abs(run.peak + step.held - expected))
-    return Prediction(Interval(round(peaks[0] * LOWER), expected, round(peaks[-1] * UPPER)), typical)
+    peaks = [run.peak + step.held for _, run in lifetimes]
+    likely = [run.peak + step.held for order, run in lifetimes if order is Order.THREAD_POOL]
+    expected = round(statistics.median(likely))
+    typical = min((run for _, run in lifetimes), key=lambda run: abs(run.peak + step.held - expected))
+    return Prediction(Interval(round(min(peaks) * LOWER), expected, round(max(peaks) * UPPER)), typical)
+
+
+def _affordable(operations: int) -> tuple[Sequence[tuple[Order, int]], int]:
+    """Which runs, and of how many steps, so that a long program does not take too long."""
+    passes = _EFFORT // max(1, operations)
+    steps = max(2, min(_MOST_STEPS, passes // len(_RUNS)))
+    return _RUNS[: max(2, min(len(_RUNS), passes // steps))], steps
 
 
 def widened(peak: Interval, largest: int, is_assumed: bool) -> Interval:

@@ -23,14 +23,16 @@ class Storage(Enum):
 
 @dataclass(frozen=True)
 class Size:
-    """Bytes as a function of the batch size: `fixed + per_sample * batch`, at least 0."""
+    """Bytes as a function of the batch size: `fixed + per_sample * batch + per_pair * batch**2`, at least 0."""
 
     fixed: float
     per_sample: float = 0.0
+    per_pair: float = 0.0
+    """For what compares each sample with each other, such as a contrastive loss."""
 
     def at(self, batch: int) -> int:
         """The bytes at this batch size."""
-        return max(0, round(self.fixed + self.per_sample * batch))
+        return max(0, round(self.fixed + self.per_sample * batch + self.per_pair * batch * batch))
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,8 @@ def _verdict(plan: Plan) -> str:
         return f"Which batch fits is open on {on}; the notes say why."
     if plan.max_batch == 0:
         return f"No batch is sure to fit {on}."
+    if len(plan.curve) == 1:
+        return f"The script's batch of {plan.batch:,} should fit {on}. The step can only be planned at that size."
     own = "" if plan.batch > plan.max_batch else f"; the script's batch of {plan.batch:,} should fit"
     own = own or f"; the script's batch of {plan.batch:,} does not fit"
     return f"The largest batch that should fit is {plan.max_batch:,}, on {on}{own}."

@@ -1,12 +1,13 @@
-"""Measures real steps of small batches on the device at hand, to correct what the simulation leaves out.
+"""Measures real steps of a few batch sizes on the device at hand, to correct what the simulation leaves out.
 
 The process ends after the examination, so the steps may change weights.
 """
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
@@ -18,26 +19,49 @@ _MOST_SECONDS = 8.0
 """No further step begins after this time."""
 
 
+@dataclass(frozen=True)
+class Ran:
+    """Real steps of one batch size."""
+
+    peaks: tuple[int, ...]
+    """In bytes, without what the script holds besides the training."""
+    seconds: float
+    """The shortest step."""
+
+
 def device() -> str:
     """Where real steps run: the first GPU if one is visible."""
     return "GPU:0" if tf.config.list_logical_devices("GPU") else "CPU:0"
 
 
-def measured_peaks(traced: Traced, batch: Any, held: int) -> Iterator[int]:
-    """The peaks of real steps with this batch, in bytes, without what the process holds besides the training.
+def in_use() -> int:
+    """The bytes that TensorFlow's allocator has given out on that device."""
+    gc.collect()  # what tracing has left
+    return int(tf.config.experimental.get_memory_info(device())["current"])
 
-    Ends early where a step fails or takes long.
+
+def run(traced: Traced, batch: Any, foreign: int) -> Ran:
+    """Run the step a few times with this batch; ends early where a step fails or takes long.
+
+    Args:
+        traced: the step.
+        batch: as it was traced for.
+        foreign: bytes in use that do not belong to the training.
     """
     until, where = time.monotonic() + _MOST_SECONDS, device()
+    peaks: list[int] = []
+    shortest = float("inf")
+    in_use()
     for _ in range(_STEPS):
         try:
-            before = tf.config.experimental.get_memory_info(where)["current"]
             tf.config.experimental.reset_memory_stats(where)
+            began = time.monotonic()
             result = traced.concrete(batch)
-            peak = int(tf.config.experimental.get_memory_info(where)["peak"])
+            shortest = min(shortest, time.monotonic() - began)
+            peaks.append(int(tf.config.experimental.get_memory_info(where)["peak"]) - foreign)
             del result
         except (tf.errors.OpError, ValueError, TypeError, RuntimeError):
-            return
-        yield peak - max(0, before - held)
+            break
         if time.monotonic() >= until:
-            return
+            break
+    return Ran(tuple(peaks), shortest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,12 @@ from oomph.tensorflow.planning.tracing import Traced, trace, traced_program
 from oomph.tensorflow.state.optimizers import optimizers_of
 
 _SIZES = (2, 8)
-"""Batch sizes that are traced, and run if that is cheap."""
+"""Batch sizes that are traced, and run if there is room."""
+_TIMES = 4
+"""Each further size that runs is this many times the one before it."""
+_CHEAP_SECONDS = 3.0
+"""A further size runs if its step should take no longer than this."""
+_MOST_SAMPLES = 8192
 _MOST_OF_MEMORY = 0.5
 """A real step may take this share of the memory that is free."""
 
@@ -66,7 +72,9 @@ class Engine:
         return Interval(low, expected, high)
 
 
-def engine_for(model: Any, batch: Any, tell: Callable[[str], None], runs: bool = True) -> Engine:
+def engine_for(
+    model: Any, batch: Any, tell: Callable[[str], None], runs: bool = True, foreign: int | None = None
+) -> Engine:
     """Trace the step of a built model, and run it at small sizes where that is cheap.
 
     Args:
@@ -74,45 +82,102 @@ def engine_for(model: Any, batch: Any, tell: Callable[[str], None], runs: bool =
         batch: one batch as `train_step` takes it.
         tell: what is being done.
         runs: whether real steps may run.
+        foreign: bytes that the script holds on the device besides the training; None: whatever is held now besides.
 
     Raises:
         ExamineError: the step cannot be traced.
     """
-    spec, size = samples.specification(batch), samples.size_of(batch)
-    tell("tracing the training step")
-    traces = _traces(model, spec, size)
+    size = samples.size_of(batch)
     held = subject.held_by(model)
-    names = {optimizer.name for optimizer in optimizers_of(model)}
-    program = traced_program(traces[0], traces[-1], lambda name: name.split("/", 1)[0] in names)
-    if program is None:
-        traces = [trace(model, spec, size, size)]
-        program = traced_program(traces[0], traces[0], lambda name: name.split("/", 1)[0] in names)
+    tell("tracing the training step")
+    made = _Made(model, batch, size, held, tell)
+    if runs:
+        made.run(max(0, dry_run.in_use() - held.total) if foreign is None else foreign)
+    only = size if len(made.traces) == 1 else None
+    unknown = tuple(dict.fromkeys(made.traces[-1].flat.unknown))
+    name = "dry-run" if made.measured else "graph"
+    return Engine(made.program(), held, correction(made.corrections()), name, unknown, only)
+
+
+class _Made:
+    """The traces of a step, and what real steps have shown."""
+
+    def __init__(self, model: Any, batch: Any, size: int, held: Held, tell: Callable[[str], None]) -> None:
+        self._model, self._batch, self._size, self._held, self._tell = model, batch, size, held, tell
+        self._spec = samples.specification(batch)
+        self._updates = {optimizer.name for optimizer in optimizers_of(model)}
+        self.measured: list[tuple[int, tuple[int, ...]]] = []
+        """Batch sizes that ran, and their peaks."""
+        try:
+            self.traces = [self._trace(size) for size in _SIZES]
+        except ExamineError:
+            self.traces = [self._trace(size)]  # the model takes no other batch size
+        if traced_program(self.traces, self._is_update) is None:
+            self.traces = [self._trace(size)]
+
+    def program(self) -> Program:
+        """The step for any batch size."""
+        program = traced_program(self.traces, self._is_update)
         assert program is not None, "a trace has the operations that it has"
-    only = size if len(traces) == 1 else None
-    measured = _measured(traces, batch, size, program, held, tell) if runs else []
-    unknown = tuple(dict.fromkeys(traces[-1].flat.unknown))
-    return Engine(program, held, correction(measured), "dry-run" if measured else "graph", unknown, only)
+        return program
 
+    def run(self, foreign: int) -> None:
+        """Run steps of the sizes that were traced, and of larger ones while they are cheap."""
+        program, seconds = self.program(), 0.0
+        for traced in self.traces:
+            if not self._has_room(program, traced.batch):
+                return
+            seconds = self._run(traced, foreign)
+            if not seconds:
+                return
+        if len(self.traces) == 1:
+            return
+        batch, larger = self.traces[-1].batch, None
+        while seconds * _TIMES <= _CHEAP_SECONDS and batch * _TIMES <= _MOST_SAMPLES:
+            batch *= _TIMES
+            if not self._has_room(program, batch):
+                break
+            began = time.monotonic()
+            try:
+                larger = self._trace(batch)
+            except ExamineError:
+                break
+            if time.monotonic() - began > _CHEAP_SECONDS:
+                seconds = _CHEAP_SECONDS
+            seconds = max(seconds, self._run(larger, foreign))
+            if not seconds:
+                break
+        if larger is not None:
+            self.traces = self._with(larger)
 
-def _traces(model: Any, spec: Any, size: int) -> list[Traced]:
-    """Traces at two sizes; at the batch's own size only, if the model takes no other."""
-    try:
-        return [trace(model, spec, size, batch) for batch in _SIZES]
-    except ExamineError:
-        return [trace(model, spec, size, size)]
+    def corrections(self) -> list[Measured]:
+        """The real steps beside what the final program predicts."""
+        program = self.program()
+        return [
+            Measured(batch, peaks, predict(Step(program, self._held.total), batch).peak.expected)
+            for batch, peaks in self.measured
+        ]
 
+    def _with(self, larger: Traced) -> list[Traced]:
+        """The traces with a larger one, if it is the same step."""
+        traces = [*self.traces, larger]
+        return traces if traced_program(traces, self._is_update) is not None else self.traces
 
-def _measured(
-    traces: list[Traced], batch: Any, size: int, program: Program, held: Held, tell: Callable[[str], None]
-) -> list[Measured]:
-    found = []
-    for traced in traces:
-        raw = predict(Step(program, held.total), traced.batch).peak
-        if raw.high > _MOST_OF_MEMORY * (available_bytes() or 0):
-            break
-        tell(f"running a few steps of {traced.batch} samples on {dry_run.device()}")
-        peaks = list(dry_run.measured_peaks(traced, samples.repeated(batch, size, traced.batch), held.total))
-        if not peaks:
-            break
-        found.append(Measured(traced.batch, peaks, raw.expected))
-    return found
+    def _trace(self, batch: int) -> Traced:
+        return trace(self._model, self._spec, self._size, batch)
+
+    def _is_update(self, name: str) -> bool:
+        return name.split("/", 1)[0] in self._updates
+
+    def _has_room(self, program: Program, batch: int) -> bool:
+        high = predict(Step(program, self._held.total), batch).peak.high
+        return high <= _MOST_OF_MEMORY * (available_bytes() or 0)
+
+    def _run(self, traced: Traced, foreign: int) -> float:
+        """Run steps of one size; returns the seconds of the shortest, 0 if none succeeded."""
+        self._tell(f"running a few steps of {traced.batch} samples on {dry_run.device()}")
+        ran = dry_run.run(traced, samples.repeated(self._batch, self._size, traced.batch), foreign)
+        if not ran.peaks:
+            return 0.0
+        self.measured.append((traced.batch, ran.peaks))
+        return ran.seconds

@@ -5,19 +5,20 @@ Runs in the script's process, which ends afterwards, so nothing that changes her
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
-
-import tensorflow as tf
 
 from oomph.errors import ExamineError
 from oomph.memory.device_limit import limit_of
 from oomph.memory.document import as_document
 from oomph.memory.verdict import Verdict
-from oomph.tensorflow.planning import changes, samples, subject
-from oomph.tensorflow.planning.engine import engine_for
-from oomph.tensorflow.planning.making import Making
-from oomph.tensorflow.reaching.reached import Reached
+from oomph.tensorflow.planning import changes, dry_run, samples, subject
+from oomph.tensorflow.planning.engine import Engine, engine_for
+from oomph.tensorflow.planning.loop_step import loop_step
+from oomph.tensorflow.planning.making import Making, Savers
+from oomph.tensorflow.planning.savers import savers
+from oomph.tensorflow.reaching.reached import LOOP, Reached
 
 
 def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,31 +31,53 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ExamineError: it cannot be planned; the message says why.
     """
-    model = _model(reached)
+    planned = _loop(reached, arguments) if reached.kind == LOOP else _model(reached, arguments)
+    device, place = limit_of(arguments.get("device")), reached.place.site if reached.place is not None else reached.kind
+    is_xla = planned.is_xla(device is None or device.is_gpu)
+    verdict = Verdict(device, is_xla, planned.engine.held.total)
+    arrays = samples.array_bytes(reached.fit_arguments)
+    making = Making(planned.training, planned.engine, verdict, reached.tell, planned.savers, arrays)
+    return as_document(making.plan(place, arguments.get("batches") or [planned.training.batch]))
+
+
+@dataclass(frozen=True)
+class _Planned:
+    training: subject.Training
+    engine: Engine
+    savers: Savers
+    is_xla: Callable[[bool], bool]
+    """Whether Keras compiles the step with XLA, on a GPU or on a CPU."""
+
+
+def _model(reached: Reached, arguments: Mapping[str, Any]) -> _Planned:
+    """A training with `fit` or `train_on_batch`."""
+    model = reached.model
+    if not getattr(model, "compiled", False):
+        raise ExamineError("the model is not compiled")
+    if model.distribute_strategy.num_replicas_in_sync > 1:
+        raise ExamineError("a training under a strategy with several replicas is not planned")
     if arguments.get("policy"):
         changes.set_policy(model, arguments["policy"])
     if arguments.get("optimizer"):
         changes.set_optimizer(model, arguments["optimizer"])
     batch = _batch(reached, model)
+    foreign = max(0, dry_run.in_use() - subject.held_by(model).total)
     subject.build(model, batch)
-    engine = engine_for(model, batch, reached.tell)
-    device = limit_of(arguments.get("device"))
-    place = reached.place.site if reached.place is not None else reached.kind
-    is_xla = subject.compiled_by_xla(model, reached.jit_compile, device is None or device.is_gpu)
-    verdict = Verdict(device, is_xla, engine.held.total)
-    plan = Making(model, batch, engine, verdict, reached.tell, samples.array_bytes(reached.fit_arguments))
-    return as_document(plan.plan(place, arguments.get("batches") or [samples.size_of(batch)]))
+    engine = engine_for(model, batch, reached.tell, foreign=foreign)
+    return _Planned(
+        subject.training_of(model, samples.size_of(batch)), engine,
+        lambda size, part: savers(model, batch, engine, size, part, reached.tell),
+        lambda on_gpu: subject.compiled_by_xla(model, reached.jit_compile, on_gpu),
+    )  # fmt: skip
 
 
-def _model(reached: Reached) -> Any:
-    model = reached.model
-    if model is None or reached.kind == "custom loop":
-        raise ExamineError("a custom training loop is not planned: only fit and train_on_batch tell what a step is")
-    if not getattr(model, "compiled", False):
-        raise ExamineError("the model is not compiled")
-    if tf.distribute.has_strategy() or model.distribute_strategy.num_replicas_in_sync > 1:
-        raise ExamineError("a training under a strategy with several replicas is not planned")
-    return model
+def _loop(reached: Reached, arguments: Mapping[str, Any]) -> _Planned:
+    """A custom loop, whose step is being traced."""
+    for name in ("policy", "optimizer", "batches"):
+        if arguments.get(name):
+            raise ExamineError(f"a custom loop is planned as it is: --{name.removesuffix('es')} needs fit")
+    training, engine, is_xla = loop_step(reached)
+    return _Planned(training, engine, lambda size, part: (), lambda on_gpu: is_xla)
 
 
 def _batch(reached: Reached, model: Any) -> Any:

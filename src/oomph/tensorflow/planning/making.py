@@ -3,44 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from oomph.memory.breakdown import items, layers, timeline
-from oomph.memory.estimate import Estimate, Interval, Item, Plan
+from oomph.memory.estimate import Estimate, Interval, Item, Plan, Saver
 from oomph.memory.gpu_costs import workspaces
 from oomph.memory.largest import largest_batch
 from oomph.memory.verdict import ACCURACY, Verdict, notes
-from oomph.tensorflow.planning import samples, subject
 from oomph.tensorflow.planning.engine import Engine
-from oomph.tensorflow.planning.savers import savers
+from oomph.tensorflow.planning.subject import Training
 
 _CURVE = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+
+
+Savers = Callable[[int, "int | None"], tuple[Saver, ...]]
+"""The savers at a batch size, given the largest micro-batch that fits, if it is known."""
 
 
 class Making:
     """One training on one device.
 
     Args:
-        model, batch: the compiled model, and one batch.
+        training: what is planned.
         engine: predicts its step.
         verdict: what may be said of the device.
         tell: told what is being done.
+        savers: plans what would save memory.
         arrays: bytes of the arrays given to fit; they lie in the pool if the device is the CPU's.
-        may_change: False: the model stays as it is, and fewer savers are planned.
     """
 
     def __init__(
         self,
-        model: Any,
-        batch: Any,
+        training: Training,
         engine: Engine,
         verdict: Verdict,
         tell: Callable[[str], None],
+        savers: Savers,
         arrays: int = 0,
-        may_change: bool = True,
     ) -> None:
-        self._may_change = may_change
-        self._model, self._batch, self._engine, self._verdict, self._tell = model, batch, engine, verdict, tell
+        self._training, self._engine, self._verdict, self._tell, self._savers = training, engine, verdict, tell, savers
         self._device = device = verdict.device
         convolves = any(operation.kind.startswith("Conv") for operation in engine.program.operations)
         self._extras = workspaces(convolves) if device is not None and device.is_card else ()
@@ -56,15 +56,13 @@ class Making:
             estimates.append(Estimate(size, peak, self._verdict.fits(peak)))
         self._tell("looking for the largest batch that fits")
         most = self._largest(batches[0])
-        part = self._largest(batches[0], beside=subject.trainable_bytes(self._model))
+        part = self._largest(batches[0], beside=self._training.trainable)
         largest = engine.at(batches[-1])
-        names = subject.layer_names(self._model)
-        typical = largest.typical
-        own = samples.size_of(self._batch)
+        typical, own = largest.typical, self._training.batch
         return Plan(
             engine=engine.name,
             accuracy=ACCURACY[engine.name],
-            subject=f"{subject.in_words(self._model)}{', XLA on a GPU' if self._verdict.is_xla else ''}",
+            subject=f"{self._training.words}{', XLA on a GPU' if self._verdict.is_xla else ''}",
             place=place,
             batch=own,
             estimates=tuple(estimates),
@@ -73,10 +71,10 @@ class Making:
             max_batch=most,
             micro_batch=part,
             items=(*items(engine.program, largest, engine.held), *self._extras),
-            layers=layers(engine.program, typical, names),
+            layers=layers(engine.program, typical, self._training.layers),
             peak_operation=engine.program.operations[typical.at].name,
             timeline=timeline(engine.program, typical, engine.held.total),
-            savers=savers(self._model, self._batch, engine, batches[-1], part, self._tell, self._may_change),
+            savers=self._savers(batches[-1], part),
             notes=notes(self._verdict, engine.unknown),
         )
 

@@ -20,7 +20,7 @@ _LEAST_QUANTISED = 1 << 20
 
 
 def savers(
-    model: Any, batch: Any, engine: Engine, size: int, part: int | None, tell: Tell, may_change: bool
+    model: Any, batch: Any, engine: Engine, size: int, part: int | None, tell: Tell, may_change: bool = True
 ) -> tuple[Saver, ...]:
     """The savers at a batch of `size`; `part` is the largest micro-batch that fits, if it is known.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from oomph.errors import ExamineError
@@ -14,6 +15,24 @@ from oomph.tensorflow.state.optimizers import optimizers_of
 _ROUNDING = 256
 
 
+@dataclass(frozen=True)
+class Training:
+    """What a plan is of, in words and numbers."""
+
+    words: str
+    layers: frozenset[str]
+    """The names of all layers, those inside of others included."""
+    trainable: int
+    """The size of one gradient for each trainable weight, in bytes."""
+    batch: int
+    """The batch size of the script, in samples."""
+
+
+def training_of(model: Any, batch: int) -> Training:
+    """The training of a compiled model."""
+    return Training(in_words(model), layer_names(model), trainable_bytes(model), batch)
+
+
 def build(model: Any, batch: Any) -> None:
     """Create the weights and the optimizer's slots, as fit does before its first step.
 
@@ -21,8 +40,9 @@ def build(model: Any, batch: Any) -> None:
         ExamineError: the user's own layers fail.
     """
     try:
-        KERAS.symbolic_build.of(model)(data_batch=batch)
-        model.optimizer.build(model.trainable_variables)
+        with model.distribute_strategy.scope():
+            KERAS.symbolic_build.of(model)(data_batch=batch)
+            model.optimizer.build(model.trainable_variables)
     except Exception as error:  # the user's own layers may raise anything
         first = (str(error).strip().splitlines() or [""])[0]
         raise ExamineError(f"the model cannot be built: {type(error).__name__}: {first}") from error
@@ -31,13 +51,18 @@ def build(model: Any, batch: Any) -> None:
 def held_by(model: Any) -> Held:
     """What the model holds from step to step."""
     slots = [variable for optimizer in optimizers_of(model) for variable in optimizer.variables]
-    largest = max((_bytes([variable]) for variable in [*model.weights, *slots]), default=0)
-    return Held(_bytes(model.weights), _bytes(slots), _bytes(_others(model)), largest)
+    return held(model.weights, slots, _others(model))
+
+
+def held(weights: Sequence[Any], slots: Sequence[Any], others: Sequence[Any]) -> Held:
+    """What these variables hold."""
+    largest = max((size_of([variable]) for variable in [*weights, *slots]), default=0)
+    return Held(size_of(weights), size_of(slots), size_of(others), largest)
 
 
 def trainable_bytes(model: Any) -> int:
     """The size of one gradient for each trainable weight."""
-    return _bytes(model.trainable_variables)
+    return size_of(model.trainable_variables)
 
 
 def in_words(model: Any) -> str:
@@ -74,7 +99,8 @@ def _others(model: Any) -> list[Any]:
     return [variable for variable in [*model.variables, *mine] if id(variable) not in known]
 
 
-def _bytes(variables: Iterable[Any]) -> int:
+def size_of(variables: Iterable[Any]) -> int:
+    """The bytes of some variables, each rounded as the allocator does."""
     found = {id(variable): variable for variable in variables}
     return sum(_rounded(math.prod(each.shape) * _width(each.dtype)) for each in found.values())
 

@@ -18,7 +18,8 @@ import tensorflow as tf
 from oomph.errors import OomphError
 from oomph.reaching.channel import Channel, wait_for_the_end
 from oomph.recovery.script.script_line import ScriptLine, calling
-from oomph.tensorflow.reaching.reached import FIT, Reached
+from oomph.tensorflow.reaching.reached import FIT, LOOP, Reached
+from oomph.tensorflow.reaching.traced_by import is_compiled_by_xla
 
 _MARK = "_oomph_examines"
 _IGNORED = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGUSR1, signal.SIGUSR2)
@@ -67,7 +68,7 @@ class Arrivals:
             self._channel.tell(trains=kind, **_told(line))
             return
         found = model()
-        given = self._compiled_with.get(id(found), "auto")
+        given = str(is_compiled_by_xla()) if kind == LOOP else self._compiled_with.get(id(found), "auto")
         self._examine(Reached(kind, found, arguments, optimizer, given, line, self._progress))
 
     def _progress(self, text: str) -> None:

@@ -27,7 +27,10 @@ class Reached:
     """
     optimizer: Any
     jit_compile: str
-    """What `compile` was given: "True", "False" or "auto", which becomes False where no GPU is visible."""
+    """What `compile` was given: "True", "False" or "auto", which becomes False where no GPU is visible.
+
+    Of a custom loop, whether the `tf.function` of its step was given it.
+    """
     place: ScriptLine | None
     """The line of the script that calls; None if no script code is running."""
     tell: Callable[[str], None] = field(default=lambda text: None, compare=False, repr=False)

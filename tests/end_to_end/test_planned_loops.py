@@ -1,0 +1,95 @@
+"""`oomph plan` on custom training loops and on a training under a strategy."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LIMIT = 120
+LOOP = """
+import keras
+import numpy as np
+import tensorflow as tf
+
+hidden = [keras.layers.Dense(512, "relu", name="wide"), keras.layers.Dense(512, "relu")]
+model = keras.Sequential([keras.Input((64,)), *hidden, keras.layers.Dense(10)])
+optimizer, loss_of = keras.optimizers.Adam(), keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+{DECORATOR}
+def train_step(x, y):
+    with tf.GradientTape() as tape:
+        loss = loss_of(y, model(x, training=True))
+    optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_weights), model.trainable_weights))
+    return loss
+
+x, y = np.random.rand(4096, 64).astype("float32"), np.random.randint(0, 10, 4096)
+for batch in tf.data.Dataset.from_tensor_slices((x, y)).batch(1024):
+    train_step(*batch)
+open("trained", "w").close()
+"""
+UNDER_A_STRATEGY = """
+import keras
+import numpy as np
+import tensorflow as tf
+
+with tf.distribute.MirroredStrategy().scope():
+    hidden = [keras.layers.Dense(512, "relu"), keras.layers.BatchNormalization()]
+    model = keras.Sequential([keras.Input((64,)), *hidden, keras.layers.Dense(10)])
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), jit_compile=False)
+model.fit(np.random.rand(4096, 64).astype("float32"), np.random.randint(0, 10, 4096), batch_size=512)
+open("trained", "w").close()
+"""
+WEIGHTS = 4 * (64 * 512 + 512 + 512 * 512 + 512 + 512 * 10 + 10)
+
+
+def plan(folder: Path, script: str, *options: str) -> subprocess.CompletedProcess[str]:
+    (folder / "train.py").write_text(script)
+    command = [sys.executable, "-m", "oomph", "plan", "--json", "--gpu", "4GiB", *options, "train.py"]
+    environ = os.environ | {"CUDA_VISIBLE_DEVICES": "-1"}
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=LIMIT, env=environ)
+    assert not (folder / "trained").exists()
+    return done
+
+
+def test_a_loop_is_planned_from_the_step_that_it_traces(tmp_path: Path) -> None:
+    done = plan(tmp_path, LOOP.replace("{DECORATOR}", "@tf.function"))
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["engine"], document["batch"], document["max_batch"]) == ("graph", 1024, 1024)
+    items = {item["name"]: item["expected"] for item in document["items"]}
+    assert items["weights"] == pytest.approx(WEIGHTS, rel=0.01)
+    assert items["optimizer slots"] == pytest.approx(2 * WEIGHTS, rel=0.01)
+    assert {layer["name"] for layer in document["layers"]} >= {"wide"}
+    (estimate,) = document["estimates"]
+    two_activations = 2 * 1024 * 512 * 4
+    assert 3 * WEIGHTS + two_activations < estimate["expected"] < 3 * (3 * WEIGHTS + two_activations)
+
+
+def test_a_loop_whose_step_xla_compiles_is_never_said_to_fit(tmp_path: Path) -> None:
+    document = json.loads(plan(tmp_path, LOOP.replace("{DECORATOR}", "@tf.function(jit_compile=True)")).stdout)
+    assert document["max_batch"] is None
+    assert [estimate["fits"] for estimate in document["estimates"]] == ["unknown"]
+
+
+@pytest.mark.parametrize(
+    ("decorator", "options", "why"),
+    [("", (), "decorate it with @tf.function"), ("@tf.function", ("--batch", "64"), "--batch needs fit")],
+)
+def test_what_cannot_be_planned_of_a_loop_is_said(tmp_path: Path, decorator, options, why) -> None:
+    done = plan(tmp_path, LOOP.replace("{DECORATOR}", decorator), *options)
+    assert done.returncode == 3
+    assert why in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_training_under_a_strategy_with_one_replica_is_planned_like_any_other(tmp_path: Path) -> None:
+    done = plan(tmp_path, UNDER_A_STRATEGY, "--batch", "64,512")
+    assert done.returncode == 0, done.stderr
+    small, large = json.loads(done.stdout)["estimates"]
+    assert small["expected"] < large["expected"]
+    assert {small["fits"], large["fits"]} == {"yes"}

@@ -1,0 +1,105 @@
+"""Loops of a graph, iteration by iteration: what the forward pass keeps for the backward pass, and for how long."""
+
+from __future__ import annotations
+
+import keras
+import pytest
+import tensorflow as tf
+
+from oomph.memory.liveness import simulate
+from oomph.memory.program import Program
+from oomph.memory.schedule import Order
+from oomph.tensorflow.planning.flattening import flatten
+from oomph.tensorflow.planning.scalars import number_of
+from oomph.tensorflow.planning.tracing import Growth, Traced, traced_program
+
+STEPS, WIDTH = 12, 64
+
+
+def program_of(function, *specs) -> tuple[Program, list[str]]:
+    graph = tf.function(function).get_concrete_function(*specs).graph
+    flat = flatten(graph)
+    program = traced_program([Traced(1, None, flat)], lambda name: False)
+    assert program is not None
+    return program, flat.unknown
+
+
+def rows(x):
+    """Keeps tanh of each step for the gradient."""
+
+    def step(i, h):
+        return i + 1, tf.tanh(h + tf.gather(x, i))
+
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        _, last = tf.while_loop(lambda i, h: i < STEPS, step, (0, tf.zeros([WIDTH, WIDTH])))
+        loss = tf.reduce_sum(last)
+    return tape.gradient(loss, x)
+
+
+def test_each_iteration_is_a_part_of_the_program() -> None:
+    program, unknown = program_of(rows, tf.TensorSpec([STEPS, WIDTH, WIDTH]))
+    kinds = [operation.kind for operation in program.operations]
+    assert kinds.count("Tanh") == STEPS
+    assert kinds.count("TanhGrad") == STEPS
+    assert "While" not in kinds
+    assert not any("iterations" in text for text in unknown)
+
+
+def test_what_an_iteration_pushes_lives_until_the_backward_pass_has_popped_it() -> None:
+    program, _ = program_of(rows, tf.TensorSpec([STEPS, WIDTH, WIDTH]))
+    tensor = WIDTH * WIDTH * 4
+    peak = simulate(program, 1, Order.FIRST_READY).peak
+    kept = STEPS * tensor  # tanh of each step
+    given_and_gradient = 2 * STEPS * tensor
+    assert kept + given_and_gradient <= peak <= 1.35 * (kept + given_and_gradient)
+
+
+def test_a_keras_layer_is_unrolled_forwards_and_backwards() -> None:
+    hidden = keras.layers.Bidirectional(keras.layers.GRU(16))
+    model = keras.Sequential([keras.Input((STEPS, 8)), hidden, keras.layers.Dense(1)])
+    model.compile("sgd", "mse", jit_compile=False)
+
+    def step(x, y):
+        return model.train_step((x, y))
+
+    program, unknown = program_of(step, tf.TensorSpec([4, STEPS, 8]), tf.TensorSpec([4, 1]))
+    assert not unknown
+    iterations = {operation.name for operation in program.operations if operation.kind == "TanhGrad"}
+    assert len(iterations) == 2 * STEPS
+
+
+def test_a_loop_whose_end_only_the_data_know_is_summed_up_and_said() -> None:
+    def step(x):
+        return tf.while_loop(lambda i, h: tf.reduce_sum(h) < 100.0, lambda i, h: (i + 1, h + x), (0, x))[1]
+
+    program, unknown = program_of(step, tf.TensorSpec([8, 8]))
+    assert any("counted as 32 iterations" in text for text in unknown)
+    assert "While" in {operation.kind for operation in program.operations} or "StatelessWhile" in {
+        operation.kind for operation in program.operations
+    }
+
+
+@pytest.mark.parametrize(
+    ("make", "wanted"),
+    [
+        (lambda n: n + 3 * n, 20),
+        (lambda n: tf.maximum(n, 7) - tf.minimum(n, 2), 5),
+        (lambda n: tf.logical_and(n < 6, tf.logical_not(n > 5)), True),
+        (lambda n: tf.reduce_max(tf.constant([4, 9, 2])) // 2 % 3 + tf.identity(n), 6),
+    ],
+)
+def test_numbers_that_follow_from_constants_are_known(make, wanted) -> None:
+    graph = tf.function(make).get_concrete_function(tf.TensorSpec([], tf.int32)).graph
+    (given,) = graph.inputs
+    assert number_of(graph.outputs[0], {given.ref(): 5}) == wanted
+    assert number_of(graph.outputs[0], {}) is None
+
+
+def test_a_size_of_pairs_is_a_parabola_and_one_that_levels_off_a_line() -> None:
+    growth = Growth((2, 8, 32))
+    pairs = growth.of([100 + 3 * b + 5 * b * b for b in (2, 8, 32)])
+    assert pairs.at(100) == 100 + 300 + 50_000
+    assert growth.of([20, 80, 320]).at(64) == 640
+    level = growth.of([20, 80, 100])
+    assert 100 <= level.at(64) <= 140
