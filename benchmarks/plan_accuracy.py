@@ -63,15 +63,15 @@ def predicted(path: Path, name: str, batches: list[int], graph: bool) -> dict[st
 
     import tensorflow as tf
 
+    from oomph.tensorflow.planning import subject
     from oomph.tensorflow.planning.engine import engine_for
 
     model, x, y = load(path).MODELS[name](batches[0])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started = time.monotonic()
     data = tf.nest.map_structure(tf.constant, (x, y))
-    model._symbolic_build(data_batch=data)
-    model.optimizer.build(model.trainable_variables)
-    engine = engine_for(model, data, lambda text: None, runs=not graph)
+    subject.build(model, data)
+    engine = engine_for(model, data, lambda text: None, runs=not graph, foreign=0)
     peaks = [engine.at(batch).peak for batch in batches]
     return {
         "engine": engine.name,

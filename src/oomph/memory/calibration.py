@@ -1,9 +1,8 @@
 """Corrects the simulation by real steps at a few batch sizes.
 
-What the simulation leaves out is partly the same at each batch size (slack of what the training holds), partly grows
-with it (slack of the allocator, chance in what runs beside what). Between the sizes that ran, the surplus is between
-theirs. Beyond the largest of them it grows with the prediction; by how much is known only roughly, so that the interval
-widens with each doubling.
+Real steps take more or less than the simulation says, by a factor that changes slowly with the batch. Each size that
+ran shows that factor, but blurred: chance decides which operations run beside each other, and in which pieces the
+memory lies. So the factor at a batch is half that of its neighbours, half an average in which near sizes count most.
 """
 
 from __future__ import annotations
@@ -14,14 +13,12 @@ from dataclasses import dataclass
 
 from oomph.memory.estimate import Interval
 
-LOWER, UPPER = 0.93, 1.2
-"""The interval around what is expected at a size that ran: chance moves the peaks of a step between processes."""
-_WIDER = 0.02
+LOWER, UPPER = 0.9, 1.25
+"""The interval around what is expected within the sizes that ran: chance moves the peak of a step between processes."""
+_WIDER = 0.03
 """How much wider it is for each doubling beyond the largest size that ran. All three are fitted on the development
 models of docs/measurements.md."""
 _MOST_DOUBLINGS = 4
-_GROWTH = 0.5
-"""By which part of the predicted growth the surplus grows beyond the largest size that ran."""
 
 
 @dataclass(frozen=True)
@@ -33,38 +30,42 @@ class Measured:
     predicted: int
 
     @property
-    def surplus(self) -> float:
-        """What the largest of the steps took beyond the prediction: a training needs that."""
-        return max(self.peaks) - self.predicted
+    def factor(self) -> float:
+        """What the steps took on average, divided by the prediction."""
+        return sum(self.peaks) / len(self.peaks) / self.predicted
 
 
 @dataclass(frozen=True)
 class Correction:
-    """What to add to a prediction, from real steps at rising batch sizes."""
+    """By which factor to correct a prediction, from real steps at rising batch sizes."""
 
     measured: Sequence[Measured]
 
     def of(self, peak: Interval, batch: int, held: int) -> Interval:
         """The corrected interval; `held` bytes are in use in any case."""
-        expected = max(held, round(peak.expected + self._surplus(peak.expected, batch, held)))
-        wider = 1 + _WIDER * self._doublings(batch)
+        expected = max(held, round(peak.expected * self.factor(batch)))
+        wider = 1 + _WIDER * min(_MOST_DOUBLINGS, max(0.0, _doublings(batch, self.measured[-1].batch)))
         low = max(held, round(LOWER * expected / wider))
         return Interval(min(low, expected), expected, round(UPPER * expected * wider))
 
-    def _surplus(self, predicted: int, batch: int, held: int) -> float:
-        first, last = self.measured[0], self.measured[-1]
-        if batch <= first.batch:
-            return first.surplus
+    def factor(self, batch: int) -> float:
+        """How much real steps of this batch take, divided by what the simulation says; constant beyond what ran."""
+        batch = min(max(batch, self.measured[0].batch), self.measured[-1].batch)
+        weights = [1 / (1 + abs(_doublings(batch, one.batch))) ** 2 for one in self.measured]
+        average = sum(weight * one.factor for weight, one in zip(weights, self.measured, strict=True)) / sum(weights)
+        return (self._between(batch) + average) / 2
+
+    def _between(self, batch: int) -> float:
+        """The factor between the two neighbours that ran."""
         for small, large in zip(self.measured, self.measured[1:], strict=False):
             if batch <= large.batch:
-                part = (batch - small.batch) / (large.batch - small.batch)
-                return small.surplus + part * (large.surplus - small.surplus)
-        ratio = (predicted - held) / max(1, last.predicted - held)
-        return last.surplus * (1 + _GROWTH * max(0.0, ratio - 1))
+                part = _doublings(batch, small.batch) / _doublings(large.batch, small.batch)
+                return small.factor + part * (large.factor - small.factor)
+        return self.measured[-1].factor
 
-    def _doublings(self, batch: int) -> float:
-        beyond = math.log2(max(1.0, batch / self.measured[-1].batch))
-        return min(beyond, _MOST_DOUBLINGS)
+
+def _doublings(batch: int, since: int) -> float:
+    return math.log2(batch / since)
 
 
 def correction(measured: Sequence[Measured]) -> Correction | None:

@@ -15,6 +15,9 @@ from oomph.memory.program import Operation, Program, Storage
 from oomph.memory.schedule import Order, schedule
 
 _UNEVEN = (0.4, 2.5)
+"""How much shorter or longer an operation may take than its work says."""
+_NEARLY = 1.005
+"""What is alive is noted whenever the peak has grown by this factor: each time would take too long."""
 
 
 @dataclass(frozen=True)
@@ -39,23 +42,42 @@ class _Buffer:
     tensor: int
 
 
+@dataclass(frozen=True)
+class _Sized:
+    """A program at one batch size, in bytes."""
+
+    program: Program
+    sizes: Sequence[int]
+    workspaces: Sequence[int]
+    works: Sequence[int]
+
+    @classmethod
+    def of(cls, program: Program, batch: int) -> _Sized:
+        """The program at this batch size."""
+        return cls(
+            program,
+            [size.at(batch) for size in program.sizes],
+            [operation.workspace.at(batch) for operation in program.operations],
+            [operation.work.at(batch) for operation in program.operations],
+        )
+
+
 class _Run:
     """One simulated execution."""
 
-    def __init__(
-        self, program: Program, batch: int, order: Order, allocator: Allocator, workers: int, chance: Random
-    ) -> None:
-        self._program, self._batch, self._workers = program, batch, workers
+    def __init__(self, sized: _Sized, order: Order, allocator: Allocator, workers: int, chance: Random) -> None:
+        program, self._sized, self._workers = sized.program, sized, workers
+        self._sizes = sized.sizes
         self._operations: Sequence[Operation] = program.operations
         self._allocator, self._chance = allocator, chance
         self._before = allocator.in_use
-        self._readers = [0] * len(program.sizes)
+        self._waiting = list(program.dependences.waiting)
+        self._followers, self._readers = program.dependences.followers, program.dependences.readers
         self._buffers: dict[int, _Buffer] = {}
         self._of: dict[int, _Buffer | None] = {}
-        self._waiting, self._followers = _dependences(program, self._readers)
         is_cheap = [operation.storage in (Storage.HELD, Storage.SHARED) for operation in program.operations]
         self._schedule = schedule(order, is_cheap, workers, chance)
-        self.peak, self.at = 0, 0
+        self.peak, self.at, self._noted = 0, 0, 0
         self.alive: tuple[tuple[int, int], ...] = ()
         self.trace: list[int] = []
         self.ran: list[int] = []
@@ -91,7 +113,7 @@ class _Run:
         return ready
 
     def _duration(self, index: int) -> int:
-        return round(self._operations[index].work.at(self._batch) * self._chance.uniform(*_UNEVEN))
+        return round(self._sized.works[index] * self._chance.uniform(*_UNEVEN))
 
     def leave(self) -> None:
         """Release what the step returned."""
@@ -102,12 +124,14 @@ class _Run:
         """Give the operation its outputs and its scratch memory; returns the handle of the latter."""
         operation = self._operations[index]
         self._make_outputs(operation)
-        workspace = operation.workspace.at(self._batch)
+        workspace = self._sized.workspaces[index]
         handle = self._allocator.allocate(workspace) if workspace else None
         in_use = self._allocator.in_use - self._before
         if in_use > self.peak:
             self.peak, self.at = in_use, index
-            self.alive = tuple((buffer.tensor, buffer.size) for buffer in self._buffers.values())
+            if in_use > _NEARLY * self._noted:
+                self._noted = in_use
+                self.alive = tuple((buffer.tensor, buffer.size) for buffer in self._buffers.values())
         self.trace.append(in_use)
         self.ran.append(index)
         return handle
@@ -128,7 +152,7 @@ class _Run:
             self._of.update(dict.fromkeys(operation.outputs))
             return
         for position, tensor in enumerate(operation.outputs):
-            size = self._program.sizes[tensor].at(self._batch)
+            size = self._sizes[tensor]
             buffer = self._existing(operation, position, size)
             if buffer is None and not (operation.storage is Storage.SHARED and operation.inputs):
                 buffer = self._new(tensor, size)
@@ -142,7 +166,7 @@ class _Run:
         if operation.storage is Storage.FORWARDED:
             for tensor in operation.inputs:
                 buffer = self._of.get(tensor)
-                if buffer is not None and buffer.readers == 1 and self._program.sizes[tensor].at(self._batch) == size:
+                if buffer is not None and buffer.readers == 1 and self._sizes[tensor] == size:
                     return buffer
         return None
 
@@ -172,25 +196,9 @@ def simulate(
     allocator, chance = Allocator(), Random(seed)
     if held:
         allocator.allocate(held)
-    runs = []
+    sized, runs = _Sized.of(program, batch), []
     for _ in range(steps):
-        one = _Run(program, batch, order, allocator, workers, chance)
+        one = _Run(sized, order, allocator, workers, chance)
         runs.append(one.run())
         one.leave()
     return max(runs, key=lambda run: run.peak)
-
-
-def _dependences(program: Program, readers: list[int]) -> tuple[list[int], list[list[int]]]:
-    """How many operations each one waits for, and which wait for it; counts the readers of each tensor."""
-    makers = program.makers
-    waiting, followers = [0] * len(program.operations), [[] for _ in program.operations]  # type: ignore[var-annotated]
-    for index, operation in enumerate(program.operations):
-        for tensor in operation.inputs:
-            readers[tensor] += 1
-        needed = {makers[tensor] for tensor in operation.inputs if tensor in makers} | set(operation.before)
-        waiting[index] = len(needed)
-        for maker in needed:
-            followers[maker].append(index)
-    for tensor in program.kept:
-        readers[tensor] += 1
-    return waiting, followers

@@ -18,7 +18,7 @@ _RUNS = (
 )  # fmt: skip
 """Orders, and how many operations run at a time. The first ones are the most telling."""
 _EFFORT = 60_000
-"""A prediction simulates about this many operations, and at least two runs of two steps."""
+"""A prediction simulates about this many operations, and at least one run of two steps."""
 _MOST_STEPS = 3
 _ASSUMED = 1.25
 """The bounds move apart by this factor where sizes are assumed."""
@@ -61,7 +61,7 @@ def _affordable(operations: int) -> tuple[Sequence[tuple[Order, int]], int]:
     """Which runs, and of how many steps, so that a long program does not take too long."""
     passes = _EFFORT // max(1, operations)
     steps = max(2, min(_MOST_STEPS, passes // len(_RUNS)))
-    return _RUNS[: max(2, min(len(_RUNS), passes // steps))], steps
+    return _RUNS[: max(1, min(len(_RUNS), passes // steps))], steps
 
 
 def widened(peak: Interval, largest: int, is_assumed: bool) -> Interval:
@@ -74,3 +74,9 @@ def widened(peak: Interval, largest: int, is_assumed: bool) -> Interval:
     """
     low, high = (1 / _ASSUMED, _ASSUMED) if is_assumed else (1.0, 1.0)
     return Interval(round(low * peak.low), peak.expected, round(high * peak.high) + largest)
+
+
+def between(below: Interval, above: Interval, part: float) -> Interval:
+    """The interval that lies this part of the way from one to the other; never below the first."""
+    pairs = ((below.low, above.low), (below.expected, above.expected), (below.high, above.high))
+    return Interval(*(round(one + part * max(0, other - one)) for one, other in pairs))

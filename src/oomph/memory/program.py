@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+from typing import NamedTuple
 
 
 class Storage(Enum):
@@ -55,6 +56,17 @@ class Operation:
     """How long it runs, in bytes that memory could move in that time; decides what runs beside it."""
 
 
+class Dependences(NamedTuple):
+    """Which operations wait for which; by the index of an operation or a tensor."""
+
+    waiting: tuple[int, ...]
+    """How many operations each one waits for."""
+    followers: tuple[tuple[int, ...], ...]
+    """The operations that wait for each one."""
+    readers: tuple[int, ...]
+    """How many readers each tensor has; what is returned counts as one."""
+
+
 @dataclass(frozen=True)
 class Program:
     """A step, pruned to what runs, in an order in which it may run."""
@@ -69,3 +81,20 @@ class Program:
     def makers(self) -> dict[int, int]:
         """By tensor: the index of the operation that makes it."""
         return {tensor: index for index, operation in enumerate(self.operations) for tensor in operation.outputs}
+
+    @cached_property
+    def dependences(self) -> Dependences:
+        """Which operations wait for which."""
+        makers, readers = self.makers, [0] * len(self.sizes)
+        waiting: list[int] = []
+        followers: list[list[int]] = [[] for _ in self.operations]
+        for index, operation in enumerate(self.operations):
+            for tensor in operation.inputs:
+                readers[tensor] += 1
+            needed = {makers[tensor] for tensor in operation.inputs if tensor in makers} | set(operation.before)
+            waiting.append(len(needed))
+            for maker in needed:
+                followers[maker].append(index)
+        for tensor in self.kept:
+            readers[tensor] += 1
+        return Dependences(tuple(waiting), tuple(map(tuple, followers)), tuple(readers))

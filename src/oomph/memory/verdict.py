@@ -51,8 +51,8 @@ def notes(verdict: Verdict, unknown: Sequence[str]) -> tuple[str, ...]:
     said = []
     if verdict.is_xla:
         said.append(
-            "On a GPU this step is compiled with XLA, which chooses the buffers itself: these figures are those without "
-            "XLA. To know, plan with jit_compile=False where the step is compiled, and train with it."
+            "On a GPU this step is compiled with XLA, which chooses the buffers itself: these figures are those "
+            "without XLA. To know, plan with jit_compile=False where the step is compiled, and train with it."
         )
     if verdict.device is not None and verdict.device.is_card:
         said.append(

@@ -10,7 +10,7 @@ from oomph.errors import ExamineError
 from oomph.memory.breakdown import Held
 from oomph.memory.calibration import Correction, Measured, correction
 from oomph.memory.estimate import Interval
-from oomph.memory.prediction import Prediction, Step, predict, widened
+from oomph.memory.prediction import Prediction, Step, between, predict, widened
 from oomph.memory.program import Program
 from oomph.recovery.posix.available_memory import available_bytes
 from oomph.tensorflow.planning import dry_run, samples, subject
@@ -24,6 +24,8 @@ _TIMES = 4
 _CHEAP_SECONDS = 3.0
 """A further size runs if its step should take no longer than this."""
 _MOST_SAMPLES = 8192
+_LONG = 8000
+"""A program of so many operations takes long to simulate: unrolled loops."""
 _MOST_OF_MEMORY = 0.5
 """A real step may take this share of the memory that is free."""
 
@@ -45,6 +47,7 @@ class Engine:
         """The one batch size that the model takes; None if it takes any."""
         self._correction = fix
         self._known: dict[int, Prediction] = {}
+        self._raw: dict[int, Prediction] = {}
 
     def at(self, batch: int) -> Prediction:
         """The memory of a step of this many samples. Raises ExamineError if the model does not take so many."""
@@ -52,16 +55,30 @@ class Engine:
             raise ExamineError(f"the step of this model can only be planned for its own batch of {self.only} samples")
         found = self._known.get(batch)
         if found is None:
-            raw = predict(Step(self.program, self.held.total), batch)
+            raw = self._predicted(batch)
             fix = self._correction
             peak = raw.peak if fix is None else fix.of(raw.peak, batch, self.held.total)
-            peak = widened(peak, self.held.largest, bool(self.unknown))
+            peak = widened(peak, self.held.largest if fix is None else 0, bool(self.unknown))
             found = self._known[batch] = Prediction(peak, raw.typical)
         return Prediction(self._monotone(batch, found.peak), found.typical)
 
+    def _predicted(self, batch: int) -> Prediction:
+        """Without the correction. A long program is simulated at powers of two only; between them, peaks are too."""
+        if len(self.program.operations) < _LONG or self.only is not None:
+            return self._simulated_at(batch)
+        small = 1 << (batch.bit_length() - 1)
+        below, above = self._simulated_at(small), self._simulated_at(2 * small)
+        return Prediction(between(below.peak, above.peak, batch / small - 1), below.typical)
+
+    def _simulated_at(self, batch: int) -> Prediction:
+        found = self._raw.get(batch)
+        if found is None:
+            found = self._raw[batch] = predict(Step(self.program, self.held.total), batch)
+        return found
+
     def simulated(self, batch: int) -> Interval:
         """The peak without the correction by real steps."""
-        peak = predict(Step(self.program, self.held.total), batch).peak
+        peak = self._predicted(batch).peak
         return widened(peak, self.held.largest, bool(self.unknown))
 
     def _monotone(self, batch: int, peak: Interval) -> Interval:

@@ -16,6 +16,8 @@ class Item:
     """The tensor; None if nothing was put in, or a number only."""
     value: Number | None = None
     """Its value, if it is a number that is known."""
+    size: int = 0
+    """Of the element alone, in bytes; the tensor may hold others too."""
 
 
 Items = tuple[Item, ...]

@@ -69,8 +69,7 @@ def follow(scope: Reader, operation: Any) -> bool:
             scope.give(tensor, scope.known(inputs[0]))
         return True
     if kind == "ZerosLike":
-        scope.lists[outputs[0].ref()] = (Item(),) * len(items)
-        return True
+        return _zeros(scope, operation, items)
     change = _CHANGES.get(kind)
     return change is not None and change(scope, operation, items)
 
@@ -81,12 +80,15 @@ def _list_of_rows(scope: Reader, operation: Any) -> bool:
         return False
     given = operation.inputs[0]
     made = scope.put(operation, [scope.tensors[given.ref()]], [scope.size_of(given, operation)], Storage.NEW)
-    scope.lists[operation.outputs[0].ref()] = (Item(made.outputs[0]),) * rows
+    scope.lists[operation.outputs[0].ref()] = (
+        Item(made.outputs[0], size=scope.sizes[made.outputs[0]] // max(1, rows)),
+    ) * rows
     return True
 
 
 def _item(scope: Reader, tensor: Any) -> Item:
-    return Item(scope.tensors.get(tensor.ref()), number_of(tensor, scope.numbers))
+    known = scope.tensors.get(tensor.ref())
+    return Item(known, number_of(tensor, scope.numbers), 0 if known is None else scope.sizes[known])
 
 
 def _take(scope: Reader, operation: Any, output: Any, item: Item) -> None:
@@ -98,6 +100,16 @@ def _take(scope: Reader, operation: Any, output: Any, item: Item) -> None:
     elif item.value is None:
         made = scope.put(operation, [], [scope.size_of(output, operation)], Storage.NEW)
         scope.tensors[output.ref()] = made.outputs[0]
+
+
+def _zeros(scope: Reader, operation: Any, items: Items) -> bool:
+    """A tensor of zeros for each item."""
+    sizes = [item.size for item in items]
+    made = scope.put(operation, [], sizes, Storage.NEW)
+    scope.lists[operation.outputs[0].ref()] = tuple(
+        Item(tensor, size=size) for tensor, size in zip(made.outputs, sizes, strict=True)
+    )
+    return True
 
 
 def _push(scope: Reader, operation: Any, items: Items) -> bool:
@@ -144,7 +156,7 @@ def _sum(scope: Reader, operation: Any, items: Items) -> bool:
         terms = tensors_in(tuple(item_at(one, index) for one in known))
         if len(terms) > 1:
             terms = scope.put(operation, terms, [scope.sizes[terms[0]]], Storage.FORWARDED).outputs
-        total.append(Item(terms[0]) if terms else Item())
+        total.append(Item(terms[0], size=scope.sizes[terms[0]]) if terms else Item())
     scope.lists[operation.outputs[0].ref()] = tuple(total)
     return True
 

@@ -174,17 +174,17 @@ class Scope:
         self._make(operation, sizes, Storage.FORWARDED, each)
 
     def _branch(self, graph: Any, operation: Any) -> None:
+        """Add the branch that makes most, as if it were always taken."""
         names = [operation.get_attr(name) for name in ("then_branch", "else_branch") if _has(operation, name)]
         names = names or list(operation.get_attr("branches"))
         bodies = [body for body in (function_named(graph, each.name) for each in names) if body is not None]
-        sizes = [self._most(index, tensor, operation, bodies) for index, tensor in enumerate(operation.outputs)]
-        self._make(operation, sizes, Storage.NEW, max(map(_all_new, bodies), default=0))
-
-    def _most(self, index: int, tensor: Any, operation: Any, bodies: Sequence[Any]) -> int:
-        """The size of an output of a branch: the larger one, where they differ."""
-        known = [_bytes(body.outputs[index]) for body in bodies] if tensor.shape.num_elements() is None else [None]
-        sizes = [size for size in known if size is not None]
-        return max(sizes) if bodies and len(sizes) == len(bodies) else self.size_of(tensor, operation)
+        if not bodies:
+            self.make(operation, Storage.NEW)
+            return
+        first = len(self.flat.operations)
+        given = [self.known(tensor) for tensor in list(operation.inputs)[1:]]
+        results = self._run(max(bodies, key=_all_new), given, f"{self.prefix}{operation.name}/")
+        self._finish(operation, results, first)
 
     # -- sizes --------------------------------------------------------------------------------------------------------
 
