@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from oomph.faults.catalogue.catalogue import load
-from oomph.faults.catalogue.fault import Fault
+from oomph.faults.catalogue.fault import Fault, Signature
 from oomph.faults.evidence import memory_map, tracebacks, trend
 from oomph.faults.evidence.evidence import Evidence
 from oomph.faults.evidence.live_exception import evidence_of
@@ -176,7 +176,7 @@ class _Reading:
 
     def _has_advice(self, error: Evidence) -> bool:
         """Whether the page of plain Python errors has a wording for this one."""
-        return any(narrowed(fault, (error,))[1] for fault in self._catalogue if fault.name == UNRELATED)
+        return any(self._narrowed(fault, (error,))[1] for fault in self._catalogue if fault.name == UNRELATED)
 
     def _behind_peers(self, found: Found) -> Diagnosis | None:
         """The plain Python error of one rank, if the others only report that they lost a peer."""
@@ -185,7 +185,7 @@ class _Reading:
         if error is None or fault is None or not found or error.origin in speakers:
             return None
         is_behind = all(f.name in OF_PEERS for f in found)
-        return Diagnosis(fault, CAUSE, 0.9, (error,), *narrowed(fault, (error,))) if is_behind else None
+        return Diagnosis(fault, CAUSE, 0.9, (error,), *self._narrowed(fault, (error,))) if is_behind else None
 
     def _fallback(self, found: Found) -> list[Diagnosis]:
         """The last error under its general name, unless the catalogue explains it or something came after it."""
@@ -206,7 +206,10 @@ class _Reading:
     ) -> list[Diagnosis]:
         faults = {fault.name: fault for fault in self._catalogue if fault not in found}
         chosen = ((faults[name], sure) for name, sure in likely if name in faults)
-        return [Diagnosis(fault, role, sure, evidence, *narrowed(fault, evidence)) for fault, sure in chosen]
+        return [Diagnosis(fault, role, sure, evidence, *self._narrowed(fault, evidence)) for fault, sure in chosen]
+
+    def _narrowed(self, fault: Fault, facts: Sequence[Evidence]) -> tuple[dict[str, str], tuple[Signature, ...]]:
+        return narrowed(fault, facts, self._hits.ids(fault))
 
     def _behind_check(self, found: Found) -> list[Diagnosis]:
         """Likely causes of a failed check in GPU code, if only the abort itself is known."""

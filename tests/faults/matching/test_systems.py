@@ -41,6 +41,8 @@ def systems(*lines: str) -> frozenset[str]:
             "I cuda_diagnostics.cc:156] kernel driver does not appear to be running on this host (16c54693e7f2)",
             "container",
         ),
+        ("libcuda.so.1: cannot open; LD_LIBRARY_PATH: /usr/local/nvidia/lib:/usr/local/nvidia/lib64", "container"),
+        ("WARNING: The NVIDIA Driver was not detected.  GPU functionality will not be available.", "container"),
         ("I cuda_diagnostics.cc:176] hostname: idun-06-18", LINUX),
         ('  File "/home/me/train.py", line 3, in <module>', LINUX),
         ("step 12 loss 0.31", LINUX),
@@ -64,6 +66,10 @@ def test_advice_to_use_wsl_is_no_sign_of_it() -> None:
 
 def test_a_job_of_slurm_may_run_in_a_container() -> None:
     assert systems("srun: job 12 queued", "Pulling nvcr.io/nvidia/tensorflow:24.02") == {"slurm", "container"}
+
+
+def test_nobody_starts_the_container_of_kaggle() -> None:
+    assert systems('File "/kaggle/lib/x.py", line 1', "LD_LIBRARY_PATH: /usr/local/nvidia/lib") == {"colab"}
 
 
 def test_lines_without_a_signature_tell_it_too() -> None:

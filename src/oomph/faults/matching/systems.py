@@ -71,6 +71,7 @@ _MACHINES = (
     ),
     _Sign("wsl", ("WSL",), lazy_pattern(r"\bWSL ?2?\b")),
 )
+# Images with CUDA begin LD_LIBRARY_PATH with the folder into which the driver's libraries are mounted.
 _AROUND = (
     _Sign(
         "slurm",
@@ -81,12 +82,13 @@ _AROUND = (
         "container",
         (
             *("docker", "nvcr.io", "kubepods", "nvidia-container-cli", "root@", "daemon", "OOMKilled", "oci runtime"),
-            *("host (", "host: ", "hostname: "),
+            *("host (", "host: ", "hostname: ", "LIBRARY_PATH: /usr/local/nvidia/lib", "Driver was not detected"),
         ),
         lazy_pattern(
             r"/\.dockerenv|\bnvcr\.io/|\bkubepods\b|nvidia-container-cli|\bdocker: |/docker/containers/|\bdockerd?\["
             r"|\broot@[0-9a-f]{12}:|\bhost \([0-9a-f]{12}\)|\b(?:host|hostname): [0-9a-f]{12}\b"
             r"|Error response from daemon|\bOOMKilled\b|\boci runtime\b"
+            r"|LIBRARY_PATH: /usr/local/nvidia/lib|NVIDIA Driver was not detected"
         ),
     ),
 )
@@ -111,4 +113,5 @@ class Systems:
     def names(self) -> frozenset[str]:
         """What they are; a machine that no line tells of is taken for one that runs Linux."""
         machine = {sign.system for sign in _MACHINES[self._surest : self._surest + 1]}
-        return frozenset(machine | self._found) or frozenset({LINUX})
+        around = self._found - {"container"} if "colab" in machine else self._found  # nobody starts Colab's container
+        return frozenset(machine | around) or frozenset({LINUX})
