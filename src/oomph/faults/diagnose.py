@@ -14,6 +14,7 @@ from oomph.faults.evidence.live_exception import evidence_of
 from oomph.faults.evidence.memory_map import MemoryMap
 from oomph.faults.evidence.trend import Trend
 from oomph.faults.matching import fallback, systems, training
+from oomph.faults.matching.borrowed import borrowed
 from oomph.faults.matching.causality import OF_PEERS, Place, consequences
 from oomph.faults.matching.classifier import Sample
 from oomph.faults.matching.ending import LastLines
@@ -137,7 +138,7 @@ class _Reading:
             ranked = guesses.out_of_silence(bool(self._end.alarming(self._went_on)), self._set_aside(found))
         elif ranked[0] in general:
             ranked = guesses.reconsidered(ranked)
-        ranked = _sure_before_doubtful(ranked)
+        ranked = self._with_borrowed_advice(_sure_before_doubtful(ranked))
         told = self._with_last_error(self._with_place_in_code(ranked, general))
         return (*told, *suspicions(ranked, found, self._catalogue, guesses))
 
@@ -207,6 +208,17 @@ class _Reading:
         faults = {fault.name: fault for fault in self._catalogue if fault not in found}
         chosen = ((faults[name], sure) for name, sure in likely if name in faults)
         return [Diagnosis(fault, role, sure, evidence, *self._narrowed(fault, evidence)) for fault, sure in chosen]
+
+    def _with_borrowed_advice(self, ranked: Sequence[Diagnosis]) -> list[Diagnosis]:
+        """Give the first, if it is doubtful and its page has no advice on these words, what other pages have."""
+        error = self._last.error
+        if not ranked or error is None or ranked[0].confidence > _DOUBTFUL or ranked[0].is_advised:
+            return list(ranked)
+        captured, signatures = borrowed(self._catalogue, (error,), self._hits.ids)
+        first = ranked[0]._replace(
+            captured={**captured, **ranked[0].captured}, signatures=(*ranked[0].signatures, *signatures)
+        )
+        return [first, *ranked[1:]]
 
     def _narrowed(self, fault: Fault, facts: Sequence[Evidence]) -> tuple[dict[str, str], tuple[Signature, ...]]:
         return narrowed(fault, facts, self._hits.ids(fault))

@@ -58,6 +58,11 @@ class Diagnosis(NamedTuple):
         return self.fault.name
 
     @property
+    def is_advised(self) -> bool:
+        """Whether a wording of the evidence has remedies of its own."""
+        return any(signature.advice for signature in self.signatures)
+
+    @property
     def remedies(self) -> tuple[Remedy, ...]:
         """What to do, best first, with the captured values and the command of the run in it."""
         values = {"where": _SOMEWHERE, **derived(self.captured), **self.captured}
