@@ -66,7 +66,7 @@ _REFUSED = lazy_pattern(
 )
 # What only a training says; a plain error without its traceback that has none of it may be of any program.
 _OF_KERAS = lazy_pattern(
-    r"[Tt]ensor|[Kk]eras|[Ll]ayer|[Mm]odel\b|[Dd]ata ?set|[Gg]enerator|`\w{1,40}` argument|steps_per_epoch"
+    r"[Tt]ensor|[Kk]eras|TPU|[Ll]ayer|[Mm]odel\b|[Dd]ata ?set|[Gg]enerator|`\w{1,40}` argument|steps_per_epoch"
 )
 # "Local rendezvous is aborting with status: INTERNAL: No blas support for stream"; the end of a data set
 # (OUT_OF_RANGE), a cancelled sibling and a shutdown are reported in the same words and are no failures.
