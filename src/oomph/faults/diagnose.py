@@ -18,7 +18,7 @@ from oomph.faults.matching.borrowed import borrowed
 from oomph.faults.matching.causality import OF_PEERS, Place, consequences
 from oomph.faults.matching.classifier import Sample
 from oomph.faults.matching.ending import LastLines
-from oomph.faults.matching.fallback import UNRELATED, LastError
+from oomph.faults.matching.fallback import GENERAL, UNRELATED, LastError
 from oomph.faults.matching.guesses import Guesses
 from oomph.faults.matching.hits import Found, Hit, Hits, confidence, narrowed, place
 from oomph.faults.matching.index import index
@@ -210,18 +210,20 @@ class _Reading:
         return [Diagnosis(fault, role, sure, evidence, *self._narrowed(fault, evidence)) for fault, sure in chosen]
 
     def _with_borrowed_advice(self, ranked: Sequence[Diagnosis]) -> list[Diagnosis]:
-        """Give the first, if it is doubtful and its page has no advice on these words, what other pages have."""
+        """Give the first, if it is doubtful or general and has no advice on these words, what other pages have."""
         error = self._last.error
-        if not ranked or error is None or ranked[0].confidence > _DOUBTFUL or ranked[0].is_advised:
+        doubtful = ranked and (ranked[0].confidence <= _DOUBTFUL or ranked[0].name in GENERAL)
+        if error is None or not doubtful or ranked[0].is_advised:
             return list(ranked)
-        captured, signatures = borrowed(self._catalogue, (error,), self._hits.ids)
+        captured, signatures = borrowed(self._catalogue, (error, *self._last.details), self._hits.ids)
         first = ranked[0]._replace(
             captured={**captured, **ranked[0].captured}, signatures=(*ranked[0].signatures, *signatures)
         )
         return [first, *ranked[1:]]
 
     def _narrowed(self, fault: Fault, facts: Sequence[Evidence]) -> tuple[dict[str, str], tuple[Signature, ...]]:
-        return narrowed(fault, facts, self._hits.ids(fault))
+        """The wordings of a page in these facts and in what the last error says below its first line."""
+        return narrowed(fault, (*facts, *self._last.details), self._hits.ids(fault))
 
     def _behind_check(self, found: Found) -> list[Diagnosis]:
         """Likely causes of a failed check in GPU code, if only the abort itself is known."""

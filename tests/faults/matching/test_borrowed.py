@@ -36,3 +36,16 @@ def test_a_guess_without_advice_gives_it_first() -> None:
     (first, *_) = diagnose_log(ERROR.encode())
     assert first.confidence <= 0.5
     assert "TFTrainer" in first.remedies[0].text
+
+
+def test_a_plain_error_without_advice_on_its_page_borrows_it_too() -> None:
+    traceback = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    build()\n'
+    (first, *_) = diagnose_log(f"{traceback}ImportError: cannot import name layer_from_config".encode())
+    assert first.name == "unrelated"
+    assert "deserialize as layer_from_config" in first.remedies[0].text
+
+
+def test_what_keras_says_below_its_first_line_is_looked_at() -> None:
+    announced = "OperatorNotAllowedInGraphError: Exception encountered when calling Informer.call()."
+    (first, *_) = diagnose_log(f"{announced}\n\nIterating over a symbolic `tf.Tensor` is not allowed.".encode())
+    assert "b, h, w = x.shape" in first.remedies[0].text
