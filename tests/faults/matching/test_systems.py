@@ -30,6 +30,8 @@ def systems(*lines: str) -> frozenset[str]:
         ("I use Ubuntu 22.04 in WSL2 on a laptop", "wsl"),
         ('  File "/Users/me/train.py", line 3, in <module>', "macos"),
         ("ImportError: dlopen(/opt/homebrew/lib/libhdf5.dylib, 2): Symbol not found", "macos"),
+        ("Illegal instruction: 4", "macos"),
+        ("train.sh: line 3: 4242 Segmentation fault: 11  python train.py", "macos"),
         ('  File "/content/train.py", line 3, in <module>', "colab"),
         ('  File "/kaggle/working/train.py", line 3, in <module>', "colab"),
         ("slurmstepd: error: Detected 1 oom_kill event in StepId=1.0", "slurm"),

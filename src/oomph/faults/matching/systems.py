@@ -25,7 +25,8 @@ class _Sign(NamedTuple):
 
 
 # The machine, the surest sign first: a log is of one. A person on Windows who is asked to use WSL has its name in the
-# log as well, so the bare word counts last. A kernel that has no NUMA file of a GPU is in practice that of WSL.
+# log as well, so the bare word counts last. A kernel that has no NUMA file of a GPU is in practice that of WSL. Only
+# the shells of macOS give the number of a signal.
 _MACHINES = (
     _Sign(
         "wsl",
@@ -56,10 +57,25 @@ _MACHINES = (
     ),
     _Sign(
         "macos",
-        ("/Users/", "darwin", "macos", "macOS", ".dylib", "homebrew", "mach-o", "kIOGPU", "device/metal", "libc++abi"),
+        (
+            *(
+                "/Users/",
+                "darwin",
+                "macos",
+                "macOS",
+                ".dylib",
+                "homebrew",
+                "mach-o",
+                "kIOGPU",
+                "device/metal",
+                "libc++abi",
+            ),
+            *("instruction: 4", "fault: 11", "trap: ", "Killed: 9", "error: 10"),
+        ),
         lazy_pattern(
             r"(?<![\w:])/Users/\w|\bdarwin\b|\bmacosx?_\d|\bmacOS\b|\w\.dylib\b|/opt/homebrew/|mach-o"
             r"|kIOGPUCommandBuffer|plugin/src/device/metal|libc\+\+abi"
+            r"|\b(?:Illegal instruction: 4|Segmentation fault: 11|Abort trap: 6|Killed: 9|Bus error: 10|BPT trap: 5)\b"
         ),
     ),
     _Sign(
