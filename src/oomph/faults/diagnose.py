@@ -7,17 +7,18 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from oomph.faults.catalogue.catalogue import load
-from oomph.faults.catalogue.fault import Fault
+from oomph.faults.catalogue.fault import Fault, Signature
 from oomph.faults.evidence import memory_map, tracebacks, trend
 from oomph.faults.evidence.evidence import Evidence
 from oomph.faults.evidence.live_exception import evidence_of
 from oomph.faults.evidence.memory_map import MemoryMap
 from oomph.faults.evidence.trend import Trend
 from oomph.faults.matching import fallback, systems, training
+from oomph.faults.matching.borrowed import borrowed
 from oomph.faults.matching.causality import OF_PEERS, Place, consequences
 from oomph.faults.matching.classifier import Sample
 from oomph.faults.matching.ending import LastLines
-from oomph.faults.matching.fallback import UNRELATED, LastError
+from oomph.faults.matching.fallback import GENERAL, UNRELATED, LastError
 from oomph.faults.matching.guesses import Guesses
 from oomph.faults.matching.hits import Found, Hit, Hits, confidence, narrowed, place
 from oomph.faults.matching.index import index
@@ -137,7 +138,7 @@ class _Reading:
             ranked = guesses.out_of_silence(bool(self._end.alarming(self._went_on)), self._set_aside(found))
         elif ranked[0] in general:
             ranked = guesses.reconsidered(ranked)
-        ranked = _sure_before_doubtful(ranked)
+        ranked = self._with_borrowed_advice(_sure_before_doubtful(ranked))
         told = self._with_last_error(self._with_place_in_code(ranked, general))
         return (*told, *suspicions(ranked, found, self._catalogue, guesses))
 
@@ -176,7 +177,7 @@ class _Reading:
 
     def _has_advice(self, error: Evidence) -> bool:
         """Whether the page of plain Python errors has a wording for this one."""
-        return any(narrowed(fault, (error,))[1] for fault in self._catalogue if fault.name == UNRELATED)
+        return any(self._narrowed(fault, (error,))[1] for fault in self._catalogue if fault.name == UNRELATED)
 
     def _behind_peers(self, found: Found) -> Diagnosis | None:
         """The plain Python error of one rank, if the others only report that they lost a peer."""
@@ -185,7 +186,7 @@ class _Reading:
         if error is None or fault is None or not found or error.origin in speakers:
             return None
         is_behind = all(f.name in OF_PEERS for f in found)
-        return Diagnosis(fault, CAUSE, 0.9, (error,), *narrowed(fault, (error,))) if is_behind else None
+        return Diagnosis(fault, CAUSE, 0.9, (error,), *self._narrowed(fault, (error,))) if is_behind else None
 
     def _fallback(self, found: Found) -> list[Diagnosis]:
         """The last error under its general name, unless the catalogue explains it or something came after it."""
@@ -206,7 +207,23 @@ class _Reading:
     ) -> list[Diagnosis]:
         faults = {fault.name: fault for fault in self._catalogue if fault not in found}
         chosen = ((faults[name], sure) for name, sure in likely if name in faults)
-        return [Diagnosis(fault, role, sure, evidence, *narrowed(fault, evidence)) for fault, sure in chosen]
+        return [Diagnosis(fault, role, sure, evidence, *self._narrowed(fault, evidence)) for fault, sure in chosen]
+
+    def _with_borrowed_advice(self, ranked: Sequence[Diagnosis]) -> list[Diagnosis]:
+        """Give the first, if it is doubtful or general and has no advice on these words, what other pages have."""
+        error = self._last.error
+        doubtful = ranked and (ranked[0].confidence <= _DOUBTFUL or ranked[0].name in GENERAL)
+        if error is None or not doubtful or ranked[0].is_advised:
+            return list(ranked)
+        captured, signatures = borrowed(self._catalogue, (error, *self._last.details), self._hits.ids)
+        first = ranked[0]._replace(
+            captured={**captured, **ranked[0].captured}, signatures=(*ranked[0].signatures, *signatures)
+        )
+        return [first, *ranked[1:]]
+
+    def _narrowed(self, fault: Fault, facts: Sequence[Evidence]) -> tuple[dict[str, str], tuple[Signature, ...]]:
+        """The wordings of a page in these facts and in what the last error says below its first line."""
+        return narrowed(fault, (*facts, *self._last.details), self._hits.ids(fault))
 
     def _behind_check(self, found: Found) -> list[Diagnosis]:
         """Likely causes of a failed check in GPU code, if only the abort itself is known."""

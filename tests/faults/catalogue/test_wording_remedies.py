@@ -27,7 +27,7 @@ else:
 
 by_code = pytest.mark.parametrize("fault", load(), ids=lambda fault: fault.code)
 
-DERIVED = frozenset({"first_dimension", "free", "limit", "largest_free", "xid_name", "xid_action", "where"})
+DERIVED = frozenset({"first_dimension", "free", "limit", "largest_free", "xid_name", "xid_action", "where", "misfit"})
 """Values that are made from others, not captured by a signature of the page."""
 PAGE = PAGES / "memory/OOM101-device-oom.md"
 

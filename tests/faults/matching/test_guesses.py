@@ -8,6 +8,8 @@ from oomph.faults.catalogue.catalogue import load
 from oomph.faults.diagnose import diagnose
 from oomph.faults.evidence.evidence import Evidence
 from oomph.faults.matching.guesses import Guesses
+from oomph.faults.matching.hits import narrowed
+from oomph.faults.matching.likeness import Likeness
 from oomph.faults.matching.named_fault import CAUSE, Diagnosis
 
 PEER = "the grpc channel to peer task worker 2 is dead: unavailable"
@@ -34,6 +36,21 @@ def test_a_guess_is_the_likeliest_page_with_the_line_that_speaks_for_it() -> Non
     (first,) = guesses("INFO start of job", PEER).out_of_silence(failed=True, set_aside=())
     assert (first.name, first.evidence[0].text) == ("worker-lost", PEER)
     assert first.confidence <= 0.5
+
+
+def test_a_guessed_page_is_narrowed_down_by_the_wordings_in_the_log() -> None:
+    lost = "kernel driver does not appear to be running on this host (login05)"
+    page = Likeness("driver-missing", 0.5)
+    assert "login05 is a login node" in guesses(lost)._diagnosis(page).remedies[0].text
+    assert "login" not in guesses("no driver")._diagnosis(page).remedies[0].text
+
+
+def test_a_wording_that_needs_company_narrows_nothing_down_without_it() -> None:
+    keras = next(fault for fault in load() if fault.name == "keras-version-mismatch")
+    line = of("Unrecognized keyword arguments passed to LSTM: {'batch_input_shape': (1, 1, 7)}")
+    alone, in_company = (narrowed(keras, line, ids)[1] for ids in (frozenset[str](), frozenset({"reads-model"})))
+    assert any("Make keras.Input" in signature.advice for signature in alone)
+    assert not any("Make keras.Input" in signature.advice for signature in in_company)
 
 
 def test_nothing_is_guessed_from_a_few_words_or_from_those_of_a_sound_training() -> None:

@@ -30,6 +30,8 @@ def systems(*lines: str) -> frozenset[str]:
         ("I use Ubuntu 22.04 in WSL2 on a laptop", "wsl"),
         ('  File "/Users/me/train.py", line 3, in <module>', "macos"),
         ("ImportError: dlopen(/opt/homebrew/lib/libhdf5.dylib, 2): Symbol not found", "macos"),
+        ("Illegal instruction: 4", "macos"),
+        ("train.sh: line 3: 4242 Segmentation fault: 11  python train.py", "macos"),
         ('  File "/content/train.py", line 3, in <module>', "colab"),
         ('  File "/kaggle/working/train.py", line 3, in <module>', "colab"),
         ("slurmstepd: error: Detected 1 oom_kill event in StepId=1.0", "slurm"),
@@ -41,6 +43,8 @@ def systems(*lines: str) -> frozenset[str]:
             "I cuda_diagnostics.cc:156] kernel driver does not appear to be running on this host (16c54693e7f2)",
             "container",
         ),
+        ("libcuda.so.1: cannot open; LD_LIBRARY_PATH: /usr/local/nvidia/lib:/usr/local/nvidia/lib64", "container"),
+        ("WARNING: The NVIDIA Driver was not detected.  GPU functionality will not be available.", "container"),
         ("I cuda_diagnostics.cc:176] hostname: idun-06-18", LINUX),
         ('  File "/home/me/train.py", line 3, in <module>', LINUX),
         ("step 12 loss 0.31", LINUX),
@@ -64,6 +68,10 @@ def test_advice_to_use_wsl_is_no_sign_of_it() -> None:
 
 def test_a_job_of_slurm_may_run_in_a_container() -> None:
     assert systems("srun: job 12 queued", "Pulling nvcr.io/nvidia/tensorflow:24.02") == {"slurm", "container"}
+
+
+def test_nobody_starts_the_container_of_kaggle() -> None:
+    assert systems('File "/kaggle/lib/x.py", line 1', "LD_LIBRARY_PATH: /usr/local/nvidia/lib") == {"colab"}
 
 
 def test_lines_without_a_signature_tell_it_too() -> None:

@@ -27,7 +27,7 @@ _PYTHON = (
 # Classes that neither TensorFlow nor Keras raises for a fault of the machine.
 _SCRIPTS_OWN = "Assertion Indentation Index Key Name Syntax Tab UnboundLocal ZeroDivision"
 WORDS = frozenset({"Epoch", "REQUIRES", "rendezvous", "Rendezvous", "endezvous", "StatusOr"}) | {
-    f"{name}Error" for name in f"{_CLASSES} {_PYTHON} {_SCRIPTS_OWN}".split(" ")
+    f"{name}Error" for name in f"{_CLASSES} {_PYTHON} {_SCRIPTS_OWN} OperatorNotAllowedInGraph".split(" ")
 }
 
 _SURVIVED = lazy_pattern(r"Epoch \d+/\d+")
@@ -44,7 +44,10 @@ _CUT_OUT = lazy_pattern(
     rf"\s{{0,12}}(?:tensorflow[\w.]*\.)?(?:{'|'.join(_CLASSES.split(' '))})Error(?: \(see above for traceback\))?: "
 )
 # The same of a plain Python error; who has raised it is not known then.
-_PASTED = lazy_pattern(rf"\s{{0,4}}(?:{'|'.join(f'{_PYTHON} {_SCRIPTS_OWN}'.split(' '))})Error(?:: |\Z)")
+_PASTED = lazy_pattern(
+    r"\s{0,4}(?:(?:tensorflow[\w.]*\.)?OperatorNotAllowedInGraph"
+    rf"|{'|'.join(f'{_PYTHON} {_SCRIPTS_OWN}'.split(' '))})Error(?:: |\Z)"
+)
 # What argparse and absl say of a command line before they end the program.
 _USAGE = lazy_pattern(
     r"[\w./-]{1,80}: error: (?:the following arguments|argument |unrecognized arguments|ambiguous option)"
@@ -66,7 +69,7 @@ _REFUSED = lazy_pattern(
 )
 # What only a training says; a plain error without its traceback that has none of it may be of any program.
 _OF_KERAS = lazy_pattern(
-    r"[Tt]ensor|[Kk]eras|[Ll]ayer|[Mm]odel\b|[Dd]ata ?set|[Gg]enerator|`\w{1,40}` argument|steps_per_epoch"
+    r"[Tt]ensor|[Kk]eras|TPU|[Ll]ayer|[Mm]odel\b|[Dd]ata ?set|[Gg]enerator|`\w{1,40}` argument|steps_per_epoch"
 )
 # "Local rendezvous is aborting with status: INTERNAL: No blas support for stream"; the end of a data set
 # (OUT_OF_RANGE), a cancelled sibling and a shutdown are reported in the same words and are no failures.
@@ -76,6 +79,7 @@ _STATUS = ("endezvous is aborting with status: ", "Bad StatusOr access: ")
 _REQUIRED = lazy_pattern(r"OP_REQUIRES failed at [\w.]{1,80}:\d+ : (?P<status>[A-Z][A-Za-z_ ]{3,30}): ")
 _BENIGN_CODES = ("OUT_OF_RANGE", "Out of range", "CANCELLED", "Cancelled", "ABORTED", "Aborted")
 _MESSAGE_LINES, _MESSAGE_LENGTH = 60, 6000
+_DETAILS = 6  # lines of a message that are looked at for advice; the rest may be of others
 _CODE = "      "  # a line of source code under a frame
 _IN_USER_CODE = "in user code"
 _OWN_CODES = 255  # up to here a program chooses, sys.exit(-1) for one; Windows gives crashes numbers beyond
@@ -171,6 +175,14 @@ class LastError:
     def error(self) -> Evidence | None:
         """The line of it."""
         return self._raised or self._status or self._pasted_fact
+
+    @property
+    def details(self) -> tuple[Evidence, ...]:
+        """The lines of its message below the first: Keras 3 says there what its first line only announces."""
+        error, said = self.error, self._message or self._pasted
+        if error is None or said is None:
+            return ()
+        return tuple(error._replace(text=line) for line in said.lines[1:_DETAILS] if line.strip())
 
     @property
     def where(self) -> str:

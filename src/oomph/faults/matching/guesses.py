@@ -10,6 +10,7 @@ from oomph.faults.evidence.evidence import Evidence
 from oomph.faults.matching.classifier import Shares, trained
 from oomph.faults.matching.ending import tells_of_training
 from oomph.faults.matching.fallback import GENERAL, UNRELATED
+from oomph.faults.matching.hits import narrowed
 from oomph.faults.matching.likeness import SUREST, Likeness, is_asserted
 from oomph.faults.matching.named_fault import CAUSE, Diagnosis
 from oomph.faults.matching.training import goes_on
@@ -84,7 +85,7 @@ class Guesses:
         return [page for page in self._shares.faults if page.name not in GENERAL] if self._facts else []
 
     def _diagnosis(self, page: Likeness) -> Diagnosis:
-        """The page, with the line that speaks most for it."""
+        """The page, with the line that speaks most for it, and the wordings that narrow it down."""
         fault = next(fault for fault in self._catalogue if fault.name == page.name)
-        fact = trained(self._catalogue).telling(self._facts, fault)
-        return Diagnosis(fault, CAUSE, round(min(page.confidence, SUREST), 2), (fact or self._facts[-1],))
+        fact = trained(self._catalogue).telling(self._facts, fault) or self._facts[-1]
+        return Diagnosis(fault, CAUSE, round(min(page.confidence, SUREST), 2), (fact,), *narrowed(fault, self._facts))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 from math import prod
 from typing import NamedTuple
@@ -81,6 +81,10 @@ class Hits:
         }
         return frozenset((seen | refused) - {fault.name for fault in found})
 
+    def ids(self, fault: Fault) -> frozenset[str]:
+        """The ids of the signatures of a page that were seen, whether or not they show the fault."""
+        return frozenset(hit.signature.id for hit in self._seen.get(fault, {}).values()) - {""}
+
     def _gets_by(self, text: str) -> bool:
         """Whether TensorFlow does without what failed here; the node that it names on the next line belongs to it."""
         self._got_by = gets_by(text) or (self._got_by and text.lstrip().startswith("[["))
@@ -98,7 +102,7 @@ def _standing(hits: Sequence[Hit], went_on: int) -> tuple[Hit, ...]:
     return tuple(hit for hit in hits if _in_company(hit.signature, ids) and _outlasts(hit, went_on))
 
 
-def _in_company(signature: Signature, ids: set[str]) -> bool:
+def _in_company(signature: Signature, ids: Set[str]) -> bool:
     return ids.isdisjoint(signature.unless) and not (signature.beside and ids.isdisjoint(signature.beside))
 
 
@@ -128,13 +132,18 @@ def _is_source(text: str) -> bool:
     return "raise " in text and _RAISES.match(text) is not None
 
 
-def narrowed(fault: Fault, facts: Sequence[Evidence]) -> tuple[dict[str, str], tuple[Signature, ...]]:
-    """The signatures that only narrow a fault down and match these facts, with the values they capture."""
+def narrowed(
+    fault: Fault, facts: Sequence[Evidence], ids: Set[str] = frozenset()
+) -> tuple[dict[str, str], tuple[Signature, ...]]:
+    """The signatures that only narrow a fault down and match these facts, with the values they capture.
+
+    `ids` are those of the page's signatures that were seen elsewhere in the log.
+    """
     captured: dict[str, str] = {}
     borne = list[Signature]()
     for signature in fault.signatures if facts else ():
         found = next((match for fact in facts if (match := _match(signature, fact.text)) is not None), None)
-        if signature.only_prepares and found is not None:
+        if signature.only_prepares and found is not None and _in_company(signature, ids):
             captured = {**found, **captured}
             borne.append(signature)
     return captured, tuple(borne)

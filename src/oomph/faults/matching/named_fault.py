@@ -9,6 +9,7 @@ from typing import NamedTuple
 from oomph.faults.catalogue.fault import LINUX, Fault, Remedy, Signature
 from oomph.faults.evidence.evidence import Evidence
 from oomph.faults.matching.advice import remedies_for
+from oomph.faults.matching.derived import derived
 from oomph.faults.matching.own_command import OwnCommand
 
 CAUSE, CONSEQUENCE = "cause", "consequence"
@@ -57,7 +58,13 @@ class Diagnosis(NamedTuple):
         return self.fault.name
 
     @property
+    def is_advised(self) -> bool:
+        """Whether a wording of the evidence has remedies of its own."""
+        return any(signature.advice for signature in self.signatures)
+
+    @property
     def remedies(self) -> tuple[Remedy, ...]:
         """What to do, best first, with the captured values and the command of the run in it."""
-        given = remedies_for(self.fault, self.signatures, self.systems, {"where": _SOMEWHERE, **self.captured})
+        values = {"where": _SOMEWHERE, **derived(self.captured), **self.captured}
+        given = remedies_for(self.fault, self.signatures, self.systems, values)
         return tuple(remedy._replace(command=self.command.put_into(remedy.command)) for remedy in given)

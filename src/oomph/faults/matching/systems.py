@@ -25,7 +25,8 @@ class _Sign(NamedTuple):
 
 
 # The machine, the surest sign first: a log is of one. A person on Windows who is asked to use WSL has its name in the
-# log as well, so the bare word counts last. A kernel that has no NUMA file of a GPU is in practice that of WSL.
+# log as well, so the bare word counts last. A kernel that has no NUMA file of a GPU is in practice that of WSL. Only
+# the shells of macOS give the number of a signal.
 _MACHINES = (
     _Sign(
         "wsl",
@@ -56,10 +57,25 @@ _MACHINES = (
     ),
     _Sign(
         "macos",
-        ("/Users/", "darwin", "macos", "macOS", ".dylib", "homebrew", "mach-o", "kIOGPU", "device/metal", "libc++abi"),
+        (
+            *(
+                "/Users/",
+                "darwin",
+                "macos",
+                "macOS",
+                ".dylib",
+                "homebrew",
+                "mach-o",
+                "kIOGPU",
+                "device/metal",
+                "libc++abi",
+            ),
+            *("instruction: 4", "fault: 11", "trap: ", "Killed: 9", "error: 10"),
+        ),
         lazy_pattern(
             r"(?<![\w:])/Users/\w|\bdarwin\b|\bmacosx?_\d|\bmacOS\b|\w\.dylib\b|/opt/homebrew/|mach-o"
             r"|kIOGPUCommandBuffer|plugin/src/device/metal|libc\+\+abi"
+            r"|\b(?:Illegal instruction: 4|Segmentation fault: 11|Abort trap: 6|Killed: 9|Bus error: 10|BPT trap: 5)\b"
         ),
     ),
     _Sign(
@@ -71,6 +87,7 @@ _MACHINES = (
     ),
     _Sign("wsl", ("WSL",), lazy_pattern(r"\bWSL ?2?\b")),
 )
+# Images with CUDA begin LD_LIBRARY_PATH with the folder into which the driver's libraries are mounted.
 _AROUND = (
     _Sign(
         "slurm",
@@ -81,12 +98,13 @@ _AROUND = (
         "container",
         (
             *("docker", "nvcr.io", "kubepods", "nvidia-container-cli", "root@", "daemon", "OOMKilled", "oci runtime"),
-            *("host (", "host: ", "hostname: "),
+            *("host (", "host: ", "hostname: ", "LIBRARY_PATH: /usr/local/nvidia/lib", "Driver was not detected"),
         ),
         lazy_pattern(
             r"/\.dockerenv|\bnvcr\.io/|\bkubepods\b|nvidia-container-cli|\bdocker: |/docker/containers/|\bdockerd?\["
             r"|\broot@[0-9a-f]{12}:|\bhost \([0-9a-f]{12}\)|\b(?:host|hostname): [0-9a-f]{12}\b"
             r"|Error response from daemon|\bOOMKilled\b|\boci runtime\b"
+            r"|LIBRARY_PATH: /usr/local/nvidia/lib|NVIDIA Driver was not detected"
         ),
     ),
 )
@@ -111,4 +129,5 @@ class Systems:
     def names(self) -> frozenset[str]:
         """What they are; a machine that no line tells of is taken for one that runs Linux."""
         machine = {sign.system for sign in _MACHINES[self._surest : self._surest + 1]}
-        return frozenset(machine | self._found) or frozenset({LINUX})
+        around = self._found - {"container"} if "colab" in machine else self._found  # nobody starts Colab's container
+        return frozenset(machine | around) or frozenset({LINUX})

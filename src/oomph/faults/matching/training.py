@@ -13,7 +13,7 @@ SIGNS = frozenset(
 
 # For a line in lower case.
 _SIGN = lazy_pattern(
-    r"\bepoch\b\W{0,3}\d|\b(?:loss|acc|accuracy|mae|mse)\b\W{0,3}[-+]?\d|\d(?:s|ms|us)/(?:step|epoch|sample)\b"
+    r"(?<!\{)\bepoch\b\W{0,3}\d|\b(?:loss|acc|accuracy|mae|mse)\b\W{0,3}[-+]?\d|\d(?:s|ms|us)/(?:step|epoch|sample)\b"
     r"|global_step/sec|waiting for 0/\d+ tasks to connect|finished with exit code 0\b"
     r"|\b(?:step|iter|iteration)\b\W{0,3}\d[\d/]*\b.{0,40}\b(?:loss|duration)\b",
 )

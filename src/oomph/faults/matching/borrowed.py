@@ -1,0 +1,27 @@
+"""Advice for an error whose own page has none: that of the other pages on the same words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+
+from oomph.faults.catalogue.fault import Fault, Signature
+from oomph.faults.evidence.evidence import Evidence
+from oomph.faults.matching.fallback import GENERAL
+from oomph.faults.matching.hits import narrowed
+
+
+def borrowed(
+    catalogue: Sequence[Fault], facts: Sequence[Evidence], ids: Callable[[Fault], Set[str]]
+) -> tuple[dict[str, str], tuple[Signature, ...]]:
+    """The signatures that know what to do about these facts, and the values that they capture.
+
+    They are those of the first page that has any; pages of plain errors come last, since theirs fit much.
+
+    Args:
+        ids: the signatures of a page that were seen elsewhere in the log.
+    """
+    for fault in sorted(catalogue, key=lambda fault: fault.name in GENERAL):
+        captured, borne = narrowed(fault, facts, ids(fault))
+        if advising := tuple(signature for signature in borne if signature.advice):
+            return captured, advising
+    return {}, ()

@@ -1,0 +1,51 @@
+"""A page without advice on an error gives that of another page, if it is not sure of itself."""
+
+from __future__ import annotations
+
+from oomph.faults.catalogue.catalogue import load
+from oomph.faults.diagnose import diagnose_log
+from oomph.faults.evidence.evidence import Evidence
+from oomph.faults.matching.borrowed import borrowed
+
+ERROR = "ValueError: The training dataset must have an asserted cardinality"
+
+
+def advice(text: str) -> str:
+    _, signatures = borrowed(load(), (Evidence("log", text, 1),), lambda _: frozenset())
+    return "".join(signature.advice for signature in signatures)
+
+
+def test_the_wording_of_another_page_is_found() -> None:
+    assert "TFTrainer" in advice(ERROR)
+
+
+def test_a_page_of_its_own_comes_before_that_of_plain_errors() -> None:
+    assert "moments" not in advice("TypeError: build() got an unexpected keyword argument 'zoom'")
+    captured, signatures = borrowed(
+        load(), (Evidence("log", "AttributeError: 'DataFrame' object has no attribute 'ix'", 1),), lambda _: frozenset()
+    )
+    assert signatures
+    assert set(captured) <= {"class", "name"}
+
+
+def test_words_that_nobody_knows_have_none() -> None:
+    assert advice("ValueError: something of my own") == ""
+
+
+def test_a_guess_without_advice_gives_it_first() -> None:
+    (first, *_) = diagnose_log(ERROR.encode())
+    assert first.confidence <= 0.5
+    assert "TFTrainer" in first.remedies[0].text
+
+
+def test_a_plain_error_without_advice_on_its_page_borrows_it_too() -> None:
+    traceback = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    build()\n'
+    (first, *_) = diagnose_log(f"{traceback}ImportError: cannot import name layer_from_config".encode())
+    assert first.name == "unrelated"
+    assert "deserialize as layer_from_config" in first.remedies[0].text
+
+
+def test_what_keras_says_below_its_first_line_is_looked_at() -> None:
+    announced = "OperatorNotAllowedInGraphError: Exception encountered when calling Informer.call()."
+    (first, *_) = diagnose_log(f"{announced}\n\nIterating over a symbolic `tf.Tensor` is not allowed.".encode())
+    assert "b, h, w = x.shape" in first.remedies[0].text

@@ -1,0 +1,19 @@
+"""Which lines show that a training makes progress."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomph.faults.matching.training import goes_on
+
+
+@pytest.mark.parametrize("line", ["Epoch 3/10", "epoch: 12 loss: 0.3", "step 100 loss 0.31", "12s 3ms/step"])
+def test_a_line_of_progress(line: str) -> None:
+    assert goes_on(line)
+
+
+@pytest.mark.parametrize(
+    "line", ['callback filepath: "ckpt/{epoch:02d}-{val_loss:.2f}"', "an epoch later", "loss of data"]
+)
+def test_a_template_or_a_sentence_is_none(line: str) -> None:
+    assert not goes_on(line)
