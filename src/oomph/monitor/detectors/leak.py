@@ -5,7 +5,7 @@ row; the first end of an epoch of each `fit`, for models that are kept from one 
 for epochs that take hours and leaks that take minutes. Only the newest process counts: the one before took its memory
 with it. Growth is called a leak when it is nearly too late for a buffer to be full: after 80 % of what was left of the
 training, after 70 % of the free memory, or where it goes on in the next fit. Without a known end of the training, it is
-after 24 epochs, or 50 minutes if epochs take so long. Models that are kept: five fits that each add the same, or eight
+after 30 epochs, or 50 minutes if epochs take so long. Models that are kept: five fits that each add the same, or eight
 of any size. Before, growth is a notice if it would reach the limit before the training ends. Thresholds: measured on
 the development half of benchmarks/leak_set and on 448 more series.
 """
@@ -37,7 +37,7 @@ _OF_ROOM = 0.7
 _LAST_RISES, _RISES_OF_ROOM, _RISES_OF_PLAN = 3, 5, 6
 """Even rises from epoch to epoch that stand for a trend: where the next does not fit, and with most of the memory or
 of the training gone. A ring of copies has a few rises as well."""
-_EPOCHS, _STEPS_SECONDS = 24, 50 * 60.0
+_EPOCHS, _STEPS_SECONDS = 30, 50 * 60.0
 """How long growth has to go on where the end of the training is not known."""
 _FEW_EPOCHS = 10
 """With so many, ends of epochs tell more than readings within them."""
