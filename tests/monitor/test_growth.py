@@ -57,7 +57,7 @@ def test_one_reading_below_the_others_does_not_hide_growth():
     [
         (series([3.0 * n for n in range(11)]), {"readings": 8}),
         (series([0.02 * n for n in range(40)]), {"least_bytes": 0}),
-        (series([30 * math.log1p(n) for n in range(40)]), {"still": 0.0, "straight": 1.0}),
+        (series([10 * n**0.6 for n in range(40)]), {"still": 0.0}),
         (series(list(accumulate(rng.gauss(0, 3) for rng in [Random(20)] for _ in range(60)))), {"straight": 4.0}),
     ],
     ids=["too few readings", "too little", "levels off", "a random walk"],
@@ -65,6 +65,20 @@ def test_one_reading_below_the_others_does_not_hide_growth():
 def test_what_the_values_of_the_gates_keep_out(healthy, without):
     assert steady_growth(healthy, GATES) is None
     assert steady_growth(healthy, replace(GATES, **without)) is not None
+
+
+def test_what_has_just_become_full_grows_no_more(monkeypatch):
+    full = series([3.0 * min(n, 32) + n % 2 for n in range(42)])
+    assert steady_growth(full[:32], GATES) is not None
+    assert steady_growth(full, replace(GATES, straight=8.0)) is None
+    monkeypatch.setattr(growth, "_grows_now", lambda *_: True)
+    assert steady_growth(full, replace(GATES, straight=8.0)) is not None
+
+
+def test_where_noise_is_larger_than_growth_the_place_of_a_floor_is_no_chance():
+    rng = Random(3)
+    part = [(float(place), rng.gauss(0, MIB)) for place in range(100)]
+    assert growth._floor(part)[0] == 25.0
 
 
 def test_what_levels_off_is_not_looked_at_again_in_its_last_half():
@@ -76,7 +90,7 @@ def test_what_levels_off_is_not_looked_at_again_in_its_last_half():
 def test_the_next_tooth_of_a_saw_is_no_new_height(monkeypatch):
     healthy = series([3.0 * (n % 40) for n in range(118)])
     assert steady_growth(healthy, GATES) is None
-    monkeypatch.setattr(growth, "_reaches_new_heights", lambda *_: True)
+    monkeypatch.setattr(growth, "reaches_new_heights", lambda *_: True)
     assert steady_growth(healthy, GATES) is not None
 
 
@@ -90,7 +104,7 @@ def test_the_beat_of_garbage_with_the_epochs_is_no_growth(monkeypatch):
 def test_a_handful_of_rises_is_a_script_that_unfreezes_layers(monkeypatch):
     healthy = series([6.0 * min(n // 2, 6) for n in range(14)])
     assert steady_growth(healthy, GATES) is None
-    monkeypatch.setattr(growth, "_rises", lambda *_: 99)
+    monkeypatch.setattr(growth, "rises_for_good", lambda *_: 99)
     assert steady_growth(healthy, GATES) is not None
 
 
@@ -100,7 +114,7 @@ def test_spikes_do_not_hide_that_memory_rises():
 
 
 def test_growth_has_to_hold_more_than_once():
-    healthy = series([0.0] * 30 + [3.0 * number for number in range(1, 12)])
+    healthy = series([0.0] * 30 + [3.0 * number for number in range(1, 10)])
     assert growth._over_some(healthy, GATES) is not None
     assert steady_growth(healthy, GATES) is None
 

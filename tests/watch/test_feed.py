@@ -180,6 +180,37 @@ def test_the_folder_of_a_monitor_is_shown_as_a_run(tmp_path):
         assert feed.look().jobs[0].state == "no longer monitored"
 
 
+def monitored(folder: Path, name: str, at: float) -> Path:
+    path = folder / ".oomph/monitor" / name
+    path.mkdir(parents=True)
+    store = Store(path)
+    store.append(Sample(at, (GpuSample(0, f"GPU-{name}"),)))
+    store.close()
+    os.utime(path / "monitor/samples.jsonl", (at, at))
+    return path
+
+
+def test_trainings_with_a_monitor_are_shown_beside_the_runs(tmp_path):
+    over, now = monitored(tmp_path, "over", 1e9), monitored(tmp_path, "now", time.time())
+    run = new_run(tmp_path, "a", 2e9)
+    jobs = Feed(None, tmp_path).look().jobs
+    assert [(Path(job.run), job.state) for job in jobs] == [(run.path, "running"), (now, "monitored")]
+    run.update(status=FINISHED)
+    os.utime(run.path / "run.json", (2e9, 2e9))
+    run.close()
+    assert [Path(job.run) for job in Feed(None, tmp_path).look().jobs] == [now]
+    assert runs_of(tmp_path) == [run.path, now, over]
+
+
+def test_without_anything_going_on_the_newest_training_is_shown_also_one_with_a_monitor(tmp_path):
+    last = monitored(tmp_path, "last", 3e8)
+    run = new_run(tmp_path, "a", 2e8)
+    run.update(status=FINISHED)
+    os.utime(run.path / "run.json", (2e8, 2e8))
+    run.close()
+    assert [(Path(job.run), job.state) for job in Feed(None, tmp_path).look().jobs] == [(last, "no longer monitored")]
+
+
 def test_only_what_is_measured_now_is_an_alert(tmp_path, monkeypatch):
     found = (Finding("hardware-fault", "GPU 0", "it is lost"),)
     monkeypatch.setattr("oomph.monitor.detection.Detection.take", lambda self, sample: Changes(found))

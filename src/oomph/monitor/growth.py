@@ -18,6 +18,8 @@ Point = tuple[float, float]
 PARTS = 8
 _SURE = 1.5
 """How many standard errors the rates of two halves differ by when that is no chance."""
+_NOW = 0.7
+"""The least that the newest two floors rise, as a share of what is usual."""
 
 
 @dataclass(frozen=True)
@@ -50,16 +52,22 @@ class Growth:
 
 
 def steady_growth(points: Sequence[Point], gates: Gates) -> Growth | None:
-    """Growth that goes on, over all points or the last half, quarter, ... of them; None if there is none.
+    """Growth that goes on, over all points or the last two thirds, four ninths, ... of them; None if there is none.
 
     It has to hold three times: with all readings, and without the newest eighth and quarter of those that show it.
     """
     found = _over_some(points, gates)
-    if found is None:
+    if found is None or not _grows_now(points, found):
         return None
     newest = max(1, found.readings // PARTS)
     before = (_over_some(points[: len(points) - without], gates) for without in (newest, 2 * newest))
     return found if all(before) else None
+
+
+def _grows_now(points: Sequence[Point], growth: Growth) -> bool:
+    """Whether the newest two floors rose as the others did: what has just become full did not."""
+    floors = [_floor(part) for part in _parts(points[-growth.readings :])]
+    return floors[-1][1] - floors[-3][1] >= _NOW * growth.grown * 2 / (PARTS - 1)
 
 
 def _over_some(points: Sequence[Point], gates: Gates) -> Growth | None:
@@ -68,13 +76,13 @@ def _over_some(points: Sequence[Point], gates: Gates) -> Growth | None:
         growth = _over_all(points[-length:], gates)
         if growth is not None:  # what levels off looks straight again in its last half
             return (
-                growth if growth.goes_on and _reaches_new_heights(points[:-length], points[-length:], growth) else None
+                growth if growth.goes_on and reaches_new_heights(points[:-length], points[-length:], growth) else None
             )
-        length //= 2
+        length = length * 2 // 3
     return None
 
 
-def _reaches_new_heights(earlier: Sequence[Point], points: Sequence[Point], growth: Growth) -> bool:
+def reaches_new_heights(earlier: Sequence[Point], points: Sequence[Point], growth: Growth) -> bool:
     """Whether half of the growth lies above all that came before it: the next tooth of a saw, or wave, does not."""
     last = min(value for _, value in points[-max(1, len(points) // PARTS) :])
     return all(value <= last - growth.grown / 2 for _, value in earlier)
@@ -91,12 +99,12 @@ def _over_all(points: Sequence[Point], gates: Gates) -> Growth | None:
     rate = median(_rate(*pair) for pair in combinations(floors, 2))  # Theil-Sen
     goes_on = not _levels_off(floors, gates.still)
     scatter = pstdev(value - rate * place for place, value in floors)
-    if goes_on and (grown < gates.straight * scatter or _rises(points, grown / (2 * PARTS)) < PARTS - 1):
+    if goes_on and (grown < gates.straight * scatter or rises_for_good(points, grown / (2 * PARTS)) < PARTS - 1):
         return None
     return Growth(rate, grown, points[0][0], points[-1][0], len(points), goes_on)
 
 
-def _rises(points: Sequence[Point], least: float) -> int:
+def rises_for_good(points: Sequence[Point], least: float) -> int:
     """How often memory rose by this much for good: a few times are layers that are unfrozen, or larger images."""
     lowest_from_here = [*accumulate((value for _, value in reversed(points)), min)][::-1]
     rises, level = 0, lowest_from_here[0]
@@ -125,8 +133,12 @@ def _parts(points: Sequence[Point]) -> list[list[Point]]:
 
 
 def _floor(part: Sequence[Point]) -> Point:
-    """The lower quartile: below garbage and batches in flight, but above the one odd reading."""
-    return sorted(part, key=lambda point: point[1])[len(part) // 4]
+    """The lower quartile: below garbage and batches in flight, but above the one odd reading.
+
+    Its place is that of the quartile of growth alone: the place of the reading itself is chance where noise is larger.
+    """
+    quarter = len(part) // 4
+    return part[quarter][0], sorted(value for _, value in part)[quarter]
 
 
 def _spread(part: Sequence[Point]) -> float:

@@ -28,6 +28,8 @@ from oomph.monitor.sample_line import Header, header_line, read_header, read_sam
 from oomph.monitor.stored_lines import GZIP, MOST_LINE, MOST_MEMBER, compressed_lines, plain_lines
 from oomph.run_files import open_own, replace_own
 
+MONITORED_PARENT = Path(".oomph") / "monitor"
+"""Where `oomph.Monitor` makes a folder for each training that it watches without `oomph run`."""
 TAIL = "monitor/samples.jsonl"
 COMPRESSED = "monitor/samples.jsonl.gz"
 _LOCK = "monitor/lock"

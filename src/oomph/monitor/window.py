@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from oomph.monitor.arrivals import Arrival, Arrivals
+from oomph.monitor.growth import Point
+from oomph.monitor.history import History
 from oomph.monitor.sample import Baseline, GpuSample, Sample, Values
 
 SECONDS = 3600.0
@@ -27,13 +29,20 @@ class Window:
         self._first: dict[str, dict[str, float]] = {}
         self._latest: dict[str, dict[str, float]] = {}
         self._arrivals: dict[str, Arrivals] = {}
+        self._resident = History()
+        self._held: dict[str, History] = {}
 
     def append(self, sample: Sample) -> None:
         """Add the newest sample and drop what is too old."""
         self._samples.append(sample)
         for baseline in sample.baselines:
             _keep(self._ends if baseline.epoch else self._within, baseline)
+        if "resident_bytes" in sample.process:
+            self._resident.add(sample.time, sample.process["resident_bytes"])
         for gpu in sample.gpus:
+            held = _held_by_script(gpu)
+            if held is not None:
+                self._held.setdefault(gpu.uuid, History()).add(sample.time, held)
             if gpu.processes is not None:
                 used = gpu.values.get("memory_used_bytes")
                 self._arrivals.setdefault(gpu.uuid, Arrivals()).take(sample.time, gpu.processes, used)
@@ -62,6 +71,15 @@ class Window:
     def within_epochs(self) -> Sequence[Baseline]:
         """The baselines from within epochs, oldest first."""
         return self._within
+
+    @property
+    def resident(self) -> Sequence[Point]:
+        """The script's resident memory since the run began, oldest first."""
+        return self._resident.points
+
+    def held(self, uuid: str) -> Sequence[Point]:
+        """What the script's processes hold of a GPU since the run began, wherever the driver says it."""
+        return self._held[uuid].points if uuid in self._held else ()
 
     def last(self, seconds: float) -> list[Sample]:
         """The samples of the last `seconds`, oldest first."""
@@ -107,6 +125,13 @@ class Window:
     def gpus(self) -> Iterator[GpuSample]:
         """The GPUs of the newest sample."""
         yield from self.newest.gpus
+
+
+def _held_by_script(gpu: GpuSample) -> float | None:
+    """What the script's processes hold of a GPU; None where the driver was not asked, or does not say."""
+    own = [each.memory_bytes for each in gpu.processes or () if each.own]
+    sizes = [size for size in own if size is not None]
+    return float(sum(sizes)) if own and len(sizes) == len(own) else None
 
 
 def _keep(baselines: list[Baseline], newest: Baseline) -> None:

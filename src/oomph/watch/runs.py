@@ -11,7 +11,7 @@ from pathlib import Path
 
 from oomph.journal import Event, read_journal
 from oomph.monitor.sample import Sample
-from oomph.monitor.store import latest, newest
+from oomph.monitor.store import MONITORED_PARENT, TAIL, latest, newest
 from oomph.recovery.posix.process_identity import ProcessIdentity
 from oomph.recovery.protocol.progress import read_progress
 from oomph.recovery.run_directory.run_directory import DEFAULT_PARENT, RUNNING, RunRecord, read_record
@@ -27,13 +27,18 @@ _HOLDER_BYTES = 512
 
 
 def runs_of(folder: Path) -> list[Path]:
-    """The run directories of a folder where `oomph run` was called, the newest first; at most 50."""
+    """The run directories and the folders of `oomph.Monitor` in a folder, the newest first; at most 50."""
+    files = [*_in_each(folder / DEFAULT_PARENT, "run.json"), *_in_each(folder / MONITORED_PARENT, TAIL)]
+    newest_first = sorted(((_changed(file), run) for file, run in files), reverse=True)
+    return [run for at, run in islice(newest_first, _MOST_LOOKED_AT) if at]
+
+
+def _in_each(parent: Path, name: str) -> list[tuple[Path, Path]]:
+    """(file, folder) of each folder in `parent`."""
     try:
-        found = [(entry / "run.json", entry) for entry in (folder / DEFAULT_PARENT).iterdir()]
+        return [(entry / name, entry) for entry in parent.iterdir()]
     except OSError:
         return []
-    newest_first = sorted(((_changed(file), run) for file, run in found), reverse=True)
-    return [run for at, run in islice(newest_first, _MOST_LOOKED_AT) if at]
 
 
 class RunReader:
@@ -93,9 +98,16 @@ def is_elsewhere(path: Path) -> bool:
 
 
 def going_on(runs: Iterable[Path]) -> list[Path]:
-    """Those of these runs that are going on."""
-    records = ((path, read_record(path)) for path in runs)
-    return [path for path, record in records if record is not None and is_going_on(path, record)]
+    """Those of these that are going on."""
+    return [path for path in runs if _is_monitored_or_going_on(path)]
+
+
+def _is_monitored_or_going_on(path: Path) -> bool:
+    record = read_record(path)
+    if record is not None:
+        return is_going_on(path, record)
+    sample = newest(path)
+    return sample is not None and not silence(time.time(), [sample])
 
 
 def _holder(path: Path) -> ProcessIdentity | None:

@@ -1,115 +1,121 @@
 """A leak of tensors: what TensorFlow's allocator holds at the same point of each epoch keeps growing. Pure.
 
-The readings come from within the training process. Three series are looked at: ends of epochs; the first end of an
-epoch of each `fit`, for models that are kept from one to the next; and readings within epochs, for epochs that take
-hours. Only the newest process counts: the one before took its memory with it. Thresholds: measured on the development
-half of benchmarks/leak_set.
+The readings come from within the training process. Four series are looked at: ends of epochs; those of two fits in a
+row; the first end of an epoch of each `fit`, for models that are kept from one to the next; and readings within epochs,
+for epochs that take hours and leaks that take minutes. Only the newest process counts: the one before took its memory
+with it. Growth is called a leak when it is nearly too late for a buffer to be full: after 80 % of what was left of the
+training, after 70 % of the free memory, or where it goes on in the next fit. Without a known end of the training, it is
+after 30 epochs, or 50 minutes if epochs take so long. Models that are kept: five fits that each add the same, or eight
+of any size. Before, growth is a notice if it would reach the limit before the training ends. Thresholds: measured on
+the development half of benchmarks/leak_set and on 448 more series.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator
+from dataclasses import replace
 
+from oomph.monitor.baseline_series import Series, series_of
+from oomph.monitor.endurance import share_of_room, takes_most_of_the_plan
+from oomph.monitor.even_rises import even_rises
 from oomph.monitor.finding import Finding
 from oomph.monitor.growth import Gates, Growth, steady_growth
+from oomph.monitor.kept_models import kept_models
 from oomph.monitor.outlook import Outlook, amount, remaining_seconds
-from oomph.monitor.sample import Baseline
 from oomph.monitor.window import Window
 
 FAULTS = ("memory-leak",)
-EVERY = 30.0
+EVERY = 10.0
 SUBJECT = "TensorFlow's memory"
-_WARM_UP = 2
-"""Epochs, or fits, that are not looked at: slots, caches and graphs are made in them."""
 _MIB = 1 << 20
 _GATES = {
-    "epoch": Gates(readings=10, least_bytes=_MIB),
+    "epoch": Gates(readings=8, least_bytes=_MIB, straight=8.0),
     "fit": Gates(readings=10, least_bytes=_MIB),
-    "step": Gates(readings=64, least_bytes=_MIB),
+    "step": Gates(readings=12, least_bytes=_MIB),
 }
-_STEPS_SECONDS = 25 * 60.0
-"""Within epochs, a buffer or cache that is being filled looks like a leak; few take longer than this."""
-_EPOCHS = 1.25
-"""Within epochs, what is filled in each of them falls when the next one begins, so one has to have ended."""
+_OF_ROOM = 0.7
+_LAST_RISES, _RISES_OF_ROOM, _RISES_OF_PLAN = 3, 5, 6
+"""Even rises from epoch to epoch that stand for a trend: where the next does not fit, and with most of the memory or
+of the training gone. A ring of copies has a few rises as well."""
+_EPOCHS, _STEPS_SECONDS = 30, 50 * 60.0
+"""How long growth has to go on where the end of the training is not known."""
+_FEW_EPOCHS = 10
+"""With so many, ends of epochs tell more than readings within them."""
+_EACH_FIT = 0.25
+"""The share of the growth across two fits that lies in each of them."""
+_SOON_SECONDS = 3600.0
+"""Where the end of the training is not known, a notice is worth it if the limit is as near as this."""
 _LARGE_STEPS = 1000
 """Growth within epochs is told for so many steps."""
 
 
 def find(window: Window) -> Iterator[Finding]:
-    """A leak, in terms of epochs, fits or steps: the first that shows it."""
-    for look in (_of_epochs, _of_fits, _of_steps):
-        series = look(window)
-        growth = steady_growth(series.points, _GATES[series.unit])
-        if growth is not None:
+    """A leak, in terms of epochs, fits or steps: the first that shows it; or else growth that may become one."""
+    limit, notices = window.newest.training.get("allocator_limit_bytes"), []
+    for series in series_of(window):
+        room = None if limit is None else max(limit - series.baselines[-1].bytes_in_use, 0.0)
+        growth = steady_growth(series.settled, _GATES[series.unit])
+        if growth is not None and _has_lasted(growth, series, room):
             yield _finding(window, growth, series)
             return
+        few = _few_rises(series, room)
+        if few is not None:
+            yield _finding(window, few, series)
+            return
+        if growth is not None and _reaches_limit(growth, series, room):
+            notices.append(_notice(window, growth, series))
+    yield from notices[:1]
 
 
-@dataclass(frozen=True)
-class _Series:
-    """Baselines that can be compared, and where each is told to be."""
-
-    unit: Literal["epoch", "fit", "step"]
-    baselines: Sequence[Baseline]
-    places: Sequence[float]
-
-    @property
-    def points(self) -> list[tuple[float, float]]:
-        return [(place, each.bytes_in_use) for place, each in zip(self.places, self.baselines, strict=True)]
-
-    @property
-    def seconds_per_unit(self) -> float:
-        return (self.baselines[-1].time - self.baselines[0].time) / (self.places[-1] - self.places[0])
+def _has_lasted(growth: Growth, series: Series, room: float | None) -> bool:
+    """Whether growth is more than a buffer that fills."""
+    if series.kind == "fits" or share_of_room(growth.grown, room) >= _OF_ROOM:
+        return True
+    if series.kind == "across fits":
+        shorter = min(growth.end - series.again, series.again - growth.begin)
+        return shorter >= _EACH_FIT * (growth.end - growth.begin)
+    if series.planned is not None:
+        return takes_most_of_the_plan(growth.begin, growth.end, series.planned)
+    if series.kind == "epochs":
+        return growth.end - growth.begin >= _EPOCHS
+    seconds = (growth.end - growth.begin) * series.seconds_per_unit
+    return series.ended < _FEW_EPOCHS and seconds >= _STEPS_SECONDS
 
 
-def _of_epochs(window: Window) -> _Series:
-    fits = _fits(window.ends_of_epochs)
-    baselines = fits[-1][_WARM_UP:] if fits else []
-    return _Series("epoch", baselines, [each.epoch for each in baselines])
+def _few_rises(series: Series, room: float | None) -> Growth | None:
+    """Growth that fewer readings than a trend needs show, since each adds the same."""
+    if series.kind == "fits":
+        return kept_models(series, _MIB)
+    growth = even_rises(series.points, _LAST_RISES, _MIB) if series.kind == "epochs" else None
+    if growth is None:
+        return None
+    rises, planned = growth.readings - 1, series.planned
+    is_last = room is not None and room < growth.rate
+    takes_room = rises >= _RISES_OF_ROOM and share_of_room(growth.grown, room) >= _OF_ROOM
+    takes_plan = planned is not None and takes_most_of_the_plan(growth.begin, growth.end, planned)
+    return growth if is_last or takes_room or (takes_plan and rises >= _RISES_OF_PLAN) else None
 
 
-def _of_fits(window: Window) -> _Series:
-    baselines = [fit[0] for fit in _fits(window.ends_of_epochs)][_WARM_UP:]
-    return _Series("fit", baselines, range(len(baselines)))
-
-
-def _of_steps(window: Window) -> _Series:
-    fits = _fits(window.ends_of_epochs)
-    begin = fits[-2][-1].step if len(fits) > 1 else -1
-    baselines = [each for each in _of_newest_process(window.within_epochs) if each.step > begin]
-    if baselines and not _tells_enough(baselines, fits, window.newest.training.get("epochs", 1)):
-        baselines = []
-    return _Series("step", baselines, [each.step for each in baselines])
-
-
-def _tells_enough(baselines: Sequence[Baseline], fits: Sequence[Sequence[Baseline]], epochs: float) -> bool:
-    """Whether readings within epochs cover what is filled in each epoch anew, and what is filled once."""
-    if baselines[-1].time - baselines[0].time < _STEPS_SECONDS:
+def _reaches_limit(growth: Growth, series: Series, room: float | None) -> bool:
+    """Whether growth that does not stop takes the rest of the memory before the training ends."""
+    if room is None:
         return False
-    ended = [fit[0] for fit in fits if fit[0].step > baselines[0].step]
-    if not ended:
-        return epochs == 1
-    return baselines[-1].step - baselines[0].step >= _EPOCHS * (ended[-1].step - baselines[0].step)
+    units = room / growth.rate
+    return (
+        units * series.seconds_per_unit <= _SOON_SECONDS
+        if series.planned is None
+        else (growth.end + units <= series.planned)
+    )
 
 
-def _fits(ends: Sequence[Baseline]) -> list[list[Baseline]]:
-    """The ends of epochs of each fit; a fit begins where the number of the epoch does not rise."""
-    fits: list[list[Baseline]] = []
-    for each in _of_newest_process(ends):
-        if fits and each.epoch > fits[-1][-1].epoch:
-            fits[-1].append(each)
-        else:
-            fits.append([each])
-    return fits
+def _notice(window: Window, growth: Growth, series: Series) -> Finding:
+    """What is said before growth is called a leak."""
+    found = _finding(window, growth, series)
+    message = f"{found.message}, unless it only fills a buffer"
+    return replace(found, message=message, severity="notice", kind="filling")
 
 
-def _of_newest_process(baselines: Sequence[Baseline]) -> list[Baseline]:
-    return [each for each in baselines if each.process == baselines[-1].process]
-
-
-def _finding(window: Window, growth: Growth, series: _Series) -> Finding:
+def _finding(window: Window, growth: Growth, series: Series) -> Finding:
     training, unit = window.newest.training, series.unit
     limit = training.get("allocator_limit_bytes")
     held = max(training.get("allocator_peak_bytes", 0.0), series.baselines[-1].bytes_in_use)

@@ -16,6 +16,7 @@ from oomph.console import say
 from oomph.monitor.board import TrainingBoard
 from oomph.monitor.finding import Finding
 from oomph.monitor.process import SamplerProcess
+from oomph.monitor.store import MONITORED_PARENT
 from oomph.recovery.script import session
 from oomph.run_files import FOLDER_MODE
 from oomph.tensorflow.monitoring.alerts import Alerts
@@ -24,8 +25,6 @@ from oomph.tensorflow.monitoring.findings import OfTheRun
 from oomph.tensorflow.monitoring.measured_step import MeasuredStep
 from oomph.tensorflow.monitoring.meter import Meter
 from oomph.tensorflow.monitoring.scalars import Scalars
-
-_PARENT = Path(".oomph") / "monitor"
 
 
 class Monitor(keras.callbacks.Callback):  # type: ignore[misc]
@@ -146,7 +145,7 @@ def _plain(step: Any) -> Any:
 def _made(given: str | os.PathLike[str] | None) -> Path:
     """The folder of the samples, which only this user may read. Raises OSError."""
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
-    folder = (_PARENT / name if given is None else Path(given)).absolute()
+    folder = (MONITORED_PARENT / name if given is None else Path(given)).absolute()
     folder.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
     return folder
 

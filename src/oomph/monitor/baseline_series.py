@@ -1,0 +1,152 @@
+"""The baselines of a training as series that can be compared: by epoch, across two fits, by fit, by step. Pure.
+
+Only the newest process counts: the one before took its memory with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, TypeVar
+
+from oomph.monitor.growth import Point
+from oomph.monitor.sample import Baseline, Values
+from oomph.monitor.window import Window
+
+_WARM_UP = 2
+"""Epochs, or fits, in which slots, caches and graphs are made."""
+_MOST = 256
+"""Readings of a series: more cost time and tell no more."""
+_EPOCHS = 1.1
+"""Within epochs, what is filled in each of them falls when the next one begins, so one has to have ended."""
+_SAME_PACE = 1.5
+"""By which factor the seconds of a step may differ between fits of the same model on the same machine."""
+
+_Fits = Sequence[Sequence[Baseline]]
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True)
+class Series:
+    """Baselines that can be compared, and where each is told to be."""
+
+    kind: Literal["epochs", "across fits", "fits", "steps"]
+    baselines: Sequence[Baseline]
+    places: Sequence[float]
+    planned: float | None = None
+    """The place where the training ends; None if that is not known."""
+    again: float = 0
+    """The place where the second of two fits begins, or from where on each fit does the same work as the last."""
+    ended: int = 0
+    """How many epochs of the fit have ended."""
+
+    @property
+    def unit(self) -> Literal["epoch", "fit", "step"]:
+        return "fit" if self.kind == "fits" else "step" if self.kind == "steps" else "epoch"
+
+    @property
+    def points(self) -> list[Point]:
+        return [(place, each.bytes_in_use) for place, each in zip(self.places, self.baselines, strict=True)]
+
+    @property
+    def settled(self) -> list[Point]:
+        """Without the warm-up."""
+        return self.points if self.kind == "steps" else self.points[_WARM_UP:]
+
+    @property
+    def seconds_per_unit(self) -> float:
+        return (self.baselines[-1].time - self.baselines[0].time) / (self.places[-1] - self.places[0])
+
+
+def series_of(window: Window) -> Iterator[Series]:
+    """What there is to compare, the most telling first."""
+    fits, training = _fits(window.ends_of_epochs), window.newest.training
+    steps = _steps(fits, _of_newest_process(window.within_epochs), training)
+    for series in (_epochs(fits, training), _across_fits(fits), _by_fit(fits), steps):
+        if len(series.baselines) > 1:
+            yield series
+
+
+def _epochs(fits: _Fits, training: Values) -> Series:
+    """The ends of epochs of the newest fit."""
+    ends = _thin(fits[-1]) if fits else []
+    return Series("epochs", ends, [each.epoch for each in ends], training.get("epochs"))
+
+
+def _across_fits(fits: _Fits) -> Series:
+    """The ends of epochs of the two newest fits, in a row."""
+    ends = [each for fit in fits[-2:] for each in fit] if len(fits) > 1 else []
+    places = _thin(range(len(ends)))
+    return Series("across fits", [ends[place] for place in places], places, again=len(fits[-2]) if ends else 0)
+
+
+def _by_fit(fits: _Fits) -> Series:
+    """The first end of an epoch of each fit."""
+    places = _thin(range(len(fits)))
+    return Series("fits", [fits[place][0] for place in places], places, again=_repeats_from(fits))
+
+
+def _repeats_from(fits: _Fits) -> int:
+    """From which fit on each took as many steps for its first epoch as the last, at about the same pace."""
+    paces = [(fit[0].step - before[-1].step, fit[0].time - before[-1].time) for before, fit in pairwise(fits)]
+    first = len(paces)
+    while first and _are_alike(paces[first - 1], paces[-1]):
+        first -= 1
+    return first + 1
+
+
+def _are_alike(one: tuple[int, float], other: tuple[int, float]) -> bool:
+    return one[0] == other[0] and max(one[1], other[1]) <= _SAME_PACE * min(one[1], other[1])
+
+
+def _steps(fits: _Fits, within: Sequence[Baseline], training: Values) -> Series:
+    """Readings from within the epochs of the newest fit; none before they tell more than one epoch does."""
+    begin = fits[-2][-1].step if len(fits) > 1 else -1
+    readings = [each for each in within if each.step > begin]
+    ends = fits[-1] if fits and readings and fits[-1][0].step > readings[0].step else []
+    told = _thin(readings) if _tell_enough(readings, ends, training) else []
+    planned = _last_step(ends, max(begin, 0), training)
+    return Series("steps", told, [each.step for each in told], planned, ended=len(ends))
+
+
+def _tell_enough(readings: Sequence[Baseline], ends: Sequence[Baseline], training: Values) -> bool:
+    """Whether readings cover more than what is filled in each epoch anew; a single epoch has to do by itself."""
+    if not readings or not ends:
+        return training.get("epochs", 1) == 1
+    return readings[-1].step - readings[0].step >= _EPOCHS * (ends[0].step - readings[0].step)
+
+
+def _last_step(ends: Sequence[Baseline], begin: int, training: Values) -> float | None:
+    """The step at which a fit ends that began after step `begin`."""
+    epochs, each = training.get("epochs"), training.get("steps_per_epoch") or _steps_of_an_epoch(ends, begin)
+    if epochs is None or each is None:
+        return None
+    return ends[-1].step + (epochs - ends[-1].epoch) * each if ends else begin + epochs * each
+
+
+def _steps_of_an_epoch(ends: Sequence[Baseline], begin: int) -> float | None:
+    if ends and ends[0].epoch == 1:
+        return (ends[-1].step - begin) / ends[-1].epoch
+    return (ends[-1].step - ends[0].step) / (ends[-1].epoch - ends[0].epoch) if len(ends) > 1 else None
+
+
+def _fits(ends: Sequence[Baseline]) -> list[list[Baseline]]:
+    """The ends of epochs of each fit; a fit begins where the number of the epoch does not rise."""
+    fits: list[list[Baseline]] = []
+    for each in _of_newest_process(ends):
+        if fits and each.epoch > fits[-1][-1].epoch:
+            fits[-1].append(each)
+        else:
+            fits.append([each])
+    return fits
+
+
+def _of_newest_process(baselines: Sequence[Baseline]) -> list[Baseline]:
+    return [each for each in baselines if each.process == baselines[-1].process]
+
+
+def _thin(items: Sequence[_Item]) -> Sequence[_Item]:
+    """Every so many, the newest among them."""
+    every = -(-len(items) // _MOST) or 1
+    return items[(len(items) - 1) % every :: every]
