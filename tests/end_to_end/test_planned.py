@@ -38,7 +38,7 @@ def plan(folder: Path, *options: str, compiled: str = ", jit_compile=False") -> 
 
 @pytest.fixture(scope="module")
 def roomy(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, dict[str, Any]]:
-    return plan(tmp_path_factory.mktemp("roomy"), "--gpu", "500MiB", "--batch", "1,8,64")
+    return plan(tmp_path_factory.mktemp("roomy"), "--gpu", "500MiB", "--batch", "1,8,512")
 
 
 def test_the_batches_that_were_asked_for_fit_and_so_does_a_larger_one(roomy) -> None:
@@ -47,7 +47,7 @@ def test_the_batches_that_were_asked_for_fit_and_so_does_a_larger_one(roomy) -> 
     assert document["schema"] == 1
     assert document["engine"] in ("graph", "dry-run")
     assert document["batch"] == 64
-    assert [row["batch"] for row in document["estimates"]] == [1, 8, 64]
+    assert [row["batch"] for row in document["estimates"]] == [1, 8, 512]
     assert {row["fits"] for row in document["estimates"]} == {"yes"}
     assert document["max_batch"] > 64
     for row in document["estimates"]:
