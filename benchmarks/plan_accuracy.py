@@ -37,13 +37,18 @@ def load(path: Path) -> Any:
     return module
 
 
+def batch_of(x: Any, y: Any) -> tuple[Any, ...]:
+    """As `fit` gives it to `train_step`; a model that makes its own targets has no y."""
+    return (x,) if y is None else (x, y)
+
+
 def real_peak(path: Path, name: str, batch: int) -> dict[str, Any]:
     """The peak of a fit of three steps on one batch, by TensorFlow's own count."""
     import keras
     import tensorflow as tf
 
     model, x, y = load(path).MODELS[name](batch)
-    data = tf.data.Dataset.from_tensors((x, y)).repeat(3)
+    data = tf.data.Dataset.from_tensors(batch_of(x, y)).repeat(3)
     peaks = []
 
     class Peaks(keras.callbacks.Callback):
@@ -69,7 +74,7 @@ def predicted(path: Path, name: str, batches: list[int], graph: bool) -> dict[st
     model, x, y = load(path).MODELS[name](batches[0])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started = time.monotonic()
-    data = tf.nest.map_structure(tf.constant, (x, y))
+    data = tf.nest.map_structure(tf.constant, batch_of(x, y))
     subject.build(model, data)
     engine = engine_for(model, data, lambda text: None, runs=not graph, foreign=0)
     peaks = [engine.at(batch).peak for batch in batches]
