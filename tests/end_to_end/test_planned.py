@@ -95,3 +95,29 @@ def test_what_xla_would_compile_never_fits_for_certain(tmp_path: Path) -> None:
     assert document["max_batch"] is None
     assert any("jit_compile=False" in note for note in document["notes"])
     assert "SGD" in document["subject"]
+
+
+FAILS = """
+import keras
+import numpy as np
+import tensorflow as tf
+
+class Breaks(keras.layers.Layer):
+    def call(self, x):
+        with tf.control_dependencies([tf.debugging.Assert(tf.reduce_sum(x) > 1e30, ["too small"])]):
+            return tf.identity(x)
+
+model = keras.Sequential([keras.Input((16,)), keras.layers.Dense(8), Breaks(), keras.layers.Dense(1)])
+model.compile("adam", "mse", jit_compile=False)
+model.fit(np.zeros((64, 16)), np.zeros((64, 1)))
+"""
+
+
+def test_a_step_that_fails_for_real_is_never_said_to_fit(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(FAILS)
+    command = [sys.executable, "-m", "oomph", "plan", "--json", "--gpu", "4GiB", "train.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT)
+    document = json.loads(done.stdout)
+    assert (document["engine"], document["max_batch"]) == ("graph", None)
+    assert [row["fits"] for row in document["estimates"]] == ["unknown"]
+    assert any("real step of 2 samples failed: InvalidArgumentError" in note for note in document["notes"])

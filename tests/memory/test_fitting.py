@@ -60,3 +60,12 @@ def test_xla_and_unknown_sizes_are_named() -> None:
     said = notes(Verdict(CARD, True, 0), [f"loop {number} is assumed" for number in range(5)])
     assert "jit_compile=False" in said[0]
     assert said[-1] == "2 more sizes are not known or assumed."
+
+
+def test_what_may_change_everything_is_never_a_yes() -> None:
+    device = Device("a GPU", 1 << 34, 1 << 34)
+    small = Interval(1 << 20, 1 << 21, 1 << 22)
+    assert Verdict(device, is_xla=False, held=0).fits(small) is Fits.YES
+    doubtful = Verdict(device, is_xla=False, held=0, is_doubtful=True)
+    assert doubtful.fits(small) is Fits.UNKNOWN
+    assert not doubtful.can_say_yes

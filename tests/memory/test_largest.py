@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.memory.largest import largest_batch
+from oomph.memory.largest import MOST, largest_batch
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 7, 31, 32, 33, 100, 1000, 54_321])
@@ -27,3 +27,14 @@ def test_nothing_fits() -> None:
 
 def test_a_step_that_never_grows_ends_the_search() -> None:
     assert largest_batch(lambda batch: 1, 10) >= 1 << 19
+
+
+def test_no_batch_beyond_the_most_is_tried() -> None:
+    asked = []
+
+    def high(batch: int) -> int:
+        asked.append(batch)
+        return batch
+
+    assert largest_batch(high, 1 << 40, start=50) == MOST
+    assert max(asked) == MOST

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-_MOST = 1 << 20
+MOST = 1 << 20
 """Samples; no batch beyond this is tried."""
 
 
@@ -16,9 +16,11 @@ def largest_batch(high: Callable[[int], int], limit: int, start: int = 1) -> int
     if high(1) > limit:
         return 0
     fits, batch = 1, max(2, start)
-    while batch <= _MOST and high(batch) <= limit:
+    while batch <= MOST and high(batch) <= limit:
         fits, batch = batch, batch * 2
-    too_large = batch
+    if batch > MOST and high(MOST) <= limit:
+        return MOST
+    too_large = min(batch, MOST)
     while too_large - fits > max(1, fits // 16):
         middle = (fits + too_large) // 2
         if high(middle) <= limit:

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from oomph.memory.estimate import Estimate, Fits, Interval, Item, Plan, Saver
+from oomph.memory.largest import MOST
 from oomph.memory.sizes import in_words
 from oomph.screen import USUAL_WIDTH
 from oomph.tables import table
@@ -54,6 +55,8 @@ def _verdict(plan: Plan) -> str:
         return f"No batch is sure to fit {on}."
     if len(plan.curve) == 1:
         return f"The script's batch of {plan.batch:,} should fit {on}. The step can only be planned at that size."
+    if plan.max_batch >= MOST:
+        return f"Every batch up to {MOST:,} should fit {on}; no larger one was tried."
     own = "" if plan.batch > plan.max_batch else f"; the script's batch of {plan.batch:,} should fit"
     own = own or f"; the script's batch of {plan.batch:,} does not fit"
     return f"The largest batch that should fit is {plan.max_batch:,}, on {on}{own}."

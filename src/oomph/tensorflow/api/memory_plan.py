@@ -57,7 +57,9 @@ def plan(
     subject.build(model, batch)
     engine = engine_for(model, batch, lambda text: None, runs=False)
     compiled = "True" if model.jit_compile else "auto"
-    verdict = Verdict(device, subject.compiled_by_xla(model, compiled, on_gpu=True), engine.held.total)
+    verdict = Verdict(
+        device, subject.compiled_by_xla(model, compiled, on_gpu=True), engine.held.total, engine.is_doubtful
+    )
     making = Making(
         subject.training_of(model, samples.size_of(batch)), engine, verdict, lambda text: None,
         lambda size, part: savers(model, batch, engine, size, part, lambda text: None, may_change=False),

@@ -15,6 +15,8 @@ import tensorflow as tf
 from oomph.tensorflow.planning.tracing import Traced
 
 _STEPS = 3
+_LONGEST = 200
+"""Characters of an error."""
 _MOST_SECONDS = 8.0
 """No further step begins after this time."""
 
@@ -27,6 +29,8 @@ class Ran:
     """In bytes, without what the script holds besides the training."""
     seconds: float
     """The shortest step."""
+    failed: str = ""
+    """Why a step failed, unless it was for lack of memory."""
 
 
 def device() -> str:
@@ -35,9 +39,21 @@ def device() -> str:
 
 
 def in_use() -> int:
-    """The bytes that TensorFlow's allocator has given out on that device."""
+    """The bytes that TensorFlow's allocator has given out on that device; 0 if it does not count."""
     gc.collect()  # what tracing has left
-    return int(tf.config.experimental.get_memory_info(device())["current"])
+    return _reading("current") or 0
+
+
+def can_measure() -> bool:
+    """Whether the allocator of that device counts; on a CPU only if it is told to before TensorFlow starts."""
+    return _reading("peak") is not None
+
+
+def _reading(which: str) -> int | None:
+    try:
+        return int(tf.config.experimental.get_memory_info(device())[which])
+    except (ValueError, KeyError):
+        return None
 
 
 def run(traced: Traced, batch: Any, foreign: int) -> Ran:
@@ -60,8 +76,16 @@ def run(traced: Traced, batch: Any, foreign: int) -> Ran:
             shortest = min(shortest, time.monotonic() - began)
             peaks.append(int(tf.config.experimental.get_memory_info(where)["peak"]) - foreign)
             del result
-        except (tf.errors.OpError, ValueError, TypeError, RuntimeError):
+        except tf.errors.ResourceExhaustedError:
             break
+        except (tf.errors.OpError, ValueError, TypeError, RuntimeError) as error:
+            return Ran(tuple(peaks), shortest, _in_words(error))
         if time.monotonic() >= until:
             break
     return Ran(tuple(peaks), shortest)
+
+
+def _in_words(error: Exception) -> str:
+    lines = [line.strip() for line in str(getattr(error, "message", error)).splitlines() if line.strip()]
+    telling = [line for line in lines if not line.startswith(("Graph execution error", "Detected at node", "{{"))]
+    return f"{type(error).__name__}: {(telling or lines or ['?'])[0][:_LONGEST]}"

@@ -41,10 +41,12 @@ class Engine:
         name: str,
         unknown: tuple[str, ...],
         only: int | None,
+        is_doubtful: bool = False,
     ) -> None:
         self.program, self.held, self.name, self.unknown = program, held, name, unknown
-        self.only = only
-        """The one batch size that the model takes; None if it takes any."""
+        self.only, self.is_doubtful = only, is_doubtful
+        """The one batch size that the model takes; None if it takes any. And whether something is not known that may
+        change everything: how often a loop runs, or why a real step failed."""
         self._correction = fix
         self._known: dict[int, Prediction] = {}
         self._raw: dict[int, Prediction] = {}
@@ -108,12 +110,14 @@ def engine_for(
     held = subject.held_by(model)
     tell("tracing the training step")
     made = _Made(model, batch, size, held, tell)
-    if runs:
+    if runs and dry_run.can_measure():
         made.run(max(0, dry_run.in_use() - held.total) if foreign is None else foreign)
     only = size if len(made.traces) == 1 else None
-    unknown = tuple(dict.fromkeys(made.traces[-1].flat.unknown))
+    flat = made.traces[-1].flat
+    unknown = tuple(dict.fromkeys([*made.failed, *flat.unknown]))
     name = "dry-run" if made.measured else "graph"
-    return Engine(made.program(), held, correction(made.corrections()), name, unknown, only)
+    is_doubtful = bool(made.failed) or flat.guesses_iterations
+    return Engine(made.program(), held, correction(made.corrections()), name, unknown, only, is_doubtful)
 
 
 class _Made:
@@ -125,6 +129,8 @@ class _Made:
         self._updates = {optimizer.name for optimizer in optimizers_of(model)}
         self.measured: list[tuple[int, tuple[int, ...]]] = []
         """Batch sizes that ran, and their peaks."""
+        self.failed: list[str] = []
+        """Real steps that failed for another reason than memory, one sentence each."""
         try:
             self.traces = [self._trace(size) for size in _SIZES]
         except ExamineError:
@@ -194,6 +200,8 @@ class _Made:
         """Run steps of one size; returns the seconds of the shortest, 0 if none succeeded."""
         self._tell(f"running a few steps of {traced.batch} samples on {dry_run.device()}")
         ran = dry_run.run(traced, samples.repeated(self._batch, self._size, traced.batch), foreign)
+        if ran.failed:
+            self.failed.append(f"a real step of {traced.batch} samples failed: {ran.failed}")
         if not ran.peaks:
             return 0.0
         self.measured.append((traced.batch, ran.peaks))

@@ -34,7 +34,7 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
     planned = _loop(reached, arguments) if reached.kind == LOOP else _model(reached, arguments)
     device, place = limit_of(arguments.get("device")), reached.place.site if reached.place is not None else reached.kind
     is_xla = planned.is_xla(device is None or device.is_gpu)
-    verdict = Verdict(device, is_xla, planned.engine.held.total)
+    verdict = Verdict(device, is_xla, planned.engine.held.total, planned.engine.is_doubtful)
     arrays = samples.array_bytes(reached.fit_arguments)
     making = Making(planned.training, planned.engine, verdict, reached.tell, planned.savers, arrays)
     return as_document(making.plan(place, arguments.get("batches") or [planned.training.batch]))

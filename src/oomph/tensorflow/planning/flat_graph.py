@@ -33,6 +33,8 @@ class FlatGraph:
     kept: list[int] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     """What the sizes do not contain or only assume, one sentence each."""
+    guesses_iterations: bool = False
+    """Whether it is not known how often a loop runs."""
 
 
 def operations_before(flat: FlatGraph, wanted: set[int]) -> Iterator[int]:

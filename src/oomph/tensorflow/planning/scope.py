@@ -163,6 +163,7 @@ class Scope:
         trips, is_known = assumed_iterations(operation)
         if not is_known:
             self.flat.unknown.append(f"the loop {operation.name} is counted as {trips} iterations")
+            self.flat.guesses_iterations = True
         each, grown, sizes = _all_new(body), kept_by_each(body), []
         for index, tensor in enumerate(operation.outputs):
             if is_list(tensor):
