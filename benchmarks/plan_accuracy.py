@@ -39,6 +39,7 @@ def load(path: Path) -> Any:
 
 def batch_of(x: Any, y: Any) -> tuple[Any, ...]:
     """As `fit` gives it to `train_step`; a model that makes its own targets has no y."""
+    x = tuple(x) if isinstance(x, list) else x  # tf.data makes one tensor of a list
     return (x,) if y is None else (x, y)
 
 
