@@ -70,6 +70,15 @@ def test_it_tells_where_the_memory_goes_under_the_users_own_names(roomy) -> None
     assert max(moment["size"] for moment in document["timeline"]) > weights["expected"]
 
 
+def test_what_a_card_adds_counts_for_the_savers_too(tmp_path: Path) -> None:
+    _, document = plan(tmp_path, "--gpu", "T4", "--batch", "512")
+    added = sum(item["expected"] for item in document["items"] if item["basis"] == "assumed")
+    assert added > 32 << 20
+    planned = [saver["expected"] for saver in document["savers"] if saver.get("expected") is not None]
+    assert planned
+    assert all(expected > added for expected in planned)
+
+
 def test_each_saver_is_planned_anew_or_says_why_not(roomy) -> None:
     _, document = roomy
     savers = {saver["name"]: saver for saver in document["savers"]}

@@ -206,3 +206,41 @@ def test_the_arrays_of_a_fit_are_counted_where_the_pool_of_the_cpu_is_the_device
     arguments = {"x": {"a": np.zeros((10, 4), "float32")}, "y": np.zeros(10), "sample_weight": None, "epochs": 3}
     assert samples.array_bytes(arguments) == 10 * 4 * 4 + 10 * 8
     assert samples.array_bytes({"x": tf.data.Dataset.range(3), "y": None}) == 0
+
+
+class Adversarial(keras.Model):
+    """As tutorials write a GAN: never called as a whole, two optimizers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.generator = keras.Sequential([keras.Input((8,)), layers.Dense(64, "relu"), layers.Dense(32)])
+        self.discriminator = keras.Sequential([keras.Input((32,)), layers.Dense(64, "relu"), layers.Dense(1)])
+
+    def compile(self, first, second) -> None:
+        super().compile(jit_compile=False)
+        self.first, self.second = first, second
+
+    def train_step(self, data):
+        real = data[0] if isinstance(data, tuple) else data
+        noise = tf.random.normal([tf.shape(real)[0], 8])
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(self.discriminator(real)) - tf.reduce_mean(self.discriminator(self.generator(noise)))
+        weights = self.discriminator.trainable_weights
+        self.first.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(self.discriminator(self.generator(noise)))
+        weights = self.generator.trainable_weights
+        self.second.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+        return {"loss": loss}
+
+
+def test_a_model_that_is_never_called_as_a_whole_is_planned_by_its_own_step() -> None:
+    model, batch = Adversarial(), (tf.zeros([4, 32]),)
+    model.compile(keras.optimizers.Adam(), keras.optimizers.Adam())
+    subject.build(model, batch)
+    found = engine_for(model, batch, lambda text: None, runs=False)
+    weights = sum(4 * int(np.prod(each.shape)) for each in model.weights)
+    assert found.held.weights == pytest.approx(weights, rel=0.1)
+    assert found.held.slots == pytest.approx(2 * weights, rel=0.1)
+    assert found.at(256).peak.expected > found.at(8).peak.expected
+    assert f"{sum(int(np.prod(each.shape)) for each in model.weights):,} parameters" in subject.in_words(model)

@@ -107,9 +107,9 @@ def engine_for(
         ExamineError: the step cannot be traced.
     """
     size = samples.size_of(batch)
-    held = subject.held_by(model)
     tell("tracing the training step")
-    made = _Made(model, batch, size, held, tell)
+    made = _Made(model, batch, size, tell)
+    held = made.held
     if runs and dry_run.can_measure():
         made.run(max(0, dry_run.in_use() - held.total) if foreign is None else foreign)
     only = size if len(made.traces) == 1 else None
@@ -123,8 +123,8 @@ def engine_for(
 class _Made:
     """The traces of a step, and what real steps have shown."""
 
-    def __init__(self, model: Any, batch: Any, size: int, held: Held, tell: Callable[[str], None]) -> None:
-        self._model, self._batch, self._size, self._held, self._tell = model, batch, size, held, tell
+    def __init__(self, model: Any, batch: Any, size: int, tell: Callable[[str], None]) -> None:
+        self._model, self._batch, self._size, self._tell = model, batch, size, tell
         self._spec = samples.specification(batch)
         self._updates = {optimizer.name for optimizer in optimizers_of(model)}
         self.measured: list[tuple[int, tuple[int, ...]]] = []
@@ -137,6 +137,7 @@ class _Made:
             self.traces = [self._trace(size)]  # the model takes no other batch size
         if traced_program(self.traces, self._is_update) is None:
             self.traces = [self._trace(size)]
+        self.held = subject.held_by(model)  # the first trace creates what was missing
 
     def program(self) -> Program:
         """The step for any batch size."""
@@ -177,7 +178,7 @@ class _Made:
         """The real steps beside what the final program predicts."""
         program = self.program()
         return [
-            Measured(batch, peaks, predict(Step(program, self._held.total), batch).peak.expected)
+            Measured(batch, peaks, predict(Step(program, self.held.total), batch).peak.expected)
             for batch, peaks in self.measured
         ]
 
@@ -193,7 +194,7 @@ class _Made:
         return name.split("/", 1)[0] in self._updates
 
     def _has_room(self, program: Program, batch: int) -> bool:
-        high = predict(Step(program, self._held.total), batch).peak.high
+        high = predict(Step(program, self.held.total), batch).peak.high
         return high <= _MOST_OF_MEMORY * (available_bytes() or 0)
 
     def _run(self, traced: Traced, foreign: int) -> float:

@@ -81,5 +81,5 @@ def _training(reached: Reached, variables: list[Any], batch: int) -> subject.Tra
     trainable = subject.size_of(variables)
     if model is None:
         return subject.Training(f"a custom loop, {optimizer}", frozenset(), trainable, batch)
-    words = f"{model.name} in a custom loop, {model.count_params():,} parameters, {optimizer}"
+    words = f"{model.name} in a custom loop, {subject.parameters(model):,} parameters, {optimizer}"
     return subject.Training(words, subject.layer_names(model), trainable, batch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from oomph.memory.breakdown import items, layers, timeline
 from oomph.memory.estimate import Estimate, Interval, Item, Plan, Saver
@@ -74,15 +75,21 @@ class Making:
             layers=layers(engine.program, typical, self._training.layers),
             peak_operation=engine.program.operations[typical.at].name,
             timeline=timeline(engine.program, typical, engine.held.total),
-            savers=self._savers(batches[-1], part),
+            savers=tuple(self._on_the_device(saver) for saver in self._savers(batches[-1], part)),
             notes=notes(self._verdict, engine.unknown),
         )
 
     def _peak(self, engine: Engine, batch: int) -> Interval:
-        peak = engine.at(batch).peak
+        return self._with_extras(engine.at(batch).peak)
+
+    def _with_extras(self, peak: Interval) -> Interval:
         for item in self._extras:
             peak = peak + item.size
         return peak
+
+    def _on_the_device(self, saver: Saver) -> Saver:
+        """With what the device adds, as in the table."""
+        return saver if saver.peak is None else replace(saver, peak=self._with_extras(saver.peak))
 
     def _largest(self, start: int, beside: int = 0) -> int | None:
         """The largest batch that fits beside so many bytes; None where that is not known."""

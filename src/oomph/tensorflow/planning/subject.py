@@ -36,9 +36,13 @@ def training_of(model: Any, batch: int) -> Training:
 def build(model: Any, batch: Any) -> None:
     """Create the weights and the optimizer's slots, as fit does before its first step.
 
+    A model with a `train_step` of its own need not be callable, such as a GAN; its step creates what is missing.
+
     Raises:
         ExamineError: the user's own layers fail.
     """
+    if type(model).train_step is not KERAS.trainer.value().train_step:
+        return
     try:
         with model.distribute_strategy.scope():
             KERAS.symbolic_build.of(model)(data_batch=batch)
@@ -70,7 +74,12 @@ def in_words(model: Any) -> str:
     optimizer = model.optimizer
     name = type(getattr(optimizer, "inner_optimizer", optimizer)).__name__
     precision = sorted({_policy(layer) for layer in KERAS.flatten_layers.of(model)(include_self=False)} or {"float32"})
-    return f"{model.name}, {model.count_params():,} parameters, {name}, {', '.join(precision)}"
+    return f"{model.name}, {parameters(model):,} parameters, {name}, {', '.join(precision)}"
+
+
+def parameters(model: Any) -> int:
+    """How many numbers the weights are; Keras counts them only for a model that is built as a whole."""
+    return sum(math.prod(variable.shape) for variable in model.weights)
 
 
 def layer_names(model: Any) -> frozenset[str]:
