@@ -1,8 +1,8 @@
 """How well `oomph plan` predicts: each model's peak beside that of real steps, on the CPU under the GPUs' allocator.
 
-    python benchmarks/plan_accuracy.py [--models development|held_out|FILE.py] [--graph] [--only NAME] [--out FILE]
+    python benchmarks/plan_accuracy.py [--models NAME|FILE.py] [--graph] [--only NAME] [--out FILE]
 
-A file of models has MODELS, functions of a batch size that return a compiled model and one batch of x and y, and
+NAME is a file of benchmarks/plan_models: development, held_out or second_held_out. Such a file has MODELS, functions of a batch size that return a compiled model and one batch of x and y, and
 BATCHES, three sizes for each. The engine reads the first size only; every real peak is that of a `fit` of three steps
 in a process of its own. `--graph` leaves out the real steps that correct the simulation.
 

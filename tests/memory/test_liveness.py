@@ -59,7 +59,7 @@ def test_an_operation_waits_for_those_that_come_before_it() -> None:
         operation("late", (), (0,), before=(1,)),
         operation("early", (), (1,)),
     ]
-    run = simulate(Program(operations, [Size(KIB)] * 2, frozenset({0})), 1, Order.LAST_READY)
+    run = simulate(Program(operations, [Size(KIB)] * 2, frozenset({0})), 1, Order.FIRST_READY)
     assert run.ran == (1, 0)
 
 

@@ -44,7 +44,6 @@ def test_what_waits_for_nothing_is_spread_over_all_threads() -> None:
 def test_the_simple_orders() -> None:
     for order, wanted in (
         (Order.FIRST_READY, [2, 0, 1]),
-        (Order.LAST_READY, [1, 0, 2]),
         (Order.AS_TRACED, [0, 1, 2]),
     ):
         found = schedule(order, [False] * 3, 1, Random(0))

@@ -1,8 +1,9 @@
 """Corrects the simulation by real steps at a few batch sizes.
 
-Real steps take more or less than the simulation says, by a factor that changes slowly with the batch. Each size that
-ran shows that factor, but blurred: chance decides which operations run beside each other, and in which pieces the
-memory lies. So the factor at a batch is half that of its neighbours, half an average in which near sizes count most.
+Real steps take more or less memory than the simulation says. The ratio changes slowly with the batch size, but each
+measurement of it is noisy: thread timing decides which operations overlap and how fragmented the memory is. So the
+ratio at a batch size is the mean of two estimates: one interpolated between the neighbours that ran, one averaged over
+all sizes that ran, the nearest weighing most.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from dataclasses import dataclass
 from oomph.memory.estimate import Interval
 
 LOWER, UPPER = 0.9, 1.25
-"""The interval around what is expected within the sizes that ran: chance moves the peak of a step between processes."""
+"""The interval around the expected peak, within the sizes that ran: the same step peaks differently in each process."""
 _WIDER = 0.03
-"""How much wider it is for each doubling beyond the largest size that ran. All three are fitted on the development
+"""How much wider it gets with each doubling beyond the largest size that ran. All three were fitted on the development
 models of docs/measurements.md."""
 _MOST_DOUBLINGS = 4
 
@@ -49,14 +50,14 @@ class Correction:
         return Interval(min(low, expected), expected, round(UPPER * expected * wider))
 
     def factor(self, batch: int) -> float:
-        """How much real steps of this batch take, divided by what the simulation says; constant beyond what ran."""
+        """The memory of real steps divided by the simulated memory; constant beyond the sizes that ran."""
         batch = min(max(batch, self.measured[0].batch), self.measured[-1].batch)
         weights = [1 / (1 + abs(_doublings(batch, one.batch))) ** 2 for one in self.measured]
         average = sum(weight * one.factor for weight, one in zip(weights, self.measured, strict=True)) / sum(weights)
         return (self._between(batch) + average) / 2
 
     def _between(self, batch: int) -> float:
-        """The factor between the two neighbours that ran."""
+        """The factor, interpolated between the two nearest sizes that ran."""
         for small, large in zip(self.measured, self.measured[1:], strict=False):
             if batch <= large.batch:
                 part = _doublings(batch, small.batch) / _doublings(large.batch, small.batch)

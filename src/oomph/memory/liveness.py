@@ -15,9 +15,9 @@ from oomph.memory.program import Operation, Program, Storage
 from oomph.memory.schedule import Order, schedule
 
 _UNEVEN = (0.4, 2.5)
-"""How much shorter or longer an operation may take than its work says."""
+"""The factors between which the time of an operation is drawn."""
 _NEARLY = 1.005
-"""What is alive is noted whenever the peak has grown by this factor: each time would take too long."""
+"""The live tensors are recorded when the peak has grown by this factor; recording each new peak would be slow."""
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ class Step:
 
 
 def predict(step: Step, batch: int) -> Prediction:
-    """The interval of one batch size: expected is what TensorFlow's thread pool would do, the bounds span all runs."""
+    """The interval of one batch size. The median run of the thread pool is expected; the bounds span all runs."""
     runs, steps = _affordable(len(step.program.operations))
     lifetimes = [
         (order, simulate(step.program, batch, order, step.held, workers, seed, steps))
@@ -58,7 +58,7 @@ def predict(step: Step, batch: int) -> Prediction:
 
 
 def _affordable(operations: int) -> tuple[Sequence[tuple[Order, int]], int]:
-    """Which runs, and of how many steps, so that a long program does not take too long."""
+    """Which runs to simulate, and how many steps each, so that a long program does not take too long."""
     passes = _EFFORT // max(1, operations)
     steps = max(2, min(_MOST_STEPS, passes // len(_RUNS)))
     return _RUNS[: max(1, min(len(_RUNS), passes // steps))], steps
@@ -77,6 +77,6 @@ def widened(peak: Interval, largest: int, is_assumed: bool) -> Interval:
 
 
 def between(below: Interval, above: Interval, part: float) -> Interval:
-    """The interval that lies this part of the way from one to the other; never below the first."""
+    """The linear interpolation of two intervals; never below the first."""
     pairs = ((below.low, above.low), (below.expected, above.expected), (below.high, above.high))
     return Interval(*(round(one + part * max(0, other - one)) for one, other in pairs))

@@ -2,7 +2,7 @@
 
 Source: tensorflow/core/common_runtime/executor.cc, `ScheduleReady`: of the operations that have become ready, the cheap
 ones run next on the same thread, then the last of the others; the rest go to the thread pool. Eigen's
-NonBlockingThreadPool: a thread takes first what it put in last, and idle threads take what others put in first. On a
+NonBlockingThreadPool: a thread takes its newest task first, and an idle thread steals the oldest task of another. On a
 GPU all operations count as cheap, so one thread starts them in the order in which they become ready.
 """
 
@@ -17,12 +17,11 @@ from typing import Protocol
 
 
 class Order(Enum):
-    """Which of the operations that could run runs next."""
+    """Which ready operation runs next."""
 
     THREAD_POOL = "as TensorFlow's thread pool on a CPU"
     FIRST_READY = "first ready first"
     AS_TRACED = "as traced"
-    LAST_READY = "last ready first"
 
 
 class Schedule(Protocol):
@@ -32,7 +31,7 @@ class Schedule(Protocol):
         """Take up the operations that wait for nothing."""
 
     def add(self, worker: int, ready: Iterable[int]) -> None:
-        """Take up the operations that have become ready when a worker ended one."""
+        """Take up the operations that became ready because a worker finished one."""
 
     def take(self, worker: int) -> int | None:
         """What this worker runs next; None if nothing is ready."""
@@ -51,22 +50,23 @@ def schedule(order: Order, is_cheap: Sequence[bool], workers: int, chance: Rando
         return _ThreadPool(is_cheap, workers, chance)
     if order is Order.AS_TRACED:
         return _Heap()
-    return _Line(is_first_out=order is Order.FIRST_READY)
+    return _Line()
 
 
 class _Line:
     """One queue for all workers."""
 
-    def __init__(self, is_first_out: bool) -> None:
+    def __init__(self) -> None:
         self._queue: deque[int] = deque()
-        self._pop = self._queue.popleft if is_first_out else self._queue.pop
-        self.begin = self._queue.extend
+
+    def begin(self, ready: Iterable[int]) -> None:
+        self._queue.extend(ready)
 
     def add(self, worker: int, ready: Iterable[int]) -> None:
         self._queue.extend(ready)
 
     def take(self, worker: int) -> int | None:
-        return self._pop() if self._queue else None
+        return self._queue.popleft() if self._queue else None
 
 
 class _Heap:

@@ -10,8 +10,8 @@ from oomph.memory.estimate import Device, Fits, Interval
 ACCURACY = {
     "graph": "simulated from the traced step. On the CPU, on the models it was written on, half of the peaks were off "
     "by more than 10 %, one by 28 %",
-    "dry-run": "simulated, and corrected by real steps of a few batch sizes. On the CPU, on models it was not written "
-    "on, half of the peaks were off by more than 3.4 %, one of 54 by more than 20 %",
+    "dry-run": "simulated, and corrected by real steps of a few batch sizes. On the CPU, on 18 models that were not "
+    "used to write it, half of the peaks were off by more than 3.4 %, one of 54 by more than 20 %",
 }
 """The errors that docs/measurements.md has of each engine."""
 _XLA_SAVES = 0.7
@@ -29,7 +29,7 @@ class Verdict:
     held: int
     """Bytes that are in use whatever the batch."""
     is_doubtful: bool = False
-    """Whether something is not known that may change everything; the notes say what."""
+    """Whether something unknown may change everything; the notes say what."""
 
     @property
     def can_say_yes(self) -> bool:

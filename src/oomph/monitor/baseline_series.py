@@ -17,9 +17,9 @@ from oomph.monitor.window import Window
 _WARM_UP = 2
 """Epochs, or fits, in which slots, caches and graphs are made."""
 _MOST = 256
-"""Readings of a series: more cost time and tell no more."""
+"""Readings per series: more would cost time and add nothing."""
 _EPOCHS = 1.1
-"""Within epochs, what is filled in each of them falls when the next one begins, so one has to have ended."""
+"""Memory that is filled in each epoch is freed when the next one begins, so readings must span more than one epoch."""
 _SAME_PACE = 1.5
 """By which factor the seconds of a step may differ between fits of the same model on the same machine."""
 
@@ -29,7 +29,7 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True)
 class Series:
-    """Baselines that can be compared, and where each is told to be."""
+    """Baselines that can be compared, and the place of each: an epoch, a fit or a step."""
 
     kind: Literal["epochs", "across fits", "fits", "steps"]
     baselines: Sequence[Baseline]
@@ -147,6 +147,6 @@ def _of_newest_process(baselines: Sequence[Baseline]) -> list[Baseline]:
 
 
 def _thin(items: Sequence[_Item]) -> Sequence[_Item]:
-    """Every so many, the newest among them."""
+    """Every n-th item, so that at most `_MOST` remain; the newest is always kept."""
     every = -(-len(items) // _MOST) or 1
     return items[(len(items) - 1) % every :: every]

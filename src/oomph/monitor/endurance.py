@@ -1,4 +1,4 @@
-"""Endurance: how much of what it could take growth has already taken. Pure.
+"""Endurance: which share of the memory and of the training growth has already taken. Pure.
 
 A buffer that fills is a leak until it stops, and nothing in its readings tells when. But one that somebody meant is
 full well before the training ends, and leaves memory free. Growth that has gone on for most of what was left of the
@@ -10,7 +10,7 @@ from __future__ import annotations
 _OF_PLAN = 0.8
 """The share of what was left of the training: buffers are made for a third of it, or a half, seldom for more."""
 _LEAST_OF_PLAN = 0.25
-"""Less of all of the training tells nothing, however little is left."""
+"""Growth over a smaller share of the whole training tells nothing, however little is left."""
 
 
 def takes_most_of_the_plan(begin: float, now: float, planned: float) -> bool:

@@ -135,7 +135,7 @@ def _parts(points: Sequence[Point]) -> list[list[Point]]:
 def _floor(part: Sequence[Point]) -> Point:
     """The lower quartile: below garbage and batches in flight, but above the one odd reading.
 
-    Its place is that of the quartile of growth alone: the place of the reading itself is chance where noise is larger.
+    Its place is computed from the growth, not taken from the reading, whose place is random where the noise is larger.
     """
     quarter = len(part) // 4
     return part[quarter][0], sorted(value for _, value in part)[quarter]

@@ -16,7 +16,7 @@ _MOST = 1024
 
 
 class History:
-    """The floor of a reading since the run began. Adding is its only change."""
+    """The floor of a reading since the run began. Append-only."""
 
     def __init__(self) -> None:
         self._points: list[Point] = []

@@ -98,7 +98,7 @@ def is_elsewhere(path: Path) -> bool:
 
 
 def going_on(runs: Iterable[Path]) -> list[Path]:
-    """Those of these that are going on."""
+    """The ones that are still running."""
     return [path for path in runs if _is_monitored_or_going_on(path)]
 
 

@@ -75,9 +75,7 @@ def test_a_loop_whose_end_only_the_data_know_is_summed_up_and_said() -> None:
 
     program, unknown = program_of(step, tf.TensorSpec([8, 8]))
     assert any("counted as 32 iterations" in text for text in unknown)
-    assert "While" in {operation.kind for operation in program.operations} or "StatelessWhile" in {
-        operation.kind for operation in program.operations
-    }
+    assert {operation.kind for operation in program.operations} & {"While", "StatelessWhile"}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ def borrowed(
 ) -> tuple[dict[str, str], tuple[Signature, ...]]:
     """The signatures that know what to do about these facts, and the values that they capture.
 
-    They are those of the first page that has any; pages of plain errors come last, since theirs fit much.
+    The first page that has any wins. Pages of plain Python errors come last, because their wordings match widely.
 
     Args:
         ids: the signatures of a page that were seen elsewhere in the log.

@@ -58,19 +58,8 @@ _MACHINES = (
     _Sign(
         "macos",
         (
-            *(
-                "/Users/",
-                "darwin",
-                "macos",
-                "macOS",
-                ".dylib",
-                "homebrew",
-                "mach-o",
-                "kIOGPU",
-                "device/metal",
-                "libc++abi",
-            ),
-            *("instruction: 4", "fault: 11", "trap: ", "Killed: 9", "error: 10"),
+            *("/Users/", "darwin", "macos", "macOS", ".dylib", "homebrew", "mach-o", "kIOGPU", "device/metal"),
+            *("libc++abi", "instruction: 4", "fault: 11", "trap: ", "Killed: 9", "error: 10"),
         ),
         lazy_pattern(
             r"(?<![\w:])/Users/\w|\bdarwin\b|\bmacosx?_\d|\bmacOS\b|\w\.dylib\b|/opt/homebrew/|mach-o"

@@ -24,11 +24,11 @@ EVERY = 60.0
 _MIB = 1 << 20
 _LEAK = Gates(readings=16, least_bytes=96 * _MIB, still=0.94, straight=20.0)
 _OF_ROOM = 0.8
-"""Of a machine's memory people plan for more than of a GPU's, which they never fill."""
+"""Higher than for a GPU: people fill more of a machine's memory on purpose."""
 _LEAK_SECONDS = 50 * 60.0
 """How long growth has to go on where the end of the fit is not known."""
 _PLANNED_SECONDS = 10 * 60.0
-"""And how long at least where it is."""
+"""The minimum where it is known."""
 _OF_ROOM_SECONDS = 4 * 60.0
 _EARLY_SECONDS = 5 * 60.0
 _NEAR_SECONDS = 20 * 60.0

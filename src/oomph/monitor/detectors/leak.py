@@ -44,7 +44,7 @@ _FEW_EPOCHS = 10
 _EACH_FIT = 0.25
 """The share of the growth across two fits that lies in each of them."""
 _SOON_SECONDS = 3600.0
-"""Where the end of the training is not known, a notice is worth it if the limit is as near as this."""
+"""Without a known end of the training, growth is reported early only if it reaches the limit within this time."""
 _LARGE_STEPS = 1000
 """Growth within epochs is told for so many steps."""
 
@@ -83,7 +83,7 @@ def _has_lasted(growth: Growth, series: Series, room: float | None) -> bool:
 
 
 def _few_rises(series: Series, room: float | None) -> Growth | None:
-    """Growth that fewer readings than a trend needs show, since each adds the same."""
+    """Growth with too few readings for a trend, but the same rise in each."""
     if series.kind == "fits":
         return kept_models(series, _MIB)
     growth = even_rises(series.points, _LAST_RISES, _MIB) if series.kind == "epochs" else None

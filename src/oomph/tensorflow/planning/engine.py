@@ -44,9 +44,10 @@ class Engine:
         is_doubtful: bool = False,
     ) -> None:
         self.program, self.held, self.name, self.unknown = program, held, name, unknown
-        self.only, self.is_doubtful = only, is_doubtful
-        """The one batch size that the model takes; None if it takes any. And whether something is not known that may
-        change everything: how often a loop runs, or why a real step failed."""
+        self.only = only
+        """The one batch size that the model takes; None if it takes any."""
+        self.is_doubtful = is_doubtful
+        """Whether a real step failed, or the graph does not say how often a loop runs: either may change everything."""
         self._correction = fix
         self._known: dict[int, Prediction] = {}
         self._raw: dict[int, Prediction] = {}
@@ -65,7 +66,7 @@ class Engine:
         return Prediction(self._monotone(batch, found.peak), found.typical)
 
     def _predicted(self, batch: int) -> Prediction:
-        """Without the correction. A long program is simulated at powers of two only; between them, peaks are too."""
+        """The uncorrected prediction; for a long program interpolated between powers of two."""
         if len(self.program.operations) < _LONG or self.only is not None:
             return self._simulated_at(batch)
         small = 1 << (batch.bit_length() - 1)
@@ -101,7 +102,7 @@ def engine_for(
         batch: one batch as `train_step` takes it.
         tell: what is being done.
         runs: whether real steps may run.
-        foreign: bytes that the script holds on the device besides the training; None: whatever is held now besides.
+        foreign: bytes on the device that do not belong to the training; None: all that the model does not hold now.
 
     Raises:
         ExamineError: the step cannot be traced.
@@ -130,7 +131,7 @@ class _Made:
         self.measured: list[tuple[int, tuple[int, ...]]] = []
         """Batch sizes that ran, and their peaks."""
         self.failed: list[str] = []
-        """Real steps that failed for another reason than memory, one sentence each."""
+        """Real steps that failed for a reason other than memory, one sentence each."""
         try:
             self.traces = [self._trace(size) for size in _SIZES]
         except ExamineError:
@@ -175,7 +176,7 @@ class _Made:
             self.traces = self._with(larger)
 
     def corrections(self) -> list[Measured]:
-        """The real steps beside what the final program predicts."""
+        """The real steps, each with the prediction of the final program."""
         program = self.program()
         return [
             Measured(batch, peaks, predict(Step(program, self.held.total), batch).peak.expected)

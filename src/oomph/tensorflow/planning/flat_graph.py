@@ -34,7 +34,7 @@ class FlatGraph:
     unknown: list[str] = field(default_factory=list)
     """What the sizes do not contain or only assume, one sentence each."""
     guesses_iterations: bool = False
-    """Whether it is not known how often a loop runs."""
+    """Whether the number of iterations of a loop is a guess."""
 
 
 def operations_before(flat: FlatGraph, wanted: set[int]) -> Iterator[int]:

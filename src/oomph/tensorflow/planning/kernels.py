@@ -23,10 +23,10 @@ _PER_PATCH = {
     "Conv2DBackpropInput": 1.5,
     "Conv3DBackpropInputV2": 1.5,
 }
-"""Bytes that memory moves in the time in which a byte of a patch is copied out or added back; measured on convolutions
-of seven shapes on two cores (TensorFlow 2.21)."""
+"""The cost of copying one byte of a patch, in bytes of plain memory traffic; measured on convolutions of seven shapes,
+on two cores (TensorFlow 2.21)."""
 _SLOWER = {"BiasAddGrad": 2, "Softmax": 4, "Sum": 4, "Transpose": 8}
-"""How many times longer than copying the same bytes; measured there."""
+"""How many times longer than a plain copy of the same bytes; measured in the same run."""
 
 
 def workspace_of(operation: Any) -> int:

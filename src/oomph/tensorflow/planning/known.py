@@ -17,7 +17,7 @@ class Item:
     value: Number | None = None
     """Its value, if it is a number that is known."""
     size: int = 0
-    """Of the element alone, in bytes; the tensor may hold others too."""
+    """The bytes of this element; its tensor may hold others too."""
 
 
 Items = tuple[Item, ...]

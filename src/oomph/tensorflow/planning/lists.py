@@ -23,7 +23,7 @@ _SAME_LIST = frozenset({"Identity", "StopGradient"})
 
 
 class Reader(Protocol):
-    """Who reads the graph; see `scope.py`."""
+    """What reads the graph: `Scope` in `scope.py`."""
 
     tensors: dict[Any, int]
     numbers: dict[Any, Number]
@@ -34,7 +34,7 @@ class Reader(Protocol):
         """Of the flat tensors, in bytes."""
 
     def give(self, placeholder: Any, known: Known) -> None:
-        """Let a tensor be something that is known."""
+        """Record what is known of a tensor."""
 
     def known(self, tensor: Any) -> Known:
         """What is known of a tensor."""
@@ -50,7 +50,7 @@ class Reader(Protocol):
 
 
 def follow(scope: Reader, operation: Any) -> bool:
-    """Follow what an operation does with a list; False if it does nothing with one, or with an unknown one."""
+    """Apply an operation to a list whose items are known; False if it does not take one."""
     kind, inputs, outputs = operation.type, operation.inputs, operation.outputs
     if kind in MAKERS:
         scope.lists[outputs[0].ref()] = ()
@@ -92,7 +92,7 @@ def _item(scope: Reader, tensor: Any) -> Item:
 
 
 def _take(scope: Reader, operation: Any, output: Any, item: Item) -> None:
-    """Let an output be an item; an empty one is made of zeros."""
+    """Map an output to an item; an empty item becomes a tensor of zeros."""
     if item.value is not None:
         scope.numbers[output.ref()] = item.value
     if item.tensor is not None:

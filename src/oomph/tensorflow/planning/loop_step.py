@@ -1,6 +1,6 @@
 """The step of a custom training loop, planned from the graph that the script is tracing when it is reached.
 
-The trace has come to the optimizer's update. oomph adds the update, as the script would do next; what the script does
+The trace has reached the optimizer's update. oomph adds the update, as the script would do next; what the script does
 after it in the same step, such as updating metrics, is not in the graph.
 """
 

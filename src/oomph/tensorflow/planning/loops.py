@@ -14,7 +14,7 @@ _UNKNOWN_TRIPS = 32
 
 
 def iterations(goes_on: Any, body: Any, numbers: Sequence[Number | None], most: int) -> int | None:
-    """How often a loop runs; None if that does not follow from constants, or if it is more often than `most`."""
+    """How often a loop runs; None if constants do not determine it, or if it exceeds `most`."""
     for count in range(most + 1):
         is_next = number_of(goes_on.outputs[0], _numbers(goes_on, numbers)) if goes_on is not None else None
         if is_next is None:
@@ -44,7 +44,7 @@ def assumed_iterations(operation: Any) -> tuple[int, bool]:
 
 
 def kept_by_each(body: Any) -> dict[int, int]:
-    """By index of a loop variable that is a list: how many bytes one iteration adds to it."""
+    """The bytes that one iteration adds to each list, by the index of the loop variable."""
     added: dict[int, int] = {}
     for index, result in enumerate(body.outputs):
         operation = result.op

@@ -16,8 +16,8 @@ from oomph.tensorflow.planning.subject import Training
 _CURVE = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
-Savers = Callable[[int, "int | None"], tuple[Saver, ...]]
-"""The savers at a batch size, given the largest micro-batch that fits, if it is known."""
+Savers = Callable[[int, int | None], tuple[Saver, ...]]
+"""Plans the savers, given a batch size and the largest micro-batch that fits (None if unknown)."""
 
 
 class Making:

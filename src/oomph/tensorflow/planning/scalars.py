@@ -20,7 +20,7 @@ _OF_ARRAYS: Mapping[str, Callable[[Any], Any]] = {"Max": lambda array: array.max
 
 
 def number_of(tensor: Any, given: Mapping[Any, Number]) -> Number | None:
-    """The value of a scalar; None if it does not follow from constants.
+    """The value of a scalar; None if constants do not determine it.
 
     Args:
         tensor: of a function's graph.

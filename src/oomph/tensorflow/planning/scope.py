@@ -35,7 +35,7 @@ class Scope:
         self.lists: dict[Any, Items] = {}
         """The items of lists of tensors."""
         self._ends: dict[str, list[int]] = {}
-        """By name of an operation: the flat operations that must have ended when it has."""
+        """By name of an operation: the flat operations that must end before it counts as ended."""
 
     @property
     def sizes(self) -> list[int]:
@@ -45,7 +45,7 @@ class Scope:
     # -- what a function is given, and returns ------------------------------------------------------------------------
 
     def give(self, placeholder: Any, known: Known) -> None:
-        """Let a function's argument be something that is known."""
+        """Record what is known of a function's argument."""
         if known.tensor is not None:
             self.tensors[placeholder.ref()] = known.tensor
         if known.number is not None:
@@ -122,7 +122,7 @@ class Scope:
         self._ends[operation.name] = [first + i for i, inside in enumerate(made) if inside.is_effect]
 
     def _is_a_number(self, operation: Any) -> bool:
-        """Whether the operation only makes a scalar whose value is known: that takes no memory to speak of."""
+        """Whether the operation only makes a scalar of known value, which takes almost no memory."""
         if len(operation.outputs) != 1 or operation.control_inputs or operation.outputs[0].shape.rank != 0:
             return False
         value = number_of(operation.outputs[0], self.numbers)
@@ -175,7 +175,7 @@ class Scope:
         self._make(operation, sizes, Storage.FORWARDED, each)
 
     def _branch(self, graph: Any, operation: Any) -> None:
-        """Add the branch that makes most, as if it were always taken."""
+        """Add the branch that allocates most, as if it were always taken."""
         names = [operation.get_attr(name) for name in ("then_branch", "else_branch") if _has(operation, name)]
         names = names or list(operation.get_attr("branches"))
         bodies = [body for body in (function_named(graph, each.name) for each in names) if body is not None]
@@ -220,7 +220,7 @@ def _bytes(tensor: Any) -> int | None:
 
 
 def _all_new(body: Any) -> int:
-    """What all operations of a function take together, in bytes: more than it needs at any one time."""
+    """The bytes that all operations of a function allocate together: an upper bound of its peak."""
     inside = FlatGraph()
     scope = Scope(inside, "")
     for placeholder in body.inputs:

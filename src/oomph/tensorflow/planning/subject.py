@@ -17,7 +17,7 @@ _ROUNDING = 256
 
 @dataclass(frozen=True)
 class Training:
-    """What a plan is of, in words and numbers."""
+    """The training that is planned, in words and numbers."""
 
     words: str
     layers: frozenset[str]
@@ -36,7 +36,8 @@ def training_of(model: Any, batch: int) -> Training:
 def build(model: Any, batch: Any) -> None:
     """Create the weights and the optimizer's slots, as fit does before its first step.
 
-    A model with a `train_step` of its own need not be callable, such as a GAN; its step creates what is missing.
+    A model with its own `train_step`, such as a GAN, need not be callable as a whole. Its first trace creates what is
+    missing.
 
     Raises:
         ExamineError: the user's own layers fail.
@@ -78,7 +79,7 @@ def in_words(model: Any) -> str:
 
 
 def parameters(model: Any) -> int:
-    """How many numbers the weights are; Keras counts them only for a model that is built as a whole."""
+    """The number of weights; `count_params` fails for a model that is not built as a whole."""
     return sum(math.prod(variable.shape) for variable in model.weights)
 
 

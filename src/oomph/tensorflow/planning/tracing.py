@@ -103,7 +103,7 @@ class Growth:
     batches: tuple[int, ...]
 
     def of(self, sizes: Sequence[int]) -> Size:
-        """The size as a function of the batch, given its values at these batches."""
+        """The size as a function of the batch, fitted to its values at these batch sizes."""
         first, last = sizes[0], sizes[-1]
         if first == last or len(self.batches) == 1:
             return Size(last)
@@ -114,7 +114,7 @@ class Growth:
         return line
 
     def _bent(self, sizes: Sequence[int]) -> Size:
-        """The parabola through three points, if it rises: a size that levels off is followed by a line."""
+        """A parabola through three points if the size curves upwards; else a line through the last two."""
         (one, two, three), (small, middle, large) = self.batches, sizes
         rise, further = (middle - small) / (two - one), (large - middle) / (three - two)
         pair = (further - rise) / (three - one)

@@ -29,7 +29,7 @@ class Reached:
     jit_compile: str
     """What `compile` was given: "True", "False" or "auto", which becomes False where no GPU is visible.
 
-    Of a custom loop, whether the `tf.function` of its step was given it.
+    For a custom loop: whether the `tf.function` of its step was given `jit_compile=True`.
     """
     place: ScriptLine | None
     """The line of the script that calls; None if no script code is running."""
