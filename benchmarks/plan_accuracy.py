@@ -2,9 +2,10 @@
 
     python benchmarks/plan_accuracy.py [--models NAME|FILE.py] [--graph] [--only NAME] [--out FILE]
 
-NAME is a file of benchmarks/plan_models: development, held_out or second_held_out. Such a file has MODELS, functions of a batch size that return a compiled model and one batch of x and y, and
-BATCHES, three sizes for each. The engine reads the first size only; every real peak is that of a `fit` of three steps
-in a process of its own. `--graph` leaves out the real steps that correct the simulation.
+NAME is a file of benchmarks/plan_models: development, held_out or second_held_out. Such a file has MODELS, functions of
+a batch size that return a compiled model and one batch of x and y, and BATCHES, three sizes for each. The engine reads
+the first size only; every real peak is that of a `fit` of three steps in a process of its own. `--graph` leaves out the
+real steps that correct the simulation.
 
 A limit is taken at several parts of each real peak: a wrong "fits" is a yes below the real peak, a wrong "does not fit"
 a no above it.
