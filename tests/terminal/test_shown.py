@@ -62,6 +62,7 @@ def test_only_messages_at_the_start_of_a_line_are_laid_out() -> None:
     assert from_script(b"bar\roomph: one\n", PIPE, True) == b"bar\roomph: one\n"
 
 
+@pytest.mark.alone
 def test_what_a_script_has_printed_before_a_message_takes_no_time() -> None:
     data = b"x" * 8_000_000 + b"\n" + b"oomph: one\n" * 1000
     started = time.process_time()

@@ -315,6 +315,7 @@ def nested(length):
     return made
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("make", [chain, nested], ids=["objects", "lists"])
 def test_a_chain_of_any_length_takes_bounded_time_and_memory(make):
     spent, left, now = looked_at(make(15_000))
@@ -324,6 +325,7 @@ def test_a_chain_of_any_length_takes_bounded_time_and_memory(make):
     assert max(map(len, now.contents)) < 500
 
 
+@pytest.mark.alone
 def test_a_great_many_objects_are_looked_at_in_part():
     spent, left, now = looked_at([Holder(n) for n in range(100_000)])
     assert spent < 10
@@ -345,6 +347,7 @@ def test_what_there_was_no_time_for_is_named_once_it_matters():
     assert any("no time" in reason for reason in changes_between(before, now).lost)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     "array",
     [
