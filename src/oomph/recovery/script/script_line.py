@@ -61,9 +61,13 @@ def raising(error: BaseException) -> ScriptLine | None:
 def calling_frames() -> Iterator[FrameType]:
     """The running frames of the user's own code, innermost first."""
     for frame, _ in _outwards(sys._getframe(1)):
-        path = frame.f_code.co_filename
-        if not path.startswith(("<", _STANDARD, _OURS)) and not any(part in path for part in (*_INSTALLED, _GENERATED)):
+        if is_of_script(frame.f_code.co_filename):
             yield frame
+
+
+def is_of_script(path: str) -> bool:
+    """Whether a file with code is the user's own: neither oomph's, nor Python's, nor of an installed package."""
+    return not path.startswith(("<", _STANDARD, _OURS)) and not any(part in path for part in (*_INSTALLED, _GENERATED))
 
 
 def caller() -> FrameType | None:

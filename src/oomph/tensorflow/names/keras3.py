@@ -11,6 +11,7 @@ from oomph.tensorflow.names.row import Attribute, Feature, Global
 _TRAINER = "keras.src.trainers.trainer"
 _TENSORFLOW_TRAINER = "keras.src.backend.tensorflow.trainer"
 _EPOCHS = "keras.src.trainers.epoch_iterator"
+_COMPILED = "keras.src.trainers.compile_utils"
 _LAYER = "keras.src.layers.layer"
 _LOSS = "keras.src.losses.loss"
 _OPTIMIZER = "keras.src.optimizers.base_optimizer"
@@ -67,6 +68,16 @@ class Keras3:
     optimizer = Global(_OPTIMIZER, "BaseOptimizer", Feature.EXACT_STEP | Feature.RESUME | Feature.CUSTOM_LOOPS)
     optimizer_variables = Attribute(_OPTIMIZER, "_trainable_variables", Feature.EXACT_STEP | Feature.RESUME)
     learning_rate = Attribute(_OPTIMIZER, "_learning_rate", Feature.RESUME)
+    # -- what compile was given, and the graph of layers
+    user_loss = Attribute(_COMPILED, "_user_loss", Feature.CHECKING)
+    user_loss_weights = Attribute(_COMPILED, "_user_loss_weights", Feature.CHECKING)
+    user_metrics = Attribute(_COMPILED, "_user_metrics", Feature.CHECKING)
+    user_weighted_metrics = Attribute(_COMPILED, "_user_weighted_metrics", Feature.CHECKING)
+    wrapped_metric = Attribute("keras.src.metrics.reduction_metrics", "_fn", Feature.CHECKING)
+    history_of_tensor = Attribute("keras.src.ops.node", "_keras_history", Feature.CHECKING)
+    inbound_nodes = Attribute("keras.src.ops.operation", "_inbound_nodes", Feature.CHECKING)
+    outbound_nodes = Attribute("keras.src.ops.operation", "_outbound_nodes", Feature.CHECKING)
+    inputs_structure = Attribute("keras.src.ops.function", "_inputs_struct", Feature.CHECKING)
     # -- the rest
     callback = Global("keras.src.callbacks.callback", "Callback", Feature.OBJECTS)
     history = Global("keras.src.callbacks.history", "History", Feature.OBJECTS)

@@ -32,6 +32,7 @@ class Feature(enum.Flag):
     INPUT_WAIT = enum.auto()
     LOSS = enum.auto()
     PLANNING = enum.auto()
+    CHECKING = enum.auto()
 
     @property
     def meaning(self) -> str:
@@ -56,6 +57,7 @@ _MEANING = {
     Feature.INPUT_WAIT: "measuring the wait for input",
     Feature.LOSS: "watching the loss between two readings",
     Feature.PLANNING: "planning the memory of functions within a step",
+    Feature.CHECKING: "checking some of a model's losses, metrics and layers",
 }
 
 

@@ -1,0 +1,102 @@
+"""The findings as the JSON document of `oomph check --json`, and back. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from oomph.check.examine import Examined, Result
+from oomph.check.facts.training import Training
+from oomph.check.rule import ERROR, WARNING
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Found:
+    """One finding, as it came from the script's process."""
+
+    code: str
+    name: str
+    severity: str
+    message: str
+    remedies: tuple[str, ...]
+    where: str
+    why: str = ""
+    code_line: str = ""
+    """The line to write instead; empty if it cannot be said."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What became of checking one training."""
+
+    place: str
+    found: tuple[Found, ...]
+    looked_at: str = ""
+    """What was looked at, in one line."""
+    broken: tuple[str, ...] = ()
+    """The rules that failed themselves."""
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether the training will fail or cannot learn."""
+        return any(found.severity == ERROR for found in self.found)
+
+
+def as_document(examined: Examined, training: Training) -> dict[str, Any]:
+    """The findings of one training as plain JSON; the shape is a contract."""
+    return {
+        "schema": SCHEMA,
+        "place": training.fit.place,
+        "looked_at": looked_at(training),
+        "findings": [_entry(result, training.fit.place) for result in examined.results],
+        "broken_rules": list(examined.broken),
+    }
+
+
+def checked_of(document: Mapping[str, Any]) -> Checked:
+    """The findings from their JSON. Raises ValueError if it is not such a document."""
+    try:
+        found = tuple(_found(entry) for entry in document["findings"])
+        return Checked(
+            str(document["place"]), found, str(document["looked_at"]), tuple(map(str, document["broken_rules"]))
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"the findings lack {error}") from error
+
+
+def looked_at(training: Training) -> str:
+    """What was looked at, in one line: "640 of 60,000 samples, 6 steps on 32 of them"."""
+    data = training.data
+    rows = max((part.sample.rows for part in data.of("x") if part.sample is not None), default=0)
+    of_all = f" of {data.samples:,}" if data.samples is not None and data.samples > rows else ""
+    words = [f"{rows:,}{of_all} samples"] if rows else ["no data"]
+    if training.trial is not None and training.trial.losses:
+        steps = len(training.trial.losses)
+        words.append(f"{steps} step{'s' * (steps != 1)} on {training.trial.samples} of them")
+    return ", ".join(words)
+
+
+def _entry(result: Result, place: str) -> dict[str, Any]:
+    rule, finding = result.rule, result.finding
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "severity": result.severity,
+        "message": finding.message,
+        "remedies": [finding.remedy],
+        "line": finding.code,
+        "where": finding.where or place,
+        "why": rule.why,
+    }
+
+
+def _found(entry: Mapping[str, Any]) -> Found:
+    severity = entry["severity"]
+    if severity not in (ERROR, WARNING):
+        raise ValueError(f"no severity: {severity}")
+    remedies = tuple(map(str, entry["remedies"]))
+    texts = (str(entry[name]) for name in ("where", "why", "line"))
+    return Found(str(entry["code"]), str(entry["name"]), severity, str(entry["message"]), remedies, *texts)

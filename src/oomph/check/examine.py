@@ -1,0 +1,49 @@
+"""Applies the rules to a training. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from oomph.check.facts.training import Training
+from oomph.check.rule import ERROR, Finding, Rule
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finding, and the rule that found it."""
+
+    rule: Rule
+    finding: Finding
+
+    @property
+    def severity(self) -> str:
+        """Whether it is an error or a warning."""
+        return self.finding.severity or self.rule.severity
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What the rules found, errors first."""
+
+    results: tuple[Result, ...]
+    broken: tuple[str, ...] = ()
+    """The names of the rules that failed themselves: nothing is known of what they look for."""
+
+
+def examine(training: Training, rules: Sequence[Rule]) -> Examined:
+    """What the rules find; consequences of another finding are left out."""
+    found, broken = [], []
+    for rule in rules:
+        try:
+            found += [Result(rule, finding) for finding in rule.find(training)]
+        except Exception:  # a rule that meets what nobody thought of must not hide what the others find
+            broken.append(rule.name)
+    hidden = set(_hidden(found))
+    shown = [result for result in found if result.rule.name not in hidden]
+    return Examined(tuple(sorted(shown, key=lambda result: result.severity != ERROR)), tuple(broken))
+
+
+def _hidden(found: Sequence[Result]) -> Iterator[str]:
+    for result in found:
+        yield from result.rule.hides

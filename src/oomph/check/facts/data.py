@@ -1,0 +1,141 @@
+"""The data of a training as the rules see them: the parts of an element, and a sample of their values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from oomph.check.facts.model import Shape
+
+ARRAYS, DATASET, GENERATOR, PY_DATASET, BATCH = "arrays", "tf.data", "generator", "PyDataset", "batch"
+"""Where data come from; BATCH: one call of `train_on_batch`, or one step of a custom loop."""
+ENDLESS = -1
+"""As a number of batches: there is always another one."""
+CLASSES = 4096
+"""Distinct values are counted up to this many."""
+
+
+@dataclass(frozen=True)
+class Features:
+    """The columns of a table, or the channels of images: statistics over all but the last dimension."""
+
+    deviations: tuple[float, ...]
+    """The standard deviation of each feature over the sample; at most the first 4,096 features."""
+    largest: tuple[float, ...]
+    """The largest absolute value of each."""
+    constant: tuple[int, ...] = ()
+    """The indices of the features with one value only."""
+    missing: tuple[int, ...] = ()
+    """The indices of the features with NaN."""
+    like_target: tuple[int, ...] = ()
+    """The indices of the features that determine the target by themselves: the same values, or a one-to-one line."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The values of one part in a sample of the data."""
+
+    rows: int
+    """How many samples (elements, not batches) were looked at."""
+    is_whole: bool = False
+    """Whether these are all there are."""
+    minimum: float | None = None
+    """Over finite values; None for strings and empty parts."""
+    maximum: float | None = None
+    mean: float | None = None
+    deviation: float | None = None
+    nan_rows: int = 0
+    first_nan: int | None = None
+    """The index of the first row with NaN."""
+    infinite_rows: int = 0
+    is_integral: bool = False
+    """Whether all finite values are whole numbers."""
+    zero_share: float = 0.0
+    counts: Mapping[float, int] = field(default_factory=dict)
+    """How often each value occurs; empty where there are more than `CLASSES` of them, or fractions."""
+    zero_one: bool = False
+    """Whether all values are 0 or 1."""
+    row_sums: tuple[float, float] | None = None
+    """The smallest and the largest sum over the last dimension; None for less than two dimensions."""
+    longest_run: int = 0
+    """The longest run of one label, in the order in which samples arrive; for targets that are classes."""
+    changes: int | None = None
+    """How many samples have another label than the one before; None where that was not counted."""
+    duplicate_rows: int = 0
+    """How many rows are the same, in x and y, as one before."""
+    features: Features | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """One tensor of an element."""
+
+    role: str
+    """"x", "y" or "sample_weight"."""
+    name: str
+    """As the user would write it: "x", "x['age']", "y[1]"."""
+    key: str = ""
+    """Its key, where the structure is a dictionary."""
+    shape: Shape | None = None
+    """With the batch dimension; None: the rank is unknown."""
+    dtype: str = "float32"
+    is_ragged: bool = False
+    is_sparse: bool = False
+    sample: Sample | None = None
+    """None where it was not looked at."""
+    shapes: tuple[Shape, ...] = ()
+    """The distinct shapes of the batches that were looked at."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of a tf.data pipeline, source first."""
+
+    kind: str
+    """"map", "batch", "shuffle", "cache", "repeat", "prefetch", "take", "skip", "source", ..."""
+    place: str = ""
+    """The file and line of its function: "train.py:12"; empty where it has none."""
+    function: str = ""
+    buffer: int | None = None
+    """Elements that shuffle or prefetch holds; -1: chosen by tf.data."""
+    batch: int | None = None
+    count: int | None = None
+    """Of take, skip and repeat; -1: without end."""
+    is_parallel: bool = False
+    is_random: bool = False
+    """Whether its function draws random numbers."""
+    reshuffles: bool | None = None
+    is_python: bool = False
+    """Whether its function runs Python for each element."""
+    seconds: float | None = None
+    """The time for one batch, measured; None where it was not."""
+    elements: int | None = None
+    """How many elements reach it; None where that is not known."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """What fit was given to train on, or to validate on."""
+
+    kind: str
+    parts: tuple[Part, ...] = ()
+    batch: int | None = None
+    """Samples in a batch; None where it is not known."""
+    batches: int | None = None
+    """How many there are; None: not known; ENDLESS."""
+    samples: int | None = None
+    """How many samples there are; None where it is not known."""
+    stages: tuple[Stage, ...] = ()
+    """Of a tf.data pipeline."""
+    failed: str = ""
+    """The message of the exception that the data raised while being looked at."""
+    failed_after: int = 0
+    """How many batches they gave before it."""
+    failed_record: str = ""
+    """Which file or record it was, where that was found."""
+    seen_in_training: float | None = None
+    """Of validation data: the share of samples that the training data hold too, in what was looked at."""
+
+    def of(self, role: str) -> tuple[Part, ...]:
+        """The parts in a role."""
+        return tuple(part for part in self.parts if part.role == role)

@@ -1,0 +1,48 @@
+"""The call of fit as the rules see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Callback:
+    """One callback that fit was given."""
+
+    kind: str
+    """The name of its class."""
+    is_keras: bool = True
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """monitor, mode, patience, save_best_only, save_freq, factor, ... where it has them."""
+
+    def __getitem__(self, name: str) -> Any:
+        """A setting; None if there is none of this name."""
+        return self.settings.get(name)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How the training was called."""
+
+    kind: str = "fit"
+    """"fit", "train_on_batch" or "custom loop"."""
+    epochs: int = 1
+    initial_epoch: int = 0
+    steps_per_epoch: int | None = None
+    steps: int | None = None
+    """The steps of the whole training; None where that is not known."""
+    batch_size: int | None = None
+    """As it was given; None: not given."""
+    shuffle: bool = True
+    validation_split: float = 0.0
+    validation_steps: int | None = None
+    validation_freq: int = 1
+    class_weight: Mapping[int, float] | None = None
+    has_validation: bool = False
+    has_y: bool = False
+    """Whether `y` was given beside x."""
+    callbacks: tuple[Callback, ...] = ()
+    place: str = ""
+    """The file and line of the call."""

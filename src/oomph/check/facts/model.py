@@ -1,0 +1,157 @@
+"""The compiled model as the rules see it: layers, outputs with their losses and metrics, the optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Shape = tuple[int | None, ...]
+"""With the batch dimension first; None: any size."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The weights of one layer, without those of layers inside of it."""
+
+    trainable: int = 0
+    """How many numbers are trained."""
+    frozen: int = 0
+    not_finite: int = 0
+    """How many numbers are NaN or infinite."""
+    is_constant: bool = False
+    """Whether every kernel holds one value only; False without a kernel."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer, those inside of nested models included."""
+
+    name: str
+    kind: str
+    """The name of its class: "Dense"."""
+    is_keras: bool = True
+    """Whether the class is Keras' own, so that `settings` mean what Keras' documentation says."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The plain values of its configuration: units, activation (by its name), rate, input_dim, axis, ..."""
+    input_shapes: tuple[Shape, ...] = ()
+    output_shape: Shape | None = None
+    compute_dtype: str = "float32"
+    variable_dtype: str = "float32"
+    trainable: bool = True
+    weights: Weights = Weights()
+    feeds: tuple[str, ...] = ()
+    """The names of the layers that take its output; empty where that is not known, as in a subclassed model."""
+    is_on_path: bool = True
+    """Whether it is a layer of the model's own graph, or of a nested functional model, so that `feeds` is known."""
+
+    def __getitem__(self, name: str) -> Any:
+        """A setting; None if there is none of this name."""
+        return self.settings.get(name)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The loss of one output."""
+
+    kind: str
+    """In Keras' snake case: "sparse_categorical_crossentropy"; the function's or class' name for one of the user's own."""
+    is_keras: bool = True
+    from_logits: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """label_smoothing, ignore_class, axis, reduction, ... where the loss has them."""
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric of one output."""
+
+    name: str
+    """As the logs show it: "accuracy"."""
+    kind: str
+    """The name of its class, or of its function, in snake case: "sparse_categorical_accuracy"."""
+    is_keras: bool = True
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output of the model."""
+
+    name: str
+    shape: Shape | None
+    dtype: str = "float32"
+    layer: Layer | None = None
+    """The layer that makes its values; layers that only reshape are passed over. None where it is not known."""
+    activation: str = ""
+    """What is applied last: "softmax", "sigmoid", "linear", "relu", ...; empty where it is not known."""
+    loss: Loss | None = None
+    metrics: tuple[Metric, ...] = ()
+
+    @property
+    def units(self) -> int | None:
+        """The size of the last dimension; None where it is not known."""
+        return self.shape[-1] if self.shape is not None and len(self.shape) > 1 else None
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input of the model."""
+
+    name: str
+    shape: Shape
+    dtype: str
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """The optimizer, and that inside of a loss-scaling one."""
+
+    kind: str
+    """The name of its class: "Adam"."""
+    learning_rate: float | None = None
+    """At the first step; None where it is not known."""
+    schedule: str = ""
+    """The name of the class of the schedule; empty for a fixed rate."""
+    last_learning_rate: float | None = None
+    """At the last step of the fit; None where it is not known."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """momentum, beta_1, epsilon, clipnorm, weight_decay, ..."""
+    scales_loss: bool = False
+
+
+@dataclass(frozen=True)
+class Model:
+    """The compiled model."""
+
+    kind: str
+    """"Sequential", "Functional", or the name of the user's own class."""
+    layers: tuple[Layer, ...]
+    """In the order of the graph where there is one."""
+    outputs: tuple[Output, ...]
+    inputs: tuple[Input, ...] = ()
+    """Empty where they are not known, as in a subclassed model."""
+    input_keys: tuple[str, ...] = ()
+    """The keys of the dictionary that the model was built with; empty for other structures."""
+    optimizer: Optimizer = Optimizer("SGD")
+    own_train_step: bool = False
+    own_call: bool = False
+    """Whether the user wrote `call`, so that layers need not be used in their order."""
+    run_eagerly: bool = False
+    jit_compile: bool = False
+    policy: str = "float32"
+    has_added_losses: bool = False
+    """Whether layers or the model add losses of their own: regularisers, `add_loss`, `compute_loss`."""
+    regularisation: float = 0.0
+    """The sum of the losses that layers add at the beginning, as far as it is known."""
+
+    def layer(self, name: str) -> Layer | None:
+        """A layer by its name."""
+        return next((layer for layer in self.layers if layer.name == name), None)
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """The names of all metrics as the logs show them."""
+        return tuple(metric.name for output in self.outputs for metric in output.metrics)

@@ -1,0 +1,38 @@
+"""Everything that is known of one training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from oomph.check.facts.data import Data, Part
+from oomph.check.facts.fit import Fit
+from oomph.check.facts.model import Model, Output
+from oomph.check.facts.trial import Prediction, Trial
+
+
+@dataclass(frozen=True)
+class Training:
+    """One training that is about to begin."""
+
+    model: Model
+    data: Data
+    fit: Fit
+    validation: Data | None = None
+    trial: Trial | None = None
+    """None where no step was tried."""
+
+    def pairs(self, data: Data | None = None) -> Iterator[tuple[Output, Part]]:
+        """Each output with the target that it is compared with: by key, else by order."""
+        targets = (data or self.data).of("y")
+        for index, output in enumerate(self.model.outputs):
+            by_key = [part for part in targets if part.key and part.key == output.name]
+            if by_key:
+                yield output, by_key[0]
+            elif index < len(targets) and not targets[index].key:
+                yield output, targets[index]
+
+    def prediction(self, output: Output) -> Prediction | None:
+        """What an output gave in the trial."""
+        found = () if self.trial is None else self.trial.predictions
+        return next((prediction for prediction in found if prediction.output == output.name), None)

@@ -1,0 +1,67 @@
+"""What a few steps on a few samples showed, whose results are thrown away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """The gradient of one variable in the first step."""
+
+    name: str
+    layer: str
+    """The name of the layer that owns it."""
+    is_missing: bool = False
+    """Whether the loss does not depend on the variable."""
+    norm: float = 0.0
+    weight_norm: float = 0.0
+    is_finite: bool = True
+
+
+@dataclass(frozen=True)
+class Activity:
+    """What a layer put out for the samples, in training mode."""
+
+    layer: str
+    dead_share: float = 0.0
+    """The share of its units that are 0 for every sample."""
+    is_finite: bool = True
+    saturated_share: float = 0.0
+    """Of sigmoid and tanh: the share of values within 0.001 of an end."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What one output gave for the samples, before any step."""
+
+    output: str
+    shape: tuple[int, ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+    sums_to_one: bool = False
+    """Whether each row of the last dimension adds up to 1, in two or more units, with no value below 0."""
+    spread: float | None = None
+    """The largest standard deviation of a unit over the samples; 0: the same answer for all of them."""
+    is_finite: bool = True
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A few steps on a few samples."""
+
+    samples: int
+    failed: str = ""
+    """The message of the exception of the first step; empty if it worked."""
+    failed_kind: str = ""
+    """The name of its class."""
+    losses: tuple[float, ...] = ()
+    """Of each step, on the same samples."""
+    predictions: tuple[Prediction, ...] = ()
+    gradients: tuple[Gradient, ...] = ()
+    """Empty where they were not seen, as with an own train_step."""
+    activities: tuple[Activity, ...] = ()
+    not_finite_after: tuple[str, ...] = ()
+    """The names of the weights that were not finite after the steps, and were before."""
+    added_loss: float = 0.0
+    """What layers add to the loss of the first step."""

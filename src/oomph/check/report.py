@@ -1,0 +1,57 @@
+"""The findings as text. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from oomph.check.document import Checked, Found
+from oomph.check.rule import ERROR, WARNING
+from oomph.shown import shown_line
+from oomph.wrapping import wrapped
+
+
+def as_text(checked: Checked, width: int, above: Sequence[str] = ()) -> Iterator[str]:
+    """The findings for people, errors first, and a last line that counts them.
+
+    Args:
+        checked: the findings.
+        width: of the terminal, in columns.
+        above: lines on the machine and the memory, which come first.
+    """
+    for line in above:
+        yield _wrapped(line, width, "  ")
+    if above:
+        yield ""
+    for found in checked.found:
+        yield from _finding(found, checked.place, width)
+        yield ""
+    yield from _closing(checked, width)
+
+
+def _finding(found: Found, place: str, width: int) -> Iterator[str]:
+    where = f" [{found.where}]" if found.where and found.where != place else ""
+    head = f"{found.severity.upper():7} {found.name} ({found.code}): {found.message}{where}"
+    yield _wrapped(head, width, " " * 8)
+    if found.why:
+        yield _wrapped(f"        why   {found.why}", width, " " * 14)
+    for remedy in found.remedies:
+        yield _wrapped(f"        fix   {remedy}.", width, " " * 14)
+    if found.code_line:
+        yield f"                {shown_line(found.code_line)}"
+
+
+def _closing(checked: Checked, width: int) -> Iterator[str]:
+    errors = sum(found.severity == ERROR for found in checked.found)
+    warnings = sum(found.severity == WARNING for found in checked.found)
+    counted = " and ".join(
+        f"{number} {word}{'s' * (number != 1)}" for number, word in ((errors, "error"), (warnings, "warning")) if number
+    )
+    looked = f"looked at {checked.looked_at}" if checked.looked_at else ""
+    yield _wrapped(f"{checked.place}: {counted or 'nothing found'}; {looked}", width, "  ")
+    if checked.broken:
+        rules = ", ".join(checked.broken)
+        yield _wrapped(f"these rules failed themselves, so what they look for is not known: {rules}", width, "  ")
+
+
+def _wrapped(text: str, width: int, indent: str) -> str:
+    return wrapped(shown_line(text), width, indent)

@@ -1,0 +1,12 @@
+"""RULES: every rule, causes before consequences. To add one, write a module in a folder and name it here."""
+
+from __future__ import annotations
+
+from oomph.check.rule import Rule
+from oomph.check.rules.model import softmax_of_one
+from oomph.check.rules.sample import label_out_of_range
+
+RULES: tuple[Rule, ...] = (
+    softmax_of_one.RULE,
+    label_out_of_range.RULE,
+)

@@ -1,0 +1,1 @@
+"""Rules on the compiled model alone: losses, activations, layers, metrics, the optimizer."""

@@ -1,0 +1,1 @@
+"""Rules on the values of a sample of the data."""

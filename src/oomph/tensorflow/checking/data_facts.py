@@ -1,0 +1,228 @@
+"""The data of a fit as facts: what they are, and a sample of them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from oomph.check.facts.data import ARRAYS, DATASET, ENDLESS, GENERATOR, PY_DATASET, Data, Part
+from oomph.check.facts.model import Shape
+from oomph.tensorflow.checking.reading import Limits, Read, as_array, read
+from oomph.tensorflow.checking.stages import stages_of
+from oomph.tensorflow.checking.statistics import classes_of, sample_of, same_rows
+from oomph.tensorflow.checking.structure import Leaf, leaves_of, named
+
+Array = np.ndarray[Any, Any]
+_BATCHING = ("batch", "padded_batch", "ragged_batch", "rebatch", "dense_to_ragged", "dense_to_ragged_batch")
+_USUAL_BATCH = 32
+"""What Keras takes where `batch_size` is not given."""
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What is known of data, and the batch to try a step with."""
+
+    data: Data
+    batch: Any
+    """(x, y, sample_weight) as tensors or arrays; None where there is none."""
+    rows: frozenset[int] = frozenset()
+    """A hash of the x of each different sample."""
+
+
+def look_at(
+    x: Any, y: Any = None, sample_weight: Any = None, batch_size: int | None = None,
+    limits: Limits = Limits(), input_rank: int | None = None,
+) -> Looked:  # fmt: skip
+    """Look at what fit, evaluate or train_on_batch would be given.
+
+    Args:
+        x, y, sample_weight, batch_size: as in fit.
+        limits: how much is read.
+        input_rank: the rank of the model's first input with the batch dimension, where it is known.
+    """
+    if isinstance(x, tf.data.Dataset):
+        return _dataset(x, limits, input_rank)
+    if isinstance(x, keras.utils.PyDataset):
+        return _py_dataset(x, limits)
+    if inspect.isgenerator(x) or (hasattr(x, "__next__") and hasattr(x, "__iter__")):
+        return _looked(Data(GENERATOR), read(x, limits))
+    return _arrays(x, y, sample_weight, batch_size, limits)
+
+
+def _dataset(dataset: Any, limits: Limits, input_rank: int | None) -> Looked:
+    stages = stages_of(dataset)
+    specification = dataset.element_spec
+    is_batched = _is_batched(specification, [stage.kind for stage in stages], input_rank)
+    batches = _cardinality(dataset)
+    found = read(dataset, limits, is_batched)
+    sizes = [stage.batch for stage in stages if stage.kind in _BATCHING and stage.batch]
+    data = Data(
+        DATASET, tuple(_of_spec(leaf, spec, is_batched) for leaf, spec in leaves_of(specification)),
+        batch=sizes[-1] if sizes else None, batches=found.batches if found.is_whole else batches, stages=stages,
+        samples=found.rows if found.is_whole else None,
+    )  # fmt: skip
+    return _looked(data, found, is_batched)
+
+
+def _is_batched(specification: Any, kinds: Sequence[str], input_rank: int | None) -> bool:
+    if any(kind in _BATCHING for kind in kinds):
+        return True
+    first = next((spec for leaf, spec in leaves_of(specification) if leaf.role == "x"), None)
+    rank = getattr(getattr(first, "shape", None), "rank", None)
+    return rank is None or input_rank is None or rank >= input_rank
+
+
+def _cardinality(dataset: Any) -> int | None:
+    found = int(dataset.cardinality())
+    if found == tf.data.INFINITE_CARDINALITY:
+        return ENDLESS
+    return None if found == tf.data.UNKNOWN_CARDINALITY else found
+
+
+def _of_spec(leaf: Leaf, spec: Any, is_batched: bool) -> Part:
+    shape = getattr(spec, "shape", None)
+    dims: Shape | None = None
+    if shape is not None and shape.rank is not None:
+        dims = tuple(None if size is None else int(size) for size in shape)
+        if is_batched and dims:
+            dims = (None, *dims[1:])
+    return Part(
+        leaf.role, leaf.name, leaf.key, dims, getattr(getattr(spec, "dtype", None), "name", "float32"),
+        isinstance(spec, tf.RaggedTensorSpec), isinstance(spec, tf.SparseTensorSpec),
+    )  # fmt: skip
+
+
+def _py_dataset(dataset: Any, limits: Limits) -> Looked:
+    try:
+        batches = dataset.num_batches
+    except Exception:  # the user's own __len__ may fail
+        batches = None
+
+    def each() -> Iterator[Any]:
+        for index in range(batches if batches is not None else limits.batches):
+            yield dataset[index]
+
+    return _looked(Data(PY_DATASET, batches=batches), read(each(), limits))
+
+
+def _arrays(x: Any, y: Any, sample_weight: Any, batch_size: int | None, limits: Limits) -> Looked:
+    leaves = [*named("x", x), *named("y", y), *named("sample_weight", sample_weight)]
+    whole = {leaf: array for leaf, value in leaves if (array := as_array(value)) is not None}
+    sizes = [int(array.shape[0]) for array in whole.values() if array.ndim]
+    samples = min(sizes, default=0)
+    size = sum(array.nbytes for array in whole.values())
+    kept = samples if size <= limits.size else max(1, int(samples * limits.size / size))
+    rows = np.arange(samples) if kept == samples else np.linspace(0, samples - 1, kept).astype(np.int64)
+    taken = {
+        leaf: array if kept == samples or leaf.role != "x" or not array.ndim else array[rows]
+        for leaf, array in whole.items()
+    }
+    batch = batch_size or _USUAL_BATCH
+    parts = tuple(
+        Part(leaf.role, leaf.name, leaf.key, (None, *array.shape[1:]) if array.ndim else (), _dtype(array),
+             isinstance(value, tf.RaggedTensor), isinstance(value, tf.SparseTensor))
+        for leaf, value in leaves
+        if (array := whole.get(leaf)) is not None
+    )  # fmt: skip
+    data = Data(ARRAYS, parts, batch, -(-samples // batch) if samples else 0, samples)
+    looked = _with_samples(data, taken, kept == samples, rows if kept != samples else None)
+    head = min(batch, samples)
+    first = tuple(_head(value, head) for value in (x, y, sample_weight))
+    return replace(looked, batch=first if samples else None)
+
+
+def _head(value: Any, rows: int) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        return {key: _head(each, rows) for key, each in value.items()}
+    if isinstance(value, (list, tuple)) and any(hasattr(each, "shape") for each in value):
+        return type(value)(_head(each, rows) for each in value)
+    if isinstance(value, (tf.RaggedTensor, tf.Tensor)):
+        return value[:rows]
+    array = as_array(value)
+    return None if array is None else array[:rows]
+
+
+def _looked(data: Data, found: Read, is_batched: bool = True) -> Looked:
+    arrays = found.joined()
+    known = {part.name: part for part in data.parts}
+    parts = []
+    for leaf, value in leaves_of(found.first) if found.first is not None else ():
+        part = known.get(leaf.name) or _of_batch(leaf, value)
+        parts.append(replace(part, shapes=tuple(sorted(found.shapes.get(leaf, ())))))
+    changed = replace(
+        data, parts=tuple(parts) or data.parts, failed=found.failed, failed_after=found.batches,
+        batch=data.batch or (found.rows // found.batches if found.batches and is_batched else None),
+        batches=found.batches if found.is_whole else data.batches,
+        samples=found.rows if found.is_whole else data.samples,
+    )  # fmt: skip
+    looked = _with_samples(changed, arrays, found.is_whole, None)
+    return replace(looked, batch=_three(found.first) if found.first is not None and is_batched else None)
+
+
+def _of_batch(leaf: Leaf, value: Any) -> Part:
+    if isinstance(value, (tf.RaggedTensor, tf.SparseTensor)):
+        dims = tuple(value.shape)
+        return Part(leaf.role, leaf.name, leaf.key, (None, *dims[1:]), value.dtype.name,
+                    isinstance(value, tf.RaggedTensor), isinstance(value, tf.SparseTensor))  # fmt: skip
+    array = as_array(value)
+    if array is None:
+        return Part(leaf.role, leaf.name, leaf.key)
+    return Part(leaf.role, leaf.name, leaf.key, (None, *array.shape[1:]) if array.ndim else (), _dtype(array))
+
+
+def _dtype(array: Array) -> str:
+    return "string" if array.dtype.kind in "SU" else str(array.dtype)
+
+
+def _three(batch: Any) -> tuple[Any, Any, Any]:
+    values = batch if isinstance(batch, tuple) and 1 <= len(batch) <= 3 else (batch,)
+    padded = (*values, None, None)
+    return padded[0], padded[1], padded[2]
+
+
+def _with_samples(data: Data, arrays: Mapping[Leaf, Array], is_whole: bool, rows: Array | None) -> Looked:
+    """The data with the statistics of their parts; `rows` are those of x that were taken, None: all."""
+    target = next((array for leaf, array in arrays.items() if leaf.role == "y"), None)
+    number = None if target is None else _one_number(target)
+    if number is not None and rows is not None:
+        number = number[rows]
+    parts = []
+    for part in data.parts:
+        leaf = Leaf(part.role, part.name, part.key)
+        array = arrays.get(leaf)
+        if array is None:
+            parts.append(part)
+            continue
+        sample = sample_of(array, number, is_whole or (part.role != "x" and rows is not None), part.role == "y")
+        parts.append(replace(part, sample=sample))
+    inputs = {leaf.name: array for leaf, array in arrays.items() if leaf.role == "x"}
+    everything = {
+        leaf.name: array[rows] if rows is not None and leaf.role != "x" and array.ndim else array
+        for leaf, array in arrays.items()
+    }
+    duplicates, _ = same_rows(everything)
+    _, hashes = same_rows(inputs)
+    parts = [
+        replace(part, sample=replace(part.sample, duplicate_rows=duplicates))
+        if part.role == "x" and part.sample is not None
+        else part
+        for part in parts
+    ]
+    return Looked(replace(data, parts=tuple(parts)), None, hashes)
+
+
+def _one_number(target: Array) -> Array | None:
+    """One number for each sample; None where the target has more."""
+    classes = classes_of(target)
+    if classes is not None:
+        return classes
+    flat = target.reshape(-1) if target.ndim == 1 or (target.ndim == 2 and target.shape[1] == 1) else None
+    return flat if flat is not None and flat.dtype.kind in "biuf" else None

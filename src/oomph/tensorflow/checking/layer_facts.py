@@ -1,0 +1,118 @@
+"""The layers of a model as facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from oomph.check.facts.model import Layer, Shape, Weights
+from oomph.tensorflow.checking.plain_values import is_of_keras, settings_of
+from oomph.tensorflow.names.keras3 import KERAS
+
+_MOST_NUMBERS = 50_000_000
+"""Weights are looked at up to this many in a model."""
+
+
+def layers_of(model: Any) -> tuple[Layer, ...]:
+    """Every layer, those of nested models included: in the order of the graph, else of creation."""
+    budget = [_MOST_NUMBERS]
+    return tuple(layer_facts(layer, budget, is_on_path) for layer, is_on_path in _layers(model, set()))
+
+
+def layer_facts(layer: Any, budget: list[int] | None = None, is_on_path: bool = True) -> Layer:
+    """One layer."""
+    return Layer(
+        name=str(layer.name),
+        kind=type(layer).__name__,
+        is_keras=is_of_keras(type(layer)),
+        settings=_settings(layer),
+        input_shapes=_input_shapes(layer),
+        output_shape=shape_of(_output(layer)),
+        compute_dtype=str(getattr(layer, "compute_dtype", "float32")),
+        variable_dtype=str(getattr(layer, "variable_dtype", "float32")),
+        trainable=bool(getattr(layer, "trainable", True)),
+        weights=_weights(layer, budget if budget is not None else [_MOST_NUMBERS]),
+        feeds=tuple(_feeds(layer)),
+        is_on_path=is_on_path,
+    )
+
+
+def shape_of(tensor: Any) -> Shape | None:
+    """The shape of a tensor or a specification; None if its rank is unknown."""
+    shape = getattr(tensor, "shape", None)
+    if shape is None or getattr(shape, "rank", 0) is None:
+        return None
+    try:
+        return tuple(None if size is None else int(size) for size in shape)
+    except (TypeError, ValueError):
+        return None
+
+
+def _layers(model: Any, seen: set[int]) -> Iterator[tuple[Any, bool]]:
+    is_graph = is_functional(model)
+    for layer in getattr(model, "layers", ()):
+        if id(layer) in seen:
+            continue
+        seen.add(id(layer))
+        if getattr(layer, "layers", None) and is_of_keras(type(layer)) and hasattr(layer, "outputs"):
+            yield from _layers(layer, seen)
+            continue
+        yield layer, is_graph
+        for inner in KERAS.flatten_layers.of(layer)(include_self=False, recursive=True):
+            if id(inner) not in seen:
+                seen.add(id(inner))
+                yield inner, False
+
+
+def is_functional(model: Any) -> bool:
+    """Whether the model is a graph of layers, as a Sequential one is once it is built."""
+    return bool(getattr(model, "inputs", None)) and bool(getattr(model, "outputs", None))
+
+
+def _settings(layer: Any) -> Mapping[str, Any]:
+    settings = settings_of(layer)
+    activation = getattr(layer, "activation", None)
+    if callable(activation):
+        settings["activation"] = str(getattr(activation, "__name__", type(activation).__name__))
+    return settings
+
+
+def _input_shapes(layer: Any) -> tuple[Shape, ...]:
+    try:
+        given = layer.input
+    except Exception:  # it was never called, or more than once
+        return ()
+    tensors: Sequence[Any] = given if isinstance(given, (list, tuple)) else [given]
+    return tuple(shape for tensor in tensors if (shape := shape_of(tensor)) is not None)
+
+
+def _output(layer: Any) -> Any:
+    try:
+        return layer.output
+    except Exception:  # it was never called, or more than once
+        return None
+
+
+def _feeds(layer: Any) -> Iterator[str]:
+    for node in KERAS.outbound_nodes.get(layer, ()):
+        name = getattr(getattr(node, "operation", None), "name", "")
+        if name:
+            yield str(name)
+
+
+def _weights(layer: Any, budget: list[int]) -> Weights:
+    variables = [*KERAS.trainable_variables.get(layer, ()), *KERAS.non_trainable_variables.get(layer, ())]
+    trained = {id(variable) for variable in getattr(layer, "trainable_variables", ())}
+    sizes = [int(np.prod(variable.shape)) for variable in variables]
+    trainable = sum(size for size, variable in zip(sizes, variables, strict=True) if id(variable) in trained)
+    if sum(sizes) > budget[0]:
+        return Weights(trainable, sum(sizes) - trainable)
+    budget[0] -= sum(sizes)
+    arrays = [np.asarray(variable) for variable in variables if "float" in str(variable.dtype)]
+    arrays = [array.astype(np.float32) if array.dtype.itemsize < 4 else array for array in arrays]
+    not_finite = sum(int(array.size - np.isfinite(array).sum()) for array in arrays)
+    kernels = [array for array in arrays if array.ndim >= 2 and array.size > 1]
+    is_constant = bool(kernels) and all(bool(np.all(array == array.flat[0])) for array in kernels)
+    return Weights(trainable, sum(sizes) - trainable, not_finite, is_constant)

@@ -1,0 +1,82 @@
+"""The compiled model as facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+
+from oomph.check.facts.model import Input, Model, Optimizer
+from oomph.tensorflow.checking.layer_facts import is_functional, layers_of, shape_of
+from oomph.tensorflow.checking.output_facts import outputs_of
+from oomph.tensorflow.checking.plain_values import float_of, is_of_keras, settings_of
+from oomph.tensorflow.names.keras3 import KERAS
+
+
+def model_facts(model: Any, steps: int | None = None) -> Model:
+    """A compiled model; `steps` are those of the whole fit, for the last learning rate."""
+    trainer = KERAS.trainer.value()
+    return Model(
+        kind=type(model).__name__,
+        layers=layers_of(model),
+        outputs=outputs_of(model),
+        inputs=_inputs(model),
+        input_keys=_input_keys(model),
+        optimizer=optimizer_facts(model.optimizer, steps),
+        own_train_step=type(model).train_step is not trainer.train_step,
+        own_call=not is_of_keras(type(model)) and "call" in vars(type(model)),
+        run_eagerly=bool(getattr(model, "run_eagerly", False)),
+        jit_compile=bool(getattr(model, "jit_compile", False)),
+        policy=str(getattr(getattr(model, "dtype_policy", None), "name", "float32")),
+        has_added_losses=type(model).compute_loss is not trainer.compute_loss or bool(_added(model)),
+        regularisation=sum(found for loss in _added(model) if (found := float_of(loss)) is not None),
+    )
+
+
+def optimizer_facts(optimizer: Any, steps: int | None = None) -> Optimizer:
+    """An optimizer; of one that scales the loss, that inside of it."""
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    given = KERAS.learning_rate.get(inner)
+    is_schedule = isinstance(given, keras.optimizers.schedules.LearningRateSchedule)
+    rate = getattr(inner, "learning_rate", None)
+    return Optimizer(
+        kind=type(inner).__name__,
+        learning_rate=_at(given, 0) if is_schedule else float_of(rate),
+        schedule=type(given).__name__ if is_schedule else "",
+        last_learning_rate=_at(given, steps) if is_schedule and steps else None,
+        settings=settings_of(inner),
+        scales_loss=inner is not optimizer,
+    )
+
+
+def _at(schedule: Any, step: int) -> float | None:
+    try:
+        return float_of(schedule(step))
+    except Exception:  # the user's own schedule may need a graph
+        return None
+
+
+def _inputs(model: Any) -> tuple[Input, ...]:
+    if not is_functional(model):
+        return ()
+    found = []
+    for tensor in keras.tree.flatten(model.inputs):
+        shape = shape_of(tensor)
+        if shape is None:
+            return ()
+        optional = bool(getattr(getattr(KERAS.history_of_tensor.get(tensor), "operation", None), "optional", False))
+        found.append(Input(str(tensor.name), shape, str(tensor.dtype), optional))
+    return tuple(found)
+
+
+def _input_keys(model: Any) -> tuple[str, ...]:
+    structure = KERAS.inputs_structure.get(model)
+    return tuple(str(key) for key in structure) if isinstance(structure, Mapping) else ()
+
+
+def _added(model: Any) -> list[Any]:
+    try:
+        return list(model.losses)
+    except Exception:  # a layer that is not built, or an own loss that fails
+        return []

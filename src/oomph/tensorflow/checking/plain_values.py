@@ -1,0 +1,60 @@
+"""Configurations as plain values, and names as Keras writes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_MOST_CHARACTERS = 200
+
+
+def plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers, texts and truth values of a configuration, and lists of them; an object by the name of its class."""
+    return {str(name): value for name, given in values.items() if (value := _plain(given)) is not None}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, str):
+        return value[:_MOST_CHARACTERS]
+    if isinstance(value, (list, tuple)) and all(isinstance(each, (bool, int, float, str)) for each in value):
+        return tuple(value)
+    if isinstance(value, Mapping):
+        name = value.get("class_name")
+        inner = value.get("config")
+        if isinstance(inner, str):
+            return inner  # a function that was saved by its name
+        if isinstance(name, str):
+            return name
+    return None
+
+
+def settings_of(thing: Any) -> dict[str, Any]:
+    """The configuration of a layer, an optimizer, a loss; empty if its class cannot tell it."""
+    try:
+        found = thing.get_config()
+    except Exception:  # the user's own get_config may raise anything, and Keras' own raises for classes without one
+        return {}
+    return plain(found) if isinstance(found, Mapping) else {}
+
+
+def is_of_keras(thing: Any) -> bool:
+    """Whether a class or function is Keras' own."""
+    module = getattr(thing, "__module__", "") or ""
+    return module.partition(".")[0] in ("keras", "tf_keras")
+
+
+def snake_case(name: str) -> str:
+    """SparseCategoricalCrossentropy as sparse_categorical_crossentropy."""
+    parted = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", name))
+    return parted.lower()
+
+
+def float_of(value: Any) -> float | None:
+    """A number, a tensor or a variable as a float; None if it is none."""
+    try:
+        return float(value)
+    except Exception:  # symbolic tensors, schedules, anything
+        return None

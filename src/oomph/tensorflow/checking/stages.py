@@ -1,0 +1,110 @@
+"""The stages of a tf.data pipeline as facts, source first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.check.facts.data import Stage
+from oomph.recovery.script.script_line import is_of_script
+from oomph.tensorflow.checking.plain_values import snake_case
+from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
+
+_SOURCES = ("tensor_slice", "tensor", "generator", "flat_map", "range", "tf_record", "text_line", "zip")
+_PYTHON = ("PyFunc", "EagerPyFunc", "PyFuncStateless")
+_RANDOM = re.compile(r"Random|RngRead|Multinomial")
+
+
+def stages_of(dataset: Any) -> tuple[Stage, ...]:
+    """The chain of stages. Where a stage has several inputs, as of zip, all come before it."""
+    return tuple(_stage(each) for each in chain(dataset))
+
+
+def chain(dataset: Any) -> list[Any]:
+    """The datasets that this one is made from, source first, and itself."""
+    found: list[Any] = []
+    _collect(dataset, found, set())
+    return found
+
+
+def _collect(dataset: Any, found: list[Any], seen: set[int]) -> None:
+    if id(dataset) in seen or len(found) > 500:
+        return
+    seen.add(id(dataset))
+    for before in TENSORFLOW.dataset_inputs.call(dataset) if TENSORFLOW.dataset_inputs.on(dataset) else ():
+        _collect(before, found, seen)
+    found.append(dataset)
+
+
+def kind_of(dataset: Any) -> str:
+    """ "map" of a _ParallelMapDataset, for instance."""
+    name = re.sub(r"(Dataset)?(V\d)?$", "", type(dataset).__name__.lstrip("_"))
+    return snake_case(name).removeprefix("parallel_")
+
+
+def _stage(dataset: Any) -> Stage:
+    kind = kind_of(dataset)
+    nodes = {node for function in _functions(dataset) for node in _operations(function)}
+    function, place = _written(dataset)
+    return Stage(
+        kind=kind,
+        place=place,
+        function=function,
+        buffer=_static(TENSORFLOW.buffer_size.get(dataset)),
+        batch=_static(TENSORFLOW.dataset_batch_size.get(dataset)),
+        count=_static(TENSORFLOW.dataset_count.get(dataset)),
+        is_parallel="Parallel" in type(dataset).__name__ or TENSORFLOW.parallel_calls.get(dataset) is not None,
+        is_random=any(_RANDOM.search(name) for name in nodes),
+        reshuffles=TENSORFLOW.reshuffles.get(dataset) if kind == "shuffle" else None,
+        is_python=any(name in _PYTHON for name in nodes),
+        elements=_cardinality(dataset),
+    )
+
+
+def _cardinality(dataset: Any) -> int | None:
+    """How many elements it gives; -1: endless; None: unknown."""
+    try:
+        found = int(dataset.cardinality())
+    except Exception:  # a dataset of a strategy has none
+        return None
+    return None if found == tf.data.UNKNOWN_CARDINALITY else found
+
+
+def _functions(dataset: Any) -> Iterator[Any]:
+    for wrapper in TENSORFLOW.dataset_functions.call(dataset) if TENSORFLOW.dataset_functions.on(dataset) else ():
+        function = getattr(wrapper, "function", None)
+        if function is not None:
+            yield function
+
+
+def _operations(function: Any) -> Iterator[str]:
+    graph = getattr(function, "graph", None)
+    if graph is None:
+        return
+    definition = graph.as_graph_def()
+    for node in definition.node:
+        yield node.op
+    for inner in definition.library.function:
+        for node in inner.node_def:
+            yield node.op
+
+
+def _written(dataset: Any) -> tuple[str, str]:
+    """The name of the user's function of this stage, and its file and line."""
+    for wrapper in TENSORFLOW.dataset_functions.call(dataset) if TENSORFLOW.dataset_functions.on(dataset) else ():
+        python = TENSORFLOW.structured_function.get(wrapper)
+        code = getattr(python, "__code__", None)
+        if code is not None and is_of_script(code.co_filename):
+            return str(code.co_name), f"{code.co_filename.rpartition('/')[2]}:{code.co_firstlineno}"
+    return "", ""
+
+
+def _static(tensor: Any) -> int | None:
+    try:
+        value = tf.get_static_value(tensor) if tensor is not None else None
+        return None if value is None else int(value)
+    except (TypeError, ValueError):
+        return None

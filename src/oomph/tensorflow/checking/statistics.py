@@ -1,0 +1,134 @@
+"""The values of one part as statistics. Pure: arrays in, facts out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from oomph.check.facts.data import CLASSES, Features, Sample
+
+_MOST_FEATURES = 4096
+_DETERMINES = 0.99999
+"""A feature whose correlation with the target is above this is the target."""
+_DIFFERENT_ROWS = 20_000
+"""Rows are compared with one another up to this many."""
+
+Array = np.ndarray[Any, Any]
+
+
+def sample_of(array: Array, target: Array | None = None, is_whole: bool = False, is_target: bool = False) -> Sample:
+    """The statistics of an array with the samples in its first dimension.
+
+    Args:
+        array: numbers; text gives its number of rows only.
+        target: for features, one number for each sample: the class, or the value to predict.
+        is_whole: whether the samples are all there are.
+        is_target: whether it is what the model is to predict.
+    """
+    rows = int(array.shape[0]) if array.ndim else 0
+    if array.dtype.kind not in "biuf" or not array.size:
+        return Sample(rows, is_whole)
+    values = array.astype(np.float64, copy=False) if array.dtype.itemsize > 4 else array.astype(np.float32, copy=False)
+    finite_mask = np.isfinite(values)
+    flat = values[finite_mask] if not finite_mask.all() else values.reshape(-1)
+    nan = np.isnan(values).reshape(rows, -1).any(axis=1) if not finite_mask.all() else np.zeros(rows, bool)
+    infinite = np.isinf(values).reshape(rows, -1).any(axis=1) if not finite_mask.all() else nan
+    is_integral = bool(flat.size) and bool(np.all(flat == np.floor(flat)))
+    classes = classes_of(array) if is_target else None
+    return Sample(
+        rows=rows,
+        is_whole=is_whole,
+        minimum=float(flat.min()) if flat.size else None,
+        maximum=float(flat.max()) if flat.size else None,
+        mean=float(flat.mean(dtype=np.float64)) if flat.size else None,
+        deviation=float(flat.std(dtype=np.float64)) if flat.size else None,
+        nan_rows=int(nan.sum()),
+        first_nan=int(nan.argmax()) if nan.any() else None,
+        infinite_rows=int(infinite.sum()),
+        is_integral=is_integral,
+        zero_share=float(np.mean(flat == 0)) if flat.size else 0.0,
+        counts=_counts(flat) if is_integral else {},
+        zero_one=bool(flat.size) and bool(np.all((flat == 0) | (flat == 1))),
+        row_sums=_row_sums(values) if array.ndim >= 2 and array.shape[-1] > 1 else None,
+        longest_run=_longest_run(classes) if classes is not None else 0,
+        changes=int(np.sum(classes[1:] != classes[:-1])) if classes is not None else None,
+        features=None if is_target else _features(values, target),
+    )
+
+
+def classes_of(array: Array) -> Array | None:
+    """The class of each sample, from integers or one-hot rows; None for anything else."""
+    if array.dtype.kind not in "biuf" or not array.size:
+        return None
+    if array.ndim == 2 and array.shape[1] > 1:
+        if not np.all((array == 0) | (array == 1)) or not np.all(array.sum(axis=1) == 1):
+            return None
+        return np.asarray(array.argmax(axis=1))
+    flat = array.reshape(-1) if array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1) else None
+    if flat is None or not np.all(np.isfinite(flat)) or not np.all(flat == np.floor(flat)):
+        return None
+    return np.asarray(flat.astype(np.int64))
+
+
+def same_rows(parts: Mapping[str, Array]) -> tuple[int, frozenset[int]]:
+    """How many samples are the same as one before, over all parts, and a hash of each different one."""
+    arrays = [array for array in parts.values() if array.ndim and array.dtype.kind in "biufSU"]
+    if not arrays:
+        return 0, frozenset()
+    rows = min(min(array.shape[0] for array in arrays), _DIFFERENT_ROWS)
+    lists = [np.ascontiguousarray(array[:rows]).reshape(rows, -1) for array in arrays]
+    hashes = [hash(tuple(each[row].tobytes() for each in lists)) for row in range(rows)]
+    return rows - len(set(hashes)), frozenset(hashes)
+
+
+def _counts(flat: Array) -> dict[float, int]:
+    if flat.size > 50_000_000 or float(flat.max()) - float(flat.min()) > 1e9:
+        return {}
+    values, counts = np.unique(flat, return_counts=True)
+    if values.size > CLASSES:
+        return {}
+    return {float(value): int(count) for value, count in zip(values, counts, strict=True)}
+
+
+def _row_sums(values: Array) -> tuple[float, float]:
+    sums = values.sum(axis=-1, dtype=np.float64)
+    return float(np.nanmin(sums)), float(np.nanmax(sums))
+
+
+def _longest_run(classes: Array) -> int:
+    edges = np.flatnonzero(classes[1:] != classes[:-1]) + 1
+    return int(np.diff(np.concatenate(([0], edges, [classes.size]))).max())
+
+
+def _features(values: Array, target: Array | None) -> Features | None:
+    if values.ndim < 2 or values.shape[0] < 2:
+        return None
+    columns = values.reshape(-1, values.shape[-1])[:, :_MOST_FEATURES]
+    with np.errstate(all="ignore"):
+        clean = np.where(np.isfinite(columns), columns, np.nan)
+        low, high = np.nanmin(clean, axis=0), np.nanmax(clean, axis=0)
+        deviations = np.nanstd(clean, axis=0, dtype=np.float64)
+    missing = np.isnan(columns).any(axis=0)
+    return Features(
+        deviations=tuple(map(float, np.nan_to_num(deviations))),
+        largest=tuple(map(float, np.nan_to_num(np.maximum(np.abs(low), np.abs(high))))),
+        constant=tuple(map(int, np.flatnonzero((low == high) & ~missing))),
+        missing=tuple(map(int, np.flatnonzero(missing))),
+        like_target=_like_target(columns, target) if values.ndim == 2 else (),
+    )
+
+
+def _like_target(columns: Array, target: Array | None) -> tuple[int, ...]:
+    """The columns that a straight line maps to the target."""
+    if target is None or target.shape[0] != columns.shape[0] or target.shape[0] < 20:
+        return ()
+    wanted = target.astype(np.float64) - float(np.mean(target))
+    size = float(np.sqrt(np.sum(wanted**2)))
+    if not np.isfinite(size) or size == 0:
+        return ()
+    centred = columns.astype(np.float64) - columns.mean(axis=0, dtype=np.float64)
+    with np.errstate(all="ignore"):
+        correlation = np.abs(wanted @ centred) / (size * np.sqrt(np.sum(centred**2, axis=0)))
+    return tuple(map(int, np.flatnonzero(np.nan_to_num(correlation) > _DETERMINES)))

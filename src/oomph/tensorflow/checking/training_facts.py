@@ -1,0 +1,149 @@
+"""Everything that is known of a training, from the live objects that were given to fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from oomph.check.facts.data import BATCH, Data
+from oomph.check.facts.model import Model, Output
+from oomph.check.facts.training import Training
+from oomph.check.facts.trial import Gradient, Trial
+from oomph.tensorflow.checking.data_facts import Looked, look_at
+from oomph.tensorflow.checking.fit_facts import fit_facts
+from oomph.tensorflow.checking.layer_facts import layers_of, shape_of
+from oomph.tensorflow.checking.model_facts import model_facts, optimizer_facts
+from oomph.tensorflow.checking.reading import Limits
+from oomph.tensorflow.checking.trial_steps import try_steps
+from oomph.tensorflow.reaching.reached import LOOP, ON_BATCH
+
+_SPLIT = ("x", "y", "sample_weight")
+
+
+def training_facts(
+    model: Any, kind: str, given: Mapping[str, Any], place: str, limits: Limits = Limits(),
+    tell: Callable[[str], None] = lambda text: None, optimizer: Any = None, tries: bool = True,
+) -> Training:  # fmt: skip
+    """The facts of one training.
+
+    Args:
+        model: the model; compiled, except in a custom loop.
+        kind: "fit", "train_on_batch" or "custom loop".
+        given: the arguments of the call by name.
+        place: its file and line.
+        limits: how much of the data is read.
+        tell: shows the user what is being done.
+        optimizer: that of a custom loop.
+        tries: whether a few steps are tried, which change the model.
+    """
+    if kind == LOOP:
+        return _loop(model, given, place, optimizer)
+    tell("reading a sample of the data")
+    first, second = _halves(given)
+    rank = _input_rank(model)
+    looked = look_at(first.get("x"), first.get("y"), first.get("sample_weight"), given.get("batch_size"), limits, rank)
+    if kind == ON_BATCH:
+        looked = replace(looked, data=_one_batch(looked.data))
+    validation = _validation(second, given, limits, rank)
+    _build(model, looked)
+    fit = fit_facts(kind, given, place, looked.data)
+    facts = model_facts(model, fit.steps)
+    trial = None
+    if tries and looked.batch is not None:
+        tell("trying a few steps on a few samples")
+        trial = try_steps(model, looked.batch, [output.name for output in facts.outputs])
+        facts = replace(facts, outputs=_with_shapes(facts.outputs, trial))
+    return Training(facts, looked.data, fit, _compared(validation, looked), trial)
+
+
+def _halves(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """What is trained on, and what `validation_split` sets apart: the last samples."""
+    share = given.get("validation_split") or 0.0
+    sizes = [
+        len(given[name]) for name in _SPLIT if hasattr(given.get(name), "__len__") and hasattr(given[name], "shape")
+    ]
+    if not share or not sizes or not hasattr(given.get("x"), "shape"):
+        return {name: given.get(name) for name in _SPLIT}, None
+    border = int(sizes[0] * (1 - share))
+    parts = {name: given[name] for name in _SPLIT if given.get(name) is not None}
+    return (
+        {name: _rows(part, slice(None, border)) for name, part in parts.items()},
+        {name: _rows(part, slice(border, None)) for name, part in parts.items()},
+    )
+
+
+def _rows(part: Any, rows: slice) -> Any:
+    return part.iloc[rows] if hasattr(part, "iloc") else part[rows]
+
+
+def _validation(
+    split: Mapping[str, Any] | None, given: Mapping[str, Any], limits: Limits, rank: int | None
+) -> Looked | None:
+    data = given.get("validation_data")
+    if data is None and split is None:
+        return None
+    if data is None and split is not None:
+        return look_at(
+            split.get("x"), split.get("y"), split.get("sample_weight"), given.get("batch_size"), limits, rank
+        )
+    if isinstance(data, (tuple, list)):
+        x, y, weight = (*data, None, None, None)[:3]
+        return look_at(x, y, weight, given.get("validation_batch_size") or given.get("batch_size"), limits, rank)
+    return look_at(data, limits=limits, input_rank=rank)
+
+
+def _compared(validation: Looked | None, training: Looked) -> Data | None:
+    """The validation data, with the share of samples that the training data hold too."""
+    if validation is None:
+        return None
+    if not validation.rows or not training.rows:
+        return validation.data
+    return replace(validation.data, seen_in_training=len(validation.rows & training.rows) / len(validation.rows))
+
+
+def _one_batch(data: Data) -> Data:
+    parts = tuple(
+        replace(part, sample=replace(part.sample, is_whole=False)) if part.sample is not None else part
+        for part in data.parts
+    )
+    return replace(data, kind=BATCH, batches=None, samples=None, batch=data.samples, parts=parts)
+
+
+def _input_rank(model: Any) -> int | None:
+    inputs = getattr(model, "inputs", None)
+    shape = shape_of(inputs[0]) if inputs else None
+    return None if shape is None else len(shape)
+
+
+def _build(model: Any, looked: Looked) -> None:
+    """Create the weights as the first step would; what fails here fails in the trial too, which says why."""
+    if getattr(model, "built", False) or looked.batch is None:
+        return
+    try:
+        model(looked.batch[0], training=False)
+    except Exception:  # the user's own layers, or data of a wrong shape
+        pass
+
+
+def _with_shapes(outputs: tuple[Output, ...], trial: Trial) -> tuple[Output, ...]:
+    """Outputs of unknown shape with those that the trial saw."""
+    seen = {prediction.output: prediction.shape for prediction in trial.predictions}
+    return tuple(
+        replace(output, shape=(None, *seen[output.name][1:]))
+        if output.shape is None and output.name in seen
+        else output
+        for output in outputs
+    )
+
+
+def _loop(model: Any, given: Mapping[str, Any], place: str, optimizer: Any) -> Training:
+    """A custom loop: its model and which gradients are missing; its data and its loss are not known."""
+    facts = Model(type(model).__name__, layers_of(model), (), optimizer=optimizer_facts(optimizer), own_train_step=True)
+    variables, gradients = list(given.get("trainable_variables") or ()), list(given.get("grads") or ())
+    found = tuple(
+        Gradient(str(getattr(variable, "path", variable.name)), "", gradient is None)
+        for variable, gradient in zip(variables, gradients, strict=False)
+    )
+    data = Data(BATCH)
+    return Training(facts, data, fit_facts(LOOP, {}, place, data), trial=Trial(0, gradients=found))

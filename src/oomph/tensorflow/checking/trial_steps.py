@@ -1,0 +1,211 @@
+"""A few steps on a few samples: what only running shows. What they change is put back by the caller, or ends with us."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from oomph.check.facts.trial import Activity, Gradient, Prediction, Trial
+from oomph.tensorflow.checking.plain_values import float_of, is_of_keras
+from oomph.tensorflow.names.keras3 import KERAS
+
+_SAMPLES, _STEPS, _SECONDS = 32, 6, 4.0
+_OF_RELU = ("relu", "relu6")
+_SATURATING = {"sigmoid": (0.0, 1.0), "hard_sigmoid": (0.0, 1.0), "tanh": (-1.0, 1.0)}
+_NEAR = 1e-3
+_MOST_CHARACTERS = 600
+_AROUND = ("Graph execution error", "Detected at node", 'File "', "[[{{node", "Stack trace for op", "[Op:")
+
+
+def try_steps(model: Any, batch: tuple[Any, Any, Any], output_names: Sequence[str]) -> Trial:
+    """Look at the outputs and gradients of a compiled model for a few samples, then train it on them for a few steps."""
+    x, y, weight = (_first(part, _SAMPLES) for part in batch)
+    rows = _rows(x)
+    before = _finite(model)
+    predictions = _predictions(model, x, output_names)
+    gradients, activities, added = _gradients(model, x, y, weight)
+    losses, failed = _train(model, x, y, weight)
+    return Trial(
+        samples=rows,
+        failed=failed[1],
+        failed_kind=failed[0],
+        losses=tuple(losses),
+        predictions=tuple(predictions),
+        gradients=tuple(gradients),
+        activities=tuple(activities),
+        not_finite_after=tuple(
+            name for name, finite in _finite(model).items() if not finite and before.get(name, True)
+        ),
+        added_loss=added,
+    )
+
+
+def _train(model: Any, x: Any, y: Any, weight: Any) -> tuple[list[float], tuple[str, str]]:
+    losses: list[float] = []
+    until = time.monotonic() + _SECONDS
+    try:
+        while len(losses) < _STEPS and (not losses or time.monotonic() < until):
+            model.reset_metrics()
+            found = model.train_on_batch(x, y, sample_weight=weight, return_dict=True)
+            losses.append(_loss_in(found))
+    except Exception as error:  # what the user's model and data raise is what we look for
+        return losses, (type(error).__name__, decisive(str(error)))
+    return losses, ("", "")
+
+
+def decisive(text: str) -> str:
+    """An error's own words, without the trace that TensorFlow and Keras put around them."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    kept = [line for line in lines if not line.startswith(_AROUND)]
+    return " ".join(kept)[:_MOST_CHARACTERS]
+
+
+def _loss_in(logs: Any) -> float:
+    value = logs.get("loss", next(iter(logs.values()), np.nan)) if isinstance(logs, Mapping) else logs
+    found = float_of(np.mean(value))
+    return np.nan if found is None else found
+
+
+def _predictions(model: Any, x: Any, names: Sequence[str]) -> Iterator[Prediction]:
+    try:
+        outputs = keras.tree.flatten(model(x, training=False))
+    except Exception:  # the step will say why
+        return
+    for index, output in enumerate(outputs):
+        name = names[index] if index < len(names) else f"output_{index + 1}"
+        try:
+            array = np.asarray(output, np.float64)
+        except Exception:  # not numbers
+            continue
+        yield _prediction(name, array)
+
+
+def _prediction(name: str, array: Any) -> Prediction:
+    if not array.size:
+        return Prediction(name, array.shape)
+    is_finite = bool(np.isfinite(array).all())
+    sums = array.sum(axis=-1) if array.ndim > 1 else np.zeros(1)
+    return Prediction(
+        output=name,
+        shape=tuple(int(size) for size in array.shape),
+        minimum=float(array.min()),
+        maximum=float(array.max()),
+        sums_to_one=array.ndim > 1
+        and array.shape[-1] > 1
+        and array.min() >= 0
+        and bool(np.allclose(sums, 1, atol=1e-2)),
+        spread=float(array.reshape(array.shape[0], -1).std(axis=0).max()) if array.shape[0] > 1 else None,
+        is_finite=is_finite,
+    )
+
+
+def _gradients(model: Any, x: Any, y: Any, weight: Any) -> tuple[list[Gradient], list[Activity], float]:
+    """Gradients of the first step; empty for a model with its own train_step, which may mean anything."""
+    if type(model).train_step is not KERAS.trainer.value().train_step:
+        return [], [], 0.0
+    activities: list[Activity] = []
+    try:
+        x, y, weight = (keras.tree.map_structure(_tensor, part) for part in (x, y, weight))
+        with _observed(model, activities), tf.GradientTape() as tape:
+            outputs = model(x, training=True)
+            loss = model.compute_loss(x=x, y=y, y_pred=outputs, sample_weight=weight, training=True)
+        added = sum(float_of(each) or 0.0 for each in model.losses)
+        variables = list(model.trainable_variables)
+        found = tape.gradient(loss, [variable.value for variable in variables])
+    except Exception:  # the step will say why
+        return [], activities, 0.0
+    owners = {id(variable): layer.name for layer in model.layers for variable in layer.trainable_variables}
+    return [
+        _gradient(variable, gradient, owners.get(id(variable), ""))
+        for variable, gradient in zip(variables, found, strict=True)
+    ], activities, added  # fmt: skip
+
+
+def _tensor(value: Any) -> Any:
+    if value is None or isinstance(value, (tf.RaggedTensor, tf.SparseTensor)):
+        return value
+    tensor = tf.convert_to_tensor(value)
+    return tf.cast(tensor, keras.config.floatx()) if tensor.dtype == tf.float64 else tensor
+
+
+def _gradient(variable: Any, gradient: Any, layer: str) -> Gradient:
+    size = float(np.linalg.norm(np.asarray(variable, np.float64)))
+    if gradient is None:
+        return Gradient(variable.path, layer, True, weight_norm=size)
+    values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
+    array = np.asarray(values, np.float64)
+    return Gradient(variable.path, layer, False, float(np.linalg.norm(array)), size, bool(np.isfinite(array).all()))
+
+
+@contextmanager
+def _observed(model: Any, found: list[Activity]) -> Iterator[None]:
+    """Note what the layers with activations put out, while the block calls the model."""
+    changed = []
+    for layer in KERAS.flatten_layers.of(model)(include_self=False):
+        name = _activation(layer)
+        if name in _OF_RELU or name in _SATURATING:
+            original = layer.call
+
+            def call(
+                *args: Any, _original: Any = original, _layer: Any = layer, _name: str = name, **kwargs: Any
+            ) -> Any:
+                output = _original(*args, **kwargs)
+                _note(_layer.name, _name, output, found)
+                return output
+
+            object.__setattr__(layer, "call", call)
+            changed.append(layer)
+    try:
+        yield
+    finally:
+        for layer in changed:
+            object.__delattr__(layer, "call")
+
+
+def _activation(layer: Any) -> str:
+    if type(layer).__name__ == "ReLU" and is_of_keras(type(layer)):
+        return "relu"
+    return str(getattr(getattr(layer, "activation", None), "__name__", ""))
+
+
+def _note(name: str, activation: str, output: Any, found: list[Activity]) -> None:
+    try:
+        array = np.asarray(output, np.float32)
+    except Exception:  # traced, or not a tensor
+        return
+    if array.ndim < 2 or not array.size:
+        return
+    columns = array.reshape(-1, array.shape[-1])
+    dead = float(np.mean((columns == 0).all(axis=0))) if activation in _OF_RELU else 0.0
+    saturated = 0.0
+    if activation in _SATURATING:
+        low, high = _SATURATING[activation]
+        saturated = float(np.mean((array < low + _NEAR * (high - low)) | (array > high - _NEAR * (high - low))))
+    found.append(Activity(name, dead, bool(np.isfinite(array).all()), saturated))
+
+
+def _finite(model: Any) -> dict[str, bool]:
+    return {
+        variable.path: bool(np.isfinite(np.asarray(variable, np.float32)).all())
+        for variable in model.weights
+        if "float" in str(variable.dtype)
+    }
+
+
+def _first(value: Any, rows: int) -> Any:
+    if value is None:
+        return None
+    return keras.tree.map_structure(lambda part: part[:rows] if getattr(part, "shape", ()) else part, value)
+
+
+def _rows(x: Any) -> int:
+    for part in keras.tree.flatten(x):
+        if getattr(part, "shape", ()):
+            return int(part.shape[0])
+    return 0
