@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from oomph.check.carry import Carried, carried_of
 from oomph.check.examine import Examined, Result
 from oomph.check.facts.training import Training
 from oomph.check.rule import ERROR, WARNING
@@ -38,6 +39,10 @@ class Checked:
     """What was looked at, in one line."""
     broken: tuple[str, ...] = ()
     """The rules that failed themselves."""
+    carried: tuple[Carried, ...] = ()
+    """What oomph would carry over a fault."""
+    memory: str = ""
+    """What is known of the memory, in a line."""
 
     @property
     def has_errors(self) -> bool:
@@ -45,13 +50,17 @@ class Checked:
         return any(found.severity == ERROR for found in self.found)
 
 
-def as_document(examined: Examined, training: Training) -> dict[str, Any]:
+def as_document(
+    examined: Examined, training: Training, carried: Sequence[Carried] = (), memory: str = ""
+) -> dict[str, Any]:
     """The findings of one training as plain JSON; the shape is a contract."""
     return {
         "schema": SCHEMA,
         "place": training.fit.place,
         "looked_at": looked_at(training),
         "findings": [_entry(result, training.fit.place) for result in examined.results],
+        "carried": [each.as_document() for each in carried],
+        "memory": memory,
         "broken_rules": list(examined.broken),
     }
 
@@ -61,7 +70,12 @@ def checked_of(document: Mapping[str, Any]) -> Checked:
     try:
         found = tuple(_found(entry) for entry in document["findings"])
         return Checked(
-            str(document["place"]), found, str(document["looked_at"]), tuple(map(str, document["broken_rules"]))
+            place=str(document["place"]),
+            found=found,
+            looked_at=str(document["looked_at"]),
+            broken=tuple(map(str, document["broken_rules"])),
+            carried=tuple(carried_of(entry) for entry in document["carried"]),
+            memory=str(document["memory"]),
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"the findings lack {error}") from error

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from oomph.check.carry import EXACT, LOST, PARTLY, UNKNOWN, Carried
 from oomph.check.document import Checked, Found
 from oomph.check.rule import ERROR, WARNING
 from oomph.shown import shown_line
 from oomph.wrapping import wrapped
+
+_STATES = {EXACT: "yes", PARTLY: "in part", LOST: "no", UNKNOWN: "not known"}
 
 
 def as_text(checked: Checked, width: int, above: Sequence[str] = ()) -> Iterator[str]:
@@ -25,7 +28,18 @@ def as_text(checked: Checked, width: int, above: Sequence[str] = ()) -> Iterator
     for found in checked.found:
         yield from _finding(found, checked.place, width)
         yield ""
+    if checked.carried:
+        yield "Would oomph run carry it over a fault?"
+        for each in checked.carried:
+            yield from _carried(each, width)
+        yield ""
     yield from _closing(checked, width)
+
+
+def _carried(each: Carried, width: int) -> Iterator[str]:
+    yield _wrapped(f"  {each.what}: {_STATES[each.state]}; {each.text}", width, "    ")
+    if each.better:
+        yield _wrapped(f"    better: {each.better}", width, "      ")
 
 
 def _finding(found: Found, place: str, width: int) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Rule and Finding: one mistake that a training can have, and how to see it. Pure: the same facts, the same findings."""
+"""Rule and Finding: one mistake that a training can have, and how to see it. Pure."""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ COMMANDS = {
     "run": ("oomph.cli.run", "run a training script, unmodified, and keep it alive through GPU errors"),
     "doctor": ("oomph.cli.doctor", "say whether this machine can train on its GPU, and if not, the one thing to do"),
     "plan": ("oomph.cli.plan", "predict which batch size fits a GPU, this one or another, without training"),
+    "check": ("oomph.cli.check", "find the mistake in the data or the model before the GPU hours are spent"),
     "watch": ("oomph.cli.watch", "show the GPUs, the runs of this folder and what is wrong with them, live"),
     "explain": ("oomph.cli.explain", "name the fault in a log, an exception or a run, and say what to do"),
     "rehearse": (

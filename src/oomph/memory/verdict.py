@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from oomph.memory.estimate import Device, Fits, Interval
 
 ACCURACY = {
-    "graph": "simulated from the traced step. On the CPU, on the models used to write it, half of the peaks were off by "
-    "more than 7.6 %, two small ones by 54 and 85 %",
+    "graph": "simulated from the traced step. On the CPU, on the models used to write it, half of the peaks were off "
+    "by more than 7.6 %, two small ones by 54 and 85 %",
     "dry-run": "simulated, and corrected by real steps of a few batch sizes. On the CPU, on 20 models that were not "
     "used to write it, half of the peaks were off by more than 3.4 %, one of 60 by more than 20 %",
 }

@@ -13,9 +13,9 @@ import tensorflow as tf
 
 from oomph.check.facts.data import ARRAYS, DATASET, ENDLESS, GENERATOR, PY_DATASET, Data, Part
 from oomph.check.facts.model import Shape
-from oomph.tensorflow.checking.reading import Limits, Read, as_array, read
+from oomph.tensorflow.checking.reading import USUAL, Limits, Read, as_array, read
 from oomph.tensorflow.checking.stages import stages_of
-from oomph.tensorflow.checking.statistics import classes_of, sample_of, same_rows
+from oomph.tensorflow.checking.statistics import classes_of, same_rows, sample_of
 from oomph.tensorflow.checking.structure import Leaf, leaves_of, named
 
 Array = np.ndarray[Any, Any]
@@ -37,7 +37,7 @@ class Looked:
 
 def look_at(
     x: Any, y: Any = None, sample_weight: Any = None, batch_size: int | None = None,
-    limits: Limits = Limits(), input_rank: int | None = None,
+    limits: Limits = USUAL, input_rank: int | None = None,
 ) -> Looked:  # fmt: skip
     """Look at what fit, evaluate or train_on_batch would be given.
 

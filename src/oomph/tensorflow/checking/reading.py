@@ -26,6 +26,9 @@ class Limits:
     samples: int = 50_000
 
 
+USUAL = Limits()
+
+
 @dataclass
 class Read:
     """What was read."""
@@ -91,12 +94,12 @@ def as_array(value: Any) -> Array | None:
     elif isinstance(value, tf.SparseTensor):
         value = value.values
     try:
-        array = np.asarray(value)
+        array: Array = np.asarray(value)
     except Exception:  # anything may be in a user's batch
         return None
     if array.dtype.kind == "V" or str(array.dtype) == "bfloat16":
-        return array.astype(np.float32)
-    return array if array.dtype != object else array.astype(str)
+        return np.asarray(array.astype(np.float32))
+    return array if array.dtype != object else np.asarray(array.astype(str))
 
 
 def _without_raising(batches: Iterable[Any], found: Read) -> Iterator[Any]:
@@ -108,5 +111,7 @@ def _without_raising(batches: Iterable[Any], found: Read) -> Iterator[Any]:
 
 def _joined(arrays: list[Array]) -> Array:
     if len({array.shape[1:] for array in arrays}) == 1 and arrays[0].ndim:
-        return np.concatenate(arrays)
-    return np.concatenate([array.reshape(-1) for array in arrays])
+        joined: Array = np.concatenate(arrays)
+        return joined
+    flat: Array = np.concatenate([array.reshape(-1) for array in arrays])
+    return flat

@@ -30,7 +30,7 @@ def sample_of(array: Array, target: Array | None = None, is_whole: bool = False,
     rows = int(array.shape[0]) if array.ndim else 0
     if array.dtype.kind not in "biuf" or not array.size:
         return Sample(rows, is_whole)
-    values = array.astype(np.float64, copy=False) if array.dtype.itemsize > 4 else array.astype(np.float32, copy=False)
+    values: Array = array.astype(np.float64 if array.dtype.itemsize > 4 else np.float32, copy=False)
     finite_mask = np.isfinite(values)
     flat = values[finite_mask] if not finite_mask.all() else values.reshape(-1)
     nan = np.isnan(values).reshape(rows, -1).any(axis=1) if not finite_mask.all() else np.zeros(rows, bool)
@@ -65,11 +65,13 @@ def classes_of(array: Array) -> Array | None:
     if array.ndim == 2 and array.shape[1] > 1:
         if not np.all((array == 0) | (array == 1)) or not np.all(array.sum(axis=1) == 1):
             return None
-        return np.asarray(array.argmax(axis=1))
+        classes: Array = array.argmax(axis=1)
+        return classes
     flat = array.reshape(-1) if array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1) else None
     if flat is None or not np.all(np.isfinite(flat)) or not np.all(flat == np.floor(flat)):
         return None
-    return np.asarray(flat.astype(np.int64))
+    numbers: Array = flat.astype(np.int64)
+    return numbers
 
 
 def same_rows(parts: Mapping[str, Array]) -> tuple[int, frozenset[int]]:
@@ -98,7 +100,7 @@ def _row_sums(values: Array) -> tuple[float, float]:
 
 
 def _longest_run(classes: Array) -> int:
-    edges = np.flatnonzero(classes[1:] != classes[:-1]) + 1
+    edges: Array = np.flatnonzero(classes[1:] != classes[:-1]) + 1
     return int(np.diff(np.concatenate(([0], edges, [classes.size]))).max())
 
 

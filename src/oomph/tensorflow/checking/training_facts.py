@@ -14,7 +14,7 @@ from oomph.tensorflow.checking.data_facts import Looked, look_at
 from oomph.tensorflow.checking.fit_facts import fit_facts
 from oomph.tensorflow.checking.layer_facts import layers_of, shape_of
 from oomph.tensorflow.checking.model_facts import model_facts, optimizer_facts
-from oomph.tensorflow.checking.reading import Limits
+from oomph.tensorflow.checking.reading import USUAL, Limits
 from oomph.tensorflow.checking.trial_steps import try_steps
 from oomph.tensorflow.reaching.reached import LOOP, ON_BATCH
 
@@ -22,7 +22,7 @@ _SPLIT = ("x", "y", "sample_weight")
 
 
 def training_facts(
-    model: Any, kind: str, given: Mapping[str, Any], place: str, limits: Limits = Limits(),
+    model: Any, kind: str, given: Mapping[str, Any], place: str, limits: Limits = USUAL,
     tell: Callable[[str], None] = lambda text: None, optimizer: Any = None, tries: bool = True,
 ) -> Training:  # fmt: skip
     """The facts of one training.

@@ -21,7 +21,8 @@ RULE = Rule(
     name="softmax-of-one-unit",
     severity=ERROR,
     depth=MODEL,
-    why="Softmax divides by the sum over the units. With one unit the result is 1 whatever the weights are, and no gradient reaches them.",
+    why="Softmax divides by the sum over the units. With one unit the result is 1 whatever the weights are, and no "
+    "gradient reaches them.",
     wrong='Dense(1, activation="softmax")',
     right='Dense(1, activation="sigmoid")',
     find=_find,

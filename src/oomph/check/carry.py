@@ -1,0 +1,32 @@
+"""What oomph would carry over a fault: one line each for micro-batches, the data, seeds, callbacks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+EXACT, PARTLY, LOST, UNKNOWN = "exact", "partly", "lost", "unknown"
+"""EXACT: the same bits, as far as was tried here. UNKNOWN: it could not be tried."""
+
+
+@dataclass(frozen=True)
+class Carried:
+    """One thing that a training needs after a fault."""
+
+    what: str
+    """"out of memory", "data", "seeds", "callbacks", "loop"."""
+    state: str
+    text: str
+    """What becomes of it and why, in one sentence without a final stop."""
+    better: str = ""
+    """The one change that would better it; empty where nothing needs to change."""
+
+    def as_document(self) -> dict[str, str]:
+        """As plain JSON."""
+        return asdict(self)
+
+
+def carried_of(document: Mapping[str, Any]) -> Carried:
+    """From its JSON. Raises KeyError or TypeError if it is none."""
+    return Carried(*(str(document[name]) for name in ("what", "state", "text", "better")))

@@ -1,0 +1,94 @@
+"""oomph check: finds the mistake in the data or the model before the GPU hours are spent."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from oomph.cli import run as run_verb
+from oomph.cli.checking import checked, request_for
+from oomph.cli.output import say, width, write, write_json
+from oomph.cli.run import positive
+from oomph.errors import ExamineError
+from oomph.redaction import know_secrets
+
+if TYPE_CHECKING:
+    from oomph.check.document import Checked
+
+SUMMARY = "find the mistake in the data or the model before the GPU hours are spent"
+
+_USAGE = """oomph check [options] SCRIPT.py [arguments of the script ...]
+       oomph check [options] -m MODULE [arguments ...]
+       oomph check [options] -- COMMAND [arguments ...]      (any command that ends in Python)"""
+_EPILOG = """example: oomph check train.py --epochs 5
+         oomph check --fit 2 train.py         the second training; the first runs for real
+
+The script runs up to its first training and ends there: nothing after that line runs. A sample of the data is read, \
+and a few steps on a few samples show what only running shows; their results are thrown away. What the script prints \
+goes to stderr.
+
+exit codes: 0 nothing wrong (warnings allowed), 1 the training will fail or cannot learn, 2 a wrong command line, \
+3 nothing could be checked: the script fails before its training, or has none"""
+_WITH_VALUE = ("--fit", "--python", "--color")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options; the script and its arguments are split off before argparse sees them."""
+    parser.usage, parser.epilog = _USAGE, _EPILOG
+    add = parser.add_argument
+    add("--fit", metavar="N", type=positive, default=1, help="check the Nth training; those before it run for real")
+    add("--full", action="store_true", help="read all of the data once, not only a sample")
+    add("--python", metavar="PY", help="the Python to run the script with (default: oomph's, or the active one)")
+    add("--json", action="store_true", help="print the findings as JSON on stdout")
+
+
+def count_options(words: Sequence[str]) -> int:
+    """How many words come before the script."""
+    return run_verb.count_options(words, _WITH_VALUE)
+
+
+def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
+    """The options of oomph, and in `words` everything after them, untouched."""
+    return run_verb.with_script(parser, words, _WITH_VALUE)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check; 1 if the training will fail or cannot learn. Raises ExamineError where nothing can be checked."""
+    know_secrets(args.words, os.environ)
+    request = request_for(args.words, args.python, args.fit, full=args.full)
+    try:
+        document, found = checked(request)
+    except ExamineError as error:
+        if args.json:
+            write_json({"schema": 1, "findings": [], "error": str(error)})
+        raise
+    if args.json:
+        write_json({**document, "machine": _machine(request.python)})
+    else:
+        _print(found, request.python)
+    return int(found.has_errors)
+
+
+def _print(found: Checked, python: str) -> None:
+    from oomph.check.report import as_text
+
+    above = [f"machine: {_machine(python)}"]
+    if found.memory:
+        above.append(f"memory: {found.memory}")
+    write("".join(f"{line}\n" for line in as_text(found, width(), above)))
+
+
+def _machine(python: str) -> str:
+    """The doctor's verdict on this machine, in a line; fails open."""
+    from oomph.doctor import examine
+    from oomph.doctor.observe import observe
+    from oomph.doctor.verdict import verdict
+    from oomph.recovery.supervisor.interpreter import choose_python
+
+    try:
+        snapshot = observe(python or choose_python(None, say))
+        return verdict(snapshot, examine.examine(snapshot, examine.choose(None, None)))
+    except Exception as error:
+        return f"not examined: {error}"

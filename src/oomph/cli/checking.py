@@ -1,0 +1,39 @@
+"""Has a training checked in the script's process: of `oomph check` and `oomph run --check`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from oomph.cli import examining
+from oomph.errors import ExamineError
+
+if TYPE_CHECKING:
+    from oomph.check.document import Checked
+    from oomph.reaching.request import Request
+
+_EXAMINER = "oomph.tensorflow.checking.examine:examine"
+
+
+def request_for(words: Sequence[str], python: str | None, fit: int = 1, *, full: bool = False) -> Request:
+    """What is asked of a script; `full`: all of the data are read. Raises UsageError."""
+    from oomph.memory.counting import counting_environ
+    from oomph.memory.device import device_of, pool_of
+
+    device = pool_of(os.environ) or device_of(None, os.environ, lambda text: None)
+    arguments = {"full": full, "device": device}
+    return examining.request_with(
+        "check", words, python, arguments, fit, _EXAMINER, counting_environ() if device else {}
+    )
+
+
+def checked(request: Request) -> tuple[dict[str, Any], Checked]:
+    """Run the script up to its training and check that: as a document, and as values. Raises ExamineError."""
+    from oomph.check.document import checked_of
+
+    found = examining.examined(request, "check", "checked")
+    try:
+        return dict(found.document), checked_of(found.document)
+    except ValueError as error:
+        raise ExamineError(f"the findings at {found.training.site} cannot be read: {error}") from error

@@ -1,0 +1,63 @@
+"""Has a training examined in the script's process: of `oomph plan`, `oomph check` and their forms of `oomph run`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from oomph.cli.output import say
+from oomph.errors import ExamineError, UsageError
+
+if TYPE_CHECKING:
+    from oomph.reaching.request import NotReached, Reached, Request
+
+
+def request_with(
+    verb: str, words: Sequence[str], python: str | None, arguments: Mapping[str, Any], fit: int,
+    examiner: str, environ: Mapping[str, str],
+) -> Request:  # fmt: skip
+    """What is asked of a script.
+
+    Args:
+        verb: the verb that asks, for messages.
+        words: the script and its arguments.
+        python: the Python that the user names.
+        arguments: those of the examiner.
+        fit: the number of the training.
+        examiner: what examines it, "package.module:function".
+        environ: environment variables for the script, where the user has not set them.
+
+    Raises:
+        UsageError: the script cannot be reached.
+    """
+    from oomph.reaching.isolated_python import hiding_option
+    from oomph.reaching.request import Request
+    from oomph.recovery.supervisor.command import parse_command
+    from oomph.recovery.supervisor.interpreter import python_of
+
+    command = parse_command(list(words), verb)
+    hiding = hiding_option(command.words[1:]) if command.form == "command" else ""
+    if hiding:
+        raise UsageError(f"Python's option {hiding} keeps oomph out of the script, which would train: leave it out")
+    return Request(command, python_of(command, python, say), examiner, arguments, fit, environ)
+
+
+def examined(request: Request, verb: str, done: str) -> Reached:
+    """Run the script up to its training and have it examined. Raises ExamineError: nothing was `done`."""
+    from oomph.reaching.reach import reach
+    from oomph.reaching.request import NotReached
+
+    found = reach(request)
+    if isinstance(found, NotReached):
+        raise ExamineError(_why(found, request, verb, done))
+    return found
+
+
+def _why(found: NotReached, request: Request, verb: str, done: str) -> str:
+    """Why nothing was done, with the Python to use if the script's own lacks TensorFlow."""
+    from oomph.recovery.supervisor.interpreter import advise, module_in
+
+    missing = module_in(found.reason)
+    python = request.python
+    advice = f"; {advise(missing, python, request.command, verb)}" if missing and python else ""
+    return f"nothing was {done}: {found.reason}{advice}"

@@ -1,0 +1,40 @@
+"""What `oomph check` says of the memory, in a line: the plan where there is a device to fit, else what is held."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from oomph.memory.document import plan_of
+from oomph.memory.estimate import Fits, Plan
+from oomph.tensorflow.planning import subject
+from oomph.tensorflow.planning.examine import examine as plan
+from oomph.tensorflow.reaching.reached import Reached
+
+_WORDS = {Fits.YES: "should fit", Fits.NO: "does not fit", Fits.UNKNOWN: "may or may not fit"}
+
+
+def memory_line(reached: Reached, device: Mapping[str, Any] | None) -> str:
+    """One sentence without a final stop; empty where nothing can be said."""
+    try:
+        if device is None:
+            held = subject.held_by(reached.model)
+            return f"weights and optimizer take {_in_words(held.total)}; oomph plan says which batch fits a GPU"
+        return _planned(plan_of(plan(reached, {"batches": [], "device": device})))
+    except Exception as error:  # the plan is a line of the check, not a reason to fail it
+        return f"not planned: {' '.join(str(error).split()) or type(error).__name__}"
+
+
+def _planned(found: Plan) -> str:
+    estimate = found.estimates[-1]
+    name = found.device.name if found.device is not None else "the device"
+    largest = f"; the largest batch that should: {found.max_batch:,}" if found.max_batch else ""
+    needs = f"a batch of {estimate.batch} needs about {_in_words(estimate.peak.expected)}"
+    return f"{needs}: it {_WORDS[estimate.fits]} {name}{largest}"
+
+
+def _in_words(size: int) -> str:
+    for unit, width in (("GiB", 30), ("MiB", 20)):
+        if size >= 1 << width:
+            return f"{size / (1 << width):.1f} {unit}"
+    return f"{size / 1024:.0f} KiB"
