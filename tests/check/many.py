@@ -1,0 +1,115 @@
+"""Runs scripts one after another in this process, each up to its first training, and prints what the rules find.
+
+    python many.py wrong|right FILE ...
+
+One line of JSON for each script: its file, the names of the errors and of the warnings, and the error that ended it
+before any training, if so. Of a case, "wrong" leaves out the lines marked `# RIGHT`, and "right" those marked `# WRONG`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from oomph.check.examine import examine
+from oomph.check.rules import RULES
+from oomph.tensorflow.checking.training_facts import training_facts
+from oomph.tensorflow.names.keras3 import KERAS
+from oomph.tensorflow.reaching.reached import FIT, LOOP, ON_BATCH
+from oomph.tensorflow.reaching.trained_model import model_of
+
+MARKS = {"wrong": "# RIGHT", "right": "# WRONG"}
+
+
+class ReachedError(BaseException):
+    """The first training began; not an Exception, so that few scripts catch it."""
+
+
+def version_of(text: str, which: str) -> str:
+    """The script as it is wrong, or right; lines that are left out stay empty, so that numbers of lines stay."""
+    lines = text.splitlines()
+    return "\n".join("" if line.rstrip().endswith(MARKS[which]) else line for line in lines) + "\n"
+
+
+def main() -> None:
+    which, files = sys.argv[1], sys.argv[2:]
+    install()
+    for file in files:
+        began = time.monotonic()
+        found = run(Path(file), version_of(Path(file).read_text(), which))
+        print(json.dumps({"file": file, **found, "seconds": round(time.monotonic() - began, 2)}), flush=True)
+
+
+def run(path: Path, text: str) -> dict[str, object]:
+    keras.utils.clear_session()
+    keras.config.set_dtype_policy("float32")
+    keras.config.set_floatx("float32")
+    np.random.seed(0)
+    sys.argv = [str(path)]
+    found: dict[str, object] = {"errors": [], "warnings": [], "ended": "", "messages": []}
+    told = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
+            exec(compile(text, str(path), "exec"), {"__name__": "__main__", "__file__": str(path)})
+        found["ended"] = "without a training"
+    except ReachedError as reached:
+        examined = examine(reached.args[0], RULES)
+        for result in examined.results:
+            found[result.severity + "s"].append(result.rule.name)
+            found["messages"].append(f"{result.rule.name}: {result.finding.message}")
+        found["broken"] = list(examined.broken)
+    except BaseException as error:
+        found["ended"] = f"{type(error).__name__}: {error}"[:300]
+    return found
+
+
+def install() -> None:
+    """Let the first training of a script end it, once its facts are known."""
+    trainer, optimizer = KERAS.trainer.value(), KERAS.optimizer.value()
+    busy = []
+
+    def examined(model, kind, given, own_optimizer=None):
+        busy.append(kind)
+        try:
+            raise ReachedError(training_facts(model, kind, given, f"{sys.argv[0]}:1", optimizer=own_optimizer))
+        finally:
+            busy.pop()
+
+    def begins(name, kind):
+        original = getattr(trainer, name)
+        signature = inspect.signature(inspect.unwrap(original))
+
+        def training(self, *args, **kwargs):
+            if busy or not self.compiled:
+                return original(self, *args, **kwargs)
+            bound = signature.bind(self, *args, **kwargs)
+            bound.apply_defaults()
+            return examined(self, kind, dict(list(bound.arguments.items())[1:]))
+
+        setattr(trainer, name, training)
+
+    begins("fit", FIT)
+    begins("train_on_batch", ON_BATCH)
+    apply = optimizer.apply
+
+    def applied(self, grads, trainable_variables=None):
+        if busy:
+            return apply(self, grads, trainable_variables)
+        variables = list(trainable_variables or KERAS.optimizer_variables.get(self, ()))
+        return examined(model_of(variables), LOOP, {"grads": list(grads), "trainable_variables": variables}, self)
+
+    optimizer.apply = applied
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    main()
