@@ -79,6 +79,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="first plan the memory of the first training, and begin with micro-batches if its batch may not fit",
     )
     add(
+        "--check",
+        action="store_true",
+        help="first look for mistakes in the data and the model of the first training, as oomph check does",
+    )
+    add(
         "--inexact",
         choices=("allow", "refuse"),
         help="micro-batches that change the result: allow all, or refuse all (default: allow the usual kinds, such as"
@@ -136,6 +141,10 @@ def run(args: argparse.Namespace) -> int:
     from oomph.recovery.supervisor.launch import Request, launch
 
     _check_guarded(args)
+    if args.check and args.resume is None:  # a resumed run has been checked, or begun without
+        from oomph.cli.checked_start import show_findings
+
+        show_findings(args.words, args.python)
     if args.plan and args.micro_batch is None and args.resume is None:  # a resumed run knows its size
         from oomph.cli.planned_start import planned_micro_batch
 

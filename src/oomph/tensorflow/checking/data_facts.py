@@ -46,6 +46,8 @@ def look_at(
         limits: how much is read.
         input_rank: the rank of the model's first input with the batch dimension, where it is known.
     """
+    if x is None:
+        return Looked(Data(GENERATOR), None)  # one that is not to be read
     if isinstance(x, tf.data.Dataset):
         return _dataset(x, limits, input_rank)
     if isinstance(x, keras.utils.PyDataset):
