@@ -11,6 +11,8 @@ ERROR, WARNING = "error", "warning"
 """An error: the training will fail, or cannot learn what it should. A warning: it is probably not what was wanted."""
 SPEC, MODEL, SETTINGS, SAMPLE, STEP = "spec", "model", "settings", "sample", "step"
 """What a rule needs: shapes and types; the compiled model; the call of fit; values of a sample; a tried step."""
+PIPELINE = "pipeline"
+"""Measured waiting for data."""
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--fit", metavar="N", type=positive, default=1, help="check the Nth training; those before it run for real")
     add("--full", action="store_true", help="read all of the data once, not only a sample")
+    add(
+        "--tune", action="store_true", help="if steps wait for their data, try changes of the pipeline and measure them"
+    )
     add("--python", metavar="PY", help="the Python to run the script with (default: oomph's, or the active one)")
     add("--json", action="store_true", help="print the findings as JSON on stdout")
 
@@ -57,7 +60,7 @@ def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> ar
 def run(args: argparse.Namespace) -> int:
     """Check; 1 if the training will fail or cannot learn. Raises ExamineError where nothing can be checked."""
     know_secrets(args.words, os.environ)
-    request = request_for(args.words, args.python, args.fit, full=args.full)
+    request = request_for(args.words, args.python, args.fit, full=args.full, tune=args.tune)
     try:
         document, found = checked(request)
     except ExamineError as error:

@@ -16,13 +16,26 @@ if TYPE_CHECKING:
 _EXAMINER = "oomph.tensorflow.checking.examine:examine"
 
 
-def request_for(words: Sequence[str], python: str | None, fit: int = 1, *, full: bool = False) -> Request:
-    """What is asked of a script; `full`: all of the data are read. Raises UsageError."""
+def request_for(
+    words: Sequence[str], python: str | None, fit: int = 1, *, full: bool = False, tune: bool = False
+) -> Request:
+    """What is asked of a script.
+
+    Args:
+        words: the script and its arguments.
+        python: the Python that the user names.
+        fit: the number of the training.
+        full: whether all of the data are read.
+        tune: whether changes of the pipeline are tried.
+
+    Raises:
+        UsageError: the script cannot be reached.
+    """
     from oomph.memory.counting import counting_environ
     from oomph.memory.device import device_of, pool_of
 
     device = pool_of(os.environ) or device_of(None, os.environ, lambda text: None)
-    arguments = {"full": full, "device": device}
+    arguments = {"full": full, "tune": tune, "device": device}
     return examining.request_with(
         "check", words, python, arguments, fit, _EXAMINER, counting_environ() if device else {}
     )

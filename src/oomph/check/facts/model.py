@@ -55,7 +55,7 @@ class Loss:
     """The loss of one output."""
 
     kind: str
-    """In Keras' snake case: "sparse_categorical_crossentropy"; one of the user's own by the name of its class or function."""
+    """In Keras' snake case: "sparse_categorical_crossentropy"; the user's own by the name of its class or function."""
     is_keras: bool = True
     from_logits: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)

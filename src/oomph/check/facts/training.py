@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from oomph.check.facts.data import Data, Part
 from oomph.check.facts.fit import Fit
 from oomph.check.facts.model import Model, Output
+from oomph.check.facts.pipeline import Waiting
 from oomph.check.facts.trial import Prediction, Trial
 
 
@@ -21,6 +22,8 @@ class Training:
     validation: Data | None = None
     trial: Trial | None = None
     """None where no step was tried."""
+    waiting: Waiting | None = None
+    """None where the wait for data was not measured."""
 
     def pairs(self, data: Data | None = None) -> Iterator[tuple[Output, Part]]:
         """Each output with the target that it is compared with: by key, else by order."""

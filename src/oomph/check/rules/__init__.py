@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from oomph.check.rule import Rule
 from oomph.check.rules.model import softmax_of_one
+from oomph.check.rules.pipeline import input_bound
 from oomph.check.rules.sample import label_out_of_range
 
 RULES: tuple[Rule, ...] = (
     softmax_of_one.RULE,
     label_out_of_range.RULE,
+    input_bound.RULE,
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from oomph.check import carry
 from oomph.check.carry import Carried
@@ -37,16 +38,13 @@ _SEED = "call keras.utils.set_random_seed(1) at the top of the script"
 _EPOCH_ARGUMENTS = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", "class_weight")
 
 
-def carried_by_fit(model: Any, given: Mapping[str, Any], step_fails: bool = False) -> list[Carried]:
+def carried_by_fit(model: Any, given: Mapping[str, Any]) -> list[Carried]:
     """What becomes of a fit after a fault.
 
     Args:
         model: the compiled model; its variables stay as they are.
         given: the arguments of fit.
-        step_fails: whether its step fails anyway.
     """
-    if step_fails:
-        return [Carried("training", carry.UNKNOWN, "its step fails before there is anything to carry")]
     return [
         *_tried("out of memory", lambda: _micro_batches(model, first_batch(model, given))),
         *_tried("data", lambda: _data(model, given)),
@@ -103,7 +101,7 @@ def _better(promise: Promise) -> str:
 def _data(model: Any, given: Mapping[str, Any]) -> Carried:
     """Whether a checkpoint can hold the position in the data; else a restart reads the batches of the epoch again."""
     arguments = {name: given[name] for name in _EPOCH_ARGUMENTS if given.get(name) is not None}
-    shuffle = given.get("shuffle", True)
+    shuffle = given.get("shuffle", True) if not isinstance(given.get("x"), tf.data.Dataset) else False
     if iterators.is_one_pass(given.get("x")):
         return Carried("data", carry.PARTLY, "a generator is read again up to its position after a restart",
                        remedy_of(f"{NOT_SAVED}: a generator"))  # fmt: skip

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from oomph.check.facts.data import ARRAYS, DATASET, ENDLESS, GENERATOR, PY_DATASET, Data, Part
 from oomph.check.facts.model import Shape
+from oomph.tensorflow.checking.corrupt_record import failing_record
 from oomph.tensorflow.checking.reading import USUAL, Limits, Read, as_array, read
 from oomph.tensorflow.checking.stages import stages_of
 from oomph.tensorflow.checking.statistics import classes_of, same_rows, sample_of
@@ -68,6 +69,7 @@ def _dataset(dataset: Any, limits: Limits, input_rank: int | None) -> Looked:
         DATASET, tuple(_of_spec(leaf, spec, is_batched) for leaf, spec in leaves_of(specification)),
         batch=sizes[-1] if sizes else None, batches=found.batches if found.is_whole else batches, stages=stages,
         samples=found.rows if found.is_whole else None,
+        failed_record=failing_record(dataset) if found.failed else "",
     )  # fmt: skip
     return _looked(data, found, is_batched)
 

@@ -98,8 +98,10 @@ def as_array(value: Any) -> Array | None:
     except Exception:  # anything may be in a user's batch
         return None
     if array.dtype.kind == "V" or str(array.dtype) == "bfloat16":
-        return np.asarray(array.astype(np.float32))
-    return array if array.dtype != object else np.asarray(array.astype(str))
+        array = array.astype(np.float32)
+    elif array.dtype == object:
+        array = array.astype(str)
+    return array
 
 
 def _without_raising(batches: Iterable[Any], found: Read) -> Iterator[Any]:

@@ -53,9 +53,9 @@ def _stage(dataset: Any) -> Stage:
         kind=kind,
         place=place,
         function=function,
-        buffer=_static(TENSORFLOW.buffer_size.get(dataset)),
-        batch=_static(TENSORFLOW.dataset_batch_size.get(dataset)),
-        count=_static(TENSORFLOW.dataset_count.get(dataset)),
+        buffer=static(TENSORFLOW.buffer_size.get(dataset)),
+        batch=static(TENSORFLOW.dataset_batch_size.get(dataset)),
+        count=static(TENSORFLOW.dataset_count.get(dataset)),
         is_parallel="Parallel" in type(dataset).__name__ or TENSORFLOW.parallel_calls.get(dataset) is not None,
         is_random=any(_RANDOM.search(name) for name in nodes),
         reshuffles=TENSORFLOW.reshuffles.get(dataset) if kind == "shuffle" else None,
@@ -102,7 +102,8 @@ def _written(dataset: Any) -> tuple[str, str]:
     return "", ""
 
 
-def _static(tensor: Any) -> int | None:
+def static(tensor: Any) -> int | None:
+    """A constant that a dataset was made with; None if it is none, or no number."""
     try:
         value = tf.get_static_value(tensor) if tensor is not None else None
         return None if value is None else int(value)

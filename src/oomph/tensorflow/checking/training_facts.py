@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import keras
+import tensorflow as tf
+
 from oomph.check.facts.data import BATCH, Data
 from oomph.check.facts.model import Model, Output
 from oomph.check.facts.training import Training
@@ -14,8 +17,10 @@ from oomph.tensorflow.checking.data_facts import Looked, look_at
 from oomph.tensorflow.checking.fit_facts import fit_facts
 from oomph.tensorflow.checking.layer_facts import layers_of, shape_of
 from oomph.tensorflow.checking.model_facts import model_facts, optimizer_facts
+from oomph.tensorflow.checking.pipeline_changes import changes_that_pay
 from oomph.tensorflow.checking.reading import USUAL, Limits
 from oomph.tensorflow.checking.trial_steps import try_steps
+from oomph.tensorflow.checking.waiting import INPUT_BOUND, measure
 from oomph.tensorflow.reaching.reached import LOOP, ON_BATCH
 
 _SPLIT = ("x", "y", "sample_weight")
@@ -55,6 +60,23 @@ def training_facts(
         trial = try_steps(model, looked.batch, [output.name for output in facts.outputs])
         facts = replace(facts, outputs=_with_shapes(facts.outputs, trial))
     return Training(facts, looked.data, fit, _compared(validation, looked), trial)
+
+
+def with_waiting(training: Training, model: Any, given: Mapping[str, Any], tunes: bool) -> Training:
+    """The same training with its measured wait for data: of a tf.data pipeline whose model trains without an error."""
+    dataset = given.get("x")
+    if not isinstance(dataset, tf.data.Dataset) or training.data.failed:
+        return training
+
+    def step(batch: Any) -> None:
+        x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
+        model.train_on_batch(x, y, sample_weight=weight)
+
+    waiting = measure(dataset, training.data, step)
+    if tunes and waiting is not None and waiting.share >= INPUT_BOUND:
+        changes = changes_that_pay(dataset, training.data, step, training.fit.epochs)
+        waiting = replace(waiting, changes=tuple(changes), tried=True)
+    return replace(training, waiting=waiting)
 
 
 def _halves(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:

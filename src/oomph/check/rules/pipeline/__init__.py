@@ -1,0 +1,1 @@
+"""Rules on what the input pipeline costs the training, as it was measured."""
