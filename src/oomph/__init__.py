@@ -19,6 +19,7 @@ _PUBLIC = {
     "IsolatedError": "oomph.errors",
     "Monitor": "oomph.tensorflow.monitoring.callback",
     "OomphError": "oomph.errors",
+    "check": "oomph.tensorflow.api.check_fit",
     "diagnose": "oomph.faults.diagnose",
     "guard": "oomph.tensorflow.api.guard",
     "isolate": "oomph.recovery.isolation.isolate",

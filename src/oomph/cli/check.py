@@ -15,7 +15,7 @@ from oomph.errors import ExamineError
 from oomph.redaction import know_secrets
 
 if TYPE_CHECKING:
-    from oomph.check.document import Checked
+    from oomph.preflight.document import Checked
 
 SUMMARY = "find the mistake in the data or the model before the GPU hours are spent"
 
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(found: Checked, python: str) -> None:
-    from oomph.check.report import as_text
+    from oomph.preflight.report import as_text
 
     above = [f"machine: {_machine(python)}"]
     if found.memory:

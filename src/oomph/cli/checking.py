@@ -10,7 +10,7 @@ from oomph.cli import examining
 from oomph.errors import ExamineError
 
 if TYPE_CHECKING:
-    from oomph.check.document import Checked
+    from oomph.preflight.document import Checked
     from oomph.reaching.request import Request
 
 _EXAMINER = "oomph.tensorflow.checking.examine:examine"
@@ -43,7 +43,7 @@ def request_for(
 
 def checked(request: Request) -> tuple[dict[str, Any], Checked]:
     """Run the script up to its training and check that: as a document, and as values. Raises ExamineError."""
-    from oomph.check.document import checked_of
+    from oomph.preflight.document import checked_of
 
     found = examining.examined(request, "check", "checked")
     try:

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from oomph.check.document import Checked, as_document, checked_of
-from oomph.check.examine import examine
-from oomph.check.rules import RULES
 from oomph.errors import ExamineError
+from oomph.preflight.document import Checked, as_document, checked_of
+from oomph.preflight.examine import examine
+from oomph.preflight.rules import RULES
 from oomph.recovery.script.script_line import calling
 from oomph.tensorflow.checking.training_facts import training_facts
 from oomph.tensorflow.planning.samples import first_batch

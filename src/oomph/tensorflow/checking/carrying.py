@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from oomph.check import carry
-from oomph.check.carry import Carried
+from oomph.preflight.carry import Carried
 from oomph.recovery.report.causes import NOT_SAVED
 from oomph.recovery.report.remedies import remedy_of
 from oomph.tensorflow.batch import batches

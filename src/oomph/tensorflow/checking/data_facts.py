@@ -11,8 +11,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from oomph.check.facts.data import ARRAYS, DATASET, ENDLESS, GENERATOR, PY_DATASET, Data, Part
-from oomph.check.facts.model import Shape
+from oomph.preflight.facts.data import ARRAYS, DATASET, ENDLESS, GENERATOR, PY_DATASET, Data, Part
+from oomph.preflight.facts.model import Shape
 from oomph.tensorflow.checking.corrupt_record import failing_record
 from oomph.tensorflow.checking.reading import USUAL, Limits, Read, as_array, read
 from oomph.tensorflow.checking.stages import stages_of

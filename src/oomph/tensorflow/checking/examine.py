@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from oomph.check.carry import UNKNOWN, Carried
-from oomph.check.document import as_document
-from oomph.check.examine import examine as apply
-from oomph.check.rules import RULES
 from oomph.errors import ExamineError
+from oomph.preflight.carry import UNKNOWN, Carried
+from oomph.preflight.document import as_document
+from oomph.preflight.examine import examine as apply
+from oomph.preflight.rules import RULES
 from oomph.tensorflow.checking.carrying import carried_by_fit, carried_by_loop
 from oomph.tensorflow.checking.memory_line import memory_line
 from oomph.tensorflow.checking.reading import USUAL, Limits

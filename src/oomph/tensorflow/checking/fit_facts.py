@@ -7,8 +7,8 @@ from typing import Any
 
 import keras
 
-from oomph.check.facts.data import ENDLESS, Data
-from oomph.check.facts.fit import Callback, Fit
+from oomph.preflight.facts.data import ENDLESS, Data
+from oomph.preflight.facts.fit import Callback, Fit
 from oomph.tensorflow.checking.plain_values import is_of_keras, plain
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oomph.check.facts.model import Layer, Shape, Weights
+from oomph.preflight.facts.model import Layer, Shape, Weights
 from oomph.tensorflow.checking.plain_values import is_of_keras, settings_of
 from oomph.tensorflow.names.keras3 import KERAS
 

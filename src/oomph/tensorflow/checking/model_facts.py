@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from oomph.check.facts.model import Input, Model, Optimizer
+from oomph.preflight.facts.model import Input, Model, Optimizer
 from oomph.tensorflow.checking.layer_facts import is_functional, layers_of, shape_of
 from oomph.tensorflow.checking.output_facts import outputs_of
 from oomph.tensorflow.checking.plain_values import float_of, is_of_keras, settings_of

@@ -8,7 +8,7 @@ from typing import Any
 
 import keras
 
-from oomph.check.facts.model import Layer, Loss, Metric, Output
+from oomph.preflight.facts.model import Layer, Loss, Metric, Output
 from oomph.tensorflow.checking.layer_facts import is_functional, layer_facts, shape_of
 from oomph.tensorflow.checking.plain_values import float_of, is_of_keras, plain, settings_of, snake_case
 from oomph.tensorflow.names.keras3 import KERAS

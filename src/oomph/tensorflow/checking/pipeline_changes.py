@@ -11,8 +11,8 @@ from typing import Any
 import psutil
 import tensorflow as tf
 
-from oomph.check.facts.data import ENDLESS, Data, Stage
-from oomph.check.facts.pipeline import Change
+from oomph.preflight.facts.data import ENDLESS, Data, Stage
+from oomph.preflight.facts.pipeline import Change
 from oomph.tensorflow.checking.rebuilding import Apply, function_of, linear, mapped, rebuilt
 from oomph.tensorflow.checking.stages import kind_of
 from oomph.tensorflow.checking.waiting import Step, trained_on

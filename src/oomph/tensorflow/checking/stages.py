@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from oomph.check.facts.data import Stage
+from oomph.preflight.facts.data import Stage
 from oomph.recovery.script.script_line import is_of_script
 from oomph.tensorflow.checking.plain_values import snake_case
 from oomph.tensorflow.names.tensorflow2 import TENSORFLOW

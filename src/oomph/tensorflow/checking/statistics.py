@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oomph.check.facts.data import CLASSES, Features, Sample
+from oomph.preflight.facts.data import CLASSES, Features, Sample
 
 _MOST_FEATURES = 4096
 _DETERMINES = 0.99999

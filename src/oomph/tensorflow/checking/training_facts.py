@@ -9,10 +9,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from oomph.check.facts.data import BATCH, Data
-from oomph.check.facts.model import Model, Output
-from oomph.check.facts.training import Training
-from oomph.check.facts.trial import Gradient, Trial
+from oomph.preflight.facts.data import BATCH, Data
+from oomph.preflight.facts.model import Model, Output
+from oomph.preflight.facts.training import Training
+from oomph.preflight.facts.trial import Gradient, Trial
 from oomph.tensorflow.checking.data_facts import Looked, look_at
 from oomph.tensorflow.checking.fit_facts import fit_facts
 from oomph.tensorflow.checking.layer_facts import layers_of, shape_of

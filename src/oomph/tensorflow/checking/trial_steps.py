@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from oomph.check.facts.trial import Activity, Gradient, Prediction, Trial
+from oomph.preflight.facts.trial import Activity, Gradient, Prediction, Trial
 from oomph.tensorflow.checking.plain_values import float_of, is_of_keras
 from oomph.tensorflow.names.keras3 import KERAS
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from oomph.check.facts.data import Data
-from oomph.check.facts.pipeline import StageCost, Waiting
+from oomph.preflight.facts.data import Data
+from oomph.preflight.facts.pipeline import StageCost, Waiting
 from oomph.tensorflow.checking.rebuilding import linear
 from oomph.tensorflow.checking.stages import kind_of, static
 from oomph.tensorflow.names.tensorflow2 import TENSORFLOW

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from oomph.check.facts.training import Training
+from oomph.preflight.facts.training import Training
 
 ERROR, WARNING = "error", "warning"
 """An error: the training will fail, or cannot learn what it should. A warning: it is probably not what was wanted."""

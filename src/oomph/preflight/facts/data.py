@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from oomph.check.facts.model import Shape
+from oomph.preflight.facts.model import Shape
 
 ARRAYS, DATASET, GENERATOR, PY_DATASET, BATCH = "arrays", "tf.data", "generator", "PyDataset", "batch"
 """Where data come from; BATCH: one call of `train_on_batch`, or one step of a custom loop."""

@@ -1,4 +1,5 @@
 """Classes are numbered from 1, as in many CSV files; the output has a unit for each."""
+
 # finds: label-out-of-range
 import keras
 import numpy as np

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from oomph.check.rule import Rule
-from oomph.check.rules.model import softmax_of_one
-from oomph.check.rules.pipeline import input_bound
-from oomph.check.rules.sample import label_out_of_range
+from oomph.preflight.rule import Rule
+from oomph.preflight.rules.model import softmax_of_one
+from oomph.preflight.rules.pipeline import input_bound
+from oomph.preflight.rules.sample import label_out_of_range
 
 RULES: tuple[Rule, ...] = (
     softmax_of_one.RULE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.check.facts.model import Loss
+from oomph.preflight.facts.model import Loss
 
 SPARSE, CATEGORICAL, BINARY = "sparse_categorical_crossentropy", "categorical_crossentropy", "binary_crossentropy"
 _FOCAL = {"categorical_focal_crossentropy": CATEGORICAL, "binary_focal_crossentropy": BINARY}

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from oomph.check.facts.data import Part, Sample
-from oomph.check.facts.model import Output
-from oomph.check.facts.training import Training
-from oomph.check.rule import ERROR, SAMPLE, Finding, Rule
-from oomph.check.rules.losses import is_sparse
+from oomph.preflight.facts.data import Part, Sample
+from oomph.preflight.facts.model import Output
+from oomph.preflight.facts.training import Training
+from oomph.preflight.rule import ERROR, SAMPLE, Finding, Rule
+from oomph.preflight.rules.losses import is_sparse
 
 
 def _find(training: Training) -> Iterator[Finding]:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oomph.check.carry import Carried, carried_of
-from oomph.check.examine import Examined, Result
-from oomph.check.facts.training import Training
-from oomph.check.rule import ERROR, WARNING
+from oomph.preflight.carry import Carried, carried_of
+from oomph.preflight.examine import Examined, Result
+from oomph.preflight.facts.training import Training
+from oomph.preflight.rule import ERROR, WARNING
 
 SCHEMA = 1
 

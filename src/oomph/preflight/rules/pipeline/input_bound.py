@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from oomph.check.facts.pipeline import StageCost, Waiting
-from oomph.check.facts.training import Training
-from oomph.check.rule import PIPELINE, WARNING, Finding, Rule
+from oomph.preflight.facts.pipeline import StageCost, Waiting
+from oomph.preflight.facts.training import Training
+from oomph.preflight.rule import PIPELINE, WARNING, Finding, Rule
 
 _MUCH = 0.2
 """The share of the time from which waiting is worth a change; below 0.05 it is noise. As the monitor has it."""

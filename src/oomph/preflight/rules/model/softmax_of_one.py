@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from oomph.check.facts.training import Training
-from oomph.check.rule import ERROR, MODEL, Finding, Rule
+from oomph.preflight.facts.training import Training
+from oomph.preflight.rule import ERROR, MODEL, Finding, Rule
 
 
 def _find(training: Training) -> Iterator[Finding]:

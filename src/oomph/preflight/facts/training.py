@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from oomph.check.facts.data import Data, Part
-from oomph.check.facts.fit import Fit
-from oomph.check.facts.model import Model, Output
-from oomph.check.facts.pipeline import Waiting
-from oomph.check.facts.trial import Prediction, Trial
+from oomph.preflight.facts.data import Data, Part
+from oomph.preflight.facts.fit import Fit
+from oomph.preflight.facts.model import Model, Output
+from oomph.preflight.facts.pipeline import Waiting
+from oomph.preflight.facts.trial import Prediction, Trial
 
 
 @dataclass(frozen=True)

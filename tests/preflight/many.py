@@ -20,8 +20,8 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from oomph.check.examine import examine
-from oomph.check.rules import RULES
+from oomph.preflight.examine import examine
+from oomph.preflight.rules import RULES
 from oomph.tensorflow.checking.training_facts import training_facts
 from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.reaching.reached import FIT, LOOP, ON_BATCH

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from oomph.check.facts.training import Training
-from oomph.check.rule import ERROR, Finding, Rule
+from oomph.preflight.facts.training import Training
+from oomph.preflight.rule import ERROR, Finding, Rule
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from oomph.check.carry import EXACT, LOST, PARTLY, UNKNOWN, Carried
-from oomph.check.document import Checked, Found
-from oomph.check.rule import ERROR, WARNING
+from oomph.preflight.carry import EXACT, LOST, PARTLY, UNKNOWN, Carried
+from oomph.preflight.document import Checked, Found
+from oomph.preflight.rule import ERROR, WARNING
 from oomph.shown import shown_line
 from oomph.wrapping import wrapped
 

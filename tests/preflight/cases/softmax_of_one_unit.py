@@ -1,4 +1,5 @@
 """Two classes, and a softmax over a single unit."""
+
 # finds: softmax-of-one-unit
 import keras
 import numpy as np
