@@ -3,7 +3,7 @@
     python many.py wrong|right FILE ...
 
 One line of JSON for each script: its file, the names of the errors and of the warnings, and the error that ended it
-before any training, if so. Of a case, "wrong" leaves out the lines marked `# RIGHT`, and "right" those marked `# WRONG`.
+before any training, if so. Of a case, "wrong" leaves out the lines marked `# RIGHT`, "right" those marked `# WRONG`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import json
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import keras
@@ -24,6 +25,7 @@ from oomph.preflight.examine import examine
 from oomph.preflight.rules import RULES
 from oomph.tensorflow.checking.training_facts import training_facts
 from oomph.tensorflow.names.keras3 import KERAS
+from oomph.tensorflow.reaching.arrival import outside_of_traces
 from oomph.tensorflow.reaching.reached import FIT, LOOP, ON_BATCH
 from oomph.tensorflow.reaching.trained_model import model_of
 
@@ -72,6 +74,10 @@ def run(path: Path, text: str) -> dict[str, object]:
     return found
 
 
+def facts(model, kind, given, own_optimizer):
+    return training_facts(model, kind, given, f"{sys.argv[0]}:1", optimizer=own_optimizer)
+
+
 def install() -> None:
     """Let the first training of a script end it, once its facts are known."""
     trainer, optimizer = KERAS.trainer.value(), KERAS.optimizer.value()
@@ -80,7 +86,7 @@ def install() -> None:
     def examined(model, kind, given, own_optimizer=None):
         busy.append(kind)
         try:
-            raise ReachedError(training_facts(model, kind, given, f"{sys.argv[0]}:1", optimizer=own_optimizer))
+            raise ReachedError(outside_of_traces(partial(facts, model, kind, given, own_optimizer)))
         finally:
             busy.pop()
 

@@ -61,6 +61,8 @@ class Sample:
     """The longest run of one label, in the order in which samples arrive; for targets that are classes."""
     changes: int | None = None
     """How many samples have another label than the one before; None where that was not counted."""
+    zero_rows: int = 0
+    """How many rows hold zeros only."""
     duplicate_rows: int = 0
     """How many rows are the same, in x and y, as one before."""
     features: Features | None = None
@@ -83,6 +85,12 @@ class Part:
     is_sparse: bool = False
     sample: Sample | None = None
     """None where it was not looked at."""
+    equals_target: bool = False
+    """Whether its values are those of the first target, one by one."""
+    empty_share: float = 0.0
+    """Of text: the share that is empty."""
+    rows: int | None = None
+    """How many samples an array holds; None for other data."""
     shapes: tuple[Shape, ...] = ()
     """The distinct shapes of the batches that were looked at."""
 

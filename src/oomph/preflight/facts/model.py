@@ -115,8 +115,8 @@ class Optimizer:
     """At the first step; None where it is not known."""
     schedule: str = ""
     """The name of the class of the schedule; empty for a fixed rate."""
-    last_learning_rate: float | None = None
-    """At the last step of the fit; None where it is not known."""
+    rates: tuple[float, ...] = ()
+    """Those of a schedule at 0, 25, 50, 75 and 100 % of the steps; empty where they are not known."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """momentum, beta_1, epsilon, clipnorm, weight_decay, ..."""
     scales_loss: bool = False
@@ -142,6 +142,8 @@ class Model:
     run_eagerly: bool = False
     jit_compile: bool = False
     policy: str = "float32"
+    pretrained: str = ""
+    """The name of a model of keras.applications in it: "efficientnetb0"."""
     has_added_losses: bool = False
     """Whether layers or the model add losses of their own: regularisers, `add_loss`, `compute_loss`."""
     regularisation: float = 0.0

@@ -29,7 +29,7 @@ class Change:
     """Seconds for one step, the wait included."""
     after: float
     same_batches: bool | None = None
-    """Whether the batches were the same, element by element; None: not comparable, since numbers are drawn at random."""
+    """Whether the batches were the same, element by element; None where numbers are drawn at random."""
     note: str = ""
     """What it changes besides the speed."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from oomph.preflight.facts.data import Data, Part
 from oomph.preflight.facts.fit import Fit
-from oomph.preflight.facts.model import Model, Output
+from oomph.preflight.facts.model import Input, Model, Output
 from oomph.preflight.facts.pipeline import Waiting
 from oomph.preflight.facts.trial import Prediction, Trial
 
@@ -34,6 +34,17 @@ class Training:
                 yield output, by_key[0]
             elif index < len(targets) and not targets[index].key:
                 yield output, targets[index]
+
+    def inputs(self) -> Iterator[tuple[Input, Part]]:
+        """Each input of the model with what it gets: by key, else by order; none where the inputs are not known."""
+        given = self.data.of("x")
+        for index, each in enumerate(self.model.inputs):
+            key = self.model.input_keys[index] if index < len(self.model.input_keys) else each.name
+            by_key = [part for part in given if part.key and part.key in (key, each.name)]
+            if by_key:
+                yield each, by_key[0]
+            elif index < len(given) and not given[index].key:
+                yield each, given[index]
 
     def prediction(self, output: Output) -> Prediction | None:
         """What an output gave in the trial."""

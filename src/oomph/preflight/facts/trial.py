@@ -43,6 +43,8 @@ class Prediction:
     """Whether each row of the last dimension adds up to 1, in two or more units, with no value below 0."""
     spread: float | None = None
     """The largest standard deviation of a unit over the samples; 0: the same answer for all of them."""
+    spread_after: float | None = None
+    """The same, after the steps."""
     is_finite: bool = True
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from oomph.check import carry
+from oomph.preflight import carry
 from oomph.preflight.carry import Carried
 from oomph.recovery.report.causes import NOT_SAVED
 from oomph.recovery.report.remedies import remedy_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -23,7 +24,7 @@ def failing_record(dataset: Any) -> str:
         number = _failing_number(records, until)
         if number is not None:
             return f"{name}, record {number}"
-    for before, after in zip(datasets, datasets[1:], strict=False):
+    for before, after in itertools.pairwise(datasets):
         function = function_of(after)
         found = _failing_element(before, function, until) if function is not None else ""
         if found:

@@ -31,7 +31,7 @@ class Looked:
 
     data: Data
     batch: Any
-    """(x, y, sample_weight) as tensors or arrays; None where there is none."""
+    """As fit gives it to `train_step`: x, (x, y) or (x, y, sample_weight); None where there is none."""
     rows: frozenset[int] = frozenset()
     """A hash of the x of each different sample."""
 
@@ -129,16 +129,28 @@ def _arrays(x: Any, y: Any, sample_weight: Any, batch_size: int | None, limits: 
     }
     batch = batch_size or _USUAL_BATCH
     parts = tuple(
-        Part(leaf.role, leaf.name, leaf.key, (None, *array.shape[1:]) if array.ndim else (), _dtype(array),
-             isinstance(value, tf.RaggedTensor), isinstance(value, tf.SparseTensor))
+        replace(_of_batch(leaf, value), rows=_rows_of(value, array))
         for leaf, value in leaves
         if (array := whole.get(leaf)) is not None
     )  # fmt: skip
     data = Data(ARRAYS, parts, batch, -(-samples // batch) if samples else 0, samples)
     looked = _with_samples(data, taken, kept == samples, rows if kept != samples else None)
     head = min(batch, samples)
-    first = tuple(_head(value, head) for value in (x, y, sample_weight))
-    return replace(looked, batch=first if samples else None)
+    first = keras.utils.pack_x_y_sample_weight(*(_head(value, head) for value in (x, y, sample_weight)))
+    return replace(looked, batch=keras.tree.map_structure(_as_keras_takes_it, first) if samples else None)
+
+
+def _as_keras_takes_it(part: Any) -> Any:
+    """Arrays of numbers with a fraction in Keras' usual precision."""
+    is_float = isinstance(part, np.ndarray) and part.dtype.kind == "f"
+    return part.astype(keras.config.floatx()) if is_float else part
+
+
+def _rows_of(value: Any, array: Array) -> int | None:
+    """How many samples an array holds."""
+    if isinstance(value, (tf.RaggedTensor, tf.SparseTensor)):
+        return None if value.shape[0] is None else int(value.shape[0])
+    return int(array.shape[0]) if array.ndim else None
 
 
 def _head(value: Any, rows: int) -> Any:
@@ -151,7 +163,7 @@ def _head(value: Any, rows: int) -> Any:
     if isinstance(value, (tf.RaggedTensor, tf.Tensor)):
         return value[:rows]
     array = as_array(value)
-    return None if array is None else array[:rows]
+    return None if array is None or not array.ndim else array[:rows]
 
 
 def _looked(data: Data, found: Read, is_batched: bool = True) -> Looked:
@@ -168,7 +180,7 @@ def _looked(data: Data, found: Read, is_batched: bool = True) -> Looked:
         samples=found.rows if found.is_whole else data.samples,
     )  # fmt: skip
     looked = _with_samples(changed, arrays, found.is_whole, None)
-    return replace(looked, batch=_three(found.first) if found.first is not None and is_batched else None)
+    return replace(looked, batch=found.first if is_batched else None)
 
 
 def _of_batch(leaf: Leaf, value: Any) -> Part:
@@ -186,12 +198,6 @@ def _dtype(array: Array) -> str:
     return "string" if array.dtype.kind in "SU" else str(array.dtype)
 
 
-def _three(batch: Any) -> tuple[Any, Any, Any]:
-    values = batch if isinstance(batch, tuple) and 1 <= len(batch) <= 3 else (batch,)
-    padded = (*values, None, None)
-    return padded[0], padded[1], padded[2]
-
-
 def _with_samples(data: Data, arrays: Mapping[Leaf, Array], is_whole: bool, rows: Array | None) -> Looked:
     """The data with the statistics of their parts; `rows` are those of x that were taken, None: all."""
     target = next((array for leaf, array in arrays.items() if leaf.role == "y"), None)
@@ -206,7 +212,15 @@ def _with_samples(data: Data, arrays: Mapping[Leaf, Array], is_whole: bool, rows
             parts.append(part)
             continue
         sample = sample_of(array, number, is_whole or (part.role != "x" and rows is not None), part.role == "y")
-        parts.append(replace(part, sample=sample))
+        same = part.role == "x" and target is not None and array.shape == target.shape
+        parts.append(
+            replace(
+                part,
+                sample=sample,
+                equals_target=same and bool(np.array_equal(array, target)),
+                empty_share=float(np.mean(array == np.zeros((), array.dtype))) if array.dtype.kind in "SU" else 0.0,
+            )
+        )
     inputs = {leaf.name: array for leaf, array in arrays.items() if leaf.role == "x"}
     everything = {
         leaf.name: array[rows] if rows is not None and leaf.role != "x" and array.ndim else array

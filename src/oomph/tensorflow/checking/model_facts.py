@@ -29,6 +29,7 @@ def model_facts(model: Any, steps: int | None = None) -> Model:
         run_eagerly=bool(getattr(model, "run_eagerly", False)),
         jit_compile=bool(getattr(model, "jit_compile", False)),
         policy=str(getattr(getattr(model, "dtype_policy", None), "name", "float32")),
+        pretrained=_pretrained(model),
         has_added_losses=type(model).compute_loss is not trainer.compute_loss or bool(_added(model)),
         regularisation=sum(found for loss in _added(model) if (found := float_of(loss)) is not None),
     )
@@ -44,7 +45,7 @@ def optimizer_facts(optimizer: Any, steps: int | None = None) -> Optimizer:
         kind=type(inner).__name__,
         learning_rate=_at(given, 0) if is_schedule else float_of(rate),
         schedule=type(given).__name__ if is_schedule else "",
-        last_learning_rate=_at(given, steps) if is_schedule and steps else None,
+        rates=_rates(given, steps) if is_schedule and steps else (),
         settings=settings_of(inner),
         scales_loss=inner is not optimizer,
     )
@@ -55,6 +56,11 @@ def _at(schedule: Any, step: int) -> float | None:
         return float_of(schedule(step))
     except Exception:  # the user's own schedule may need a graph
         return None
+
+
+def _rates(schedule: Any, steps: int) -> tuple[float, ...]:
+    found = [_at(schedule, steps * quarter // 4) for quarter in range(5)]
+    return tuple(rate for rate in found if rate is not None) if None not in found else ()
 
 
 def _inputs(model: Any) -> tuple[Input, ...]:
@@ -72,7 +78,14 @@ def _inputs(model: Any) -> tuple[Input, ...]:
 
 def _input_keys(model: Any) -> tuple[str, ...]:
     structure = KERAS.inputs_structure.get(model)
-    return tuple(str(key) for key in structure) if isinstance(structure, Mapping) else ()
+    return tuple(sorted(str(key) for key in structure)) if isinstance(structure, Mapping) else ()
+
+
+def _pretrained(model: Any) -> str:
+    """The name of a model of keras.applications: of a layer that is a model, or of the model itself."""
+    known = {name.lower() for name in dir(keras.applications) if name[0].isupper()}
+    names = [str(each.name).lower() for each in (model, *getattr(model, "layers", ())) if hasattr(each, "layers")]
+    return next((name for name in names if name.replace("_", "") in known), "")
 
 
 def _added(model: Any) -> list[Any]:

@@ -53,6 +53,7 @@ def sample_of(array: Array, target: Array | None = None, is_whole: bool = False,
         zero_one=bool(flat.size) and bool(np.all((flat == 0) | (flat == 1))),
         row_sums=_row_sums(values) if array.ndim >= 2 and array.shape[-1] > 1 else None,
         longest_run=_longest_run(classes) if classes is not None else 0,
+        zero_rows=int((values.reshape(rows, -1) == 0).all(axis=1).sum()),
         changes=int(np.sum(classes[1:] != classes[:-1])) if classes is not None else None,
         features=None if is_target else _features(values, target),
     )

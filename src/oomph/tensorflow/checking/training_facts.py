@@ -19,7 +19,7 @@ from oomph.tensorflow.checking.layer_facts import layers_of, shape_of
 from oomph.tensorflow.checking.model_facts import model_facts, optimizer_facts
 from oomph.tensorflow.checking.pipeline_changes import changes_that_pay
 from oomph.tensorflow.checking.reading import USUAL, Limits
-from oomph.tensorflow.checking.trial_steps import try_steps
+from oomph.tensorflow.checking.trial_steps import train_function_of, try_steps
 from oomph.tensorflow.checking.waiting import INPUT_BOUND, measure
 from oomph.tensorflow.reaching.reached import LOOP, ON_BATCH
 
@@ -68,10 +68,7 @@ def with_waiting(training: Training, model: Any, given: Mapping[str, Any], tunes
     if not isinstance(dataset, tf.data.Dataset) or training.data.failed:
         return training
 
-    def step(batch: Any) -> None:
-        x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
-        model.train_on_batch(x, y, sample_weight=weight)
-
+    step = train_function_of(model)
     waiting = measure(dataset, training.data, step)
     if tunes and waiting is not None and waiting.share >= INPUT_BOUND:
         changes = changes_that_pay(dataset, training.data, step, training.fit.epochs)
@@ -143,7 +140,7 @@ def _build(model: Any, looked: Looked) -> None:
     if getattr(model, "built", False) or looked.batch is None:
         return
     try:
-        model(looked.batch[0], training=False)
+        model(keras.utils.unpack_x_y_sample_weight(looked.batch)[0], training=False)
     except Exception:  # the user's own layers, or data of a wrong shape
         pass
 

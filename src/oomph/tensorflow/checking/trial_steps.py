@@ -1,10 +1,11 @@
-"""A few steps on a few samples: what only running shows. What they change is put back by the caller, or ends with us."""
+"""A few steps on a few samples, for what only running shows. They change the model; the caller knows."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import keras
@@ -23,20 +24,22 @@ _MOST_CHARACTERS = 600
 _AROUND = ("Graph execution error", "Detected at node", 'File "', "[[{{node", "Stack trace for op", "[Op:")
 
 
-def try_steps(model: Any, batch: tuple[Any, Any, Any], output_names: Sequence[str]) -> Trial:
-    """Look at the outputs and gradients of a compiled model for a few samples, then train it on them for a few steps."""
-    x, y, weight = (_first(part, _SAMPLES) for part in batch)
+def try_steps(model: Any, batch: Any, output_names: Sequence[str]) -> Trial:
+    """Look at the outputs and gradients of a compiled model for a few samples, and train on them for a few steps."""
+    batch = _first(batch, _SAMPLES)
+    x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
     rows = _rows(x)
     before = _finite(model)
-    predictions = _predictions(model, x, output_names)
+    predictions = list(_predictions(model, x, output_names))
     gradients, activities, added = _gradients(model, x, y, weight)
-    losses, failed = _train(model, x, y, weight)
+    losses, failed = _train(model, batch)
+    after = {each.output: each.spread for each in _predictions(model, x, output_names)} if not failed[0] else {}
     return Trial(
         samples=rows,
         failed=failed[1],
         failed_kind=failed[0],
         losses=tuple(losses),
-        predictions=tuple(predictions),
+        predictions=tuple(replace(each, spread_after=after.get(each.output)) for each in predictions),
         gradients=tuple(gradients),
         activities=tuple(activities),
         not_finite_after=tuple(
@@ -46,17 +49,31 @@ def try_steps(model: Any, batch: tuple[Any, Any, Any], output_names: Sequence[st
     )
 
 
-def _train(model: Any, x: Any, y: Any, weight: Any) -> tuple[list[float], tuple[str, str]]:
+def _train(model: Any, batch: Any) -> tuple[list[float], tuple[str, str]]:
+    """The losses of a few steps on one batch, by the function that fit calls, and how the first step failed."""
     losses: list[float] = []
     until = time.monotonic() + _SECONDS
     try:
+        function = train_function_of(model)
         while len(losses) < _STEPS and (not losses or time.monotonic() < until):
             model.reset_metrics()
-            found = model.train_on_batch(x, y, sample_weight=weight, return_dict=True)
-            losses.append(_loss_in(found))
+            losses.append(_loss_in(function(batch)))
     except Exception as error:  # what the user's model and data raise is what we look for
         return losses, (type(error).__name__, decisive(str(error)))
     return losses, ("", "")
+
+
+def train_function_of(model: Any) -> Callable[[Any], Any]:
+    """Trains on one batch, given as fit gives it to `train_step`; returns the logs."""
+    model.make_train_function()
+
+    def step(batch: Any) -> Any:
+        dataset = tf.data.Dataset.from_tensors(batch).repeat()
+        if model.distribute_strategy.num_replicas_in_sync > 1:
+            dataset = model.distribute_strategy.experimental_distribute_dataset(dataset)
+        return model.train_function(iter(dataset))
+
+    return step
 
 
 def decisive(text: str) -> str:

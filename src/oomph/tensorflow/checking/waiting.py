@@ -27,7 +27,7 @@ INPUT_BOUND = 0.2
 """The share of waiting from which stages are measured, and changes tried."""
 _MOST_ELEMENTS = 1_000_000
 
-Step = Callable[[Any], None]
+Step = Callable[[Any], object]
 """Trains on one batch."""
 
 

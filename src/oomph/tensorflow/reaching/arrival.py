@@ -79,14 +79,14 @@ class Arrivals:
         try:
             _keep_the_script_still()
             channel.tell(examines=reached.kind, pid=os.getpid(), **_told(reached.place))
-            document = _outside_of_traces(lambda: _named(handover.examiner)(reached, dict(handover.arguments)))
+            document = outside_of_traces(lambda: _named(handover.examiner)(reached, dict(handover.arguments)))
             _flush()
             channel.answer(document)
         except BaseException as error:
             channel.end(failed=_in_words(error))
 
 
-def _outside_of_traces(examine: Callable[[], Any]) -> Any:
+def outside_of_traces(examine: Callable[[], Any]) -> Any:
     """The result of a function, run where no step is traced.
 
     A custom loop is reached while its step is traced. A new thread has no graph, no strategy and no gradient tape;

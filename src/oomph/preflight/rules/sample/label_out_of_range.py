@@ -46,8 +46,8 @@ RULE = Rule(
     name="label-out-of-range",
     severity=ERROR,
     depth=SAMPLE,
-    why="On a CPU the step fails with InvalidArgumentError. On a GPU TensorFlow checks nothing: the loss becomes NaN, or "
-    "garbage is learnt.",
+    why="On a CPU the step fails with InvalidArgumentError. On a GPU TensorFlow checks nothing: the loss becomes NaN, "
+    "or garbage is learnt.",
     wrong='labels = np.array([1, 2, 3, 4]); Dense(4, activation="softmax")',
     right="labels = labels - 1",
     find=_find,

@@ -1,0 +1,31 @@
+"""An output whose loss does not count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from oomph.preflight.facts.training import Training
+from oomph.preflight.rule import ERROR, MODEL, WARNING, Finding, Rule
+
+
+def _find(training: Training) -> Iterator[Finding]:
+    for output in training.model.outputs:
+        if output.loss is not None and output.loss.weight <= 0:
+            what = "not at all" if output.loss.weight == 0 else "negatively: it is made larger"
+            yield Finding(
+                f"the loss of the output {output.name} counts {what} (loss_weights {output.loss.weight:g})",
+                "Give it a weight above 0, or leave the output out",
+                severity=WARNING if output.loss.weight == 0 else ERROR,
+            )
+
+
+RULE = Rule(
+    code="CHK221",
+    name="zero-loss-weight",
+    severity=WARNING,
+    depth=MODEL,
+    why="The layers of that output are not trained, and it still costs time.",
+    wrong='loss_weights={"age": 1.0, "kind": 0.0}',
+    right='loss_weights={"age": 1.0, "kind": 0.5}',
+    find=_find,
+)

@@ -1,0 +1,36 @@
+"""A feature that is the target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from oomph.preflight.facts.training import Training
+from oomph.preflight.rule import SAMPLE, WARNING, Finding, Rule
+
+_FEWEST = 50
+
+
+def _find(training: Training) -> Iterator[Finding]:
+    for part in training.data.of("x"):
+        features = part.sample.features if part.sample is not None else None
+        if features is None or part.sample is None or part.sample.rows < _FEWEST or len(features.deviations) < 2:
+            continue
+        if features.like_target:
+            columns = ", ".join(map(str, features.like_target[:4]))
+            yield Finding(
+                f"column {columns} of {part.name} determines the target: a straight line maps one to the other",
+                "Leave it out, unless it is known when the model is used",
+                f"x = np.delete(x, {features.like_target[0]}, axis=1)",
+            )
+
+
+RULE = Rule(
+    code="CHK417",
+    name="target-in-features",
+    severity=WARNING,
+    depth=SAMPLE,
+    why=("The model reads the answer: figures are perfect here, and worthless where the column is not known."),
+    wrong="x = frame.values  # with the column of the target",
+    right='x = frame.drop(columns=["price"]).values',
+    find=_find,
+)
