@@ -1,4 +1,4 @@
-"""Scripts with one mistake each: it is named, and the corrected twin gets no error."""
+"""Scripts with one mistake each: it is named, and the corrected twin gets no error. Healthy ones get silence."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parent / "cases"
-FILES = sorted(FOLDER.rglob("*.py"))
-GROUP = 20
-SECONDS = 600
+FOLDER = Path(__file__).parent
+CASES = sorted((FOLDER / "cases").glob("*.py"))
+HEALTHY = sorted((FOLDER / "healthy").glob("*.py"))
+QUICK = 6
+"""One of so many cases runs in `make test`, all of them in `make test-all`."""
+SECONDS = 900
 ENVIRON = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
 
 
 @cache
-def found_in(group: int, which: str) -> dict[Path, dict[str, object]]:
-    """What the rules find in each script of a group, which one child runs."""
-    files = FILES[group * GROUP : (group + 1) * GROUP]
+def found_in(files: tuple[Path, ...], which: str) -> dict[Path, dict[str, object]]:
+    """What the rules find in each of these scripts, which one child runs."""
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("many.py")), which, *map(str, files)],
+        [sys.executable, str(FOLDER / "many.py"), which, *map(str, files)],
         capture_output=True, text=True, timeout=SECONDS, env={**os.environ, **ENVIRON}, cwd=FOLDER,
     )  # fmt: skip
     documents = [json.loads(line) for line in done.stdout.splitlines()]
@@ -33,29 +34,48 @@ def found_in(group: int, which: str) -> dict[Path, dict[str, object]]:
 
 
 def expected_of(file: Path) -> set[str]:
-    """The names of the rules that may name the mistake: the second line of the script."""
-    match = re.fullmatch(r"# finds: (.+)", file.read_text().splitlines()[1])
+    """The names of the rules that may name the mistake: a comment at the top of the script."""
+    match = re.search(r"^# finds: (.+)$", file.read_text(), re.MULTILINE)
     assert match is not None, file
     return {name.strip() for name in match[1].split(",")}
 
 
-def cases(which: str) -> list[object]:
-    return [pytest.param(n // GROUP, file, id=f"{file.stem}-{which}") for n, file in enumerate(FILES)]
+def groups() -> list[object]:
+    """Each case with those that share its child: every sixth quickly, the others in the slow lane."""
+    quick = tuple(CASES[::QUICK])
+    rest = [file for file in CASES if file not in quick]
+    slow = [tuple(rest[start : start + 30]) for start in range(0, len(rest), 30)]
+    found = [pytest.param(quick, file, id=file.stem) for file in quick]
+    return found + [
+        pytest.param(files, file, id=file.stem, marks=[pytest.mark.slow, pytest.mark.timeout(SECONDS)])
+        for files in slow
+        for file in files
+    ]
 
 
-@pytest.mark.parametrize(("group", "file"), cases("wrong"))
-def test_the_mistake_is_named(group, file):
-    found = found_in(group, "wrong")[file]
+@pytest.mark.parametrize(("files", "file"), groups())
+def test_the_mistake_is_named(files, file):
+    found = found_in(files, "wrong")[file]
     named = {*found["errors"], *found["warnings"]}
     assert not found["ended"]
     assert named & expected_of(file), found["messages"]
     assert not found["broken"]
 
 
-@pytest.mark.parametrize(("group", "file"), cases("right"))
-def test_the_corrected_twin_gets_no_error(group, file):
-    found = found_in(group, "right")[file]
+@pytest.mark.parametrize(("files", "file"), groups())
+def test_the_corrected_twin_gets_no_error(files, file):
+    found = found_in(files, "right")[file]
     assert not found["ended"]
     assert not found["errors"], found["messages"]
     assert not {*found["warnings"]} & expected_of(file), found["messages"]
     assert not found["broken"]
+
+
+@pytest.mark.parametrize("file", HEALTHY, ids=lambda path: path.stem)
+def test_a_healthy_training_gets_silence(file):
+    found = found_in(tuple(HEALTHY), "right")[file]
+    assert (found["ended"], found["messages"], found["broken"]) == ("", [], [])
+
+
+def test_there_are_enough_cases():
+    assert len(CASES) >= 120

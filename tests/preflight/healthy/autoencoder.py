@@ -1,4 +1,5 @@
 """A convolutional autoencoder of digits: the images are their own targets."""
+
 import keras
 import numpy as np
 from keras import layers

@@ -1,4 +1,5 @@
 """A custom loop with a tf.function, as in the guide."""
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -6,9 +7,7 @@ import tensorflow as tf
 rng = np.random.default_rng(0)
 x, y = rng.random((512, 784)).astype("float32"), rng.integers(0, 10, 512)
 dataset = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(512).batch(64)
-model = keras.Sequential(
-    [keras.Input((784,)), keras.layers.Dense(64, activation="relu"), keras.layers.Dense(10)]
-)
+model = keras.Sequential([keras.Input((784,)), keras.layers.Dense(64, activation="relu"), keras.layers.Dense(10)])
 optimizer = keras.optimizers.Adam(learning_rate=1e-3)
 loss_fn = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 

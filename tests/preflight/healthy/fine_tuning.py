@@ -1,4 +1,5 @@
 """Transfer learning: a frozen backbone with its own preprocessing, and a new head on logits."""
+
 import keras
 import numpy as np
 import tensorflow as tf

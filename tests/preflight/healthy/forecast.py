@@ -1,4 +1,5 @@
 """A time series forecast from windows, in their order, with early stopping."""
+
 import keras
 import numpy as np
 
@@ -19,7 +20,8 @@ model.fit(
     validation_data=(x[2100:], y[2100:]),
     callbacks=[
         keras.callbacks.EarlyStopping(monitor="val_loss", min_delta=0, patience=5),
-        keras.callbacks.ModelCheckpoint("/tmp/forecast.weights.h5", monitor="val_loss", save_weights_only=True,
-                                        save_best_only=True),
+        keras.callbacks.ModelCheckpoint(
+            "/tmp/forecast.weights.h5", monitor="val_loss", save_weights_only=True, save_best_only=True
+        ),
     ],
 )

@@ -1,4 +1,5 @@
 """Rare events: class weights, precision and recall."""
+
 import keras
 import numpy as np
 
@@ -21,6 +22,13 @@ model.compile(
     loss="binary_crossentropy",
     metrics=[keras.metrics.Precision(name="precision"), keras.metrics.Recall(name="recall")],
 )
-model.fit(features[:4000], targets[:4000], batch_size=1024, epochs=10, verbose=2,
-          callbacks=[keras.callbacks.ModelCheckpoint("/tmp/fraud_{epoch}.keras")],
-          validation_data=(features[4000:], targets[4000:]), class_weight={0: 1 / counts[0], 1: 1 / counts[1]})
+model.fit(
+    features[:4000],
+    targets[:4000],
+    batch_size=1024,
+    epochs=10,
+    verbose=2,
+    callbacks=[keras.callbacks.ModelCheckpoint("/tmp/fraud_{epoch}.keras")],
+    validation_data=(features[4000:], targets[4000:]),
+    class_weight={0: 1 / counts[0], 1: 1 / counts[1]},
+)

@@ -1,4 +1,5 @@
 """A GAN with its own train_step and two optimizers."""
+
 import keras
 import numpy as np
 import tensorflow as tf

@@ -1,4 +1,5 @@
 """An endless Python generator with steps_per_epoch, and a PyDataset for validation."""
+
 import keras
 import numpy as np
 

@@ -1,4 +1,5 @@
 """Two bidirectional LSTMs on sequences of word ids."""
+
 import keras
 import numpy as np
 from keras import layers

@@ -1,4 +1,5 @@
 """Mixed precision, with the softmax in float32."""
+
 import keras
 import numpy as np
 from keras import layers

@@ -1,4 +1,5 @@
 """A small convolutional network on digits, as in Keras' first example."""
+
 import keras
 import numpy as np
 from keras import layers

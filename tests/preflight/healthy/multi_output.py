@@ -1,4 +1,5 @@
 """Three inputs and two outputs, as in the guide to the functional API."""
+
 import keras
 import numpy as np
 from keras import layers
@@ -22,8 +23,12 @@ model.compile(
 )
 rng = np.random.default_rng(0)
 model.fit(
-    {"title": rng.integers(0, 1000, (320, 10)), "body": rng.integers(0, 1000, (320, 40)),
-     "tags": rng.integers(0, 2, (320, 12)).astype("float32")},
+    {
+        "title": rng.integers(0, 1000, (320, 10)),
+        "body": rng.integers(0, 1000, (320, 40)),
+        "tags": rng.integers(0, 2, (320, 12)).astype("float32"),
+    },
     {"priority": rng.integers(0, 2, (320, 1)).astype("float32"), "department": np.eye(4)[rng.integers(0, 4, 320)]},
-    epochs=2, batch_size=32,
+    epochs=2,
+    batch_size=32,
 )

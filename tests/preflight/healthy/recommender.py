@@ -1,4 +1,5 @@
 """Collaborative filtering with embeddings and a subclassed model."""
+
 import keras
 import numpy as np
 from keras import layers, ops
@@ -7,11 +8,13 @@ from keras import layers, ops
 class RecommenderNet(keras.Model):
     def __init__(self, users, movies, width, **kwargs):
         super().__init__(**kwargs)
-        self.user = layers.Embedding(users, width, embeddings_initializer="he_normal",
-                                     embeddings_regularizer=keras.regularizers.l2(1e-6))
+        self.user = layers.Embedding(
+            users, width, embeddings_initializer="he_normal", embeddings_regularizer=keras.regularizers.l2(1e-6)
+        )
         self.user_bias = layers.Embedding(users, 1)
-        self.movie = layers.Embedding(movies, width, embeddings_initializer="he_normal",
-                                      embeddings_regularizer=keras.regularizers.l2(1e-6))
+        self.movie = layers.Embedding(
+            movies, width, embeddings_initializer="he_normal", embeddings_regularizer=keras.regularizers.l2(1e-6)
+        )
         self.movie_bias = layers.Embedding(movies, 1)
 
     def call(self, inputs):

@@ -1,4 +1,5 @@
 """Fuel efficiency: a normalisation layer, then a small network."""
+
 import keras
 import numpy as np
 from keras import layers

@@ -1,4 +1,5 @@
 """Tabular data: normalised numbers and looked-up categories in one model."""
+
 import keras
 import numpy as np
 import tensorflow as tf

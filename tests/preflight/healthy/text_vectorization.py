@@ -1,4 +1,5 @@
 """Raw text through TextVectorization, in the pipeline."""
+
 import keras
 import numpy as np
 import tensorflow as tf

@@ -1,4 +1,5 @@
 """A transformer block for text classification, with its own layers."""
+
 import keras
 import numpy as np
 from keras import layers, ops

@@ -1,4 +1,5 @@
 """A U-Net: masks of three classes, trained with sparse labels."""
+
 import keras
 import numpy as np
 from keras import layers

@@ -1,4 +1,5 @@
 """A variational autoencoder with its own train_step."""
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -31,9 +32,7 @@ class VAE(keras.Model):
         with tf.GradientTape() as tape:
             mean, log_variance, z = self.encoder(data)
             made = self.decoder(z)
-            entropy = keras.ops.mean(
-                keras.ops.sum(keras.losses.binary_crossentropy(data, made), axis=(1, 2))
-            )
+            entropy = keras.ops.mean(keras.ops.sum(keras.losses.binary_crossentropy(data, made), axis=(1, 2)))
             divergence = -0.5 * (1 + log_variance - keras.ops.square(mean) - keras.ops.exp(log_variance))
             loss = entropy + keras.ops.mean(keras.ops.sum(divergence, axis=1))
         grads = tape.gradient(loss, self.trainable_weights)

@@ -12,12 +12,12 @@ import numpy as np
 from oomph.errors import ExamineError
 from oomph.preflight.document import Checked, as_document, checked_of
 from oomph.preflight.examine import examine
+from oomph.preflight.facts.fit import FIT
 from oomph.preflight.rules import RULES
 from oomph.recovery.script.script_line import calling
 from oomph.tensorflow.checking.training_facts import training_facts
 from oomph.tensorflow.planning.samples import first_batch
 from oomph.tensorflow.planning.subject import build
-from oomph.tensorflow.reaching.reached import FIT
 from oomph.tensorflow.state import iterators, training_state
 from oomph.tensorflow.state.optimizers import optimizers_of
 

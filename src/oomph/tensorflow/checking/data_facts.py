@@ -159,7 +159,7 @@ def _head(value: Any, rows: int) -> Any:
     if isinstance(value, Mapping):
         return {key: _head(each, rows) for key, each in value.items()}
     if isinstance(value, (list, tuple)) and any(hasattr(each, "shape") for each in value):
-        return type(value)(_head(each, rows) for each in value)
+        return tuple(_head(each, rows) for each in value)  # tf.data takes a list for one tensor
     if isinstance(value, (tf.RaggedTensor, tf.Tensor)):
         return value[:rows]
     array = as_array(value)

@@ -9,12 +9,13 @@ from oomph.errors import ExamineError
 from oomph.preflight.carry import UNKNOWN, Carried
 from oomph.preflight.document import as_document
 from oomph.preflight.examine import examine as apply
+from oomph.preflight.facts.fit import FIT, LOOP
 from oomph.preflight.rules import RULES
 from oomph.tensorflow.checking.carrying import carried_by_fit, carried_by_loop
 from oomph.tensorflow.checking.memory_line import memory_line
 from oomph.tensorflow.checking.reading import USUAL, Limits
 from oomph.tensorflow.checking.training_facts import training_facts, with_waiting
-from oomph.tensorflow.reaching.reached import FIT, LOOP, Reached
+from oomph.tensorflow.reaching.reached import Reached
 
 _FULL = Limits(seconds=float("inf"), size=1 << 60, batches=1 << 60, samples=1 << 60)
 

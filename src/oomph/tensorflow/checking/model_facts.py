@@ -85,7 +85,7 @@ def _pretrained(model: Any) -> str:
     """The name of a model of keras.applications: of a layer that is a model, or of the model itself."""
     known = {name.lower() for name in dir(keras.applications) if name[0].isupper()}
     names = [str(each.name).lower() for each in (model, *getattr(model, "layers", ())) if hasattr(each, "layers")]
-    return next((name for name in names if name.replace("_", "") in known), "")
+    return next((name for each in names if (name := each.replace("_", "").replace("-", "")) in known), "")
 
 
 def _added(model: Any) -> list[Any]:

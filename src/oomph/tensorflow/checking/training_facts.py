@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from oomph.preflight.facts.data import BATCH, Data
+from oomph.preflight.facts.fit import LOOP, ON_BATCH
 from oomph.preflight.facts.model import Model, Output
 from oomph.preflight.facts.training import Training
 from oomph.preflight.facts.trial import Gradient, Trial
@@ -21,7 +22,6 @@ from oomph.tensorflow.checking.pipeline_changes import changes_that_pay
 from oomph.tensorflow.checking.reading import USUAL, Limits
 from oomph.tensorflow.checking.trial_steps import train_function_of, try_steps
 from oomph.tensorflow.checking.waiting import INPUT_BOUND, measure
-from oomph.tensorflow.reaching.reached import LOOP, ON_BATCH
 
 _SPLIT = ("x", "y", "sample_weight")
 

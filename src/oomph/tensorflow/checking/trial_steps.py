@@ -218,11 +218,11 @@ def _finite(model: Any) -> dict[str, bool]:
 def _first(value: Any, rows: int) -> Any:
     if value is None:
         return None
-    return keras.tree.map_structure(lambda part: part[:rows] if getattr(part, "shape", ()) else part, value)
+    return keras.tree.map_structure(lambda part: part[:rows] if len(getattr(part, "shape", ())) else part, value)
 
 
 def _rows(x: Any) -> int:
     for part in keras.tree.flatten(x):
-        if getattr(part, "shape", ()):
+        if len(getattr(part, "shape", ())):
             return int(part.shape[0])
     return 0

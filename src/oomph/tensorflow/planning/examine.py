@@ -13,12 +13,13 @@ from oomph.errors import ExamineError
 from oomph.memory.device_limit import limit_of
 from oomph.memory.document import as_document
 from oomph.memory.verdict import Verdict
+from oomph.preflight.facts.fit import LOOP
 from oomph.tensorflow.planning import changes, dry_run, samples, subject
 from oomph.tensorflow.planning.engine import Engine, engine_for
 from oomph.tensorflow.planning.loop_step import loop_step
 from oomph.tensorflow.planning.making import Making, Savers
 from oomph.tensorflow.planning.savers import savers
-from oomph.tensorflow.reaching.reached import LOOP, Reached
+from oomph.tensorflow.reaching.reached import Reached
 
 
 def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:

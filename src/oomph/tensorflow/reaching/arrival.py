@@ -16,9 +16,10 @@ from typing import Any, NoReturn
 import tensorflow as tf
 
 from oomph.errors import OomphError
+from oomph.preflight.facts.fit import FIT, LOOP
 from oomph.reaching.channel import Channel, wait_for_the_end
 from oomph.recovery.script.script_line import ScriptLine, calling
-from oomph.tensorflow.reaching.reached import FIT, LOOP, Reached
+from oomph.tensorflow.reaching.reached import Reached
 from oomph.tensorflow.reaching.traced_by import is_compiled_by_xla
 
 _MARK = "_oomph_examines"

@@ -7,10 +7,10 @@ import inspect
 from typing import Any
 
 from oomph.errors import UnsupportedError
+from oomph.preflight.facts.fit import FIT, LOOP, ON_BATCH
 from oomph.reaching.channel import Channel
 from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.reaching.arrival import Arrivals
-from oomph.tensorflow.reaching.reached import FIT, LOOP, ON_BATCH
 from oomph.tensorflow.reaching.trained_model import model_of
 from oomph.tensorflow.runtime.patching import patch
 

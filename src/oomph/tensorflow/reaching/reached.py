@@ -8,9 +8,6 @@ from typing import Any
 
 from oomph.recovery.script.script_line import ScriptLine
 
-FIT, ON_BATCH, LOOP = "fit", "train_on_batch", "custom loop"
-"""The kinds of training."""
-
 
 @dataclass(frozen=True)
 class Reached:

@@ -13,7 +13,8 @@ def _find(training: Training) -> Iterator[Finding]:
     for output in training.model.outputs:
         if output.activation == "softmax" and (output.units or 0) > 1 and is_binary(output.loss):
             yield Finding(
-                f"the output {output.name} is a softmax over {output.units} classes, and binary_crossentropy takes each "
+                f"the output {output.name} is a softmax over {output.units} classes, and binary_crossentropy "
+                "takes each "
                 "unit for a question of its own",
                 "Use categorical_crossentropy, or sparse_categorical_crossentropy for numbers of classes",
                 'loss="categorical_crossentropy"',

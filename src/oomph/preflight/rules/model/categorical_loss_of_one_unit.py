@@ -17,7 +17,8 @@ def _find(training: Training) -> Iterator[Finding]:
             and (is_categorical(output.loss) or is_sparse(output.loss))
         ):
             yield Finding(
-                f"the output {output.name} has one unit, and {output.loss.kind if output.loss else ''} needs one for each "
+                f"the output {output.name} has one unit, and {output.loss.kind if output.loss else ''} needs one "
+                "for each "
                 "class",
                 "For two classes use binary_crossentropy and a sigmoid; else give the output a unit for each class",
                 'loss="binary_crossentropy"',

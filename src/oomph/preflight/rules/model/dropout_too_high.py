@@ -24,7 +24,8 @@ def _find(training: Training) -> Iterator[Finding]:
     for output in training.model.outputs:
         if output.layer is not None and output.layer.kind in _KINDS and output.loss is not None:
             yield Finding(
-                f"the output {output.name} passes through {output.layer.name}: in training its values are set to 0 at random",
+                f"the output {output.name} passes through {output.layer.name}: in training its values are set to "
+                "0 at random",
                 "Put the dropout before the last layer",
             )
 

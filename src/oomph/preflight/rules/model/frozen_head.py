@@ -14,19 +14,15 @@ def _find(training: Training) -> Iterator[Finding]:
     trained = [layer for layer in training.model.layers if layer.weights.trainable]
     for output in training.model.outputs:
         layer = output.layer
-        if (
-            layer is not None
-            and layer.weights.frozen
-            and not layer.weights.trainable
-            and not layer.trainable
-            and trained
-        ):
-            if layer.kind in ("Dense", "Conv2D", "Conv1D") and output.loss is not None:
-                yield Finding(
-                    f"the last layer {layer.name} is frozen, while {len(trained)} others are trained",
-                    "Train the last layer too",
-                    f'model.get_layer("{layer.name}").trainable = True',
-                )
+        if output.loss is None or layer is None or layer.kind not in ("Dense", "Conv2D", "Conv1D"):
+            continue
+        is_frozen = layer.weights.frozen > 0 and not layer.weights.trainable and not layer.trainable
+        if is_frozen and trained:
+            yield Finding(
+                f"the last layer {layer.name} is frozen, while {len(trained)} others are trained",
+                "Train the last layer too",
+                f'model.get_layer("{layer.name}").trainable = True',
+            )
 
 
 RULE = Rule(

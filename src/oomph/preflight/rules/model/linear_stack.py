@@ -22,7 +22,8 @@ def _find(training: Training) -> Iterator[Finding]:
         width = (layer.input_shapes[0][-1] if layer.input_shapes and layer.input_shapes[0] else None) or 0
         if units and further and (units >= further or (width and units >= width)):
             yield Finding(
-                f"{layer.name} has no activation, and {after.name} follows it directly: together they are one linear layer",
+                f"{layer.name} has no activation, and {after.name} follows it directly: together they are one "
+                "linear layer",
                 "Give it an activation",
                 f'{layer.kind}({units}, activation="relu")',
             )

@@ -18,7 +18,8 @@ def _find(training: Training) -> Iterator[Finding]:
         is_distribution = found is not None and found.sums_to_one and output.activation == ""
         if output.activation in ("softmax", "sigmoid") or is_distribution:
             yield Finding(
-                f"the output {output.name} holds probabilities already ({output.activation or 'its rows sum to 1'}), and "
+                f"the output {output.name} holds probabilities already "
+                f"({output.activation or 'its rows sum to 1'}), and "
                 f"{loss.kind} is told that they are logits",
                 "Leave the last activation out, or from_logits=True",
                 severity=ERROR if is_distribution else WARNING,

@@ -21,7 +21,8 @@ def _find(training: Training) -> Iterator[Finding]:
             better = "binary_crossentropy" if binary else "categorical_crossentropy"
             better = "sparse_categorical_crossentropy" if numbered and not sample.zero_one else better
             yield Finding(
-                f"{target.name} holds classes and {output.name} is a {output.activation}, but the loss is {output.loss.kind}",
+                f"{target.name} holds classes and {output.name} is a {output.activation}, but the loss is "
+                f"{output.loss.kind}",
                 f"Use {better}",
                 f'loss="{better}"',
             )

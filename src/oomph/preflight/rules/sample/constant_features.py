@@ -25,11 +25,13 @@ def _find(training: Training) -> Iterator[Finding]:
                 "Look at how the data are read",
                 severity=ERROR,
             )
-        elif features is not None and len(features.constant) > 0 and len(features.deviations) <= _MOST_COLUMNS:
-            if any(features.largest[index] for index in features.constant) or len(features.constant) > 1:
+        elif features is not None and len(features.deviations) <= _MOST_COLUMNS:
+            is_odd = any(features.largest[index] for index in features.constant) or len(features.constant) > 1
+            if is_odd:
                 columns = ", ".join(map(str, features.constant[:8]))
                 yield Finding(
-                    f"{len(features.constant)} of {len(features.deviations)} columns of {part.name} hold one value only: {columns}",
+                    f"{len(features.constant)} of {len(features.deviations)} columns of {part.name} hold one value "
+                    f"only: {columns}",
                     "Leave them out, or look at how they are read",
                 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from oomph.preflight.facts.data import GENERATOR
 from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import SAMPLE, WARNING, Finding, Rule
 
@@ -21,7 +22,7 @@ def _find(training: Training) -> Iterator[Finding]:
             or (sample.is_integral and len(part.shape or ()) < 4)
         ):
             continue  # rows of whole numbers are often the same by nature
-        if any(stage.kind == "repeat" for stage in training.data.stages):
+        if training.data.kind == GENERATOR or any(stage.kind == "repeat" for stage in training.data.stages):
             continue
         share = sample.duplicate_rows / sample.rows
         if share > _SHARE:

@@ -14,7 +14,8 @@ def _find(training: Training) -> Iterator[Finding]:
         sample = target.sample
         if is_sparse(output.loss) and sample is not None and sample.minimum is not None and not sample.is_integral:
             yield Finding(
-                f"{target.name} holds fractions from {sample.minimum:.4g} to {sample.maximum:.4g}, and the loss takes numbers "
+                f"{target.name} holds fractions from {sample.minimum:.4g} to {sample.maximum:.4g}, and the loss "
+                "takes numbers "
                 "of classes: fractions are cut off",
                 "Number the classes, or use a loss for numbers, such as mse, with one unit",
                 "labels = np.digitize(values, bins)",

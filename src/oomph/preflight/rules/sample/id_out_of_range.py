@@ -42,13 +42,15 @@ def _finding(part: Part, layer: Layer) -> Iterator[Finding]:
         return
     if not sample.is_integral:
         yield Finding(
-            f"{part.name} holds fractions from {sample.minimum:.3g} to {sample.maximum:.3g}, and {layer.name} takes ids: "
+            f"{part.name} holds fractions from {sample.minimum:.3g} to {sample.maximum:.3g}, and "
+            f"{layer.name} takes ids: "
             "fractions are cut off",
             "Give whole numbers",
         )
     elif sample.maximum >= rows or sample.minimum < 0:
         yield Finding(
-            f"ids in {part.name} go from {sample.minimum:.0f} to {sample.maximum:.0f}, and {layer.name} has {rows} rows: "
+            f"ids in {part.name} go from {sample.minimum:.0f} to {sample.maximum:.0f}, and {layer.name} has "
+            f"{rows} rows: "
             f"valid is 0..{rows - 1}",
             "Give the embedding a row for each id: the largest id and 1"
             if sample.minimum >= 0

@@ -24,7 +24,8 @@ def _find(training: Training) -> Iterator[Finding]:
         is_sequence = length >= 8 and (sample.minimum or 0) >= 0 and (sample.maximum or 0) > _LARGE
         if is_sequence and (not sample.counts or len(sample.counts) > _FEWEST_VALUES):
             yield Finding(
-                f"{part.name} holds whole numbers up to {sample.maximum:.0f}, {length} in a row, as word ids do; the first "
+                f"{part.name} holds whole numbers up to {sample.maximum:.0f}, {length} in a row, as word ids do; "
+                "the first "
                 f"layer is {layers[1].kind if len(layers) > 1 and layers[0].kind == 'InputLayer' else layers[0].kind}",
                 "Begin with an embedding",
                 f"Embedding({int(sample.maximum or 0) + 1}, 64)",

@@ -33,7 +33,7 @@ def _find(training: Training) -> Iterator[Finding]:
                 f"{share:.1%} of the labels in {target.name} are {rare:g} ({sample.counts[rare]:,} of "
                 f"{sum(sample.counts.values()):,}): accuracy is {1 - share:.3f} for a model that never finds one",
                 "Watch precision and recall, and give the rare class a weight",
-                f'class_weight={{{rare:g}: {min(1 / share / 2, 100):.0f}, ...}}, metrics=[keras.metrics.AUC(curve="PR")]',
+                f"class_weight={{{1 - rare:g}: 1.0, {rare:g}: {min(1 / share / 2, 100):.0f}}}",
             )
 
 

@@ -21,7 +21,8 @@ def _find(training: Training) -> Iterator[Finding]:
         low, high = sample.row_sums
         if high > 1 + _ROUNDING and sample.zero_one:
             yield Finding(
-                f"rows of {target.name} hold up to {high:g} ones: several classes at a time, for a loss of exclusive classes",
+                f"rows of {target.name} hold up to {high:g} ones: several classes at a time, for a loss of "
+                "exclusive classes",
                 "Use a sigmoid for each class, and binary_crossentropy",
                 f'Dense({output.units}, activation="sigmoid") with loss="binary_crossentropy"',
             )

@@ -28,7 +28,8 @@ def _find(training: Training) -> Iterator[Finding]:
         size = max(abs(sample.mean or 0), sample.deviation or 0)
         if size > _LARGE:
             yield Finding(
-                f"targets in {target.name} have a mean of {sample.mean:.4g} and a deviation of {sample.deviation:.4g}; the "
+                f"targets in {target.name} have a mean of {sample.mean:.4g} and a deviation of "
+                f"{sample.deviation:.4g}; the "
                 f"output begins at about 0",
                 "Train on scaled targets, and scale the predictions back",
                 f"{target.name} = ({target.name} - {target.name}.mean()) / {target.name}.std()",

@@ -49,7 +49,8 @@ def _reversed(weights: Mapping[int, float], counts: Mapping[int, int]) -> Iterat
     rare, often = min(counts, key=lambda label: counts[label]), max(counts, key=lambda label: counts[label])
     if counts[often] > _CLEARLY * counts[rare] and weights[often] > _CLEARLY * weights[rare]:
         yield Finding(
-            f"class {often} is the most frequent ({counts[often]:,} samples) and weighs {weights[often]:g}; class {rare} is "
+            f"class {often} is the most frequent ({counts[often]:,} samples) and weighs {weights[often]:g}; "
+            f"class {rare} is "
             f"the rarest ({counts[rare]:,}) and weighs {weights[rare]:g}",
             "Turn the weights round: a rare class weighs more",
             f"class_weight={{{rare}: {weights[often]:g}, {often}: {weights[rare]:g}}}" if len(counts) == 2 else "",

@@ -15,13 +15,14 @@ def _find(training: Training) -> Iterator[Finding]:
     epochs = training.fit.epochs - training.fit.initial_epoch
     for callback in training.fit.callbacks:
         patience = callback["patience"]
-        if callback.kind in ("EarlyStopping", "ReduceLROnPlateau") and isinstance(patience, int) and callback.is_keras:
-            if patience >= epochs >= _FEWEST_EPOCHS:
-                yield Finding(
-                    f"{callback.kind} waits {patience} epochs without improvement, and there are {epochs}",
-                    "Make patience shorter, or train for longer",
-                    f"{callback.kind}(patience={max(2, epochs // 5)})",
-                )
+        if callback.kind not in ("EarlyStopping", "ReduceLROnPlateau") or not callback.is_keras:
+            continue
+        if isinstance(patience, int) and patience >= epochs >= _FEWEST_EPOCHS:
+            yield Finding(
+                f"{callback.kind} waits {patience} epochs without improvement, and there are {epochs}",
+                "Make patience shorter, or train for longer",
+                f"{callback.kind}(patience={max(2, epochs // 5)})",
+            )
 
 
 RULE = Rule(

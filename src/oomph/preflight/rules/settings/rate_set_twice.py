@@ -15,7 +15,8 @@ def _find(training: Training) -> Iterator[Finding]:
     for callback in training.fit.callbacks:
         if schedule and callback.kind in _SET and callback.is_keras:
             yield Finding(
-                f"{callback.kind} sets the learning rate, and the optimizer has the schedule {schedule}, which cannot be set",
+                f"{callback.kind} sets the learning rate, and the optimizer has the schedule {schedule}, which "
+                "cannot be set",
                 "Keep one of the two",
                 "keras.optimizers.Adam(1e-3)",
             )

@@ -14,7 +14,8 @@ def _find(training: Training) -> Iterator[Finding]:
     if held is None or not (_splits_shuffled(training.data) and _splits_shuffled(held)):
         return
     yield Finding(
-        "the dataset is shuffled anew in each epoch, and then divided by take and skip into training and validation data",
+        "the dataset is shuffled anew in each epoch, and then divided by take and skip into training "
+        "and validation data",
         "Divide it before the shuffle, or keep the order",
         "dataset.shuffle(1000, reshuffle_each_iteration=False)",
     )

@@ -8,6 +8,8 @@ from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import SETTINGS, WARNING, Finding, Rule
 
 _FEWEST = 5
+_MOST_ABSENT = 0.3
+"""Of the training samples."""
 _SHARE = 0.1
 """Of the validation samples: a rare class may fall on one side by chance."""
 
@@ -27,6 +29,16 @@ def _find(training: Training) -> Iterator[Finding]:
         ):
             continue
         if one.row_sums is not None or len(one.counts) > 1000 or not one.is_whole:
+            continue
+        absent = sum(count for label, count in one.counts.items() if label not in other.counts)
+        if absent >= _MOST_ABSENT * one.rows and other.rows >= 10 * len(one.counts):
+            labels = ", ".join(f"{label:g}" for label in sorted(other.counts)[:6])
+            yield Finding(
+                f"the {other.rows:,} validation samples have the labels {labels} only, and {absent / one.rows:.0%} of "
+                "the training samples have others",
+                "Shuffle x and y together before they are divided",
+                "order = np.random.default_rng(0).permutation(len(x)); x, y = x[order], y[order]",
+            )
             continue
         new = {label: count for label, count in other.counts.items() if label not in one.counts}
         if sum(new.values()) >= max(_FEWEST, _SHARE * other.rows):

@@ -23,7 +23,8 @@ def _find(training: Training) -> Iterator[Finding]:
         and _is_less(data.batches, fit.steps_per_epoch * fit.epochs)
     ):
         yield Finding(
-            f"{fit.epochs} epochs of {fit.steps_per_epoch} steps take {fit.steps_per_epoch * fit.epochs:,} batches, and the "
+            f"{fit.epochs} epochs of {fit.steps_per_epoch} steps take {fit.steps_per_epoch * fit.epochs:,} "
+            "batches, and the "
             f"generator gives {data.batches:,}: later epochs are empty",
             "Let the generator go on for ever, with `while True`",
         )

@@ -16,7 +16,8 @@ def _find(training: Training) -> Iterator[Finding]:
         rank = len(output.shape)
         if len(weight.shape) >= rank and rank > 1 and weight.shape[-1] not in (1, None):
             yield Finding(
-                f"{weight.name} has the shape {in_words(weight.shape)}; the loss of {output.name} is one number for each "
+                f"{weight.name} has the shape {in_words(weight.shape)}; the loss of {output.name} is one number "
+                "for each "
                 f"of {in_words(output.shape[:-1])}",
                 "Give one weight for each sample",
             )

@@ -1,0 +1,44 @@
+"""Writes the reference of the rules: `python -m oomph.preflight.docs docs/reference/check-rules.md`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from oomph.preflight.rule import Rule
+from oomph.preflight.rules import RULES
+
+
+def document() -> str:
+    """The reference, from the rules themselves."""
+    return "\n".join(_lines())
+
+
+def summary(rule: Rule) -> str:
+    """The first line of the rule's module."""
+    return (sys.modules[rule.find.__module__].__doc__ or "").strip().splitlines()[0]
+
+
+def _lines() -> Iterator[str]:
+    yield "# What `oomph check` finds\n"
+    yield "Generated from `src/oomph/preflight/rules` by `python -m oomph.preflight.docs`. No code is reused.\n"
+    yield "| code | name | severity | what it finds |"
+    yield "| --- | --- | --- | --- |"
+    for rule in RULES:
+        anchor = f"{rule.code.lower()}-{rule.name}"
+        yield f"| [{rule.code}](#{anchor}) | {rule.name} | {rule.severity} | {summary(rule)} |"
+    for rule in RULES:
+        yield f"\n## {rule.code} {rule.name}\n"
+        yield f"{summary(rule)} {rule.why}\n"
+        yield f"- wrong: `{rule.wrong}`"
+        yield f"- right: `{rule.right}`"
+        if rule.fault:
+            yield f"- fault: {rule.fault}"
+        if rule.source:
+            yield f"- source: {rule.source}"
+    yield ""
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(document(), encoding="utf-8")

@@ -1,0 +1,15 @@
+"""keras.metrics.Accuracy counts exact equality."""
+
+# finds: wrong-accuracy
+import keras
+import numpy as np
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=(600, 8)).astype("float32")
+y = (x[:, 0] > x[:, 1]).astype("float32")
+model = keras.Sequential(
+    [keras.Input((8,)), keras.layers.Dense(32, activation="relu"), keras.layers.Dense(1, activation="sigmoid")]
+)
+model.compile("adam", "binary_crossentropy", metrics=[keras.metrics.Accuracy()])  # WRONG
+model.compile("adam", "binary_crossentropy", metrics=[keras.metrics.BinaryAccuracy()])  # RIGHT
+model.fit(x, y, epochs=5, validation_split=0.2)

@@ -1,0 +1,15 @@
+"""categorical_crossentropy on one sigmoid."""
+
+# finds: categorical-loss-of-one-unit
+import keras
+import numpy as np
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=(600, 8)).astype("float32")
+y = (x[:, 0] > x[:, 1]).astype("float32")
+model = keras.Sequential(
+    [keras.Input((8,)), keras.layers.Dense(32, activation="relu"), keras.layers.Dense(1, activation="sigmoid")]
+)
+model.compile("adam", "categorical_crossentropy", metrics=["accuracy"])  # WRONG
+model.compile("adam", "binary_crossentropy", metrics=["accuracy"])  # RIGHT
+model.fit(x, y[:, None], epochs=5, validation_split=0.2)

@@ -1,0 +1,21 @@
+"""Kernels of ones in all layers."""
+
+# finds: constant-weights
+import keras
+import numpy as np
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=(600, 8)).astype("float32")
+y = np.digitize(x[:, 0] + x[:, 1], [-1.0, 0.0, 1.0])
+start = "ones"  # WRONG
+start = "glorot_uniform"  # RIGHT
+model = keras.Sequential(
+    [
+        keras.Input((8,)),
+        keras.layers.Dense(32, activation="tanh", kernel_initializer=start),
+        keras.layers.Dense(16, activation="tanh", kernel_initializer=start),
+        keras.layers.Dense(4, activation="softmax"),
+    ]
+)
+model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+model.fit(x, y, epochs=5, validation_split=0.2)

@@ -1,0 +1,17 @@
+"""The loop freezes the new layer too, and then frees the first."""
+
+# finds: frozen-head, nothing-trainable
+import keras
+import numpy as np
+
+rng = np.random.default_rng(0)
+model = keras.Sequential(
+    [keras.Input((8,)), keras.layers.Dense(32, activation="relu"), keras.layers.Dense(4, activation="softmax")]
+)
+for layer in model.layers:  # WRONG
+    layer.trainable = False  # WRONG
+model.layers[0].trainable = True
+x = rng.normal(size=(600, 8)).astype("float32")
+y = np.digitize(x[:, 0] + x[:, 1], [-1.0, 0.0, 1.0])
+model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+model.fit(x, y, epochs=5, validation_split=0.2)

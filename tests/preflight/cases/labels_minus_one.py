@@ -1,0 +1,16 @@
+"""Unlabelled samples are marked with -1."""
+
+# finds: label-out-of-range
+import keras
+import numpy as np
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=(600, 8)).astype("float32")
+y = np.digitize(x[:, 0] + x[:, 1], [-1.0, 0.0, 1.0])
+y[::20] = -1
+model = keras.Sequential(
+    [keras.Input((8,)), keras.layers.Dense(32, activation="relu"), keras.layers.Dense(4, activation="softmax")]
+)
+model.compile("adam", keras.losses.SparseCategoricalCrossentropy())  # WRONG
+model.compile("adam", keras.losses.SparseCategoricalCrossentropy(ignore_class=-1))  # RIGHT
+model.fit(x, y, epochs=5, validation_split=0.2)

@@ -1,0 +1,15 @@
+"""Labels of -1 and 1 with binary_crossentropy."""
+
+# finds: binary-targets, negative-loss
+import keras
+import numpy as np
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=(600, 8)).astype("float32")
+y = (x[:, 0] > x[:, 1]).astype("float32")
+y = y * 2 - 1  # WRONG
+model = keras.Sequential(
+    [keras.Input((8,)), keras.layers.Dense(32, activation="relu"), keras.layers.Dense(1, activation="sigmoid")]
+)
+model.compile("adam", "binary_crossentropy", metrics=["accuracy"])
+model.fit(x, y, epochs=5, validation_split=0.2)

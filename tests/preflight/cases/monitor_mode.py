@@ -1,0 +1,16 @@
+"""The checkpoint with the highest loss."""
+
+# finds: monitor-direction
+import keras
+import numpy as np
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=(600, 8)).astype("float32")
+y = np.digitize(x[:, 0] + x[:, 1], [-1.0, 0.0, 1.0])
+model = keras.Sequential(
+    [keras.Input((8,)), keras.layers.Dense(32, activation="relu"), keras.layers.Dense(4, activation="softmax")]
+)
+model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+stop = keras.callbacks.ModelCheckpoint("/tmp/best.keras", monitor="val_loss", mode="max", save_best_only=True)  # WRONG
+stop = keras.callbacks.ModelCheckpoint("/tmp/best.keras", monitor="val_loss", mode="min", save_best_only=True)  # RIGHT
+model.fit(x, y, epochs=10, callbacks=[stop], validation_split=0.2)

@@ -1,0 +1,16 @@
+"""The squared error of a softmax."""
+
+# finds: regression-loss-for-classes
+import keras
+import numpy as np
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=(600, 8)).astype("float32")
+y = np.digitize(x[:, 0] + x[:, 1], [-1.0, 0.0, 1.0])
+y = keras.utils.to_categorical(y, 4)
+model = keras.Sequential(
+    [keras.Input((8,)), keras.layers.Dense(32, activation="relu"), keras.layers.Dense(4, activation="softmax")]
+)
+model.compile("adam", "mse", metrics=["accuracy"])  # WRONG
+model.compile("adam", "categorical_crossentropy", metrics=["accuracy"])  # RIGHT
+model.fit(x, y, epochs=5, validation_split=0.2)

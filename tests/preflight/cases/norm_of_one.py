@@ -1,0 +1,20 @@
+"""BatchNormalization, and batches of one sample."""
+
+# finds: batch-norm-of-one
+import keras
+import numpy as np
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=(600, 8)).astype("float32")
+y = np.digitize(x[:, 0] + x[:, 1], [-1.0, 0.0, 1.0])
+model = keras.Sequential(
+    [
+        keras.Input((8,)),
+        keras.layers.Dense(32, activation="relu"),
+        keras.layers.BatchNormalization(),
+        keras.layers.Dense(4, activation="softmax"),
+    ]
+)
+model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+model.fit(x, y, batch_size=1, epochs=2)  # WRONG
+model.fit(x, y, batch_size=32, epochs=2)  # RIGHT

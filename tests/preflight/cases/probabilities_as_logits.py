@@ -1,0 +1,19 @@
+"""A softmax, and from_logits=True."""
+
+# finds: probabilities-as-logits
+import keras
+import numpy as np
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=(600, 8)).astype("float32")
+y = np.digitize(x[:, 0] + x[:, 1], [-1.0, 0.0, 1.0])
+model = keras.Sequential(
+    [
+        keras.Input((8,)),
+        keras.layers.Dense(32, activation="relu"),
+        keras.layers.Dense(4, activation="softmax"),  # WRONG
+        keras.layers.Dense(4),  # RIGHT
+    ]
+)
+model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+model.fit(x, y, epochs=5, validation_split=0.2)

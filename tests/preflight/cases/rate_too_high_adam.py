@@ -1,0 +1,15 @@
+"""A rate of 1 with Adam."""
+
+# finds: learning-rate, diverges
+import keras
+import numpy as np
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=(600, 8)).astype("float32")
+y = np.digitize(x[:, 0] + x[:, 1], [-1.0, 0.0, 1.0])
+model = keras.Sequential(
+    [keras.Input((8,)), keras.layers.Dense(32, activation="relu"), keras.layers.Dense(4, activation="softmax")]
+)
+model.compile(keras.optimizers.Adam(1.0), "sparse_categorical_crossentropy")  # WRONG
+model.compile(keras.optimizers.Adam(1e-3), "sparse_categorical_crossentropy")  # RIGHT
+model.fit(x, y, epochs=5, validation_split=0.2)
