@@ -96,6 +96,7 @@ docs: $(READY) ## write docs/reference from the fault pages, the doctor's checks
 	$(BIN)/python -m oomph.faults.catalogue.docs docs/reference/faults
 	$(BIN)/python -m oomph.doctor.docs docs/reference/doctor-checks.md
 	$(BIN)/python -m oomph.monitor.docs docs/reference/monitor-findings.md
+	$(BIN)/python -m oomph.preflight.docs docs/reference/check-rules.md
 	$(BIN)/python -m oomph.watch.docs docs/reference/metrics.md
 
 golden: $(READY) ## rewrite tests/terminal/golden and tests/watch/golden, which show what oomph prints; read the difference

@@ -1,0 +1,81 @@
+"""`oomph check` as a user types it: exit codes, JSON, what runs of the script, and what is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+SECONDS = 120
+HEAD = """
+import atexit, numpy as np, keras
+atexit.register(lambda: open("after", "w").close())
+rng = np.random.default_rng(0)
+x = rng.normal(size=(200, 4)).astype("float32")
+y = (x[:, 0] > 0).astype("int32")
+model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(8, activation="relu"), LAST])
+model.compile("adam", "sparse_categorical_crossentropy")
+"""
+GOOD = HEAD.replace("LAST", 'keras.layers.Dense(2, activation="softmax")')
+FIT = "try:\n    model.fit(x, LABELS, epochs=2)\nexcept BaseException:\n    pass\nfinally:\n    open('after', 'w').close()\n"
+
+
+def check(folder, text, *options):
+    (folder / "train.py").write_text(text)
+    return subprocess.run(
+        [sys.executable, "-m", "oomph", "check", *options, "train.py"],
+        cwd=folder, capture_output=True, text=True, timeout=SECONDS,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""},
+    )  # fmt: skip
+
+
+def test_a_mistake_is_named_with_its_line_and_nothing_of_the_script_runs_on(tmp_path):
+    done = check(tmp_path, GOOD + FIT.replace("LABELS", "y + 1"))
+    assert done.returncode == 1
+    assert "ERROR   label-out-of-range (CHK401): labels 1..2 in y" in done.stdout
+    assert "train.py:12: 1 error" in " ".join(done.stdout.split())
+    assert not (tmp_path / "after").exists()
+
+
+def test_a_sound_script_exits_with_0_and_json_has_every_key(tmp_path):
+    done = check(tmp_path, GOOD + FIT.replace("LABELS", "y"), "--json")
+    document = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert document["findings"] == []
+    assert {"schema", "machine", "memory", "carried", "broken_rules"} <= set(document)
+    assert [each["state"] for each in document["carried"]] == ["exact", "exact", "partly"]
+    assert not (tmp_path / "after").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("print(1)\n", "no training"), ("raise ValueError('gone')\n", "ValueError: gone"), ("import nothing_at_all\n", "nothing_at_all")],
+)  # fmt: skip
+def test_a_script_without_a_training_is_not_checked(tmp_path, text, reason):
+    done = check(tmp_path, text)
+    assert done.returncode == 3
+    assert "nothing was checked" in done.stderr
+    assert reason.split(":")[0] in done.stderr or "no fit" in done.stderr or "train" in done.stderr
+
+
+def test_oomph_check_changes_no_bit_of_the_training_after_it(tmp_path):
+    last = (
+        "h = model.fit(x, y, epochs=2, verbose=0)\nprint(h.history['loss'], [w.sum() for w in model.get_weights()])\n"
+    )
+    seeded = "import keras; keras.utils.set_random_seed(3)\n" + GOOD.replace(
+        '"relu"), ', '"relu"), keras.layers.Dropout(0.2), '
+    )
+    looks = "import oomph\nassert not oomph.check(model, x, y, epochs=2).has_errors\n"
+    outputs = []
+    for name, middle in (("plain.py", ""), ("checked.py", looks)):
+        (tmp_path / name).write_text(seeded + middle + last)
+        done = subprocess.run(
+            [sys.executable, name], cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS,
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr[-2000:]
+        outputs.append(done.stdout)
+    assert outputs[0] == outputs[1]

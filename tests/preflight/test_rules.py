@@ -1,0 +1,96 @@
+"""The rules as a whole: their names, their pages, and what hides what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from oomph.preflight.docs import document, summary
+from oomph.preflight.document import as_document, checked_of
+from oomph.preflight.examine import examine
+from oomph.preflight.facts.data import ARRAYS, Data, Part, Sample
+from oomph.preflight.facts.fit import Fit
+from oomph.preflight.facts.model import Loss, Model, Output
+from oomph.preflight.facts.training import Training
+from oomph.preflight.rule import ERROR, SAMPLE, WARNING, Finding, Rule
+from oomph.preflight.rules import RULES
+
+REFERENCE = Path(__file__).parents[2] / "docs/reference/check-rules.md"
+NOTHING = Training(Model("Sequential", (), ()), Data(ARRAYS), Fit())
+
+
+def test_codes_and_names_are_used_once():
+    assert len({rule.code for rule in RULES}) == len({rule.name for rule in RULES}) == len(RULES) >= 60
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_a_rule_has_its_page_and_hides_rules_that_exist(rule):
+    assert rule.severity in (ERROR, WARNING)
+    assert summary(rule).endswith(".")
+    assert rule.why.endswith(".") or rule.why.endswith('"')
+    assert rule.wrong
+    assert rule.right
+    assert set(rule.hides) <= {each.name for each in RULES}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_what_is_not_known_is_no_mistake(rule):
+    assert list(rule.find(NOTHING)) == []
+
+
+def test_the_reference_is_that_of_the_rules():
+    assert REFERENCE.read_text() == document()
+
+
+def labels(low: float, high: float, units: int, **loss: object) -> Training:
+    counts = {float(value): 10 for value in range(int(low), int(high) + 1)}
+    sample = Sample(rows=100, minimum=low, maximum=high, is_integral=True, counts=counts)
+    given = Loss("sparse_categorical_crossentropy", settings=loss)
+    output = Output("kind", (None, units), activation="softmax", loss=given)
+    return Training(
+        Model("Sequential", (), (output,)), Data(ARRAYS, (Part("y", "y", shape=(None,), sample=sample),)), Fit()
+    )
+
+
+@pytest.mark.parametrize(
+    ("training", "named"),
+    [
+        (labels(0, 3, 4), False),
+        (labels(1, 4, 4), True),
+        (labels(0, 4, 4), True),
+        (labels(-1, 3, 4), True),
+        (labels(-1, 3, 4, ignore_class=-1), False),
+        (labels(0, 9, 1000), False),
+    ],
+)
+def test_labels_are_compared_with_the_units(training, named):
+    found = {result.rule.name for result in examine(training, RULES).results}
+    assert ("label-out-of-range" in found) == named
+
+
+def rule(name: str, severity: str = ERROR, hides: tuple[str, ...] = (), breaks: bool = False) -> Rule:
+    def find(training: Training):
+        if breaks:
+            raise KeyError(name)
+        yield Finding(f"{name} was seen", "Mend it")
+
+    return Rule(f"CHK{name}", name, severity, SAMPLE, "It matters.", "wrong", "right", find, hides)
+
+
+def test_consequences_are_hidden_errors_come_first_and_a_broken_rule_is_named():
+    rules = [rule("b", WARNING), rule("a", hides=("c",)), rule("c"), rule("d", breaks=True)]
+    found = examine(NOTHING, rules)
+    assert [result.rule.name for result in found.results] == ["a", "b"]
+    assert found.broken == ("d",)
+
+
+def test_findings_pass_through_json_and_garbage_is_refused():
+    found = examine(NOTHING, [rule("a"), rule("b", WARNING)])
+    document = as_document(found, NOTHING)
+    checked = checked_of(document)
+    assert [(each.name, each.severity) for each in checked.found] == [("a", ERROR), ("b", WARNING)]
+    assert checked.has_errors
+    for damaged in ({}, {**document, "findings": [{}]}, {**document, "carried": [1]}, {**document, "findings": 3}):
+        with pytest.raises(ValueError, match="findings"):
+            checked_of(damaged)
