@@ -20,7 +20,14 @@ model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(8, activation="r
 model.compile("adam", "sparse_categorical_crossentropy")
 """
 GOOD = HEAD.replace("LAST", 'keras.layers.Dense(2, activation="softmax")')
-FIT = "try:\n    model.fit(x, LABELS, epochs=2)\nexcept BaseException:\n    pass\nfinally:\n    open('after', 'w').close()\n"
+FIT = """
+try:
+    model.fit(x, LABELS, epochs=2)
+except BaseException:
+    pass
+finally:
+    open("after", "w").close()
+"""
 
 
 def check(folder, text, *options):
@@ -36,7 +43,7 @@ def test_a_mistake_is_named_with_its_line_and_nothing_of_the_script_runs_on(tmp_
     done = check(tmp_path, GOOD + FIT.replace("LABELS", "y + 1"))
     assert done.returncode == 1
     assert "ERROR   label-out-of-range (CHK401): labels 1..2 in y" in done.stdout
-    assert "train.py:12: 1 error" in " ".join(done.stdout.split())
+    assert "train.py:11: 1 error" in " ".join(done.stdout.split())
     assert not (tmp_path / "after").exists()
 
 
@@ -50,15 +57,12 @@ def test_a_sound_script_exits_with_0_and_json_has_every_key(tmp_path):
     assert not (tmp_path / "after").exists()
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [("print(1)\n", "no training"), ("raise ValueError('gone')\n", "ValueError: gone"), ("import nothing_at_all\n", "nothing_at_all")],
-)  # fmt: skip
-def test_a_script_without_a_training_is_not_checked(tmp_path, text, reason):
+@pytest.mark.parametrize("text", ["print(1)\n", "raise ValueError('gone')\n", "import nothing_at_all\n", "1 +\n"])
+def test_a_script_without_a_training_is_not_checked(tmp_path, text):
     done = check(tmp_path, text)
     assert done.returncode == 3
     assert "nothing was checked" in done.stderr
-    assert reason.split(":")[0] in done.stderr or "no fit" in done.stderr or "train" in done.stderr
+    assert "oomph/src" not in done.stderr, "no traceback of ours"
 
 
 def test_oomph_check_changes_no_bit_of_the_training_after_it(tmp_path):

@@ -16,6 +16,7 @@ from oomph.wrapping import wrapped
 
 if TYPE_CHECKING:
     from oomph.doctor.check import Check
+    from oomph.preflight.rule import Rule
 
 _EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.){0,20}(?P<name>[A-Z]\w{2,60}(?:Error|Exception|Interrupt))\Z")
 _CTRL_C, _CODE_OF_CTRL_C = "KeyboardInterrupt", 130
@@ -31,6 +32,9 @@ def page_of(word: str, width: int) -> tuple[str, dict[str, Any]] | None:
     check = _check(word)
     if check is not None:
         return _text_of_check(check, width), _document_of_check(check)
+    rule = _rule(word)
+    if rule is not None:
+        return _text_of_rule(rule, width), _document_of_rule(rule)
     exception = _EXCEPTION.match(word)
     return None if exception is None else _page_of_exception(exception["name"], width)
 
@@ -89,3 +93,28 @@ def _document_of_check(check: Check) -> dict[str, Any]:
         "schema": render.SCHEMA,
         "check": {"code": check.code, "name": check.name, "why": check.why, "faults": list(check.faults)},
     }
+
+
+def _rule(word: str) -> Rule | None:
+    from oomph.preflight.rules import RULES  # for a word that is no fault
+
+    return next((rule for rule in RULES if word.casefold() in (rule.code.casefold(), rule.name)), None)
+
+
+def _text_of_rule(rule: Rule, width: int) -> str:
+    from oomph.preflight.docs import summary
+
+    lines = [
+        wrapped(f"{rule.name} ({rule.code}): {rule.severity} of oomph check", width, "  "),
+        wrapped(summary(rule), width, "          ", "  what    "),
+        wrapped(rule.why, width, "          ", "  why     "),
+        f"  wrong   {rule.wrong}",
+        f"  right   {rule.right}",
+        *([f"  source  {rule.source}"] if rule.source else []),
+    ]
+    return "\n".join([*lines, render.last_lines("Next: oomph check train.py", width)])
+
+
+def _document_of_rule(rule: Rule) -> dict[str, Any]:
+    texts = {name: getattr(rule, name) for name in ("code", "name", "severity", "why", "wrong", "right", "source")}
+    return {"schema": render.SCHEMA, "rule": texts}

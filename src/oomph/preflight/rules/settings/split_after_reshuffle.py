@@ -46,5 +46,5 @@ RULE = Rule(
     wrong="dataset.shuffle(1000); train = dataset.skip(100); test = dataset.take(100)",
     right="dataset.shuffle(1000, reshuffle_each_iteration=False)",
     find=_find,
-    hides=("samples-in-both", "validation-is-training"),
+    hides=("validation-is-training",),
 )

@@ -25,5 +25,5 @@ RULE = Rule(
     wrong="model.fit(x_train, y_test)",
     right="model.fit(x_train, y_train)",
     find=_find,
-    hides=("step-fails", "target-shape", "sorted-without-shuffle", "samples-in-both"),
+    hides=("step-fails", "target-shape"),
 )
