@@ -24,6 +24,7 @@ EXAMPLES = {
         "oomph plan --gpu 'RTX 4090' train.py --epochs 5",
         "oomph plan --gpu 24GiB --batch 32,64,128 --html plan.html train.py",
     ],
+    "check": ["oomph check train.py --epochs 5", "oomph check --fit 2 train.py"],
     "watch": ["oomph watch", "oomph watch --run RUN", "oomph watch --once --json", "oomph watch --serve 9400"],
     "demo": ["oomph demo --keep what-the-demo-left"],
 }

@@ -23,6 +23,7 @@ COMMAND_LINES = {
     "explain a fault": ["explain", "--json", "OOM101"],
     "explain an exit status": ["explain", "--json", "--exit-status", "137"],
     "plan without a training": ["plan", "--json", "train.py"],
+    "check without a training": ["check", "--json", "train.py"],
     "watch": ["watch", "--json"],
     "explain a run": ["explain", "--json", "there"],
     "explain the decisions of a run": ["explain", "--json", "there", "--decisions"],

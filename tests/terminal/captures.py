@@ -23,7 +23,7 @@ _LOGS = (
 _RUN = "../terminal/run"  # out of memory, then killed; its journal is shortened
 COMMANDS = {
     "help": ["--help"],
-    **{f"{verb}-help": [verb, "--help"] for verb in ("run", "doctor", "plan", "watch", "explain", "rehearse", "demo")},
+    **{f"{verb}-help": [verb, "--help"] for verb in ("run", "doctor", "plan", "check", "watch", "explain", "rehearse", "demo")},
     **{f"page-{code}": ["explain", code] for code in ("OOM101", "OOM110")},
     "page-check": ["explain", "DOC204"],
     "page-exception": ["explain", "MemoryError"],
