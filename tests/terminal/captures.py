@@ -21,9 +21,10 @@ _LOGS = (
     "no_libcublas.so.12",
 )  # fmt: skip
 _RUN = "../terminal/run"  # out of memory, then killed; its journal is shortened
+VERBS = ("run", "doctor", "plan", "check", "watch", "explain", "rehearse", "demo")
 COMMANDS = {
     "help": ["--help"],
-    **{f"{verb}-help": [verb, "--help"] for verb in ("run", "doctor", "plan", "check", "watch", "explain", "rehearse", "demo")},
+    **{f"{verb}-help": [verb, "--help"] for verb in VERBS},
     **{f"page-{code}": ["explain", code] for code in ("OOM101", "OOM110")},
     "page-check": ["explain", "DOC204"],
     "page-exception": ["explain", "MemoryError"],
