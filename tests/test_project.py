@@ -67,40 +67,16 @@ def test_every_link_between_the_documents_leads_somewhere(document):
 MAP = (ROOT / "docs/explanation/architecture.md").read_text()
 PACKAGE = ROOT / "src/oomph"
 ROOMS = (
-    "recovery",
-    "tensorflow",
-    "faults",
-    "cli",
-    "doctor",
-    "gpu",
-    "monitor",
-    "watch",
-    "reaching",
-    "preflight",
-    "plan",
-    "",
-)
+    "recovery", "tensorflow", "faults", "cli", "doctor", "gpu", "monitor", "watch",
+    "reaching", "preflight", "memory", "",
+)  # fmt: skip
 RULES = [path for path in (PACKAGE / "preflight/rules").iterdir() if path.is_dir()]
 MAPPED = [
     path
-    for room in (
-        "recovery",
-        "tensorflow",
-        "faults",
-        "cli",
-        "doctor",
-        "gpu",
-        "monitor",
-        "watch",
-        "reaching",
-        "preflight",
-        "plan",
-        "",
-    )
+    for room in ROOMS
     for path in (PACKAGE / room).glob("**/*.py" if room else "*.py")
     if path.name != "__init__.py"
-    and not {PACKAGE / "doctor/checks", PACKAGE / "monitor/detectors", *RULES}
-    & set(path.parents)  # these have a reference
+    and not {PACKAGE / "doctor/checks", PACKAGE / "monitor/detectors", *RULES} & set(path.parents)  # in a reference
 ]
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-EXACT, PARTLY, LOST, UNKNOWN = "exact", "partly", "lost", "unknown"
-"""EXACT: the same bits, as far as was tried here. UNKNOWN: it could not be tried."""
+EXACT, UNCOMPARED, PARTLY, LOST, UNKNOWN = "exact", "uncompared", "partly", "lost", "unknown"
+"""EXACT: done and compared here. UNCOMPARED: nothing is known against it. UNKNOWN: not tried."""
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,11 @@ def summary(rule: Rule) -> str:
 def _lines() -> Iterator[str]:
     yield "# What `oomph check` finds\n"
     yield "Generated from `src/oomph/preflight/rules` by `python -m oomph.preflight.docs`. No code is reused.\n"
-    yield "| code | name | severity | what it finds |"
-    yield "| --- | --- | --- | --- |"
+    yield "| code | name | severity | needs | what it finds |"
+    yield "| --- | --- | --- | --- | --- |"
     for rule in RULES:
         anchor = f"{rule.code.lower()}-{rule.name}"
-        yield f"| [{rule.code}](#{anchor}) | {rule.name} | {rule.severity} | {summary(rule)} |"
+        yield f"| [{rule.code}](#{anchor}) | {rule.name} | {rule.severity} | {rule.depth} | {summary(rule)} |"
     for rule in RULES:
         yield f"\n## {rule.code} {rule.name}\n"
         yield f"{summary(rule)} {rule.why}\n"

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from oomph.preflight.carry import EXACT, LOST, PARTLY, UNKNOWN, Carried
+from oomph.preflight.carry import EXACT, LOST, PARTLY, UNCOMPARED, UNKNOWN, Carried
 from oomph.preflight.document import Checked, Found
 from oomph.preflight.rule import ERROR, WARNING
 from oomph.shown import shown_line
 from oomph.wrapping import wrapped
 
-_STATES = {EXACT: "yes", PARTLY: "in part", LOST: "no", UNKNOWN: "not known"}
+_STATES = {
+    EXACT: "yes",
+    UNCOMPARED: "nothing known against it",
+    PARTLY: "in part",
+    LOST: "no",
+    UNKNOWN: "not known",
+}
 
 
 def as_text(checked: Checked, width: int, above: Sequence[str] = ()) -> Iterator[str]:

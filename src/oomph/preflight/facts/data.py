@@ -65,6 +65,8 @@ class Sample:
     """How many rows hold zeros only."""
     duplicate_rows: int = 0
     """How many rows are the same, in x and y, as one before."""
+    repeated_inputs: int = 0
+    """How many are the same in x alone."""
     features: Features | None = None
 
 
@@ -115,10 +117,10 @@ class Stage:
     reshuffles: bool | None = None
     is_python: bool = False
     """Whether its function runs Python for each element."""
-    seconds: float | None = None
-    """The time for one batch, measured; None where it was not."""
     elements: int | None = None
-    """How many elements reach it; None where that is not known."""
+    """How many elements it gives; None where that is not known."""
+    identity: int = 0
+    """The same for stages that are one object: what two pipelines have in common."""
 
 
 @dataclass(frozen=True)

@@ -140,14 +140,12 @@ class Model:
     own_call: bool = False
     """Whether the user wrote `call`, so that layers need not be used in their order."""
     run_eagerly: bool = False
-    jit_compile: bool = False
-    policy: str = "float32"
     pretrained: str = ""
     """The name of a model of keras.applications in it: "efficientnetb0"."""
     has_added_losses: bool = False
     """Whether layers or the model add losses of their own: regularisers, `add_loss`, `compute_loss`."""
-    regularisation: float = 0.0
-    """The sum of the losses that layers add at the beginning, as far as it is known."""
+    logged: tuple[str, ...] = ()
+    """The names of the metrics that layers and the model itself hold, beside those of `compile`."""
 
     def layer(self, name: str) -> Layer | None:
         """A layer by its name."""

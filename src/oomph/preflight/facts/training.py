@@ -46,6 +46,12 @@ class Training:
             elif index < len(given) and not given[index].key:
                 yield each, given[index]
 
+    @property
+    def masks_samples(self) -> bool:
+        """Whether some samples have a weight of 0, so that their targets do not matter."""
+        weights = [part.sample for part in self.data.of("sample_weight")]
+        return any(sample is not None and sample.zero_share > 0 for sample in weights)
+
     def prediction(self, output: Output) -> Prediction | None:
         """What an output gave in the trial."""
         found = () if self.trial is None else self.trial.predictions

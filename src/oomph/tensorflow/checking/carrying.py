@@ -15,10 +15,12 @@ from oomph.preflight.carry import Carried
 from oomph.recovery.report.causes import NOT_SAVED
 from oomph.recovery.report.remedies import remedy_of
 from oomph.tensorflow.batch import batches
+from oomph.tensorflow.checking.stages import chain, kind_of, static
 from oomph.tensorflow.exact_step.division import Division
 from oomph.tensorflow.exact_step.full_batch_step import FullBatchStep
 from oomph.tensorflow.exact_step.probe import SAMPLES
 from oomph.tensorflow.exact_step.verdict import Choice
+from oomph.tensorflow.graph import fingerprints
 from oomph.tensorflow.micro_batch.exactness import (
     APPROXIMATE,
     EXACT,
@@ -35,6 +37,8 @@ from oomph.tensorflow.state import iterators, pipelines
 from oomph.tensorflow.state.pipelines import KernelDraws
 
 _SEED = "call keras.utils.set_random_seed(1) at the top of the script"
+_MOST_BYTES = 256 << 20
+"""A pipeline whose buffers hold more is not saved for a trial."""
 _EPOCH_ARGUMENTS = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", "class_weight")
 
 
@@ -116,18 +120,53 @@ def _data(model: Any, given: Mapping[str, Any]) -> Carried:
     if draws is KernelDraws.UNSEEDED:
         return Carried("data", carry.LOST, "the pipeline draws random numbers without a seed",
                        "give the random operations of the pipeline a seed, or use the stateless ones")  # fmt: skip
+    if _bytes_in_buffers(dataset) > _MOST_BYTES:
+        return Carried("data", carry.UNKNOWN, "the buffers of the pipeline are too large to be written for a trial")
+    return _tried_position(dataset)
+
+
+def _tried_position(dataset: Any) -> Carried:
+    """Save the position after one batch, restore it into a new iterator, and compare the batch that comes next."""
+    iterator = iter(dataset)
+    if next(iterator, None) is None:
+        return Carried("data", carry.UNKNOWN, "there is no batch")
     with tempfile.TemporaryDirectory(prefix="oomph-") as folder:
-        reason = iterators.save(iter(dataset), Path(folder))
-    if reason:
-        return Carried("data", carry.PARTLY, f"{NOT_SAVED} ({reason}): the batches of the epoch are read again",
-                       remedy_of(f"{NOT_SAVED}: {reason}"))  # fmt: skip
-    return Carried("data", carry.EXACT, "the position in the data can be saved")
+        reason = iterators.save(iterator, Path(folder))
+        if reason:
+            return Carried("data", carry.PARTLY, f"{NOT_SAVED} ({reason}): the batches of the epoch are read again",
+                           remedy_of(f"{NOT_SAVED}: {reason}"))  # fmt: skip
+        expected, resumed = next(iterator, None), iter(dataset)
+        iterators.restore(resumed, Path(folder))
+    if expected is None:
+        return Carried("data", carry.UNCOMPARED, "the position in the data can be saved; there is one batch only")
+    if _fingerprint(expected) == _fingerprint(next(resumed, None)):
+        return Carried("data", carry.EXACT, "a saved position gave the same next batch")
+    return Carried(
+        "data", carry.PARTLY, "a saved position gave another batch: the order of the data is drawn by chance", _SEED
+    )
+
+
+def _fingerprint(batch: Any) -> int:
+    return fingerprints.as_number(fingerprints.of_tensors(tf.nest.flatten(batch, expand_composites=True)))
+
+
+def _bytes_in_buffers(dataset: Any) -> int:
+    """About how much the shuffles of a pipeline hold, as far as the sizes of elements are known."""
+    return sum(_buffered(each) for each in chain(dataset) if kind_of(each) == "shuffle")
+
+
+def _buffered(shuffle: Any) -> int:
+    parts = tf.nest.flatten(shuffle.element_spec)
+    sizes: list[int] = [
+        spec.dtype.size * (spec.shape.num_elements() or 1) for spec in parts if isinstance(spec, tf.TensorSpec)
+    ]
+    return int(sum(sizes) * (static(TENSORFLOW.buffer_size.get(shuffle)) or 0))
 
 
 def _seeds() -> Carried:
     if TENSORFLOW.global_seed.value()() is None:
         return Carried("seeds", carry.PARTLY, "no seed is set: two runs of the script differ", _SEED)
-    return Carried("seeds", carry.EXACT, "a global seed is set")
+    return Carried("seeds", carry.UNCOMPARED, "a global seed is set")
 
 
 def _callbacks(given: Mapping[str, Any]) -> Carried | None:
@@ -142,7 +181,7 @@ def _callbacks(given: Mapping[str, Any]) -> Carried | None:
     if reasons:
         return Carried("callbacks", carry.PARTLY, f"not saved: {'; '.join(reasons[:3])}", remedy_of(reasons[0]))
     names = ", ".join(dict.fromkeys(type(each).__name__ for each in own))
-    return Carried("callbacks", carry.EXACT, f"what {names} remembers can be saved")
+    return Carried("callbacks", carry.UNCOMPARED, f"what {names} remembers can be saved")
 
 
 def _is_own(callback: Any) -> bool:

@@ -227,9 +227,9 @@ def _with_samples(data: Data, arrays: Mapping[Leaf, Array], is_whole: bool, rows
         for leaf, array in arrays.items()
     }
     duplicates, _ = same_rows(everything)
-    _, hashes = same_rows(inputs)
+    repeated, hashes = same_rows(inputs)
     parts = [
-        replace(part, sample=replace(part.sample, duplicate_rows=duplicates))
+        replace(part, sample=replace(part.sample, duplicate_rows=duplicates, repeated_inputs=repeated))
         if part.role == "x" and part.sample is not None
         else part
         for part in parts

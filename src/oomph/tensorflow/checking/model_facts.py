@@ -27,11 +27,9 @@ def model_facts(model: Any, steps: int | None = None) -> Model:
         own_train_step=type(model).train_step is not trainer.train_step,
         own_call=not is_of_keras(type(model)) and "call" in vars(type(model)),
         run_eagerly=bool(getattr(model, "run_eagerly", False)),
-        jit_compile=bool(getattr(model, "jit_compile", False)),
-        policy=str(getattr(getattr(model, "dtype_policy", None), "name", "float32")),
         pretrained=_pretrained(model),
         has_added_losses=type(model).compute_loss is not trainer.compute_loss or bool(_added(model)),
-        regularisation=sum(found for loss in _added(model) if (found := float_of(loss)) is not None),
+        logged=tuple(str(metric.name) for metric in model.metrics),
     )
 
 

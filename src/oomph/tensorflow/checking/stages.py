@@ -61,6 +61,7 @@ def _stage(dataset: Any) -> Stage:
         reshuffles=TENSORFLOW.reshuffles.get(dataset) if kind == "shuffle" else None,
         is_python=any(name in _PYTHON for name in nodes),
         elements=_cardinality(dataset),
+        identity=id(dataset),
     )
 
 

@@ -18,6 +18,8 @@ _SLACK = 0.02
 
 
 def _find(training: Training) -> Iterator[Finding]:
+    if training.masks_samples:
+        return
     for output, target in training.pairs():
         sample, limits = target.sample, _RANGES.get(output.activation)
         is_compared = output.loss is not None and is_regression(output.loss)

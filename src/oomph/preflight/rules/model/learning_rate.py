@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from oomph.preflight.facts.model import Model
 from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import ERROR, MODEL, WARNING, Finding, Rule
 
@@ -17,7 +18,9 @@ _SGD_HIGH, _SGD_LOW = 20.0, 1e-8
 def _find(training: Training) -> Iterator[Finding]:
     optimizer = training.model.optimizer
     rate = max(optimizer.rates, default=optimizer.learning_rate)
-    if rate is None or (training.fit.kind == "custom loop" and rate == 0):
+    if rate is None or (optimizer.schedule and not optimizer.rates):
+        return  # a schedule over an unknown number of steps may begin anywhere
+    if training.fit.kind == "custom loop" and rate == 0:
         return
     is_scaled = optimizer.kind in _SCALED
     high, low = (_HIGH, _LOW) if is_scaled else (_SGD_HIGH, _SGD_LOW)
@@ -30,11 +33,16 @@ def _find(training: Training) -> Iterator[Finding]:
         yield Finding(f"{named}: no step changes anything", "Make it larger", line)
     elif rate < low:
         yield Finding(f"{named}: nothing changes within a training", f"Begin with {better}", line)
-    elif rate >= high and optimizer.kind not in ("Adadelta", "Adagrad", "Ftrl"):
+    elif rate >= high and _is_deep(training.model) and optimizer.kind not in ("Adadelta", "Adagrad", "Ftrl"):
         severity = ERROR if rate >= (_FAR_TOO_HIGH if is_scaled else 10 * high) else WARNING
         yield Finding(
             f"{named}: steps are as long as the weights are large", f"Begin with {better}", line, severity=severity
         )
+
+
+def _is_deep(model: Model) -> bool:
+    """Whether there are hidden layers; a single one is found by steps of any length that do not diverge."""
+    return sum(layer.weights.trainable > 0 for layer in model.layers) != 1
 
 
 RULE = Rule(

@@ -14,20 +14,15 @@ def _find(training: Training) -> Iterator[Finding]:
         value = optimizer.settings.get(name)
         if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 1:
             yield Finding(f"{name} of {optimizer.kind} is {value:g}", "Use a value below 1, such as 0.9", f"{name}=0.9")
-    if optimizer.kind not in ("BatchNormalization",):
-        for layer in training.model.layers:
-            value = layer["momentum"]
-            if (
-                layer.kind == "BatchNormalization"
-                and isinstance(value, (int, float))
-                and value >= 1
-                and layer.trainable
-            ):
-                yield Finding(
-                    f"momentum of {layer.name} is {value:g}: its moving statistics never change from 0 and 1",
-                    "Use a value below 1, such as 0.99",
-                    "BatchNormalization(momentum=0.99)",
-                )
+    for layer in training.model.layers:
+        value = layer["momentum"]
+        is_used = layer.kind == "BatchNormalization" and layer.is_keras and layer.trainable
+        if is_used and isinstance(value, (int, float)) and value >= 1:
+            yield Finding(
+                f"momentum of {layer.name} is {value:g}: its moving statistics never change from 0 and 1",
+                "Use a value below 1, such as 0.99",
+                "BatchNormalization(momentum=0.99)",
+            )
 
 
 RULE = Rule(

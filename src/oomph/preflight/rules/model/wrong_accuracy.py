@@ -9,20 +9,31 @@ from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import MODEL, WARNING, Finding, Rule
 from oomph.preflight.rules.losses import is_binary, is_categorical, is_sparse
 
-_OF_PROBABILITIES = ("precision", "recall", "auc", "f1_score", "binary_accuracy", "false_positives", "true_positives")
+_OF_PROBABILITIES = ("precision", "recall", "f1_score", "binary_accuracy", "false_positives", "true_positives")
+_BY_NAME = ("accuracy", "acc")
+"""Keras makes binary_accuracy of these for a binary loss, with a threshold of 0.5."""
 
 
 def _find(training: Training) -> Iterator[Finding]:
     for output in training.model.outputs:
         for metric in output.metrics:
-            why = _why(output, metric) if metric.is_keras else ""
+            if not metric.is_keras:
+                continue
+            why = _why(output, metric)
             if why:
                 yield Finding(
                     f"{metric.name}: {why}", "Use the name: Keras then chooses what fits", 'metrics=["accuracy"]'
                 )
+            elif _halves_logits(output, metric):
+                yield Finding(
+                    f"{metric.name} compares the output {output.name} with 0.5, but it holds logits, whose middle is 0",
+                    "Move the threshold to 0",
+                    "metrics=[keras.metrics.BinaryAccuracy(threshold=0.0)]",
+                )
 
 
 def _why(output: Output, metric: Metric) -> str:
+    """Why the metric is of another kind than the loss; empty if it is not."""
     loss, kind = output.loss, metric.kind
     if kind == "accuracy" and metric.settings:
         return "keras.metrics.Accuracy counts outputs that equal the target exactly, which probabilities never do"
@@ -32,16 +43,17 @@ def _why(output: Output, metric: Metric) -> str:
         return "categorical_accuracy takes one-hot targets, and the loss takes numbers of classes"
     if kind == "sparse_categorical_accuracy" and is_categorical(loss):
         return "sparse_categorical_accuracy takes numbers of classes, and the loss takes one-hot targets"
-    is_of_logits = loss is not None and loss.from_logits and is_binary(loss) and output.activation in ("linear", "")
-    threshold = metric.settings.get("threshold", metric.settings.get("thresholds"))
-    if (
-        is_of_logits
-        and kind in _OF_PROBABILITIES
-        and threshold in (None, 0.5)
-        and not metric.settings.get("from_logits")
-    ):
-        return "it compares with 0.5, and the output holds logits, for which the middle is 0"
     return ""
+
+
+def _halves_logits(output: Output, metric: Metric) -> bool:
+    """Whether logits are compared with the middle of probabilities."""
+    loss = output.loss
+    if loss is None or not loss.from_logits or not is_binary(loss) or output.activation not in ("linear", ""):
+        return False
+    is_named = metric.kind in _BY_NAME and not metric.settings
+    threshold = metric.settings.get("threshold", metric.settings.get("thresholds"))
+    return is_named or (metric.kind in _OF_PROBABILITIES and threshold in (None, 0.5))
 
 
 RULE = Rule(

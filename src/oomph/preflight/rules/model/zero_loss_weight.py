@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from oomph.preflight.facts.training import Training
-from oomph.preflight.rule import ERROR, MODEL, WARNING, Finding, Rule
+from oomph.preflight.rule import MODEL, WARNING, Finding, Rule
 
 
 def _find(training: Training) -> Iterator[Finding]:
     for output in training.model.outputs:
-        if output.loss is not None and output.loss.weight <= 0:
-            what = "not at all" if output.loss.weight == 0 else "negatively: it is made larger"
+        if output.loss is not None and output.loss.weight == 0:
             yield Finding(
-                f"the loss of the output {output.name} counts {what} (loss_weights {output.loss.weight:g})",
+                f"the loss of the output {output.name} does not count (loss_weights 0)",
                 "Give it a weight above 0, or leave the output out",
-                severity=WARNING if output.loss.weight == 0 else ERROR,
             )
 
 

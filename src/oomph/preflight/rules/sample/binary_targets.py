@@ -12,6 +12,8 @@ _ROUNDING = 1e-3
 
 
 def _find(training: Training) -> Iterator[Finding]:
+    if training.masks_samples:
+        return
     for output, target in training.pairs():
         sample = target.sample
         if not is_binary(output.loss) or sample is None or sample.minimum is None or sample.maximum is None:

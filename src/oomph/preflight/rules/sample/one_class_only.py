@@ -15,6 +15,9 @@ def _find(training: Training) -> Iterator[Finding]:
         sample = target.sample
         if output.loss is None or not output.loss.is_keras or sample is None or sample.rows < _FEWEST:
             continue
+        is_judged = output.layer is not None and output.layer.weights.frozen > 0 and not output.layer.weights.trainable
+        if is_judged:
+            continue  # a generator, trained through a frozen discriminator
         if training.model.own_train_step or sample.minimum is None or sample.minimum != sample.maximum:
             continue
         looked = "all" if sample.is_whole else "the first"

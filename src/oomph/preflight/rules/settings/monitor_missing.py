@@ -49,7 +49,7 @@ def _names(training: Training) -> list[str]:
         prefix = f"{output.name}_" if len(model.outputs) > 1 else ""
         names += [f"{prefix}{metric.name}" for metric in output.metrics]
         names += [metric.name for metric in output.metrics if prefix]
-    return list(dict.fromkeys(names))
+    return list(dict.fromkeys([*names, *model.logged]))
 
 
 RULE = Rule(

@@ -17,6 +17,8 @@ def _find(training: Training) -> Iterator[Finding]:
         patience = callback["patience"]
         if callback.kind not in ("EarlyStopping", "ReduceLROnPlateau") or not callback.is_keras:
             continue
+        if callback["restore_best_weights"] is True:
+            continue  # Keras restores them at the end, stopped or not
         if isinstance(patience, int) and patience >= epochs >= _FEWEST_EPOCHS:
             yield Finding(
                 f"{callback.kind} waits {patience} epochs without improvement, and there are {epochs}",

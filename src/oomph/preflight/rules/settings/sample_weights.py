@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from oomph.preflight.facts.data import Sample
 from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import ERROR, SETTINGS, WARNING, Finding, Rule
 
@@ -21,11 +22,16 @@ def _find(training: Training) -> Iterator[Finding]:
             )
         elif sample.minimum == sample.maximum == 0:
             yield Finding(f"all {sample.rows:,} sample weights are 0: nothing counts", "Leave them out", severity=ERROR)
-        elif sample.minimum is not None and sample.minimum < 0:
+        elif sample.minimum is not None and sample.minimum < 0 and not _is_centred(sample):
             yield Finding(
                 f"sample weights go down to {sample.minimum:g}: samples with a negative weight are unlearnt",
                 "Use weights of 0 and more",
             )
+
+
+def _is_centred(sample: Sample) -> bool:
+    """Whether negative weights are meant, as advantages in reinforcement learning are."""
+    return abs(sample.mean or 0) < (sample.deviation or 0)
 
 
 RULE = Rule(

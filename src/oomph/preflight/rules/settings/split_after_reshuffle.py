@@ -13,6 +13,9 @@ def _find(training: Training) -> Iterator[Finding]:
     held = training.validation
     if held is None or not (_splits_shuffled(training.data) and _splits_shuffled(held)):
         return
+    ours, theirs = ({stage.identity for stage in data.stages} for data in (training.data, held))
+    if not ours & theirs:
+        return  # two sources
     yield Finding(
         "the dataset is shuffled anew in each epoch, and then divided by take and skip into training "
         "and validation data",

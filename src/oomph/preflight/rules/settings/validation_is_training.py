@@ -19,7 +19,7 @@ def _find(training: Training) -> Iterator[Finding]:
     rows = next((part.sample.rows for part in held.of("x") if part.sample is not None), 0) if held else 0
     if share is None or sample is None or rows < _FEWEST:
         return
-    alike = sample.duplicate_rows / max(1, sample.rows)
+    alike = sample.repeated_inputs / max(1, sample.rows)
     if share >= _ALL and alike < 0.5:
         yield Finding(
             f"{share:.0%} of the validation samples are training samples too",

@@ -16,6 +16,9 @@ def _find(training: Training) -> Iterator[Finding]:
     trial, model = training.trial, training.model
     outputs = [output for output in model.outputs if output.loss is not None]
     is_plain = bool(outputs) and all(is_crossentropy(output.loss) for output in outputs) and not model.has_added_losses
+    weights = [part.sample.minimum for part in training.data.of("sample_weight") if part.sample is not None]
+    if any(least is not None and least < 0 for least in weights):
+        return  # as for advantages in reinforcement learning
     if trial is None or not is_plain or any(output.loss.weight < 0 for output in outputs if output.loss is not None):
         return
     low = min((loss for loss in trial.losses if loss == loss), default=0.0)
