@@ -10,7 +10,7 @@ from oomph.errors import OomphError
 
 
 def show_findings(words: Sequence[str], python: str | None) -> None:
-    """Check the first training in a start of its own, and print one line for each finding. Never stops the run."""
+    """Start the script once to check its first training, and print a line for each finding. Never stops the run."""
     try:
         _, found = checked(request_for(words, python))
     except OomphError as error:

@@ -28,7 +28,7 @@ class Examined:
 
     results: tuple[Result, ...]
     broken: tuple[str, ...] = ()
-    """The names of the rules that failed themselves: nothing is known of what they look for."""
+    """The names of the rules that raised an error."""
 
 
 def examine(training: Training, rules: Sequence[Rule]) -> Examined:
@@ -37,7 +37,7 @@ def examine(training: Training, rules: Sequence[Rule]) -> Examined:
     for rule in rules:
         try:
             found += [Result(rule, finding) for finding in rule.find(training)]
-        except Exception:  # a rule that meets what nobody thought of must not hide what the others find
+        except Exception:  # a broken rule must not hide the findings of the others
             broken.append(rule.name)
     hidden = set(_hidden(found))
     shown = [result for result in found if result.rule.name not in hidden]

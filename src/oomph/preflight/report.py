@@ -70,7 +70,7 @@ def _closing(checked: Checked, width: int) -> Iterator[str]:
     yield _wrapped(f"{checked.place}: {counted or 'nothing found'}; {looked}", width, "  ")
     if checked.broken:
         rules = ", ".join(checked.broken)
-        yield _wrapped(f"these rules failed themselves, so what they look for is not known: {rules}", width, "  ")
+        yield _wrapped(f"these rules raised an error and found nothing: {rules}", width, "  ")
 
 
 def _wrapped(text: str, width: int, indent: str) -> str:

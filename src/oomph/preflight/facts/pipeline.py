@@ -20,7 +20,7 @@ class StageCost:
 
 @dataclass(frozen=True)
 class Change:
-    """One change of the pipeline, tried here: both ways were measured in turns."""
+    """One change of the pipeline, measured here, interleaved with the unchanged one."""
 
     line: str
     """What to write: ".map(decode, num_parallel_calls=tf.data.AUTOTUNE)"."""

@@ -38,7 +38,7 @@ def check(model: Any, x: Any, y: Any = None, **arguments: Any) -> Checked:
         arguments: the others of `fit`: sample_weight, batch_size, epochs, validation_data, callbacks, ...
 
     Returns:
-        The findings; errors are those with which the training will fail or cannot learn.
+        The findings. An error means that the training will fail or cannot learn.
 
     Raises:
         ExamineError: the model is not compiled.
@@ -61,7 +61,7 @@ def _arguments(model: Any, x: Any, y: Any, arguments: dict[str, Any]) -> dict[st
 
 
 def _build(model: Any, given: dict[str, Any]) -> bool:
-    """Create what fit would create before its first step; whether all of it is there now.
+    """Create what fit would create before its first step. Returns whether all of it exists now.
 
     What a trial creates could not be put back to where the script would have begun.
     """

@@ -1,4 +1,4 @@
-"""Finds the file or element with which a pipeline fails: TensorFlow's own errors do not say."""
+"""Finds the file or element at which a pipeline fails, which TensorFlow's own errors do not name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_CHARACTERS = 200
 
 
 def failing_record(dataset: Any) -> str:
-    """The first file or element, in words, with which a stage fails; empty if none was found in time."""
+    """The first file or element at which a stage fails, in words; empty if none was found in time."""
     until = time.monotonic() + _SECONDS
     datasets = linear(dataset)
     for name, records in _files_of(datasets[0]):

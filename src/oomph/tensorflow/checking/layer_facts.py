@@ -16,7 +16,7 @@ _MOST_NUMBERS = 50_000_000
 
 
 def layers_of(model: Any) -> tuple[Layer, ...]:
-    """Every layer, those of nested models included: in the order of the graph, else of creation."""
+    """Every layer, including those of nested models, in the order of the graph or else of creation."""
     budget = [_MOST_NUMBERS]
     return tuple(layer_facts(layer, budget, is_on_path) for layer, is_on_path in _layers(model, set()))
 

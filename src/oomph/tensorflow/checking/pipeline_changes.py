@@ -1,4 +1,4 @@
-"""Which change of a pipeline pays: each is made, measured in turns with the pipeline as it is, and compared with it."""
+"""Finds the changes of a pipeline that pay: applies each, and measures it interleaved with the unchanged pipeline."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _AUTOTUNE = "num_parallel_calls=tf.data.AUTOTUNE"
 
 
 def changes_that_pay(dataset: Any, data: Data, step: Step, epochs: int) -> list[Change]:
-    """The changes that make steps faster here, best first; each is measured in turns with the pipeline as it is.
+    """The changes that make steps faster here, best first; each is measured interleaved with the unchanged pipeline.
 
     Args:
         dataset: what fit was given.
@@ -126,7 +126,7 @@ def _prefetch(datasets: Sequence[Any]) -> Iterator[_Attempt]:
 
 
 def _in_turns(dataset: Any, changed: Any, step: Step, fills: bool) -> tuple[float, float] | None:
-    """Seconds of a step with either pipeline: the smaller of two measurements each, made in turns."""
+    """Seconds of a step with either pipeline: the smaller of two interleaved measurements each."""
     if fills:
         for _ in changed:
             pass

@@ -45,7 +45,7 @@ class Read:
     seconds: float = 0.0
 
     def joined(self) -> dict[Leaf, Array]:
-        """One array for each part, all batches in a row; parts whose batches do not fit together are flat."""
+        """One array for each part, all batches concatenated; parts whose batches do not fit together are flattened."""
         return {leaf: _joined(arrays) for leaf, arrays in self.arrays.items() if arrays}
 
 
@@ -88,7 +88,7 @@ def read(batches: Iterable[Any], limits: Limits, is_batched: bool = True) -> Rea
 
 
 def as_array(value: Any) -> Array | None:
-    """The values of a tensor, dense; those of a ragged one in a row. None for what has no values."""
+    """The values of a tensor, dense; a ragged one is flattened. None for anything without values."""
     if isinstance(value, tf.RaggedTensor):
         value = value.flat_values
     elif isinstance(value, tf.SparseTensor):

@@ -1,4 +1,4 @@
-"""A few steps on a few samples, for what only running shows. They change the model; the caller knows."""
+"""Tries a few steps on a few samples, which shows what only running can. This changes the model."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def _batch_size(dataset: Any) -> int | None:
 
 
 def _seconds_of_batch(dataset: Any, elements: int) -> float | None:
-    """The time for so many elements, counted in TensorFlow: Python would take longer than many a stage."""
+    """The time for so many elements, counted in TensorFlow: iterating in Python would cost more than most stages."""
     number = elements
     while True:
         began = time.perf_counter()

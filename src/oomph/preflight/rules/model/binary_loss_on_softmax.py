@@ -15,7 +15,7 @@ def _find(training: Training) -> Iterator[Finding]:
             yield Finding(
                 f"the output {output.name} is a softmax over {output.units} classes, and binary_crossentropy "
                 "takes each "
-                "unit for a question of its own",
+                "unit as a separate question",
                 "Use categorical_crossentropy, or sparse_categorical_crossentropy for numbers of classes",
                 'loss="categorical_crossentropy"',
             )
@@ -27,7 +27,7 @@ RULE = Rule(
     severity=WARNING,
     depth=MODEL,
     why=(
-        "Each class is taken for a question of its own, and accuracy counts single zeros: 0.9 for ten "
+        "The loss treats each class as a separate question, and accuracy counts single zeros: 0.9 for ten "
         "classes before anything is learnt."
     ),
     wrong='Dense(10, activation="softmax") with binary_crossentropy',

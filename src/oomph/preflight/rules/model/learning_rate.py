@@ -1,4 +1,4 @@
-"""A learning rate with which nothing can be learnt."""
+"""A learning rate at which the model cannot learn."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def _find(training: Training) -> Iterator[Finding]:
 
 
 def _matters(waiting: Waiting, training: Training) -> bool:
-    """Whether there is time to win: a tiny model waits for anything, and nobody waits for it."""
+    """Whether a change could save time worth having."""
     steps = training.fit.steps
     return waiting.wait_seconds >= _LONG_SECONDS or (steps is not None and waiting.wait_seconds * steps >= _LONG_IN_ALL)
 

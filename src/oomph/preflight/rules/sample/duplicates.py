@@ -1,4 +1,4 @@
-"""Many samples that are there twice."""
+"""Many duplicate samples."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _find(training: Training) -> Iterator[Finding]:
         if share > _SHARE:
             yield Finding(
                 f"{share:.0%} of the samples are the same, inputs and targets, as one before",
-                "Remove duplicates before the data are divided",
+                "Remove duplicates before you split the data",
                 "frame = frame.drop_duplicates()",
             )
 

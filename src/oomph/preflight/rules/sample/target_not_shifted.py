@@ -23,7 +23,7 @@ def _find(training: Training) -> Iterator[Finding]:
             continue
         if any(part.equals_target and len(part.shape or ()) == len(target.shape or ()) for part in parts):
             yield Finding(
-                f"{target.name} is the same as the input, word by word: each word is to be predicted from itself",
+                f"{target.name} is the same as the input, word by word: each word is predicted from itself",
                 "Shift the target by one place",
                 "x, y = tokens[:, :-1], tokens[:, 1:]",
             )

@@ -28,7 +28,7 @@ def _find(training: Training) -> Iterator[Finding]:
         )
     elif unknown and target.sample.is_whole:
         yield Finding(
-            f"class_weight names {_listed(unknown)}, and there are no such labels", "Number the weights as the labels"
+            f"class_weight names {_listed(unknown)}, but no label has these values", "Number the weights as the labels"
         )
     else:
         yield from _reversed(weights, counts)
@@ -68,7 +68,7 @@ RULE = Rule(
     depth=SETTINGS,
     why=(
         "Keras gives a class without a weight the weight 1, and says nothing about weights for classes "
-        "that there are not."
+        "that do not exist."
     ),
     wrong="class_weight={1: 1.0, 2: 5.0} for labels 0 and 1",
     right="class_weight={0: 1.0, 1: 5.0}",

@@ -22,7 +22,7 @@ def _find(training: Training) -> Iterator[Finding]:
 
 
 def _is_restored(data: Data) -> bool:
-    """Whether inputs and targets have one shape, as where noise is to be removed."""
+    """Whether inputs and targets have the same shape, as in denoising."""
     return any(x.shape == y.shape and len(x.shape or ()) > 1 for x, y in zip(data.of("x"), data.of("y"), strict=False))
 
 

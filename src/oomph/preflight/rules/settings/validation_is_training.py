@@ -29,7 +29,7 @@ def _find(training: Training) -> Iterator[Finding]:
     elif share >= _SOME and alike < _MOST_ALIKE:
         yield Finding(
             f"{share:.1%} of {rows:,} validation samples are in the training data too",
-            "Remove samples that are there twice before the data are divided",
+            "Remove duplicates before you split the data",
             "x, index = np.unique(x, axis=0, return_index=True)",
         )
 

@@ -36,7 +36,7 @@ def _find(training: Training) -> Iterator[Finding]:
             yield Finding(
                 f"the {other.rows:,} validation samples have the labels {labels} only, and {absent / one.rows:.0%} of "
                 "the training samples have others",
-                "Shuffle x and y together before they are divided",
+                "Shuffle x and y together before you split them",
                 "order = np.random.default_rng(0).permutation(len(x)); x, y = x[order], y[order]",
             )
             continue
@@ -47,7 +47,7 @@ def _find(training: Training) -> Iterator[Finding]:
             yield Finding(
                 f"{sum(new.values()):,} of {other.rows:,} validation samples have labels that no training sample has: "
                 f"{labels}{'; ' * bool(how)}{how}",
-                "Shuffle x and y together before they are divided",
+                "Shuffle x and y together before you split them",
                 "order = np.random.default_rng(0).permutation(len(x)); x, y = x[order], y[order]",
             )
 

@@ -1,4 +1,4 @@
-"""Endless data, and nobody says where an epoch ends."""
+"""Endless data without a number of steps per epoch."""
 
 from __future__ import annotations
 

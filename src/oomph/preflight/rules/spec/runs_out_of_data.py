@@ -26,7 +26,7 @@ def _find(training: Training) -> Iterator[Finding]:
             f"{fit.epochs} epochs of {fit.steps_per_epoch} steps take {fit.steps_per_epoch * fit.epochs:,} "
             "batches, and the "
             f"generator gives {data.batches:,}: later epochs are empty",
-            "Let the generator go on for ever, with `while True`",
+            "Make the generator endless, with `while True`",
         )
     held = training.validation
     if (

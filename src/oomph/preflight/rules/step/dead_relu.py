@@ -25,7 +25,7 @@ def _find(training: Training) -> Iterator[Finding]:
         if activity.dead_share == 1.0:
             yield Finding(
                 f"all of {layer.name} is 0 for all of {trial.samples} samples: nothing passes through it",
-                "Look at its bias, its initialiser and the scale of what it gets",
+                "Check its bias, its initialiser and the scale of its input",
                 severity=ERROR,
             )
             return

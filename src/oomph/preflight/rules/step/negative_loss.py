@@ -25,7 +25,7 @@ def _find(training: Training) -> Iterator[Finding]:
     if low < _BELOW:
         yield Finding(
             f"the cross-entropy is {low:.3g}, below 0: targets are outside of 0..1",
-            "Bring the targets to 0 and 1, or use a loss for what they are",
+            "Scale the targets to 0..1, or use a loss that fits their range",
         )
 
 

@@ -24,7 +24,7 @@ def _find(training: Training) -> Iterator[Finding]:
             yield Finding(
                 f"the output {prediction.output} is the same for {trial.samples} different samples, before and after "
                 f"{len(trial.losses)} steps",
-                "Look for what cuts the input off: a dead layer, a dropout of 1, a saturated activation",
+                "Find where the input is lost: a dead layer, a dropout of 1, a saturated activation",
             )
 
 

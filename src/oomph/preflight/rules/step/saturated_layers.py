@@ -18,7 +18,7 @@ def _find(training: Training) -> Iterator[Finding]:
         layer = training.model.layer(activity.layer)
         if activity.saturated_share > _SHARE and activity.layer not in outputs and layer is not None:
             yield Finding(
-                f"{activity.saturated_share:.0%} of what {activity.layer} gives is at the ends of its "
+                f"{activity.saturated_share:.0%} of the output of {activity.layer} is at the ends of its "
                 f"{layer['activation']}",
                 "Normalise the input to about 1",
                 "keras.layers.Normalization()",
