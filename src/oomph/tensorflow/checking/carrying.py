@@ -32,7 +32,6 @@ from oomph.tensorflow.micro_batch.exactness import (
 from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 from oomph.tensorflow.objects.picture import Picture
-from oomph.tensorflow.planning.samples import first_batch
 from oomph.tensorflow.state import iterators, pipelines
 from oomph.tensorflow.state.pipelines import KernelDraws
 
@@ -42,15 +41,16 @@ _MOST_BYTES = 256 << 20
 _EPOCH_ARGUMENTS = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", "class_weight")
 
 
-def carried_by_fit(model: Any, given: Mapping[str, Any]) -> list[Carried]:
+def carried_by_fit(model: Any, given: Mapping[str, Any], batch: Any) -> list[Carried]:
     """What becomes of a fit after a fault.
 
     Args:
         model: the compiled model; its variables stay as they are.
         given: the arguments of fit.
+        batch: the first batch, as fit gives it to `train_step`.
     """
     return [
-        *_tried("out of memory", lambda: _micro_batches(model, first_batch(model, given))),
+        *_tried("out of memory", lambda: _micro_batches(model, batch)),
         *_tried("data", lambda: _data(model, given)),
         *_tried("seeds", _seeds),
         *_tried("callbacks", lambda: _callbacks(given)),

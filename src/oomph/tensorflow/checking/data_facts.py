@@ -208,7 +208,7 @@ def _with_samples(data: Data, arrays: Mapping[Leaf, Array], is_whole: bool, rows
     for part in data.parts:
         leaf = Leaf(part.role, part.name, part.key)
         array = arrays.get(leaf)
-        if array is None:
+        if array is None or part.is_sparse:  # of a sparse part only the values that are not 0 were read
             parts.append(part)
             continue
         sample = sample_of(array, number, is_whole or (part.role != "x" and rows is not None), part.role == "y")

@@ -35,23 +35,22 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
         raise ExamineError("no model holds the weights that the optimizer updates")
     place = reached.place.site if reached.place is not None else reached.kind
     limits = _FULL if arguments.get("full") else USUAL
-    carried, memory = _carried(reached), "" if reached.kind == LOOP else memory_line(reached, arguments.get("device"))
+    carried: list[Carried] = carried_by_loop() if reached.kind == LOOP else []
+    memory: list[str] = []
+
+    def before_trial(batch: Any) -> None:
+        memory.append(memory_line(reached, arguments.get("device")))
+        if reached.kind == FIT:  # before the steps that are tried, which change the model
+            reached.tell("trying whether micro-batches give the same update")
+            carried.extend(carried_by_fit(reached.model, reached.fit_arguments, batch))
+
     training = training_facts(
-        reached.model, reached.kind, reached.fit_arguments, place, limits, reached.tell, optimizer=reached.optimizer
-    )
+        reached.model, reached.kind, reached.fit_arguments, place, limits, reached.tell,
+        optimizer=reached.optimizer, before_trial=before_trial,
+    )  # fmt: skip
     if training.trial is not None and training.trial.failed:
         carried = [Carried("training", UNKNOWN, "its step fails before there is anything to carry")]
     elif reached.kind == FIT:
         reached.tell("measuring how long steps wait for their data")
         training = with_waiting(training, reached.model, reached.fit_arguments, bool(arguments.get("tune")))
-    return as_document(apply(training, RULES), training, carried, memory)
-
-
-def _carried(reached: Reached) -> list[Carried]:
-    """What comes first: the steps that are tried later change the model."""
-    if reached.kind == LOOP:
-        return carried_by_loop()
-    if reached.kind != FIT:
-        return []
-    reached.tell("trying whether micro-batches give the same update")
-    return carried_by_fit(reached.model, reached.fit_arguments)
+    return as_document(apply(training, RULES), training, carried, "".join(memory))

@@ -78,7 +78,7 @@ def classes_of(array: Array) -> Array | None:
 def same_rows(parts: Mapping[str, Array]) -> tuple[int, frozenset[int]]:
     """How many samples are the same as one before, over all parts, and a hash of each different one."""
     arrays = [array for array in parts.values() if array.ndim and array.dtype.kind in "biufSU"]
-    if not arrays:
+    if not arrays or any(not array.size for array in arrays):
         return 0, frozenset()
     rows = min(min(array.shape[0] for array in arrays), _DIFFERENT_ROWS)
     lists = [np.ascontiguousarray(array[:rows]).reshape(rows, -1) for array in arrays]

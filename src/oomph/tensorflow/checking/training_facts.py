@@ -9,8 +9,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from oomph.preflight.facts.data import BATCH, Data
-from oomph.preflight.facts.fit import LOOP, ON_BATCH
+from oomph.errors import ExamineError
+from oomph.preflight.facts.data import ARRAYS, BATCH, Data
+from oomph.preflight.facts.fit import FIT, LOOP, ON_BATCH
 from oomph.preflight.facts.model import Model, Output
 from oomph.preflight.facts.training import Training
 from oomph.preflight.facts.trial import Gradient, Trial
@@ -20,8 +21,9 @@ from oomph.tensorflow.checking.layer_facts import layers_of, shape_of
 from oomph.tensorflow.checking.model_facts import model_facts, optimizer_facts
 from oomph.tensorflow.checking.pipeline_changes import changes_that_pay
 from oomph.tensorflow.checking.reading import USUAL, Limits
-from oomph.tensorflow.checking.trial_steps import train_function_of, try_steps
+from oomph.tensorflow.checking.trial_steps import decisive, train_function_of, try_steps
 from oomph.tensorflow.checking.waiting import INPUT_BOUND, measure
+from oomph.tensorflow.planning.samples import first_batch
 
 _SPLIT = ("x", "y", "sample_weight")
 
@@ -29,6 +31,7 @@ _SPLIT = ("x", "y", "sample_weight")
 def training_facts(
     model: Any, kind: str, given: Mapping[str, Any], place: str, limits: Limits = USUAL,
     tell: Callable[[str], None] = lambda text: None, optimizer: Any = None, tries: bool = True,
+    before_trial: Callable[[Any], None] = lambda batch: None,
 ) -> Training:  # fmt: skip
     """The facts of one training.
 
@@ -41,6 +44,7 @@ def training_facts(
         tell: shows the user what is being done.
         optimizer: that of a custom loop.
         tries: whether a few steps are tried, which change the model.
+        before_trial: called with the first batch before that.
     """
     if kind == LOOP:
         return _loop(model, given, place, optimizer)
@@ -54,12 +58,24 @@ def training_facts(
     _build(model, looked)
     fit = fit_facts(kind, given, place, looked.data)
     facts = model_facts(model, fit.steps)
-    trial = None
-    if tries and looked.batch is not None:
+    batch, trial = _batch(model, kind, given, looked)
+    if tries and batch is not None:
+        before_trial(batch)
         tell("trying a few steps on a few samples")
-        trial = try_steps(model, looked.batch, [output.name for output in facts.outputs])
+        trial = try_steps(model, batch, [output.name for output in facts.outputs])
         facts = replace(facts, outputs=_with_shapes(facts.outputs, trial))
     return Training(facts, looked.data, fit, _compared(validation, looked), trial)
+
+
+def _batch(model: Any, kind: str, given: Mapping[str, Any], looked: Looked) -> tuple[Any, Trial | None]:
+    """The first batch as fit would give it to `train_step`; for arrays that Keras refuses None, and how it does so."""
+    if kind != FIT or looked.data.kind != ARRAYS or not looked.data.samples:
+        return looked.batch, None
+    try:
+        return first_batch(model, given), None
+    except ExamineError as error:
+        cause = error.__cause__ or error
+        return None, Trial(0, failed=decisive(str(cause)), failed_kind=type(cause).__name__)
 
 
 def with_waiting(training: Training, model: Any, given: Mapping[str, Any], tunes: bool) -> Training:

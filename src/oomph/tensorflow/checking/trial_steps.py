@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.preflight.facts.trial import Activity, Gradient, Prediction, Trial
+from oomph.tensorflow.batch import batches
 from oomph.tensorflow.checking.plain_values import float_of, is_of_keras
 from oomph.tensorflow.names.keras3 import KERAS
 
@@ -218,7 +219,13 @@ def _finite(model: Any) -> dict[str, bool]:
 def _first(value: Any, rows: int) -> Any:
     if value is None:
         return None
-    return keras.tree.map_structure(lambda part: part[:rows] if len(getattr(part, "shape", ())) else part, value)
+
+    def first(part: Any) -> Any:
+        if isinstance(part, tf.SparseTensor):
+            return batches.part_of(part, 0, rows)
+        return part[:rows] if len(getattr(part, "shape", ())) else part
+
+    return tf.nest.map_structure(first, value)
 
 
 def _rows(x: Any) -> int:
