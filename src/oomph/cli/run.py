@@ -34,6 +34,7 @@ _OF_THE_GUARD = (
     "--plan",
     "--inexact",
     "--skip-poison",
+    "--skip-corrupt",
     "--allow-bfloat16",
     "--allow-smaller-batch",
     "--start-over",
@@ -107,6 +108,12 @@ def _add_what_alters_the_mathematics(parser: argparse.ArgumentParser) -> None:
         "--skip-poison",
         action="store_true",
         help="skip the batch of a step that has failed twice on the same data, if nothing else helps"
+        " (alters the mathematics)",
+    )
+    add(
+        "--skip-corrupt",
+        action="store_true",
+        help="leave out records and files that a tf.data pipeline cannot read or decode, and list them"
         " (alters the mathematics)",
     )
     add(
@@ -186,6 +193,7 @@ def _guarding(args: argparse.Namespace) -> Guarding:
         recheck=args.recheck,
         ignore_before=time.time() if args.start_over else None,
         trust_finished_fits=args.trust_finished_fits,
+        skip_corrupt=args.skip_corrupt,
     )
 
 

@@ -35,7 +35,8 @@ def start() -> None:
     if session.handover.guarding.guard:
         from oomph.recovery.protocol.entropy import seeding
 
-        hook.after_import({**_at_import(lambda: session), **seeding(session.handover.entropy)})
+        awaited = {**_at_import(lambda: session), **seeding(session.handover.entropy)}
+        hook.after_import(awaited | hook.skipping() if session.handover.guarding.skip_corrupt else awaited)
     from oomph.recovery.script.second_start import begin
 
     begin(session)

@@ -22,11 +22,17 @@ if TYPE_CHECKING:
     Act = Callable[[ModuleType], None]
 
 TRAINER = "keras.src.backend.tensorflow.trainer"
+DATASETS = "tensorflow.python.data.ops.dataset_ops"
 
 
 def guarding(join: Join) -> dict[str, Act]:
     """How to guard Keras right after its import; `join` is called then and returns None if there is no need."""
     return {TRAINER: lambda trainer: _install(trainer, join)}
+
+
+def skipping() -> dict[str, Act]:
+    """How to leave corrupt data out, as soon as the module with the methods of `tf.data.Dataset` is imported."""
+    return {DATASETS: lambda datasets: _act("oomph.tensorflow.interception.skip_corrupt", datasets)}
 
 
 def after_import(actions: Mapping[str, Act]) -> None:
@@ -100,6 +106,14 @@ def _install(trainer: ModuleType, join: Join) -> None:
     except Exception as error:
         if session is not None:
             session.journal.write("guard-failed", reason=f"{type(error).__name__}: {error}")
+        _report(error)
+
+
+def _act(module: str, imported: ModuleType) -> None:
+    """Have a module of oomph act on one that was imported; a failure there must not reach the script."""
+    try:
+        import_module(module).install(imported)
+    except Exception as error:
         _report(error)
 
 

@@ -30,3 +30,5 @@ class Guarding:
     """Return the end state of a finished fit even if not all of its effects could be kept."""
     recheck: int | None = None
     """Compute the gradients of every nth step twice, and compare."""
+    skip_corrupt: bool = False
+    """Leave out elements at which a tf.data pipeline fails."""

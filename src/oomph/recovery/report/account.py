@@ -144,6 +144,8 @@ def _done(summary: Summary) -> Iterator[str]:
         yield counted(summary.restarts, "restart")
     if summary.resumes:
         yield f"started again by --resume {times(summary.resumes)}"
+    if summary.left_out:
+        yield summary.left_out
     yield from summary.changes
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from oomph.journal import Event, by_attempt, by_name
 from oomph.recovery.policy.ladder import OPT_IN, change_in
 from oomph.recovery.protocol.unguarded import KINDS
+from oomph.recovery.report.left_out import left_out
 
 EXACT = "exact"
 VERIFIED = "verified"
@@ -102,12 +103,15 @@ def _recoveries(events: Sequence[Event]) -> Iterator[Labelled]:
             yield _of_guard(kind, guard[1] if kind == guard[0] else "")
 
 
-def _changes(events: Iterable[Event]) -> Iterator[Labelled]:
+def _changes(events: Sequence[Event]) -> Iterator[Labelled]:
     """The labels of changes that alter the mathematics and that the user allowed."""
     for event in events:
         change = change_in(event.data) if event.name == "decided" else None
         if change is not None and change.name in OPT_IN:
             yield Labelled(NOT_EQUAL, (str(change),))
+    missing = left_out(events)
+    if missing:
+        yield Labelled(NOT_EQUAL, (missing,))
 
 
 def _guards(events: Sequence[Event]) -> dict[Any, tuple[str, str]]:

@@ -192,6 +192,7 @@ _OF_FITS = (
     _Row(r"continues with a generator that a resumed fit has taken batches from", "make a new generator for each fit"),
     _Row(r"^in mixed_bfloat16", "leave --allow-bfloat16 out, or use a smaller batch size"),
     _Row(r"^leaving out the batch at ", "leave --skip-poison out, and fix the batch"),
+    _Row(r"^left out .*corrupt record", "replace these records, or take them out of the data"),
     _Row(
         r"^a later probe found a coupling",
         "use --inexact=refuse, or make every layer treat each sample independently",

@@ -14,6 +14,7 @@ from oomph.recovery.report.amounts import counted
 from oomph.recovery.report.causes import causes
 from oomph.recovery.report.found import NOTICE, Found, each_once, findings_of
 from oomph.recovery.report.labels import REPLAYED, UNVERIFIED, Labelled, label_of
+from oomph.recovery.report.left_out import left_out
 from oomph.recovery.report.starts import restarts_of, resumes_of
 from oomph.recovery.report.uncompared import why_uncompared
 
@@ -81,6 +82,8 @@ class Summary:
     """The share of the step time that went to waiting for batches, 0 to 1; None where it was not measured."""
     resumes: int = 0
     """How often the user, or a scheduler, started the run again with `--resume`."""
+    left_out: str = ""
+    """The records that `--skip-corrupt` left out, in words; empty when nothing was."""
     cut_off: int = 0
     """Attempts that were ended together with oomph, from outside."""
 
@@ -99,7 +102,7 @@ class Summary:
     @property
     def eventful(self) -> bool:
         """Whether there is more to report than the end of the run."""
-        ours = self.restarts or self.recoveries or self.gave_up
+        ours = self.restarts or self.recoveries or self.gave_up or self.left_out
         return bool(set(self.faults) - {UNRELATED} or ours or self.resumes or self.cut_off)
 
     def as_document(self) -> dict[str, Any]:
@@ -145,6 +148,7 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
         findings=tuple(each for each in each_once(findings_of(events)) if each.severity != NOTICE),
         input_wait=_input_wait(endings),
         resumes=resumes_of(events),
+        left_out=left_out(events),
         cut_off=sum(map(was_cut_off, endings)),
     )
 

@@ -1,35 +1,36 @@
-"""Finds the file or element at which a pipeline fails, which TensorFlow's own errors do not name."""
+"""Finds the files and elements at which a pipeline fails, which TensorFlow's own errors do not name."""
 
 from __future__ import annotations
 
-import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import tensorflow as tf
 
-from oomph.tensorflow.checking.rebuilding import function_of, linear
+from oomph.tensorflow.checking.rebuilding import function_of, in_any_order
+from oomph.tensorflow.checking.stages import kind_of
 from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 
-_SECONDS = 20.0
 _MOST_CHARACTERS = 200
 
 
-def failing_record(dataset: Any) -> str:
-    """The first file or element at which a stage fails, in words; empty if none was found in time."""
-    until = time.monotonic() + _SECONDS
-    datasets = linear(dataset)
-    for name, records in _files_of(datasets[0]):
-        number = _failing_number(records, until)
-        if number is not None:
-            return f"{name}, record {number}"
-    for before, after in itertools.pairwise(datasets):
-        function = function_of(after)
-        found = _failing_element(before, function, until) if function is not None else ""
-        if found:
-            return found
-    return ""
+def corrupt_records(stages: Iterable[Any], seconds: float) -> Iterator[str]:
+    """Each file, record or element at which one of the stages fails, in words, as far as they are found in time.
+
+    Reads what they read once more, in any order, and leaves the state of their datasets as it is.
+    """
+    until = time.time() + seconds
+    for stage in stages:
+        for name, records in _files_of(stage):
+            number = _failing_number(records, until)
+            if number is not None:
+                yield f"{name}, from record {number} on"
+        function, inputs = function_of(stage), TENSORFLOW.dataset_inputs.call(stage)
+        before = in_any_order(inputs[0]) if function is not None and len(inputs) == 1 else None
+        if before is not None:
+            search = _failing_readings if kind_of(stage) in ("interleave", "flat_map") else _failing_elements
+            yield from search(before, function, until)
 
 
 def _files_of(source: Any) -> Iterator[tuple[str, Any]]:
@@ -47,30 +48,50 @@ def _failing_number(records: Any, until: float) -> int | None:
     try:
         for _ in records:
             number += 1
-            if time.monotonic() > until:
+            if time.time() > until:
                 return None
     except tf.errors.OpError:
         return number
     return None
 
 
-def _failing_element(before: Any, function: Any, until: float) -> str:
-    number = 0
+def _failing_elements(before: Any, function: Any, until: float) -> Iterator[str]:
+    """The elements of `before` for which the user's function raises, in words."""
     try:
-        for element in before:
-            number += 1
-            if time.monotonic() > until:
-                return ""
-            try:
-                made = function(*element) if isinstance(element, tuple) else function(element)
-                record = _failing_number(made, until) if isinstance(made, tf.data.Dataset) else None
-            except Exception as error:  # the user's function may raise anything
-                return f"{_in_words(element, number)} ({type(error).__name__})"
-            if record is not None:
-                return f"{_in_words(element, number)}, record {record}"
-    except tf.errors.OpError:
-        return ""  # an earlier stage fails
-    return ""
+        for number, element in _tried(before, function, until):
+            yield _in_words(element, int(number))
+    except (tf.errors.OpError, TypeError, ValueError):
+        return  # an earlier stage fails, or the function cannot be traced here
+
+
+def _tried(before: Any, function: Any, until: float) -> Any:
+    """A dataset of the elements for which the function raises, each with its number.
+
+    Each element passes through the function in a dataset of its own, in parallel, and within TensorFlow.
+    """
+
+    def tried(number: Any, element: Any) -> Any:
+        passed = tf.data.Dataset.from_tensors(element).map(function).map(lambda *_: False).ignore_errors()
+        failed = passed.concatenate(tf.data.Dataset.from_tensors(True)).take(1)
+        return tf.data.Dataset.zip((tf.data.Dataset.from_tensors((number, element)), failed))
+
+    each = before.enumerate(1).interleave(tried, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    in_time = each.take_while(lambda *_: tf.timestamp() < until)
+    return in_time.filter(lambda _, failed: failed).map(lambda element, _: element)
+
+
+def _failing_readings(before: Any, function: Any, until: float) -> Iterator[str]:
+    """The elements of `before`, such as files, of which the user's function makes a dataset that fails; and where."""
+    try:
+        for number, element in enumerate(before, 1):
+            if time.time() > until:
+                return
+            records = function(*element) if isinstance(element, tuple) else function(element)
+            failing = _failing_number(records, until)
+            if failing is not None:
+                yield f"{_in_words(element, number)}, from record {failing} on"
+    except Exception:  # an earlier stage fails; the user's function may raise anything
+        return
 
 
 def _in_words(element: Any, number: int) -> str:

@@ -13,14 +13,15 @@ import tensorflow as tf
 
 from oomph.preflight.facts.data import ARRAYS, DATASET, ENDLESS, GENERATOR, PY_DATASET, Data, Part
 from oomph.preflight.facts.model import Shape
-from oomph.tensorflow.checking.corrupt_record import failing_record
+from oomph.tensorflow.checking.corrupt_record import corrupt_records
 from oomph.tensorflow.checking.reading import USUAL, Limits, Read, as_array, read
-from oomph.tensorflow.checking.stages import stages_of
+from oomph.tensorflow.checking.stages import chain, stages_of
 from oomph.tensorflow.checking.statistics import classes_of, same_rows, sample_of
 from oomph.tensorflow.checking.structure import Leaf, leaves_of, named
 
 Array = np.ndarray[Any, Any]
 _BATCHING = ("batch", "padded_batch", "ragged_batch", "rebatch", "dense_to_ragged", "dense_to_ragged_batch")
+_SECONDS_TO_SEARCH = 20.0
 _USUAL_BATCH = 32
 """What Keras takes where `batch_size` is not given."""
 
@@ -69,7 +70,7 @@ def _dataset(dataset: Any, limits: Limits, input_rank: int | None) -> Looked:
         DATASET, tuple(_of_spec(leaf, spec, is_batched) for leaf, spec in leaves_of(specification)),
         batch=sizes[-1] if sizes else None, batches=found.batches if found.is_whole else batches, stages=stages,
         samples=found.rows if found.is_whole else None,
-        failed_record=failing_record(dataset) if found.failed else "",
+        failed_record=next(corrupt_records(chain(dataset), _SECONDS_TO_SEARCH), "") if found.failed else "",
     )  # fmt: skip
     return _looked(data, found, is_batched)
 

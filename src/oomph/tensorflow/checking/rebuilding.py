@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from oomph.tensorflow.checking.stages import chain, kind_of, static
 from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
+from oomph.tensorflow.state.pipelines import shuffles
 
 Apply = Callable[[Any], Any]
 """Makes the next dataset from the one before."""
@@ -41,6 +42,47 @@ def rebuilt(datasets: Sequence[Any], changes: Mapping[int, Apply | None], last: 
     for apply in last:
         made = apply(made)
     return made
+
+
+def in_any_order(dataset: Any) -> Any:
+    """The elements of a dataset, each once and in any order, without advancing it; None if that cannot be made.
+
+    Iterating over the dataset itself would draw the orders of its shuffles.
+    """
+    datasets = linear(dataset)
+    first = 0
+    changes: dict[int, Apply | None] = {}
+    for index, each in enumerate(datasets):
+        if kind_of(each) in _OF_ORDER:
+            changes[index] = None
+        elif kind_of(each) in ("interleave", "flat_map") and function_of(each) is not None:
+            changes[index] = _flattened(function_of(each))
+        elif as_it_was(each) is None:
+            first = index
+    if shuffles(datasets[first]):
+        return None
+    return rebuilt(datasets[first:], {index - first: each for index, each in changes.items() if index > first})
+
+
+def _flattened(function: Any) -> Apply:
+    return lambda before: before.flat_map(function)
+
+
+def of_the_same_length(dataset: Any, ignoring: Container[Any]) -> Any:
+    """A dataset with as many elements as this one has if none fails; None if that cannot be made.
+
+    Only what changes the number of elements is made again: no function is traced and no seed is drawn.
+
+    Args:
+        ignoring: the datasets that leave out elements that fail.
+    """
+    datasets = linear(dataset)
+    first = next((index for index, each in enumerate(datasets) if each in ignoring), None)
+    if not first:
+        return None
+    last = datasets[first - 1 :]
+    kept = {index: None for index, each in enumerate(last) if each in ignoring or kind_of(each) in _OF_SAME_LENGTH}
+    return rebuilt(last, kept)
 
 
 def as_it_was(dataset: Any) -> Apply | None:
@@ -100,6 +142,8 @@ def _cached(dataset: Any) -> Apply | None:
     return None if static(TENSORFLOW.cache_file.get(dataset)) else lambda before: before.cache()
 
 
+_OF_ORDER = ("shuffle", "repeat", "prefetch", "cache")
+_OF_SAME_LENGTH = ("map", "shuffle", "prefetch", "cache", "options", "ignore_errors")
 _KNOWN: dict[str, Callable[[Any], Apply | None]] = {
     "map": mapped,
     "batch": _batched,
@@ -110,5 +154,6 @@ _KNOWN: dict[str, Callable[[Any], Apply | None]] = {
     "filter": _filtered,
     "prefetch": _prefetched,
     "cache": _cached,
+    "ignore_errors": lambda dataset: lambda before: before.ignore_errors(),
     "options": lambda dataset: lambda before: before.with_options(dataset.options()),
 }

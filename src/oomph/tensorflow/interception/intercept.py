@@ -24,6 +24,7 @@ from oomph.tensorflow.fit import continuation, epochs, replay
 from oomph.tensorflow.fit.fit import Fit
 from oomph.tensorflow.fit.resumption import CannotResumeError
 from oomph.tensorflow.interception import adjustments, fault_injection, unfinished_caches, unguarded
+from oomph.tensorflow.interception.left_out import LeftOut
 from oomph.tensorflow.interception.outside_fit import TrainingOutsideFit, Watched
 from oomph.tensorflow.interception.predict import GuardedPredict
 from oomph.tensorflow.loop import loops
@@ -54,7 +55,7 @@ def install(trainer: Any, session: Session) -> None:
     fits = Fits(session)
     fits.meter.listen()
     _hide_our_frames()
-    _replace_fit(trainer, fits)
+    _replace_fit(trainer, fits, LeftOut(session).tell if session.handover.guarding.skip_corrupt else _nothing)
     _replace_maker(fits, "train_function", _guarded)
     _replace_maker(fits, "test_function", _guarded_test)
     _replace_maker(fits, "predict_function", _guarded_predict)
@@ -91,7 +92,7 @@ def _probe() -> None:
         raise UnsupportedError(lacking)
 
 
-def _replace_fit(trainer: Any, fits: Fits) -> None:
+def _replace_fit(trainer: Any, fits: Fits, tell_left_out: Callable[[], None]) -> None:
     cls = KERAS.trainer.value()
     public = cls.fit
     inner = inspect.unwrap(public)
@@ -108,6 +109,7 @@ def _replace_fit(trainer: Any, fits: Fits) -> None:
                 return finished
             history = _trained(fits, running, lambda: inner(self, **running.arguments))
             _fail_open(fits, lambda: running.finish(history))
+            _fail_open(fits, tell_left_out)
             running.leave_if_preempted()
         except Exception as error:
             leaving.leave_if_lost(fits, error)
@@ -309,6 +311,10 @@ def _hide_our_frames() -> None:
     hidden = KERAS.hidden_paths
     if not support.lacks(Feature.TRACEBACKS):
         patch(hidden.owner, hidden.name, (*hidden.value(), PACKAGE))
+
+
+def _nothing() -> None:
+    """Where nothing is left out."""
 
 
 def _fail_open(fits: Fits, action: Callable[[], None]) -> None:

@@ -10,6 +10,8 @@ from oomph.preflight.rule import ERROR, SPEC, Finding, Rule
 
 _UNEQUAL = "Cannot batch tensors with different shapes"
 
+_READ_BEFORE = "Read the data once before the training"
+
 
 def _find(training: Training) -> Iterator[Finding]:
     for data, words in ((training.data, "the training data"), (training.validation, "the validation data")):
@@ -30,7 +32,7 @@ def _own_words(text: str) -> str:
 def _remedy(text: str, record: str) -> str:
     if _UNEQUAL in text:
         return "Bring all elements to one shape, or pad them: dataset.padded_batch(...)"
-    return "Mend or leave out that record" if record else "Read the data once before the training"
+    return "Replace that record, or train without it: oomph run --skip-corrupt" if record else _READ_BEFORE
 
 
 RULE = Rule(
@@ -40,7 +42,7 @@ RULE = Rule(
     depth=SPEC,
     why=("The training ends there, maybe hours later; TensorFlow's message names neither the file nor the element."),
     wrong="one truncated JPEG among 100,000",
-    right="leave it out, or dataset.ignore_errors()",
+    right="oomph run --skip-corrupt, or dataset.ignore_errors()",
     find=_find,
     hides=("step-fails", "empty-data", "no-targets"),
     fault="corrupt-data",
