@@ -53,6 +53,8 @@ class Sample:
     zero_share: float = 0.0
     counts: Mapping[float, int] = field(default_factory=dict)
     """How often each value occurs; empty where there are more than `CLASSES` of them, or fractions."""
+    classes: Mapping[int, int] = field(default_factory=dict)
+    """How often each class occurs; for targets that are whole numbers or one-hot rows."""
     zero_one: bool = False
     """Whether all values are 0 or 1."""
     row_sums: tuple[float, float] | None = None

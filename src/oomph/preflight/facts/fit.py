@@ -19,6 +19,8 @@ class Callback:
     is_keras: bool = True
     settings: Mapping[str, Any] = field(default_factory=dict)
     """monitor, mode, patience, save_best_only, save_freq, factor, ... where it has them."""
+    needs_direction: bool = False
+    """Whether Keras must know if a high value of its figure is better; with mode "auto" it looks for it."""
 
     def __getitem__(self, name: str) -> Any:
         """A setting; None if there is none of this name."""

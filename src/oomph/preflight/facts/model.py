@@ -73,6 +73,8 @@ class Metric:
     """The name of its class, or of its function, in snake case: "sparse_categorical_accuracy"."""
     is_keras: bool = True
     settings: Mapping[str, Any] = field(default_factory=dict)
+    has_direction: bool = True
+    """Whether Keras knows if a high value of it is better, as it does not of the user's own and of a plain Mean."""
 
 
 @dataclass(frozen=True)

@@ -65,12 +65,21 @@ def _class_weight(given: Any) -> dict[int, float] | None:
         return None
 
 
+_NEED_A_DIRECTION = ("EarlyStopping", "MonitorCallback")
+"""In Keras 3.5 only the first raises without one; the class of the others came later."""
+
+
 def _callbacks(given: Any) -> list[Callback]:
     if isinstance(given, keras.callbacks.CallbackList):
         given = given.callbacks
     each = given if isinstance(given, (list, tuple)) else [given]
     return [
-        Callback(type(callback).__name__, is_of_keras(type(callback)), plain(vars(callback)))
+        Callback(
+            type(callback).__name__,
+            is_of_keras(type(callback)),
+            plain(vars(callback)),
+            any(each.__name__ in _NEED_A_DIRECTION for each in type(callback).__mro__),
+        )
         for callback in each
         if callback is not None and hasattr(callback, "__dict__")
     ]

@@ -11,6 +11,7 @@ from oomph.preflight.facts.model import Layer, Shape, Weights
 from oomph.tensorflow.checking.plain_values import is_of_keras, settings_of
 from oomph.tensorflow.names.keras3 import KERAS
 
+_WITH_VOCABULARY = ("TextVectorization", "StringLookup", "IntegerLookup")
 _MOST_NUMBERS = 50_000_000
 """Weights are looked at up to this many in a model."""
 
@@ -76,6 +77,8 @@ def _settings(layer: Any) -> Mapping[str, Any]:
     activation = getattr(layer, "activation", None)
     if callable(activation):
         settings["activation"] = str(getattr(activation, "__name__", type(activation).__name__))
+    if type(layer).__name__ in _WITH_VOCABULARY and is_of_keras(type(layer)):
+        settings["vocabulary_size"] = int(layer.vocabulary_size())
     return settings
 
 

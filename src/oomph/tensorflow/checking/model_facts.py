@@ -29,7 +29,7 @@ def model_facts(model: Any, steps: int | None = None) -> Model:
         run_eagerly=bool(getattr(model, "run_eagerly", False)),
         pretrained=_pretrained(model),
         has_added_losses=type(model).compute_loss is not trainer.compute_loss or bool(_added(model)),
-        logged=tuple(str(metric.name) for metric in model.metrics),
+        logged=tuple(str(each.name) for each in model.metrics if type(each).__name__ != "CompileMetrics"),
     )
 
 

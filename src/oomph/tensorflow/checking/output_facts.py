@@ -134,12 +134,12 @@ def metric_facts(given: Any) -> Metric:
         return Metric(given, snake_case(given))
     if not isinstance(given, keras.metrics.Metric):
         name = _function_name(given)
-        return Metric(name, name, is_of_keras(given))
-    kind = snake_case(type(given).__name__)
+        return Metric(name, name, is_of_keras(given), has_direction=False)
+    kind, has_direction = snake_case(type(given).__name__), KERAS.metric_direction.on(given)
     if kind == "mean_metric_wrapper":
         function = KERAS.wrapped_metric.get(given)
-        return Metric(str(given.name), _function_name(function), is_of_keras(function))
-    return Metric(str(given.name), kind, is_of_keras(type(given)), settings_of(given))
+        return Metric(str(given.name), _function_name(function), is_of_keras(function), has_direction=has_direction)
+    return Metric(str(given.name), kind, is_of_keras(type(given)), settings_of(given), has_direction)
 
 
 def _made_by(tensor: Any) -> tuple[Layer | None, str]:

@@ -95,13 +95,11 @@ def with_waiting(training: Training, model: Any, given: Mapping[str, Any], tunes
 def _halves(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """What is trained on, and what `validation_split` sets apart: the last samples."""
     share = given.get("validation_split") or 0.0
-    sizes = [
-        len(given[name]) for name in _SPLIT if hasattr(given.get(name), "__len__") and hasattr(given[name], "shape")
-    ]
-    if not share or not sizes or not hasattr(given.get("x"), "shape"):
-        return {name: given.get(name) for name in _SPLIT}, None
-    border = int(sizes[0] * (1 - share))
     parts = {name: given[name] for name in _SPLIT if given.get(name) is not None}
+    arrays = keras.tree.flatten(list(parts.values()))
+    if not share or not arrays or not all(getattr(each, "shape", ()) for each in arrays):
+        return {name: given.get(name) for name in _SPLIT}, None
+    border = int(arrays[0].shape[0] * (1 - share))
     return (
         {name: _rows(part, slice(None, border)) for name, part in parts.items()},
         {name: _rows(part, slice(border, None)) for name, part in parts.items()},
@@ -109,7 +107,8 @@ def _halves(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | 
 
 
 def _rows(part: Any, rows: slice) -> Any:
-    return part.iloc[rows] if hasattr(part, "iloc") else part[rows]
+    """These rows of each array, in the same structure."""
+    return keras.tree.map_structure(lambda each: each.iloc[rows] if hasattr(each, "iloc") else each[rows], part)
 
 
 def _validation(

@@ -74,6 +74,7 @@ class Keras3:
     user_metrics = Attribute(_COMPILED, "_user_metrics", Feature.CHECKING)
     user_weighted_metrics = Attribute(_COMPILED, "_user_weighted_metrics", Feature.CHECKING)
     wrapped_metric = Attribute("keras.src.metrics.reduction_metrics", "_fn", Feature.CHECKING)
+    metric_direction = Attribute("keras.src.metrics.accuracy_metrics", "_direction", Feature.CHECKING)
     history_of_tensor = Attribute("keras.src.ops.node", "_keras_history", Feature.CHECKING)
     inbound_nodes = Attribute("keras.src.ops.operation", "_inbound_nodes", Feature.CHECKING)
     outbound_nodes = Attribute("keras.src.ops.operation", "_outbound_nodes", Feature.CHECKING)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from oomph.preflight.facts.data import Part
 from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import SETTINGS, WARNING, Finding, Rule
 
@@ -16,7 +15,7 @@ def _find(training: Training) -> Iterator[Finding]:
     target = next((part for part in training.data.of("y")), None)
     if not weights or target is None or target.sample is None:
         return
-    counts = _counts(target)
+    counts = target.sample.classes
     if not counts:
         return
     missing = sorted(set(counts) - set(weights))
@@ -32,17 +31,6 @@ def _find(training: Training) -> Iterator[Finding]:
         )
     else:
         yield from _reversed(weights, counts)
-
-
-def _counts(target: Part) -> dict[int, int]:
-    sample = target.sample
-    if (
-        sample is None
-        or not sample.is_integral
-        or (target.shape is not None and (target.shape[-1:] or (1,))[-1] not in (1, None))
-    ):
-        return {}
-    return {int(value): count for value, count in sample.counts.items()}
 
 
 def _reversed(weights: Mapping[int, float], counts: Mapping[int, int]) -> Iterator[Finding]:

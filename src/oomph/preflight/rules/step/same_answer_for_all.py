@@ -23,7 +23,7 @@ def _find(training: Training) -> Iterator[Finding]:
         if prediction.is_finite and all(spread is not None and spread <= _SAME * size for spread in spreads):
             yield Finding(
                 f"the output {prediction.output} is the same for {trial.samples} different samples, before and after "
-                f"{len(trial.losses)} steps",
+                f"{len(trial.losses)} step{'s' * (len(trial.losses) != 1)}",
                 "Find where the input is lost: a dead layer, a dropout of 1, a saturated activation",
             )
 
