@@ -12,6 +12,7 @@ import contextlib
 import inspect
 import io
 import json
+import linecache
 import os
 import sys
 import time
@@ -59,6 +60,7 @@ def run(path: Path, text: str) -> dict[str, object]:
     sys.argv = [str(path)]
     found: dict[str, object] = {"errors": [], "warnings": [], "ended": "", "messages": []}
     told = io.StringIO()
+    linecache.cache[str(path)] = (len(text), None, text.splitlines(True), str(path))  # AutoGraph reads the source again
     try:
         with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
             exec(compile(text, str(path), "exec"), {"__name__": "__main__", "__file__": str(path)})

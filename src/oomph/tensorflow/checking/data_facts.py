@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,12 +15,16 @@ import tensorflow as tf
 from oomph.preflight.facts.data import ARRAYS, DATASET, ENDLESS, GENERATOR, PY_DATASET, Data, Part
 from oomph.preflight.facts.model import Shape
 from oomph.tensorflow.checking.corrupt_record import corrupt_records
+from oomph.tensorflow.checking.progress import Progress
 from oomph.tensorflow.checking.reading import USUAL, Limits, Read, as_array, read
 from oomph.tensorflow.checking.stages import chain, stages_of
 from oomph.tensorflow.checking.statistics import classes_of, same_rows, sample_of
 from oomph.tensorflow.checking.structure import Leaf, leaves_of, named
+from oomph.tensorflow.checking.totals import Totals, totals_of
 
 Array = np.ndarray[Any, Any]
+Tell = Callable[[str], None]
+"""Shows the user what is being done."""
 _BATCHING = ("batch", "padded_batch", "ragged_batch", "rebatch", "dense_to_ragged", "dense_to_ragged_batch")
 _SECONDS_TO_SEARCH = 20.0
 _USUAL_BATCH = 32
@@ -40,6 +45,7 @@ class Looked:
 def look_at(
     x: Any, y: Any = None, sample_weight: Any = None, batch_size: int | None = None,
     limits: Limits = USUAL, input_rank: int | None = None,
+    tell: Tell = lambda text: None,
 ) -> Looked:  # fmt: skip
     """Look at what fit, evaluate or train_on_batch would be given.
 
@@ -47,24 +53,26 @@ def look_at(
         x, y, sample_weight, batch_size: as in fit.
         limits: how much is read.
         input_rank: the rank of the model's first input with the batch dimension, where it is known.
+        tell: shows the user how far the reading is.
     """
     if x is None:
         return Looked(Data(GENERATOR), None)  # one that is not to be read
     if isinstance(x, tf.data.Dataset):
-        return _dataset(x, limits, input_rank)
+        return _dataset(x, limits, input_rank, tell)
     if isinstance(x, keras.utils.PyDataset):
-        return _py_dataset(x, limits)
+        return _py_dataset(x, limits, tell)
     if inspect.isgenerator(x) or (hasattr(x, "__next__") and hasattr(x, "__iter__")):
-        return _looked(Data(GENERATOR), read(x, limits))
+        return _looked(Data(GENERATOR), read(x, limits.of_an_epoch(), tell=Progress(limits.epoch, tell)))
     return _arrays(x, y, sample_weight, batch_size, limits)
 
 
-def _dataset(dataset: Any, limits: Limits, input_rank: int | None) -> Looked:
+def _dataset(dataset: Any, limits: Limits, input_rank: int | None, tell: Tell) -> Looked:
     stages = stages_of(dataset)
     specification = dataset.element_spec
     is_batched = _is_batched(specification, [stage.kind for stage in stages], input_rank)
     batches = _cardinality(dataset)
-    found = read(dataset, limits, is_batched)
+    limits = limits.of_an_epoch() if batches == ENDLESS else limits
+    found = read(dataset, limits, is_batched, Progress(limits.epoch if batches == ENDLESS else batches, tell))
     sizes = [stage.batch for stage in stages if stage.kind in _BATCHING and stage.batch]
     data = Data(
         DATASET, tuple(_of_spec(leaf, spec, is_batched) for leaf, spec in leaves_of(specification)),
@@ -103,17 +111,19 @@ def _of_spec(leaf: Leaf, spec: Any, is_batched: bool) -> Part:
     )  # fmt: skip
 
 
-def _py_dataset(dataset: Any, limits: Limits) -> Looked:
+def _py_dataset(dataset: Any, limits: Limits, tell: Tell) -> Looked:
     try:
         batches = dataset.num_batches
     except Exception:  # the user's own __len__ may fail
         batches = None
 
     def each() -> Iterator[Any]:
-        for index in range(batches if batches is not None else limits.batches):
+        for index in range(batches) if batches is not None else itertools.count():
             yield dataset[index]
 
-    return _looked(Data(PY_DATASET, batches=batches), read(each(), limits))
+    limits = limits.of_an_epoch() if batches is None else limits
+    found = read(each(), limits, tell=Progress(limits.epoch if batches is None else batches, tell))
+    return _looked(Data(PY_DATASET, batches=batches), found)
 
 
 def _arrays(x: Any, y: Any, sample_weight: Any, batch_size: int | None, limits: Limits) -> Looked:
@@ -135,7 +145,8 @@ def _arrays(x: Any, y: Any, sample_weight: Any, batch_size: int | None, limits: 
         if (array := whole.get(leaf)) is not None
     )  # fmt: skip
     data = Data(ARRAYS, parts, batch, -(-samples // batch) if samples else 0, samples)
-    looked = _with_samples(data, taken, kept == samples, rows if kept != samples else None)
+    totals = {leaf: totals_of(array) for leaf, array in whole.items()} if limits.reads_on and kept < samples else {}
+    looked = _with_samples(data, taken, kept == samples or bool(totals), rows if kept != samples else None, totals)
     head = min(batch, samples)
     first = keras.utils.pack_x_y_sample_weight(*(_head(value, head) for value in (x, y, sample_weight)))
     return replace(looked, batch=keras.tree.map_structure(_as_keras_takes_it, first) if samples else None)
@@ -180,7 +191,7 @@ def _looked(data: Data, found: Read, is_batched: bool = True) -> Looked:
         batches=found.batches if found.is_whole else data.batches,
         samples=found.rows if found.is_whole else data.samples,
     )  # fmt: skip
-    looked = _with_samples(changed, arrays, found.is_whole, None)
+    looked = _with_samples(changed, arrays, found.is_whole, None, found.totals)
     return replace(looked, batch=found.first if is_batched else None)
 
 
@@ -199,8 +210,18 @@ def _dtype(array: Array) -> str:
     return "string" if array.dtype.kind in "SU" else str(array.dtype)
 
 
-def _with_samples(data: Data, arrays: Mapping[Leaf, Array], is_whole: bool, rows: Array | None) -> Looked:
-    """The data with the statistics of their parts; `rows` are those of x that were taken, None: all."""
+def _with_samples(
+    data: Data, arrays: Mapping[Leaf, Array], is_whole: bool, rows: Array | None, totals: Mapping[Leaf, Totals]
+) -> Looked:
+    """The data with the statistics of their parts.
+
+    Args:
+        data: without them.
+        arrays: the values.
+        is_whole: whether these are all there are.
+        rows: the rows of x that were taken; None: all.
+        totals: of parts of which more was read than the arrays hold.
+    """
     target = next((array for leaf, array in arrays.items() if leaf.role == "y"), None)
     number = None if target is None else _one_number(target)
     if number is not None and rows is not None:
@@ -213,6 +234,7 @@ def _with_samples(data: Data, arrays: Mapping[Leaf, Array], is_whole: bool, rows
             parts.append(part)
             continue
         sample = sample_of(array, number, is_whole or (part.role != "x" and rows is not None), part.role == "y")
+        sample = totals[leaf].merged(sample) if leaf in totals else sample
         same = part.role == "x" and target is not None and array.shape == target.shape
         parts.append(
             replace(

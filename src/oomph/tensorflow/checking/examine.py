@@ -13,11 +13,9 @@ from oomph.preflight.facts.fit import FIT, LOOP
 from oomph.preflight.rules import RULES
 from oomph.tensorflow.checking.carrying import carried_by_fit, carried_by_loop
 from oomph.tensorflow.checking.memory_line import memory_line
-from oomph.tensorflow.checking.reading import USUAL, Limits
+from oomph.tensorflow.checking.reading import FULL, USUAL
 from oomph.tensorflow.checking.training_facts import training_facts, with_waiting
 from oomph.tensorflow.reaching.reached import Reached
-
-_FULL = Limits(seconds=float("inf"), size=1 << 60, batches=1 << 60, samples=1 << 60)
 
 
 def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -34,7 +32,7 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
     if reached.model is None:
         raise ExamineError("no model holds the weights that the optimizer updates")
     place = reached.place.site if reached.place is not None else reached.kind
-    limits = _FULL if arguments.get("full") else USUAL
+    limits = FULL if arguments.get("full") else USUAL
     carried: list[Carried] = carried_by_loop() if reached.kind == LOOP else []
     memory: list[str] = []
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import math
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import psutil
 import tensorflow as tf
 
-from oomph.preflight.facts.data import ENDLESS, Data, Stage
+from oomph.preflight.facts.data import Data
 from oomph.preflight.facts.pipeline import Change
-from oomph.tensorflow.checking.rebuilding import Apply, function_of, linear, mapped, rebuilt
+from oomph.tensorflow.checking.pipeline_attempts import Attempt, attempts_for
+from oomph.tensorflow.checking.rebuilding import Apply, linear, rebuilt
 from oomph.tensorflow.checking.stages import kind_of
 from oomph.tensorflow.checking.waiting import Step, trained_on
 
@@ -22,10 +20,6 @@ _SECONDS = 1.25
 _PAYS = 1.1
 """A change is kept if steps are faster by this factor; two runs of the same pipeline differ by less."""
 _COMPARED_BATCHES = 5
-_SHARE_OF_MEMORY = 0.25
-"""A cache may take this share of the free memory."""
-_MOST_EPOCH_SECONDS = 20.0
-_AUTOTUNE = "num_parallel_calls=tf.data.AUTOTUNE"
 
 
 def changes_that_pay(dataset: Any, data: Data, step: Step, epochs: int) -> list[Change]:
@@ -38,10 +32,9 @@ def changes_that_pay(dataset: Any, data: Data, step: Step, epochs: int) -> list[
         epochs: of the training; a cache pays from the second one on.
     """
     datasets = linear(dataset)
-    offset = len(data.stages) - len(datasets)
     found = []
-    for attempt in (*_parallel(datasets, data.stages[offset:]), *_cache(datasets, data, epochs), *_prefetch(datasets)):
-        changed = rebuilt(datasets, attempt.changes, attempt.last)
+    for attempt in attempts_for(datasets, data, epochs):
+        changed = _changed(datasets, attempt)
         if changed is None:
             continue
         times = _in_turns(dataset, changed, step, attempt.fills)
@@ -51,78 +44,14 @@ def changes_that_pay(dataset: Any, data: Data, step: Step, epochs: int) -> list[
     return sorted(found, key=lambda change: -change.gain)
 
 
-class _Attempt:
-    """A change to try."""
-
-    def __init__(self, line: str, place: str = "") -> None:
-        self.line, self.place = line, place
-        self.changes: dict[int, Apply | None] = {}
-        self.last: list[Apply] = []
-        self.is_random = False
-        self.fills = False
-        """Whether the first epoch is not representative."""
-        self.note = ""
-
-
-def _parallel(datasets: Sequence[Any], stages: Sequence[Stage]) -> Iterator[_Attempt]:
-    """Every map that is not parallel, parallel."""
-    serial = [index for index, stage in enumerate(stages) if stage.kind == "map" and not stage.is_parallel and index]
-    serial = [index for index in serial if function_of(datasets[index]) is not None]
-    if not serial:
-        return
-    names = [stages[index].function for index in serial]
-    lines = [f".map({_name(name)}, {_AUTOTUNE})" for name in names]
-    attempt = _Attempt(" and ".join(dict.fromkeys(lines)), ", ".join(filter(None, (stages[i].place for i in serial))))
-    attempt.changes = {index: mapped(datasets[index], parallel=True) for index in serial}
-    attempt.is_random = any(stages[index].is_random for index in serial)
-    if attempt.is_random:
-        attempt.note = "the random numbers of the map are drawn in another order"
-    yield attempt
-
-
-def _name(function: str) -> str:
-    return "..." if function in ("", "<lambda>") else function
-
-
-def _cache(datasets: Sequence[Any], data: Data, epochs: int) -> Iterator[_Attempt]:
-    """A cache behind the last stage whose elements are the same in each epoch."""
-    stages = data.stages[len(data.stages) - len(datasets) :]
-    last = 0
-    for index, stage in enumerate(stages):
-        if stage.is_random or stage.is_python or stage.kind in ("shuffle", "repeat", "cache", "batch", "prefetch"):
-            break
-        last = index
-    if epochs < 2 or last == 0 or any(stage.kind == "cache" for stage in stages) or not _fits(datasets[last]):
-        return
-    attempt = _Attempt(".cache()", stages[last].place)
-    behind = mapped(datasets[last]) if stages[last].kind == "map" else None
-    if behind is None:
-        return
-    attempt.changes = {last: lambda before: behind(before).cache()}
-    attempt.fills, attempt.note = True, "from the second epoch on; the elements stay in memory"
-    yield attempt
-
-
-def _fits(dataset: Any) -> bool:
-    """Whether all elements fit into a share of the free memory, and can be read in a short time."""
-    count = int(dataset.cardinality())
-    if count <= 0 or count == ENDLESS:
-        return False
-    began, size, number = time.monotonic(), 0, 0
-    for element in itertools.islice(dataset, 20):
-        size += sum(part.dtype.size * math.prod(part.shape) for part in tf.nest.flatten(element) if part.dtype.size)
-        number += 1
-    spent = time.monotonic() - began
-    fits = size / number * count < _SHARE_OF_MEMORY * psutil.virtual_memory().available
-    return fits and spent / number * count < _MOST_EPOCH_SECONDS
-
-
-def _prefetch(datasets: Sequence[Any]) -> Iterator[_Attempt]:
-    if any(kind_of(each) == "prefetch" for each in datasets):
-        return
-    attempt = _Attempt(".prefetch(tf.data.AUTOTUNE)")
-    attempt.last = [lambda before: before.prefetch(tf.data.AUTOTUNE)]
-    yield attempt
+def _changed(datasets: Sequence[Any], attempt: Attempt) -> Any:
+    """The pipeline with the change; None if it cannot be made, or would be another pipeline."""
+    try:
+        if attempt.must_be_the_same and not _same_batches(datasets, attempt):
+            return None
+        return rebuilt(datasets, attempt.changes, attempt.last)
+    except Exception:  # the user's function may not work on whole batches
+        return None
 
 
 def _in_turns(dataset: Any, changed: Any, step: Step, fills: bool) -> tuple[float, float] | None:
@@ -141,7 +70,7 @@ def _in_turns(dataset: Any, changed: Any, step: Step, fills: bool) -> tuple[floa
     return min(before), min(after)
 
 
-def _same_batches(datasets: Sequence[Any], attempt: _Attempt) -> bool:
+def _same_batches(datasets: Sequence[Any], attempt: Attempt) -> bool:
     """Whether the first batches are the same, element by element, with shuffles left out on both sides."""
     plain: dict[int, Apply | None] = {
         index: None for index, each in enumerate(datasets) if index and kind_of(each) == "shuffle"

@@ -3,30 +3,49 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from oomph.tensorflow.checking.structure import Leaf, leaves_of
+from oomph.tensorflow.checking.totals import Totals
 
 Array = np.ndarray[Any, Any]
+_MOST_SHAPES = 1000
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How much is read at most; the first that is reached ends the reading."""
+    """How much is kept at most; the first that is reached ends the reading."""
 
     seconds: float = 2.0
     size: int = 64 << 20
     """In bytes, over all parts."""
     batches: int = 2000
     samples: int = 50_000
+    epoch: int | None = None
+    """The batches of an epoch, where the user gives them: of data without an end no more are read."""
+    reads_on: bool = False
+    """Whether the rest is read too, for statistics that need not keep it; without a limit of seconds."""
+
+    def of_an_epoch(self) -> Limits:
+        """These limits for data that may have no end."""
+        epoch = self.epoch or USUAL.batches
+        return replace(self, reads_on=False, seconds=inf, batches=epoch) if self.reads_on else self
+
+    def are_reached(self, found: Read, size: int) -> bool:
+        """Whether enough is kept."""
+        in_time = self.reads_on or found.seconds <= self.seconds
+        return not in_time or size > self.size or found.batches >= self.batches or found.rows >= self.samples
 
 
 USUAL = Limits()
+FULL = Limits(size=512 << 20, batches=1 << 60, samples=1_000_000, reads_on=True)
+"""Reads everything; what is kept of it stays bounded."""
 
 
 @dataclass
@@ -39,6 +58,8 @@ class Read:
     """Whether the data ended before a limit was reached."""
     failed: str = ""
     arrays: dict[Leaf, list[Array]] = field(default_factory=dict)
+    totals: dict[Leaf, Totals] = field(default_factory=dict)
+    """Of all that was read, where it is not only a sample."""
     shapes: dict[Leaf, set[tuple[int, ...]]] = field(default_factory=dict)
     first: Any = None
     """The first batch, as it came."""
@@ -49,17 +70,20 @@ class Read:
         return {leaf: _joined(arrays) for leaf, arrays in self.arrays.items() if arrays}
 
 
-def read(batches: Iterable[Any], limits: Limits, is_batched: bool = True) -> Read:
+def read(
+    batches: Iterable[Any], limits: Limits, is_batched: bool = True, tell: Callable[[int], None] = lambda batches: None
+) -> Read:
     """The first batches, until a limit is reached or the data end.
 
     Args:
         batches: what fit iterates over: x, (x, y) or (x, y, sample_weight) in any structure.
         limits: how much of it.
         is_batched: whether the first dimension counts samples; else each element is one.
+        tell: called with the number of batches that were read.
     """
     found, began, size = Read(), time.monotonic(), 0
-    iterator = iter(_without_raising(batches, found))
-    for batch in iterator:
+    for batch in _without_raising(batches, found):
+        keeps = not limits.are_reached(found, size)
         if found.first is None:
             found.first = batch
         rows = 0
@@ -69,22 +93,28 @@ def read(batches: Iterable[Any], limits: Limits, is_batched: bool = True) -> Rea
                 continue
             if not is_batched:
                 array = array[np.newaxis]
-            found.arrays.setdefault(leaf, []).append(array)
-            found.shapes.setdefault(leaf, set()).add(tuple(array.shape))
-            size += array.nbytes
+            size += _take(found, leaf, array, limits, keeps)
             rows = rows or (int(array.shape[0]) if array.ndim else 1)
         found.batches += 1
         found.rows += rows
         found.seconds = time.monotonic() - began
-        if (
-            found.seconds > limits.seconds
-            or size > limits.size
-            or found.batches >= limits.batches
-            or found.rows >= limits.samples
-        ):
+        tell(found.batches)
+        if not limits.reads_on and limits.are_reached(found, size):
             return found
     found.is_whole = not found.failed
     return found
+
+
+def _take(found: Read, leaf: Leaf, array: Array, limits: Limits, keeps: bool) -> int:
+    """Note one part of a batch; returns the bytes that are kept of it."""
+    shapes = found.shapes.setdefault(leaf, set())
+    if len(shapes) < _MOST_SHAPES:
+        shapes.add(tuple(array.shape))
+    if limits.reads_on:
+        found.totals.setdefault(leaf, Totals()).add(array)
+    if keeps:
+        found.arrays.setdefault(leaf, []).append(array)
+    return array.nbytes if keeps else 0
 
 
 def as_array(value: Any) -> Array | None:
@@ -106,7 +136,8 @@ def as_array(value: Any) -> Array | None:
 
 def _without_raising(batches: Iterable[Any], found: Read) -> Iterator[Any]:
     try:
-        yield from batches
+        for batch in batches:  # `yield from` would close a generator of the user's
+            yield batch
     except Exception as error:  # the user's data may raise anything
         found.failed = f"{type(error).__name__}: {error}"
 

@@ -102,6 +102,20 @@ def mapped(dataset: Any, parallel: bool | None = None) -> Apply | None:
     return lambda before: before.map(function)
 
 
+def interleaved(dataset: Any, parallel: bool = True) -> Apply | None:
+    """An interleave with the same function and the same order, parallel or not; None if these are not known."""
+    function, cycle = function_of(dataset), static(TENSORFLOW.cycle_length.get(dataset))
+    block = static(TENSORFLOW.block_length.get(dataset))
+    if function is None or cycle is None or block is None:
+        return None
+    calls = tf.data.AUTOTUNE if parallel else None
+    return lambda before: before.interleave(function, cycle, block, num_parallel_calls=calls)
+
+
+def _interleaved(dataset: Any) -> Apply | None:
+    return interleaved(dataset, TENSORFLOW.parallel_calls.get(dataset) is not None)
+
+
 def function_of(dataset: Any) -> Any:
     """The Python function of a map or a filter."""
     wrapper = TENSORFLOW.map_function.get(dataset) or TENSORFLOW.filter_predicate.get(dataset)
@@ -146,6 +160,7 @@ _OF_ORDER = ("shuffle", "repeat", "prefetch", "cache")
 _OF_SAME_LENGTH = ("map", "shuffle", "prefetch", "cache", "options", "ignore_errors")
 _KNOWN: dict[str, Callable[[Any], Apply | None]] = {
     "map": mapped,
+    "interleave": _interleaved,
     "batch": _batched,
     "shuffle": _shuffled,
     "repeat": _counted("repeat"),

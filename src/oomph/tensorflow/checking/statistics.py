@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,8 @@ from oomph.preflight.facts.data import CLASSES, Features, Sample
 _MOST_FEATURES = 4096
 _DETERMINES = 0.99999
 """A feature whose correlation with the target is above this is the target."""
+WIDEST = 1e9
+"""Values are counted if the largest is no further than this from the smallest."""
 _DIFFERENT_ROWS = 20_000
 """Rows are compared with one another up to this many."""
 
@@ -88,7 +91,7 @@ def same_rows(parts: Mapping[str, Array]) -> tuple[int, frozenset[int]]:
 
 
 def _counts(flat: Array) -> dict[float, int]:
-    if flat.size > 50_000_000 or float(flat.max()) - float(flat.min()) > 1e9:
+    if flat.size > 50_000_000 or float(flat.max()) - float(flat.min()) > WIDEST:
         return {}
     values, counts = np.unique(flat, return_counts=True)
     if values.size > CLASSES:
@@ -96,9 +99,11 @@ def _counts(flat: Array) -> dict[float, int]:
     return {float(value): int(count) for value, count in zip(values, counts, strict=True)}
 
 
-def _row_sums(values: Array) -> tuple[float, float]:
-    sums = values.sum(axis=-1, dtype=np.float64)
-    return float(np.nanmin(sums)), float(np.nanmax(sums))
+def _row_sums(values: Array) -> tuple[float, float] | None:
+    with np.errstate(all="ignore"):
+        sums = values.sum(axis=-1, dtype=np.float64)
+    finite = sums[~np.isnan(sums)]
+    return (float(finite.min()), float(finite.max())) if finite.size else None
 
 
 def _longest_run(classes: Array) -> int:
@@ -110,7 +115,8 @@ def _features(values: Array, target: Array | None) -> Features | None:
     if values.ndim < 2 or values.shape[0] < 2:
         return None
     columns = values.reshape(-1, values.shape[-1])[:, :_MOST_FEATURES]
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of columns without a number
         clean = np.where(np.isfinite(columns), columns, np.nan)
         low, high = np.nanmin(clean, axis=0), np.nanmax(clean, axis=0)
         deviations = np.nanstd(clean, axis=0, dtype=np.float64)

@@ -51,10 +51,12 @@ def training_facts(
     tell("reading a sample of the data")
     first, second = _halves(given)
     rank = _input_rank(model)
-    looked = look_at(first.get("x"), first.get("y"), first.get("sample_weight"), given.get("batch_size"), limits, rank)
+    own = replace(limits, epoch=given.get("steps_per_epoch"))
+    x, y, weight = (first.get(name) for name in _SPLIT)
+    looked = look_at(x, y, weight, given.get("batch_size"), own, rank, tell)
     if kind == ON_BATCH:
         looked = replace(looked, data=_one_batch(looked.data))
-    validation = _validation(second, given, limits, rank)
+    validation = _validation(second, given, replace(limits, epoch=given.get("validation_steps")), rank, tell)
     _build(model, looked)
     fit = fit_facts(kind, given, place, looked.data)
     facts = model_facts(model, fit.steps)
@@ -112,19 +114,22 @@ def _rows(part: Any, rows: slice) -> Any:
 
 
 def _validation(
-    split: Mapping[str, Any] | None, given: Mapping[str, Any], limits: Limits, rank: int | None
+    split: Mapping[str, Any] | None,
+    given: Mapping[str, Any],
+    limits: Limits,
+    rank: int | None,
+    tell: Callable[[str], None],
 ) -> Looked | None:
     data = given.get("validation_data")
     if data is None and split is None:
         return None
     if data is None and split is not None:
-        return look_at(
-            split.get("x"), split.get("y"), split.get("sample_weight"), given.get("batch_size"), limits, rank
-        )
+        x, y, weight = (split.get(name) for name in _SPLIT)
+        return look_at(x, y, weight, given.get("batch_size"), limits, rank, tell)
     if isinstance(data, (tuple, list)):
         x, y, weight = (*data, None, None, None)[:3]
-        return look_at(x, y, weight, given.get("validation_batch_size") or given.get("batch_size"), limits, rank)
-    return look_at(data, limits=limits, input_rank=rank)
+        return look_at(x, y, weight, given.get("validation_batch_size") or given.get("batch_size"), limits, rank, tell)
+    return look_at(data, limits=limits, input_rank=rank, tell=tell)
 
 
 def _compared(validation: Looked | None, training: Looked) -> Data | None:

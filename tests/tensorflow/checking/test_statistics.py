@@ -1,0 +1,112 @@
+"""What a sample of values is said to be, and that totals over batches say the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+
+from oomph.preflight.facts.data import CLASSES
+from oomph.tensorflow.checking.statistics import classes_of, same_rows, sample_of
+from oomph.tensorflow.checking.totals import Totals, totals_of
+
+OF_TOTALS = (
+    *("rows", "minimum", "maximum", "nan_rows", "first_nan", "infinite_rows", "is_integral", "zero_one"),
+    "counts",
+)
+FLOATS = st.floats(width=32) | st.integers(-3, 3).map(float)
+
+
+def test_not_a_number_is_counted_by_rows_and_left_out_of_the_rest():
+    sample = sample_of(np.array([[1, 2], [np.nan, 3], [np.inf, np.nan]], "float32"))
+    assert (sample.nan_rows, sample.first_nan, sample.infinite_rows) == (2, 1, 1)
+    assert (sample.minimum, sample.maximum, sample.mean) == (1, 3, 2)
+
+
+def test_nothing_is_known_of_text_but_its_rows():
+    sample = sample_of(np.array(["a", "b"]))
+    assert (sample.rows, sample.minimum, sample.counts) == (2, None, {})
+
+
+def test_labels_are_counted_and_their_order_is_seen():
+    sample = sample_of(np.array([0, 0, 0, 1, 2, 2]), is_target=True)
+    assert sample.classes == {0: 3, 1: 1, 2: 2}
+    assert (sample.longest_run, sample.changes) == (3, 2)
+
+
+def test_one_hot_rows_are_classes_too():
+    sample = sample_of(np.eye(3)[[0, 2, 2]], is_target=True)
+    assert sample.classes == {0: 1, 2: 2}
+    assert sample.row_sums == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        np.array([[0.2, 0.8]]),
+        np.array([[1, 1], [0, 1]]),
+        np.array([0.5, 1]),
+        np.array([1.0, np.nan]),
+        np.zeros((2, 3, 4)),
+        np.array(["a"]),
+        np.array([]),
+    ],
+)
+def test_anything_else_is_no_class(rows):
+    assert classes_of(rows) is None
+
+
+def test_more_values_than_classes_are_not_counted():
+    assert sample_of(np.arange(CLASSES)).counts
+    assert not sample_of(np.arange(CLASSES + 1)).counts
+
+
+def test_constant_features_and_those_that_give_the_target_away():
+    rng = np.random.default_rng(0)
+    target = rng.normal(size=50)
+    columns = np.stack([np.full(50, 3.0), rng.normal(size=50), 7 - 2 * target], axis=1)
+    features = sample_of(columns, target).features
+    assert features is not None
+    assert features.constant == (0,)
+    assert features.like_target == (2,)
+
+
+def test_a_feature_that_is_close_to_the_target_does_not_give_it_away():
+    rng = np.random.default_rng(0)
+    target = rng.normal(size=500)
+    features = sample_of(target[:, None] + rng.normal(size=(500, 1)) / 20, target).features
+    assert features is not None
+    assert features.like_target == ()
+
+
+def test_duplicates_are_rows_that_are_the_same_in_every_part():
+    x, y = np.array([[1, 2], [1, 2], [3, 4], [1, 2]]), np.array([0, 0, 1, 1])
+    assert same_rows({"x": x, "y": y})[0] == 1
+    assert same_rows({"x": x})[0] == 2
+    assert same_rows({})[0] == 0
+
+
+@settings(max_examples=200, deadline=None)
+@given(arrays(np.float32, array_shapes(min_dims=1, max_dims=3, max_side=6), elements=FLOATS), st.integers(1, 4))
+def test_totals_over_batches_are_those_of_the_whole(array, batch):
+    totals = Totals()
+    for start in range(0, len(array), batch):
+        totals.add(array[start : start + batch])
+    whole = sample_of(array)
+    merged = totals.merged(sample_of(array[:1]))
+    if np.isfinite(array[:1]).any() and whole.is_integral == sample_of(array[:1]).is_integral:
+        assert {name: getattr(merged, name) for name in OF_TOTALS} == {n: getattr(whole, n) for n in OF_TOTALS}
+
+
+def test_a_feature_is_constant_only_if_it_is_so_everywhere():
+    array = np.zeros((10, 2), "float32")
+    array[9, 1] = 1
+    head = sample_of(array[:5])
+    assert head.features is not None
+    assert head.features.constant == (0, 1)
+    merged = totals_of(array).merged(head)
+    assert merged.features is not None
+    assert merged.features.constant == (0,)
+    assert merged.rows == 10
