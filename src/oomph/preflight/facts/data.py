@@ -28,7 +28,10 @@ class Features:
     missing: tuple[int, ...] = ()
     """The indices of the features with NaN."""
     like_target: tuple[int, ...] = ()
-    """The indices of the features that determine the target by themselves: the same values, or a one-to-one line."""
+    """The indices of the features that determine the target by themselves: the same values, or a one-to-one line.
+
+    Of windows of a series, counted on over all steps.
+    """
 
 
 @dataclass(frozen=True)
@@ -117,10 +120,16 @@ class Stage:
     is_random: bool = False
     """Whether its function draws random numbers."""
     reshuffles: bool | None = None
+    frozen_random: str = ""
+    """The call by which its function draws random numbers in Python, once for all elements: "np.random.randint"."""
+    moves_alone: bool = False
+    """Whether it moves images at random, and not the masks that belong to them."""
     is_python: bool = False
     """Whether its function runs Python for each element."""
     elements: int | None = None
     """How many elements it gives; None where that is not known."""
+    inputs: int = 1
+    """How many pipelines go into it."""
     identity: int = 0
     """The same for stages that are one object: what two pipelines have in common."""
 
@@ -139,6 +148,10 @@ class Data:
     """How many samples there are; None where it is not known."""
     stages: tuple[Stage, ...] = ()
     """Of a tf.data pipeline."""
+    shuffled_apart: bool = False
+    """Whether inputs and targets are shuffled each by itself, and zipped then."""
+    empty_batch: int | None = None
+    """The index of the first batch without a sample."""
     failed: str = ""
     """The message of the exception that the data raised while being looked at."""
     failed_after: int = 0

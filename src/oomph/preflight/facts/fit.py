@@ -19,6 +19,12 @@ class Callback:
     is_keras: bool = True
     settings: Mapping[str, Any] = field(default_factory=dict)
     """monitor, mode, patience, save_best_only, save_freq, factor, ... where it has them."""
+    is_class: bool = False
+    """Whether the class was given in place of an object."""
+    rates: tuple[float, ...] = ()
+    """The learning rates that the function of a LearningRateScheduler returns, epoch by epoch."""
+    no_rate: str = ""
+    """What it returns in place of a float, and when: "None in epoch 1"."""
     needs_direction: bool = False
     """Whether Keras must know if a high value of its figure is better; with mode "auto" it looks for it."""
 

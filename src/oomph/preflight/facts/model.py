@@ -42,6 +42,10 @@ class Layer:
     weights: Weights = Weights()
     feeds: tuple[str, ...] = ()
     """The names of the layers that take its output; empty where that is not known, as in a subclassed model."""
+    untracked: tuple[str, ...] = ()
+    """The attributes of the user's own layer that hold trainable tf.Variables, which Keras 3 does not train."""
+    frozen_random: str = ""
+    """The call by which its `call` draws random numbers in Python, which a trace does once: "np.random.normal"."""
     is_on_path: bool = True
     """Whether it is a layer of the model's own graph, or of a nested functional model, so that `feeds` is known."""
 

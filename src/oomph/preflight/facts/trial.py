@@ -49,6 +49,26 @@ class Prediction:
 
 
 @dataclass(frozen=True)
+class LossOrder:
+    """What a loss of the user's own gives for the right answer to the samples, and for a wrong one."""
+
+    output: str
+    loss: str
+    right: float
+    wrong: float
+
+
+@dataclass(frozen=True)
+class InputRange:
+    """What a layer that must know the range of its images got, and what it was told."""
+
+    layer: str
+    low: float
+    high: float
+    told: tuple[float, float]
+
+
+@dataclass(frozen=True)
 class Trial:
     """A few steps on a few samples."""
 
@@ -65,5 +85,11 @@ class Trial:
     activities: tuple[Activity, ...] = ()
     not_finite_after: tuple[str, ...] = ()
     """The names of the weights that were not finite after the steps, and were before."""
+    orders: tuple[LossOrder, ...] = ()
+    ranges: tuple[InputRange, ...] = ()
+    reads_ahead: bool = False
+    """Whether a model of next elements sees them in its input."""
+    not_reset: tuple[str, ...] = ()
+    """The metrics of the user's own that `reset_state` leaves as they are."""
     added_loss: float = 0.0
     """What layers add to the loss of the first step."""

@@ -17,7 +17,7 @@ from oomph.preflight.facts.model import Shape
 from oomph.tensorflow.checking.corrupt_record import corrupt_records
 from oomph.tensorflow.checking.progress import Progress
 from oomph.tensorflow.checking.reading import USUAL, Limits, Read, as_array, read
-from oomph.tensorflow.checking.stages import chain, stages_of
+from oomph.tensorflow.checking.stages import are_shuffled_apart, chain, stages_of
 from oomph.tensorflow.checking.statistics import classes_of, same_rows, sample_of
 from oomph.tensorflow.checking.structure import Leaf, leaves_of, named
 from oomph.tensorflow.checking.totals import Totals, totals_of
@@ -77,6 +77,7 @@ def _dataset(dataset: Any, limits: Limits, input_rank: int | None, tell: Tell) -
     data = Data(
         DATASET, tuple(_of_spec(leaf, spec, is_batched) for leaf, spec in leaves_of(specification)),
         batch=sizes[-1] if sizes else None, batches=found.batches if found.is_whole else batches, stages=stages,
+        shuffled_apart=are_shuffled_apart(dataset),
         samples=found.rows if found.is_whole else None,
         failed_record=next(corrupt_records(chain(dataset), _SECONDS_TO_SEARCH), "") if found.failed else "",
     )  # fmt: skip
@@ -123,7 +124,17 @@ def _py_dataset(dataset: Any, limits: Limits, tell: Tell) -> Looked:
 
     limits = limits.of_an_epoch() if batches is None else limits
     found = read(each(), limits, tell=Progress(limits.epoch if batches is None else batches, tell))
-    return _looked(Data(PY_DATASET, batches=batches), found)
+    last = None if batches is None or found.failed else _empty(dataset, batches - 1)
+    return _looked(Data(PY_DATASET, batches=batches, empty_batch=last if found.empty is None else found.empty), found)
+
+
+def _empty(dataset: Any, index: int) -> int | None:
+    """The index, if that batch has no sample."""
+    try:
+        arrays = [as_array(value) for _, value in leaves_of(dataset[index])]
+    except Exception:  # the user's own __getitem__ may fail
+        return None
+    return index if arrays and all(array is not None and array.ndim and not len(array) for array in arrays) else None
 
 
 def _arrays(x: Any, y: Any, sample_weight: Any, batch_size: int | None, limits: Limits) -> Looked:
@@ -189,6 +200,7 @@ def _looked(data: Data, found: Read, is_batched: bool = True) -> Looked:
         data, parts=tuple(parts) or data.parts, failed=found.failed, failed_after=found.batches,
         batch=data.batch or (found.rows // found.batches if found.batches and is_batched else None),
         batches=found.batches if found.is_whole else data.batches,
+        empty_batch=found.empty if data.empty_batch is None else data.empty_batch,
         samples=found.rows if found.is_whole else data.samples,
     )  # fmt: skip
     looked = _with_samples(changed, arrays, found.is_whole, None, found.totals)

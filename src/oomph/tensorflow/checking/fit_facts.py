@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from collections.abc import Mapping
 from typing import Any
 
 import keras
+import numpy as np
 
 from oomph.preflight.facts.data import ENDLESS, Data
 from oomph.preflight.facts.fit import Callback, Fit
 from oomph.tensorflow.checking.plain_values import is_of_keras, plain
 
 
-def fit_facts(kind: str, given: Mapping[str, Any], place: str, data: Data, epochs: int | None = None) -> Fit:
+def fit_facts(kind: str, given: Mapping[str, Any], place: str, data: Data, rate: float | None = None) -> Fit:
     """How a training was called.
 
     Args:
@@ -20,9 +23,9 @@ def fit_facts(kind: str, given: Mapping[str, Any], place: str, data: Data, epoch
         given: the arguments of the call by name.
         place: its file and line.
         data: what is known of its data.
-        epochs: the number of epochs, where it is not an argument.
+        rate: the learning rate before the first step; None if it is not known.
     """
-    number = int(epochs or given.get("epochs") or 1)
+    number = int(given.get("epochs") or 1)
     per_epoch = _whole(given.get("steps_per_epoch"))
     return Fit(
         kind=kind,
@@ -38,7 +41,7 @@ def fit_facts(kind: str, given: Mapping[str, Any], place: str, data: Data, epoch
         class_weight=_class_weight(given.get("class_weight")),
         has_validation=given.get("validation_data") is not None or bool(given.get("validation_split")),
         has_y=given.get("y") is not None,
-        callbacks=tuple(_callbacks(given.get("callbacks"))),
+        callbacks=tuple(_callbacks(given.get("callbacks"), rate, range(int(given.get("initial_epoch") or 0), number))),
         place=place,
     )
 
@@ -65,19 +68,47 @@ def _class_weight(given: Any) -> dict[int, float] | None:
         return None
 
 
+_MOST_EPOCHS = 1000
 _NEED_A_DIRECTION = ("EarlyStopping", "MonitorCallback")
 """In Keras 3.5 only the first raises without one; the class of the others came later."""
 
 
-def _callbacks(given: Any) -> list[Callback]:
+def _rates(callback: Any, rate: float | None, epochs: range) -> tuple[tuple[float, ...], str]:
+    """What the function of a LearningRateScheduler returns for each epoch, and what it returns that is no rate."""
+    if type(callback).__name__ != "LearningRateScheduler" or not is_of_keras(type(callback)) or rate is None:
+        return (), ""
+    found: list[float] = []
+    for epoch in epochs[:_MOST_EPOCHS]:
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                rate = _scheduled(callback.schedule, epoch, rate)
+        except Exception:  # the user's function may raise anything, and need what a training has
+            break
+        if not isinstance(rate, (float, np.float32, np.float64)):
+            return tuple(found), f"{rate!r} in epoch {epoch + 1}"
+        found.append(float(rate))
+    return tuple(found), ""
+
+
+def _scheduled(schedule: Any, epoch: int, rate: float) -> Any:
+    """As Keras calls it: with the rate, or without."""
+    try:
+        return schedule(epoch, rate)
+    except TypeError:
+        return schedule(epoch)
+
+
+def _callbacks(given: Any, rate: float | None, epochs: range) -> list[Callback]:
     if isinstance(given, keras.callbacks.CallbackList):
         given = given.callbacks
     each = given if isinstance(given, (list, tuple)) else [given]
     return [
         Callback(
-            type(callback).__name__,
-            is_of_keras(type(callback)),
-            plain(vars(callback)),
+            callback.__name__ if isinstance(callback, type) else type(callback).__name__,
+            is_of_keras(callback if isinstance(callback, type) else type(callback)),
+            {} if isinstance(callback, type) else plain(vars(callback)),
+            isinstance(callback, type),
+            *_rates(callback, rate, epochs),
             any(each.__name__ in _NEED_A_DIRECTION for each in type(callback).__mro__),
         )
         for callback in each

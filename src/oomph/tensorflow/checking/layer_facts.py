@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from oomph.preflight.facts.model import Layer, Shape, Weights
+from oomph.tensorflow.checking.frozen_random import drawn_in
 from oomph.tensorflow.checking.plain_values import is_of_keras, settings_of
 from oomph.tensorflow.names.keras3 import KERAS
 
@@ -36,8 +38,21 @@ def layer_facts(layer: Any, budget: list[int] | None = None, is_on_path: bool = 
         trainable=bool(getattr(layer, "trainable", True)),
         weights=_weights(layer, budget if budget is not None else [_MOST_NUMBERS]),
         feeds=tuple(_feeds(layer)),
+        untracked=tuple(_untracked(layer)),
+        frozen_random="" if is_of_keras(type(layer)) else drawn_in(type(layer).call),
         is_on_path=is_on_path,
     )
+
+
+def _untracked(layer: Any) -> Iterator[str]:
+    """The trainable tf.Variables in the attributes of a layer of the user's own; Keras 3 trains only its own."""
+    if is_of_keras(type(layer)):
+        return
+    trained = {id(variable.value) for variable in layer.trainable_variables}
+    for name, value in vars(layer).items():
+        held = value if isinstance(value, (list, tuple)) else [value]
+        if any(isinstance(each, tf.Variable) and each.trainable and id(each) not in trained for each in held):
+            yield name
 
 
 def shape_of(tensor: Any) -> Shape | None:

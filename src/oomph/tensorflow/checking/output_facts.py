@@ -31,7 +31,7 @@ def outputs_of(model: Any) -> tuple[Output, ...]:
     """The outputs. Of a model without a graph, one for each loss, of unknown shape."""
     tensors = _tensors(model)
     names = _names(model, tensors)
-    losses = _by_output(KERAS.user_loss.get(KERAS.compile_loss.get(model)), names)
+    losses = losses_by_output(model)
     weights = _by_output(KERAS.user_loss_weights.get(KERAS.compile_loss.get(model)), names)
     metrics = [_metrics(KERAS.compile_metrics.get(model), names, index) for index in range(len(names))]
     made = [_made_by(tensor) for tensor in tensors] or [(None, "")] * len(names)
@@ -47,6 +47,11 @@ def outputs_of(model: Any) -> tuple[Output, ...]:
         )
         for index, name in enumerate(names)
     )
+
+
+def losses_by_output(model: Any) -> dict[int, Any]:
+    """What compile was given as the loss of each output."""
+    return _by_output(KERAS.user_loss.get(KERAS.compile_loss.get(model)), _names(model, _tensors(model)))
 
 
 def _tensors(model: Any) -> list[Any]:
@@ -155,14 +160,14 @@ def _made_by(tensor: Any) -> tuple[Layer | None, str]:
             tensor = inner
             continue
         before = _input_of(operation, history)
-        is_identity = kind == "Activation" and _activation(operation) == "linear"
+        is_identity = kind == "Activation" and activation_of(operation) == "linear"
         if (kind in _ONLY_SHAPE or is_identity) and before is not None:
             tensor = before
             continue
         if kind == "TimeDistributed" and hasattr(operation, "layer"):
             operation = operation.layer
         facts = layer_facts(operation) if hasattr(operation, "weights") else None
-        return facts, _activation(operation)
+        return facts, activation_of(operation)
     return None, ""
 
 
@@ -184,7 +189,7 @@ def _input_of(operation: Any, history: Any) -> Any:
     return tensors[0] if len(tensors) == 1 else None
 
 
-def _activation(operation: Any) -> str:
+def activation_of(operation: Any) -> str:
     kind = type(operation).__name__
     if kind in _LAYERS_OF_ACTIVATIONS:
         return _LAYERS_OF_ACTIVATIONS[kind]

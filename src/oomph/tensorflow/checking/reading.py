@@ -56,6 +56,8 @@ class Read:
     rows: int = 0
     is_whole: bool = False
     """Whether the data ended before a limit was reached."""
+    empty: int | None = None
+    """The index of the first batch without a sample."""
     failed: str = ""
     arrays: dict[Leaf, list[Array]] = field(default_factory=dict)
     totals: dict[Leaf, Totals] = field(default_factory=dict)
@@ -95,6 +97,8 @@ def read(
                 array = array[np.newaxis]
             size += _take(found, leaf, array, limits, keeps)
             rows = rows or (int(array.shape[0]) if array.ndim else 1)
+        if is_batched and not rows and found.empty is None:
+            found.empty = found.batches
         found.batches += 1
         found.rows += rows
         found.seconds = time.monotonic() - began
@@ -136,7 +140,7 @@ def as_array(value: Any) -> Array | None:
 
 def _without_raising(batches: Iterable[Any], found: Read) -> Iterator[Any]:
     try:
-        for batch in batches:  # `yield from` would close a generator of the user's
+        for batch in batches:  # noqa: UP028 - `yield from` would close a generator of the user's
             yield batch
     except Exception as error:  # the user's data may raise anything
         found.failed = f"{type(error).__name__}: {error}"

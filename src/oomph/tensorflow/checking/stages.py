@@ -10,6 +10,8 @@ import tensorflow as tf
 
 from oomph.preflight.facts.data import Stage
 from oomph.recovery.script.script_line import is_of_script
+from oomph.tensorflow.checking.augmentation import moves_inputs_alone
+from oomph.tensorflow.checking.frozen_random import drawn_in
 from oomph.tensorflow.checking.plain_values import snake_case
 from oomph.tensorflow.names.tensorflow2 import TENSORFLOW
 
@@ -45,6 +47,29 @@ def kind_of(dataset: Any) -> str:
     return snake_case(name).removeprefix("parallel_")
 
 
+def are_shuffled_apart(dataset: Any) -> bool:
+    """Whether a zip has inputs that are shuffled each in an order of its own."""
+    for each in chain(dataset):
+        if kind_of(each) == "zip":
+            orders = [_order(before) for before in TENSORFLOW.dataset_inputs.call(each)]
+            shuffled = [order for order in orders if order]
+            if shuffled and len(orders) > 1 and (len(set(orders)) > 1 or None in shuffled[0]):
+                return True
+    return False
+
+
+def _order(dataset: Any) -> tuple[tuple[int, int, int] | None, ...]:
+    """The buffers and seeds of its shuffles; None for one without a seed."""
+    found = []
+    for each in chain(dataset):
+        if kind_of(each) == "shuffle":
+            seeds = [static(TENSORFLOW.shuffle_seed.get(each)), static(TENSORFLOW.shuffle_seed2.get(each))]
+            size = static(TENSORFLOW.buffer_size.get(each))
+            has_seed = size is not None and None not in seeds and any(seeds)
+            found.append((size or 0, seeds[0] or 0, seeds[1] or 0) if has_seed else None)
+    return tuple(found)
+
+
 def _stage(dataset: Any) -> Stage:
     kind = kind_of(dataset)
     nodes = {node for function in _functions(dataset) for node in _operations(function)}
@@ -57,10 +82,13 @@ def _stage(dataset: Any) -> Stage:
         batch=static(TENSORFLOW.dataset_batch_size.get(dataset)),
         count=static(TENSORFLOW.dataset_count.get(dataset)),
         is_parallel="Parallel" in type(dataset).__name__ or TENSORFLOW.parallel_calls.get(dataset) is not None,
+        frozen_random=next(filter(None, map(drawn_in, _python_functions(dataset))), ""),
+        moves_alone=kind == "map" and moves_inputs_alone(dataset),
         is_random=any(_RANDOM.search(name) for name in nodes),
         reshuffles=TENSORFLOW.reshuffles.get(dataset) if kind == "shuffle" else None,
         is_python=any(name in _PYTHON for name in nodes),
         elements=_cardinality(dataset),
+        inputs=len(TENSORFLOW.dataset_inputs.call(dataset)) if TENSORFLOW.dataset_inputs.on(dataset) else 0,
         identity=id(dataset),
     )
 
@@ -93,10 +121,14 @@ def _operations(function: Any) -> Iterator[str]:
             yield node.op
 
 
+def _python_functions(dataset: Any) -> Iterator[Any]:
+    for wrapper in TENSORFLOW.dataset_functions.call(dataset) if TENSORFLOW.dataset_functions.on(dataset) else ():
+        yield TENSORFLOW.structured_function.get(wrapper)
+
+
 def _written(dataset: Any) -> tuple[str, str]:
     """The name of the user's function of this stage, and its file and line."""
-    for wrapper in TENSORFLOW.dataset_functions.call(dataset) if TENSORFLOW.dataset_functions.on(dataset) else ():
-        python = TENSORFLOW.structured_function.get(wrapper)
+    for python in _python_functions(dataset):
         code = getattr(python, "__code__", None)
         if code is not None and is_of_script(code.co_filename):
             return str(code.co_name), f"{code.co_filename.rpartition('/')[2]}:{code.co_firstlineno}"

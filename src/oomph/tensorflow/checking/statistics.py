@@ -126,8 +126,16 @@ def _features(values: Array, target: Array | None) -> Features | None:
         largest=tuple(map(float, np.nan_to_num(np.maximum(np.abs(low), np.abs(high))))),
         constant=tuple(map(int, np.flatnonzero((low == high) & ~missing))),
         missing=tuple(map(int, np.flatnonzero(missing))),
-        like_target=_like_target(columns, target) if values.ndim == 2 else (),
+        like_target=_like_target(values.reshape(len(values), -1), target) if _may_hold(values, target) else (),
     )
+
+
+def _may_hold(values: Array, target: Array | None) -> bool:
+    """Whether a value of each sample may be its target: in a table, or in windows of a series of fractions."""
+    if values.ndim == 2:
+        return values.shape[1] <= _MOST_FEATURES
+    is_series = target is not None and target.dtype.kind == "f" and bool(np.any(target != np.floor(target)))
+    return values.ndim == 3 and is_series and values[0].size <= _MOST_FEATURES
 
 
 def _like_target(columns: Array, target: Array | None) -> tuple[int, ...]:

@@ -17,8 +17,10 @@ from oomph.preflight.facts.training import Training
 from oomph.preflight.facts.trial import Gradient, Trial
 from oomph.tensorflow.checking.data_facts import Looked, look_at
 from oomph.tensorflow.checking.fit_facts import fit_facts
-from oomph.tensorflow.checking.layer_facts import layers_of, shape_of
+from oomph.tensorflow.checking.last_layers import last_layers
+from oomph.tensorflow.checking.layer_facts import layer_facts, layers_of, shape_of
 from oomph.tensorflow.checking.model_facts import model_facts, optimizer_facts
+from oomph.tensorflow.checking.output_facts import activation_of
 from oomph.tensorflow.checking.pipeline_changes import changes_that_pay
 from oomph.tensorflow.checking.reading import USUAL, Limits
 from oomph.tensorflow.checking.trial_steps import decisive, train_function_of, try_steps
@@ -58,15 +60,22 @@ def training_facts(
         looked = replace(looked, data=_one_batch(looked.data))
     validation = _validation(second, given, replace(limits, epoch=given.get("validation_steps")), rank, tell)
     _build(model, looked)
-    fit = fit_facts(kind, given, place, looked.data)
+    fit = fit_facts(kind, given, place, looked.data, _fixed_rate(model))
     facts = model_facts(model, fit.steps)
     batch, trial = _batch(model, kind, given, looked)
     if tries and batch is not None:
         before_trial(batch)
         tell("trying a few steps on a few samples")
-        trial = try_steps(model, batch, [output.name for output in facts.outputs])
+        facts = replace(facts, outputs=_with_layers(facts.outputs, model, batch))
+        trial = try_steps(model, batch, facts.outputs, getattr(given.get("x"), "element_spec", None))
         facts = replace(facts, outputs=_with_shapes(facts.outputs, trial))
     return Training(facts, looked.data, fit, _compared(validation, looked), trial)
+
+
+def _fixed_rate(model: Any) -> float | None:
+    """The learning rate, unless a schedule sets it in each step."""
+    optimizer = optimizer_facts(model.optimizer)
+    return None if optimizer.schedule else optimizer.learning_rate
 
 
 def _batch(model: Any, kind: str, given: Mapping[str, Any], looked: Looked) -> tuple[Any, Trial | None]:
@@ -163,6 +172,24 @@ def _build(model: Any, looked: Looked) -> None:
         model(keras.utils.unpack_x_y_sample_weight(looked.batch)[0], training=False)
     except Exception:  # the user's own layers, or data of a wrong shape
         pass
+
+
+def _with_layers(outputs: tuple[Output, ...], model: Any, batch: Any) -> tuple[Output, ...]:
+    """Outputs of a model without a graph, with the layers that make them."""
+    if all(output.layer is not None or output.activation for output in outputs):
+        return outputs
+    try:
+        found = last_layers(model, keras.utils.unpack_x_y_sample_weight(batch)[0])
+    except Exception:  # the trial says why
+        return outputs
+    if len(found) != len(outputs):
+        return outputs
+    return tuple(
+        output
+        if layer is None or output.layer is not None or output.activation
+        else replace(output, layer=layer_facts(layer), activation=activation_of(layer))
+        for output, layer in zip(outputs, found, strict=True)
+    )
 
 
 def _with_shapes(outputs: tuple[Output, ...], trial: Trial) -> tuple[Output, ...]:

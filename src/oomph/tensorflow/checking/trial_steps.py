@@ -5,16 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from oomph.preflight.facts.trial import Activity, Gradient, Prediction, Trial
+from oomph.preflight.facts.model import Output
+from oomph.preflight.facts.trial import Activity, Gradient, InputRange, Prediction, Trial
 from oomph.tensorflow.batch import batches
 from oomph.tensorflow.checking.plain_values import float_of, is_of_keras
+from oomph.tensorflow.checking.probes import loss_orders, reads_ahead
 from oomph.tensorflow.names.keras3 import KERAS
 
 _SAMPLES, _STEPS, _SECONDS = 32, 6, 4.0
@@ -25,15 +27,25 @@ _MOST_CHARACTERS = 600
 _AROUND = ("Graph execution error", "Detected at node", 'File "', "[[{{node", "Stack trace for op", "[Op:")
 
 
-def try_steps(model: Any, batch: Any, output_names: Sequence[str]) -> Trial:
-    """Look at the outputs and gradients of a compiled model for a few samples, and train on them for a few steps."""
+def try_steps(model: Any, batch: Any, outputs: Sequence[Output], specification: Any = None) -> Trial:
+    """Look at the outputs and gradients of a compiled model for a few samples, and train on them for a few steps.
+
+    Args:
+        model: the model.
+        batch: as fit gives it to `train_step`.
+        outputs: what is known of its outputs.
+        specification: the element_spec of the data, where they have one: what it leaves open is unknown to a step.
+    """
+    output_names = [output.name for output in outputs]
     batch = _first(batch, _SAMPLES)
     x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
     rows = _rows(x)
     before = _finite(model)
     predictions = list(_predictions(model, x, output_names))
-    gradients, activities, added = _gradients(model, x, y, weight)
-    losses, failed = _train(model, batch)
+    orders = tuple(loss_orders(model, outputs, y))
+    ahead = reads_ahead(model, x, y)
+    gradients, seen, added = _gradients(model, x, y, weight)
+    losses, failed = _train(model, batch, specification)
     after = {each.output: each.spread for each in _predictions(model, x, output_names)} if not failed[0] else {}
     return Trial(
         samples=rows,
@@ -42,7 +54,11 @@ def try_steps(model: Any, batch: Any, output_names: Sequence[str]) -> Trial:
         losses=tuple(losses),
         predictions=tuple(replace(each, spread_after=after.get(each.output)) for each in predictions),
         gradients=tuple(gradients),
-        activities=tuple(activities),
+        activities=tuple(seen.activities),
+        ranges=tuple(seen.ranges),
+        orders=orders,
+        reads_ahead=ahead,
+        not_reset=tuple(_not_reset(model)) if not failed[0] else (),
         not_finite_after=tuple(
             name for name, finite in _finite(model).items() if not finite and before.get(name, True)
         ),
@@ -50,12 +66,33 @@ def try_steps(model: Any, batch: Any, output_names: Sequence[str]) -> Trial:
     )
 
 
-def _train(model: Any, batch: Any) -> tuple[list[float], tuple[str, str]]:
+def _own_metrics(model: Any) -> Iterator[Any]:
+    """The metrics of classes of the user's own."""
+    for metric in model.metrics:
+        inner = metric.metrics if type(metric).__name__ == "CompileMetrics" else [metric]
+        yield from (each for each in inner if not is_of_keras(type(each)))
+
+
+def _values(metric: Any) -> list[Any]:
+    return [np.array(variable) for variable in metric.variables]
+
+
+def _not_reset(model: Any) -> Iterator[str]:
+    """The metrics of which a reset changes nothing, after steps that did."""
+    for metric in _own_metrics(model):
+        before = _values(metric)
+        metric.reset_state()
+        same = all(np.array_equal(was, now) for was, now in zip(before, _values(metric), strict=True))
+        if same and any(np.any(value != 0) for value in before):
+            yield str(metric.name)
+
+
+def _train(model: Any, batch: Any, specification: Any) -> tuple[list[float], tuple[str, str]]:
     """The losses of a few steps on one batch, by the function that fit calls, and how the first step failed."""
     losses: list[float] = []
     until = time.monotonic() + _SECONDS
     try:
-        function = train_function_of(model)
+        function = train_function_of(model, specification)
         while len(losses) < _STEPS and (not losses or time.monotonic() < until):
             model.reset_metrics()
             losses.append(_loss_in(function(batch)))
@@ -64,17 +101,31 @@ def _train(model: Any, batch: Any) -> tuple[list[float], tuple[str, str]]:
     return losses, ("", "")
 
 
-def train_function_of(model: Any) -> Callable[[Any], Any]:
+def train_function_of(model: Any, specification: Any = None) -> Callable[[Any], Any]:
     """Trains on one batch, given as fit gives it to `train_step`; returns the logs."""
+    unknown = [
+        getattr(part, "shape", None) is not None and part.shape.rank is None for part in tf.nest.flatten(specification)
+    ]
     model.make_train_function()
 
     def step(batch: Any) -> Any:
         dataset = tf.data.Dataset.from_tensors(batch).repeat()
+        if any(unknown):
+            dataset = dataset.map(lambda *parts: _without_shapes(parts if len(parts) > 1 else parts[0], unknown))
         if model.distribute_strategy.num_replicas_in_sync > 1:
             dataset = model.distribute_strategy.experimental_distribute_dataset(dataset)
         return model.train_function(iter(dataset))
 
     return step
+
+
+def _without_shapes(parts: Any, unknown: Sequence[bool]) -> Any:
+    """The same tensors; where that is asked for, of a rank that a trace does not know."""
+    hidden = [
+        tf.compat.v1.placeholder_with_default(part, None) if hides else part
+        for part, hides in zip(tf.nest.flatten(parts), unknown, strict=True)
+    ]
+    return tf.nest.pack_sequence_as(parts, hidden)
 
 
 def decisive(text: str) -> str:
@@ -123,26 +174,34 @@ def _prediction(name: str, array: Any) -> Prediction:
     )
 
 
-def _gradients(model: Any, x: Any, y: Any, weight: Any) -> tuple[list[Gradient], list[Activity], float]:
+@dataclass
+class _Seen:
+    """What the layers did in one forward pass."""
+
+    activities: list[Activity] = field(default_factory=list)
+    ranges: list[InputRange] = field(default_factory=list)
+
+
+def _gradients(model: Any, x: Any, y: Any, weight: Any) -> tuple[list[Gradient], _Seen, float]:
     """Gradients of the first step; empty for a model with its own train_step, which may mean anything."""
     if type(model).train_step is not KERAS.trainer.value().train_step:
-        return [], [], 0.0
-    activities: list[Activity] = []
+        return [], _Seen(), 0.0
+    seen = _Seen()
     try:
         x, y, weight = (keras.tree.map_structure(_tensor, part) for part in (x, y, weight))
-        with _observed(model, activities), tf.GradientTape() as tape:
+        with _observed(model, seen), tf.GradientTape() as tape:
             outputs = model(x, training=True)
             loss = model.compute_loss(x=x, y=y, y_pred=outputs, sample_weight=weight, training=True)
         added = sum(float_of(each) or 0.0 for each in model.losses)
         variables = list(model.trainable_variables)
         found = tape.gradient(loss, [variable.value for variable in variables])
     except Exception:  # the step will say why
-        return [], activities, 0.0
+        return [], seen, 0.0
     owners = {id(variable): layer.name for layer in model.layers for variable in layer.trainable_variables}
     return [
         _gradient(variable, gradient, owners.get(id(variable), ""))
         for variable, gradient in zip(variables, found, strict=True)
-    ], activities, added  # fmt: skip
+    ], seen, added  # fmt: skip
 
 
 def _tensor(value: Any) -> Any:
@@ -162,19 +221,19 @@ def _gradient(variable: Any, gradient: Any, layer: str) -> Gradient:
 
 
 @contextmanager
-def _observed(model: Any, found: list[Activity]) -> Iterator[None]:
-    """Note what the layers with activations put out, while the block calls the model."""
+def _observed(model: Any, seen: _Seen) -> Iterator[None]:
+    """Note what the layers with activations put out, and what those get that must know its range."""
     changed = []
     for layer in KERAS.flatten_layers.of(model)(include_self=False):
         name = _activation(layer)
-        if name in _OF_RELU or name in _SATURATING:
-            original = layer.call
+        if name in _OF_RELU or name in _SATURATING or _told_range(layer) is not None:
 
             def call(
-                *args: Any, _original: Any = original, _layer: Any = layer, _name: str = name, **kwargs: Any
+                *args: Any, _original: Any = layer.call, _layer: Any = layer, _name: str = name, **kwargs: Any
             ) -> Any:
+                _note_input(_layer, args, seen.ranges)
                 output = _original(*args, **kwargs)
-                _note(_layer.name, _name, output, found)
+                _note(_layer.name, _name, output, seen.activities)
                 return output
 
             object.__setattr__(layer, "call", call)
@@ -190,6 +249,26 @@ def _activation(layer: Any) -> str:
     if type(layer).__name__ == "ReLU" and is_of_keras(type(layer)):
         return "relu"
     return str(getattr(getattr(layer, "activation", None), "__name__", ""))
+
+
+def _told_range(layer: Any) -> tuple[float, float] | None:
+    """The range of pixels that a layer of Keras' own was told; None for one that needs none."""
+    told = getattr(layer, "value_range", None)
+    if not is_of_keras(type(layer)) or not isinstance(told, (list, tuple)) or len(told) != 2:
+        return None
+    return float(told[0]), float(told[1])
+
+
+def _note_input(layer: Any, args: Sequence[Any], found: list[InputRange]) -> None:
+    told = _told_range(layer)
+    if told is None or not args or not hasattr(args[0], "shape"):
+        return
+    try:
+        array = np.asarray(args[0], np.float32)
+    except Exception:  # traced
+        return
+    if array.size:
+        found.append(InputRange(str(layer.name), float(array.min()), float(array.max()), told))
 
 
 def _note(name: str, activation: str, output: Any, found: list[Activity]) -> None:

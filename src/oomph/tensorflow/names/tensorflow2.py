@@ -62,6 +62,8 @@ class TensorFlow2:
     dataset_batch_size = Attribute("tensorflow.python.data.ops.batch_op", "_batch_size", Feature.CHECKING)
     dataset_count = Attribute("tensorflow.python.data.ops.take_op", "_count", Feature.CHECKING)
     parallel_calls = Attribute("tensorflow.python.data.ops.map_op", "_num_parallel_calls", Feature.CHECKING)
+    shuffle_seed = Attribute("tensorflow.python.data.ops.shuffle_op", "_seed", Feature.CHECKING)
+    shuffle_seed2 = Attribute("tensorflow.python.data.ops.shuffle_op", "_seed2", Feature.CHECKING)
     cycle_length = Attribute("tensorflow.python.data.ops.interleave_op", "_cycle_length", Feature.CHECKING)
     block_length = Attribute("tensorflow.python.data.ops.interleave_op", "_block_length", Feature.CHECKING)
     dataset_files = Attribute("tensorflow.python.data.ops.readers", "_filenames", Feature.CHECKING)

@@ -24,12 +24,26 @@ def _find(training: Training) -> Iterator[Finding]:
                 yield Finding(
                     f"{metric.name}: {why}", "Use the name: Keras then chooses what fits", 'metrics=["accuracy"]'
                 )
+            elif _ranks_logits(output, metric):
+                yield Finding(
+                    f"{metric.name} takes thresholds from 0 to 1, and the output {output.name} holds logits",
+                    "Tell the metric, or give the model a sigmoid",
+                    "keras.metrics.AUC(from_logits=True)",
+                )
             elif _halves_logits(output, metric):
                 yield Finding(
                     f"{metric.name} compares the output {output.name} with 0.5, but it holds logits, whose middle is 0",
                     "Move the threshold to 0",
                     "metrics=[keras.metrics.BinaryAccuracy(threshold=0.0)]",
                 )
+
+
+def _ranks_logits(output: Output, metric: Metric) -> bool:
+    """Whether a curve over thresholds from 0 to 1 is made of logits."""
+    loss = output.loss
+    is_curve = metric.kind in ("auc", "precision_at_recall", "recall_at_precision", "sensitivity_at_specificity")
+    is_logits = loss is not None and loss.from_logits and output.activation in ("linear", "")
+    return is_curve and is_logits and not metric.settings.get("from_logits")
 
 
 def _why(output: Output, metric: Metric) -> str:

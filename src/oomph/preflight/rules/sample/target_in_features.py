@@ -13,9 +13,16 @@ _FEWEST = 50
 def _find(training: Training) -> Iterator[Finding]:
     for part in training.data.of("x"):
         features = part.sample.features if part.sample is not None else None
-        if features is None or part.sample is None or part.sample.rows < _FEWEST or len(features.deviations) < 2:
+        if features is None or part.sample is None or part.sample.rows < _FEWEST:
             continue
-        if features.like_target:
+        if features.like_target and part.shape is not None and len(part.shape) == 3:
+            step, feature = divmod(features.like_target[0], part.shape[-1] or 1)
+            yield Finding(
+                f"the target is in {part.name} itself: feature {feature} of step {step} of each window",
+                "Take the target from behind the window",
+                "timeseries_dataset_from_array(series, series[length:], sequence_length=length)",
+            )
+        elif features.like_target and len(features.deviations) > 1:
             columns = ", ".join(map(str, features.like_target[:4]))
             yield Finding(
                 f"column {columns} of {part.name} determines the target: a straight line maps one to the other",

@@ -10,7 +10,9 @@ from oomph.preflight.rules.shapes import BATCHING
 
 
 def _find(training: Training) -> Iterator[Finding]:
-    kinds = [stage.kind for stage in training.data.stages]
+    stages = training.data.stages
+    first = max((index for index, stage in enumerate(stages) if stage.inputs != 1), default=0)
+    kinds = [stage.kind for stage in stages[first:]]  # what is zipped or mixed may be batched within
     batch = next((index for index, kind in enumerate(kinds) if kind in BATCHING), None)
     if batch is None or "unbatch" in kinds or "shuffle" in kinds[:batch]:
         return
