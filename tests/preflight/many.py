@@ -21,6 +21,7 @@ from pathlib import Path
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from oomph.preflight.examine import examine
 from oomph.preflight.facts.fit import FIT, LOOP, ON_BATCH
@@ -28,6 +29,7 @@ from oomph.preflight.rules import RULES
 from oomph.tensorflow.checking.training_facts import training_facts
 from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.reaching.arrival import outside_of_traces
+from oomph.tensorflow.reaching.loss_calls import listen
 from oomph.tensorflow.reaching.trained_model import model_of
 
 MARKS = {"wrong": "# RIGHT", "right": "# WRONG"}
@@ -76,19 +78,23 @@ def run(path: Path, text: str) -> dict[str, object]:
     return found
 
 
-def facts(model, kind, given, own_optimizer):
-    return training_facts(model, kind, given, f"{sys.argv[0]}:1", optimizer=own_optimizer)
+def facts(model, kind, given, own_optimizer, calls, graph):
+    place = f"{sys.argv[0]}:1"
+    return training_facts(model, kind, given, place, optimizer=own_optimizer, loss_calls=calls, graph=graph)
 
 
 def install() -> None:
     """Let the first training of a script end it, once its facts are known."""
     trainer, optimizer = KERAS.trainer.value(), KERAS.optimizer.value()
     busy = []
+    loss_calls = listen(lambda: bool(busy))
 
     def examined(model, kind, given, own_optimizer=None):
         busy.append(kind)
+        graph = None if tf.executing_eagerly() or kind != LOOP else tf.compat.v1.get_default_graph()
         try:
-            raise ReachedError(outside_of_traces(partial(facts, model, kind, given, own_optimizer)))
+            reached = partial(facts, model, kind, given, own_optimizer, loss_calls(), graph)
+            raise ReachedError(outside_of_traces(reached))
         finally:
             busy.pop()
 

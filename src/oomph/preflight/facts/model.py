@@ -145,6 +145,8 @@ class Model:
     own_train_step: bool = False
     own_call: bool = False
     """Whether the user wrote `call`, so that layers need not be used in their order."""
+    swapped_loss: str = ""
+    """The loss that a custom loop calls with the output of a model as the target; empty if there is none."""
     run_eagerly: bool = False
     pretrained: str = ""
     """The name of a model of keras.applications in it: "efficientnetb0"."""

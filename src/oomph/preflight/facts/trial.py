@@ -87,6 +87,8 @@ class Trial:
     """The names of the weights that were not finite after the steps, and were before."""
     orders: tuple[LossOrder, ...] = ()
     ranges: tuple[InputRange, ...] = ()
+    broadcasts: str = ""
+    """A difference in the traced step of a custom loop that becomes a square: "(20,) - (20, 1)"."""
     reads_ahead: bool = False
     """Whether a model of next elements sees them in its input."""
     not_reset: tuple[str, ...] = ()

@@ -31,6 +31,7 @@ from oomph.preflight.rules.model import (
     softmax_of_one,
     softmax_over_wrong_axis,
     stateful_shuffled,
+    swapped_loss,
     targets_not_moved,
     untracked_variables,
     unused_input,
@@ -119,6 +120,7 @@ from oomph.preflight.rules.spec import (
 )
 from oomph.preflight.rules.step import (
     dead_relu,
+    difference_broadcasts,
     diverges,
     gradient_not_finite,
     loss_not_finite,
@@ -192,6 +194,7 @@ RULES: tuple[Rule, ...] = (
     label_smoothing_too_high.RULE,
     softmax_over_wrong_axis.RULE,
     stateful_shuffled.RULE,
+    swapped_loss.RULE,
     targets_not_moved.RULE,
     batch_norm_of_one.RULE,
     unused_input.RULE,
@@ -251,6 +254,7 @@ RULES: tuple[Rule, ...] = (
     loss_prefers_wrong.RULE,
     weights_not_finite_after_steps.RULE,
     diverges.RULE,
+    difference_broadcasts.RULE,
     negative_loss.RULE,
     metric_not_reset.RULE,
     same_answer_for_all.RULE,

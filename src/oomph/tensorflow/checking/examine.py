@@ -44,7 +44,7 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
     training = training_facts(
         reached.model, reached.kind, reached.fit_arguments, place, limits, reached.tell,
-        optimizer=reached.optimizer, before_trial=before_trial,
+        optimizer=reached.optimizer, before_trial=before_trial, loss_calls=reached.loss_calls, graph=reached.graph,
     )  # fmt: skip
     if training.trial is not None and training.trial.failed:
         carried = [Carried("training", UNKNOWN, "its step fails before there is anything to carry")]

@@ -34,7 +34,7 @@ def outputs_of(model: Any) -> tuple[Output, ...]:
     losses = losses_by_output(model)
     weights = _by_output(KERAS.user_loss_weights.get(KERAS.compile_loss.get(model)), names)
     metrics = [_metrics(KERAS.compile_metrics.get(model), names, index) for index in range(len(names))]
-    made = [_made_by(tensor) for tensor in tensors] or [(None, "")] * len(names)
+    made = [made_by(tensor) for tensor in tensors] or [(None, "")] * len(names)
     return tuple(
         Output(
             name=name,
@@ -147,7 +147,7 @@ def metric_facts(given: Any) -> Metric:
     return Metric(str(given.name), kind, is_of_keras(type(given)), settings_of(given), has_direction)
 
 
-def _made_by(tensor: Any) -> tuple[Layer | None, str]:
+def made_by(tensor: Any) -> tuple[Layer | None, str]:
     """The layer whose values a tensor has, and the activation that was applied last."""
     for _ in range(100):
         history = KERAS.history_of_tensor.get(tensor)

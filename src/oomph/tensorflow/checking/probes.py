@@ -63,7 +63,9 @@ def loss_orders(model: Any, outputs: Sequence[Output], y: Any) -> Iterator[LossO
         if answers is None:
             continue
         try:
-            right, wrong = (_value(loss, targets[index], answer) for answer in answers)
+            # Keras gives it to a loss in this shape
+            target: Array = np.reshape(targets[index], answers[0].shape)
+            right, wrong = (_value(loss, target, answer) for answer in answers)
         except Exception:  # the step will say why, if it fails there too
             continue
         yield LossOrder(output.name, described.kind, right, wrong)

@@ -133,9 +133,9 @@ def _features(values: Array, target: Array | None) -> Features | None:
 def _may_hold(values: Array, target: Array | None) -> bool:
     """Whether a value of each sample may be its target: in a table, or in windows of a series of fractions."""
     if values.ndim == 2:
-        return values.shape[1] <= _MOST_FEATURES
+        return bool(values.shape[1] <= _MOST_FEATURES)
     is_series = target is not None and target.dtype.kind == "f" and bool(np.any(target != np.floor(target)))
-    return values.ndim == 3 and is_series and values[0].size <= _MOST_FEATURES
+    return bool(values.ndim == 3 and is_series and values[0].size <= _MOST_FEATURES)
 
 
 def _like_target(columns: Array, target: Array | None) -> tuple[int, ...]:

@@ -12,13 +12,14 @@ import tensorflow as tf
 from oomph.errors import ExamineError
 from oomph.preflight.facts.data import ARRAYS, BATCH, Data
 from oomph.preflight.facts.fit import FIT, LOOP, ON_BATCH
-from oomph.preflight.facts.model import Model, Output
+from oomph.preflight.facts.model import Output
 from oomph.preflight.facts.training import Training
-from oomph.preflight.facts.trial import Gradient, Trial
+from oomph.preflight.facts.trial import Trial
 from oomph.tensorflow.checking.data_facts import Looked, look_at
 from oomph.tensorflow.checking.fit_facts import fit_facts
 from oomph.tensorflow.checking.last_layers import last_layers
-from oomph.tensorflow.checking.layer_facts import layer_facts, layers_of, shape_of
+from oomph.tensorflow.checking.layer_facts import layer_facts, shape_of
+from oomph.tensorflow.checking.loop_facts import loop_facts
 from oomph.tensorflow.checking.model_facts import model_facts, optimizer_facts
 from oomph.tensorflow.checking.output_facts import activation_of
 from oomph.tensorflow.checking.pipeline_changes import changes_that_pay
@@ -26,6 +27,7 @@ from oomph.tensorflow.checking.reading import USUAL, Limits
 from oomph.tensorflow.checking.trial_steps import decisive, train_function_of, try_steps
 from oomph.tensorflow.checking.waiting import INPUT_BOUND, measure
 from oomph.tensorflow.planning.samples import first_batch
+from oomph.tensorflow.reaching.loss_calls import LossCall
 
 _SPLIT = ("x", "y", "sample_weight")
 
@@ -33,7 +35,7 @@ _SPLIT = ("x", "y", "sample_weight")
 def training_facts(
     model: Any, kind: str, given: Mapping[str, Any], place: str, limits: Limits = USUAL,
     tell: Callable[[str], None] = lambda text: None, optimizer: Any = None, tries: bool = True,
-    before_trial: Callable[[Any], None] = lambda batch: None,
+    before_trial: Callable[[Any], None] = lambda batch: None, loss_calls: tuple[LossCall, ...] = (), graph: Any = None,
 ) -> Training:  # fmt: skip
     """The facts of one training.
 
@@ -47,9 +49,11 @@ def training_facts(
         optimizer: that of a custom loop.
         tries: whether a few steps are tried, which change the model.
         before_trial: called with the first batch before that.
+        loss_calls: of a custom loop.
+        graph: in which the step of a custom loop is traced.
     """
     if kind == LOOP:
-        return _loop(model, given, place, optimizer)
+        return loop_facts(model, given, place, optimizer, loss_calls, graph)
     tell("reading a sample of the data")
     first, second = _halves(given)
     rank = _input_rank(model)
@@ -201,15 +205,3 @@ def _with_shapes(outputs: tuple[Output, ...], trial: Trial) -> tuple[Output, ...
         else output
         for output in outputs
     )
-
-
-def _loop(model: Any, given: Mapping[str, Any], place: str, optimizer: Any) -> Training:
-    """A custom loop: its model and which gradients are missing; its data and its loss are not known."""
-    facts = Model(type(model).__name__, layers_of(model), (), optimizer=optimizer_facts(optimizer), own_train_step=True)
-    variables, gradients = list(given.get("trainable_variables") or ()), list(given.get("grads") or ())
-    found = tuple(
-        Gradient(str(getattr(variable, "path", variable.name)), "", gradient is None)
-        for variable, gradient in zip(variables, gradients, strict=False)
-    )
-    data = Data(BATCH)
-    return Training(facts, data, fit_facts(LOOP, {}, place, data), trial=Trial(0, gradients=found))

@@ -19,6 +19,7 @@ from oomph.errors import OomphError
 from oomph.preflight.facts.fit import FIT, LOOP
 from oomph.reaching.channel import Channel, wait_for_the_end
 from oomph.recovery.script.script_line import ScriptLine, calling
+from oomph.tensorflow.reaching.loss_calls import LossCall
 from oomph.tensorflow.reaching.reached import Reached
 from oomph.tensorflow.reaching.traced_by import is_compiled_by_xla
 
@@ -32,6 +33,8 @@ class Arrivals:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
+        self.loss_calls: Callable[[], tuple[LossCall, ...]] = tuple
+        """Gives the last calls of loss objects."""
         self._running = 0
         self._seen: set[tuple[str, str, int]] = set()
         self._compiled_with: dict[int, str] = {}
@@ -70,7 +73,8 @@ class Arrivals:
             return
         found = model()
         given = str(is_compiled_by_xla()) if kind == LOOP else self._compiled_with.get(id(found), "auto")
-        self._examine(Reached(kind, found, arguments, optimizer, given, line, self._progress))
+        calls, graph = (self.loss_calls(), _traced()) if kind == LOOP else ((), None)
+        self._examine(Reached(kind, found, arguments, optimizer, given, line, calls, graph, self._progress))
 
     def _progress(self, text: str) -> None:
         self._channel.tell(progress=str(text))
@@ -85,6 +89,11 @@ class Arrivals:
             channel.answer(document)
         except BaseException as error:
             channel.end(failed=_in_words(error))
+
+
+def _traced() -> Any:
+    """The graph that is traced now; None in eager execution."""
+    return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
 
 
 def outside_of_traces(examine: Callable[[], Any]) -> Any:

@@ -11,6 +11,7 @@ from oomph.preflight.facts.fit import FIT, LOOP, ON_BATCH
 from oomph.reaching.channel import Channel
 from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.reaching.arrival import Arrivals
+from oomph.tensorflow.reaching.loss_calls import listen
 from oomph.tensorflow.reaching.trained_model import model_of
 from oomph.tensorflow.runtime.patching import patch
 
@@ -22,6 +23,7 @@ def install(trainer: Any, channel: Channel) -> None:
     except ImportError as error:
         raise UnsupportedError(str(error)) from error
     arrivals = Arrivals(channel)
+    arrivals.loss_calls = listen(arrivals.is_nested)
     for owner, name in ((cls, "fit"), (cls, "train_on_batch"), (optimizer, "apply")):
         if not callable(getattr(owner, name, None)):
             raise UnsupportedError(f"no {owner.__name__}.{name}")

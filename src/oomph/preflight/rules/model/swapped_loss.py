@@ -1,0 +1,30 @@
+"""A loss that is called with the prediction first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from oomph.preflight.facts.training import Training
+from oomph.preflight.rule import ERROR, MODEL, Finding, Rule
+
+
+def _find(training: Training) -> Iterator[Finding]:
+    kind = training.model.swapped_loss
+    if "crossentropy" in kind or "divergence" in kind:
+        yield Finding(
+            f"{kind} is called with the output of the model first: losses of Keras take the target first",
+            "Turn the arguments round",
+            "loss = loss_fn(labels, predictions)",
+        )
+
+
+RULE = Rule(
+    code="CHK235",
+    name="swapped-loss",
+    severity=ERROR,
+    depth=MODEL,
+    why="The logarithm is taken of the labels: the loss is wrong, and so is the gradient.",
+    wrong="loss = loss_fn(predictions, labels)",
+    right="loss = loss_fn(labels, predictions)",
+    find=_find,
+)

@@ -1,0 +1,287 @@
+"""Rules at their borders, over facts made by hand: the mistake, and what looks like it and is none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from oomph.preflight.facts.data import ARRAYS, DATASET, Data, Features, Part, Sample, Stage
+from oomph.preflight.facts.fit import Callback, Fit
+from oomph.preflight.facts.model import Input, Layer, Loss, Metric, Model, Optimizer, Output
+from oomph.preflight.facts.training import Training
+from oomph.preflight.facts.trial import InputRange, LossOrder, Trial
+from oomph.preflight.rule import ERROR, WARNING
+from oomph.preflight.rules import RULES
+
+BY_NAME = {rule.name: rule for rule in RULES}
+PLAIN = Training(Model("Sequential", (), ()), Data(ARRAYS), Fit())
+
+
+def found(name: str, training: Training) -> list[str]:
+    """The severities of what one rule finds."""
+    rule = BY_NAME[name]
+    return [finding.severity or rule.severity for finding in rule.find(training)]
+
+
+def with_model(**changes: object) -> Training:
+    return replace(PLAIN, model=replace(PLAIN.model, **changes))  # type: ignore[arg-type]
+
+
+def with_fit(*callbacks: Callback, **changes: object) -> Training:
+    return replace(PLAIN, fit=Fit(callbacks=callbacks, **changes))  # type: ignore[arg-type]
+
+
+def with_trial(model: Model = PLAIN.model, **changes: object) -> Training:
+    return replace(PLAIN, model=model, trial=Trial(8, **changes))  # type: ignore[arg-type]
+
+
+def stopping(monitor: str, mode: str = "auto", kind: str = "EarlyStopping", **more: object) -> Callback:
+    return Callback(kind, settings={"monitor": monitor, "mode": mode, **more}, needs_direction=True)
+
+
+def measured(*callbacks: Callback, outputs: int = 1, has_direction: bool = True) -> Training:
+    """A model whose outputs "a", "b", ... have the metrics accuracy."""
+    metric = Metric("accuracy", "accuracy", has_direction=has_direction)
+    each = tuple(Output("abc"[index], (None, 1), metrics=(metric,)) for index in range(outputs))
+    return replace(PLAIN, model=Model("Functional", (), each), fit=Fit(callbacks=callbacks, has_validation=True))
+
+
+@pytest.mark.parametrize(
+    ("training", "expected"),
+    [
+        (measured(stopping("val_accuracy")), []),
+        (measured(stopping("val_loss"), outputs=2), []),
+        (measured(stopping("val_a_accuracy"), outputs=2), [ERROR]),
+        (measured(stopping("val_a_loss"), outputs=2), [ERROR]),
+        (measured(stopping("val_a_accuracy", "max"), outputs=2), []),
+        (measured(stopping("val_accuracy"), has_direction=False), [ERROR]),
+        (measured(stopping("val_other"), has_direction=False), []),  # monitor-missing says that
+        (measured(stopping("accuracy", kind="ModelCheckpoint"), has_direction=False), []),  # keeps every epoch
+        (measured(stopping("accuracy", kind="ModelCheckpoint", save_best_only=True), has_direction=False), [ERROR]),
+        (measured(replace(stopping("val_accuracy"), needs_direction=False), has_direction=False), []),
+    ],
+)
+def test_monitor_without_direction(training, expected):
+    assert found("monitor-without-direction", training) == expected
+
+
+def rates(kind: str, *values: float) -> Training:
+    return with_model(optimizer=Optimizer("Adam", values[0], kind, values))
+
+
+@pytest.mark.parametrize(
+    ("training", "expected"),
+    [
+        (rates("ExponentialDecay", 1e-3, 1.2e-3, 1.5e-3, 1.8e-3, 2e-3), [WARNING]),
+        (rates("ExponentialDecay", 1e-3, 9e-4, 8e-4, 7e-4, 6e-4), []),
+        (rates("ExponentialDecay", 1e-3, 1e-3, 1e-3, 1e-3, 1e-3), []),
+        (rates("CosineDecay", 0.0, 1e-3, 2e-3, 3e-3, 4e-3), []),  # a warm-up that is longer than the training
+        (rates("Warmup", 1e-4, 2e-4, 3e-4, 4e-4, 5e-4), []),  # of the user's own
+        (rates("PiecewiseConstantDecay", 1e-4, 1e-3, 1e-3, 1e-4, 1e-4), []),
+    ],
+)
+def test_schedule_rises(training, expected):
+    assert found("schedule-rises", training) == expected
+
+
+def behind(vocabulary: int, rows: int, feeds: tuple[str, ...] = ("e",), kind: str = "Embedding") -> Training:
+    lookup = Layer("t", "TextVectorization", settings={"vocabulary_size": vocabulary}, feeds=feeds)
+    return with_model(layers=(lookup, Layer("e", kind, settings={"input_dim": rows, "output_dim": 8})))
+
+
+@pytest.mark.parametrize(
+    ("training", "expected"),
+    [
+        (behind(100, 99), [ERROR]),
+        (behind(100, 100), []),
+        (behind(100, 99, ()), [ERROR]),  # of a Sequential model that is not built
+        (behind(100, 99, ("other",)), []),
+        (behind(100, 99, kind="Dense"), []),
+    ],
+)
+def test_vocabulary_exceeds_embedding(training, expected):
+    assert found("vocabulary-exceeds-embedding", training) == expected
+
+
+@pytest.mark.parametrize(
+    ("weights", "classes", "expected"),
+    [
+        ({0: 1.0, 1: 5.0}, {0: 900, 1: 100}, []),
+        ({0: 5.0, 1: 1.0}, {0: 900, 1: 100}, [WARNING]),
+        ({0: 5.0, 1: 1.0}, {0: 120, 1: 100}, []),  # about as many
+        ({0: 1.0}, {0: 900, 1: 100}, [WARNING]),
+        ({0: 1.0, 1: 2.0}, {}, []),  # no classes
+    ],
+)
+def test_class_weights(weights, classes, expected):
+    part = Part("y", "y", shape=(None, 2), sample=Sample(1000, classes=classes))
+    training = replace(PLAIN, data=Data(ARRAYS, (part,)), fit=Fit(class_weight=weights))
+    assert found("class-weights", training) == expected
+
+
+@pytest.mark.parametrize(
+    ("callback", "expected"),
+    [
+        (Callback("LearningRateScheduler", rates=(1e-3, 1e-4)), []),
+        (Callback("LearningRateScheduler", rates=(0.0, 1e-3)), [WARNING]),
+        (Callback("LearningRateScheduler", rates=(0.0, 0.0)), [ERROR]),
+        (Callback("LearningRateScheduler", rates=(1e-3, -1e-3)), [ERROR]),
+        (Callback("LearningRateScheduler", no_rate="None in epoch 1"), [ERROR]),
+        (Callback("LearningRateScheduler"), []),  # its function could not be asked
+    ],
+)
+def test_scheduled_rate(callback, expected):
+    assert found("scheduled-rate", with_fit(callback)) == expected
+
+
+def test_callback_is_class():
+    assert found("callback-is-class", with_fit(Callback("EarlyStopping", is_class=True))) == [ERROR]
+    assert found("callback-is-class", with_fit(Callback("EarlyStopping"))) == []
+
+
+@pytest.mark.parametrize(("wanted", "steps", "expected"), [(8, 8, []), (9, 8, [ERROR]), (9, None, []), (None, 8, [])])
+def test_accumulates_to_the_end(wanted, steps, expected):
+    optimizer = Optimizer("Adam", settings={"gradient_accumulation_steps": wanted})
+    training = replace(with_model(optimizer=optimizer), fit=Fit(steps=steps))
+    assert found("accumulates-to-the-end", training) == expected
+
+
+def ordered(right: float, wrong: float, activation: str) -> Training:
+    model = Model("Sequential", (), (Output("o", (None, 1), activation=activation, loss=Loss("mine", is_keras=False)),))
+    return with_trial(model, orders=(LossOrder("o", "mine", right, wrong),))
+
+
+@pytest.mark.parametrize(
+    ("training", "expected"),
+    [
+        (ordered(0.99, 0.01, "sigmoid"), [ERROR]),
+        (ordered(0.01, 0.99, "sigmoid"), []),
+        (ordered(5.0, 1.0, "linear"), [WARNING]),
+        (ordered(0.5, 0.5, "sigmoid"), []),
+        (ordered(float("nan"), 0.5, "sigmoid"), []),
+    ],
+)
+def test_loss_prefers_wrong(training, expected):
+    assert found("loss-prefers-wrong", training) == expected
+
+
+@pytest.mark.parametrize(
+    ("told", "low", "high", "expected"),
+    [
+        ((0, 255), 0, 1, [ERROR]),
+        ((0, 1), 0, 255, [ERROR]),
+        ((0, 255), 0, 240, []),
+        ((0, 255), 20, 60, []),  # dark images
+        ((0, 1), -1, 1, []),
+        ((0, 255), 0, 0, []),  # nothing to see
+    ],
+)
+def test_value_range(told, low, high, expected):
+    assert found("value-range", with_trial(ranges=(InputRange("b", low, high, told),))) == expected
+
+
+def test_metric_not_reset_and_reads_ahead():
+    assert found("metric-not-reset", with_trial(not_reset=("specificity",))) == [WARNING]
+    assert found("reads-ahead", with_trial(reads_ahead=True)) == [ERROR]
+    assert found("difference-broadcasts", with_trial(broadcasts="(20,) - (20, 1)")) == [ERROR]
+    for name in ("metric-not-reset", "reads-ahead", "difference-broadcasts"):
+        assert found(name, with_trial()) == []
+
+
+@pytest.mark.parametrize(
+    ("loss", "expected"),
+    [("binary_crossentropy", [ERROR]), ("kl_divergence", [ERROR]), ("mean_squared_error", []), ("", [])],
+)
+def test_swapped_loss(loss, expected):
+    assert found("swapped-loss", with_model(swapped_loss=loss)) == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "apart", "expected"),
+    [((None,), True, [ERROR]), ((None, 10), True, [ERROR]), ((None, 64, 64, 3), True, []), ((None,), False, [])],
+)
+def test_shuffled_apart(shape, apart, expected):
+    data = Data(DATASET, (Part("x", "x", shape=(None, 64, 64, 3)), Part("y", "y", shape=shape)), shuffled_apart=apart)
+    assert found("shuffled-apart", replace(PLAIN, data=data)) == expected
+
+
+def segmentation(kind: str, target: tuple[int | None, ...]) -> Training:
+    model = Model(
+        "Functional",
+        (Layer("r", kind),),
+        (Output("o", (None, 64, 64, 1)),),
+        (Input("i", (None, 64, 64, 3), "float32"),),
+    )
+    parts = (Part("x", "x", shape=(None, 64, 64, 3)), Part("y", "y", shape=target))
+    return replace(PLAIN, model=model, data=Data(ARRAYS, parts))
+
+
+@pytest.mark.parametrize(
+    ("training", "expected"),
+    [
+        (segmentation("RandomFlip", (None, 64, 64, 1)), [ERROR]),
+        (segmentation("RandomFlip", (None, 64, 64)), [ERROR]),
+        (segmentation("RandomBrightness", (None, 64, 64, 1)), []),  # moves nothing
+        (segmentation("RandomFlip", (None,)), []),
+        (segmentation("RandomFlip", (None, 4)), []),
+    ],
+)
+def test_targets_not_moved(training, expected):
+    assert found("targets-not-moved", training) == expected
+
+
+def test_empty_batches_and_frozen_random():
+    assert found("empty-batches", replace(PLAIN, data=Data(ARRAYS, batches=600, empty_batch=38))) == [WARNING]
+    assert found("empty-batches", PLAIN) == []
+    drawing = Data(DATASET, stages=(Stage("map", frozen_random="np.random.randint"),))
+    assert found("frozen-random", replace(PLAIN, data=drawing)) == [WARNING]
+    layer = Layer("s", "Sampling", is_keras=False, frozen_random="np.random.normal")
+    assert found("frozen-random", with_model(layers=(layer,))) == [WARNING]
+    assert found("frozen-random", with_model(layers=(layer,), run_eagerly=True)) == []
+
+
+def test_untracked_variables():
+    layer = Layer("p", "Projection", is_keras=False, untracked=("w", "b"))
+    assert found("untracked-variables", with_model(layers=(layer,))) == [ERROR]
+    assert found("untracked-variables", with_model(layers=(layer,), own_train_step=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("kinds", "expected"),
+    [
+        (("source", "batch", "shuffle"), [WARNING]),
+        (("source", "shuffle", "batch"), []),
+        (("source", "shuffle", "batch", "shuffle"), []),
+        (("source", "batch", "unbatch", "shuffle", "batch"), []),
+    ],
+)
+def test_batch_before_shuffle(kinds, expected):
+    stages = tuple(Stage(kind, inputs=int(kind != "source")) for kind in kinds)
+    assert found("batch-before-shuffle", replace(PLAIN, data=Data(DATASET, stages=stages))) == expected
+
+
+def test_a_batch_inside_of_a_mixture_is_no_batch_before_the_shuffle():
+    stages = (Stage("range"), Stage("batch"), Stage("directed_interleave", inputs=2), Stage("shuffle"), Stage("batch"))
+    assert found("batch-before-shuffle", replace(PLAIN, data=Data(DATASET, stages=stages))) == []
+
+
+def test_the_target_in_a_window_of_its_series():
+    features = Features((0.0,), (1.0,), like_target=(5,))
+    part = Part("x", "x", shape=(None, 24, 2), sample=Sample(100, features=features))
+    (finding,) = BY_NAME["target-in-features"].find(replace(PLAIN, data=Data(DATASET, (part,))))
+    assert "feature 1 of step 2" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("metric", "logits", "expected"),
+    [
+        (Metric("auc", "auc", settings={"from_logits": False}), True, [WARNING]),
+        (Metric("auc", "auc", settings={"from_logits": True}), True, []),
+        (Metric("auc", "auc", settings={"from_logits": False}), False, []),
+    ],
+)
+def test_wrong_accuracy_of_curves(metric, logits, expected):
+    loss = Loss("binary_crossentropy", from_logits=logits)
+    output = Output("o", (None, 1), activation="linear", loss=loss, metrics=(metric,))
+    assert found("wrong-accuracy", with_model(outputs=(output,))) == expected
