@@ -49,7 +49,8 @@ def check(model: Any, x: Any, y: Any = None, **arguments: Any) -> Checked:
     line, given = calling(), _arguments(model, x, y, arguments)
     is_built = _build(model, given)
     with _untouched(model):
-        training = training_facts(model, FIT, given, "the model" if line is None else line.site, tries=is_built)
+        place = "the model" if line is None else line.site
+        training = training_facts(model, FIT, given, place, tries=is_built, ends=False)
     return checked_of(as_document(examine(training, RULES), training))
 
 

@@ -35,7 +35,8 @@ _SPLIT = ("x", "y", "sample_weight")
 def training_facts(
     model: Any, kind: str, given: Mapping[str, Any], place: str, limits: Limits = USUAL,
     tell: Callable[[str], None] = lambda text: None, optimizer: Any = None, tries: bool = True,
-    before_trial: Callable[[Any], None] = lambda batch: None, loss_calls: tuple[LossCall, ...] = (), graph: Any = None,
+    before_trial: Callable[[Any], None] = lambda batch: None, loss_calls: tuple[LossCall, ...] = (),
+    graph: Any = None, ends: bool = True,
 ) -> Training:  # fmt: skip
     """The facts of one training.
 
@@ -51,6 +52,7 @@ def training_facts(
         before_trial: called with the first batch before that.
         loss_calls: of a custom loop.
         graph: in which the step of a custom loop is traced.
+        ends: whether the process ends afterwards, so that a schedule of the user's may be called, which may count.
     """
     if kind == LOOP:
         return loop_facts(model, given, place, optimizer, loss_calls, graph)
@@ -64,7 +66,7 @@ def training_facts(
         looked = replace(looked, data=_one_batch(looked.data))
     validation = _validation(second, given, replace(limits, epoch=given.get("validation_steps")), rank, tell)
     _build(model, looked)
-    fit = fit_facts(kind, given, place, looked.data, _fixed_rate(model))
+    fit = fit_facts(kind, given, place, looked.data, _fixed_rate(model) if ends else None)
     facts = model_facts(model, fit.steps)
     batch, trial = _batch(model, kind, given, looked)
     if tries and batch is not None:
