@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+FOLDER = Path(__file__).parent
+THROUGH_THE_COMMAND = sorted((FOLDER / "cases").glob("*.py"))[3::8][:20]
+MARKS = {"wrong": "# RIGHT", "right": "# WRONG"}
 SECONDS = 120
 HEAD = """
 import atexit, numpy as np, keras
@@ -83,3 +88,22 @@ def test_oomph_check_changes_no_bit_of_the_training_after_it(tmp_path):
         assert done.returncode == 0, done.stderr[-2000:]
         outputs.append(done.stdout)
     assert outputs[0] == outputs[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", THROUGH_THE_COMMAND, ids=lambda path: path.stem)
+def test_the_command_names_the_mistake_and_not_its_twin(tmp_path, file):
+    text = file.read_text()
+    wanted = {name.strip() for name in re.findall(r"^# finds: (.+)$", text, re.MULTILINE)[0].split(",")}
+    found = {}
+    for which, mark in MARKS.items():
+        lines = [line for line in text.splitlines() if not line.rstrip().endswith(mark)]
+        done = check(tmp_path, "\n".join(lines) + "\n", "--json")
+        found[which] = (
+            done.returncode,
+            {each["name"]: each["severity"] for each in json.loads(done.stdout)["findings"]},
+        )
+    assert wanted & {*found["wrong"][1]}
+    assert found["wrong"][0] == int("error" in found["wrong"][1].values())
+    assert found["right"][0] == 0
+    assert not wanted & {*found["right"][1]}

@@ -45,7 +45,7 @@ def after_import(actions: Mapping[str, Act]) -> None:
 
 
 class AwaitingFinder:
-    """A finder on sys.meta_path that finds each of its modules once.
+    """A finder on sys.meta_path that acts on each of its modules once.
 
     It is never removed, since no script imports all of them. It costs one dict look-up per import.
 
@@ -60,13 +60,18 @@ class AwaitingFinder:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The spec that Python would find, with a loader that also acts on the module."""
-        act = self._actions.pop(name, None)
-        if act is None:
+        if name not in self._actions:
             return None
         spec = _find_spec(name, path, target)
         if spec is not None and hasattr(spec.loader, "exec_module"):
-            _wrap_loader(spec.loader, act)
+            _wrap_loader(spec.loader, lambda module: self._act(name, module))
         return spec
+
+    def _act(self, name: str, module: ModuleType) -> None:
+        """Act on the module, once: a spec that somebody only asks for, as TensorFlow for Keras, imports nothing."""
+        act = self._actions.pop(name, None)
+        if act is not None:
+            act(module)
 
 
 def _find_spec(name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:

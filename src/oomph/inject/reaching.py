@@ -15,6 +15,11 @@ from oomph.reaching.channel import Channel
 from oomph.reaching.handover import Handover
 from oomph.recovery.script.unguarded_training import at_first_step
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
 
 def start() -> None:
     """Report that this process runs, and wait for a training; raises RuntimeError for a damaged handover."""
@@ -24,12 +29,26 @@ def start() -> None:
     channel = Channel(handover)
     channel.tell(joined=os.getpid(), python=sys.executable)
     others = at_first_step(lambda kind: _refuse(kind, channel))
-    hook.after_import({**others, hook.TRAINER: lambda trainer: _install(trainer, channel)})
+    installed: list[Any] = []
+    awaited = {
+        hook.TRAINER: lambda trainer: installed.append(_install(trainer, channel)),
+        "keras": lambda keras: _listen(installed),  # is complete later than its trainer
+    }
+    hook.after_import({**others, **awaited})
 
 
-def _install(trainer: ModuleType, channel: Channel) -> None:
+def _listen(installed: Sequence[Any]) -> None:
+    """Note what custom loops compare; without that less is known of them."""
+    for arrivals in installed:
+        try:
+            arrivals.listen()
+        except Exception as error:
+            sys.stderr.write(f"oomph: {type(error).__name__}: {error}; the loss of a custom loop stays unknown\n")
+
+
+def _install(trainer: ModuleType, channel: Channel) -> Any:
     try:
-        import_module("oomph.tensorflow.reaching.interception").install(trainer, channel)
+        return import_module("oomph.tensorflow.reaching.interception").install(trainer, channel)
     except Exception as error:
         channel.end(unsupported=f"this version of Keras cannot be examined: {type(error).__name__}: {error}")
 

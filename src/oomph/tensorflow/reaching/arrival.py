@@ -19,7 +19,6 @@ from oomph.errors import OomphError
 from oomph.preflight.facts.fit import FIT, LOOP
 from oomph.reaching.channel import Channel, wait_for_the_end
 from oomph.recovery.script.script_line import ScriptLine, calling
-from oomph.tensorflow.reaching.loss_calls import LossCall
 from oomph.tensorflow.reaching.reached import Reached
 from oomph.tensorflow.reaching.traced_by import is_compiled_by_xla
 
@@ -33,7 +32,7 @@ class Arrivals:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self.loss_calls: Callable[[], tuple[LossCall, ...]] = tuple
+        self.loss_calls: Callable[[], tuple[Any, ...]] = tuple
         """Gives the last calls of loss objects."""
         self._running = 0
         self._seen: set[tuple[str, str, int]] = set()
@@ -42,6 +41,10 @@ class Arrivals:
     def is_nested(self) -> bool:
         """Whether a training runs for real, or this thread examines one: its steps are no other training."""
         return self._running > 0 or getattr(threading.current_thread(), _MARK, False)
+
+    def listen(self) -> None:
+        """Note what custom loops compare, from now on: Keras is complete."""
+        self.loss_calls = importlib.import_module("oomph.tensorflow.reaching.loss_calls").listen(self.is_nested)
 
     def compiles(self, model: Any, jit_compile: Any) -> None:
         """Note what `compile` of a model was given."""

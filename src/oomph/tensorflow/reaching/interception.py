@@ -11,19 +11,20 @@ from oomph.preflight.facts.fit import FIT, LOOP, ON_BATCH
 from oomph.reaching.channel import Channel
 from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.reaching.arrival import Arrivals
-from oomph.tensorflow.reaching.loss_calls import listen
 from oomph.tensorflow.reaching.trained_model import model_of
 from oomph.tensorflow.runtime.patching import patch
 
 
-def install(trainer: Any, channel: Channel) -> None:
-    """Intercept every training of this process; raises UnsupportedError for a Keras without what that needs."""
+def install(trainer: Any, channel: Channel) -> Arrivals:
+    """Intercept every training of this process, and return what meets them.
+
+    Raises UnsupportedError for a Keras without what that needs.
+    """
     try:
         cls, optimizer = KERAS.trainer.value(), KERAS.optimizer.value()
     except ImportError as error:
         raise UnsupportedError(str(error)) from error
     arrivals = Arrivals(channel)
-    arrivals.loss_calls = listen(arrivals.is_nested)
     for owner, name in ((cls, "fit"), (cls, "train_on_batch"), (optimizer, "apply")):
         if not callable(getattr(owner, name, None)):
             raise UnsupportedError(f"no {owner.__name__}.{name}")
@@ -31,6 +32,7 @@ def install(trainer: Any, channel: Channel) -> None:
     _replace_training(cls, "train_on_batch", ON_BATCH, arrivals)
     _replace_apply(optimizer, arrivals)
     _replace_compile(KERAS.trainer_of_any_backend.value(), arrivals)
+    return arrivals
 
 
 def _replace_training(cls: Any, name: str, kind: str, arrivals: Arrivals) -> None:

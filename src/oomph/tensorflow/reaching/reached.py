@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oomph.recovery.script.script_line import ScriptLine
-from oomph.tensorflow.reaching.loss_calls import LossCall
 
 
 @dataclass(frozen=True)
@@ -31,8 +30,8 @@ class Reached:
     """
     place: ScriptLine | None
     """The line of the script that calls; None if no script code is running."""
-    loss_calls: tuple[LossCall, ...] = ()
-    """Of a custom loop: the last calls of Keras' loss objects."""
+    loss_calls: tuple[Any, ...] = ()
+    """Of a custom loop: the last calls of Keras' loss objects, each a `LossCall`."""
     graph: Any = field(default=None, compare=False, repr=False)
     """Of a custom loop: the graph in which its step is traced; None if it runs eagerly."""
     tell: Callable[[str], None] = field(default=lambda text: None, compare=False, repr=False)
