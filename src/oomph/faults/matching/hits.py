@@ -90,9 +90,23 @@ class Hits:
         self._got_by = gets_by(text) or (self._got_by and text.lstrip().startswith("[["))
         return self._got_by
 
-    def found(self, went_on: int) -> Found:
-        """The hits of each fault that is shown; `went_on` is the position where training was last seen to go on."""
-        standing = {fault: _standing(tuple(hits.values()), went_on) for fault, hits in self._seen.items()}
+    @property
+    def asks_for_training(self) -> bool:
+        """Whether some of it counts only in a log that tells of a training."""
+        return any(signature.in_training for hits in self._seen.values() for signature in hits)
+
+    def found(self, went_on: int, in_training: bool = True) -> Found:
+        """The hits of each fault that is shown.
+
+        Args:
+            went_on: the position where training was last seen to go on.
+            in_training: whether the log tells of a training.
+        """
+        seen = {
+            fault: [hit for hit in hits.values() if in_training or not hit.signature.in_training]
+            for fault, hits in self._seen.items()
+        }
+        standing = {fault: _standing(hits, went_on) for fault, hits in seen.items()}
         return {fault: hits for fault, hits in standing.items() if any(hit.signature.alone for hit in hits)}
 
 
