@@ -134,7 +134,8 @@ class _Reading:
         for conclusion in (self._map.conclusion(), self._trend.conclusion()):
             if conclusion is not None:
                 self._hits.see(conclusion, (self._last.story, 0))  # it describes the state before the failure
-        found = self._hits.found(self._went_on, not self._hits.asks_for_training or self._tells_of_training())
+        in_training = not self._hits.asks_for_training or self._tells_of_training()
+        found = self._hits.found(self._went_on, in_training, bool(self._last.inside))
         ranked, general = self._ranked(found)
         if not ranked and self._end.ended_on_purpose(self._went_on):
             return ()
@@ -170,7 +171,7 @@ class _Reading:
         return self._hits.set_aside(found) | ({MEMORY_LEAK} if self._trend.levels_off else set())
 
     def _diagnosis(self, fault: Fault, hits: Sequence[Hit], follows: bool) -> Diagnosis:
-        captured: dict[str, str] = {}
+        captured: dict[str, str] = {"inside": self._last.inside} if self._last.inside else {}
         surest = _surest(fault, hits)
         for hit in surest:
             captured = {**hit.captured, **captured}  # the surest signature decides a value
@@ -225,7 +226,9 @@ class _Reading:
         doubtful = ranked and (ranked[0].confidence <= _DOUBTFUL or ranked[0].name in GENERAL)
         if error is None or not doubtful or ranked[0].is_advised:
             return list(ranked)
-        captured, signatures = borrowed(self._catalogue, (error, *self._last.details), self._hits.ids)
+        captured, signatures = borrowed(
+            self._catalogue, (error, *self._last.details), self._hits.ids, self._last.inside
+        )
         first = ranked[0]._replace(
             captured={**captured, **ranked[0].captured}, signatures=(*ranked[0].signatures, *signatures)
         )
@@ -233,7 +236,7 @@ class _Reading:
 
     def _narrowed(self, fault: Fault, facts: Sequence[Evidence]) -> tuple[dict[str, str], tuple[Signature, ...]]:
         """The wordings of a page in these facts and in what the last error says below its first line."""
-        return narrowed(fault, (*facts, *self._last.details), self._hits.ids(fault))
+        return narrowed(fault, (*facts, *self._last.details), self._hits.ids(fault), self._last.inside)
 
     def _behind_check(self, found: Found) -> list[Diagnosis]:
         """Likely causes of a failed check in GPU code, if only the abort itself is known."""
