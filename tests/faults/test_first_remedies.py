@@ -283,3 +283,59 @@ def test_a_traceback_without_its_head_still_names_the_line_of_the_script() -> No
         '  File "train.py", line 9, in <module>\n    main()\n  File "train.py", line 5, in main\n    x = rates["a"]\n'
     )
     assert "At train.py:5 in main," in first_remedy(f"{frames}KeyError: 'a'")
+
+
+LOCAL = "on /job:localhost/replica:0/task:0/device:CPU:0 by allocator cpu"
+NO_PTXAS = "W asm_compiler.cc:85] Couldn't get ptxas version string: INTERNAL: Couldn't invoke ptxas --version\n"
+NO_LIBDEVICE = "W nvptx_helper.cc:56] Can't find libdevice directory ${CUDA_DIR}/nvvm/libdevice.\n"
+SOLVER = "W dso_loader.cc:60] Could not load dynamic library 'libcusolver.so.10'; dlerror: libcusolver.so.10\n"
+LAYERS = "ValueError: You are trying to load a weight file containing {} layers into a model with {} layers."
+AXIS = 'ValueError: Input 0 of layer "d" is incompatible with the layer: expected axis -1 of input shape to have value '
+TABLE = "DataLossError: Unable to open table file out/best: Failed precondition: out/best; Is a directory: perhaps your"
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        (LAYERS.format(47, 33), "the file is of another model"),
+        (LAYERS.format(16, 18), "load what fits by name"),
+        (
+            "Layer count mismatch when loading weights from file. Model expected 49 layers, found 18 saved",
+            "another model",
+        ),
+        (
+            "ValueError: cannot reshape array of size 3920 into shape (4,20)",
+            "7 x 7 for each: reshape to (4, 20 * 7 * 7)",
+        ),
+        ("ValueError: cannot reshape array of size 100 into shape (3,20)", "use -1 for the number of samples"),
+        (AXIS + "16384, but received input with shape (None, 65536)", "about 2.0 times larger each way"),
+        (AXIS + "20, but received input with shape (None, 80)", "build it with input_shape=(80,)"),
+        (f"ResourceExhaustedError: OOM when allocating tensor with shape[9,8] and type float {LOCAL}", "[9,8]"),
+        (f"ResourceExhaustedError: OOM when allocating tensor with shape[9,8] and type float {LOCAL}", "smaller batch"),
+        (NO_PTXAS + NO_LIBDEVICE, "both ptxas and libdevice"),
+        (NO_LIBDEVICE, "where XLA looks for it"),
+        (SOLVER, "CUDA 11.0"),
+        (SOLVER.replace("cusolver", "cublas") + SOLVER, "CUDA 10.1"),
+        (TABLE, "out/best is a directory: give the prefix"),
+        (
+            "InvalidArgumentError: indices[0] = 0 is not in [0, 0)\n\t [[{{node GatherV2_4}}]]",
+            "is looked up in is empty",
+        ),
+        ("NotFoundError: /data/fsns/train", "/data/fsns/train was not found"),
+        ('KeyError: "Couldn\'t find field google.protobuf.FileOptions.x"', "another version of protobuf"),
+        ("AlreadyExistsError: Another metric with the same name already exists.", "Keras of TensorFlow's own version"),
+        ("AttributeError: module 'tensorflow' has no attribute 'enable_eager_execution'", "Leave the call out"),
+        ("AttributeError: module 'keras.backend' has no attribute 'tf'", "Write tf in place of K.tf"),
+    ],
+)
+def test_numbers_and_the_company_of_a_line_decide_the_first_remedy(log: str, words: str) -> None:
+    assert words in first_remedy(log)
+
+
+def test_a_plain_error_in_the_hdf5_code_of_keras_is_answered_with_h5py() -> None:
+    frame = '  File "/opt/v/lib/python3.7/site-packages/keras/engine/saving.py", line 9, in load\n    if names:\n'
+    log = f"{frame}ValueError: The truth value of an array with more than one element is ambiguous."
+    assert "h5py" in first_remedy(log)
+    assert "h5py" not in first_remedy(
+        log.replace("/opt/v/lib/python3.7/site-packages/keras/engine/saving.py", "draw.py")
+    )

@@ -76,7 +76,7 @@ _BEHIND = lazy_pattern(
     rf"(?<=[\s:>`'\"*(])(?:{'|'.join(f'{_PYTHON} {_SCRIPTS_OWN}'.split(' '))})Error: (?!if |If |when |When )\S"
 )
 _NO_REPORT = lazy_pattern(
-    r"Warning\b|WARN|DEBUG|INFO|\braise[sd]?\b|\bexcept\b|\bcatch|\bcaught\b|\bignor|\bretry|^\s*#"
+    r"Warning\b|WARN|DEBUG|INFO|\braise[sd]?\b|\bexcept\b|\bcatch|\bcaught\b|\bignor|\bretr(?:y|ies|ied)\b|^\s*#"
 )
 _MOST_BEFORE = 100
 _FEW_LINES = 4
