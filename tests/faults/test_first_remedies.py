@@ -11,6 +11,13 @@ DLL = (
 )
 XLA = "InvalidArgument: Detected unsupported operations when trying to compile graph __inference_f_1 on XLA_GPU_JIT"
 SYMBOL = "undefined symbol: _ZN10tensorflow12OpDefBuilder4AttrENSt7__cxx1112basic_stringIcEE"
+NEGATIVE = "ValueError: Negative dimension size caused by subtracting "
+NCHW = 'T=DT_FLOAT, data_format="NCHW", padding="VALID"'
+SOURCE = "https://data.example/a.zip"
+UNFED = (
+    "InvalidArgumentError: You must feed a value for placeholder tensor 'Placeholder_2' with dtype float\n"
+    "\t [[node Placeholder_2 "
+)
 
 
 @pytest.mark.parametrize("verb", ["open", "synchronously open", "create", "synchronously create"])
@@ -326,6 +333,30 @@ TABLE = "DataLossError: Unable to open table file out/best: Failed precondition:
         ("AlreadyExistsError: Another metric with the same name already exists.", "Keras of TensorFlow's own version"),
         ("AttributeError: module 'tensorflow' has no attribute 'enable_eager_execution'", "Leave the call out"),
         ("AttributeError: module 'keras.backend' has no attribute 'tf'", "Write tf in place of K.tf"),
+        (NEGATIVE + "3 from 1 for 'conv' (op: 'Conv2D') with input shapes: [?,1,96,48], [3,3,48,8].", "channels last"),
+        (NEGATIVE + "3 from 1 for 'conv' (op: 'Conv2D') with input shapes: [?,1,1,48], [3,3,48,8].", "larger input"),
+        (
+            NEGATIVE + f"2 from 1 for '{{{{node p}}}} = MaxPool[{NCHW}](x)' with input shapes: [?,96,48,1].",
+            "channels_last",
+        ),
+        (NEGATIVE + "2 from 1 for 'pool_1/MaxPool'", "image_data_format"),
+        (NEGATIVE + "5 from 4 for 'pool_1/MaxPool'", "larger input"),
+        ("AttributeError: 'Model' object has no attribute '_feed_sizes'", "versions of TensorFlow and Keras"),
+        ("AttributeError: 'Network' object has no attribute '_made'", "_made of a Network is Keras's own"),
+        ("ModuleNotFoundError: No module named 'tensorflow.contrib.keras.api'", "from tensorflow.keras in place"),
+        ("NotFoundError: Key head/bias not found in checkpoint", "empty directory (model_dir, train_dir)"),
+        (f"NonMatchingChecksumError: Artifact {SOURCE}, has wrong checksum:", f"{SOURCE} was replaced"),
+        (f"NonMatchingChecksumError: Artifact {SOURCE}, downloaded to /d/a.zip, has wrong checksum:", SOURCE),
+        ("AttributeError: module 'tensorflow' has no attribute 'ensure_shape'", "does not have ensure_shape yet"),
+        (
+            "NotImplementedError: Cannot convert a symbolic Tensor (grid/meshgrid:0) to a numpy array.",
+            "NumPy below 1.20",
+        ),
+        ("TypeError: object of type <class 'numpy.float32'> cannot be safely interpreted as an integer.", "int(n)"),
+        ("ModuleNotFoundError: No module named 'keras.legacy.layers'", "Keras 2.3.1"),
+        ("ImportError: libcublas.so.7.5: cannot open shared object file: No such file", "CUDA 7, for which"),
+        (UNFED + "defined at train.py:3", "Feed Placeholder_2 as well"),
+        (UNFED + "defined at <ipython-input-5-0123456789ab>:3", "Restart the notebook's kernel"),
     ],
 )
 def test_numbers_and_the_company_of_a_line_decide_the_first_remedy(log: str, words: str) -> None:
