@@ -355,6 +355,7 @@ TABLE = "DataLossError: Unable to open table file out/best: Failed precondition:
         ("TypeError: object of type <class 'numpy.float32'> cannot be safely interpreted as an integer.", "int(n)"),
         ("ModuleNotFoundError: No module named 'keras.legacy.layers'", "Keras 2.3.1"),
         ("ImportError: libcublas.so.7.5: cannot open shared object file: No such file", "CUDA 7, for which"),
+        ("WARNING:tensorflow:Your input ran out of data; interrupting training.", "number of samples // batch size"),
         (UNFED + "defined at train.py:3", "Feed Placeholder_2 as well"),
         (UNFED + "defined at <ipython-input-5-0123456789ab>:3", "Restart the notebook's kernel"),
     ],
