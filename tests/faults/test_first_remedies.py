@@ -11,6 +11,13 @@ DLL = (
 )
 XLA = "InvalidArgument: Detected unsupported operations when trying to compile graph __inference_f_1 on XLA_GPU_JIT"
 SYMBOL = "undefined symbol: _ZN10tensorflow12OpDefBuilder4AttrENSt7__cxx1112basic_stringIcEE"
+NEGATIVE = "ValueError: Negative dimension size caused by subtracting "
+NCHW = 'T=DT_FLOAT, data_format="NCHW", padding="VALID"'
+SOURCE = "https://data.example/a.zip"
+UNFED = (
+    "InvalidArgumentError: You must feed a value for placeholder tensor 'Placeholder_2' with dtype float\n"
+    "\t [[node Placeholder_2 "
+)
 
 
 @pytest.mark.parametrize("verb", ["open", "synchronously open", "create", "synchronously create"])
@@ -283,3 +290,84 @@ def test_a_traceback_without_its_head_still_names_the_line_of_the_script() -> No
         '  File "train.py", line 9, in <module>\n    main()\n  File "train.py", line 5, in main\n    x = rates["a"]\n'
     )
     assert "At train.py:5 in main," in first_remedy(f"{frames}KeyError: 'a'")
+
+
+LOCAL = "on /job:localhost/replica:0/task:0/device:CPU:0 by allocator cpu"
+NO_PTXAS = "W asm_compiler.cc:85] Couldn't get ptxas version string: INTERNAL: Couldn't invoke ptxas --version\n"
+NO_LIBDEVICE = "W nvptx_helper.cc:56] Can't find libdevice directory ${CUDA_DIR}/nvvm/libdevice.\n"
+SOLVER = "W dso_loader.cc:60] Could not load dynamic library 'libcusolver.so.10'; dlerror: libcusolver.so.10\n"
+LAYERS = "ValueError: You are trying to load a weight file containing {} layers into a model with {} layers."
+AXIS = 'ValueError: Input 0 of layer "d" is incompatible with the layer: expected axis -1 of input shape to have value '
+TABLE = "DataLossError: Unable to open table file out/best: Failed precondition: out/best; Is a directory: perhaps your"
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        (LAYERS.format(47, 33), "the file is of another model"),
+        (LAYERS.format(16, 18), "load what fits by name"),
+        (
+            "Layer count mismatch when loading weights from file. Model expected 49 layers, found 18 saved",
+            "another model",
+        ),
+        (
+            "ValueError: cannot reshape array of size 3920 into shape (4,20)",
+            "7 x 7 for each: reshape to (4, 20 * 7 * 7)",
+        ),
+        ("ValueError: cannot reshape array of size 100 into shape (3,20)", "use -1 for the number of samples"),
+        (AXIS + "16384, but received input with shape (None, 65536)", "about 2.0 times larger each way"),
+        (AXIS + "20, but received input with shape (None, 80)", "build it with input_shape=(80,)"),
+        (f"ResourceExhaustedError: OOM when allocating tensor with shape[9,8] and type float {LOCAL}", "[9,8]"),
+        (f"ResourceExhaustedError: OOM when allocating tensor with shape[9,8] and type float {LOCAL}", "smaller batch"),
+        (NO_PTXAS + NO_LIBDEVICE, "both ptxas and libdevice"),
+        (NO_LIBDEVICE, "where XLA looks for it"),
+        (SOLVER, "CUDA 11.0"),
+        (SOLVER.replace("cusolver", "cublas") + SOLVER, "CUDA 10.1"),
+        (TABLE, "out/best is a directory: give the prefix"),
+        (
+            "InvalidArgumentError: indices[0] = 0 is not in [0, 0)\n\t [[{{node GatherV2_4}}]]",
+            "is looked up in is empty",
+        ),
+        ("NotFoundError: /data/fsns/train", "/data/fsns/train was not found"),
+        ('KeyError: "Couldn\'t find field google.protobuf.FileOptions.x"', "another version of protobuf"),
+        ("AlreadyExistsError: Another metric with the same name already exists.", "Keras of TensorFlow's own version"),
+        ("AttributeError: module 'tensorflow' has no attribute 'enable_eager_execution'", "Leave the call out"),
+        ("AttributeError: module 'keras.backend' has no attribute 'tf'", "Write tf in place of K.tf"),
+        (NEGATIVE + "3 from 1 for 'conv' (op: 'Conv2D') with input shapes: [?,1,96,48], [3,3,48,8].", "channels last"),
+        (NEGATIVE + "3 from 1 for 'conv' (op: 'Conv2D') with input shapes: [?,1,1,48], [3,3,48,8].", "larger input"),
+        (
+            NEGATIVE + f"2 from 1 for '{{{{node p}}}} = MaxPool[{NCHW}](x)' with input shapes: [?,96,48,1].",
+            "channels_last",
+        ),
+        (NEGATIVE + "2 from 1 for 'pool_1/MaxPool'", "image_data_format"),
+        (NEGATIVE + "5 from 4 for 'pool_1/MaxPool'", "larger input"),
+        ("AttributeError: 'Model' object has no attribute '_feed_sizes'", "versions of TensorFlow and Keras"),
+        ("AttributeError: 'Network' object has no attribute '_made'", "_made of a Network is Keras's own"),
+        ("ModuleNotFoundError: No module named 'tensorflow.contrib.keras.api'", "from tensorflow.keras in place"),
+        ("NotFoundError: Key head/bias not found in checkpoint", "empty directory (model_dir, train_dir)"),
+        (f"NonMatchingChecksumError: Artifact {SOURCE}, has wrong checksum:", f"{SOURCE} was replaced"),
+        (f"NonMatchingChecksumError: Artifact {SOURCE}, downloaded to /d/a.zip, has wrong checksum:", SOURCE),
+        ("AttributeError: module 'tensorflow' has no attribute 'ensure_shape'", "does not have ensure_shape yet"),
+        (
+            "NotImplementedError: Cannot convert a symbolic Tensor (grid/meshgrid:0) to a numpy array.",
+            "NumPy below 1.20",
+        ),
+        ("TypeError: object of type <class 'numpy.float32'> cannot be safely interpreted as an integer.", "int(n)"),
+        ("ModuleNotFoundError: No module named 'keras.legacy.layers'", "Keras 2.3.1"),
+        ("ImportError: libcublas.so.7.5: cannot open shared object file: No such file", "CUDA 7, for which"),
+        ("WARNING:tensorflow:Your input ran out of data; interrupting training.", "number of samples // batch size"),
+        (UNFED + "defined at train.py:3", "Feed Placeholder_2 as well"),
+        (UNFED + "defined at <ipython-input-5-0123456789ab>:3", "Restart the notebook's kernel"),
+    ],
+)
+def test_numbers_and_the_company_of_a_line_decide_the_first_remedy(log: str, words: str) -> None:
+    assert words in first_remedy(log)
+
+
+def test_a_plain_error_in_the_hdf5_code_of_keras_is_answered_with_h5py() -> None:
+    frame = '  File "/opt/v/lib/python3.7/site-packages/keras/engine/saving.py", line 9, in load\n    if names:\n'
+    log = f"{frame}ValueError: The truth value of an array with more than one element is ambiguous."
+    assert "h5py" in first_remedy(log)
+    assert "h5py" not in first_remedy(
+        log.replace("/opt/v/lib/python3.7/site-packages/keras/engine/saving.py", "draw.py")
+    )

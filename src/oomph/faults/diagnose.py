@@ -13,11 +13,12 @@ from oomph.faults.evidence.evidence import Evidence
 from oomph.faults.evidence.live_exception import evidence_of
 from oomph.faults.evidence.memory_map import MemoryMap
 from oomph.faults.evidence.trend import Trend
-from oomph.faults.matching import fallback, systems, training
+from oomph.faults.matching import documentation, fallback, systems, training
 from oomph.faults.matching.borrowed import borrowed
 from oomph.faults.matching.causality import OF_PEERS, Place, consequences
 from oomph.faults.matching.classifier import Sample
-from oomph.faults.matching.ending import LastLines
+from oomph.faults.matching.documentation import Documentation
+from oomph.faults.matching.ending import LastLines, tells_of_training
 from oomph.faults.matching.fallback import GENERAL, UNRELATED, LastError
 from oomph.faults.matching.guesses import Guesses
 from oomph.faults.matching.hits import Found, Hit, Hits, confidence, narrowed, place
@@ -37,7 +38,8 @@ _SPEAKS_OF_DEVICE = ("GPU", "gpu", "CUDA", "cuda", "device")
 def words(faults: Sequence[Fault] | None = None) -> Words:
     """The words of the lines that `diagnose` needs; `read_log` of faults/reading can skip the others."""
     filed = index(load() if faults is None else tuple(faults))
-    wanted = filed.words("log") | tracebacks.WORDS | fallback.WORDS | memory_map.WORDS | trend.WORDS | systems.WORDS
+    others = (tracebacks, fallback, memory_map, trend, systems, documentation)
+    wanted = filed.words("log").union(*(module.WORDS for module in others))
     return Words(
         _bytes(wanted - training.SIGNS),
         _bytes(training.SIGNS),
@@ -104,10 +106,13 @@ class _Reading:
         self._map = MemoryMap()
         self._trend = Trend()
         self._systems = Systems()
+        self._documentation = Documentation()
         self._position = self._went_on = 0
 
     def see(self, fact: Evidence) -> None:
         """Take the next fact into account."""
+        if fact.source == "log" and self._documentation.holds(fact.text):
+            return
         self._position += 1
         self._last.see(fact, self._position)
         if fact.source in ("log", "exception"):
@@ -129,7 +134,8 @@ class _Reading:
         for conclusion in (self._map.conclusion(), self._trend.conclusion()):
             if conclusion is not None:
                 self._hits.see(conclusion, (self._last.story, 0))  # it describes the state before the failure
-        found = self._hits.found(self._went_on)
+        in_training = not self._hits.asks_for_training or self._tells_of_training()
+        found = self._hits.found(self._went_on, in_training, bool(self._last.inside))
         ranked, general = self._ranked(found)
         if not ranked and self._end.ended_on_purpose(self._went_on):
             return ()
@@ -141,6 +147,11 @@ class _Reading:
         ranked = self._with_borrowed_advice(_sure_before_doubtful(ranked))
         told = self._with_last_error(self._with_place_in_code(ranked, general))
         return (*told, *suspicions(ranked, found, self._catalogue, guesses))
+
+    def _tells_of_training(self) -> bool:
+        """Whether the evidence is of a training; exceptions and exit statuses are, since oomph was there."""
+        facts = self._sample.facts
+        return self._went_on > 0 or any(fact.source != "log" for fact in facts) or tells_of_training(facts)
 
     def _ranked(self, found: Found) -> tuple[list[Diagnosis], list[Diagnosis]]:
         """The faults found and the error that ended the program, best first; and those with only a general name."""
@@ -160,7 +171,7 @@ class _Reading:
         return self._hits.set_aside(found) | ({MEMORY_LEAK} if self._trend.levels_off else set())
 
     def _diagnosis(self, fault: Fault, hits: Sequence[Hit], follows: bool) -> Diagnosis:
-        captured: dict[str, str] = {}
+        captured: dict[str, str] = {"inside": self._last.inside} if self._last.inside else {}
         surest = _surest(fault, hits)
         for hit in surest:
             captured = {**hit.captured, **captured}  # the surest signature decides a value
@@ -215,7 +226,9 @@ class _Reading:
         doubtful = ranked and (ranked[0].confidence <= _DOUBTFUL or ranked[0].name in GENERAL)
         if error is None or not doubtful or ranked[0].is_advised:
             return list(ranked)
-        captured, signatures = borrowed(self._catalogue, (error, *self._last.details), self._hits.ids)
+        captured, signatures = borrowed(
+            self._catalogue, (error, *self._last.details), self._hits.ids, self._last.inside
+        )
         first = ranked[0]._replace(
             captured={**captured, **ranked[0].captured}, signatures=(*ranked[0].signatures, *signatures)
         )
@@ -223,7 +236,7 @@ class _Reading:
 
     def _narrowed(self, fault: Fault, facts: Sequence[Evidence]) -> tuple[dict[str, str], tuple[Signature, ...]]:
         """The wordings of a page in these facts and in what the last error says below its first line."""
-        return narrowed(fault, (*facts, *self._last.details), self._hits.ids(fault))
+        return narrowed(fault, (*facts, *self._last.details), self._hits.ids(fault), self._last.inside)
 
     def _behind_check(self, found: Found) -> list[Diagnosis]:
         """Likely causes of a failed check in GPU code, if only the abort itself is known."""

@@ -98,6 +98,10 @@ class Signature(NamedTuple):
     """Signatures of the same page (by id) that make this one mean nothing, wherever they stand."""
     beside: tuple[str, ...] = ()
     """Signatures of the same page (by id). At least one must appear, before or after this one."""
+    inside: bool = False
+    """Whether it counts only for an error that an installed package's own code has raised; `inside` is its name."""
+    in_training: bool = False
+    """Whether other programs write the same, so that it counts only in a log that tells of a training."""
     replaces: bool = False
     """Whether its remedies stand in place of all others, which do not fit this wording."""
     advice: str = ""

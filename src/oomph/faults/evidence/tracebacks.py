@@ -31,6 +31,11 @@ _LIBRARY = lazy_pattern(
 _RAISER = lazy_pattern(
     r"(?:(?:site|dist)-packages|\.runfiles/[\w.-]{1,80})[/\\](?P<package>tensorflow|keras|tf_keras|h5py|(?:tensorflow|keras)_\w{2,20})[/\\]"
 )
+# The package that a frame belongs to, but for those that call the user's own functions or take any argument of theirs.
+_INSTALLED = lazy_pattern(
+    r"(?:site|dist)-packages[/\\](?!(?:tensorflow|tensorflow_core|keras|tf_keras|numpy|pandas|matplotlib|scipy|sklearn|IPython"
+    r"|ipykernel)[/\\])(?P<package>[A-Za-z]\w{0,60})[/\\]"
+)
 _NODE = lazy_pattern(r"\{\{node (?P<node>[^}\n]{1,200})\}\}|[Dd]etected at node '?(?P<at>[^\s']{1,200})'? defined at")
 _IMPORTED = lazy_pattern(r"\s+from (?P<package>tensorflow|keras|tf_keras)\b[\w.]* import ")
 _SMALL_CLASSES = frozenset({"timeout", "error", "herror", "gaierror"})
@@ -47,6 +52,8 @@ class RaisedException(NamedTuple):
     """The package whose code raised it, such as "keras"; empty when that was the user's own or another."""
     importing: bool = False
     """Whether that package was only just being imported."""
+    inside: str = ""
+    """The installed package whose code raised it, whichever it is; empty when that was the user's own."""
 
 
 class _Open:
@@ -57,6 +64,7 @@ class _Open:
         self.notebook = notebook
         self.library = ""
         self.importing = False
+        self.inside = ""
         self.code = ""
         """The source line of the innermost frame."""
 
@@ -100,6 +108,7 @@ class Tracebacks:
         text = fact.text
         if (frame := self._frame(text)) is not None:
             opened.library, opened.importing = frame
+            opened.inside = installed(text)
             return None
         if text.startswith((" ", "\t")):
             opened.code = text
@@ -109,8 +118,8 @@ class Tracebacks:
             return None  # another thread wrote between the frames
         del self._open[fact.origin]
         if found["type"].endswith("ImportError") and (imported := _IMPORTED.match(opened.code)):
-            return RaisedException(fact, found["type"], opened.harmless, imported["package"], importing=True)
-        return RaisedException(fact, found["type"], opened.harmless, opened.library, opened.importing)
+            return RaisedException(fact, found["type"], opened.harmless, imported["package"], True, opened.inside)
+        return RaisedException(fact, found["type"], opened.harmless, opened.library, opened.importing, opened.inside)
 
     def _frame(self, text: str) -> tuple[str, bool] | None:
         """The package of this frame and whether it is a module's own code; None when the line is no frame."""
@@ -150,6 +159,12 @@ def place_in_script(frame: str) -> str:
 def package(frame: str) -> str:
     """The package that a frame's file belongs to: "tensorflow", "keras", "h5py"; empty for any other."""
     found = _RAISER.search(frame)
+    return found["package"] if found else ""
+
+
+def installed(frame: str) -> str:
+    """The installed package that a frame's file belongs to, whichever it is; empty for the user's own code."""
+    found = _INSTALLED.search(frame)
     return found["package"] if found else ""
 
 

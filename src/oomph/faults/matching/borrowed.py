@@ -11,7 +11,7 @@ from oomph.faults.matching.hits import narrowed
 
 
 def borrowed(
-    catalogue: Sequence[Fault], facts: Sequence[Evidence], ids: Callable[[Fault], Set[str]]
+    catalogue: Sequence[Fault], facts: Sequence[Evidence], ids: Callable[[Fault], Set[str]], inside: str = ""
 ) -> tuple[dict[str, str], tuple[Signature, ...]]:
     """The signatures that know what to do about these facts, and the values that they capture.
 
@@ -19,9 +19,10 @@ def borrowed(
 
     Args:
         ids: the signatures of a page that were seen elsewhere in the log.
+        inside: the installed package whose code raised the error.
     """
     for fault in sorted(catalogue, key=lambda fault: fault.name in GENERAL):
-        captured, borne = narrowed(fault, facts, ids(fault))
+        captured, borne = narrowed(fault, facts, ids(fault), inside)
         if advising := tuple(signature for signature in borne if signature.advice):
             return captured, advising
     return {}, ()

@@ -3,17 +3,84 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isqrt, prod, sqrt
 
+_SIZES = ("found", "needed", "columns", "found_layers", "own_layers", "array")
+_FLATTENED = 256
+_TOP = 3
+"""Up to so many layers are the top of a model: pooling, dense, activation."""
 _LONGEST = 18
 """Digits of a size that is looked at; more than this is no number of values."""
 
 
 def derived(captured: Mapping[str, str]) -> dict[str, str]:
-    """Values for the texts of remedies: `misfit`, when the log gives the sizes before and after a reshape."""
-    found, needed = captured.get("found", ""), captured.get("needed", "")
-    if not (_is_size(found) and _is_size(needed)):
-        return {}
-    return {"misfit": _misfit(int(found), int(needed))}
+    """Values for the texts of remedies, from what the log names.
+
+    `misfit`: why the sizes before and after a reshape differ; `array_advice`: the same of a NumPy array and its new
+    shape; `feature_advice`: the same of a layer and its input; `layer_advice`: what to do about a file and a model of
+    different numbers of layers.
+    """
+    sizes = {name: int(text) for name, text in captured.items() if name in _SIZES and _is_size(text)}
+    values = dict[str, str]()
+    if {"found", "needed"} <= sizes.keys():
+        values["misfit"] = _misfit(sizes["found"], sizes["needed"])
+    if {"found_layers", "own_layers"} <= sizes.keys():
+        values["layer_advice"] = _of_layers(abs(sizes["found_layers"] - sizes["own_layers"]))
+    if {"columns", "needed"} <= sizes.keys():
+        values["feature_advice"] = _of_features(sizes["columns"], sizes["needed"])
+    if "array" in sizes and "shape" in captured:
+        values["array_advice"] = _of_array(sizes["array"], _axes(captured["shape"]))
+    return values
+
+
+def _of_layers(apart: int) -> str:
+    """Models of nearly the same number of layers differ in their top; the others are different models."""
+    if apart <= _TOP:
+        return (
+            "load what fits by name, model.load_weights(path, by_name=True), as they differ only in the last layers; "
+            "or take the file or the model with the same top (include_top, notop in the name of the file)"
+        )
+    return (
+        "the file is of another model. Give the file that this model wrote, or build the model that wrote it (the same "
+        "function and options, include_top, number of classes); load_weights(path, by_name=True) loads only what has "
+        "the same names"
+    )
+
+
+def _of_features(columns: int, needed: int) -> str:
+    """Thousands of features come out of a Flatten, and change with the size of the images."""
+    if min(columns, needed) < _FLATTENED:
+        return (
+            f"build it with input_shape=({columns},), or prepare the data as for the training (a Flatten before it "
+            "gives another size for another image size; a single sample needs x[None])"
+        )
+    times = max(columns, needed) / min(columns, needed)
+    size = "larger" if columns > needed else "smaller"
+    return (
+        f"Flatten gives so many for images that are about {sqrt(times):.1f} times {size} each way than the model was "
+        "built for. Give data and input_shape the same size (target_size, image_size or tf.image.resize), or put "
+        "GlobalAveragePooling2D() in place of Flatten()"
+    )
+
+
+def _axes(shape: str) -> tuple[int, ...]:
+    return tuple(int(axis) for axis in shape.strip("() ").split(",") if _is_size(axis.strip()))
+
+
+def _of_array(size: int, axes: tuple[int, ...]) -> str:
+    """Why an array does not fill a shape, and the shape that it would fill."""
+    needed = prod(axes)
+    times, rest = divmod(size, needed) if needed else (0, 1)
+    side = isqrt(times)
+    if len(axes) > 1 and not rest and times > 1 and side * side == times:
+        return (
+            f"it has {times} times as many, {side} x {side} for each: reshape to ({axes[0]}, {axes[-1]} * {side} * "
+            f'{side}), or pool the height and width away before (GlobalAveragePooling2D, pooling="avg")'
+        )
+    return (
+        "number of samples, image size or channels are others than the reshape assumes (colour has 3); use -1 for the "
+        "number of samples"
+    )
 
 
 def _is_size(text: str) -> bool:

@@ -38,7 +38,7 @@ _NATIVE_FRAME = lazy_pattern(
 _ON_PURPOSE = ("KeyboardInterrupt", "SystemExit")
 _OF_TRAINING = lazy_pattern(
     r"[Tt]ensor[Ff]low|[Kk]eras|[Hh]orovod|nccl|NCCL|cudnn|CUDA|\bcuda\b|\bGPUs?\b|\bXid\b|metal_plugin"
-    r"|srun: |slurmstepd|\bMPI\b|\bEpoch \d"
+    r"|srun: |slurmstepd|\bMPI\b|\bEpoch \d|/job:"
 )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from oomph.faults.evidence.evidence import Evidence
-from oomph.faults.evidence.tracebacks import Tracebacks, package, place_in_script
+from oomph.faults.evidence.tracebacks import Tracebacks, installed, package, place_in_script
 from oomph.faults.matching import training
 from oomph.faults.matching.harmless import AT_END
 from oomph.faults.matching.likeness import Likeness, likely, likely_of_library
@@ -48,6 +48,39 @@ _PASTED = lazy_pattern(
     r"\s{0,4}(?:(?:tensorflow[\w.]*\.)?OperatorNotAllowedInGraph"
     rf"|{'|'.join(f'{_PYTHON} {_SCRIPTS_OWN}'.split(' '))})Error(?:: |\Z)"
 )
+# What Python says in such an error, in a line that does not name its class; people copy it so.
+_SAID = {
+    "TypeError": lazy_pattern(
+        r"\w[\w.]{0,80}\(\) (?:got an unexpected keyword argument '|missing \d+ required |takes \d+ positional )"
+        r"|unhashable type: '|'\w{1,60}' object is not (?:callable|subscriptable|iterable)\b"
+        r"|only integer scalar arrays can "
+    ),
+    "AttributeError": lazy_pattern(
+        r"(?:module|type object) '[\w.]{1,80}' has no attribute '|'\w{1,60}' object has no attribute '"
+    ),
+    "NameError": lazy_pattern(r"(?:global )?name '\w{1,80}' is not defined\b"),
+    "ImportError": lazy_pattern(r"cannot import name '|[Nn]o module named '?\w"),
+}
+_SAID_WORDS = (
+    " argument",
+    "unhashable",
+    "object ",
+    "integer scalar",
+    "has no attribute",
+    "is not defined",
+    "import name",
+    "module named",
+)
+# The same behind other words of the line: "I get TypeError: ...", "ERROR in step 3: ValueError: ...".
+_BEHIND = lazy_pattern(
+    rf"(?<=[\s:>`'\"*(])(?:{'|'.join(f'{_PYTHON} {_SCRIPTS_OWN}'.split(' '))})Error: (?!if |If |when |When )\S"
+)
+_NO_REPORT = lazy_pattern(
+    r"Warning\b|WARN|DEBUG|INFO|\braise[sd]?\b|\bexcept\b|\bcatch|\bcaught\b|\bignor|\bretr(?:y|ies|ied)\b|^\s*#"
+)
+_MOST_BEFORE = 100
+_FEW_LINES = 4
+"""A text of no more than these may be a question about an error, which it words without naming its class."""
 # What argparse and absl say of a command line before they end the program.
 _USAGE = lazy_pattern(
     r"[\w./-]{1,80}: error: (?:the following arguments|argument |unrecognized arguments|ambiguous option)"
@@ -152,6 +185,10 @@ class LastError:
         """The last frame of a traceback whose head is not there."""
         self._place = ""
         """The last of its frames that is the user's own: "train.py:42 in step"."""
+        self._lines: list[Evidence] = []
+        """The first lines, as long as there are few: a question about an error whose class it does not name."""
+        self._inside = ""
+        """The installed package whose code raised the last exception of a whole traceback."""
         self._position = 0
         self._now = self._steps_after = 0
         self.story = 0
@@ -190,6 +227,11 @@ class LastError:
         is_cut_out = self._raised is None and self._pasted is not None
         return self.tracebacks.where or (self._place if is_cut_out else "")
 
+    @property
+    def inside(self) -> str:
+        """The installed package whose code raised the error; empty when that was the user's own."""
+        return self._inside if self._raised is not None else installed(self._frame)
+
     def verdict(self) -> Verdict | None:
         """What to call it; None when nothing failed, or when a person ended the program."""
         if self._raised is not None and is_ordinary(self._raised.text):
@@ -209,6 +251,9 @@ class LastError:
             if not alike and _OF_KERAS.search(words) and self._has_advice(self._pasted_fact):
                 alike = (Likeness(UNRELATED, 0.5),)
             return Verdict(alike, (self._pasted_fact,), self._position) if alike else None
+        if self._exit is None and len(self._lines) <= _FEW_LINES:
+            asked = next((x for x in self._lines if _OF_KERAS.search(x.text) and self._has_advice(x)), None)
+            return None if asked is None else Verdict((Likeness(UNRELATED, 0.4),), (asked,), self._position)
         unknown = (Likeness(UNRECOGNISED, 0.3),)
         return None if self._exit is None else Verdict(unknown, (self._exit,), self._position)
 
@@ -232,23 +277,19 @@ class LastError:
 
     def _see_line(self, fact: Evidence) -> None:
         text = fact.text
+        if len(self._lines) <= _FEW_LINES:
+            self._lines.append(fact)
         raised = self.tracebacks.see(fact)
         if self._pasted is None and text.lstrip().startswith('File "'):
             self._frame, self._place = text, place_in_script(text) or self._place
         if raised is not None and not raised.harmless:
             self._raise(fact, raised.type_name, raised.library, raised.importing)
+            self._inside = raised.inside
         elif raised is None and "Error" in text and _CUT_OUT.match(text):
             self._raise(fact, text.partition(":")[0])
-        elif (
-            raised is None
-            and self._raised is None
-            and (
-                ("Error" in text and _PASTED.match(text))
-                or ("error: " in text and _USAGE.match(text))
-                or (" module " in text and _NO_MODULE.match(text))
-            )
-        ):
-            self._pasted, self._pasted_fact, self._position = _Message(fact.origin, text), fact, self._now
+        elif raised is None and self._raised is None and (error := _pasted_error(text)):
+            self._pasted_fact = fact if error in text else fact._replace(text=error)
+            self._pasted, self._position = _Message(fact.origin, error), self._now
         elif raised is None and (message := self._message or self._pasted) is not None:
             message.see(fact)
         if "OP_REQUIRES" in text and (required := _REQUIRED.search(text)) and required["status"] not in _BENIGN_CODES:
@@ -279,7 +320,7 @@ class LastError:
         self.story += 1
 
     def _raise(self, fact: Evidence, type_name: str, library: str = "", importing: bool = False) -> None:
-        self._raised, self._position, self._steps_after = fact, self._now, 0
+        self._raised, self._position, self._steps_after, self._inside = fact, self._now, 0, ""
         first, *rest = fact.text.split("\n")
         self._message = _Message(fact.origin, first, library, importing)
         for line in rest:
@@ -288,6 +329,22 @@ class LastError:
             self.first_ordinary = fact
         if type_name.rpartition(".")[2] in _ENDED_ON_PURPOSE:
             self._raised = self._status = self._exit = self._message = None
+
+
+def _pasted_error(text: str) -> str:
+    """The error in a line that stands without its traceback, with its class in front; empty when it tells of none."""
+    if "Error" in text:
+        if _PASTED.match(text):
+            return text
+        behind = _BEHIND.search(text[:_MOST_BEFORE])
+        if behind is not None and _NO_REPORT.search(text[: behind.start()]) is None:
+            return text[behind.start() :]
+    if ("error: " in text and _USAGE.match(text)) or (" module " in text and _NO_MODULE.match(text)):
+        return text
+    if any(word in text for word in _SAID_WORDS):
+        bare = text.strip(' \t`*>"')
+        return next((f"{name}: {bare}" for name, said in _SAID.items() if said.match(bare)), "")
+    return ""
 
 
 def _status_in(text: str) -> str:

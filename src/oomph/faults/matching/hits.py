@@ -90,9 +90,24 @@ class Hits:
         self._got_by = gets_by(text) or (self._got_by and text.lstrip().startswith("[["))
         return self._got_by
 
-    def found(self, went_on: int) -> Found:
-        """The hits of each fault that is shown; `went_on` is the position where training was last seen to go on."""
-        standing = {fault: _standing(tuple(hits.values()), went_on) for fault, hits in self._seen.items()}
+    @property
+    def asks_for_training(self) -> bool:
+        """Whether some of it counts only in a log that tells of a training."""
+        return any(signature.in_training for hits in self._seen.values() for signature in hits)
+
+    def found(self, went_on: int, in_training: bool = True, inside: bool = False) -> Found:
+        """The hits of each fault that is shown.
+
+        Args:
+            went_on: the position where training was last seen to go on.
+            in_training: whether the log tells of a training.
+            inside: whether an installed package's own code has raised the last error.
+        """
+        seen = {
+            fault: [hit for hit in hits.values() if _counts(hit.signature, in_training, inside)]
+            for fault, hits in self._seen.items()
+        }
+        standing = {fault: _standing(hits, went_on) for fault, hits in seen.items()}
         return {fault: hits for fault, hits in standing.items() if any(hit.signature.alone for hit in hits)}
 
 
@@ -100,6 +115,10 @@ def _standing(hits: Sequence[Hit], went_on: int) -> tuple[Hit, ...]:
     """Those that neither the training that went on nor the other signatures of the page take back."""
     ids = {hit.signature.id for hit in hits} - {""}
     return tuple(hit for hit in hits if _in_company(hit.signature, ids) and _outlasts(hit, went_on))
+
+
+def _counts(signature: Signature, in_training: bool, inside: bool) -> bool:
+    return (in_training or not signature.in_training) and (inside or not signature.inside)
 
 
 def _in_company(signature: Signature, ids: Set[str]) -> bool:
@@ -133,15 +152,19 @@ def _is_source(text: str) -> bool:
 
 
 def narrowed(
-    fault: Fault, facts: Sequence[Evidence], ids: Set[str] = frozenset()
+    fault: Fault, facts: Sequence[Evidence], ids: Set[str] = frozenset(), inside: str = ""
 ) -> tuple[dict[str, str], tuple[Signature, ...]]:
     """The signatures that only narrow a fault down and match these facts, with the values they capture.
 
-    `ids` are those of the page's signatures that were seen elsewhere in the log.
+    Args:
+        ids: those of the page's signatures that were seen elsewhere in the log.
+        inside: the installed package whose code raised the error; empty when that was the user's own.
     """
-    captured: dict[str, str] = {}
+    captured: dict[str, str] = {"inside": inside} if inside else {}
     borne = list[Signature]()
     for signature in fault.signatures if facts else ():
+        if signature.inside and not inside:
+            continue
         found = next((match for fact in facts if (match := _match(signature, fact.text)) is not None), None)
         if signature.only_prepares and found is not None and _in_company(signature, ids):
             captured = {**found, **captured}

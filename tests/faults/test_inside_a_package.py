@@ -1,0 +1,75 @@
+"""Whose code raised an error decides what to do about it: the user's own is corrected, a package's is replaced."""
+
+from __future__ import annotations
+
+import pytest
+from advised import first_remedy
+
+from oomph.faults.diagnose import diagnose_log
+
+HEAD = 'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\n    main()\n'
+FRAME = '  File "/opt/v/lib/python3.8/site-packages/{}/core.py", line 12, in run\n    go()\n'
+OWN = '  File "model.py", line 12, in run\n    go()\n'
+MISFITS = (
+    "AttributeError: 'Node' object has no attribute 'masks_out'",
+    "AttributeError: module 'scipy' has no attribute 'imread'",
+    "TypeError: make_layer() got an unexpected keyword argument 'backend'",
+    "TypeError: __init__() missing 1 required positional argument: 'spec'",
+)
+
+
+@pytest.mark.parametrize("error", MISFITS)
+def test_an_error_of_a_package_that_does_not_fit_is_answered_with_its_versions(error: str) -> None:
+    remedy = first_remedy(HEAD + FRAME.format("netbits") + error)
+    assert "netbits was written for another version" in remedy
+    assert "pip install --upgrade netbits" in remedy
+
+
+@pytest.mark.parametrize("frame", [OWN, FRAME.format("keras"), FRAME.format("numpy")])
+@pytest.mark.parametrize("error", MISFITS)
+def test_the_user_s_own_code_and_what_calls_it_are_not_replaced(error: str, frame: str) -> None:
+    assert "written for another version" not in first_remedy(HEAD + frame + error)
+
+
+def test_a_package_that_asks_for_an_older_keras_is_updated_and_a_script_is_changed() -> None:
+    error = "ImportError: cannot import name 'dataset_utils' from 'keras.preprocessing'"
+    assert "update it" in first_remedy(HEAD + FRAME.format("netbits") + error)
+    assert "Import dataset_utils from tensorflow.keras" in first_remedy(HEAD + OWN + error)
+
+
+def test_data_of_a_wrong_type_are_the_user_s_also_inside_of_a_package() -> None:
+    error = "AttributeError: 'list' object has no attribute 'shape'"
+    assert "written for another version" not in first_remedy(HEAD + FRAME.format("netbits") + error)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (
+            "while_loop() got an unexpected keyword argument 'maximum_iterations'",
+            "TensorFlow and a Keras that go together",
+        ),
+        ("'Tensor' object has no attribute 'numpy'", "run as a graph"),
+        ("name 'tf' is not defined", "import tensorflow as tf"),
+        (
+            "What I see is ValueError: No loss found. You may have forgotten to provide a `loss` argument",
+            "compile a loss",
+        ),
+        ('Graph disconnected: cannot obtain value for tensor Tensor("a:0") at layer "add"', "Give Model the Input"),
+    ],
+)
+def test_an_error_copied_without_its_class_or_behind_other_words_is_answered(said: str, words: str) -> None:
+    assert words in first_remedy(said)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[WARNING] reader: ValueError: No loss found. You may have forgotten to provide a `loss` argument",
+        "the model retries after ValueError: No loss found. You may have forgotten to provide a `loss` argument",
+        "Raises ValueError: If the model has no `loss` argument",
+        "12:00:01 INFO name 'model' is not defined in the settings, so the default is used",
+    ],
+)
+def test_an_error_that_is_only_told_of_is_none(line: str) -> None:
+    assert diagnose_log(f"{line}\nthe service goes on\nserved 4 requests\nserved 9 requests\nbye\n".encode()) == ()
