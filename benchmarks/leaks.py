@@ -20,7 +20,14 @@ from random import Random
 from statistics import quantiles
 from types import ModuleType
 
-from leak_set import inside_development, inside_held_out, outside_development, outside_held_out
+from leak_set import (
+    inside_development,
+    inside_fills,
+    inside_held_out,
+    outside_development,
+    outside_fills,
+    outside_held_out,
+)
 from leak_set.series import Point, Series, read
 
 from oomph.monitor.detectors import growing, leak
@@ -30,8 +37,10 @@ from oomph.monitor.window import Window
 
 SETS: dict[str, ModuleType] = {
     "inside, development": inside_development,
+    "inside, development, fills": inside_fills,
     "inside, held out": inside_held_out,
     "outside, development": outside_development,
+    "outside, development, fills": outside_fills,
     "outside, held out": outside_held_out,
 }
 
@@ -105,7 +114,8 @@ def judge(series: Series) -> Verdict:
 
 def _inside(points: list[Point], series: Series) -> Iterator[tuple[float, Finding]]:
     window, waiting, due = Window(), [], 0.0
-    training = {"allocator_limit_bytes": series.limit} | ({"epochs": series.epochs} if series.epochs else {})
+    known = {"epochs": series.epochs, "steps_per_epoch": series.steps}
+    training = {"allocator_limit_bytes": series.limit} | {key: value for key, value in known.items() if value}
     for point in points:
         waiting.append(Baseline(point.step, point.bytes, point.epoch, point.time, 1))
         if point.time >= due:
@@ -119,10 +129,17 @@ def _outside(points: list[Point], series: Series) -> Iterator[tuple[float, Findi
     window, due = Window(), 0.0
     for point in points:
         host = {"memory_total_bytes": series.limit, "memory_used_bytes": point.bytes}
-        window.append(Sample(point.time, host=host, process={"resident_bytes": point.bytes}))
+        process = {"resident_bytes": point.bytes}
+        window.append(Sample(point.time, host=host, process=process, training=_clock(point.time, series.seconds)))
         if point.time >= due:
             due = point.time + growing.EVERY
             yield from ((point.time, finding) for finding in growing.find(window))
+
+
+def _clock(time: float, end: float) -> dict[str, float]:
+    """What a fit of one epoch, whose steps take a second, says of its progress; nothing where its end is not known."""
+    done = {"step_of_epoch": time, "steps_total": time, "step_seconds_total": time}
+    return {"epochs": 1.0, "epoch": 1.0, "steps_per_epoch": end, **done} if end else {}
 
 
 def _row(name: str, verdicts: list[Verdict]) -> str:
