@@ -23,9 +23,11 @@ from types import ModuleType
 from leak_set import (
     inside_development,
     inside_fills,
+    inside_fresh,
     inside_held_out,
     outside_development,
     outside_fills,
+    outside_fresh,
     outside_held_out,
 )
 from leak_set.series import Point, Series, read
@@ -39,9 +41,11 @@ SETS: dict[str, ModuleType] = {
     "inside, development": inside_development,
     "inside, development, fills": inside_fills,
     "inside, held out": inside_held_out,
+    "inside, fresh": inside_fresh,
     "outside, development": outside_development,
     "outside, development, fills": outside_fills,
     "outside, held out": outside_held_out,
+    "outside, fresh": outside_fresh,
 }
 
 

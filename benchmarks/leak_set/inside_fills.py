@@ -19,11 +19,11 @@ Shape = Callable[[float], float]
 def _may_know(rng: Random, series: Series) -> Series:
     chance = rng.random()
     if chance < _LOOPS:
-        return replace(series, points=tuple(_without_epochs(series.points)), epochs=0, steps=0)
+        return replace(series, points=tuple(without_epochs(series.points)), epochs=0, steps=0)
     return replace(series, steps=0) if chance < _LOOPS + _LENGTHS_UNKNOWN else series
 
 
-def _without_epochs(points: tuple[Point, ...]) -> Iterator[Point]:
+def without_epochs(points: tuple[Point, ...]) -> Iterator[Point]:
     """What a loop tells: readings after so many steps, or so much time."""
     time, step = 0.0, 0
     for point in points:
