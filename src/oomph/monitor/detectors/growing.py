@@ -1,10 +1,11 @@
 """Memory that grows, as seen from outside: resident memory of the script, and what it holds of each GPU. Pure.
 
 From outside, a buffer that fills is a leak until it stops. So growth is called a leak when it has taken 80 % of the
-memory that was free, or has gone on for 80 % of what was left of the fit, or for 50 minutes if that is not known;
-before, it is only a notice, and only if the limit is near. All of the run is looked at: the last hour of what levels
-off looks straight. Thresholds: measured on the development half of benchmarks/leak_set and on 336 more series.
-TensorFlow's pool on a GPU hides leaks, since it is taken at once or grows by doubling: `leak` looks inside.
+memory that was free, or has gone on for 90 % of what was left of the fit. If that is not known, it is after three hours
+that took 20 % of the free memory. Before, it is only a notice: if the limit is near, or after 50 minutes of growth. All
+of the run is looked at: the last hour of what levels off looks straight. Thresholds: measured on the development
+families of benchmarks/leak_set. TensorFlow's pool on a GPU hides leaks, since it is taken at once or grows by doubling:
+`leak` looks inside.
 """
 
 from __future__ import annotations

@@ -3,11 +3,12 @@
 The readings come from within the training process. Four series are looked at: ends of epochs; those of two fits in a
 row; the first end of an epoch of each `fit`, for models that are kept from one to the next; and readings within epochs,
 for epochs that take hours and leaks that take minutes. Only the newest process counts: the one before took its memory
-with it. Growth is called a leak when it is nearly too late for a buffer to be full: after 80 % of what was left of the
-training, after 70 % of the free memory, or where it goes on in the next fit. Without a known end of the training, it is
-after 30 epochs, or 50 minutes if epochs take so long. Models that are kept: five fits that each add the same, or eight
-of any size. Before, growth is a notice if it would reach the limit before the training ends. Thresholds: measured on
-the development half of benchmarks/leak_set and on 448 more series.
+with it. Growth is called a leak when it is nearly too late for a buffer to be full: after 90 % of what was left of the
+training, or after 80 % of the free memory (85 % within the first epoch, whose end may free it). Without a known end of
+the training, it is after 40 epochs in two fits, or after three hours that took 20 % of the free memory. Models that are
+kept: five fits that each add the same, or eight of any size. Before, growth is a notice if it would reach the limit
+before the training ends, or has gone on for 50 minutes where that is not known. Thresholds: measured on the development
+families of benchmarks/leak_set.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _EPOCHS, _STEPS_SECONDS, _LEAST_OF_ROOM = 40, 3 * 3600.0, 0.2
 _PLANNED_STEPS_SECONDS = 5 * 60.0
 """The least for readings within epochs where the end is known."""
 _OF_FIT = 0.05
-"""What each fit leaves behind, as a share of the smallest: a part of a model, and not of a buffer that outlives fits."""
+"""What each fit leaves behind, as a share of the smallest: part of a model, and not of a buffer that outlives fits."""
 _FEW_EPOCHS = 10
 """With so many, ends of epochs tell more than readings within them."""
 _EACH_FIT = 0.4
@@ -111,7 +112,7 @@ def _few_rises(series: Series, room: float | None) -> Growth | None:
 
 
 def _is_worth_a_notice(growth: Growth, series: Series, room: float | None) -> bool:
-    """Whether growth that does not stop takes the rest of the memory before the training ends, as far as that is known."""
+    """Whether growth that does not stop takes all memory before the training ends, as far as that is known."""
     if room is None:
         return False
     units = room / growth.rate

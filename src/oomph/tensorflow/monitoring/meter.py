@@ -181,7 +181,8 @@ class Meter:
         found = None if self._model is None else self._looks.look(self._model.trainable_variables)
         if found is not None:
             self._write({"not_finite_weights": found})
-        is_due = self._last - self._noted >= _NOTED_SHARE * (self._last - self._begun_at)
+        wait = max(_EVERY_SECONDS, _NOTED_SHARE * (self._last - self._begun_at))
+        is_due = self._last - self._noted >= wait
         if is_due or self._step_of_epoch - self._noted_at >= _LONG_EPOCH_STEPS:
             self._note_memory_in_use()
 
