@@ -1,6 +1,6 @@
 """How many leaks the detectors find, how soon, and how often they are wrong.
 
-    python benchmarks/leaks.py [--each 20] [--seed 1] [--place inside] [--families] [--series FOLDER ...]
+    python benchmarks/leaks.py [--each 20] [--seed 1] [--place inside] [--families] [--ends] [--series FOLDER ...]
 
 Generated series: families that the detectors were developed on, and held-out ones that were written before. `--series`
 adds recorded or other people's series; benchmarks/leak_set/README.md describes their form.
@@ -62,6 +62,8 @@ class Verdict:
     """The same in epochs, where there are any."""
     early: bool = False
     """Whether a notice came, right or wrong."""
+    knows_end: bool = True
+    """Whether the training knew when it ends."""
 
 
 def main() -> int:
@@ -70,6 +72,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--place", default="", help="only sets whose name begins so")
     parser.add_argument("--families", action="store_true", help="a line for each family that is not all right")
+    parser.add_argument("--ends", action="store_true", help="the same apart, for trainings that know when they end")
     parser.add_argument("--series", type=Path, action="append", default=[], metavar="FOLDER")
     args = parser.parse_args()
     print("| set | no leak | false alarms | leaks | found | precision | delay p50 / p90 | early notices, wrong |")
@@ -78,6 +81,9 @@ def main() -> int:
         for name, series in _sets(args.each, args.seed, args.series):
             if name.startswith(args.place) and (verdicts := pool.map(judge, series, chunksize=8)):
                 print(_row(name, verdicts), flush=True)
+                for knows in (True, False) if args.ends else ():
+                    of_these = [verdict for verdict in verdicts if verdict.knows_end is knows]
+                    print(_row(f"{name}, end {'' if knows else 'not '}known", of_these), flush=True)
                 if args.families:
                     print("\n".join(_families(verdicts)))
     return 0
@@ -113,7 +119,9 @@ def judge(series: Series) -> Verdict:
             break
     delay = None if found is None else found - series.since
     epochs = [point.time for point in points if point.epoch and series.since < point.time <= (found or 0)]
-    return Verdict(series.name, series.family, series.leak, delay, len(epochs), early)
+    return Verdict(
+        series.name, series.family, series.leak, delay, len(epochs), early, bool(series.epochs or series.seconds)
+    )
 
 
 def _inside(points: list[Point], series: Series) -> Iterator[tuple[float, Finding]]:
