@@ -140,6 +140,17 @@ def test_models_that_are_kept_from_fit_to_fit(length):
     assert find(fits(lambda fit: 20.0 * (fit % 3), 20, length)) == []
 
 
+def test_what_short_fits_leave_behind_is_a_leak_sooner_if_it_is_much(monkeypatch):
+    little, much = fits(lambda fit: 2.0 * fit, 60, 1), fits(lambda fit: 6.0 * (fit - fit % 3), 60, 1)
+    assert [found.kind for found in find(much[:30])] == [""]
+    monkeypatch.setattr(leak, "kept_models", lambda *_: None)
+    assert find(little[:30]) == []
+    assert [found.kind for found in find(little)] == [""]
+    assert [found.kind for found in find(much[:30])] == [""]
+    monkeypatch.setattr(leak, "_OF_FIT", 1.0)
+    assert find(much[:30]) == []
+
+
 def test_a_second_fit_is_looked_at_by_itself():
     first = epochs(lambda epoch: 0.0, number=12)
     assert find([*first, *epochs(lambda epoch: 100.0, number=20, begin=1200)]) == []

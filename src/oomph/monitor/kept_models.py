@@ -1,8 +1,9 @@
 """Kept models: memory that stays with each fit of a search or a cross-validation. Pure.
 
 Folds train the same model again, so each that is kept adds the same amount. The models of a search differ in size:
-from one to the next memory may even fall, but it rises for good with nearly each of them. In a search that frees its
-models it does so by chance alone: with ten in random order, in one case of 4,000.
+from one to the next memory may even fall, but it rises for good with nearly each of them, and not by more each time, as
+with a model that is made larger and larger. In a search that frees its models it does so by chance alone: with ten in
+random order, in one case of 4,000.
 """
 
 from __future__ import annotations

@@ -5,10 +5,11 @@ row; the first end of an epoch of each `fit`, for models that are kept from one 
 for epochs that take hours and leaks that take minutes. Only the newest process counts: the one before took its memory
 with it. Growth is called a leak when it is nearly too late for a buffer to be full: after 90 % of what was left of the
 training, or after 80 % of the free memory (85 % within the first epoch, whose end may free it). Without a known end of
-the training, it is after 40 epochs in two fits, or after three hours that took 20 % of the free memory. Models that are
-kept: five fits that each add the same, or eight of any size. Before, growth is a notice if it would reach the limit
-before the training ends, or has gone on for 50 minutes where that is not known. Thresholds: measured on the development
-families of benchmarks/leak_set.
+the training, it is after 40 epochs in two fits, or after three hours that took 20 % of the free memory. From fit to
+fit it is after 40, or after ten that each leave 5 % of the smallest behind; and models that are kept after five that
+each add the same, or eight of any size. Before, growth is a notice if it would reach the limit before the training
+ends, or has gone on for 50 minutes where that is not known. Thresholds: measured on the development families of
+benchmarks/leak_set.
 """
 
 from __future__ import annotations
