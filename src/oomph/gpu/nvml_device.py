@@ -29,29 +29,27 @@ class _Asked:
     def __init__(self, nvml: Any, handle: Any, query: Query) -> None:
         self._nvml, self._handle = nvml, handle
         self._ways = list(query.ways)
-        self.way: Ask | None = None
-        """The way that it is asked; None if none is left."""
+        self._ask: Ask | None = None
         self._answered = False
         self.problem = ""
 
-    def ask(self, values: dict[str, float]) -> bool:
-        """Add what it gives now; False if it failed and may answer later. Raises Gone."""
+    def ask(self, values: dict[str, float]) -> None:
+        """Add what it gives now; raises Gone."""
         while self._ways:
             try:
-                if self.way is None:
-                    self.way = self._ways[0](self._nvml, self._handle)
-                if self.way(values) or self._answered:
+                if self._ask is None:
+                    self._ask = self._ways[0](self._nvml, self._handle)
+                if self._ask(values) or self._answered:
                     self._answered = True
-                    return True
+                    return
             except self._nvml.NVMLError as error:
                 if error.value in _GONE:
                     raise Gone(_GONE[error.value]) from None
                 if error.value not in _REFUSED:
                     self.problem = str(error)
-                    return False
+                    return
             del self._ways[0]
-            self.way = None
-        return True
+            self._ask = None
 
 
 class Device:
@@ -71,8 +69,6 @@ class Device:
         self._bus = _bus(nvml, handle)
         self._fast = [_Asked(nvml, handle, query) for query in queries if not query.slow]
         self._slow = [_Asked(nvml, handle, query) for query in queries if query.slow]
-        self._settled: list[Ask] = []
-        """The ways of the fast queries, once each has answered or is given up: they are asked without more ado."""
         self._slow_at, self._second_slow_at = float("-inf"), slow_at
         self._holders = _Holders(nvml, handle)
         self.gone = ""
@@ -90,24 +86,13 @@ class Device:
         return Reading(self.index, self.uuid, self.name, self._bus, values, holders, problem=problem)
 
     def _values(self, now: float) -> dict[str, float]:
-        values = self._fast_values()
+        values: dict[str, float] = {}
+        for asked in self._fast:
+            asked.ask(values)
         if values and now >= self._slow_at:
             self._slow_at = self._second_slow_at if self._slow_at < 0 else now + SLOW_SECONDS
             for asked in self._slow:
                 asked.ask(values)
-        return values
-
-    def _fast_values(self) -> dict[str, float]:
-        values: dict[str, float] = {}
-        try:
-            for ask in self._settled:
-                ask(values)
-            if values:
-                return values
-        except self._nvml.NVMLError:
-            values = {}  # all are asked again, each by itself, to learn what this one's failure means
-        answered = [asked.ask(values) for asked in self._fast]
-        self._settled = [asked.way for asked in self._fast if asked.way is not None] if all(answered) else []
         return values
 
 
