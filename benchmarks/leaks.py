@@ -1,6 +1,6 @@
 """How many leaks the detectors find, how soon, and how often they are wrong.
 
-    python benchmarks/leaks.py [--each 20] [--seed 1] [--place inside] [--families] [--series FOLDER ...]
+    python benchmarks/leaks.py [--each 20] [--seed 1] [--place inside] [--families] [--ends] [--series FOLDER ...]
 
 Generated series: families that the detectors were developed on, and held-out ones that were written before. `--series`
 adds recorded or other people's series; benchmarks/leak_set/README.md describes their form.
@@ -20,7 +20,16 @@ from random import Random
 from statistics import quantiles
 from types import ModuleType
 
-from leak_set import inside_development, inside_held_out, outside_development, outside_held_out
+from leak_set import (
+    inside_development,
+    inside_fills,
+    inside_fresh,
+    inside_held_out,
+    outside_development,
+    outside_fills,
+    outside_fresh,
+    outside_held_out,
+)
 from leak_set.series import Point, Series, read
 
 from oomph.monitor.detectors import growing, leak
@@ -30,9 +39,13 @@ from oomph.monitor.window import Window
 
 SETS: dict[str, ModuleType] = {
     "inside, development": inside_development,
+    "inside, development, fills": inside_fills,
     "inside, held out": inside_held_out,
+    "inside, fresh": inside_fresh,
     "outside, development": outside_development,
+    "outside, development, fills": outside_fills,
     "outside, held out": outside_held_out,
+    "outside, fresh": outside_fresh,
 }
 
 
@@ -49,6 +62,8 @@ class Verdict:
     """The same in epochs, where there are any."""
     early: bool = False
     """Whether a notice came, right or wrong."""
+    knows_end: bool = True
+    """Whether the training knew when it ends."""
 
 
 def main() -> int:
@@ -57,6 +72,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--place", default="", help="only sets whose name begins so")
     parser.add_argument("--families", action="store_true", help="a line for each family that is not all right")
+    parser.add_argument("--ends", action="store_true", help="the same apart, for trainings that know when they end")
     parser.add_argument("--series", type=Path, action="append", default=[], metavar="FOLDER")
     args = parser.parse_args()
     print("| set | no leak | false alarms | leaks | found | precision | delay p50 / p90 | early notices, wrong |")
@@ -65,6 +81,9 @@ def main() -> int:
         for name, series in _sets(args.each, args.seed, args.series):
             if name.startswith(args.place) and (verdicts := pool.map(judge, series, chunksize=8)):
                 print(_row(name, verdicts), flush=True)
+                for knows in (True, False) if args.ends else ():
+                    of_these = [verdict for verdict in verdicts if verdict.knows_end is knows]
+                    print(_row(f"{name}, end {'' if knows else 'not '}known", of_these), flush=True)
                 if args.families:
                     print("\n".join(_families(verdicts)))
     return 0
@@ -100,12 +119,15 @@ def judge(series: Series) -> Verdict:
             break
     delay = None if found is None else found - series.since
     epochs = [point.time for point in points if point.epoch and series.since < point.time <= (found or 0)]
-    return Verdict(series.name, series.family, series.leak, delay, len(epochs), early)
+    return Verdict(
+        series.name, series.family, series.leak, delay, len(epochs), early, bool(series.epochs or series.seconds)
+    )
 
 
 def _inside(points: list[Point], series: Series) -> Iterator[tuple[float, Finding]]:
     window, waiting, due = Window(), [], 0.0
-    training = {"allocator_limit_bytes": series.limit} | ({"epochs": series.epochs} if series.epochs else {})
+    known = {"epochs": series.epochs, "steps_per_epoch": series.steps}
+    training = {"allocator_limit_bytes": series.limit} | {key: value for key, value in known.items() if value}
     for point in points:
         waiting.append(Baseline(point.step, point.bytes, point.epoch, point.time, 1))
         if point.time >= due:
@@ -119,10 +141,17 @@ def _outside(points: list[Point], series: Series) -> Iterator[tuple[float, Findi
     window, due = Window(), 0.0
     for point in points:
         host = {"memory_total_bytes": series.limit, "memory_used_bytes": point.bytes}
-        window.append(Sample(point.time, host=host, process={"resident_bytes": point.bytes}))
+        process = {"resident_bytes": point.bytes}
+        window.append(Sample(point.time, host=host, process=process, training=_clock(point.time, series.seconds)))
         if point.time >= due:
             due = point.time + growing.EVERY
             yield from ((point.time, finding) for finding in growing.find(window))
+
+
+def _clock(time: float, end: float) -> dict[str, float]:
+    """What a fit of one epoch, whose steps take a second, says of its progress; nothing where its end is not known."""
+    done = {"step_of_epoch": time, "steps_total": time, "step_seconds_total": time}
+    return {"epochs": 1.0, "epoch": 1.0, "steps_per_epoch": end, **done} if end else {}
 
 
 def _row(name: str, verdicts: list[Verdict]) -> str:

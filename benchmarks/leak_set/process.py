@@ -46,7 +46,7 @@ class Process:
         """The readings of this process as a labelled series."""
         times = [float(time) for time in range(0, int(self.seconds), SECONDS)]
         points = tuple(Point(t, max(self.start(t) + held(t) + self.rng.gauss(0, self.noise), 0)) for t in times)
-        return Series(family, family, "outside", leak, self.limit, points, since)
+        return Series(family, family, "outside", leak, self.limit, points, since, seconds=self.seconds)
 
     def rate(self) -> float:
         """Bytes a second of a leak: from 3 to 300 MiB a minute."""

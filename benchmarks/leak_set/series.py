@@ -36,6 +36,10 @@ class Series:
     """When the leak begins; the delay of the alarm counts from here."""
     epochs: int = 0
     """Of the fit, where it is known."""
+    steps: int = 0
+    """Of an epoch, where it is known."""
+    seconds: float = 0.0
+    """Outside: when the fit ends, where it knows that; 0 if not."""
 
 
 def write(path: Path, series: Iterable[Series]) -> None:

@@ -10,8 +10,9 @@ from random import Random
 from leak_set.series import Point, Series
 
 MIB = 1 << 20
-STEPS_BETWEEN, SECONDS_BETWEEN = 200, 1.0
-"""Inside an epoch, a baseline is taken every so many steps, and at most once in so many seconds."""
+STEPS_BETWEEN, SECONDS_BETWEEN, SHARE_BETWEEN = 200, 1.0, 0.02
+"""Inside an epoch, a baseline is taken every so many steps or after this share of the time that the fit has taken, and
+at most once in so many seconds: as `Meter` does."""
 
 
 def log_uniform(rng: Random, low: float, high: float) -> float:
@@ -76,17 +77,18 @@ class Training:
 
     def moments(self, begin: float = 0.0, first_step: int = 0) -> Iterator[tuple[Moment, bool]]:
         """Every baseline of a fit, and whether it is one of an epoch's end."""
-        last = begin
         for epoch in range(1, self.epochs + 1):
-            for step in range(STEPS_BETWEEN, self.steps, STEPS_BETWEEN):
+            step = 0
+            while True:
+                elapsed = ((epoch - 1) * self.steps + step) * self.step_seconds
+                wait = max(SECONDS_BETWEEN, min(STEPS_BETWEEN * self.step_seconds, SHARE_BETWEEN * elapsed))
+                step += max(math.ceil(wait / self.step_seconds), 1)
+                if step >= self.steps:
+                    break
                 done = (epoch - 1) * self.steps + step
-                time = begin + done * self.step_seconds
-                if time - last >= SECONDS_BETWEEN:
-                    last = time
-                    yield Moment(time, first_step + done, epoch, step / self.steps), False
+                yield Moment(begin + done * self.step_seconds, first_step + done, epoch, step / self.steps), False
             done = epoch * self.steps
-            last = begin + done * self.step_seconds
-            yield Moment(last, first_step + done, epoch, 1.0), True
+            yield Moment(begin + done * self.step_seconds, first_step + done, epoch, 1.0), True
 
     def points(self, held: Held, begin: float = 0.0, first_step: int = 0) -> tuple[Point, ...]:
         """The baselines of a fit that holds so much."""
@@ -98,7 +100,7 @@ class Training:
     def series(self, family: str, held: Held, leak: bool = False, since_epoch: float = 0.0) -> Series:
         """One fit as a labelled series."""
         since = since_epoch * self.steps * self.step_seconds
-        return Series(family, family, "inside", leak, self.limit, self.points(held), since, self.epochs)
+        return Series(family, family, "inside", leak, self.limit, self.points(held), since, self.epochs, self.steps)
 
 
 def fits(family: str, trainings: list[Training], held: Callable[[int, Moment], float], leak: bool = False) -> Series:
@@ -107,4 +109,7 @@ def fits(family: str, trainings: list[Training], held: Callable[[int, Moment], f
     for number, training in enumerate(trainings):
         begin, step = (points[-1].time + 2, points[-1].step) if points else (0.0, 0)
         points += training.points(lambda at, number=number: held(number, at), begin, step)  # type: ignore[misc]
-    return Series(family, family, "inside", leak, max(each.limit for each in trainings), tuple(points))
+    alike = {(each.epochs, each.steps) for each in trainings}
+    epochs, steps = alike.pop() if len(alike) == 1 else (0, 0)
+    limit = max(each.limit for each in trainings)
+    return Series(family, family, "inside", leak, limit, tuple(points), 0.0, epochs, steps)

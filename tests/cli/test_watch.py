@@ -66,6 +66,8 @@ def test_a_driver_that_hangs_is_named_after_a_few_seconds(tmp_path):
     ("words", "code", "said"),
     [
         (("--run", "missing"), 3, "there is no directory 'missing'"),
+        (("--run", ""), 3, "there is no directory ''"),
+        (("--run", "/dev/null"), 3, "/dev/null is a file: name the run directory"),
         (("--run", "."), 3, ". is not a run directory of oomph: it has neither a readable run.json nor samples"),
         (("--serve", "nowhere:"), 2, "--serve=nowhere:: the port must be a number from 0 to 65535"),
         (("--serve", "9400", "--json"), 2, "--serve has its own format: leave --json out"),
@@ -81,7 +83,8 @@ def test_a_port_in_use_is_one_sentence(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         ended = watch(tmp_path, "--serve", str(port))
-    assert ended.stderr == f"oomph: cannot serve at 127.0.0.1:{port}: Address already in use\n"
+    advice = "Address already in use; choose another port, or 0 for a free one"
+    assert ended.stderr == f"oomph: cannot serve at 127.0.0.1:{port}: {advice}\n"
     assert ended.returncode == 2
 
 

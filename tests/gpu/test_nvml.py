@@ -106,6 +106,22 @@ def test_what_a_gpu_refuses_is_not_asked_again(machine):
     assert ["power_watts" in reading.values for reading in nvml.read(1)] == [False, True]  # 999 may have been chance
 
 
+def test_a_query_that_fails_for_a_while_takes_no_other_value_with_it(machine):
+    rig = machine("set gpus 1\nat 5 0 err.power 999\nat 9 0 err.power 0\nat 12 0 err.power 3")
+    nvml = Nvml()
+
+    def keys(second):
+        rig.at(second)
+        (reading,) = nvml.read(second)
+        return {key for key in reading.values if key not in SLOW}
+
+    whole = keys(0)
+    assert keys(1) == whole
+    assert keys(6) == keys(7) == whole - {"power_watts"}
+    assert keys(10) == keys(11) == whole
+    assert keys(13) == keys(14) == whole - {"power_watts"}
+
+
 @pytest.mark.parametrize(
     ("hidden", "key", "value"),
     [

@@ -6,10 +6,10 @@ from oomph.monitor.endurance import share_of_room, takes_most_of_the_plan
 
 
 def test_most_of_what_was_left_when_growth_began():
-    assert takes_most_of_the_plan(0, 80, 100)
-    assert not takes_most_of_the_plan(0, 79, 100)
-    assert takes_most_of_the_plan(50, 90, 100)
-    assert not takes_most_of_the_plan(50, 89, 100)
+    assert takes_most_of_the_plan(0, 90, 100)
+    assert not takes_most_of_the_plan(0, 89, 100)
+    assert takes_most_of_the_plan(50, 95, 100)
+    assert not takes_most_of_the_plan(50, 94, 100)
 
 
 def test_the_last_epochs_alone_tell_nothing():

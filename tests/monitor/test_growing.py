@@ -34,18 +34,32 @@ def find(samples: list[Sample]) -> list[Finding]:
     return list(growing.find(seen))
 
 
-def test_growth_is_a_leak_after_50_minutes():
-    [found] = find(host(60, lambda minute: 100 * minute))
+def test_growth_is_a_leak_after_three_hours():
+    [found] = find(host(200, lambda minute: 100 * minute))
     assert (found.fault, found.subject, found.kind) == ("memory-leak", "host memory", "")
     assert found.message.startswith("the script's memory grows by 100 MiB a minute; it reaches the limit in about ")
     assert found.severity == "warning"
 
 
-def test_before_50_minutes_it_may_be_a_buffer_that_fills(monkeypatch):
+def test_before_three_hours_it_may_be_a_buffer_that_fills(monkeypatch):
+    filling = host(170, lambda minute: 100 * minute)
+    assert [found.kind for found in find(filling)] == ["filling"]
+    monkeypatch.setattr(growing, "_LEAK_SECONDS", 0)
+    assert [found.kind for found in find(filling)] == [""]
+
+
+def test_before_50_minutes_it_is_not_worth_a_word(monkeypatch):
     filling = host(45, lambda minute: 100 * minute)
     assert find(filling) == []
-    monkeypatch.setattr(growing, "_LEAK_SECONDS", 0)
+    monkeypatch.setattr(growing, "_LASTING_SECONDS", 0)
     assert find(filling) != []
+
+
+def test_growth_that_takes_little_of_the_memory_is_only_told_if_the_end_is_not_known(monkeypatch):
+    filling = host(200, lambda minute: 30 * minute)
+    assert [found.kind for found in find(filling)] == ["filling"]
+    monkeypatch.setattr(growing, "_LEAST_OF_ROOM", 0)
+    assert [found.kind for found in find(filling)] == [""]
 
 
 def test_before_that_it_is_told_if_the_limit_is_near(monkeypatch):
@@ -99,7 +113,8 @@ def planned(samples: list[Sample], minutes: float) -> list[Sample]:
 
 def test_a_known_plan_decides_how_long_growth_may_be_a_buffer():
     growing_slowly = host(60, lambda minute: 20 * minute)
-    assert [found.kind for found in find(planned(growing_slowly, 70))] == [""]
+    assert [found.kind for found in find(planned(growing_slowly, 65))] == [""]
+    assert find(planned(growing_slowly, 70)) == []
     assert find(planned(growing_slowly, 300)) == []
 
 
@@ -130,7 +145,7 @@ def gpu(minutes: int, held: Callable[[float], float], size: Callable[[float], in
 
 
 def test_what_the_script_holds_of_a_gpu():
-    [found] = find(gpu(60, lambda minute: 50 * minute))
+    [found] = find(gpu(200, lambda minute: 50 * minute))
     assert found.subject == "GPU 0"
     assert found.message.startswith("what the script holds of GPU 0 grows by 50 MiB a minute")
 

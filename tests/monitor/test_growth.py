@@ -55,7 +55,7 @@ def test_one_reading_below_the_others_does_not_hide_growth():
 @pytest.mark.parametrize(
     ("healthy", "without"),
     [
-        (series([3.0 * n for n in range(11)]), {"readings": 8}),
+        (series([3.0 * n for n in range(10)]), {"readings": 8}),
         (series([0.02 * n for n in range(40)]), {"least_bytes": 0}),
         (series([10 * n**0.6 for n in range(40)]), {"still": 0.0}),
         (series(list(accumulate(rng.gauss(0, 3) for rng in [Random(20)] for _ in range(60)))), {"straight": 4.0}),
@@ -73,6 +73,23 @@ def test_what_has_just_become_full_grows_no_more(monkeypatch):
     assert steady_growth(full, replace(GATES, straight=8.0)) is None
     monkeypatch.setattr(growth, "_grows_now", lambda *_: True)
     assert steady_growth(full, replace(GATES, straight=8.0)) is not None
+
+
+def test_what_stopped_a_few_readings_ago_grows_no_more(monkeypatch):
+    full = series([3.0 * min(n, 75) for n in range(84)])
+    assert steady_growth(full[:76], GATES) is not None
+    assert steady_growth(full, GATES) is None
+    monkeypatch.setattr(growth, "_has_just_stopped", lambda *_: False)
+    assert steady_growth(full, GATES) is not None
+
+
+def test_noise_that_hides_a_rise_is_no_stop():
+    rng = Random(2)
+    noisy = [(place, value + rng.gauss(0, 4 * MIB)) for place, value in series([2.0 * n for n in range(80)])]
+    found = steady_growth(noisy[:75], GATES)
+    assert found is not None
+    flat = [*noisy[:75], *((place, noisy[70][1] + rng.gauss(0, 4 * MIB)) for place in range(75, 80))]
+    assert not growth._has_just_stopped(flat, found)
 
 
 def test_where_noise_is_larger_than_growth_the_place_of_a_floor_is_no_chance():
@@ -97,6 +114,7 @@ def test_the_next_tooth_of_a_saw_is_no_new_height(monkeypatch):
 def test_the_beat_of_garbage_with_the_epochs_is_no_growth(monkeypatch):
     healthy = series([20 * (n / 2.96 % 1) for n in range(61)])
     assert steady_growth(healthy, GATES) is None
+    monkeypatch.setattr(growth, "_has_just_stopped", lambda *_: False)
     monkeypatch.setattr(growth, "_spread", lambda *_: 0)
     assert steady_growth(healthy, GATES) is not None
 
@@ -114,7 +132,7 @@ def test_spikes_do_not_hide_that_memory_rises():
 
 
 def test_growth_has_to_hold_more_than_once():
-    healthy = series([0.0] * 30 + [3.0 * number for number in range(1, 10)])
+    healthy = series([0.0] * 30 + [3.0 * number for number in range(1, 9)])
     assert growth._over_some(healthy, GATES) is not None
     assert steady_growth(healthy, GATES) is None
 

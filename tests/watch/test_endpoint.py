@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import threading
 import time
@@ -67,6 +68,15 @@ def test_a_scrape(server):
 def test_a_port_in_use_is_one_sentence(server):
     with pytest.raises(UsageError, match=r"cannot serve at 127\.0\.0\.1:\d+: Address already in use"):
         Server(server.address, str)
+
+
+def test_a_port_that_is_reserved_for_root(monkeypatch):
+    def refused(self):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Server, "server_bind", refused)
+    with pytest.raises(UsageError, match=r"127\.0\.0\.1:80: Permission denied; choose a port from 1024 on$"):
+        Server(Address("127.0.0.1", 80), str)
 
 
 def test_a_host_that_nobody_knows_is_one_sentence():

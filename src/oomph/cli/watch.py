@@ -61,7 +61,9 @@ def _asked(run: str | None) -> Path | None:
         return None
     from oomph.watch.runs import RunReader
 
-    if not Path(run).is_dir():
+    if run and Path(run).exists() and not Path(run).is_dir():
+        raise ExamineError(f"{run} is a file: name the run directory")
+    if not run or not Path(run).is_dir():
         raise ExamineError(f"there is no directory {run!r}")
     if RunReader(Path(run)).read() is None:
         raise ExamineError(f"{run} is not a run directory of oomph: it has neither a readable run.json nor samples")

@@ -53,12 +53,14 @@ def structure(symbol: str, kind: str, members: Mapping[str, str], version: str =
         if version:
             answer.version = getattr(nvml, version)
         arguments = (handle, ctypes.byref(answer))
+        # pynvml's structures look at each member that is read by its name whether it is text; their fields do not
+        readers = [(key, getattr(type(answer), member).__get__) for key, member in members.items()]
 
         def ask(values: dict[str, float]) -> bool:
             if code := function(*arguments):
                 raise nvml.NVMLError(code)
-            for key, member in members.items():
-                values[key] = getattr(answer, member) * scale
+            for key, read in readers:
+                values[key] = read(answer) * scale
             return True
 
         return ask

@@ -40,6 +40,8 @@ class Series:
     """The place where the second of two fits begins, or from where on each fit does the same work as the last."""
     ended: int = 0
     """How many epochs of the fit have ended."""
+    is_whole: bool = True
+    """False: the readings are of one epoch, and what fills in each epoch may be freed at its end."""
 
     @property
     def unit(self) -> Literal["epoch", "fit", "step"]:
@@ -101,13 +103,13 @@ def _are_alike(one: tuple[int, float], other: tuple[int, float]) -> bool:
 
 
 def _steps(fits: _Fits, within: Sequence[Baseline], training: Values) -> Series:
-    """Readings from within the epochs of the newest fit; none before they tell more than one epoch does."""
+    """Readings from within the epochs of the newest fit."""
     begin = fits[-2][-1].step if len(fits) > 1 else -1
     readings = [each for each in within if each.step > begin]
     ends = fits[-1] if fits and readings and fits[-1][0].step > readings[0].step else []
-    told = _thin(readings) if _tell_enough(readings, ends, training) else []
+    told, is_whole = _thin(readings), _tell_enough(readings, ends, training)
     planned = _last_step(ends, max(begin, 0), training)
-    return Series("steps", told, [each.step for each in told], planned, ended=len(ends))
+    return Series("steps", told, [each.step for each in told], planned, ended=len(ends), is_whole=is_whole)
 
 
 def _tell_enough(readings: Sequence[Baseline], ends: Sequence[Baseline], training: Values) -> bool:

@@ -7,7 +7,7 @@ training, or has taken most of the memory that was free, does neither.
 
 from __future__ import annotations
 
-_OF_PLAN = 0.8
+_OF_PLAN = 0.9
 """The share of what was left of the training: buffers are made for a third of it, or a half, seldom for more."""
 _LEAST_OF_PLAN = 0.25
 """Growth over a smaller share of the whole training tells nothing, however little is left."""

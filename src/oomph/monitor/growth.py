@@ -8,6 +8,7 @@ in nearly every training; each gate is something that one kind of healthy traini
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, combinations, pairwise
@@ -18,8 +19,10 @@ Point = tuple[float, float]
 PARTS = 8
 _SURE = 1.5
 """How many standard errors the rates of two halves differ by when that is no chance."""
-_NOW = 0.7
-"""The least that the newest two floors rise, as a share of what is usual."""
+_NOW, _JUST_NOW = 0.7, 0.5
+"""The least that the newest two floors rise, and the newest one, as a share of what is usual."""
+_STOPPED, _QUIET = 0.25, 0.75
+"""A smaller rise than this share of what is usual is none, if readings differ by less than the other share of it."""
 
 
 @dataclass(frozen=True)
@@ -54,20 +57,36 @@ class Growth:
 def steady_growth(points: Sequence[Point], gates: Gates) -> Growth | None:
     """Growth that goes on, over all points or the last two thirds, four ninths, ... of them; None if there is none.
 
-    It has to hold three times: with all readings, and without the newest eighth and quarter of those that show it.
+    It has to hold twice: with all readings, and without the newest eighth of those that show it.
     """
     found = _over_some(points, gates)
     if found is None or not _grows_now(points, found):
         return None
     newest = max(1, found.readings // PARTS)
-    before = (_over_some(points[: len(points) - without], gates) for without in (newest, 2 * newest))
-    return found if all(before) else None
+    return found if _over_some(points[: len(points) - newest], gates) else None
 
 
 def _grows_now(points: Sequence[Point], growth: Growth) -> bool:
-    """Whether the newest two floors rose as the others did: what has just become full did not."""
+    """Whether the newest floor, and the newest two, rose as the others did: what has just become full did not."""
     floors = [_floor(part) for part in _parts(points[-growth.readings :])]
-    return floors[-1][1] - floors[-3][1] >= _NOW * growth.grown * 2 / (PARTS - 1)
+    usual = growth.grown / (PARTS - 1)
+    return (
+        floors[-1][1] - floors[-2][1] >= _JUST_NOW * usual
+        and floors[-1][1] - floors[-3][1] >= _NOW * 2 * usual
+        and not _has_just_stopped(points, growth)
+    )
+
+
+def _has_just_stopped(points: Sequence[Point], growth: Growth) -> bool:
+    """Whether the newest sixteenth hardly rose over the one before it, where noise is too small to hide a rise."""
+    sixteenth = (growth.end - growth.begin) / (2 * PARTS)
+    places = [place for place, _ in points]
+    last = min(bisect_left(places, growth.end - sixteenth), len(points) - 2)
+    first = min(bisect_left(places, growth.end - 2 * sixteenth), last - 2)
+    before, newest = points[first:last], points[last:]
+    rise = median(value for _, value in newest) - median(value for _, value in before)
+    usual = growth.rate * (newest[0][0] - before[0][0])
+    return rise < _STOPPED * usual and _spread(newest) < _QUIET * usual
 
 
 def _over_some(points: Sequence[Point], gates: Gates) -> Growth | None:

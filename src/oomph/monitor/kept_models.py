@@ -1,15 +1,19 @@
 """Kept models: memory that stays with each fit of a search or a cross-validation. Pure.
 
 Folds train the same model again, so each that is kept adds the same amount. The models of a search differ in size:
-from one to the next memory may even fall, but it rises for good with nearly each of them. In a search that frees its
-models it does so by chance alone: with ten in random order, in one case of 4,000.
+from one to the next memory may even fall, but it rises for good with nearly each of them, and not by more each time, as
+with a model that is made larger and larger. In a search that frees its models it does so by chance alone: with ten in
+random order, in one case of 4,000.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 from oomph.monitor.baseline_series import Series
 from oomph.monitor.even_rises import even_rises
-from oomph.monitor.growth import Growth, rises_for_good
+from oomph.monitor.growth import Growth, Point, rises_for_good
 
 _EVEN_RISES = 4
 """Of fits with the same work: five folds."""
@@ -42,5 +46,11 @@ def _for_good(fits: Series, first: int) -> Growth | None:
     grown, length = points[-1][1] - points[0][1], points[-1][0] - points[0][0]
     if rises < max(_RISES, _OF_FITS * (len(points) - 1)) or grown < max(_GROWN * smallest, _LEAST_BYTES):
         return None
-    rises_now = points[-1][1] > points[-3][1]
+    rises_now = points[-1][1] > points[-3][1] and not _each_is_larger(points)
     return Growth(grown / length, grown, points[0][0], points[-1][0], len(points), True) if rises_now else None
+
+
+def _each_is_larger(points: Sequence[Point]) -> bool:
+    """Whether each rise is larger than the one before: a model that is made larger for each fit, and not kept."""
+    rises = [after - before for (_, before), (_, after) in pairwise(points)]
+    return all(after > before for before, after in pairwise(rises))

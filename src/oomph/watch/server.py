@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import threading
 import time
@@ -21,6 +22,13 @@ _MOST_CONNECTIONS = 32
 _Accepted = tuple[socket.socket, Any]
 
 
+def _advice(error: OSError) -> str:
+    """What to do about an address that cannot be listened at, where that is the port."""
+    if error.errno == errno.EADDRINUSE:
+        return "; choose another port, or 0 for a free one"
+    return "; choose a port from 1024 on" if error.errno == errno.EACCES else ""
+
+
 class Server(ThreadingHTTPServer):
     """Serves a text at /metrics. Raises UsageError if the address cannot be listened at."""
 
@@ -37,7 +45,7 @@ class Server(ThreadingHTTPServer):
             self.address_family = found[0][0]
             super().__init__(found[0][4][:2], _Handler)  # type: ignore[arg-type]
         except OSError as error:
-            raise UsageError(f"cannot serve at {address}: {error.strerror or error}") from error
+            raise UsageError(f"cannot serve at {address}: {error.strerror or error}{_advice(error)}") from error
         self.address = Address(address.host, self.server_address[1])
         """With the port that was chosen, if 0 was asked for."""
 

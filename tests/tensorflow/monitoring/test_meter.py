@@ -119,14 +119,17 @@ def test_without_a_board_nothing_is_measured(told):
     assert told == []
 
 
-def test_memory_is_noted_at_the_end_of_each_epoch_and_now_and_then_in_long_ones(meter, clock, tmp_path, monkeypatch):
-    class Memory:
-        def in_use_bytes(self):
-            return 1000 + clock.now
+class Memory:
+    """A device that holds 1000 bytes."""
 
-        def values(self):
-            return {"allocator_in_use_bytes": 1000, "allocator_peak_bytes": 2000, "allocator_limit_bytes": None}
+    def in_use_bytes(self):
+        return 1000
 
+    def values(self):
+        return {"allocator_in_use_bytes": 1000, "allocator_peak_bytes": 2000, "allocator_limit_bytes": None}
+
+
+def test_memory_is_noted_each_second_at_first_and_at_the_end_of_each_epoch(meter, clock, tmp_path, monkeypatch):
     monkeypatch.setattr("oomph.tensorflow.monitoring.meter.FullestDevice", Memory)
     for _ in range(500):
         clock.now += 0.01
@@ -136,9 +139,26 @@ def test_memory_is_noted_at_the_end_of_each_epoch_and_now_and_then_in_long_ones(
     meter.count()
     meter.end_epoch()
     values, baselines = BoardReader(tmp_path).read()
-    assert [(each.step, each.epoch) for each in baselines] == [(201, 0), (401, 0), (500, 1), (501, 2)]
+    assert [(each.step, each.epoch) for each in baselines] == [
+        (101, 0), (201, 0), (301, 0), (401, 0), (500, 1), (501, 2),
+    ]  # fmt: skip
     assert values["allocator_peak_bytes"] == 2000
     assert "allocator_limit_bytes" not in values
+
+
+def test_later_memory_is_noted_after_200_steps_or_a_fiftieth_of_the_time(meter, clock, tmp_path, monkeypatch):
+    monkeypatch.setattr("oomph.tensorflow.monitoring.meter.FullestDevice", Memory)
+    meter.begin()
+    clock.now += 1000.0
+    meter.count()
+    for _ in range(500):
+        clock.now += 0.01
+        meter.count()
+    for _ in range(10):
+        clock.now += 5
+        meter.count()
+    _, baselines = BoardReader(tmp_path).read()
+    assert [each.step for each in baselines] == [1, 203, 405, 505, 510]
 
 
 def test_of_a_fit(small_model, numbers, measured):

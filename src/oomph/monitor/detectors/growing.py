@@ -1,10 +1,11 @@
 """Memory that grows, as seen from outside: resident memory of the script, and what it holds of each GPU. Pure.
 
 From outside, a buffer that fills is a leak until it stops. So growth is called a leak when it has taken 80 % of the
-memory that was free, or has gone on for 80 % of what was left of the fit, or for 50 minutes if that is not known;
-before, it is only a notice, and only if the limit is near. All of the run is looked at: the last hour of what levels
-off looks straight. Thresholds: measured on the development half of benchmarks/leak_set and on 336 more series.
-TensorFlow's pool on a GPU hides leaks, since it is taken at once or grows by doubling: `leak` looks inside.
+memory that was free, or has gone on for 90 % of what was left of the fit. If that is not known, it is after three hours
+that took 20 % of the free memory. Before, it is only a notice: if the limit is near, or after 50 minutes of growth. All
+of the run is looked at: the last hour of what levels off looks straight. Thresholds: measured on the development
+families of benchmarks/leak_set. TensorFlow's pool on a GPU hides leaks, since it is taken at once or grows by doubling:
+`leak` looks inside.
 """
 
 from __future__ import annotations
@@ -25,14 +26,15 @@ _MIB = 1 << 20
 _LEAK = Gates(readings=16, least_bytes=96 * _MIB, still=0.94, straight=20.0)
 _OF_ROOM = 0.8
 """Higher than for a GPU: people fill more of a machine's memory on purpose."""
-_LEAK_SECONDS = 50 * 60.0
-"""How long growth has to go on where the end of the fit is not known."""
+_LEAK_SECONDS, _LEAST_OF_ROOM = 3 * 3600.0, 0.2
+"""How long growth has to go on, and how much of the free memory it takes, where the end of the fit is not known."""
 _PLANNED_SECONDS = 10 * 60.0
 """The minimum where it is known."""
 _OF_ROOM_SECONDS = 4 * 60.0
 _EARLY_SECONDS = 5 * 60.0
-_NEAR_SECONDS = 20 * 60.0
-"""Growth that is not yet called a leak is told when the limit is as near as this."""
+_NEAR_SECONDS, _LASTING_SECONDS = 20 * 60.0, 50 * 60.0
+"""Growth that is not yet called a leak is told when the limit is as near as this, or when it has lasted so long and the
+end of the fit is not known."""
 _FAR_SECONDS = 7 * 86400.0
 """Growth whose limit is further away than a week is not worth a word."""
 _START_SECONDS = 120.0
@@ -63,15 +65,17 @@ def _look(newest: Sample, subject: str, what: str, points: Sequence[Point], room
     seconds, left = growth.end - growth.begin, outlook.seconds
     if _has_lasted(growth, outlook) and (left is None or left <= _FAR_SECONDS):
         yield _finding(subject, what, growth, outlook)
-    elif left is not None and seconds >= _EARLY_SECONDS and left <= _soon(outlook):
+    elif left is not None and seconds >= _EARLY_SECONDS and left <= _soon(outlook, seconds):
         yield replace(
             _finding(subject, f"{what} may only be filling up: it", growth, outlook), severity="notice", kind="filling"
         )
 
 
-def _soon(outlook: Outlook) -> float:
+def _soon(outlook: Outlook, lasted: float) -> float:
     """How near the limit has to be for a notice: before the fit ends, if that is known."""
-    return max(outlook.remaining or 0.0, _NEAR_SECONDS)
+    if outlook.remaining is None:
+        return _FAR_SECONDS if lasted >= _LASTING_SECONDS else _NEAR_SECONDS
+    return max(outlook.remaining, _NEAR_SECONDS)
 
 
 def _has_lasted(growth: Growth, outlook: Outlook) -> bool:
@@ -80,7 +84,8 @@ def _has_lasted(growth: Growth, outlook: Outlook) -> bool:
     if seconds >= _OF_ROOM_SECONDS and share_of_room(growth.grown, outlook.room) >= _OF_ROOM:
         return True
     if outlook.remaining is None:
-        return seconds >= _LEAK_SECONDS
+        enough = outlook.room is None or share_of_room(growth.grown, outlook.room) >= _LEAST_OF_ROOM
+        return enough and seconds >= _LEAK_SECONDS
     return seconds >= _PLANNED_SECONDS and takes_most_of_the_plan(0.0, seconds, seconds + outlook.remaining)
 
 

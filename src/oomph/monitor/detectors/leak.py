@@ -3,11 +3,13 @@
 The readings come from within the training process. Four series are looked at: ends of epochs; those of two fits in a
 row; the first end of an epoch of each `fit`, for models that are kept from one to the next; and readings within epochs,
 for epochs that take hours and leaks that take minutes. Only the newest process counts: the one before took its memory
-with it. Growth is called a leak when it is nearly too late for a buffer to be full: after 80 % of what was left of the
-training, after 70 % of the free memory, or where it goes on in the next fit. Without a known end of the training, it is
-after 30 epochs, or 50 minutes if epochs take so long. Models that are kept: five fits that each add the same, or eight
-of any size. Before, growth is a notice if it would reach the limit before the training ends. Thresholds: measured on
-the development half of benchmarks/leak_set and on 448 more series.
+with it. Growth is called a leak when it is nearly too late for a buffer to be full: after 90 % of what was left of the
+training, or after 80 % of the free memory (85 % within the first epoch, whose end may free it). Without a known end of
+the training, it is after 40 epochs in two fits, or after three hours that took 20 % of the free memory. From fit to
+fit it is after 40, or after ten that each leave 5 % of the smallest behind; and models that are kept after five that
+each add the same, or eight of any size. Before, growth is a notice if it would reach the limit before the training
+ends, or has gone on for 50 minutes where that is not known. Thresholds: measured on the development families of
+benchmarks/leak_set.
 """
 
 from __future__ import annotations
@@ -29,22 +31,27 @@ EVERY = 10.0
 SUBJECT = "TensorFlow's memory"
 _MIB = 1 << 20
 _GATES = {
-    "epoch": Gates(readings=8, least_bytes=_MIB, straight=8.0),
+    "epoch": Gates(readings=8, least_bytes=_MIB, straight=6.0),
     "fit": Gates(readings=10, least_bytes=_MIB),
     "step": Gates(readings=12, least_bytes=_MIB),
 }
-_OF_ROOM = 0.7
+_OF_ROOM, _OF_ROOM_IN_AN_EPOCH = 0.8, 0.85
 _LAST_RISES, _RISES_OF_ROOM, _RISES_OF_PLAN = 3, 5, 6
 """Even rises from epoch to epoch that stand for a trend: where the next does not fit, and with most of the memory or
 of the training gone. A ring of copies has a few rises as well."""
-_EPOCHS, _STEPS_SECONDS = 30, 50 * 60.0
-"""How long growth has to go on where the end of the training is not known."""
+_EPOCHS, _STEPS_SECONDS, _LEAST_OF_ROOM = 40, 3 * 3600.0, 0.2
+"""How long growth has to go on, and how much of the free memory it takes, where the end of the training is unknown."""
+_PLANNED_STEPS_SECONDS = 5 * 60.0
+"""The least for readings within epochs where the end is known."""
+_OF_FIT = 0.05
+"""What each fit leaves behind, as a share of the smallest: part of a model, and not of a buffer that outlives fits."""
 _FEW_EPOCHS = 10
 """With so many, ends of epochs tell more than readings within them."""
-_EACH_FIT = 0.25
+_EACH_FIT = 0.4
 """The share of the growth across two fits that lies in each of them."""
-_SOON_SECONDS = 3600.0
-"""Without a known end of the training, growth is reported early only if it reaches the limit within this time."""
+_SOON_SECONDS, _LASTING_SECONDS = 3600.0, 50 * 60.0
+"""Without a known end of the training, growth is reported early only if it reaches the limit within the first of these
+times, or has gone on for the second."""
 _LARGE_STEPS = 1000
 """Growth within epochs is told for so many steps."""
 
@@ -62,24 +69,33 @@ def find(window: Window) -> Iterator[Finding]:
         if few is not None:
             yield _finding(window, few, series)
             return
-        if growth is not None and _reaches_limit(growth, series, room):
+        if growth is not None and series.is_whole and _is_worth_a_notice(growth, series, room):
             notices.append(_notice(window, growth, series))
     yield from notices[:1]
 
 
 def _has_lasted(growth: Growth, series: Series, room: float | None) -> bool:
     """Whether growth is more than a buffer that fills."""
-    if series.kind == "fits" or share_of_room(growth.grown, room) >= _OF_ROOM:
+    share, length = share_of_room(growth.grown, room), growth.end - growth.begin
+    if share >= (_OF_ROOM if series.is_whole else _OF_ROOM_IN_AN_EPOCH):
         return True
-    if series.kind == "across fits":
-        shorter = min(growth.end - series.again, series.again - growth.begin)
-        return shorter >= _EACH_FIT * (growth.end - growth.begin)
+    if not series.is_whole:
+        return False
+    seconds = length * series.seconds_per_unit
     if series.planned is not None:
-        return takes_most_of_the_plan(growth.begin, growth.end, series.planned)
-    if series.kind == "epochs":
-        return growth.end - growth.begin >= _EPOCHS
-    seconds = (growth.end - growth.begin) * series.seconds_per_unit
-    return series.ended < _FEW_EPOCHS and seconds >= _STEPS_SECONDS
+        is_long = series.kind == "epochs" or seconds >= _PLANNED_STEPS_SECONDS
+        return is_long and takes_most_of_the_plan(growth.begin, growth.end, series.planned)
+    if series.kind == "fits" and growth.rate >= _OF_FIT * min(value for _, value in series.points):
+        return True
+    if (
+        series.kind == "across fits"
+        and min(growth.end - series.again, series.again - growth.begin) < _EACH_FIT * length
+    ):
+        return False
+    if series.kind != "steps":
+        return length >= _EPOCHS
+    enough = room is None or share >= _LEAST_OF_ROOM
+    return enough and series.ended < _FEW_EPOCHS and seconds >= _STEPS_SECONDS
 
 
 def _few_rises(series: Series, room: float | None) -> Growth | None:
@@ -96,16 +112,15 @@ def _few_rises(series: Series, room: float | None) -> Growth | None:
     return growth if is_last or takes_room or (takes_plan and rises >= _RISES_OF_PLAN) else None
 
 
-def _reaches_limit(growth: Growth, series: Series, room: float | None) -> bool:
-    """Whether growth that does not stop takes the rest of the memory before the training ends."""
+def _is_worth_a_notice(growth: Growth, series: Series, room: float | None) -> bool:
+    """Whether growth that does not stop takes all memory before the training ends, as far as that is known."""
     if room is None:
         return False
     units = room / growth.rate
-    return (
-        units * series.seconds_per_unit <= _SOON_SECONDS
-        if series.planned is None
-        else (growth.end + units <= series.planned)
-    )
+    if series.planned is not None:
+        return growth.end + units <= series.planned
+    lasted = (growth.end - growth.begin) * series.seconds_per_unit
+    return units * series.seconds_per_unit <= _SOON_SECONDS or lasted >= _LASTING_SECONDS
 
 
 def _notice(window: Window, growth: Growth, series: Series) -> Finding:

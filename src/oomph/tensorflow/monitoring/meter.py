@@ -15,8 +15,9 @@ from oomph.tensorflow.monitoring.memory import FullestDevice
 from oomph.tensorflow.monitoring.weights import WeightLooks
 
 _EVERY_SECONDS = 1.0
-_LONG_EPOCH_STEPS = 200
-"""In epochs of more steps, the memory in use is noted every so many steps."""
+_LONG_EPOCH_STEPS, _NOTED_SHARE = 200, 0.02
+"""Within an epoch, the memory in use is noted after so many steps, or after this share of the time that the fit has
+taken: a leak may take all of the memory within the first epochs."""
 _NOTHING = float("nan")
 Method = TypeVar("Method", bound=Callable[..., None])
 
@@ -67,7 +68,7 @@ class Meter:
         self._step_seconds, self._timed_steps = 0.0, 0
         self._noted_at = 0
         """The step of the epoch at which the memory in use was last noted."""
-        self._last = self._due = clock()
+        self._last = self._due = self._begun_at = self._noted = clock()
         self._is_begun, self._is_first = False, True
         """Whether there is a fit, and whether it has not taken a step yet."""
         self._paused_at: float | None = None
@@ -86,6 +87,7 @@ class Meter:
     def begin(self, model: Any = None, epochs: int | None = None) -> None:
         """A fit begins, or a loop, which has no model."""
         self._is_begun = self._is_first = True
+        self._begun_at = self._noted = self._clock()
         self._model, self._losses = model, None if model is None else Losses(model)
         self._paused_at = None
         self.wait.listen()
@@ -179,7 +181,9 @@ class Meter:
         found = None if self._model is None else self._looks.look(self._model.trainable_variables)
         if found is not None:
             self._write({"not_finite_weights": found})
-        if self._step_of_epoch - self._noted_at >= _LONG_EPOCH_STEPS:
+        wait = max(_EVERY_SECONDS, _NOTED_SHARE * (self._last - self._begun_at))
+        is_due = self._last - self._noted >= wait
+        if is_due or self._step_of_epoch - self._noted_at >= _LONG_EPOCH_STEPS:
             self._note_memory_in_use()
 
     def _read_losses(self, logs: Any) -> None:
@@ -200,7 +204,7 @@ class Meter:
         self._board.beat()
 
     def _note_memory_in_use(self, ended_epoch: int = 0) -> None:
-        self._noted_at = self._step_of_epoch
+        self._noted_at, self._noted = self._step_of_epoch, self._last
         in_use = self._allocator().in_use_bytes()
         if in_use is not None:
             self._board.add_baseline(self._steps, in_use, ended_epoch)
