@@ -66,6 +66,6 @@ def test_what_may_change_everything_is_never_a_yes() -> None:
     device = Device("a GPU", 1 << 34, 1 << 34)
     small = Interval(1 << 20, 1 << 21, 1 << 22)
     assert Verdict(device, is_xla=False, held=0).fits(small) is Fits.YES
-    doubtful = Verdict(device, is_xla=False, held=0, is_doubtful=True)
+    doubtful = Verdict(device, is_xla=False, held=0, doubt="a loop is counted as 32 iterations")
     assert doubtful.fits(small) is Fits.UNKNOWN
     assert not doubtful.can_say_yes

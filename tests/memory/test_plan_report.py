@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from plans import WORDS, exactly, plan
 
+from oomph.memory.commands import next_command
 from oomph.memory.estimate import Estimate, Fits
-from oomph.memory.report import as_text, next_command
+from oomph.memory.report import as_text
 from oomph.memory.sizes import in_words
 
 

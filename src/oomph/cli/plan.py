@@ -77,6 +77,7 @@ def _with_negative_values(words: Sequence[str]) -> list[str]:
 
 def run(args: argparse.Namespace) -> int:
     """Plan; 0 if what was asked for fits, 1 if it does not. Raises ExamineError where nothing can be planned."""
+    from oomph.memory.commands import with_script
     from oomph.memory.document import as_document, as_document_without
     from oomph.memory.report import as_text
 
@@ -88,6 +89,7 @@ def run(args: argparse.Namespace) -> int:
             write_json(as_document_without(str(error)))
         raise
     words = redacted_words(args.words)
+    plan = with_script(plan, words)
     if args.html is not None:
         _write_page(args.html, plan, words)
     if args.json:

@@ -1,0 +1,41 @@
+"""Which 16-bit type a GPU computes fast with, and a warning where a training uses the other one. Pure.
+
+Source: NVIDIA, CUDA C++ Programming Guide, "Arithmetic Instructions" and "Element Types and Matrix Sizes": tensor cores
+take float16 from compute capability 7.0 on, bfloat16 from 8.0 on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from oomph.memory.estimate import Device
+
+_FLOAT16, _BFLOAT16 = 7.0, 8.0
+"""The compute capability from which on a GPU is fast with the type."""
+
+
+def suits_bfloat16(device: Device | None) -> bool:
+    """Whether the device is fast with bfloat16, as far as is known."""
+    number = _number(device)
+    return number is None or number >= _BFLOAT16
+
+
+def warnings(device: Device | None, policies: Iterable[str]) -> tuple[str, ...]:
+    """What speaks against these dtype policies on this device, one sentence each."""
+    if device is None or suits_bfloat16(device):
+        return ()
+    names = sorted({name for name in policies if "bfloat16" in name})
+    if not names:
+        return ()
+    instead = "use mixed_float16" if (_number(device) or 0) >= _FLOAT16 else "it has none with float16 either"
+    return (
+        f"{device.name} has no fast arithmetic with bfloat16, which begins with compute capability 8.0 (Ampere) and is "
+        f"{device.capability} here: {names[0]} saves memory, and is slow; {instead}.",
+    )
+
+
+def _number(device: Device | None) -> float | None:
+    try:
+        return float(device.capability) if device is not None else None
+    except ValueError:
+        return None  # the capability is not known
