@@ -61,13 +61,9 @@ def test_an_error_that_cannot_be_shown_has_a_class() -> None:
 
 
 def test_want_of_memory_is_known_behind_the_error_of_keras_too() -> None:
-    try:
-        try:
-            raise MemoryError
-        except MemoryError as cause:
-            raise RuntimeError("Unable to build the model") from cause
-    except RuntimeError as error:
-        assert is_of_memory(error)
+    error = RuntimeError("Unable to build the model")
+    error.__cause__ = MemoryError()
+    assert is_of_memory(error)
     assert is_of_memory(RuntimeError("Exception encountered: 'OOM when allocating tensor with shape[9]'"))
     assert not is_of_memory(RuntimeError("Unable to build the model"))
     assert not is_of_memory(None)

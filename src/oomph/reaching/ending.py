@@ -70,9 +70,8 @@ def _why_it_failed(returncode: int, output: bytes, goal: str) -> str:
     said = last_error(output)
     if _OUT_OF_MEMORY.match(said):
         what = said.partition(": ")[2]
-        return (
-            f"the script ran out of the memory of this machine before {goal}{f': {what}' if what else ''}; {_ELSEWHERE}"
-        )
+        told = f": {what}" if what else ""
+        return f"the script ran out of the memory of this machine before {goal}{told}; {_ELSEWHERE}"
     if said:
         return f"the script {_ended(returncode)} before {goal}: {said}"
     if returncode == 1:  # `sys.exit("text")` writes the text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.state.optimizers import optimizers_of
 
 _ROUNDING = 256
+_TENSOR = re.compile(r"OOM when allocating tensor with shape\[[\d,]{0,200}\]")
 _TOO_LARGE = (
     "the model with its optimizer is larger than the free memory of this machine: plan on one with more memory, or a "
     "smaller model"
@@ -58,8 +60,14 @@ def build(model: Any, batch: Any) -> None:
             model.optimizer.build(model.trainable_variables)
     except Exception as error:  # the user's own layers may raise anything
         if is_of_memory(error):
-            raise ExamineError(f"{_TOO_LARGE} ({error_in_words(error)})") from error
+            raise ExamineError(f"{_TOO_LARGE}{_tensor_of(error)}") from error
         raise ExamineError(f"the model cannot be built with these data: {error_in_words(error)}") from error
+
+
+def _tensor_of(error: Exception) -> str:
+    """Which tensor found no memory, in parentheses; empty if the error does not name it."""
+    found = _TENSOR.search(str(error))
+    return f" ({found[0]})" if found else ""
 
 
 def held_by(model: Any) -> Held:
