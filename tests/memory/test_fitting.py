@@ -7,7 +7,7 @@ import pytest
 from oomph.memory.device_limit import limit_of
 from oomph.memory.estimate import Device, Fits, Interval
 from oomph.memory.gpu_costs import CONTEXT, reserve
-from oomph.memory.verdict import Verdict, notes
+from oomph.memory.verdict import Verdict, notes, why_open
 
 GIB = 1 << 30
 CARD = Device("a card", 8 * GIB, 6 * GIB)
@@ -54,6 +54,25 @@ def test_a_card_keeps_something_and_an_amount_of_memory_nothing() -> None:
 )
 def test_the_reserve_that_was_measured(capability: str, mib: int) -> None:
     assert reserve(8 * GIB, capability) == mib << 20
+
+
+@pytest.mark.parametrize(
+    ("device", "begin"),
+    [
+        (None, "Keras compiles with XLA where it sees a GPU, and"),
+        (CARD, "Keras compiles with XLA where it sees a GPU, and"),
+        (Device("the CPU's pool", GIB, GIB, is_card=False, is_gpu=False), "this step is compiled with XLA, and"),
+    ],
+)
+def test_under_xla_it_is_said_why_it_is_open_and_how_to_know(device, begin) -> None:
+    said = why_open(Verdict(device, True, 0, doubt="a loop is guessed"))
+    assert said.startswith(begin)
+    assert "set jit_compile=False in compile(), plan again, and train with that" in said
+
+
+def test_it_is_open_for_the_doubt_or_not_at_all() -> None:
+    assert why_open(Verdict(CARD, False, 0, doubt="a loop is guessed")) == "a loop is guessed"
+    assert why_open(Verdict(CARD, False, 0)) == ""
 
 
 def test_xla_and_unknown_sizes_are_named() -> None:

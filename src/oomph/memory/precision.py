@@ -1,7 +1,7 @@
-"""Which 16-bit type a GPU computes fast with, and a warning where a training uses the other one. Pure.
+"""Whether a GPU computes fast with bfloat16, and a warning where a training uses it on one that does not. Pure.
 
 Source: NVIDIA, CUDA C++ Programming Guide, "Arithmetic Instructions" and "Element Types and Matrix Sizes": tensor cores
-take float16 from compute capability 7.0 on, bfloat16 from 8.0 on.
+take bfloat16 from compute capability 8.0 on.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from oomph.memory.estimate import Device
 
-_FLOAT16, _BFLOAT16 = 7.0, 8.0
-"""The compute capability from which on a GPU is fast with the type."""
+_BFLOAT16 = 8.0
+"""The compute capability from which on a GPU is fast with bfloat16."""
 
 
 def suits_bfloat16(device: Device | None) -> bool:
@@ -27,10 +27,9 @@ def warnings(device: Device | None, policies: Iterable[str]) -> tuple[str, ...]:
     names = sorted({name for name in policies if "bfloat16" in name})
     if not names:
         return ()
-    instead = "use mixed_float16" if (_number(device) or 0) >= _FLOAT16 else "it has none with float16 either"
     return (
         f"{device.name} has no fast arithmetic with bfloat16, which begins with compute capability 8.0 (Ampere) and is "
-        f"{device.capability} here: {names[0]} saves memory, and is slow; {instead}.",
+        f"{device.capability} here: {names[0]} saves memory, and is slow; use mixed_float16.",
     )
 
 
