@@ -15,10 +15,7 @@ import tensorflow as tf
 from oomph.reaching.error_words import in_words as error_in_words
 from oomph.tensorflow.planning.tracing import Traced
 
-_STEPS, _MOST_STEPS = 3, 15
-"""So many steps run if they may; more only while they are cheap: which operations overlap is different in each."""
-_CHEAP_SECONDS = 1.5
-"""For the steps beyond the first ones, per batch size."""
+_STEPS = 3
 _MOST_SECONDS = 8.0
 """No further step begins after this time."""
 
@@ -66,11 +63,11 @@ def run(traced: Traced, batch: Any, foreign: int) -> Ran:
         batch: as it was traced for.
         foreign: bytes in use that do not belong to the training.
     """
-    start, where = time.monotonic(), device()
+    until, where = time.monotonic() + _MOST_SECONDS, device()
     peaks: list[int] = []
     shortest = float("inf")
     in_use()
-    for number in range(1, _MOST_STEPS + 1):
+    for _ in range(_STEPS):
         try:
             tf.config.experimental.reset_memory_stats(where)
             began = time.monotonic()
@@ -82,6 +79,6 @@ def run(traced: Traced, batch: Any, foreign: int) -> Ran:
             break
         except (tf.errors.OpError, ValueError, TypeError, RuntimeError) as error:
             return Ran(tuple(peaks), shortest, error_in_words(error))
-        if time.monotonic() - start >= (_MOST_SECONDS if number < _STEPS else _CHEAP_SECONDS):
+        if time.monotonic() >= until:
             break
     return Ran(tuple(peaks), shortest)
