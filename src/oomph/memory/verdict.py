@@ -11,7 +11,8 @@ ACCURACY = {
     "graph": "simulated from the traced step. On the CPU, on the models used to write it, half of the peaks were off "
     "by more than 7.6 %, two small ones by 54 and 85 %",
     "dry-run": "simulated, and corrected by real steps of a few batch sizes. On the CPU, on 20 models that were not "
-    "used to write it, half of the peaks were off by more than 3.4 %, one of 60 by more than 20 %",
+    "used to write it, half of the peaks were off by more than 3.4 %, one of 60 by more than 20 %. Threads run the "
+    "operations of a real step side by side, in another order each time, so another plan's figures differ by some %",
 }
 """The errors that docs/measurements.md has of each engine."""
 _XLA_SAVES = 0.7

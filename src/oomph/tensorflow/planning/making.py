@@ -125,4 +125,4 @@ class Making:
 
     def _is_beyond(self, peak: Interval) -> bool:
         """Whether the picture of a curve that ends here shows where the device's memory ends."""
-        return self._device is None or self._engine.is_long or peak.low > self._device.usable
+        return self._device is None or self._engine.is_long or peak.expected > self._device.usable
