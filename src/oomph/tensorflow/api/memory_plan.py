@@ -64,7 +64,7 @@ def plan(
     )
     making = Making(
         subject.training_of(model, samples.size_of(batch)), engine, verdict, lambda text: None,
-        lambda size, part: savers(model, batch, engine, size, part, lambda text: None, may_change=False),
+        lambda size, part: savers(model, batch, engine, size, part, lambda text: None, False, is_xla=verdict.is_xla),
         sizes=sizes,
     )  # fmt: skip
     return making.plan(model.name, sorted(set(batches)) or [samples.size_of(batch)])

@@ -77,7 +77,8 @@ def _model(reached: Reached, arguments: Mapping[str, Any], device: Device | None
     return _Planned(
         subject.training_of(model, samples.size_of(batch)), engine,
         lambda size, part: savers(
-            model, batch, engine, size, part, reached.tell, is_bfloat16_fast=suits_bfloat16(device)
+            model, batch, engine, size, part, reached.tell, is_bfloat16_fast=suits_bfloat16(device),
+            is_xla=subject.compiled_by_xla(model, reached.jit_compile, device is None or device.is_gpu),
         ),
         lambda on_gpu: subject.compiled_by_xla(model, reached.jit_compile, on_gpu),
         open_sizes(model, reached.fit_arguments.get("x"), batch),

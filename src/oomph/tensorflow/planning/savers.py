@@ -34,18 +34,19 @@ def savers(
     tell: Tell,
     may_change: bool = True,
     is_bfloat16_fast: bool = True,
+    is_xla: bool = True,
 ) -> tuple[Saver, ...]:
     """The savers at a batch of `size`; `part` is the largest micro-batch that fits, if it is known.
 
     Those that change the model to plan it are left out unless `may_change`. Which 16-bit type is planned depends on
-    `is_bfloat16_fast`.
+    `is_bfloat16_fast`; `is_xla`: whether XLA compiles the step as it is.
     """
     planned = [_micro_batches(model, engine, size, part)]
     if may_change and engine.only is None:
         planned += _changing(model, batch, engine, size, tell, is_bfloat16_fast)
     whole = engine.at(size).peak.expected
     found = [saver for saver in planned if saver and (saver.peak is None or saver.peak.expected < _WORTH_IT * whole)]
-    found += [saver for saver in (_recompute(), _XLA, _ALLOCATOR, _quantised(model)) if saver]
+    found += [saver for saver in (_recompute(), _xla(is_xla), _ALLOCATOR, _quantised(model)) if saver]
     useless = [saver.name for saver in planned if saver and saver not in found]
     if useless:
         found.append(Saver(", ".join(useless), None, "planned, and would save nothing here", ""))
@@ -72,13 +73,17 @@ def _changing(model: Any, batch: Any, engine: Engine, size: int, tell: Tell, is_
     )  # fmt: skip
 
 
-_XLA = Saver(
-    "XLA on or off", None, "not planned: it may take more or less; try both", "jit_compile=False,  # in model.compile()"
-)
 _ALLOCATOR = Saver(
     "cuda_malloc_async", None, "not planned: it helps against fragmentation, not against a high peak",
     "export TF_GPU_ALLOCATOR=cuda_malloc_async",
 )  # fmt: skip
+
+
+def _xla(is_on: bool) -> Saver:
+    """The line that changes whether XLA compiles the step."""
+    name = "without XLA" if is_on else "with XLA"
+    line = f"jit_compile={not is_on},  # in model.compile()"
+    return Saver(name, None, "not planned: it may take more or less; try both", line)
 
 
 def _micro_batches(model: Any, engine: Engine, size: int, part: int | None) -> Saver | None:
