@@ -28,8 +28,8 @@ def warnings(device: Device | None, policies: Iterable[str]) -> tuple[str, ...]:
     if not names:
         return ()
     return (
-        f"{device.name} has no fast arithmetic with bfloat16, which begins with compute capability 8.0 (Ampere) and is "
-        f"{device.capability} here: {names[0]} saves memory, and is slow; use mixed_float16.",
+        f"{device.name} (compute capability {device.capability}) has no fast arithmetic with bfloat16, which takes 8.0 "
+        f"(Ampere) or newer: {names[0]} saves memory, and is slow; use mixed_float16.",
     )
 
 
