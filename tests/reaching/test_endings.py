@@ -47,13 +47,13 @@ def wait_for(look, seconds=30):
             "import os; os.kill(os.getpid(), 9)",
             "failed",
             "the script was ended by SIGKILL before its first training, as the kernel does when the memory of the "
-            "machine has run out: if so, plan on a machine with more memory",
+            "machine has run out: if so, use a machine with more memory",
         ),
         (
             "raise MemoryError('Unable to allocate 44.7 GiB')",
             "failed",
             "the script ran out of the memory of this machine before its first training: Unable to allocate "
-            "44.7 GiB; plan on a machine with more memory",
+            "44.7 GiB; use a machine with more memory",
         ),
         (
             "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(50)",

@@ -16,7 +16,7 @@ _ERROR = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Exit|Int
 _REFUSED = re.compile(r"\S{1,200}: error: |oomph: ")
 """How argparse refuses the script's own arguments, and how oomph refuses to go on in the script's process."""
 _OUT_OF_MEMORY = re.compile(r"[\w.]{0,200}(?:ResourceExhaustedError|MemoryError)\b")
-_ELSEWHERE = "plan on a machine with more memory, or a smaller model"
+_ELSEWHERE = "use a machine with more memory, or a smaller model"
 _CRASHES = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
 _LONGEST = 300
 
