@@ -50,6 +50,8 @@ def test_the_batches_that_were_asked_for_fit_and_so_does_a_larger_one(roomy) -> 
     assert [row["batch"] for row in document["estimates"]] == [1, 8, 512]
     assert {row["fits"] for row in document["estimates"]} == {"yes"}
     assert document["max_batch"] > 64
+    assert document["micro_batch"] == 64, "never larger than the batch"
+    assert document["curve"][-1]["expected"] > 500 << 20, "the picture shows where the memory ends"
     for row in document["estimates"]:
         assert 0 < row["low"] <= row["expected"] <= row["high"] < 500 << 20
 
@@ -86,6 +88,10 @@ def test_each_saver_is_planned_anew_or_says_why_not(roomy) -> None:
     assert savers["SGD instead"]["expected"] < document["estimates"][-1]["high"]
     assert savers["recompute activations"].get("expected") is None
     assert "not planned" in savers["recompute activations"]["changes"]
+    assert next(saver["line"] for name, saver in savers.items() if name.startswith("micro-batches of")).endswith(
+        " train.py"
+    )
+    assert not any("..." in saver["line"] for saver in savers.values())
     assert all(saver["line"] for saver in savers.values() if "nothing here" not in saver["changes"])
 
 
@@ -102,6 +108,7 @@ def test_what_xla_would_compile_never_fits_for_certain(tmp_path: Path) -> None:
     assert code == 0
     assert document["estimates"][0]["fits"] == "unknown"
     assert document["max_batch"] is None
+    assert "set jit_compile=False in compile()" in document["why_open"]
     assert any("jit_compile=False" in note for note in document["notes"])
     assert "SGD" in document["subject"]
 

@@ -7,7 +7,7 @@ import pytest
 from oomph.memory.device_limit import limit_of
 from oomph.memory.estimate import Device, Fits, Interval
 from oomph.memory.gpu_costs import CONTEXT, reserve
-from oomph.memory.verdict import Verdict, notes
+from oomph.memory.verdict import Verdict, notes, why_open
 
 GIB = 1 << 30
 CARD = Device("a card", 8 * GIB, 6 * GIB)
@@ -56,6 +56,25 @@ def test_the_reserve_that_was_measured(capability: str, mib: int) -> None:
     assert reserve(8 * GIB, capability) == mib << 20
 
 
+@pytest.mark.parametrize(
+    ("device", "begin"),
+    [
+        (None, "Keras compiles with XLA where it sees a GPU, and"),
+        (CARD, "Keras compiles with XLA where it sees a GPU, and"),
+        (Device("the CPU's pool", GIB, GIB, is_card=False, is_gpu=False), "this step is compiled with XLA, and"),
+    ],
+)
+def test_under_xla_it_is_said_why_it_is_open_and_how_to_know(device, begin) -> None:
+    said = why_open(Verdict(device, True, 0, doubt="a loop is guessed"))
+    assert said.startswith(begin)
+    assert "set jit_compile=False in compile(), plan again, and train with that" in said
+
+
+def test_it_is_open_for_the_doubt_or_not_at_all() -> None:
+    assert why_open(Verdict(CARD, False, 0, doubt="a loop is guessed")) == "a loop is guessed"
+    assert why_open(Verdict(CARD, False, 0)) == ""
+
+
 def test_xla_and_unknown_sizes_are_named() -> None:
     said = notes(Verdict(CARD, True, 0), [f"loop {number} is assumed" for number in range(5)])
     assert "jit_compile=False" in said[0]
@@ -66,6 +85,6 @@ def test_what_may_change_everything_is_never_a_yes() -> None:
     device = Device("a GPU", 1 << 34, 1 << 34)
     small = Interval(1 << 20, 1 << 21, 1 << 22)
     assert Verdict(device, is_xla=False, held=0).fits(small) is Fits.YES
-    doubtful = Verdict(device, is_xla=False, held=0, is_doubtful=True)
+    doubtful = Verdict(device, is_xla=False, held=0, doubt="a loop is counted as 32 iterations")
     assert doubtful.fits(small) is Fits.UNKNOWN
     assert not doubtful.can_say_yes

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from plans import WORDS, exactly, plan
+from plans import GIB, WORDS, exactly, plan
 
-from oomph.memory.estimate import Estimate, Fits
-from oomph.memory.report import as_text, next_command
+from oomph.memory.commands import next_command
+from oomph.memory.estimate import Device, Estimate, Fits
+from oomph.memory.report import as_text
 from oomph.memory.sizes import in_words
 
 
@@ -43,6 +44,55 @@ def test_the_command_fits_what_is_known(changes, said, command):
     made = plan(**changes)
     assert said in " ".join(" ".join(as_text(made, WORDS, 100)).split())
     assert next_command(made, WORDS) == command
+
+
+XLA = "Keras compiles with XLA where it sees a GPU; to know, set jit_compile=False"
+
+
+def words_of(made):
+    return " ".join(" ".join(as_text(made, WORDS, 100)).split())
+
+
+def test_why_it_is_open_is_in_the_first_sentence_and_not_said_again():
+    made = plan(max_batch=None, why_open=XLA, notes=(f"{XLA}.", "Another."))
+    lines = list(as_text(made, WORDS, 100))
+    assert " ".join(lines[1].split()) == (
+        f"Which batch fits is open on GeForce RTX 4090, where TensorFlow gets 22 GiB of 24 GiB: {XLA}."
+    )
+    assert words_of(made).count(XLA) == 1
+    assert "note Another." in words_of(made)
+
+
+def test_without_a_gpu_it_is_said_too_that_naming_one_is_not_enough():
+    said = words_of(plan(device=None, max_batch=None, why_open=XLA))
+    assert f"or --gpu 24GiB. {XLA}." in said
+
+
+def test_a_batch_that_can_not_fit_is_said_first_even_where_the_largest_is_open():
+    made = plan(max_batch=None, why_open=XLA, batch=512)
+    said = f"The script's batch of 512 does not fit GeForce RTX 4090, where TensorFlow gets 22 GiB of 24 GiB. {XLA}."
+    assert said in words_of(made)
+
+
+@pytest.mark.parametrize(
+    ("device", "said"),
+    [
+        (Device("a GPU with 24 GiB", 24 * GIB, 24 * GIB, is_card=False), "on a GPU with 24 GiB for TensorFlow alone;"),
+        (
+            Device("the CPU's memory pool", 2 * GIB, 2 * GIB, is_card=False, is_gpu=False),
+            "on the CPU's memory pool of 2 GiB;",
+        ),
+    ],
+)
+def test_all_of_an_amount_is_not_put_beside_itself(device, said):
+    text = words_of(plan(device=device))
+    assert said in text
+    assert "24 GiB of 24 GiB" not in text
+
+
+def test_a_warning_is_on_the_first_screen():
+    lines = list(as_text(plan(warnings=("Tesla T4 has no fast bfloat16.",)), WORDS, 100))
+    assert "Warning: Tesla T4 has no fast bfloat16." in lines[:4]
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])

@@ -25,10 +25,36 @@ def wait_for(look, seconds=30):
     [
         ("print('no training here')", "no training", "the script ended without a training: it calls no fit of Keras"),
         ("import sys; sys.exit()", "no training", "the script ended without a training: it calls no fit of Keras"),
-        ("import sys; sys.exit('no data')", "failed", "ended with exit code 1 before its first training: no data"),
+        (
+            "import sys; sys.exit('no data')",
+            "failed",
+            "ended with exit(1) before its first training; its last line was: no data",
+        ),
         ("raise KeyError('label')", "failed", "with exit code 1 before its first training: KeyError: 'label'"),
         ("import os; os.abort()", "failed", "the script was ended by SIGABRT before its first training"),
-        ("import sys; sys.exit(3)", "failed", "the script ended with exit code 3 before its first training"),
+        ("import sys; sys.exit(3)", "failed", "the script ended with exit(3) before its first training"),
+        (
+            "print('ready')\nimport sys; sys.exit(3)",
+            "failed",
+            "the script ended with exit(3) before its first training",
+        ),
+        (
+            "import argparse\nargparse.ArgumentParser(prog='train.py').parse_args(['--data'])",
+            "failed",
+            "ended with exit code 2 before its first training: train.py: error: unrecognized arguments: --data",
+        ),
+        (
+            "import os; os.kill(os.getpid(), 9)",
+            "failed",
+            "the script was ended by SIGKILL before its first training, as the kernel does when the memory of the "
+            "machine has run out: if so, use a machine with more memory",
+        ),
+        (
+            "raise MemoryError('Unable to allocate 44.7 GiB')",
+            "failed",
+            "the script ran out of the memory of this machine before its first training: Unable to allocate "
+            "44.7 GiB; use a machine with more memory",
+        ),
         (
             "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(50)",
             "no training",
@@ -40,14 +66,19 @@ def test_a_script_that_ends_before_its_training_says_why(scripts, text, kind, re
     outcome = scripts.reach(text)
     assert outcome.kind == kind
     assert reason in outcome.reason
+    assert "ready" not in outcome.reason  # the last line that it prints is no reason
 
 
-def test_lines_of_native_code_are_shown_only_if_the_script_fails(scripts):
+def test_lines_of_native_code_are_shown_only_if_it_may_have_crashed(scripts):
     text = f"import os\nos.write(2, {NATIVE!r})\nprint('own line', flush=True)\n"
     assert scripts.reach(text).stderr == "own line\n"
     failed = scripts.reach(text + "raise ValueError(1)").stderr
     assert failed.startswith("own line\nTraceback")
-    assert failed.endswith(NATIVE.decode())
+    assert failed.endswith("ValueError: 1\n")
+    assert scripts.reach(text + "os.abort()").stderr.endswith(NATIVE.decode())
+    killed = scripts.reach(text + "os.kill(os.getpid(), 9)")
+    assert killed.stderr == "own line\n"
+    assert "cpu_feature_guard" not in killed.reason
 
 
 def test_a_script_reads_its_standard_input_and_asks_in_part_of_a_line(scripts):

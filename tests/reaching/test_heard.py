@@ -76,8 +76,17 @@ def test_every_other_end_has_a_reason(documents, returncode, kind, reason):
         (b"", ""),
         (b"Traceback (most recent call last):\n  File x\nValueError: a\n\nepoch 3\n", "ValueError: a"),
         (b"x\nkeras.src.errors.BadError: in\nmore of it\n", "keras.src.errors.BadError: in"),
-        (b"no data here\n", "no data here"),
-        (b"\xff\xfe KeyError\n", "\ufffd\ufffd KeyError"),
+        (b"no data here\n", ""),
+        (
+            b"tensorflow.ResourceExhaustedError: {{function_node __wrapped}} OOM when allocating [Op:Mul] name: \n",
+            "tensorflow.ResourceExhaustedError: OOM when allocating",
+        ),
+        (
+            b"F0000 00:00:1795269674.182208 7 tensor.cc:9] Check failed: a == b\n"
+            b"E0000 00:00:1795269674.182208 7 cuda_platform.cc:52] failed call to cuInit\n",
+            "F0000 00:00:1795269674.182208 7 tensor.cc:9] Check failed: a == b",
+        ),
+        (b"KeyError: \xff\xfe\n", "KeyError: \ufffd\ufffd"),
     ],
 )
 def test_the_last_error_is_quoted(output, line):

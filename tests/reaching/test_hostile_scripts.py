@@ -200,7 +200,10 @@ def test_an_examiner_that_fails_is_quoted_and_one_that_dies_is_noticed(scripts):
     )
     assert fails.kind == dies.kind == "examiner"
     assert fails.reason == "the examination at train.py:21 failed: ValueError: this model is not for me"
-    assert dies.reason == "the process that was examined at train.py:21 was ended by SIGKILL"
+    assert dies.reason == (
+        "the process that was examined at train.py:21 was ended by SIGKILL, as the kernel does when the memory of the "
+        "machine has run out: if so, use a machine with more memory, or a smaller model"
+    )
     assert fails.files == dies.files == set()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from oomph.cli import run as run_verb
 from oomph.cli.output import say, width, write, write_json
 from oomph.cli.planning import planned, request_with
-from oomph.cli.run import positive
 from oomph.errors import ExamineError, OutputError, UsageError
 from oomph.redaction import know_secrets, redacted, redacted_words
 
@@ -35,6 +35,7 @@ script's own, does not fit; 2 a wrong command line; 3 nothing could be planned: 
 or has none"""
 _WITH_VALUE = ("--fit", "--batch", "--gpu", "--policy", "--optimizer", "--python", "--html", "--color")
 _MOST_BATCHES = 32
+_NEGATIVE = re.compile(r"-[\d.]")
 _POLICIES = ("float32", "float64", "float16", "bfloat16", "mixed_float16", "mixed_bfloat16")
 
 
@@ -44,8 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--gpu", metavar="GPU", help="a GPU by its name, its memory (24GiB), or auto (default: the one here, if any)")
     add("--batch", metavar="N,N", help="the batch sizes to plan (default: the script's own)")
-    add("--fit", metavar="N", type=positive, default=1, help="plan the Nth training; those before it run for real")
-    add("--policy", choices=_POLICIES, metavar="NAME", help=f"plan with this dtype policy: {', '.join(_POLICIES)}")
+    add("--fit", metavar="N", default="1", help="plan the Nth training; those before it run for real")
+    add("--policy", metavar="NAME", help=f"plan with this dtype policy: {', '.join(_POLICIES)}")
     add("--optimizer", metavar="NAME", help="plan with this optimizer of Keras, such as sgd")
     add("--python", metavar="PY", help="the Python to run the script with (default: oomph's, or the active one)")
     add("--html", metavar="FILE", help="also write the plan as a page with pictures")
@@ -59,11 +60,24 @@ def count_options(words: Sequence[str]) -> int:
 
 def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
     """The options of oomph, and in `words` everything after them, untouched."""
-    return run_verb.with_script(parser, words, _WITH_VALUE)
+    return run_verb.with_script(parser, _with_negative_values(words), _WITH_VALUE)
+
+
+def _with_negative_values(words: Sequence[str]) -> list[str]:
+    """The words, with "--gpu -1GiB" as "--gpu=-1GiB": argparse would take the value for an option."""
+    joined: list[str] = []
+    count = count_options(words)
+    for word in words[:count]:
+        if joined and joined[-1] in _WITH_VALUE and _NEGATIVE.match(word):
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return [*joined, *words[count:]]
 
 
 def run(args: argparse.Namespace) -> int:
     """Plan; 0 if what was asked for fits, 1 if it does not. Raises ExamineError where nothing can be planned."""
+    from oomph.memory.commands import with_script
     from oomph.memory.document import as_document, as_document_without
     from oomph.memory.report import as_text
 
@@ -75,6 +89,7 @@ def run(args: argparse.Namespace) -> int:
             write_json(as_document_without(str(error)))
         raise
     words = redacted_words(args.words)
+    plan = with_script(plan, words)
     if args.html is not None:
         _write_page(args.html, plan, words)
     if args.json:
@@ -88,12 +103,14 @@ def _request(args: argparse.Namespace) -> Request:
     """What is asked of the script. Whatever can be refused is refused here, before the script starts."""
     from oomph.memory.device import device_of, pool_of
 
+    fit = _fit(args.fit)
+    _check_policy(args.policy)
     arguments: dict[str, Any] = {"batches": _batches(args.batch), "policy": args.policy, "optimizer": args.optimizer}
     _check_page(args.html)
     know_secrets(args.words, os.environ)
     device = pool_of(os.environ) if args.gpu is None else None
     arguments["device"] = device or device_of(args.gpu, os.environ, say)
-    return request_with(args.words, args.python, arguments, args.fit)
+    return request_with(args.words, args.python, arguments, fit)
 
 
 def _batches(text: str | None) -> list[int]:
@@ -106,6 +123,20 @@ def _batches(text: str | None) -> list[int]:
     if len(words) > _MOST_BATCHES:
         raise UsageError(f"--batch takes at most {_MOST_BATCHES} sizes, not {len(words)}")
     return sorted({int(word) for word in words})
+
+
+def _fit(text: str) -> int:
+    """The number of --fit; raises UsageError for anything but a number that a script may reach."""
+    from oomph.reaching.pipes import MOST_FITS
+
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_FITS:
+        raise UsageError(f"--fit takes a whole number from 1 to {MOST_FITS}, not {text or 'an empty word'}")
+    return int(text)
+
+
+def _check_policy(name: str | None) -> None:
+    if name is not None and name not in _POLICIES:
+        raise UsageError(f"--policy takes one of {', '.join(_POLICIES)}, not {name or 'an empty word'}")
 
 
 def _check_page(path: str | None) -> None:

@@ -28,7 +28,7 @@ def planned_micro_batch(words: Sequence[str], python: str | None) -> int | None:
         say(f"--plan has no effect: {error}")
         return None
     if plan.max_batch is None:
-        say(f"--plan has no effect: {plan.notes[0] if plan.notes else 'which batch fits is not known'}")
+        say(f"--plan has no effect: {plan.why_open or 'which batch fits is not known'}")
         return None
     if plan.batch <= plan.max_batch:
         say(f"the batch of {plan.batch} at {plan.place} should fit: up to {plan.max_batch:,} should")

@@ -1,4 +1,4 @@
-"""Divides the peak of a step among weights, slots, gradients, activations, input and the rest."""
+"""Divides the peak of a step among weights, slots, gradients, activations, the optimizer's update and the rest."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ def _kind(program: Program, tensor: int) -> str:
     operation = program.operations[program.makers[tensor]]
     if operation.kind == "Placeholder":
         return "input batch"
-    return "gradients" if is_gradient(operation.name) or operation.is_update else "activations"
+    if operation.is_update:
+        return "optimizer update"
+    return "gradients" if is_gradient(operation.name) else "activations"
 
 
 def _exactly(size: int) -> Interval:

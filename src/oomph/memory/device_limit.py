@@ -14,5 +14,6 @@ def limit_of(asked: Mapping[str, Any] | None) -> Device | None:
     if asked is None:
         return None
     memory, is_card = int(asked["memory"]), bool(asked.get("is_card", True))
-    limit = usable(memory, asked.get("capability", ""), is_card)
-    return Device(asked["name"], memory, limit, is_card, bool(asked.get("is_gpu", True)))
+    capability = str(asked.get("capability", ""))
+    limit = usable(memory, capability, is_card)
+    return Device(asked["name"], memory, limit, is_card, bool(asked.get("is_gpu", True)), capability)

@@ -31,6 +31,8 @@ def as_document(plan: Plan) -> dict[str, Any]:
         "timeline": [asdict(moment) for moment in plan.timeline],
         "savers": [_saver(saver) for saver in plan.savers],
         "notes": list(plan.notes),
+        "warnings": list(plan.warnings),
+        "why_open": plan.why_open,
     }
 
 
@@ -73,6 +75,8 @@ def _plan_of(document: Mapping[str, Any]) -> Plan:
             for row in document["savers"]
         ),
         notes=tuple(document["notes"]),
+        warnings=tuple(document["warnings"]),
+        why_open=document["why_open"],
     )  # fmt: skip
 
 

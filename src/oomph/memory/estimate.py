@@ -94,6 +94,8 @@ class Device:
     """False for a bare amount of memory, all of which TensorFlow may use."""
     is_gpu: bool = True
     """False for TensorFlow's memory pool on the CPU, where Keras uses XLA only if it is told to."""
+    capability: str = ""
+    """Its compute capability, such as "8.9"; empty where it is not known."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,8 @@ class Plan:
     max_batch: int | None
     """The largest batch that fits, judged by the high end; 0 if none does; None without a device or where unknown."""
     micro_batch: int | None
-    """The largest micro-batch that fits beside the sums of the gradients; 0 if none does; None where unknown."""
+    """The largest micro-batch that fits beside the sums of the gradients, at most the script's batch; 0 if none does;
+    None where unknown."""
     items: tuple[Item, ...]
     """The peak at the largest batch of `estimates`, by kind."""
     layers: tuple[Layer, ...]
@@ -129,3 +132,7 @@ class Plan:
     savers: tuple[Saver, ...]
     notes: tuple[str, ...]
     """What the figures leave out or assume, one sentence each."""
+    warnings: tuple[str, ...] = ()
+    """What speaks against the training on this device, or against its figures, one sentence each."""
+    why_open: str = ""
+    """Why it is open which batch fits, and how to know, as one sentence without a final stop; empty if it is not."""

@@ -18,7 +18,10 @@ from oomph.errors import UsageError
 GIB = 2**30
 _FILE = Path(__file__).with_name("gpus.toml")
 _KEPT_BY_ECC = 1 / 16
+_MOST_GIB = 512
+"""A number up to this is meant as an amount of memory, a larger one as a name."""
 _SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*(?:(g|t|m)(?:i?b)?)\Z", re.IGNORECASE)
+_AMOUNT = re.compile(r"(?P<sign>-?)(?P<number>\d{1,9}(?:\.\d{0,9})?)\s*(?P<unit>(?:[kmgt]i?b?|b)?)\Z", re.IGNORECASE)
 _UNITS = {"m": 2**20, "g": GIB, "t": 2**40}
 _SIZE_IN_NAME = re.compile(r"(\d{1,4})\s*gi?b\b")
 _WITHOUT_MEANING = re.compile(
@@ -82,7 +85,7 @@ def find_gpu(text: str) -> Gpu:
     wanted, size = _key(text)
     found = [(known_size, gpu) for gpu in gpus() for key, known_size in (_key(gpu.name),) if key == wanted]
     if not found:
-        raise UsageError(f"unknown GPU {text!r}{_nearest(wanted)}: name one, or give its memory, such as 24GiB")
+        raise UsageError(_unknown(text, wanted))
     fitting = [gpu for known, gpu in found if size in (known, round(gpu.gib))]
     if not fitting:
         sizes = sorted({gpu.gib for _, gpu in found})
@@ -123,6 +126,17 @@ def _which(text: str, found: Sequence[Gpu]) -> str:
 
 def _wrong_size(gpu: Gpu, size: int, known: Sequence[float]) -> str:
     return f"{gpu.name} has {' or '.join(f'{gib:g}' for gib in known)} GiB, not {size}"
+
+
+def _unknown(text: str, wanted: str) -> str:
+    """What to type instead of a word that names no GPU."""
+    amount = _AMOUNT.match(text.strip())
+    is_bare = amount is not None and not amount["sign"] and not amount["unit"]
+    if amount is None or (is_bare and float(amount["number"]) > _MOST_GIB):
+        return f"unknown GPU {text!r}{_nearest(wanted)}: name one, or give its memory, such as 24GiB"
+    if is_bare and float(amount["number"]):
+        return f"no GPU is called {text}: for an amount of memory write {text.strip()}GiB"
+    return f"--gpu takes the name of a GPU or an amount of memory above 0, such as 24GiB, not {text}"
 
 
 def _nearest(wanted: str) -> str:

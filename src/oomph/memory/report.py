@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 
-from oomph.memory.estimate import Estimate, Fits, Interval, Item, Plan, Saver
+from oomph.memory.commands import next_command
+from oomph.memory.estimate import Device, Estimate, Fits, Interval, Item, Plan, Saver
 from oomph.memory.largest import MOST
 from oomph.memory.sizes import in_words
 from oomph.screen import USUAL_WIDTH
@@ -32,6 +32,8 @@ def as_text(plan: Plan, words: Sequence[str], width: int = USUAL_WIDTH) -> Itera
     yield from _where_it_goes(plan, width)
     yield from _savers(plan.savers, width)
     for note in plan.notes:
+        if plan.why_open and note == _sentence(plan.why_open):
+            continue  # said on the first screen
         yield wrapped(f"note  {note}", width, " " * 6)
     yield wrapped(f"{plan.engine}: {plan.accuracy}" if plan.accuracy else plan.engine, width, "  ")
 
@@ -39,6 +41,8 @@ def as_text(plan: Plan, words: Sequence[str], width: int = USUAL_WIDTH) -> Itera
 def _first_screen(plan: Plan, words: Sequence[str]) -> Iterator[str]:
     yield f"{plan.place}: {plan.subject}"
     yield _verdict(plan)
+    for warning in plan.warnings:
+        yield f"Warning: {warning}"
     command = next_command(plan, words)
     if command:
         yield f"Next: {command}"
@@ -46,11 +50,17 @@ def _first_screen(plan: Plan, words: Sequence[str]) -> Iterator[str]:
 
 def _verdict(plan: Plan) -> str:
     """One sentence: which batch fits what."""
+    open_too = f" {_sentence(plan.why_open)}" if plan.why_open else ""
     if plan.device is None:
-        return "Whether it fits is open: there is no NVIDIA GPU here. Name one: --gpu 'RTX 4090', or --gpu 24GiB."
-    on = f"{plan.device.name}, where TensorFlow gets {in_words(plan.device.usable)} of {in_words(plan.device.memory)}"
+        return (
+            "Whether it fits is open: there is no NVIDIA GPU here. Name one: --gpu 'RTX 4090', or --gpu 24GiB."
+            f"{open_too}"
+        )
+    on = _on(plan.device)
     if plan.max_batch is None:
-        return f"Which batch fits is open on {on}; the notes say why."
+        if _own_fits(plan) is Fits.NO:
+            return f"The script's batch of {plan.batch:,} does not fit {on}.{open_too}"
+        return f"Which batch fits is open on {on}: {plan.why_open or 'the notes say why'}."
     if plan.max_batch == 0:
         return f"No batch is sure to fit {on}."
     if len(plan.curve) == 1:
@@ -62,15 +72,20 @@ def _verdict(plan: Plan) -> str:
     return f"The largest batch that should fit is {plan.max_batch:,}, on {on}{own}."
 
 
-def next_command(plan: Plan, words: Sequence[str]) -> str:
-    """The command that trains without running out of memory; empty where none is known."""
-    if plan.device is None or plan.max_batch is None:
-        return shlex.join(["oomph", "run", *words])
-    if plan.batch <= plan.max_batch:
-        return shlex.join(["oomph", "run", *words])
-    if not plan.micro_batch:
-        return ""
-    return shlex.join(["oomph", "run", "--micro-batch", str(plan.micro_batch), *words])
+def _on(device: Device) -> str:
+    """The device, and how much of it a training may use."""
+    if device.usable < device.memory:
+        return f"{device.name}, where TensorFlow gets {in_words(device.usable)} of {in_words(device.memory)}"
+    return f"{device.name} for TensorFlow alone" if device.is_gpu else f"{device.name} of {in_words(device.usable)}"
+
+
+def _own_fits(plan: Plan) -> Fits:
+    """Whether the script's batch fits, if it was planned."""
+    return next((estimate.fits for estimate in plan.estimates if estimate.batch == plan.batch), Fits.UNKNOWN)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _command(paragraph: str) -> str:

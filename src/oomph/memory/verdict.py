@@ -11,12 +11,14 @@ ACCURACY = {
     "graph": "simulated from the traced step. On the CPU, on the models used to write it, half of the peaks were off "
     "by more than 7.6 %, two small ones by 54 and 85 %",
     "dry-run": "simulated, and corrected by real steps of a few batch sizes. On the CPU, on 20 models that were not "
-    "used to write it, half of the peaks were off by more than 3.4 %, one of 60 by more than 20 %",
+    "used to write it, half of the peaks were off by more than 3.4 %, one of 60 by more than 20 %. Threads run the "
+    "operations of a real step side by side, in another order each time, so another plan's figures differ by some %",
 }
 """The errors that docs/measurements.md has of each engine."""
 _XLA_SAVES = 0.7
 """XLA's programs took down to 0.86 of what the operations take one by one, on the models that were compared."""
 _MOST_UNKNOWN = 3
+_TO_KNOW = "to know, set jit_compile=False in compile(), plan again, and train with that"
 
 
 @dataclass(frozen=True)
@@ -28,13 +30,13 @@ class Verdict:
     """Whether Keras would compile the step with XLA on that device."""
     held: int
     """Bytes that are in use whatever the batch."""
-    is_doubtful: bool = False
-    """Whether something unknown may change everything; the notes say what."""
+    doubt: str = ""
+    """What is unknown and may change everything; empty if nothing is."""
 
     @property
     def can_say_yes(self) -> bool:
         """Whether the engine sees what decides: not where XLA decides which buffers there are."""
-        return self.device is not None and not self.is_xla and not self.is_doubtful
+        return self.device is not None and not self.is_xla and not self.doubt
 
     def fits(self, peak: Interval) -> Fits:
         """Yes only if the high end fits, no only if the expected peak does not."""
@@ -44,18 +46,24 @@ class Verdict:
             least = max(self.held, round(_XLA_SAVES * peak.low))
             return Fits.NO if least > self.device.usable else Fits.UNKNOWN
         if peak.high <= self.device.usable:
-            return Fits.UNKNOWN if self.is_doubtful else Fits.YES
+            return Fits.UNKNOWN if self.doubt else Fits.YES
         return Fits.NO if peak.expected > self.device.usable else Fits.UNKNOWN
+
+
+def why_open(verdict: Verdict) -> str:
+    """Why it is open which batch fits, and how to know; empty if it is not open, or only for want of a device."""
+    if verdict.is_xla:
+        is_gpu = verdict.device is None or verdict.device.is_gpu
+        who = "Keras compiles with XLA where it sees a GPU" if is_gpu else "this step is compiled with XLA"
+        return f"{who}, and XLA chooses the buffers itself; {_TO_KNOW}"
+    return verdict.doubt
 
 
 def notes(verdict: Verdict, unknown: Sequence[str]) -> tuple[str, ...]:
     """One sentence for each thing that the figures leave out or assume."""
     said = []
     if verdict.is_xla:
-        said.append(
-            "On a GPU this step is compiled with XLA, which chooses the buffers itself: these figures are those "
-            "without XLA. To know, plan with jit_compile=False where the step is compiled, and train with it."
-        )
+        said.append("The figures are those of the step without XLA, as with jit_compile=False.")
     if verdict.device is not None and verdict.device.is_card:
         said.append(
             "CUDA's context, TensorFlow's reserve and the libraries' workspaces are assumed: they were not measured on "

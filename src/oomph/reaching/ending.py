@@ -5,11 +5,19 @@ from __future__ import annotations
 import re
 import signal
 
+from oomph.reaching.error_words import without_nodes
 from oomph.reaching.heard import Heard
 from oomph.reaching.request import NotReached, Reached, Request
+from oomph.reaching.start_up_noise import is_noise
 from oomph.recovery.report.amounts import counted
+from oomph.recovery.supervisor.native_line import head_of
 
 _ERROR = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Exit|Interrupt|Warning|Iteration)\b(?::|\Z)")
+_REFUSED = re.compile(r"\S{1,200}: error: |oomph: ")
+"""How argparse refuses the script's own arguments, and how oomph refuses to go on in the script's process."""
+_OUT_OF_MEMORY = re.compile(r"[\w.]{0,200}(?:ResourceExhaustedError|MemoryError)\b")
+_ELSEWHERE = "use a machine with more memory, or a smaller model"
+_CRASHES = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
 _LONGEST = 300
 
 
@@ -34,7 +42,7 @@ def outcome(heard: Heard, returncode: int | None, output: bytes, request: Reques
     if heard.unsupported:
         return NotReached("unsupported", heard.unsupported, before)
     if heard.examining is not None:
-        how = _ended(returncode) if returncode is not None else "ended"
+        how = f"{_ended(returncode)}{_of_memory(returncode)}" if returncode is not None else "ended"
         return NotReached("examiner", f"the process that was examined at {heard.examining.site} {how}", before)
     if returncode is None:
         return NotReached("limit", f"the script has not reached {_goal(request)} in time", before)
@@ -44,15 +52,39 @@ def outcome(heard: Heard, returncode: int | None, output: bytes, request: Reques
 def _before_the_training(heard: Heard, returncode: int, output: bytes, request: Request) -> NotReached:
     goal, before = _goal(request), heard.trained
     if returncode != 0:
-        said = last_error(output)
-        how = _ended(returncode)
-        return NotReached("failed", f"the script {how} before {goal}" + (f": {said}" if said else ""), before)
+        return NotReached("failed", _why_it_failed(returncode, output, goal), before)
     if not heard.joined:
         return NotReached("no training", "no Python that oomph could join was started", before)
     if request.fit > 1 and before:
         count = counted(len(before), "training")
         return NotReached("no training", f"the script ended after {count}: there is no number {request.fit}", before)
     return NotReached("no training", "the script ended without a training: it calls no fit of Keras", before)
+
+
+def may_be_a_crash(returncode: int | None) -> bool:
+    """Whether native code may have ended the script, so that what it wrote last is worth reading."""
+    return returncode is None or returncode in {code for signum in _CRASHES for code in (-signum, 128 + signum)}
+
+
+def _why_it_failed(returncode: int, output: bytes, goal: str) -> str:
+    said = last_error(output)
+    if _OUT_OF_MEMORY.match(said):
+        what = said.partition(": ")[2]
+        told = f": {what}" if what else ""
+        return f"the script ran out of the memory of this machine before {goal}{told}; {_ELSEWHERE}"
+    if said:
+        return f"the script {_ended(returncode)} before {goal}: {said}"
+    if returncode == 1:  # `sys.exit("text")` writes the text
+        last = _last_line(output)
+        return f"the script ended with exit(1) before {goal}{f'; its last line was: {last}' if last else ''}"
+    how = f"ended with exit({returncode})" if returncode > 0 else _ended(returncode)
+    return f"the script {how} before {goal}{_of_memory(returncode)}"
+
+
+def _of_memory(returncode: int) -> str:
+    """What to think of SIGKILL, which nothing of the script explains."""
+    is_killed = returncode in (-signal.SIGKILL, 128 + signal.SIGKILL)
+    return f", as the kernel does when the memory of the machine has run out: if so, {_ELSEWHERE}" if is_killed else ""
 
 
 def _goal(request: Request) -> str:
@@ -69,8 +101,18 @@ def _ended(returncode: int) -> str:
 
 
 def last_error(output: bytes) -> str:
-    """The line that names the last error; failing that, the last line that is not indented."""
-    lines = [line.rstrip() for line in output.decode(errors="replace").splitlines() if line.strip()]
-    errors = [line for line in lines if _ERROR.match(line)]
-    plain = [line for line in lines if not line.startswith((" ", "\t"))]
-    return (errors or plain or [""])[-1][:_LONGEST]
+    """The line that names the last error: an exception, a wrong option, what aborts the process; empty without one."""
+    errors = [line for line in _lines(output) if _ERROR.match(line) or _REFUSED.match(line)]
+    fatal = [line for line in output.splitlines() if (head := head_of(line)) is not None and head.severity == b"F"]
+    return (errors or [line.decode(errors="replace") for line in fatal] or [""])[-1][:_LONGEST]
+
+
+def _last_line(output: bytes) -> str:
+    """The last line that is not indented and not one of native code."""
+    return ([line for line in _lines(output) if not line.startswith((" ", "\t"))] or [""])[-1][:_LONGEST]
+
+
+def _lines(output: bytes) -> list[str]:
+    """What the script itself has written, without the names of a graph's operations."""
+    own = [line for line in output.splitlines() if line.strip() and not is_noise(line)]
+    return [without_nodes(line.decode(errors="replace").rstrip()) for line in own]

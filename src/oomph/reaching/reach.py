@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
 
-from oomph.reaching.ending import outcome
+from oomph.reaching.ending import may_be_a_crash, outcome
 from oomph.reaching.heard import Heard, after
 from oomph.reaching.pipes import Pipes
 from oomph.reaching.request import NotReached, Reached, Request
@@ -62,7 +62,7 @@ class _Reaching:
                     ticking.tick(self._doing())
         returncode = script.returncode
         if not self._heard.is_over:
-            script.show_the_rest(with_noise=returncode != 0)
+            script.show_the_rest(with_noise=may_be_a_crash(returncode))
         script.end()
         if returncode == -signal.SIGINT and not self._heard.is_over:
             raise KeyboardInterrupt  # Ctrl-C went to the script, which had the terminal

@@ -1,20 +1,28 @@
-"""Holds back what native code of TensorFlow writes; it is worth reading only if the script fails. Pure."""
+"""Holds back what native code of TensorFlow writes; it is worth reading only if that code crashes. Pure."""
 
 from __future__ import annotations
 
 from oomph.recovery.supervisor.held_back import HeldBack
 from oomph.recovery.supervisor.native_line import head_of
 
-_WITHOUT_HEAD = (b"WARNING: All log messages before absl::InitializeLog", b"To enable the following instructions: ")
+_WITHOUT_HEAD = (
+    b"WARNING: All log messages before absl::InitializeLog", b"To enable the following instructions: ",
+    b"\t [[{{node ",
+)  # fmt: skip
 _MOST_BYTES = 1 << 20
 
 
+def is_noise(line: bytes) -> bool:
+    """Whether native code of TensorFlow has written the line."""
+    return head_of(line) is not None or line.startswith(_WITHOUT_HEAD)
+
+
 class StartUpNoise:
-    """Sorts the output of a script; a line of native code is kept instead of passed on."""
+    """Sorts the output of a script; lines of native code, reports of its allocator included, are kept."""
 
     def __init__(self) -> None:
         self._kept = bytearray()
-        self._held_back = HeldBack(self._keep)
+        self._held_back = HeldBack(self._keep, explains=False)
 
     def take(self, data: bytes) -> bytes:
         """Take in what the script has written; returns what to pass on now."""
@@ -31,7 +39,7 @@ class StartUpNoise:
         return kept + self._held_back.release() + rest
 
     def _keep(self, line: bytes) -> bool:
-        if head_of(line) is None and not line.startswith(_WITHOUT_HEAD):
+        if not is_noise(line):
             return False
         if len(self._kept) < _MOST_BYTES:
             self._kept += line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.recovery.posix.available_memory import available_bytes
+from oomph.recovery.posix.available_memory import available_bytes, limit_bytes
 
 
 @pytest.fixture
@@ -47,3 +47,14 @@ def test_the_least_of_what_the_machine_and_the_container_have_left(root, files, 
 
 def test_this_machine_has_some():
     assert (available_bytes() or 0) > 1 << 20
+
+
+def test_the_limit_of_a_container_counts_whatever_is_used_of_it(tmp_path):
+    assert limit_bytes(tmp_path) is None
+    folder = tmp_path / "sys/fs/cgroup"
+    folder.mkdir(parents=True)
+    (folder / "memory.max").write_text("max\n")
+    assert limit_bytes(tmp_path) is None
+    (folder / "memory.max").write_text("4096\n")
+    (folder / "memory.current").write_text("4000\n")
+    assert limit_bytes(tmp_path) == 4096

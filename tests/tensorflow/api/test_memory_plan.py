@@ -32,6 +32,8 @@ def test_it_tells_what_a_training_takes_and_leaves_the_model_as_it_was(model) ->
     assert [estimate.batch for estimate in plan.estimates] == [4, 2000]
     assert plan.estimates[0].peak.expected < plan.estimates[1].peak.expected < GIB
     assert {estimate.fits for estimate in plan.estimates} == {Fits.UNKNOWN}, "XLA"
+    assert "jit_compile=False" in plan.why_open
+    assert next(saver.line for saver in plan.savers if saver.name == "without XLA").startswith("jit_compile=False")
     assert plan.engine == "graph"
     assert model.optimizer is optimizer
     assert int(optimizer.iterations) == 0
@@ -47,6 +49,8 @@ def test_a_training_without_xla_fits(model) -> None:
     assert plan.estimates[0].fits is Fits.YES
     assert plan.max_batch is not None
     assert plan.max_batch > 1000
+    assert plan.why_open == ""
+    assert next(saver.line for saver in plan.savers if saver.name == "with XLA").startswith("jit_compile=True")
 
 
 @pytest.mark.parametrize(

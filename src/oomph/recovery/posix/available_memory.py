@@ -17,6 +17,19 @@ def available_bytes(root: Path = Path("/")) -> int | None:
     return min((amount for amount in known if amount is not None), default=None)
 
 
+def limit_bytes(root: Path = Path("/")) -> int | None:
+    """The container's limit in bytes, whatever is used of it; None without one."""
+    known = [_number(root / limit) for limit, _ in _LIMITS]
+    return min((amount for amount in known if amount is not None), default=None)
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None  # "max": no limit
+
+
 def _available(root: Path) -> int | None:
     try:
         for line in (root / "proc/meminfo").read_text().splitlines():

@@ -34,10 +34,11 @@ class HeldBack:
 
     Args:
         is_repeated: whether a line outside reports is not worth showing again.
+        explains: whether reports are shown before a fatal error.
     """
 
-    def __init__(self, is_repeated: Callable[[bytes], bool] = lambda line: False) -> None:
-        self._is_repeated = is_repeated
+    def __init__(self, is_repeated: Callable[[bytes], bool] = lambda line: False, explains: bool = True) -> None:
+        self._is_repeated, self._explains = is_repeated, explains
         self._partial, self._held, self._newly = b"", bytearray(), bytearray()
         self._continues = False
         self.lines = 0
@@ -111,7 +112,7 @@ class HeldBack:
         if self._continues and (line in _EMPTY or line.startswith(_CONTINUATIONS)):
             return self._hold(line)
         self._continues = False
-        if line.startswith(_LAST_WORDS):
+        if self._explains and line.startswith(_LAST_WORDS):
             return self.release() + line
         return b"" if self._is_repeated(line) else line
 

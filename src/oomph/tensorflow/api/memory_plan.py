@@ -14,6 +14,7 @@ from oomph.memory.verdict import Verdict
 from oomph.tensorflow.planning import samples, subject
 from oomph.tensorflow.planning.engine import engine_for
 from oomph.tensorflow.planning.making import Making
+from oomph.tensorflow.planning.open_sizes import open_sizes
 from oomph.tensorflow.planning.savers import savers
 
 
@@ -56,12 +57,14 @@ def plan(
     batch = samples.first_batch(model, given)
     subject.build(model, batch)
     engine = engine_for(model, batch, lambda text: None, runs=False)
+    sizes = open_sizes(model, x, batch)
     compiled = "True" if model.jit_compile else "auto"
     verdict = Verdict(
-        device, subject.compiled_by_xla(model, compiled, on_gpu=True), engine.held.total, engine.is_doubtful
+        device, subject.compiled_by_xla(model, compiled, on_gpu=True), engine.held.total, engine.doubt or sizes.doubt
     )
     making = Making(
         subject.training_of(model, samples.size_of(batch)), engine, verdict, lambda text: None,
-        lambda size, part: savers(model, batch, engine, size, part, lambda text: None, may_change=False),
+        lambda size, part: savers(model, batch, engine, size, part, lambda text: None, False, is_xla=verdict.is_xla),
+        sizes=sizes,
     )  # fmt: skip
     return making.plan(model.name, sorted(set(batches)) or [samples.size_of(batch)])

@@ -12,11 +12,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from oomph.reaching.error_words import in_words as error_in_words
 from oomph.tensorflow.planning.tracing import Traced
 
 _STEPS = 3
-_LONGEST = 200
-"""Characters of an error."""
 _MOST_SECONDS = 8.0
 """No further step begins after this time."""
 
@@ -79,13 +78,7 @@ def run(traced: Traced, batch: Any, foreign: int) -> Ran:
         except tf.errors.ResourceExhaustedError:
             break
         except (tf.errors.OpError, ValueError, TypeError, RuntimeError) as error:
-            return Ran(tuple(peaks), shortest, _in_words(error))
+            return Ran(tuple(peaks), shortest, error_in_words(error))
         if time.monotonic() >= until:
             break
     return Ran(tuple(peaks), shortest)
-
-
-def _in_words(error: Exception) -> str:
-    lines = [line.strip() for line in str(getattr(error, "message", error)).splitlines() if line.strip()]
-    telling = [line for line in lines if not line.startswith(("Graph execution error", "Detected at node", "{{"))]
-    return f"{type(error).__name__}: {(telling or lines or ['?'])[0][:_LONGEST]}"

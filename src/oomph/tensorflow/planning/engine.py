@@ -15,6 +15,7 @@ from oomph.memory.program import Program
 from oomph.recovery.posix.available_memory import available_bytes
 from oomph.tensorflow.planning import dry_run, samples, subject
 from oomph.tensorflow.planning.tracing import Traced, trace, traced_program
+from oomph.tensorflow.planning.updates import is_update_of
 from oomph.tensorflow.state.optimizers import optimizers_of
 
 _SIZES = (2, 8)
@@ -41,13 +42,14 @@ class Engine:
         name: str,
         unknown: tuple[str, ...],
         only: int | None,
-        is_doubtful: bool = False,
+        doubt: str = "",
     ) -> None:
         self.program, self.held, self.name, self.unknown = program, held, name, unknown
         self.only = only
         """The one batch size that the model takes; None if it takes any."""
-        self.is_doubtful = is_doubtful
-        """Whether a real step failed, or the graph does not say how often a loop runs: either may change everything."""
+        self.doubt = doubt
+        """A real step that failed, or a loop whose graph does not say how often it runs: either may change everything;
+        one sentence, empty if there is none."""
         self._correction = fix
         self._known: dict[int, Prediction] = {}
         self._raw: dict[int, Prediction] = {}
@@ -65,9 +67,14 @@ class Engine:
             found = self._known[batch] = Prediction(peak, raw.typical)
         return Prediction(self._monotone(batch, found.peak), found.typical)
 
+    @property
+    def is_long(self) -> bool:
+        """Whether each further batch size takes long to simulate."""
+        return len(self.program.operations) >= _LONG
+
     def _predicted(self, batch: int) -> Prediction:
         """The uncorrected prediction; for a long program interpolated between powers of two."""
-        if len(self.program.operations) < _LONG or self.only is not None:
+        if not self.is_long or self.only is not None:
             return self._simulated_at(batch)
         small = 1 << (batch.bit_length() - 1)
         below, above = self._simulated_at(small), self._simulated_at(2 * small)
@@ -117,8 +124,8 @@ def engine_for(
     flat = made.traces[-1].flat
     unknown = tuple(dict.fromkeys([*made.failed, *flat.unknown]))
     name = "dry-run" if made.measured else "graph"
-    is_doubtful = bool(made.failed) or flat.guesses_iterations
-    return Engine(made.program(), held, correction(made.corrections()), name, unknown, only, is_doubtful)
+    doubt = made.failed[0] if made.failed else flat.guessed_loop
+    return Engine(made.program(), held, correction(made.corrections()), name, unknown, only, doubt)
 
 
 class _Made:
@@ -127,7 +134,7 @@ class _Made:
     def __init__(self, model: Any, batch: Any, size: int, tell: Callable[[str], None]) -> None:
         self._model, self._batch, self._size, self._tell = model, batch, size, tell
         self._spec = samples.specification(batch)
-        self._updates = {optimizer.name for optimizer in optimizers_of(model)}
+        self._is_update = is_update_of(optimizers_of(model))
         self.measured: list[tuple[int, tuple[int, ...]]] = []
         """Batch sizes that ran, and their peaks."""
         self.failed: list[str] = []
@@ -190,9 +197,6 @@ class _Made:
 
     def _trace(self, batch: int) -> Traced:
         return trace(self._model, self._spec, self._size, batch)
-
-    def _is_update(self, name: str) -> bool:
-        return name.split("/", 1)[0] in self._updates
 
     def _has_room(self, program: Program, batch: int) -> bool:
         high = predict(Step(program, self.held.total), batch).peak.high

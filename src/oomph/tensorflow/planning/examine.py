@@ -12,12 +12,15 @@ from typing import Any
 from oomph.errors import ExamineError
 from oomph.memory.device_limit import limit_of
 from oomph.memory.document import as_document
+from oomph.memory.estimate import Device
+from oomph.memory.precision import suits_bfloat16
 from oomph.memory.verdict import Verdict
 from oomph.preflight.facts.fit import LOOP
 from oomph.tensorflow.planning import changes, dry_run, samples, subject
 from oomph.tensorflow.planning.engine import Engine, engine_for
 from oomph.tensorflow.planning.loop_step import loop_step
 from oomph.tensorflow.planning.making import Making, Savers
+from oomph.tensorflow.planning.open_sizes import OpenSizes, open_sizes
 from oomph.tensorflow.planning.savers import savers
 from oomph.tensorflow.reaching.reached import Reached
 
@@ -32,12 +35,12 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ExamineError: it cannot be planned; the message says why.
     """
-    planned = _loop(reached, arguments) if reached.kind == LOOP else _model(reached, arguments)
     device, place = limit_of(arguments.get("device")), reached.place.site if reached.place is not None else reached.kind
+    planned = _loop(reached, arguments) if reached.kind == LOOP else _model(reached, arguments, device)
     is_xla = planned.is_xla(device is None or device.is_gpu)
-    verdict = Verdict(device, is_xla, planned.engine.held.total, planned.engine.is_doubtful)
+    verdict = Verdict(device, is_xla, planned.engine.held.total, planned.doubt)
     arrays = samples.array_bytes(reached.fit_arguments)
-    making = Making(planned.training, planned.engine, verdict, reached.tell, planned.savers, arrays)
+    making = Making(planned.training, planned.engine, verdict, reached.tell, planned.savers, arrays, planned.sizes)
     return as_document(making.plan(place, arguments.get("batches") or [planned.training.batch]))
 
 
@@ -48,9 +51,15 @@ class _Planned:
     savers: Savers
     is_xla: Callable[[bool], bool]
     """Whether Keras compiles the step with XLA, on a GPU or on a CPU."""
+    sizes: OpenSizes | None = None
+
+    @property
+    def doubt(self) -> str:
+        """What may change everything; empty if nothing does."""
+        return self.engine.doubt or (self.sizes.doubt if self.sizes is not None else "")
 
 
-def _model(reached: Reached, arguments: Mapping[str, Any]) -> _Planned:
+def _model(reached: Reached, arguments: Mapping[str, Any], device: Device | None) -> _Planned:
     """A training with `fit` or `train_on_batch`."""
     model = reached.model
     if not getattr(model, "compiled", False):
@@ -67,8 +76,12 @@ def _model(reached: Reached, arguments: Mapping[str, Any]) -> _Planned:
     engine = engine_for(model, batch, reached.tell, foreign=foreign)
     return _Planned(
         subject.training_of(model, samples.size_of(batch)), engine,
-        lambda size, part: savers(model, batch, engine, size, part, reached.tell),
+        lambda size, part: savers(
+            model, batch, engine, size, part, reached.tell, is_bfloat16_fast=suits_bfloat16(device),
+            is_xla=subject.compiled_by_xla(model, reached.jit_compile, device is None or device.is_gpu),
+        ),
         lambda on_gpu: subject.compiled_by_xla(model, reached.jit_compile, on_gpu),
+        open_sizes(model, reached.fit_arguments.get("x"), batch),
     )  # fmt: skip
 
 

@@ -33,8 +33,8 @@ class FlatGraph:
     kept: list[int] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     """What the sizes do not contain or only assume, one sentence each."""
-    guesses_iterations: bool = False
-    """Whether the number of iterations of a loop is a guess."""
+    guessed_loop: str = ""
+    """The first loop whose number of iterations is a guess, one sentence; empty if there is none."""
 
 
 def operations_before(flat: FlatGraph, wanted: set[int]) -> Iterator[int]:

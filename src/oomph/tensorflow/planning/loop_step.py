@@ -15,6 +15,7 @@ from oomph.tensorflow.planning import subject
 from oomph.tensorflow.planning.engine import Engine
 from oomph.tensorflow.planning.flattening import flatten
 from oomph.tensorflow.planning.tracing import Traced, traced_program
+from oomph.tensorflow.planning.updates import is_update_of
 from oomph.tensorflow.reaching.reached import Reached
 
 
@@ -32,7 +33,7 @@ def loop_step(reached: Reached) -> tuple[subject.Training, Engine, bool]:
     with graph.as_default():
         optimizer.apply(list(reached.fit_arguments["grads"]), variables)
     traced = Traced(batch, None, flatten(graph))
-    program = traced_program([traced], lambda name: name.split("/", 1)[0] == optimizer.name)
+    program = traced_program([traced], is_update_of([optimizer]))
     assert program is not None, "a trace has the operations that it has"
     held = _held(graph, optimizer, variables)
     engine = Engine(program, held, None, "graph", tuple(dict.fromkeys(traced.flat.unknown)), batch)
@@ -82,4 +83,4 @@ def _training(reached: Reached, variables: list[Any], batch: int) -> subject.Tra
     if model is None:
         return subject.Training(f"a custom loop, {optimizer}", frozenset(), trainable, batch)
     words = f"{model.name} in a custom loop, {subject.parameters(model):,} parameters, {optimizer}"
-    return subject.Training(words, subject.layer_names(model), trainable, batch)
+    return subject.Training(words, subject.layer_names(model), trainable, batch, subject.policies(model))

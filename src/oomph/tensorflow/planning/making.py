@@ -8,13 +8,12 @@ from dataclasses import replace
 from oomph.memory.breakdown import items, layers, timeline
 from oomph.memory.estimate import Estimate, Interval, Item, Plan, Saver
 from oomph.memory.gpu_costs import workspaces
-from oomph.memory.largest import largest_batch
-from oomph.memory.verdict import ACCURACY, Verdict, notes
+from oomph.memory.largest import MOST, largest_batch
+from oomph.memory.precision import warnings
+from oomph.memory.verdict import ACCURACY, Verdict, notes, why_open
 from oomph.tensorflow.planning.engine import Engine
+from oomph.tensorflow.planning.open_sizes import OpenSizes
 from oomph.tensorflow.planning.subject import Training
-
-_CURVE = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-
 
 Savers = Callable[[int, int | None], tuple[Saver, ...]]
 """Plans the savers, given a batch size and the largest micro-batch that fits (None if unknown)."""
@@ -30,6 +29,7 @@ class Making:
         tell: told what is being done.
         savers: plans what would save memory.
         arrays: bytes of the arrays given to fit; they lie in the pool if the device is the CPU's.
+        sizes: what is assumed of the sizes of a sample.
     """
 
     def __init__(
@@ -40,7 +40,9 @@ class Making:
         tell: Callable[[str], None],
         savers: Savers,
         arrays: int = 0,
+        sizes: OpenSizes | None = None,
     ) -> None:
+        self._sizes = sizes or OpenSizes()
         self._training, self._engine, self._verdict, self._tell, self._savers = training, engine, verdict, tell, savers
         self._device = device = verdict.device
         convolves = any(operation.kind.startswith("Conv") for operation in engine.program.operations)
@@ -70,14 +72,21 @@ class Making:
             curve=self._curve(max(batches[-1], most or 0, own)),
             device=self._device,
             max_batch=most,
-            micro_batch=part,
+            micro_batch=None if part is None else min(part, own),
             items=(*items(engine.program, largest, engine.held), *self._extras),
             layers=layers(engine.program, typical, self._training.layers),
             peak_operation=engine.program.operations[typical.at].name,
             timeline=timeline(engine.program, typical, engine.held.total),
             savers=tuple(self._on_the_device(saver) for saver in self._savers(batches[-1], part)),
-            notes=notes(self._verdict, engine.unknown),
+            notes=(*self._remarks(), *notes(self._verdict, engine.unknown)),
+            warnings=warnings(self._device, self._training.policies),
+            why_open=why_open(self._verdict),
         )
+
+    def _remarks(self) -> tuple[str, ...]:
+        """What is assumed of the sizes of a sample, as sentences."""
+        doubt, note = self._sizes.doubt, self._sizes.note
+        return tuple(text for text in (doubt and f"{doubt[0].upper()}{doubt[1:]}.", note) if text)
 
     def _peak(self, engine: Engine, batch: int) -> Interval:
         return self._with_extras(engine.at(batch).peak)
@@ -102,6 +111,18 @@ class Making:
         return largest_batch(lambda batch: self._peak(self._engine, batch).high, usable, start)
 
     def _curve(self, most: int) -> tuple[tuple[int, Interval], ...]:
+        """The peaks of rising batch sizes, up to the largest that is planned and to the end of the device's memory."""
         only = self._engine.only
-        sizes = [size for size in _CURVE if size < 2 * most] if only is None else [only]
-        return tuple((size, self._peak(self._engine, size)) for size in sizes)
+        if only is not None:
+            return ((only, self._peak(self._engine, only)),)
+        curve, size = [], 1
+        while size <= MOST:
+            curve.append((size, self._peak(self._engine, size)))
+            if size >= most and self._is_beyond(curve[-1][1]):
+                break
+            size *= 2
+        return tuple(curve)
+
+    def _is_beyond(self, peak: Interval) -> bool:
+        """Whether the picture of a curve that ends here shows where the device's memory ends."""
+        return self._device is None or self._engine.is_long or peak.expected > self._device.usable

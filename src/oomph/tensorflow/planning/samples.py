@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.errors import ExamineError
+from oomph.reaching.error_words import in_words as error_in_words
 from oomph.tensorflow.names.keras3 import KERAS
 
 _EPOCH_ARGUMENTS = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", "class_weight")
@@ -29,7 +30,7 @@ def first_batch(model: Any, arguments: Mapping[str, Any]) -> Any:
     except StopIteration:
         raise ExamineError("the data given to fit yield no batch") from None
     except Exception as error:  # the user's own data may raise anything
-        raise ExamineError(f"the data given to fit yield no batch: {type(error).__name__}: {error}") from error
+        raise ExamineError(f"the data given to fit yield no batch: {error_in_words(error)}") from error
 
 
 def array_bytes(arguments: Mapping[str, Any]) -> int:
@@ -46,7 +47,10 @@ def specification(batch: Any) -> Any:
     """
     leaves = tf.nest.flatten(batch)
     if any(isinstance(leaf, (tf.RaggedTensor, tf.SparseTensor)) for leaf in leaves):
-        raise ExamineError("a batch holds ragged or sparse tensors, whose size does not follow from their shape")
+        raise ExamineError(
+            "a batch holds ragged or sparse tensors, whose size does not follow from their shape: plan with "
+            "dense ones, such as ragged.to_tensor(shape=(None, LONGEST)) or tf.sparse.to_dense(sparse)"
+        )
     return tf.nest.map_structure(lambda part: tf.TensorSpec(part.shape, part.dtype), batch)
 
 

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from oomph.errors import OomphError
+from oomph.memory.commands import SCRIPT
 from oomph.memory.estimate import Interval, Saver
 from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.planning import changes, subject
@@ -17,38 +18,53 @@ from oomph.tensorflow.planning.rematerialisation import why_remat_fails
 Tell = Callable[[str], None]
 _WORTH_IT = 0.99
 _LEAST_QUANTISED = 1 << 20
+_BFLOAT16_COSTS = "needs an Ampere GPU or newer, rounds activations to 8 bits of precision, keeps float32 weights"
+_FLOAT16_COSTS = (
+    "rounds activations to 11 bits of precision, and scales the loss so that small gradients survive; keeps float32 "
+    "weights"
+)
 
 
 def savers(
-    model: Any, batch: Any, engine: Engine, size: int, part: int | None, tell: Tell, may_change: bool = True
+    model: Any,
+    batch: Any,
+    engine: Engine,
+    size: int,
+    part: int | None,
+    tell: Tell,
+    may_change: bool = True,
+    is_bfloat16_fast: bool = True,
+    is_xla: bool = True,
 ) -> tuple[Saver, ...]:
     """The savers at a batch of `size`; `part` is the largest micro-batch that fits, if it is known.
 
-    Those that change the model to plan it are left out unless `may_change`.
+    Those that change the model to plan it are left out unless `may_change`. Which 16-bit type is planned depends on
+    `is_bfloat16_fast`; `is_xla`: whether XLA compiles the step as it is.
     """
     planned = [_micro_batches(model, engine, size, part)]
     if may_change and engine.only is None:
-        planned += _changing(model, batch, engine, size, tell)
+        planned += _changing(model, batch, engine, size, tell, is_bfloat16_fast)
     whole = engine.at(size).peak.expected
     found = [saver for saver in planned if saver and (saver.peak is None or saver.peak.expected < _WORTH_IT * whole)]
-    found += [saver for saver in (_recompute(), _XLA, _ALLOCATOR, _quantised(model)) if saver]
+    found += [saver for saver in (_recompute(), _xla(is_xla), _ALLOCATOR, _quantised(model)) if saver]
     useless = [saver.name for saver in planned if saver and saver not in found]
     if useless:
         found.append(Saver(", ".join(useless), None, "planned, and would save nothing here", ""))
     return tuple(found)
 
 
-def _changing(model: Any, batch: Any, engine: Engine, size: int, tell: Tell) -> Iterator[Saver]:
+def _changing(model: Any, batch: Any, engine: Engine, size: int, tell: Tell, is_bfloat16_fast: bool) -> Iterator[Saver]:
     if "16" not in str(getattr(model.dtype_policy, "name", "")):
+        kind, cost = ("bfloat16", _BFLOAT16_COSTS) if is_bfloat16_fast else ("float16", _FLOAT16_COSTS)
         yield _replanned(
-            "mixed bfloat16", changes.precision(model, "mixed_bfloat16"), model, batch, engine, size, tell,
-            "needs an Ampere GPU or newer, rounds activations to 8 bits of precision, keeps float32 weights",
-            'keras.mixed_precision.set_global_policy("mixed_bfloat16")  # before the model is built',
+            f"mixed {kind}", changes.precision(model, f"mixed_{kind}"), model, batch, engine, size, tell, cost,
+            f'keras.mixed_precision.set_global_policy("mixed_{kind}")  # before the model is built',
         )  # fmt: skip
     if engine.held.slots > subject.trainable_bytes(model) * 1.5:
         yield _replanned(
             "SGD instead", changes.optimizer(model, "sgd"), model, batch, engine, size, tell,
-            "another optimizer: it needs another learning rate and may train worse", 'model.compile("sgd", ...)',
+            "another optimizer: it needs another learning rate and may train worse",
+            'optimizer="sgd",  # in model.compile()',
         )  # fmt: skip
     yield _replanned(
         "train the head only", changes.frozen_but_head(model), model, batch, engine, size, tell,
@@ -57,13 +73,17 @@ def _changing(model: Any, batch: Any, engine: Engine, size: int, tell: Tell) -> 
     )  # fmt: skip
 
 
-_XLA = Saver(
-    "XLA on or off", None, "not planned: it may take more or less; try both", "model.compile(..., jit_compile=False)"
-)
 _ALLOCATOR = Saver(
     "cuda_malloc_async", None, "not planned: it helps against fragmentation, not against a high peak",
     "export TF_GPU_ALLOCATOR=cuda_malloc_async",
 )  # fmt: skip
+
+
+def _xla(is_on: bool) -> Saver:
+    """The line that changes whether XLA compiles the step."""
+    name = "without XLA" if is_on else "with XLA"
+    line = f"jit_compile={not is_on},  # in model.compile()"
+    return Saver(name, None, "not planned: it may take more or less; try both", line)
 
 
 def _micro_batches(model: Any, engine: Engine, size: int, part: int | None) -> Saver | None:
@@ -76,7 +96,7 @@ def _micro_batches(model: Any, engine: Engine, size: int, part: int | None) -> S
         f"micro-batches of {part}", peak,
         f"the same batch of {size} in parts, whose gradients are added up: nothing changes in the training but its "
         "rounding and its time",
-        f"oomph run --micro-batch {part} ...",
+        f"oomph run --micro-batch {part} {SCRIPT}",
     )  # fmt: skip
 
 

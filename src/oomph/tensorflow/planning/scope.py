@@ -162,8 +162,11 @@ class Scope:
         """Add a loop as one operation."""
         trips, is_known = assumed_iterations(operation)
         if not is_known:
-            self.flat.unknown.append(f"the loop {operation.name} is counted as {trips} iterations")
-            self.flat.guesses_iterations = True
+            guessed = (
+                f"the loop {operation.name} is counted as {trips} iterations, since its graph does not say how many"
+            )
+            self.flat.unknown.append(guessed)
+            self.flat.guessed_loop = self.flat.guessed_loop or guessed
         each, grown, sizes = _all_new(body), kept_by_each(body), []
         for index, tensor in enumerate(operation.outputs):
             if is_list(tensor):

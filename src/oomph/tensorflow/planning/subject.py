@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from oomph.errors import ExamineError
 from oomph.memory.breakdown import Held
+from oomph.reaching.error_words import in_words as error_in_words
+from oomph.reaching.error_words import is_of_memory
 from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.state.optimizers import optimizers_of
 
 _ROUNDING = 256
+_TENSOR = re.compile(r"OOM when allocating tensor with shape\[[\d,]{0,200}\]")
+_TOO_LARGE = (
+    "the model with its optimizer is larger than the free memory of this machine: plan on one with more memory, or a "
+    "smaller model"
+)
 
 
 @dataclass(frozen=True)
@@ -26,11 +34,13 @@ class Training:
     """The size of one gradient for each trainable weight, in bytes."""
     batch: int
     """The batch size of the script, in samples."""
+    policies: tuple[str, ...] = ()
+    """The dtype policies of its layers."""
 
 
 def training_of(model: Any, batch: int) -> Training:
     """The training of a compiled model."""
-    return Training(in_words(model), layer_names(model), trainable_bytes(model), batch)
+    return Training(in_words(model), layer_names(model), trainable_bytes(model), batch, policies(model))
 
 
 def build(model: Any, batch: Any) -> None:
@@ -49,8 +59,15 @@ def build(model: Any, batch: Any) -> None:
             KERAS.symbolic_build.of(model)(data_batch=batch)
             model.optimizer.build(model.trainable_variables)
     except Exception as error:  # the user's own layers may raise anything
-        first = (str(error).strip().splitlines() or [""])[0]
-        raise ExamineError(f"the model cannot be built: {type(error).__name__}: {first}") from error
+        if is_of_memory(error):
+            raise ExamineError(f"{_TOO_LARGE}{_tensor_of(error)}") from error
+        raise ExamineError(f"the model cannot be built with these data: {error_in_words(error)}") from error
+
+
+def _tensor_of(error: Exception) -> str:
+    """Which tensor found no memory, in parentheses; empty if the error does not name it."""
+    found = _TENSOR.search(str(error))
+    return f" ({found[0]})" if found else ""
 
 
 def held_by(model: Any) -> Held:
@@ -74,8 +91,13 @@ def in_words(model: Any) -> str:
     """The training in a few words."""
     optimizer = model.optimizer
     name = type(getattr(optimizer, "inner_optimizer", optimizer)).__name__
-    precision = sorted({_policy(layer) for layer in KERAS.flatten_layers.of(model)(include_self=False)} or {"float32"})
-    return f"{model.name}, {parameters(model):,} parameters, {name}, {', '.join(precision)}"
+    return f"{model.name}, {parameters(model):,} parameters, {name}, {', '.join(policies(model))}"
+
+
+def policies(model: Any) -> tuple[str, ...]:
+    """The dtype policies of its layers, each once."""
+    found = {_policy(layer) for layer in KERAS.flatten_layers.of(model)(include_self=False)}
+    return tuple(sorted(found or {"float32"}))
 
 
 def parameters(model: Any) -> int:

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from oomph.errors import ExamineError
 from oomph.memory.program import Operation, Program, Size
+from oomph.reaching.error_words import in_words as error_in_words
 from oomph.tensorflow.planning.flat_graph import Flat, FlatGraph, operations_before
 from oomph.tensorflow.planning.flattening import flatten
 from oomph.tensorflow.planning.samples import resized
@@ -43,8 +44,7 @@ def trace(model: Any, spec: Any, size: int, batch: int) -> Traced:
     try:
         concrete = function.get_concrete_function(resized(spec, size, batch))
     except Exception as error:  # the user's own layers and losses may raise anything
-        first = (str(error).strip().splitlines() or [""])[0]
-        raise ExamineError(f"a step of {batch} samples cannot be traced: {type(error).__name__}: {first}") from error
+        raise ExamineError(f"a step of {batch} samples cannot be traced: {error_in_words(error)}") from error
     return Traced(batch, concrete, flatten(concrete.graph))
 
 

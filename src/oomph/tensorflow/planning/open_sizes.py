@@ -1,0 +1,82 @@
+"""Sizes of a sample that the model leaves open, such as the length of a sequence: which one a plan is for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+Shape = tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class OpenSizes:
+    """What a plan knows of such sizes, one sentence each; empty where there is nothing to say."""
+
+    doubt: str = ""
+    """The data may have other sizes in other batches."""
+    note: str = ""
+    """The model takes any size, and the data have one."""
+
+
+def open_sizes(model: Any, data: Any, batch: Any) -> OpenSizes:
+    """What is assumed of the sizes of a sample.
+
+    Args:
+        model: the built model.
+        data: `x` as `fit` was given it.
+        batch: one batch as `train_step` takes it.
+    """
+    leaves = tf.nest.flatten(batch[0] if isinstance(batch, tuple) else batch)
+    taken = _shapes_of_inputs(model, len(leaves))
+    said = _shapes_of_data(data, len(leaves))
+    axes = [
+        (axis, takes, says)
+        for leaf, takes, says in zip(leaves, taken, said, strict=True)
+        for axis in range(1, len(leaf.shape))
+    ]
+    shapes = " and ".join(str(tuple(leaf.shape[1:])) for leaf in leaves)
+    if any(_may_vary(*each) for each in axes):
+        return OpenSizes(
+            doubt="the data leave the size of a sample open, so another batch may take more than these figures, which "
+            f"are those of samples of shape {shapes}, as in the first batch; give all batches one length, for instance "
+            "with padded_shapes in padded_batch, and plan again"
+        )
+    if any(takes is not None and takes[axis] is None for axis, takes, _ in axes):
+        return OpenSizes(
+            note=f"The model takes samples of any size; these figures are those of shape {shapes}, as in the data. For "
+            "longer ones, plan with data of that length."
+        )
+    return OpenSizes()
+
+
+def _may_vary(axis: int, takes: Shape | None, says: tf.TensorShape | None) -> bool:
+    """Whether other batches may have another size along this axis.
+
+    Where the data say nothing, as a generator does, only an axis that the model declares as open counts.
+    """
+    if says is None:
+        return False
+    if says.rank is None or axis >= says.rank:
+        return takes is not None and takes[axis] is None
+    return says[axis] is None and (takes is None or takes[axis] is None)
+
+
+def _shapes_of_inputs(model: Any, count: int) -> Sequence[Shape | None]:
+    """The shape of each input as the model declares it; None where it does not."""
+    inputs = getattr(model, "inputs", None)
+    leaves = tf.nest.flatten(inputs) if inputs else []
+    return [tuple(leaf.shape) for leaf in leaves] if len(leaves) == count else [None] * count
+
+
+def _shapes_of_data(data: Any, count: int) -> Sequence[tf.TensorShape | None]:
+    """The shape of each input as the data declare it; None where all samples have one shape."""
+    if isinstance(data, tf.data.Dataset):
+        spec = data.element_spec
+        leaves = tf.nest.flatten(spec[0] if isinstance(spec, tuple) else spec)
+        return [leaf.shape for leaf in leaves] if len(leaves) == count else [None] * count
+    is_array = all(hasattr(leaf, "shape") or np.isscalar(leaf) for leaf in tf.nest.flatten(data))
+    return [None if is_array else tf.TensorShape(None)] * count

@@ -1,0 +1,69 @@
+"""What is quoted of an error: what went wrong, not where in a graph."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomph.reaching.error_words import in_words, is_of_memory, what_went_wrong, without_nodes
+
+SHAPES = """Exception encountered when calling Sequential.call().
+
+\x1b[1mInput 0 of layer "dense" is incompatible with the layer: expected axis -1 of input shape to have value 28, but \
+received input with shape (16, 30)\x1b[0m
+
+Arguments received by Sequential.call():
+  \u2022 inputs=tf.Tensor(shape=(16, 30), dtype=float32)
+"""
+
+
+def test_the_shapes_that_keras_names_are_what_went_wrong() -> None:
+    assert in_words(ValueError(SHAPES)) == (
+        'ValueError: Input 0 of layer "dense" is incompatible with the layer: expected axis -1 of input shape to have '
+        "value 28, but received input with shape (16, 30)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "{{function_node __inference_1}} indices[0,0] = 5974 is not in [0, 1000)\n"
+            "\t [[{{node sequential_1/embedding_1/GatherV2}}]] [Op:__inference_<lambda>_460]",
+            "indices[0,0] = 5974 is not in [0, 1000)",
+        ),
+        (
+            "Graph execution error:\n\nDetected at node Assert/Assert defined at (most recent call last):\n"
+            '  File "a.py", line 3, in <module>\n\nassertion failed: [too small]',
+            "assertion failed: [too small]",
+        ),
+        ("Exception encountered when calling A.call().", "Exception encountered when calling A.call()."),
+        ("", ""),
+        ("x" * 500, "x" * 399 + "\u2026"),
+    ],
+)
+def test_the_telling_lines_are_one(text, told) -> None:
+    assert what_went_wrong(text) == told
+
+
+def test_only_the_names_of_nodes_go() -> None:
+    assert without_nodes("a [[{{node b/c}}]] d {{function_node __e}} f [Op:G] h") == "a d f h"
+    assert without_nodes("a dict {{1: 2}} [x]") == "a dict {{1: 2}} [x]"
+
+
+class Silent(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+def test_an_error_that_cannot_be_shown_has_a_class() -> None:
+    assert in_words(Silent()) == "Silent"
+    assert in_words(KeyError("label")) == "KeyError: 'label'"
+
+
+def test_want_of_memory_is_known_behind_the_error_of_keras_too() -> None:
+    error = RuntimeError("Unable to build the model")
+    error.__cause__ = MemoryError()
+    assert is_of_memory(error)
+    assert is_of_memory(RuntimeError("Exception encountered: 'OOM when allocating tensor with shape[9]'"))
+    assert not is_of_memory(RuntimeError("Unable to build the model"))
+    assert not is_of_memory(None)

@@ -1,0 +1,79 @@
+"""What a plan is made of, from an engine whose peak is a straight line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from oomph.memory.breakdown import Held
+from oomph.memory.estimate import Device, Interval, Plan
+from oomph.memory.largest import MOST
+from oomph.memory.liveness import simulate
+from oomph.memory.prediction import Prediction
+from oomph.memory.program import Operation, Program, Size, Storage
+from oomph.memory.schedule import Order
+from oomph.memory.verdict import Verdict
+from oomph.tensorflow.planning.making import Making
+from oomph.tensorflow.planning.open_sizes import OpenSizes
+from oomph.tensorflow.planning.subject import Training
+
+MIB, GIB = 1 << 20, 1 << 30
+STEP = [Operation("adam/Mul", "Mul", (), (0,), (), Storage.NEW, is_update=True)]
+
+
+class Straight:
+    """Ten MiB, and one MiB for each sample."""
+
+    name, unknown, held, only, is_long = "graph", (), Held(MIB, 0, 0), None, False
+    program = Program(STEP, [Size(MIB)], frozenset({0}))
+
+    def at(self, batch: int) -> Prediction:
+        peak = (10 + batch) * MIB
+        typical = simulate(self.program, batch, Order.FIRST_READY)
+        return Prediction(Interval(peak * 9 // 10, peak, peak * 11 // 10), typical)
+
+
+def made(memory: int | None, batches: tuple[int, ...] = (), **changes: Any) -> Plan:
+    device = None if memory is None else Device("a GPU", memory, memory, is_card=False)
+    verdict = Verdict(device, changes.pop("is_xla", False), MIB, changes.pop("doubt", ""))
+    training = Training("model", frozenset(), MIB, 32, ("float32",))
+    making = Making(training, Straight(), verdict, lambda text: None, lambda size, part: (), **changes)
+    return making.plan("train.py:1", list(batches) or [32])
+
+
+def test_a_micro_batch_is_never_larger_than_the_batch() -> None:
+    roomy = made(4 * GIB)
+    assert (roomy.batch, roomy.micro_batch) == (32, 32)
+    assert roomy.max_batch > 2000
+    narrow = made(30 * MIB)
+    assert 0 < narrow.micro_batch < narrow.max_batch < 32
+
+
+@pytest.mark.parametrize(
+    ("memory", "batches", "is_xla"),
+    [(4 * GIB, (), False), (4 * GIB, (20_000,), False), (4 * GIB, (), True), (20 * MIB, (), False)],
+)
+def test_the_curve_goes_up_to_what_is_planned_and_beyond_the_limit(memory, batches, is_xla) -> None:
+    curve = made(memory, batches, is_xla=is_xla).curve
+    sizes = [batch for batch, _ in curve]
+    assert sizes == [1 << n for n in range(len(sizes))]
+    assert sizes[-1] >= max((32, *batches))
+    assert curve[-1][1].expected > memory
+    assert sizes[-1] < 4 * max(32, *batches, memory // MIB)
+
+
+def test_the_curve_ends_where_nothing_larger_is_tried() -> None:
+    assert made(1 << 50).curve[-1][0] == MOST
+    assert made(None).curve[-1][0] == 32
+
+
+def test_what_is_assumed_of_the_sizes_is_among_the_notes() -> None:
+    plan = made(GIB, doubt="the data leave it open", sizes=OpenSizes("the data leave it open", "A note."))
+    assert plan.notes[:2] == ("The data leave it open.", "A note.")
+    assert plan.why_open == "the data leave it open"
+    assert plan.max_batch is None
+
+
+def test_the_update_is_a_kind_of_its_own() -> None:
+    assert [item.name for item in made(GIB).items][:2] == ["weights", "optimizer update"]
