@@ -27,9 +27,9 @@ from oomph.preflight.examine import examine
 from oomph.preflight.facts.fit import FIT, LOOP, ON_BATCH
 from oomph.preflight.rules import RULES
 from oomph.tensorflow.checking.training_facts import training_facts
+from oomph.tensorflow.loop.loss_calls import listen
 from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.reaching.arrival import outside_of_traces
-from oomph.tensorflow.reaching.loss_calls import listen
 from oomph.tensorflow.reaching.trained_model import model_of
 
 MARKS = {"wrong": "# RIGHT", "right": "# WRONG"}

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from oomph.tensorflow.checking.loop_facts import loop_facts
-from oomph.tensorflow.reaching.loss_calls import listen
+from oomph.tensorflow.loop.loss_calls import listen
 
 
 @pytest.fixture

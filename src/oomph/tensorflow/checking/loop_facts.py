@@ -16,7 +16,7 @@ from oomph.tensorflow.checking.fit_facts import fit_facts
 from oomph.tensorflow.checking.layer_facts import is_functional, layers_of
 from oomph.tensorflow.checking.model_facts import optimizer_facts
 from oomph.tensorflow.checking.output_facts import loss_facts, made_by
-from oomph.tensorflow.reaching.loss_calls import LossCall
+from oomph.tensorflow.loop.loss_calls import LossCall
 
 _DIFFERENCES = ("Sub", "SquaredDifference")
 

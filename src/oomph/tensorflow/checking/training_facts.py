@@ -26,8 +26,8 @@ from oomph.tensorflow.checking.pipeline_changes import changes_that_pay
 from oomph.tensorflow.checking.reading import USUAL, Limits
 from oomph.tensorflow.checking.trial_steps import decisive, train_function_of, try_steps
 from oomph.tensorflow.checking.waiting import INPUT_BOUND, measure
+from oomph.tensorflow.loop.loss_calls import LossCall
 from oomph.tensorflow.planning.samples import first_batch
-from oomph.tensorflow.reaching.loss_calls import LossCall
 
 _SPLIT = ("x", "y", "sample_weight")
 

@@ -44,7 +44,7 @@ class Arrivals:
 
     def listen(self) -> None:
         """Note what custom loops compare, from now on: Keras is complete."""
-        self.loss_calls = importlib.import_module("oomph.tensorflow.reaching.loss_calls").listen(self.is_nested)
+        self.loss_calls = importlib.import_module("oomph.tensorflow.loop.loss_calls").listen(self.is_nested)
 
     def compiles(self, model: Any, jit_compile: Any) -> None:
         """Note what `compile` of a model was given."""
