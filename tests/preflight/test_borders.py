@@ -8,7 +8,7 @@ import pytest
 
 from oomph.preflight.facts.data import ARRAYS, DATASET, Data, Features, Part, Sample, Stage
 from oomph.preflight.facts.fit import Callback, Fit
-from oomph.preflight.facts.model import Input, Layer, Loss, Metric, Model, Optimizer, Output
+from oomph.preflight.facts.model import Input, Layer, Loss, Metric, Model, Optimizer, Output, Weights
 from oomph.preflight.facts.training import Training
 from oomph.preflight.facts.trial import InputRange, LossOrder, Trial
 from oomph.preflight.rule import ERROR, WARNING
@@ -239,6 +239,47 @@ def test_empty_batches_and_frozen_random():
     layer = Layer("s", "Sampling", is_keras=False, frozen_random="np.random.normal")
     assert found("frozen-random", with_model(layers=(layer,))) == [WARNING]
     assert found("frozen-random", with_model(layers=(layer,), run_eagerly=True)) == []
+
+
+def frozen(*fresh: bool | None, head: bool = True, **changes: object) -> Training:
+    layers = [
+        Layer(f"l{i}", "Dense", trainable=False, weights=Weights(0, 9, is_fresh=each)) for i, each in enumerate(fresh)
+    ]
+    last = [Layer("head", "Dense", weights=Weights(5))] * head
+    return replace(with_model(layers=(*layers, *last)), fit=Fit(**changes))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("training", "expected"),
+    [
+        (frozen(True, True), [WARNING]),
+        (frozen(True, None, True), [WARNING]),
+        (frozen(True, False), []),  # one has learnt
+        (frozen(None, None), []),  # nothing tells
+        (frozen(True), []),  # a projection
+        (frozen(True, True, head=False), []),  # nothing is trained: another rule
+        (frozen(True, True, kind="train_on_batch"), []),  # a GAN
+    ],
+)
+def test_frozen_at_random(training, expected):
+    assert found("frozen-at-random", training) == expected
+
+
+def test_a_generator_before_its_frozen_discriminator_is_no_frozen_base():
+    layers = [
+        Layer("g", "Dense", weights=Weights(5)),
+        *(Layer(f"d{i}", "Dense", trainable=False, weights=Weights(0, 9, is_fresh=True)) for i in range(3)),
+    ]
+    assert found("frozen-at-random", with_model(layers=tuple(layers))) == []
+
+
+@pytest.mark.parametrize(
+    ("own", "unchanged", "rate", "expected"),
+    [(True, True, 0.1, [ERROR]), (True, False, 0.1, []), (False, True, 0.1, []), (True, True, 0, [])],
+)
+def test_nothing_applied(own, unchanged, rate, expected):
+    model = Model("Own", (), (), optimizer=Optimizer("SGD", rate), own_train_step=own)
+    assert found("nothing-applied", with_trial(model, losses=(1.0,), unchanged=unchanged)) == expected
 
 
 def test_untracked_variables():

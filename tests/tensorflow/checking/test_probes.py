@@ -40,6 +40,12 @@ def test_a_recurrent_network_does_so_only_in_both_directions():
         assert reads_ahead(model, TEXT[:, :-1], TEXT[:, 1:]) is ahead
 
 
+def test_a_model_that_remembers_the_last_call_is_not_judged():
+    given = keras.Input(batch_shape=(16, LENGTH), dtype="int32")
+    hidden = keras.layers.LSTM(8, return_sequences=True, stateful=True)(keras.layers.Embedding(VOCABULARY, 8)(given))
+    assert not reads_ahead(keras.Model(given, keras.layers.Dense(VOCABULARY)(hidden)), TEXT[:, :-1], TEXT[:, 1:])
+
+
 def test_a_tagger_may_read_the_whole_sentence():
     assert not reads_ahead(language_model(), TEXT[:, :-1], TEXT[:, :-1] % 3)
     assert not reads_ahead(language_model(), TEXT[:, :-1], TEXT[:, 0])

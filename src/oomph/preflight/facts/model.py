@@ -21,6 +21,8 @@ class Weights:
     """How many numbers are NaN or infinite."""
     is_constant: bool = False
     """Whether every kernel holds one value only; False without a kernel."""
+    is_fresh: bool | None = None
+    """Whether its biases, or the statistics of its normalisation, are as they are created; None without these."""
 
 
 @dataclass(frozen=True)

@@ -93,5 +93,7 @@ class Trial:
     """Whether a model of next elements sees them in its input."""
     not_reset: tuple[str, ...] = ()
     """The metrics of the user's own that `reset_state` leaves as they are."""
+    unchanged: bool = False
+    """Whether the steps changed none of the trained weights; False where that was not compared."""
     added_loss: float = 0.0
     """What layers add to the loss of the first step."""

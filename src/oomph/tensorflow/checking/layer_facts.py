@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -133,4 +134,14 @@ def _weights(layer: Any, budget: list[int]) -> Weights:
     not_finite = sum(int(array.size - np.isfinite(array).sum()) for array in arrays)
     kernels = [array for array in arrays if array.ndim >= 2 and array.size > 1]
     is_constant = bool(kernels) and all(bool(np.all(array == array.flat[0])) for array in kernels)
-    return Weights(trainable, sum(sizes) - trainable, not_finite, is_constant)
+    return Weights(trainable, sum(sizes) - trainable, not_finite, is_constant, _is_fresh(layer))
+
+
+def _is_fresh(layer: Any) -> bool | None:
+    """Whether a layer has not learnt yet: a bias is created as 0, a moving mean as 0 and a moving variance as 1."""
+    if not is_of_keras(type(layer)):
+        return None
+    created = {"bias": 0.0, "moving_mean": 0.0, "moving_variance": 1.0}
+    known = [(getattr(layer, name, None), value) for name, value in created.items()]
+    found = [bool(np.all(np.asarray(array) == value)) for array, value in known if isinstance(array, keras.Variable)]
+    return all(found) if found else None

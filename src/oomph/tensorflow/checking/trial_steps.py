@@ -23,7 +23,7 @@ _SAMPLES, _STEPS, _SECONDS = 32, 6, 4.0
 _OF_RELU = ("relu", "relu6")
 _SATURATING = {"sigmoid": (0.0, 1.0), "hard_sigmoid": (0.0, 1.0), "tanh": (-1.0, 1.0)}
 _NEAR = 1e-3
-_MOST_CHARACTERS = 600
+_MOST_CHARACTERS, _MOST_NUMBERS = 600, 50_000_000
 _AROUND = ("Graph execution error", "Detected at node", 'File "', "[[{{node", "Stack trace for op", "[Op:")
 
 
@@ -45,6 +45,7 @@ def try_steps(model: Any, batch: Any, outputs: Sequence[Output], specification: 
     orders = tuple(loss_orders(model, outputs, y))
     ahead = reads_ahead(model, x, y)
     gradients, seen, added = _gradients(model, x, y, weight)
+    weights = _digests(model)
     losses, failed = _train(model, batch, specification)
     after = {each.output: each.spread for each in _predictions(model, x, output_names)} if not failed[0] else {}
     return Trial(
@@ -58,12 +59,21 @@ def try_steps(model: Any, batch: Any, outputs: Sequence[Output], specification: 
         ranges=tuple(seen.ranges),
         orders=orders,
         reads_ahead=ahead,
+        unchanged=weights is not None and bool(losses) and _digests(model) == weights,
         not_reset=tuple(_not_reset(model)) if not failed[0] else (),
         not_finite_after=tuple(
             name for name, finite in _finite(model).items() if not finite and before.get(name, True)
         ),
         added_loss=added,
     )
+
+
+def _digests(model: Any) -> list[int] | None:
+    """A hash of each trained weight; None where there are none, or so many that it would take long."""
+    variables = list(model.trainable_variables)
+    if not variables or sum(int(np.prod(variable.shape)) for variable in variables) > _MOST_NUMBERS:
+        return None
+    return [hash(np.asarray(variable).tobytes()) for variable in variables]
 
 
 def _own_metrics(model: Any) -> Iterator[Any]:

@@ -10,6 +10,7 @@ from oomph.preflight.rule import MODEL, WARNING, Finding, Rule
 from oomph.preflight.rules.losses import is_binary, is_categorical, is_sparse
 
 _OF_PROBABILITIES = ("precision", "recall", "f1_score", "binary_accuracy", "false_positives", "true_positives")
+_SOFT = ("sigmoid", "softmax")
 _BY_NAME = ("accuracy", "acc")
 """Keras makes binary_accuracy of these for a binary loss, with a threshold of 0.5."""
 
@@ -53,6 +54,8 @@ def _why(output: Output, metric: Metric) -> str:
         return "keras.metrics.Accuracy counts outputs that equal the target exactly, which probabilities never do"
     if kind == "binary_accuracy" and (is_sparse(loss) or is_categorical(loss)):
         return f"binary_accuracy takes each unit by itself, and {loss.kind if loss else ''} is for exclusive classes"
+    if kind in ("mean_io_u", "io_u") and metric.settings.get("sparse_y_pred", True) and output.activation in _SOFT:
+        return "it takes numbers of classes, and probabilities are cut down to 0"
     if kind == "categorical_accuracy" and is_sparse(loss):
         return "categorical_accuracy takes one-hot targets, and the loss takes numbers of classes"
     if kind == "sparse_categorical_accuracy" and is_categorical(loss):

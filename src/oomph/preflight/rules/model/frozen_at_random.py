@@ -1,0 +1,41 @@
+"""A frozen base that has learnt nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from oomph.preflight.facts.fit import FIT
+from oomph.preflight.facts.training import Training
+from oomph.preflight.rule import MODEL, WARNING, Finding, Rule
+
+_FEWEST = 2
+
+
+def _find(training: Training) -> Iterator[Finding]:
+    weighted = [each for each in training.model.layers if each.weights.trainable or each.weights.frozen]
+    base = []
+    for layer in weighted:
+        if layer.trainable or layer.weights.trainable:
+            break
+        base.append(layer)
+    known = [layer for layer in base if layer.weights.is_fresh is not None]
+    if training.fit.kind != FIT or len(base) == len(weighted) or len(known) < _FEWEST:
+        return
+    if all(layer.weights.is_fresh for layer in known):
+        yield Finding(
+            f"the first {len(base)} layers with weights are frozen, and their weights are as they were created",
+            "Load trained weights into them, or train them",
+            "base.trainable = True",
+        )
+
+
+RULE = Rule(
+    code="CHK236",
+    name="frozen-at-random",
+    severity=WARNING,
+    depth=MODEL,
+    why="The head sees random features of its input, and nothing before it can become better.",
+    wrong="MobileNetV2(weights=None), base.trainable = False",
+    right='MobileNetV2(weights="imagenet"), base.trainable = False',
+    find=_find,
+)

@@ -1,0 +1,33 @@
+"""Steps that change no weight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from oomph.preflight.facts.training import Training
+from oomph.preflight.rule import ERROR, STEP, Finding, Rule
+
+
+def _find(training: Training) -> Iterator[Finding]:
+    trial, optimizer = training.trial, training.model.optimizer
+    wanted = optimizer.settings.get("gradient_accumulation_steps")
+    if trial is None or not trial.losses or not trial.unchanged or wanted or optimizer.learning_rate == 0:
+        return
+    if training.model.own_train_step:
+        yield Finding(
+            f"train_step ran {len(trial.losses)} times and changed none of the trained weights",
+            "Apply the gradients",
+            "self.optimizer.apply(gradients, self.trainable_variables)",
+        )
+
+
+RULE = Rule(
+    code="CHK519",
+    name="nothing-applied",
+    severity=ERROR,
+    depth=STEP,
+    why="The loss is computed and the weights stay as they are.",
+    wrong="gradients = tape.gradient(loss, self.trainable_variables)  # and no more",
+    right="self.optimizer.apply(gradients, self.trainable_variables)",
+    find=_find,
+)
