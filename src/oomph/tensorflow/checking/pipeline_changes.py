@@ -13,7 +13,7 @@ from oomph.preflight.facts.pipeline import Change
 from oomph.tensorflow.checking.pipeline_attempts import Attempt, attempts_for
 from oomph.tensorflow.checking.rebuilding import Apply, linear, rebuilt
 from oomph.tensorflow.checking.stages import kind_of
-from oomph.tensorflow.checking.waiting import Step, trained_on
+from oomph.tensorflow.checking.waiting import Trainer, seconds_of_step
 
 _SECONDS = 1.25
 """For each measurement; there are two of either pipeline."""
@@ -22,13 +22,13 @@ _PAYS = 1.1
 _COMPARED_BATCHES = 5
 
 
-def changes_that_pay(dataset: Any, data: Data, step: Step, epochs: int) -> list[Change]:
+def changes_that_pay(dataset: Any, data: Data, trainer: Trainer, epochs: int) -> list[Change]:
     """The changes that make steps faster here, best first; each is measured interleaved with the unchanged pipeline.
 
     Args:
         dataset: what fit was given.
         data: what is known of it.
-        step: trains on one batch.
+        trainer: trains on it.
         epochs: of the training; a cache pays from the second one on.
     """
     datasets = linear(dataset)
@@ -37,7 +37,7 @@ def changes_that_pay(dataset: Any, data: Data, step: Step, epochs: int) -> list[
         changed = _changed(datasets, attempt)
         if changed is None:
             continue
-        times = _in_turns(dataset, changed, step, attempt.fills)
+        times = _in_turns(dataset, changed, trainer, attempt.fills)
         if times is not None and times[0] / times[1] >= _PAYS:
             same = None if attempt.is_random else _same_batches(datasets, attempt)
             found.append(Change(attempt.line, attempt.place, times[0], times[1], same, attempt.note))
@@ -54,7 +54,7 @@ def _changed(datasets: Sequence[Any], attempt: Attempt) -> Any:
         return None
 
 
-def _in_turns(dataset: Any, changed: Any, step: Step, fills: bool) -> tuple[float, float] | None:
+def _in_turns(dataset: Any, changed: Any, trainer: Trainer, fills: bool) -> tuple[float, float] | None:
     """Seconds of a step with either pipeline: the smaller of two interleaved measurements each."""
     if fills:
         for _ in changed:
@@ -63,10 +63,10 @@ def _in_turns(dataset: Any, changed: Any, step: Step, fills: bool) -> tuple[floa
     after: list[float] = []
     for _ in range(2):
         for data, into in ((dataset, before), (changed, after)):
-            found = trained_on(data, step, _SECONDS)
+            found = seconds_of_step(data, trainer, _SECONDS)
             if found is None:
                 return None
-            into.append(found[1] + found[2])
+            into.append(found[1])
     return min(before), min(after)
 
 

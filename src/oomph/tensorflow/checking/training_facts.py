@@ -24,8 +24,8 @@ from oomph.tensorflow.checking.model_facts import model_facts, optimizer_facts
 from oomph.tensorflow.checking.output_facts import activation_of
 from oomph.tensorflow.checking.pipeline_changes import changes_that_pay
 from oomph.tensorflow.checking.reading import USUAL, Limits
-from oomph.tensorflow.checking.trial_steps import decisive, train_function_of, try_steps
-from oomph.tensorflow.checking.waiting import INPUT_BOUND, measure
+from oomph.tensorflow.checking.trial_steps import decisive, try_steps
+from oomph.tensorflow.checking.waiting import INPUT_BOUND, Trainer, measure
 from oomph.tensorflow.loop.loss_calls import LossCall
 from oomph.tensorflow.planning.samples import first_batch
 
@@ -101,10 +101,10 @@ def with_waiting(training: Training, model: Any, given: Mapping[str, Any], tunes
     if not isinstance(dataset, tf.data.Dataset) or training.data.failed:
         return training
 
-    step = train_function_of(model)
-    waiting = measure(dataset, training.data, step)
+    trainer = Trainer(model)
+    waiting = measure(dataset, training.data, trainer)
     if tunes and waiting is not None and waiting.share >= INPUT_BOUND:
-        changes = changes_that_pay(dataset, training.data, step, training.fit.epochs)
+        changes = changes_that_pay(dataset, training.data, trainer, training.fit.epochs)
         waiting = replace(waiting, changes=tuple(changes), tried=True)
     return replace(training, waiting=waiting)
 

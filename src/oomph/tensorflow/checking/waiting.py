@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,61 +25,88 @@ _FEWEST, _MOST = 4, 200
 """Steps of one measurement."""
 INPUT_BOUND = 0.2
 """The share of waiting from which stages are measured, and changes tried."""
+_MANY_OF_ONE = ("interleave", "flat_map", "unbatch", "filter")
 _MOST_ELEMENTS = 1_000_000
 
-Step = Callable[[Any], object]
-"""Trains on one batch."""
+
+class Trainer:
+    """Keras' own train function, over data of any kind."""
+
+    def __init__(self, model: Any) -> None:
+        model.make_train_function()
+        self._model = model
+
+    def over(self, dataset: Any) -> Iterator[float]:
+        """The seconds of each step of one epoch, the fetch of its batch included."""
+        strategy = self._model.distribute_strategy
+        if strategy.num_replicas_in_sync > 1:
+            dataset = strategy.experimental_distribute_dataset(dataset)
+        iterator = iter(dataset)
+        while True:
+            began = time.perf_counter()
+            try:
+                logs = self._model.train_function(iterator)
+            except (StopIteration, tf.errors.OutOfRangeError):
+                return
+            for value in tf.nest.flatten(logs):
+                np.asarray(value)  # on a GPU, the end of the step
+            yield time.perf_counter() - began
 
 
-def measure(dataset: Any, data: Data, step: Step) -> Waiting | None:
+def measure(dataset: Any, data: Data, trainer: Trainer) -> Waiting | None:
     """How long a training waits for this dataset; None if the data end before anything can be measured.
 
     Args:
         dataset: what fit was given.
         data: what is known of it.
-        step: trains on one batch.
+        trainer: trains on it.
     """
-    found = trained_on(dataset, step)
-    if found is None:
+    alone = seconds_of_step_alone(dataset, trainer)
+    whole = None if alone is None else seconds_of_step(dataset, trainer)
+    if alone is None or whole is None:
         return None
-    waiting = Waiting(*found)
+    waiting = Waiting(whole[0], alone, max(0.0, whole[1] - alone))
     return waiting if waiting.share < INPUT_BOUND else replace(waiting, costs=_costs(dataset, data))
 
 
-def trained_on(dataset: Any, step: Step, seconds: float = _SECONDS) -> tuple[int, float, float] | None:
-    """Train for a while: the steps, the median time of one, and the mean wait for a batch.
-
-    The wait for the first batch of an epoch is left out: a shuffle fills its buffer then.
-    """
+def seconds_of_step_alone(dataset: Any, trainer: Trainer) -> float | None:
+    """The median time of a step that need not wait: its batch is always the same."""
     first = next(iter(dataset), None)
     if first is None:
         return None
+    steps = trainer.over(tf.data.Dataset.from_tensors(first).repeat())
     for _ in range(2):  # the first traces, the second fills what the first has freed
-        step(first)
-    waits: list[float] = []
-    steps: list[float] = []
+        next(steps)
+    return statistics.median(_until(steps, _SECONDS / 2))
+
+
+def seconds_of_step(dataset: Any, trainer: Trainer, seconds: float = _SECONDS) -> tuple[int, float] | None:
+    """How many steps were measured, and the mean time of one.
+
+    The first step of an epoch is left out: a shuffle fills its buffer then.
+    """
+    found: list[float] = []
     until = time.monotonic() + seconds
-    while len(steps) < _FEWEST or (time.monotonic() < until and len(steps) < _MOST):
-        before = len(steps)
-        _one_epoch(dataset, step, waits, steps, until)
-        if len(steps) - before < 2:
+    while len(found) < _FEWEST or (time.monotonic() < until and len(found) < _MOST):
+        steps = trainer.over(dataset)
+        if next(steps, None) is None:
+            break
+        seen = _until(steps, max(until - time.monotonic(), 0.0))
+        found += seen
+        if not seen:
             break  # an epoch of a single batch: there is no wait to see
-    if not waits:
-        return None
-    return len(steps), statistics.median(steps), sum(waits) / len(waits)
+    return (len(found), statistics.fmean(found)) if found else None
 
 
-def _one_epoch(dataset: Any, step: Step, waits: list[float], steps: list[float], until: float) -> None:
-    asked = None
-    for batch in dataset:
-        began = time.perf_counter()
-        if asked is not None:
-            waits.append(began - asked)
-        step(batch)
-        asked = time.perf_counter()
-        steps.append(asked - began)
-        if len(steps) >= _MOST or (len(steps) >= _FEWEST and time.monotonic() >= until):
-            return
+def _until(steps: Iterator[float], seconds: float) -> list[float]:
+    """Those of the next steps that end in so many seconds, and a few in any case."""
+    found: list[float] = []
+    until = time.monotonic() + seconds
+    for spent in steps:
+        found.append(spent)
+        if len(found) >= _MOST or (len(found) >= _FEWEST and time.monotonic() >= until):
+            break
+    return found
 
 
 # -- what each stage costs ---------------------------------------------------------------------------------------------
@@ -90,7 +117,10 @@ def _costs(dataset: Any, data: Data) -> tuple[StageCost, ...]:
     datasets = linear(dataset)
     offset = len(data.stages) - len(datasets)
     costs, before = [], 0.0
+    first = max((index for index, each in enumerate(datasets) if kind_of(each) in _MANY_OF_ONE), default=0)
     for index, each in enumerate(datasets):
+        if index < first:
+            continue  # how many of its elements become one batch is not known
         spent = _seconds_of_batch(each, _elements_of_batch(datasets[index + 1 :]))
         if spent is None:
             return ()

@@ -1,0 +1,115 @@
+"""How long steps wait for their data, and which changes of a pipeline are tried."""
+
+from __future__ import annotations
+
+import time
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from oomph.preflight.facts.data import DATASET, Data
+from oomph.tensorflow.checking.pipeline_attempts import attempts_for
+from oomph.tensorflow.checking.pipeline_changes import changes_that_pay
+from oomph.tensorflow.checking.rebuilding import in_any_order, linear, of_the_same_length, rebuilt
+from oomph.tensorflow.checking.stages import stages_of
+from oomph.tensorflow.checking.waiting import Trainer, measure
+
+ROWS = tf.data.Dataset.from_tensor_slices((np.arange(240, dtype="float32")[:, None], np.arange(240)))
+
+
+def doubled(x, y):
+    return x * 2, y
+
+
+def centred(x, y):
+    return x - tf.reduce_mean(x), y
+
+
+def slowly(x, y):
+    def wait(value):
+        time.sleep(0.002)
+        return value
+
+    x = tf.numpy_function(wait, [x], tf.float32)
+    x.set_shape((1,))
+    return x, y
+
+
+def trainer():
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    return Trainer(model)
+
+
+def known(dataset):
+    return Data(DATASET, stages=stages_of(dataset))
+
+
+def lines(dataset, epochs=1):
+    return [attempt.line for attempt in attempts_for(linear(dataset), known(dataset), epochs)]
+
+
+def test_a_slow_map_is_waited_for_and_named():
+    dataset = ROWS.map(slowly).batch(8)
+    waiting = measure(dataset, known(dataset), trainer())
+    assert waiting is not None
+    assert waiting.share > 0.5
+    assert max(waiting.costs, key=lambda cost: cost.seconds).function == "slowly"
+
+
+def test_a_single_batch_shows_no_wait():
+    assert measure(ROWS.batch(240), Data(DATASET), trainer()) is None
+
+
+@pytest.mark.parametrize(
+    ("dataset", "expected"),
+    [
+        (ROWS.map(doubled).batch(8).prefetch(1), ["doubled, num_parallel_calls", "batch(8).map(doubled)"]),
+        (ROWS.map(doubled, num_parallel_calls=2).batch(8).prefetch(1), ["batch(8).map(doubled)"]),
+        (ROWS.batch(8).map(doubled, num_parallel_calls=2).prefetch(1), []),
+        (ROWS.batch(8), ["prefetch"]),
+        (ROWS.interleave(lambda x, y: tf.data.Dataset.from_tensors((x, y))).batch(8).prefetch(1), ["interleave"]),
+    ],
+)
+def test_what_is_tried(dataset, expected):
+    found = lines(dataset)
+    assert len(found) == len(expected)
+    assert all(part in line for part, line in zip(expected, found, strict=True))
+
+
+def test_a_map_that_looks_at_the_whole_element_is_not_moved_behind_the_batch():
+    x = tf.data.Dataset.from_tensor_slices(
+        (np.random.default_rng(0).normal(size=(64, 4)).astype("float32"), np.zeros(64))
+    )
+    dataset = x.map(centred, num_parallel_calls=2).batch(8).prefetch(1)
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    assert lines(dataset) == [".batch(8).map(centred)"]
+    assert changes_that_pay(dataset, known(dataset), Trainer(model), 1) == []
+
+
+def values(dataset):
+    return [float(x[0]) for x, _ in dataset]
+
+
+def test_a_pipeline_that_is_built_again_gives_the_same():
+    dataset = ROWS.shuffle(240, seed=1).map(doubled).take(100).skip(3).repeat(2)
+    again = rebuilt(linear(dataset), {1: lambda before: before.shuffle(240, seed=1)})
+    assert values(again) == values(dataset)
+
+
+def test_every_element_once_in_any_order_draws_no_order():
+    dataset = ROWS.shuffle(240, seed=1).map(doubled).repeat()
+    assert values(in_any_order(dataset)) == [2.0 * number for number in range(240)]
+    zipped = tf.data.Dataset.zip((ROWS.shuffle(8), ROWS))
+    assert in_any_order(zipped.map(lambda a, b: a)) is None  # a shuffle that cannot be left out
+
+
+def test_the_length_of_a_pipeline_that_leaves_out_what_fails():
+    ignoring = ROWS.map(doubled).ignore_errors()
+    dataset = ignoring.shuffle(9).batch(7, drop_remainder=True).repeat(3)
+    assert int(dataset.cardinality()) == tf.data.UNKNOWN_CARDINALITY
+    assert int(of_the_same_length(dataset, {ignoring}).cardinality()) == 240 // 7 * 3
+    assert of_the_same_length(ROWS, {ignoring}) is None
