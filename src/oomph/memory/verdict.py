@@ -12,6 +12,7 @@ ACCURACY = {
     "by more than 7.6 %, two small ones by 54 and 85 %",
     "dry-run": "simulated, and corrected by real steps of a few batch sizes. On the CPU, on 20 models that were not "
     "used to write it, half of the peaks were off by more than 3.4 %, one of 60 by more than 20 %",
+    "xla-gpu": "compiled by XLA for a GPU, without a device. Not compared with a real GPU",
 }
 """The errors that docs/measurements.md has of each engine."""
 _XLA_SAVES = 0.7
@@ -30,17 +31,26 @@ class Verdict:
     """Bytes that are in use whatever the batch."""
     is_doubtful: bool = False
     """Whether something unknown may change everything; the notes say what."""
+    compiled: tuple[str, ...] = ()
+    """What is to be said of the figures if they are of the step as XLA has compiled it."""
+    not_compiled: str = ""
+    """Why XLA has not compiled the step, as a sentence without a full stop, if that is worth saying."""
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether XLA decides which buffers there are, and has not been asked."""
+        return self.is_xla and not self.compiled
 
     @property
     def can_say_yes(self) -> bool:
-        """Whether the engine sees what decides: not where XLA decides which buffers there are."""
-        return self.device is not None and not self.is_xla and not self.is_doubtful
+        """Whether the engine sees what decides."""
+        return self.device is not None and not self.is_hidden and not self.is_doubtful
 
     def fits(self, peak: Interval) -> Fits:
         """Yes only if the high end fits, no only if the expected peak does not."""
         if self.device is None:
             return Fits.UNKNOWN
-        if self.is_xla:
+        if self.is_hidden:
             least = max(self.held, round(_XLA_SAVES * peak.low))
             return Fits.NO if least > self.device.usable else Fits.UNKNOWN
         if peak.high <= self.device.usable:
@@ -50,12 +60,14 @@ class Verdict:
 
 def notes(verdict: Verdict, unknown: Sequence[str]) -> tuple[str, ...]:
     """One sentence for each thing that the figures leave out or assume."""
-    said = []
-    if verdict.is_xla:
+    said = [*verdict.compiled]
+    if verdict.is_hidden:
         said.append(
             "On a GPU this step is compiled with XLA, which chooses the buffers itself: these figures are those "
             "without XLA. To know, plan with jit_compile=False where the step is compiled, and train with it."
         )
+        if verdict.not_compiled:
+            said.append(f"{verdict.not_compiled}.")
     if verdict.device is not None and verdict.device.is_card:
         said.append(
             "CUDA's context, TensorFlow's reserve and the libraries' workspaces are assumed: they were not measured on "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,8 @@ _CHILD = Path(__file__).with_name("deviceless.py")
 _PACKAGES = ("jax", "jaxlib", "jax-cuda12-pjrt")
 _LEAST, _MOST = 1 << 30, 8 << 30
 """The memory that the compiler must find free, and the most that it may take, in bytes."""
+_OLDEST_PYTHON = (3, 11)
+"""That jax 0.10 runs on."""
 _HIDDEN = ("OOMPH_", "JAX_", "XLA_", "TF_")
 """Variables of these beginnings are the training's: they are not passed on."""
 INSTALL = "pip install 'oomph[xla]'"
@@ -51,9 +54,14 @@ class Compiled:
         return self.arguments + self.outputs - self.aliased + self.temporary
 
 
-def missing_packages() -> tuple[str, ...]:
-    """What this environment lacks for it."""
-    return tuple(name for name in _PACKAGES if not _version(name))
+def why_not() -> str:
+    """Why nothing can be compiled in this environment, without a full stop; empty if it can."""
+    running = (sys.version_info.major, sys.version_info.minor)
+    if running < _OLDEST_PYTHON or platform.system() != "Linux":
+        return "For a plan of the compiled step, oomph needs Python 3.11 or newer on Linux"
+    if all(_version(name) for name in _PACKAGES):
+        return ""
+    return f"With the compiler (1 GB), oomph plans the compiled step, on any machine: {INSTALL}"
 
 
 def compiler_version() -> str:

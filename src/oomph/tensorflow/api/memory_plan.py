@@ -12,7 +12,9 @@ from oomph.memory.device_limit import limit_of
 from oomph.memory.estimate import Plan
 from oomph.memory.verdict import Verdict
 from oomph.tensorflow.planning import samples, subject
+from oomph.tensorflow.planning.compiled_step import Step, with_xla
 from oomph.tensorflow.planning.engine import engine_for
+from oomph.tensorflow.planning.figures import Simulated
 from oomph.tensorflow.planning.making import Making
 from oomph.tensorflow.planning.savers import savers
 
@@ -51,7 +53,8 @@ def plan(
         raise ValueError(f"batch sizes must be at least 1, not {min(batches)}")
     if not getattr(model, "compiled", False):
         raise ExamineError("the model is not compiled")
-    device = limit_of(device_of(gpu, os.environ, lambda text: None))
+    asked = device_of(gpu, os.environ, lambda text: None)
+    device = limit_of(asked)
     given = {"x": x, "y": y, "sample_weight": sample_weight, "batch_size": batch_size}
     batch = samples.first_batch(model, given)
     subject.build(model, batch)
@@ -60,8 +63,13 @@ def plan(
     verdict = Verdict(
         device, subject.compiled_by_xla(model, compiled, on_gpu=True), engine.held.total, engine.is_doubtful
     )
+    sizes = sorted(set(batches)) or [samples.size_of(batch)]
+    figures, verdict = with_xla(
+        Simulated(engine, device), verdict, Step(model, batch, engine, lambda text: None),
+        (asked or {}).get("capability", ""), sizes,
+    )  # fmt: skip
     making = Making(
-        subject.training_of(model, samples.size_of(batch)), engine, verdict, lambda text: None,
+        subject.training_of(model, samples.size_of(batch)), figures, verdict, lambda text: None,
         lambda size, part: savers(model, batch, engine, size, part, lambda text: None, may_change=False),
     )  # fmt: skip
-    return making.plan(model.name, sorted(set(batches)) or [samples.size_of(batch)])
+    return making.plan(model.name, sizes)

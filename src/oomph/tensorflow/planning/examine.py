@@ -15,7 +15,9 @@ from oomph.memory.document import as_document
 from oomph.memory.verdict import Verdict
 from oomph.preflight.facts.fit import LOOP
 from oomph.tensorflow.planning import changes, dry_run, samples, subject
+from oomph.tensorflow.planning.compiled_step import Step, with_xla
 from oomph.tensorflow.planning.engine import Engine, engine_for
+from oomph.tensorflow.planning.figures import Figures, Simulated
 from oomph.tensorflow.planning.loop_step import loop_step
 from oomph.tensorflow.planning.making import Making, Savers
 from oomph.tensorflow.planning.savers import savers
@@ -33,12 +35,16 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
         ExamineError: it cannot be planned; the message says why.
     """
     planned = _loop(reached, arguments) if reached.kind == LOOP else _model(reached, arguments)
-    device, place = limit_of(arguments.get("device")), reached.place.site if reached.place is not None else reached.kind
+    asked, batches = arguments.get("device"), arguments.get("batches") or [planned.training.batch]
+    device, place = limit_of(asked), reached.place.site if reached.place is not None else reached.kind
     is_xla = planned.is_xla(device is None or device.is_gpu)
     verdict = Verdict(device, is_xla, planned.engine.held.total, planned.engine.is_doubtful)
-    arrays = samples.array_bytes(reached.fit_arguments)
-    making = Making(planned.training, planned.engine, verdict, reached.tell, planned.savers, arrays)
-    return as_document(making.plan(place, arguments.get("batches") or [planned.training.batch]))
+    figures: Figures = Simulated(planned.engine, device, samples.array_bytes(reached.fit_arguments))
+    if planned.batch is not None:
+        step = Step(reached.model, planned.batch, planned.engine, reached.tell)
+        figures, verdict = with_xla(figures, verdict, step, (asked or {}).get("capability", ""), batches)
+    making = Making(planned.training, figures, verdict, reached.tell, planned.savers)
+    return as_document(making.plan(place, batches))
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,8 @@ class _Planned:
     savers: Savers
     is_xla: Callable[[bool], bool]
     """Whether Keras compiles the step with XLA, on a GPU or on a CPU."""
+    batch: Any = None
+    """One batch as `train_step` takes it; None for a custom loop."""
 
 
 def _model(reached: Reached, arguments: Mapping[str, Any]) -> _Planned:
@@ -68,7 +76,7 @@ def _model(reached: Reached, arguments: Mapping[str, Any]) -> _Planned:
     return _Planned(
         subject.training_of(model, samples.size_of(batch)), engine,
         lambda size, part: savers(model, batch, engine, size, part, reached.tell),
-        lambda on_gpu: subject.compiled_by_xla(model, reached.jit_compile, on_gpu),
+        lambda on_gpu: subject.compiled_by_xla(model, reached.jit_compile, on_gpu), batch,
     )  # fmt: skip
 
 
