@@ -69,3 +69,20 @@ def test_what_may_change_everything_is_never_a_yes() -> None:
     doubtful = Verdict(device, is_xla=False, held=0, is_doubtful=True)
     assert doubtful.fits(small) is Fits.UNKNOWN
     assert not doubtful.can_say_yes
+
+
+def test_what_xla_has_compiled_may_fit_for_certain() -> None:
+    compiled = Verdict(CARD, True, 0, compiled=("XLA compiled this step.",))
+    assert compiled.can_say_yes
+    assert compiled.fits(Interval(1 * GIB, 2 * GIB, 3 * GIB)) is Fits.YES
+    assert compiled.fits(Interval(4 * GIB, 5 * GIB, 7 * GIB)) is Fits.UNKNOWN
+    assert compiled.fits(Interval(6 * GIB, 7 * GIB, 8 * GIB)) is Fits.NO
+    said = notes(compiled, ())
+    assert said[0] == "XLA compiled this step."
+    assert not any("jit_compile=False" in note for note in said)
+
+
+def test_why_xla_has_not_compiled_follows_what_that_means() -> None:
+    said = notes(Verdict(CARD, True, 0, not_compiled="It took too long"), ())
+    assert "jit_compile=False" in said[0]
+    assert said[1] == "It took too long."
