@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from oomph.memory.xla.compiling import Compiled, NotCompiledError, compile_step,
 from oomph.memory.xla.toolkit import write_toolkit
 
 ROOM = 4 << 30
-SIZES = {"argument": 100, "output": 60, "alias": 50, "temp": 1000}
+SIZES = {"argument": 100, "output": 60, "alias": 50, "temp": 1000, "version": "0.0"}
 
 
 @pytest.fixture
@@ -88,6 +90,19 @@ def test_what_is_missing_comes_with_the_command_that_installs_it(monkeypatch) ->
     assert "pip install 'oomph[xla]'" in why_not()
 
 
+def test_another_python_may_have_the_compiler(child, tmp_path: Path, monkeypatch) -> None:
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\n[ -z "$PYTHONPATH" ] && touch {tmp_path}/asked\nexec {sys.executable} "$@"\n')
+    monkeypatch.setenv(compiling.PYTHON, str(python))
+    monkeypatch.setenv("PYTHONPATH", "/of/the/script")
+    assert "names no program" in why_not()
+    python.chmod(0o700)
+    assert why_not() == ""
+    child(f"print({json.dumps(SIZES)!r})")
+    assert compile_step(b"step", "target", 30, ROOM).version == "0.0"
+    assert (tmp_path / "asked").exists()
+
+
 def test_the_assembler_that_assembles_nothing(tmp_path: Path) -> None:
     write_toolkit(tmp_path / "cuda")
     assembler = str(tmp_path / "cuda" / "bin" / "ptxas")
@@ -98,4 +113,10 @@ def test_the_assembler_that_assembles_nothing(tmp_path: Path) -> None:
 
 
 def test_a_total_counts_what_takes_the_place_of_arguments_once() -> None:
-    assert Compiled(arguments=10, outputs=8, aliased=8, temporary=5, seconds=1).total == 15
+    assert Compiled(arguments=10, outputs=8, aliased=8, temporary=5, version="", seconds=1).total == 15
+
+
+def test_jax_is_imported_in_the_compiling_process_only() -> None:
+    package = Path(compiling.__file__).parents[2]
+    imports = re.compile(r"^\s*(?:import|from) (?:jax|jaxlib)\b|\bdeviceless import", re.MULTILINE)
+    assert [path.name for path in package.rglob("*.py") if imports.search(path.read_text())] == ["deviceless.py"]

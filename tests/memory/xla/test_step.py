@@ -19,7 +19,7 @@ def inputs(batch: int) -> int:
 
 def compiled(batch: int) -> Compiled:
     """A step whose buffers take 50 MiB for each sample, and 7 MiB more."""
-    return Compiled(HELD.total + inputs(batch), HELD.total, HELD.total, (50 * batch + 7) * MIB, 1.0)
+    return Compiled(HELD.total + inputs(batch), HELD.total, HELD.total, (50 * batch + 7) * MIB, "0.0", 1.0)
 
 
 def step(*sizes: int, convolution: int = 0) -> CompiledStep:

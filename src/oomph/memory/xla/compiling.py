@@ -27,6 +27,9 @@ _OLDEST_PYTHON = (3, 11)
 """That jax 0.10 runs on."""
 _HIDDEN = ("OOMPH_", "JAX_", "XLA_", "TF_")
 """Variables of these beginnings are the training's: they are not passed on."""
+_OF_ITS_PYTHON = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+PYTHON = "OOMPH_XLA_PYTHON"
+"""The variable that names another Python, which has the compiler: TensorFlow imports JAX wherever it finds it."""
 INSTALL = "pip install 'oomph[xla]'"
 
 
@@ -45,6 +48,8 @@ class Compiled:
     aliased: int
     """The part of the outputs that takes the place of arguments."""
     temporary: int
+    version: str
+    """The version of jaxlib, whose XLA it was."""
     seconds: float
     """How long it took."""
 
@@ -55,18 +60,16 @@ class Compiled:
 
 
 def why_not() -> str:
-    """Why nothing can be compiled in this environment, without a full stop; empty if it can."""
+    """Why nothing can be compiled here, without a full stop; empty if it probably can."""
+    other = os.environ.get(PYTHON)
+    if other:
+        return "" if os.access(other, os.X_OK) else f"{PYTHON} names no program: {other}"
     running = (sys.version_info.major, sys.version_info.minor)
     if running < _OLDEST_PYTHON or platform.system() != "Linux":
         return "For a plan of the compiled step, oomph needs Python 3.11 or newer on Linux"
     if all(_version(name) for name in _PACKAGES):
         return ""
     return f"With the compiler (1 GB), oomph plans the compiled step, on any machine: {INSTALL}"
-
-
-def compiler_version() -> str:
-    """The version of XLA, as that of jaxlib."""
-    return _version("jaxlib")
 
 
 def _version(name: str) -> str:
@@ -100,13 +103,14 @@ def compile_step(step: bytes, target: str, seconds: float, available: int | None
         found = _answer([str(folder / "step"), str(folder / "target"), str(most)], folder, seconds)
     try:
         argument, output, alias, temp = (int(found[key]) for key in ("argument", "output", "alias", "temp"))
+        compiler = str(found["version"])
     except (KeyError, TypeError, ValueError):
         raise NotCompiledError(str(found.get("problem", "the compiler gave no sizes"))) from None
-    return Compiled(argument, output, alias, temp, time.monotonic() - began)
+    return Compiled(argument, output, alias, temp, compiler, time.monotonic() - began)
 
 
 def _answer(words: list[str], folder: Path, seconds: float) -> Mapping[str, Any]:
-    command = [sys.executable, str(_CHILD), *words]
+    command = [os.environ.get(PYTHON) or sys.executable, str(_CHILD), *words]
     try:
         ended = subprocess.run(
             command, env=_environ(folder), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -131,7 +135,8 @@ def answer_of(said: bytes, returncode: int) -> Mapping[str, Any]:
 
 def _environ(folder: Path) -> dict[str, str]:
     """The environment of the compiler: no GPU is looked for, and nothing is taken from an installed toolkit."""
-    passed = {name: value for name, value in os.environ.items() if not name.startswith(_HIDDEN)}
+    hidden = (*_HIDDEN, *_OF_ITS_PYTHON) if os.environ.get(PYTHON) else _HIDDEN
+    passed = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
     return passed | {
         "JAX_PLATFORMS": "cpu",
         "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",

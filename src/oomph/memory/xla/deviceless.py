@@ -60,9 +60,11 @@ def _without_copies(step: bytes) -> Any:
 
 
 def _sizes(executable: Any) -> dict[str, Any]:
+    from jaxlib.version import __version__
+
     stats = executable.get_compiled_memory_stats()
     names = ("argument", "output", "alias", "temp")
-    return {name: int(getattr(stats, f"{name}_size_in_bytes")) for name in names}
+    return {"version": __version__, **{name: int(getattr(stats, f"{name}_size_in_bytes")) for name in names}}
 
 
 if __name__ == "__main__":

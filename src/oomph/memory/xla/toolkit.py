@@ -2,7 +2,7 @@
 
 XLA assigns the buffers of a step before it generates code, so the code itself does not matter here: with an assembler
 that assembles nothing and an empty library of mathematical functions the sizes are the same, no toolkit need be
-installed, and half of the time is saved.
+installed, and the time to assemble is saved.
 """
 
 from __future__ import annotations

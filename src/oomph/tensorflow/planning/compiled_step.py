@@ -13,7 +13,7 @@ import tensorflow as tf
 from oomph.memory.estimate import Device
 from oomph.memory.program import Program
 from oomph.memory.verdict import Verdict
-from oomph.memory.xla.compiling import Compiled, NotCompiledError, compile_step, compiler_version, why_not
+from oomph.memory.xla.compiling import Compiled, NotCompiledError, compile_step, why_not
 from oomph.memory.xla.sizes_to_compile import is_time_left, next_size
 from oomph.memory.xla.step import CompiledStep
 from oomph.memory.xla.targets import Chosen, choose, description
@@ -107,7 +107,8 @@ class XlaCompiler:
     @property
     def words(self) -> tuple[str, ...]:
         """What is to be said of the figures."""
-        return (target_in_words(self._chosen, compiler_version()), sizes_in_words(sorted(self._done)), _SAVERS)
+        version = next(iter(self._done.values())).version
+        return (target_in_words(self._chosen, version), sizes_in_words(sorted(self._done)), _SAVERS)
 
     def _high(self, batch: int) -> int:
         return self._step().peak(batch).high
