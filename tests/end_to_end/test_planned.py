@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from oomph.memory.xla.compiling import why_not
+
 LIMIT = 120
 SCRIPT = """
 import sys
@@ -103,14 +105,29 @@ def test_too_little_memory_is_exit_code_1(tmp_path: Path) -> None:
     assert "<svg" in (tmp_path / "plan.html").read_text()
 
 
-def test_what_xla_would_compile_never_fits_for_certain(tmp_path: Path) -> None:
+@pytest.mark.skipif(not why_not(), reason="XLA's compiler is installed")
+def test_without_its_compiler_what_xla_would_compile_never_fits_for_certain(tmp_path: Path) -> None:
     code, document = plan(tmp_path, "--gpu", "RTX 4090", "--optimizer", "sgd", compiled="")
     assert code == 0
     assert document["estimates"][0]["fits"] == "unknown"
     assert document["max_batch"] is None
     assert "set jit_compile=False in compile()" in document["why_open"]
     assert any("jit_compile=False" in note for note in document["notes"])
+    assert "pip install 'oomph[xla]'" in document["why_open"]
+    assert not any("pip install" in note for note in document["notes"]), "said once"
     assert "SGD" in document["subject"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(why_not()), reason=f"XLA's compiler is not installed: {why_not()}")
+def test_with_its_compiler_the_step_is_compiled_for_the_gpu(tmp_path: Path) -> None:
+    code, document = plan(tmp_path, "--gpu", "RTX 4090", compiled="")
+    assert code == 0
+    assert document["engine"] == "xla-gpu"
+    assert document["estimates"][0]["fits"] == "yes"
+    assert document["max_batch"] >= 64
+    assert {"compiled", "counted", "assumed"} == {item["basis"] for item in document["items"]}
+    assert any("real GPU" in note for note in document["notes"])
 
 
 FAILS = """

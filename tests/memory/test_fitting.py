@@ -88,3 +88,31 @@ def test_what_may_change_everything_is_never_a_yes() -> None:
     doubtful = Verdict(device, is_xla=False, held=0, doubt="a loop is counted as 32 iterations")
     assert doubtful.fits(small) is Fits.UNKNOWN
     assert not doubtful.can_say_yes
+
+
+def test_what_xla_has_compiled_may_fit_for_certain() -> None:
+    compiled = Verdict(CARD, True, 0, compiled=("XLA compiled this step.",))
+    assert compiled.can_say_yes
+    assert compiled.fits(Interval(1 * GIB, 2 * GIB, 3 * GIB)) is Fits.YES
+    assert compiled.fits(Interval(4 * GIB, 5 * GIB, 7 * GIB)) is Fits.UNKNOWN
+    assert compiled.fits(Interval(6 * GIB, 7 * GIB, 8 * GIB)) is Fits.NO
+    said = notes(compiled, ())
+    assert said[0] == "XLA compiled this step."
+    assert not any("jit_compile=False" in note for note in said)
+    assert why_open(compiled) == ""
+
+
+def test_what_xla_has_compiled_is_open_for_the_doubt_alone() -> None:
+    doubtful = Verdict(CARD, True, 0, doubt="the data leave it open", compiled=("XLA compiled this step.",))
+    assert not doubtful.can_say_yes
+    assert doubtful.fits(Interval(1 * GIB, 2 * GIB, 3 * GIB)) is Fits.UNKNOWN
+    assert why_open(doubtful) == "the data leave it open"
+
+
+def test_why_xla_has_not_compiled_is_said_once_with_why_it_is_open() -> None:
+    verdict = Verdict(CARD, True, 0, not_compiled="its compiler took too long")
+    assert why_open(verdict) == (
+        "Keras compiles with XLA where it sees a GPU, and XLA chooses the buffers itself; its compiler took too long; "
+        "to know without it, set jit_compile=False in compile(), plan again, and train with that"
+    )
+    assert not any("took too long" in note for note in notes(verdict, ()))

@@ -38,7 +38,8 @@ class Item:
     """Such as `weights`, `gradients`, `optimizer slots`, `activations`, `input batches`, `CUDA context`."""
     size: Interval
     basis: str
-    """`counted` from the model, `estimated` by the engine, `measured` in a real step, or `assumed` from a source."""
+    """`counted` from the model, `estimated` by the engine, `compiled` by XLA, `measured` in a real step, or `assumed`
+    from a source."""
     source: str = ""
     """Where an assumed or measured figure comes from."""
 

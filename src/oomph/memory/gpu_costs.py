@@ -42,3 +42,19 @@ def workspaces(convolves: bool) -> tuple[Item, ...]:
         return (cublas,)
     cudnn = Item("cuDNN workspace", _CUDNN, "assumed", "depends on the algorithms that cuDNN chooses")
     return cublas, cudnn
+
+
+def xla_workspaces(convolution: int) -> tuple[Item, ...]:
+    """What libraries take beyond the buffers that XLA assigns, which have the workspace of cuBLAS in them already.
+
+    XLA chooses the algorithms of cuDNN when it sees the device, and only then knows their workspaces. Other layouts of
+    what a convolution reads and writes are the most that the usual ones keep.
+
+    Args:
+        convolution: the bytes that the largest convolution reads and writes; 0 if there is none.
+    """
+    cublas = Item("cuBLAS workspace", Interval(0, 0, _CUBLAS.high), "assumed", "XLA assigns most of it itself")
+    if not convolution:
+        return (cublas,)
+    size = Interval(_CUDNN.low, _CUDNN.expected, max(_CUDNN.high, convolution))
+    return cublas, Item("cuDNN workspace", size, "assumed", "depends on the algorithms that XLA tries on the device")

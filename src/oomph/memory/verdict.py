@@ -13,12 +13,13 @@ ACCURACY = {
     "dry-run": "simulated, and corrected by real steps of a few batch sizes. On the CPU, on 20 models that were not "
     "used to write it, half of the peaks were off by more than 3.4 %, one of 60 by more than 20 %. Threads run the "
     "operations of a real step side by side, in another order each time, so another plan's figures differ by some %",
+    "xla-gpu": "compiled by XLA for a GPU that was not there. How far off the figures are is not known yet",
 }
 """The errors that docs/measurements.md has of each engine."""
 _XLA_SAVES = 0.7
 """XLA's programs took down to 0.86 of what the operations take one by one, on the models that were compared."""
 _MOST_UNKNOWN = 3
-_TO_KNOW = "to know, set jit_compile=False in compile(), plan again, and train with that"
+_WITHOUT_XLA = "set jit_compile=False in compile(), plan again, and train with that"
 
 
 @dataclass(frozen=True)
@@ -32,17 +33,26 @@ class Verdict:
     """Bytes that are in use whatever the batch."""
     doubt: str = ""
     """What is unknown and may change everything; empty if nothing is."""
+    compiled: tuple[str, ...] = ()
+    """What is to be said of the figures if they are of the step as XLA has compiled it."""
+    not_compiled: str = ""
+    """Why XLA has not compiled the step, as a clause without a final stop, if that is worth saying."""
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether XLA decides which buffers there are, and has not been asked."""
+        return self.is_xla and not self.compiled
 
     @property
     def can_say_yes(self) -> bool:
-        """Whether the engine sees what decides: not where XLA decides which buffers there are."""
-        return self.device is not None and not self.is_xla and not self.doubt
+        """Whether the engine sees what decides."""
+        return self.device is not None and not self.is_hidden and not self.doubt
 
     def fits(self, peak: Interval) -> Fits:
         """Yes only if the high end fits, no only if the expected peak does not."""
         if self.device is None:
             return Fits.UNKNOWN
-        if self.is_xla:
+        if self.is_hidden:
             least = max(self.held, round(_XLA_SAVES * peak.low))
             return Fits.NO if least > self.device.usable else Fits.UNKNOWN
         if peak.high <= self.device.usable:
@@ -52,17 +62,18 @@ class Verdict:
 
 def why_open(verdict: Verdict) -> str:
     """Why it is open which batch fits, and how to know; empty if it is not open, or only for want of a device."""
-    if verdict.is_xla:
+    if verdict.is_hidden:
         is_gpu = verdict.device is None or verdict.device.is_gpu
         who = "Keras compiles with XLA where it sees a GPU" if is_gpu else "this step is compiled with XLA"
-        return f"{who}, and XLA chooses the buffers itself; {_TO_KNOW}"
+        asked = f"{verdict.not_compiled}; to know without it" if verdict.not_compiled else "to know"
+        return f"{who}, and XLA chooses the buffers itself; {asked}, {_WITHOUT_XLA}"
     return verdict.doubt
 
 
 def notes(verdict: Verdict, unknown: Sequence[str]) -> tuple[str, ...]:
     """One sentence for each thing that the figures leave out or assume."""
-    said = []
-    if verdict.is_xla:
+    said = [*verdict.compiled]
+    if verdict.is_hidden:
         said.append("The figures are those of the step without XLA, as with jit_compile=False.")
     if verdict.device is not None and verdict.device.is_card:
         said.append(

@@ -9,6 +9,7 @@ import pytest
 import oomph
 from oomph.errors import ExamineError, UsageError
 from oomph.memory.estimate import Fits
+from oomph.tensorflow.planning import compiled_step
 
 GIB = 1 << 30
 
@@ -25,7 +26,8 @@ def model() -> keras.Model:
 X, Y = np.random.rand(100, 32).astype("float32"), np.random.randint(0, 3, 100)
 
 
-def test_it_tells_what_a_training_takes_and_leaves_the_model_as_it_was(model) -> None:
+def test_it_tells_what_a_training_takes_and_leaves_the_model_as_it_was(model, monkeypatch) -> None:
+    monkeypatch.setattr(compiled_step, "why_not", lambda: "no compiler")
     weights, optimizer = [weight.numpy() for weight in model.weights], model.optimizer
     plan = oomph.plan(model, X, Y, batch_size=20, batches=(4, 2000), gpu="24GiB")
     assert plan.batch == 20
@@ -35,6 +37,8 @@ def test_it_tells_what_a_training_takes_and_leaves_the_model_as_it_was(model) ->
     assert "jit_compile=False" in plan.why_open
     assert next(saver.line for saver in plan.savers if saver.name == "without XLA").startswith("jit_compile=False")
     assert plan.engine == "graph"
+    assert "; no compiler; to know without it, " in plan.why_open
+    assert not any("no compiler" in note for note in plan.notes)
     assert model.optimizer is optimizer
     assert int(optimizer.iterations) == 0
     for before, after in zip(weights, model.weights, strict=True):

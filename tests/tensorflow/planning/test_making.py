@@ -14,6 +14,7 @@ from oomph.memory.prediction import Prediction
 from oomph.memory.program import Operation, Program, Size, Storage
 from oomph.memory.schedule import Order
 from oomph.memory.verdict import Verdict
+from oomph.tensorflow.planning.figures import Simulated
 from oomph.tensorflow.planning.making import Making
 from oomph.tensorflow.planning.open_sizes import OpenSizes
 from oomph.tensorflow.planning.subject import Training
@@ -38,7 +39,8 @@ def made(memory: int | None, batches: tuple[int, ...] = (), **changes: Any) -> P
     device = None if memory is None else Device("a GPU", memory, memory, is_card=False)
     verdict = Verdict(device, changes.pop("is_xla", False), MIB, changes.pop("doubt", ""))
     training = Training("model", frozenset(), MIB, 32, ("float32",))
-    making = Making(training, Straight(), verdict, lambda text: None, lambda size, part: (), **changes)
+    figures = Simulated(Straight(), device)
+    making = Making(training, figures, verdict, lambda text: None, lambda size, part: (), **changes)
     return making.plan("train.py:1", list(batches) or [32])
 
 

@@ -12,7 +12,9 @@ from oomph.memory.device_limit import limit_of
 from oomph.memory.estimate import Plan
 from oomph.memory.verdict import Verdict
 from oomph.tensorflow.planning import samples, subject
+from oomph.tensorflow.planning.compiled_step import Step, with_xla
 from oomph.tensorflow.planning.engine import engine_for
+from oomph.tensorflow.planning.figures import Simulated
 from oomph.tensorflow.planning.making import Making
 from oomph.tensorflow.planning.open_sizes import open_sizes
 from oomph.tensorflow.planning.savers import savers
@@ -62,9 +64,12 @@ def plan(
     verdict = Verdict(
         device, subject.compiled_by_xla(model, compiled, on_gpu=True), engine.held.total, engine.doubt or sizes.doubt
     )
+    asked = sorted(set(batches)) or [samples.size_of(batch)]
+    step = Step(model, batch, engine, lambda text: None, sizes)
+    figures, verdict = with_xla(Simulated(engine, device), verdict, step, asked)
     making = Making(
-        subject.training_of(model, samples.size_of(batch)), engine, verdict, lambda text: None,
+        subject.training_of(model, samples.size_of(batch)), figures, verdict, lambda text: None,
         lambda size, part: savers(model, batch, engine, size, part, lambda text: None, False, is_xla=verdict.is_xla),
-        sizes=sizes,
+        sizes,
     )  # fmt: skip
-    return making.plan(model.name, sorted(set(batches)) or [samples.size_of(batch)])
+    return making.plan(model.name, asked)

@@ -5,8 +5,8 @@ Runs in the script's process, which ends afterwards, so nothing that changes her
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from oomph.errors import ExamineError
@@ -17,7 +17,9 @@ from oomph.memory.precision import suits_bfloat16
 from oomph.memory.verdict import Verdict
 from oomph.preflight.facts.fit import LOOP
 from oomph.tensorflow.planning import changes, dry_run, samples, subject
+from oomph.tensorflow.planning.compiled_step import Step, with_xla
 from oomph.tensorflow.planning.engine import Engine, engine_for
+from oomph.tensorflow.planning.figures import Figures, Simulated
 from oomph.tensorflow.planning.loop_step import loop_step
 from oomph.tensorflow.planning.making import Making, Savers
 from oomph.tensorflow.planning.open_sizes import OpenSizes, open_sizes
@@ -37,11 +39,14 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """
     device, place = limit_of(arguments.get("device")), reached.place.site if reached.place is not None else reached.kind
     planned = _loop(reached, arguments) if reached.kind == LOOP else _model(reached, arguments, device)
-    is_xla = planned.is_xla(device is None or device.is_gpu)
-    verdict = Verdict(device, is_xla, planned.engine.held.total, planned.doubt)
-    arrays = samples.array_bytes(reached.fit_arguments)
-    making = Making(planned.training, planned.engine, verdict, reached.tell, planned.savers, arrays, planned.sizes)
-    return as_document(making.plan(place, arguments.get("batches") or [planned.training.batch]))
+    engine, batches = planned.engine, arguments.get("batches") or [planned.training.batch]
+    verdict = Verdict(device, planned.is_xla, engine.held.total, engine.doubt or planned.sizes.doubt)
+    figures: Figures = Simulated(engine, device, samples.array_bytes(reached.fit_arguments))
+    if planned.batch is not None:
+        step = Step(reached.model, planned.batch, engine, reached.tell, planned.sizes)
+        figures, verdict = with_xla(figures, verdict, step, batches)
+    making = Making(planned.training, figures, verdict, reached.tell, planned.savers, planned.sizes)
+    return as_document(making.plan(place, batches))
 
 
 @dataclass(frozen=True)
@@ -49,14 +54,12 @@ class _Planned:
     training: subject.Training
     engine: Engine
     savers: Savers
-    is_xla: Callable[[bool], bool]
-    """Whether Keras compiles the step with XLA, on a GPU or on a CPU."""
-    sizes: OpenSizes | None = None
-
-    @property
-    def doubt(self) -> str:
-        """What may change everything; empty if nothing does."""
-        return self.engine.doubt or (self.sizes.doubt if self.sizes is not None else "")
+    is_xla: bool
+    """Whether Keras compiles the step with XLA on that device."""
+    sizes: OpenSizes = field(default_factory=OpenSizes)
+    """What is assumed of the sizes of a sample."""
+    batch: Any = None
+    """One batch as `train_step` takes it; None for a custom loop."""
 
 
 def _model(reached: Reached, arguments: Mapping[str, Any], device: Device | None) -> _Planned:
@@ -74,14 +77,13 @@ def _model(reached: Reached, arguments: Mapping[str, Any], device: Device | None
     foreign = max(0, dry_run.in_use() - subject.held_by(model).total)
     subject.build(model, batch)
     engine = engine_for(model, batch, reached.tell, foreign=foreign)
+    is_xla = subject.compiled_by_xla(model, reached.jit_compile, device is None or device.is_gpu)
     return _Planned(
         subject.training_of(model, samples.size_of(batch)), engine,
         lambda size, part: savers(
-            model, batch, engine, size, part, reached.tell, is_bfloat16_fast=suits_bfloat16(device),
-            is_xla=subject.compiled_by_xla(model, reached.jit_compile, device is None or device.is_gpu),
+            model, batch, engine, size, part, reached.tell, is_bfloat16_fast=suits_bfloat16(device), is_xla=is_xla
         ),
-        lambda on_gpu: subject.compiled_by_xla(model, reached.jit_compile, on_gpu),
-        open_sizes(model, reached.fit_arguments.get("x"), batch),
+        is_xla, open_sizes(model, reached.fit_arguments.get("x"), batch), batch,
     )  # fmt: skip
 
 
@@ -91,7 +93,7 @@ def _loop(reached: Reached, arguments: Mapping[str, Any]) -> _Planned:
         if arguments.get(name):
             raise ExamineError(f"a custom loop is planned as it is: --{name.removesuffix('es')} needs fit")
     training, engine, is_xla = loop_step(reached)
-    return _Planned(training, engine, lambda size, part: (), lambda on_gpu: is_xla)
+    return _Planned(training, engine, lambda size, part: (), is_xla)
 
 
 def _batch(reached: Reached, model: Any) -> Any:

@@ -1,0 +1,122 @@
+"""The compiling process, seen from its caller: it may answer, fail, hang or die. Children of the test play it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from oomph.memory.xla import compiling
+from oomph.memory.xla.compiling import Compiled, NotCompiledError, compile_step, why_not
+from oomph.memory.xla.toolkit import write_toolkit
+
+ROOM = 4 << 30
+SIZES = {"argument": 100, "output": 60, "alias": 50, "temp": 1000, "version": "0.0"}
+
+
+@pytest.fixture
+def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def play(text: str) -> None:
+        path = tmp_path / "child.py"
+        path.write_text(text)
+        monkeypatch.setattr(compiling, "_CHILD", path)
+
+    return play
+
+
+def test_the_sizes_that_it_prints_last(child) -> None:
+    child(f"print('a warning'); print({json.dumps(SIZES)!r})")
+    found = compile_step(b"step", "target", 30, ROOM)
+    assert (found.arguments, found.outputs, found.aliased, found.temporary) == (100, 60, 50, 1000)
+    assert found.total == 1110
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("import json; print(json.dumps({'problem': 'no such target'}))", "no such target"),
+        ("import os; os.kill(os.getpid(), 9)", "ended by SIGKILL"),
+        ("import sys; sys.exit(3)", "exit code 3"),
+        ("print('no JSON')", "gave no sizes|XLA's compiler"),
+        ("print('[1]')", "gave no sizes"),
+        ("print('{\"argument\": null}')", "gave no sizes"),
+    ],
+)
+def test_why_there_are_no_sizes(child, text: str, why: str) -> None:
+    child(text)
+    with pytest.raises(NotCompiledError, match=why):
+        compile_step(b"step", "target", 30, ROOM)
+
+
+def test_one_that_takes_too_long_is_ended(child, tmp_path: Path) -> None:
+    child(f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(60)")
+    began = time.monotonic()
+    with pytest.raises(NotCompiledError, match="did not finish within 3 s"):
+        compile_step(b"step", "target", 3, ROOM)
+    assert time.monotonic() - began < 20
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_without_memory_it_is_not_started(child, tmp_path: Path) -> None:
+    child(f"open({str(tmp_path / 'started')!r}, 'w')")
+    with pytest.raises(NotCompiledError, match="memory"):
+        compile_step(b"step", "target", 30, 100 << 20)
+    assert not (tmp_path / "started").exists()
+
+
+def test_it_gets_the_step_the_target_and_the_bound_but_not_the_variables_of_the_training(child, monkeypatch) -> None:
+    monkeypatch.setenv("OOMPH_REACH", "{}")
+    monkeypatch.setenv("XLA_FLAGS", "--xla_of_the_user=1")
+    child(
+        "import json, os, sys\n"
+        "step, target, most = sys.argv[1:]\n"
+        "assert open(step, 'rb').read() == b'step' and open(target).read() == 'target' and int(most) == 4 << 30\n"
+        "assert 'OOMPH_REACH' not in os.environ and 'of_the_user' not in os.environ['XLA_FLAGS']\n"
+        "assert os.access(os.environ['XLA_FLAGS'].split('=')[1] + '/bin/ptxas', os.X_OK)\n"
+        f"print({json.dumps(SIZES)!r})"
+    )
+    assert compile_step(b"step", "target", 30, ROOM).temporary == 1000
+
+
+def test_what_is_missing_comes_with_the_command_that_installs_it(monkeypatch) -> None:
+    monkeypatch.setattr(compiling, "_PACKAGES", ("no-such-package-of-oomph",))
+    assert "pip install 'oomph[xla]'" in why_not()
+
+
+def test_another_python_may_have_the_compiler(child, tmp_path: Path, monkeypatch) -> None:
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\n[ -z "$PYTHONPATH" ] && touch {tmp_path}/asked\nexec {sys.executable} "$@"\n')
+    monkeypatch.setenv(compiling.PYTHON, str(python))
+    monkeypatch.setenv("PYTHONPATH", "/of/the/script")
+    assert "names no program" in why_not()
+    python.chmod(0o700)
+    assert why_not() == ""
+    child(f"print({json.dumps(SIZES)!r})")
+    assert compile_step(b"step", "target", 30, ROOM).version == "0.0"
+    assert (tmp_path / "asked").exists()
+
+
+def test_the_assembler_that_assembles_nothing(tmp_path: Path) -> None:
+    write_toolkit(tmp_path / "cuda")
+    assembler = str(tmp_path / "cuda" / "bin" / "ptxas")
+    said = subprocess.run([assembler, "--version"], capture_output=True, text=True, check=True).stdout
+    assert "release 12." in said
+    subprocess.run([assembler, "in.ptx", "-o", str(tmp_path / "out"), "-arch=sm_90a"], check=True)
+    assert (tmp_path / "out").stat().st_size > 0
+
+
+def test_a_total_counts_what_takes_the_place_of_arguments_once() -> None:
+    assert Compiled(arguments=10, outputs=8, aliased=8, temporary=5, version="", seconds=1).total == 15
+
+
+def test_jax_is_imported_in_the_compiling_process_only() -> None:
+    package = Path(compiling.__file__).parents[2]
+    imports = re.compile(r"^\s*(?:import|from) (?:jax|jaxlib)\b|\bdeviceless import", re.MULTILINE)
+    assert [path.name for path in package.rglob("*.py") if imports.search(path.read_text())] == ["deviceless.py"]

@@ -1,0 +1,33 @@
+"""Which batch sizes are compiled."""
+
+from __future__ import annotations
+
+from oomph.memory.xla.sizes_to_compile import ENOUGH_SECONDS, is_time_left, next_size
+
+
+def each_ten(batch: int) -> int:
+    return 10 * batch
+
+
+def test_first_what_was_asked_for_then_the_largest_that_should_fit() -> None:
+    assert next_size([], [8, 32], each_ten, 1000) == 32
+    assert next_size([32], [8, 32], each_ten, 1000) == 8
+    guess = next_size([32, 8], [8, 32], each_ten, 1000)
+    assert guess is not None
+    assert 90 <= guess <= 100
+
+
+def test_a_size_near_to_one_that_is_known_tells_nothing() -> None:
+    assert next_size([96], [96], each_ten, 1000) is None
+    assert next_size([64], [64], each_ten, 1000) is not None
+
+
+def test_three_sizes_are_enough_and_without_a_limit_there_is_nothing_to_find() -> None:
+    assert next_size([8, 32, 64], [8, 32], each_ten, 1000) is None
+    assert next_size([32], [32], each_ten, None) is None
+    assert next_size([32], [32], each_ten, 5) is None
+
+
+def test_a_further_size_must_end_in_time() -> None:
+    assert is_time_left(ENOUGH_SECONDS / 2, ENOUGH_SECONDS / 2)
+    assert not is_time_left(ENOUGH_SECONDS / 2, ENOUGH_SECONDS / 2 + 1)

@@ -1,0 +1,220 @@
+"""The engine `xla-gpu`: with XLA's compiler where it is installed, and without it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import oomph
+from oomph.memory.device_limit import limit_of
+from oomph.memory.estimate import Fits
+from oomph.memory.verdict import Verdict
+from oomph.memory.xla.compiling import Compiled, NotCompiledError, why_not
+from oomph.tensorflow.planning import compiled_step, samples, subject
+from oomph.tensorflow.planning.compiled_step import Step, serialized, with_xla
+from oomph.tensorflow.planning.engine import engine_for
+from oomph.tensorflow.planning.figures import Simulated
+from oomph.tensorflow.planning.making import Making
+from oomph.tensorflow.planning.open_sizes import OpenSizes
+
+GIB = 1 << 30
+CARD = {"name": "a card", "memory": 24 * GIB, "capability": "8.9"}
+needs_compiler = pytest.mark.skipif(bool(why_not()), reason=f"XLA's compiler is not installed: {why_not()}")
+layers = keras.layers
+
+
+def network(*inside: keras.layers.Layer) -> keras.Model:
+    parts = [keras.Input((32, 32, 3)), layers.Conv2D(16, 3), *inside, layers.Flatten(), layers.Dense(10)]
+    model = keras.Sequential(parts)
+    model.compile("adam", "mse")
+    return model
+
+
+def step_of(model: keras.Model, size: int = 16) -> Step:
+    batch = (tf.zeros([size, 32, 32, 3]), tf.zeros([size, 10]))
+    subject.build(model, batch)
+    return Step(model, batch, engine_for(model, batch, lambda text: None, runs=False), lambda text: None)
+
+
+def verdict(step: Step, asked: dict = CARD) -> Verdict:
+    return Verdict(limit_of(asked), True, step.engine.held.total)
+
+
+def planned(step: Step, asked: dict = CARD, batches: tuple[int, ...] = (16,)):
+    said = verdict(step, asked)
+    return with_xla(Simulated(step.engine, said.device), said, step, batches)
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A compiler that assigns 1 MiB for each sample; the sizes that it was given."""
+    asked: list[int] = []
+
+    def compile_step(step: bytes, target: str, seconds: float, available: int | None) -> Compiled:
+        size = int(step)
+        asked.append(size)
+        return Compiled(size * 32 * 32 * 3 * 4 + size * 40, 0, 0, size << 20, "0.0", 0.1)
+
+    monkeypatch.setattr(compiled_step, "why_not", lambda: "")
+    monkeypatch.setattr(compiled_step, "serialized", lambda model, spec, size, batch: str(batch).encode())
+    monkeypatch.setattr(compiled_step, "compile_step", compile_step)
+    return asked
+
+
+def test_a_compiled_step_may_fit_for_certain_and_the_engine_is_named(scripted) -> None:
+    figures, said = planned(step_of(network()))
+    assert figures.name == "xla-gpu"
+    assert scripted[0] == 16
+    assert len(scripted) in (2, 3)
+    assert said.can_say_yes
+    assert said.fits(figures.peak(16)) is Fits.YES
+    assert said.fits(figures.peak(1 << 16)) is Fits.NO
+    assert any("without a device" in text and "real GPU" in text for text in said.compiled)
+    assert not any("nearest" in text for text in said.compiled)
+
+
+def test_a_doubt_about_the_simulation_ends_and_one_about_the_sizes_of_a_sample_stays(scripted) -> None:
+    step = step_of(network())
+    said = replace(verdict(step), doubt="a loop is guessed")
+    simulated = Simulated(step.engine, said.device)
+    assert with_xla(simulated, said, step, (16,))[1].can_say_yes
+    open_step = replace(step, sizes=OpenSizes("the data leave it open"))
+    _, still = with_xla(simulated, said, open_step, (16,))
+    assert still.compiled
+    assert still.doubt == "the data leave it open"
+    assert not still.can_say_yes
+
+
+def test_the_plan_of_a_compiled_step_is_not_open_and_its_curve_shows_where_the_memory_ends(scripted) -> None:
+    step = step_of(network())
+    figures, said = planned(step)
+    training = subject.training_of(step.model, 16)
+    plan = Making(training, figures, said, lambda text: None, lambda size, part: ()).plan("train.py:1", [16])
+    assert plan.engine == "xla-gpu"
+    assert plan.why_open == ""
+    assert plan.max_batch is not None
+    assert plan.micro_batch == 16
+    assert plan.curve[-1][1].expected > said.device.usable
+
+
+def test_another_compute_capability_is_said(scripted) -> None:
+    _, said = planned(step_of(network()), CARD | {"capability": "8.7"})
+    assert any("8.6" in text and "the nearest target" in text for text in said.compiled)
+
+
+def test_sizes_that_were_asked_for_come_first(scripted) -> None:
+    planned(step_of(network()), batches=(4, 64))
+    assert scripted[:2] == [64, 4]
+
+
+def test_a_further_size_that_fails_leaves_what_is_known(scripted, monkeypatch) -> None:
+    first = compiled_step.compile_step
+
+    def fails_later(step: bytes, *rest: object) -> Compiled:
+        if scripted:
+            raise NotCompiledError("too large")
+        return first(step, *rest)
+
+    monkeypatch.setattr(compiled_step, "compile_step", fails_later)
+    figures, said = planned(step_of(network()))
+    assert figures.name == "xla-gpu"
+    assert any("Only a batch of 16" in text for text in said.compiled)
+
+
+@pytest.mark.parametrize("why", ["it did not finish", "pip install 'oomph[xla]'"])
+def test_without_the_compiler_everything_is_as_before_and_the_reason_is_said(scripted, monkeypatch, why: str) -> None:
+    def fails(*given: object) -> Compiled:
+        raise NotCompiledError(why)
+
+    monkeypatch.setattr(compiled_step, "compile_step", fails)
+    step = step_of(network())
+    figures, said = planned(step)
+    assert figures.name == "graph"
+    assert said.fits(figures.peak(16)) is Fits.UNKNOWN
+    assert not said.can_say_yes
+    assert said.not_compiled == why
+
+
+def test_neither_a_gpu_that_xla_does_not_know_nor_a_pool_of_the_cpu_is_compiled_for(scripted) -> None:
+    step = step_of(network())
+    _, old = planned(step, CARD | {"capability": "3.7"})
+    assert "3.7" in old.not_compiled
+    figures, pool = planned(step, CARD | {"is_gpu": False, "is_card": False})
+    assert figures.name == "graph"
+    assert not pool.compiled
+    assert not scripted
+
+
+@pytest.mark.parametrize("missing", ["", "pip install 'oomph[xla]'"])
+def test_without_a_gpu_it_is_said_what_naming_one_would_do(scripted, monkeypatch, missing: str) -> None:
+    monkeypatch.setattr(compiled_step, "why_not", lambda: missing)
+    step = step_of(network())
+    figures, said = with_xla(Simulated(step.engine, None), Verdict(None, True, 0), step, (16,))
+    assert figures.name == "graph"
+    assert said.not_compiled == (missing or "oomph asks XLA's compiler once a GPU is named")
+    assert not scripted
+
+
+def test_a_training_without_xla_is_simulated(scripted) -> None:
+    step = step_of(network())
+    said = Verdict(limit_of(CARD), False, step.engine.held.total)
+    figures, _ = with_xla(Simulated(step.engine, said.device), said, step, (16,))
+    assert figures.name == "graph"
+    assert not scripted
+
+
+def test_a_step_that_xla_cannot_compile_is_named() -> None:
+    class Python(keras.layers.Layer):
+        def call(self, x):
+            return tf.ensure_shape(tf.py_function(lambda given: given, [x], x.dtype), x.shape)
+
+    model = network(Python())
+    step = step_of(model)
+    spec = samples.specification(step.batch)
+    with pytest.raises(NotCompiledError, match="cannot be compiled with XLA"):
+        serialized(model, spec, 16, 16)
+
+
+def test_the_step_for_xla_has_the_size_that_was_asked_for_and_runs_nothing() -> None:
+    model = network()
+    step = step_of(model)
+    small, large = (serialized(model, samples.specification(step.batch), 16, size) for size in (16, 48))
+    assert small != large
+    assert int(model.optimizer.iterations) == 0
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_xla_compiles_a_step_for_gpus_that_are_not_here() -> None:
+    step = step_of(network())
+    figures, said = planned(step, batches=(16, 64))
+    assert figures.name == "xla-gpu", said.not_compiled
+    small, large = figures.peak(16), figures.peak(64)
+    assert step.engine.held.total < small.expected < large.expected
+    least = 64 * 30 * 30 * 16 * 4  # the output of the convolution, which the gradient needs
+    assert large.low > step.engine.held.total + least
+
+
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.parametrize("capability", ["6.0", "6.1", "7.0", "7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "12.0"])
+def test_every_target_compiles(capability: str) -> None:
+    asked = CARD | {"capability": capability}
+    step = step_of(network(), 4)
+    compiler = compiled_step.XlaCompiler(step, limit_of(asked))
+    assert compiler._compile(4).temporary > 4 * 30 * 30 * 16 * 4
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_a_plan_in_the_users_own_process() -> None:
+    model = network()
+    plan = oomph.plan(model, np.zeros((64, 32, 32, 3), "float32"), np.zeros((64, 10)), batch_size=32, gpu="RTX 4090")
+    assert plan.engine == "xla-gpu"
+    assert plan.estimates[0].fits is Fits.YES
+    assert plan.max_batch is not None
+    assert plan.max_batch >= 32
