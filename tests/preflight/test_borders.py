@@ -135,6 +135,51 @@ def test_scheduled_rate(callback, expected):
     assert found("scheduled-rate", with_fit(callback)) == expected
 
 
+def test_a_schedule_that_multiplies_its_own_last_rate():
+    falls = Callback("LearningRateScheduler", rates=(1e-2, 1e-3, 1e-5, 1e-8, 1e-12))
+    assert found("scheduled-rate", with_fit(falls)) == [WARNING]
+    steps_down = Callback("LearningRateScheduler", rates=(1e-2, 1e-2, 1e-3, 1e-3, 1e-4))
+    assert found("scheduled-rate", with_fit(steps_down)) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "has_validation", "expected"),
+    [
+        ("model-{epoch:02d}.keras", False, []),
+        ("model-{accuracy:.2f}.keras", False, []),
+        ("model-{val_accuracy:.2f}.keras", True, []),
+        ("model-{val_accuracy:.2f}.keras", False, [ERROR]),
+        ("model-{val_acc:.2f}.keras", True, [ERROR]),
+        ("model-{broken.keras", True, []),
+    ],
+)
+def test_checkpoint_file_key(path, has_validation, expected):
+    training = measured(Callback("ModelCheckpoint", settings={"filepath": path}))
+    training = replace(training, fit=replace(training.fit, has_validation=has_validation))
+    assert found("checkpoint-file-key", training) == expected
+
+
+@pytest.mark.parametrize(("same", "steps", "expected"), [(20, 100, [ERROR]), (2, 100, []), (0, 100, []), (20, 1, [])])
+def test_same_batches(same, steps, expected):
+    training = replace(PLAIN, data=Data(DATASET, same_batches=same), fit=Fit(steps_per_epoch=steps))
+    assert found("same-batches", training) == expected
+
+
+@pytest.mark.parametrize(
+    ("batches", "steps", "expected"),
+    [(400, 12, [WARNING]), (400, 13, [WARNING]), (400, 400, []), (400, 100, []), (400, None, []), (20, 1, [])],
+)
+def test_steps_divided_twice(batches, steps, expected):
+    training = replace(PLAIN, data=Data(DATASET, batch=32, batches=batches), fit=Fit(steps_per_epoch=steps))
+    assert found("steps-divided-twice", training) == expected
+
+
+def test_not_adapted():
+    for adapted, expected in ((False, [WARNING]), (True, []), (None, [])):
+        layer = Layer("n", "Normalization", settings={} if adapted is None else {"is_adapted": adapted})
+        assert found("not-adapted", with_model(layers=(layer,))) == expected
+
+
 def test_callback_is_class():
     assert found("callback-is-class", with_fit(Callback("EarlyStopping", is_class=True))) == [ERROR]
     assert found("callback-is-class", with_fit(Callback("EarlyStopping"))) == []

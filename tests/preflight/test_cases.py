@@ -15,8 +15,11 @@ import pytest
 FOLDER = Path(__file__).parent
 CASES = sorted((FOLDER / "cases").glob("*.py"))
 HEALTHY = sorted((FOLDER / "healthy").glob("*.py"))
-QUICK = 6
+MISSED = sorted((FOLDER / "missed").glob("*.py"))
+"""Mistakes that no rule names: what the data mean, or what happens after the first step of a loop."""
+QUICK = 10
 """One of so many cases runs in `make test`, all of them in `make test-all`."""
+MARKS = ("wrong", "right")
 SECONDS = 900
 ENVIRON = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
 
@@ -41,7 +44,7 @@ def expected_of(file: Path) -> set[str]:
 
 
 def groups() -> list[object]:
-    """Each case with those that share its child: every sixth quickly, the others in the slow lane."""
+    """Each case with those that share its child: every tenth quickly, the others in the slow lane."""
     quick = tuple(CASES[::QUICK])
     rest = [file for file in CASES if file not in quick]
     slow = [tuple(rest[start : start + 30]) for start in range(0, len(rest), 30)]
@@ -77,5 +80,15 @@ def test_a_healthy_training_gets_silence(file):
     assert (found["ended"], found["messages"], found["broken"]) == ("", [], [])
 
 
-def test_there_are_enough_cases():
+@pytest.mark.slow
+@pytest.mark.timeout(SECONDS)
+@pytest.mark.parametrize("file", MISSED, ids=lambda path: path.stem)
+def test_what_is_missed_gets_no_other_finding(file):
+    for which in MARKS:
+        found = found_in(tuple(MISSED), which)[file]
+        assert (found["ended"], found["messages"], found["broken"]) == ("", [], [])
+
+
+def test_there_are_enough_cases_and_most_are_named():
     assert len(CASES) >= 120
+    assert len(CASES) / (len(CASES) + len(MISSED)) >= 0.9

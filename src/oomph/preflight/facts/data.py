@@ -150,6 +150,8 @@ class Data:
     """Of a tf.data pipeline."""
     shuffled_apart: bool = False
     """Whether inputs and targets are shuffled each by itself, and zipped then."""
+    same_batches: int = 0
+    """How many batches were looked at, if all of them are the same; 0 if they are not."""
     empty_batch: int | None = None
     """The index of the first batch without a sample."""
     failed: str = ""

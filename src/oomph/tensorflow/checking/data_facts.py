@@ -200,6 +200,7 @@ def _looked(data: Data, found: Read, is_batched: bool = True) -> Looked:
         data, parts=tuple(parts) or data.parts, failed=found.failed, failed_after=found.batches,
         batch=data.batch or (found.rows // found.batches if found.batches and is_batched else None),
         batches=found.batches if found.is_whole else data.batches,
+        same_batches=len(found.digests) if len(set(found.digests)) == 1 else 0,
         empty_batch=found.empty if data.empty_batch is None else data.empty_batch,
         samples=found.rows if found.is_whole else data.samples,
     )  # fmt: skip

@@ -95,6 +95,8 @@ def _settings(layer: Any) -> Mapping[str, Any]:
         settings["activation"] = str(getattr(activation, "__name__", type(activation).__name__))
     if type(layer).__name__ in _WITH_VOCABULARY and is_of_keras(type(layer)):
         settings["vocabulary_size"] = int(layer.vocabulary_size())
+    if isinstance(layer, keras.layers.Normalization) and layer.built and layer.input_mean is None:
+        settings["is_adapted"] = bool(np.any(np.asarray(layer.adapt_mean) != 0))
     return settings
 
 

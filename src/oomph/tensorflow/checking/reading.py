@@ -15,7 +15,7 @@ from oomph.tensorflow.checking.structure import Leaf, leaves_of
 from oomph.tensorflow.checking.totals import Totals
 
 Array = np.ndarray[Any, Any]
-_MOST_SHAPES = 1000
+_MOST_SHAPES, _DIGESTS = 1000, 20
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,8 @@ class Read:
     rows: int = 0
     is_whole: bool = False
     """Whether the data ended before a limit was reached."""
+    digests: list[int] = field(default_factory=list)
+    """A hash of each of the first batches."""
     empty: int | None = None
     """The index of the first batch without a sample."""
     failed: str = ""
@@ -97,6 +99,8 @@ def read(
                 array = array[np.newaxis]
             size += _take(found, leaf, array, limits, keeps)
             rows = rows or (int(array.shape[0]) if array.ndim else 1)
+        if len(found.digests) < _DIGESTS:
+            found.digests.append(hash(tuple(arrays[-1].tobytes() for arrays in found.arrays.values())))
         if is_batched and not rows and found.empty is None:
             found.empty = found.batches
         found.batches += 1

@@ -11,6 +11,7 @@ import numpy as np
 from oomph.preflight.facts.data import CLASSES, Features, Sample
 
 _MOST_FEATURES = 4096
+_OVERLAP = 0.5
 _DETERMINES = 0.99999
 """A feature whose correlation with the target is above this is the target."""
 WIDEST = 1e9
@@ -135,7 +136,14 @@ def _may_hold(values: Array, target: Array | None) -> bool:
     if values.ndim == 2:
         return bool(values.shape[1] <= _MOST_FEATURES)
     is_series = target is not None and target.dtype.kind == "f" and bool(np.any(target != np.floor(target)))
-    return bool(values.ndim == 3 and is_series and values[0].size <= _MOST_FEATURES)
+    return bool(values.ndim == 3 and is_series and values[0].size <= _MOST_FEATURES) and _overlap(values)
+
+
+def _overlap(windows: Array) -> bool:
+    """Whether they are windows of one series, of which each value is in several."""
+    if windows.shape[1] < 2:
+        return False
+    return bool(np.mean(np.isin(windows[:, 1], windows[:, 0])) > _OVERLAP)
 
 
 def _like_target(columns: Array, target: Array | None) -> tuple[int, ...]:

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from oomph.preflight.facts.fit import Callback
 from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import SETTINGS, WARNING, Finding, Rule
+from oomph.preflight.rules.settings.figures import figures
 
 _RATE = ("learning_rate", "lr")
 
 
 def _find(training: Training) -> Iterator[Finding]:
     fit, model = training.fit, training.model
-    known = _names(training)
+    known = figures(training)
     for callback in fit.callbacks:
         monitor = callback["monitor"]
         if not callback.is_keras or not isinstance(monitor, str) or not _is_used(callback):
@@ -38,18 +39,6 @@ def _find(training: Training) -> Iterator[Finding]:
 def _is_used(callback: Callback) -> bool:
     """Whether it depends on the figure: a checkpoint that keeps every epoch does not."""
     return callback.kind != "ModelCheckpoint" or callback["save_best_only"] is True
-
-
-def _names(training: Training) -> list[str]:
-    model = training.model
-    names = ["loss"]
-    for output in model.outputs:
-        if len(model.outputs) > 1:
-            names.append(f"{output.name}_loss")
-        prefix = f"{output.name}_" if len(model.outputs) > 1 else ""
-        names += [f"{prefix}{metric.name}" for metric in output.metrics]
-        names += [metric.name for metric in output.metrics if prefix]
-    return list(dict.fromkeys([*names, *model.logged]))
 
 
 RULE = Rule(

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import ERROR, SETTINGS, WARNING, Finding, Rule
 
+_NOTHING = 1.01e-3
+"""Of the highest rate."""
+
 
 def _find(training: Training) -> Iterator[Finding]:
     for callback in training.fit.callbacks:
@@ -29,6 +32,14 @@ def _find(training: Training) -> Iterator[Finding]:
                 f"epoch {rates.index(0.0) + 1}: nothing is learnt in them",
                 "Divide with /, not //, and let the rate begin above 0",
                 severity=severity,
+            )
+        elif len(rates) > 2 and rates[len(rates) // 2] <= _NOTHING * max(rates):
+            at = f"{rates[len(rates) // 2]:.2g} after half of the epochs, from {max(rates):.2g}"
+            yield Finding(
+                f"the function of LearningRateScheduler is at {at}",
+                "Compute the rate from the first one: the function gets that of the last epoch",
+                "return first_rate * 0.9 ** epoch",
+                severity=WARNING,
             )
 
 

@@ -1,0 +1,32 @@
+"""Batches that are all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from oomph.preflight.facts.training import Training
+from oomph.preflight.rule import ERROR, SAMPLE, Finding, Rule
+
+_FEWEST = 3
+
+
+def _find(training: Training) -> Iterator[Finding]:
+    data, wanted = training.data, training.fit.steps_per_epoch
+    if data.same_batches >= _FEWEST and (wanted is None or wanted > 1):
+        yield Finding(
+            f"the first {data.same_batches} batches are the same, number by number",
+            "Let each batch begin where the last one ended",
+        )
+
+
+RULE = Rule(
+    code="CHK425",
+    name="same-batches",
+    severity=ERROR,
+    depth=SAMPLE,
+    why="The model learns a single batch by heart, and never sees the rest of the data.",
+    wrong="while True: yield x[:32], y[:32]",
+    right="for start in range(0, len(x), 32): yield x[start : start + 32], y[start : start + 32]",
+    find=_find,
+    hides=("duplicates",),
+)
