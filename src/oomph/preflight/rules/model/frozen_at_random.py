@@ -19,7 +19,8 @@ def _find(training: Training) -> Iterator[Finding]:
             break
         base.append(layer)
     known = [layer for layer in base if layer.weights.is_fresh is not None]
-    if training.fit.kind != FIT or len(base) == len(weighted) or len(known) < _FEWEST:
+    # A model of keras.applications without its weights stands for one with them in many a script that is tried out.
+    if training.model.pretrained or training.fit.kind != FIT or len(base) == len(weighted) or len(known) < _FEWEST:
         return
     if all(layer.weights.is_fresh for layer in known):
         yield Finding(
@@ -35,7 +36,7 @@ RULE = Rule(
     severity=WARNING,
     depth=MODEL,
     why="The head sees random features of its input, and nothing before it can become better.",
-    wrong="MobileNetV2(weights=None), base.trainable = False",
-    right='MobileNetV2(weights="imagenet"), base.trainable = False',
+    wrong="base = make_encoder(); base.trainable = False",
+    right='base.load_weights("encoder.weights.h5"); base.trainable = False',
     find=_find,
 )

@@ -14,6 +14,8 @@ def _find(training: Training) -> Iterator[Finding]:
     trial = training.trial
     if trial is None or not trial.losses or training.model.own_train_step:
         return
+    if all(output.loss is None for output in training.model.outputs):
+        return  # all of the loss is added, as by a variational autoencoder
     of_data = trial.losses[0] - trial.added_loss
     if of_data > 0 and trial.added_loss > _TIMES * of_data:
         yield Finding(
