@@ -83,7 +83,8 @@ def _pretrained(model: Any) -> str:
     """The name of a model of keras.applications: of a layer that is a model, or of the model itself."""
     known = {name.lower() for name in dir(keras.applications) if name[0].isupper()}
     names = [str(each.name).lower() for each in (model, *getattr(model, "layers", ())) if hasattr(each, "layers")]
-    return next((name for each in names if (name := each.replace("_", "").replace("-", "")) in known), "")
+    plain = [name.replace("_", "").replace("-", "") for name in names]  # some end with a width: "mobilenetv2_0.35_96"
+    return max((each for each in known for name in plain if name.startswith(each)), key=len, default="")
 
 
 def _added(model: Any) -> list[Any]:
