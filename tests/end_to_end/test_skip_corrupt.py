@@ -121,6 +121,24 @@ def test_of_a_file_of_records_the_rest_is_lost_and_said_to_be(work):
     assert ours.summary["left_out"] == "left out 1 corrupt record: a.tfrecord, from record 21 on"
 
 
+NESTED = """
+files = tf.data.Dataset.from_tensor_slices(["a.tfrecord", "b.tfrecord"]).shuffle(2)
+decode = lambda record: (tf.reshape(tf.io.decode_raw(record, tf.float32), (4,)), 1.0)
+data = files.interleave(lambda file: tf.data.TFRecordDataset(file).map(decode), num_parallel_calls=2).batch(10)
+tf.function(lambda: data.cardinality())()
+"""
+
+
+@pytest.mark.slow
+def test_a_record_of_a_pipeline_within_a_pipeline_is_named(work):
+    head, _, tail = RECORDS.partition("data = tf.data.TFRecordDataset")
+    work.write(head + NESTED + tail[tail.index("model =") :])
+    ours = work.oomph("--skip-corrupt", "train.py")
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    assert ours.stdout == "50\n"
+    assert ours.summary["left_out"] == "left out 1 corrupt record: a.tfrecord, from record 21 on"
+
+
 @pytest.mark.slow
 def test_the_error_of_a_generator_stays_an_error(work):
     work.write(GENERATOR)

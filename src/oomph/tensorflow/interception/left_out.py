@@ -36,23 +36,29 @@ class LeftOut:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._searched: WeakSet[Any] = WeakSet()
-        atexit.register(self.tell)
+        atexit.register(self._tell_at_exit)
 
     def tell(self) -> None:
         """Name what was left out by the stages that have not been searched yet."""
+        self._tell(_was_told(self._session))
+
+    def _tell_at_exit(self) -> None:
+        """The same for pipelines of no fit; whoever has pressed Ctrl-C does not wait for it."""
+        if getattr(sys, "last_type", None) is not KeyboardInterrupt:
+            self._tell(bool(_was_told(self._session)))
+
+    def _tell(self, told: bool | None) -> None:
         new = [each for each in skip_corrupt.guarded if each not in self._searched]
         session = self._session
-        if not new or not session.is_owner_now():
-            return
-        told = _was_told(session)
-        if told is False:
+        if told is False or not new or not session.is_owner_now():
             return
         self._searched.update(new)
         why = "to name the records that were left out" if told else "to see whether records were left out"
         session.say(f"reading the data again {why}, for at most {_SECONDS:.0f} s")
         until = time.monotonic() + _SECONDS
         stages = (below for each in new for below in TENSORFLOW.dataset_inputs.call(each))
-        records = [*dict.fromkeys(itertools.islice(corrupt_records(stages, _SECONDS), _MOST_RECORDED))]
+        with skip_corrupt.paused():
+            records = [*dict.fromkeys(itertools.islice(corrupt_records(stages, _SECONDS), _MOST_RECORDED))]
         if told or records:
             complete = time.monotonic() < until
             session.journal.write("records-left-out", records=records, complete=complete)

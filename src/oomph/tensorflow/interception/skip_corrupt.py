@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
@@ -31,6 +32,7 @@ _OF_LIBRARIES = (str(Path("tensorflow", "python")), str(Path("keras", "src", "tr
 """What TensorFlow and Keras build for themselves, as from arrays or generators, keeps its errors."""
 _UNKNOWN = -2
 """`tf.data.UNKNOWN_CARDINALITY`."""
+_is_paused = False
 guarded: WeakSet[Any] = WeakSet()
 """The datasets of this process that go on behind an error."""
 
@@ -73,7 +75,8 @@ def _as_if_none_failed(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def cardinality(self: Any) -> Any:
         found = original(self)
-        return found if not guarded or int(found) != _UNKNOWN else _of_the_same_length(self, original, found)
+        is_known = not hasattr(found, "numpy") or int(found) != _UNKNOWN  # in a trace it has no value
+        return found if is_known or not guarded else _of_the_same_length(self, original, found)
 
     return cardinality
 
@@ -96,8 +99,21 @@ def _ignoring(dataset: Any) -> Any:
     return found
 
 
+@contextmanager
+def paused() -> Iterator[None]:
+    """Within the block, a pipeline that is built fails on its errors."""
+    global _is_paused
+    _is_paused = True
+    try:
+        yield
+    finally:
+        _is_paused = False
+
+
 def _is_asked_for() -> bool:
     """Whether the caller, two frames up, is neither TensorFlow nor Keras' trainer."""
+    if _is_paused:
+        return False
     frame = sys._getframe(2)
     while frame.f_code.co_filename == __file__ and frame.f_back is not None:
         frame = frame.f_back
