@@ -23,6 +23,11 @@ _SAMPLES, _STEPS, _SECONDS = 32, 6, 4.0
 _OF_RELU = ("relu", "relu6")
 _SATURATING = {"sigmoid": (0.0, 1.0), "hard_sigmoid": (0.0, 1.0), "tanh": (-1.0, 1.0)}
 _NEAR = 1e-3
+_BY_RANGE = (
+    "RandomBrightness", "RandomColorJitter", "RandAugment", "AugMix", "Equalization", "Posterization",
+    "RandomPosterization", "RandomInvert", "Solarization", "CLAHE",
+)  # fmt: skip
+"""Layers whose effect is as large as the range that they are told; others only clip to it."""
 _MOST_CHARACTERS, _MOST_NUMBERS = 600, 50_000_000
 _AROUND = ("Graph execution error", "Detected at node", 'File "', "[[{{node", "Stack trace for op", "[Op:")
 
@@ -264,7 +269,12 @@ def _activation(layer: Any) -> str:
 def _told_range(layer: Any) -> tuple[float, float] | None:
     """The range of pixels that a layer of Keras' own was told; None for one that needs none."""
     told = getattr(layer, "value_range", None)
-    if not is_of_keras(type(layer)) or not isinstance(told, (list, tuple)) or len(told) != 2:
+    if (
+        not is_of_keras(type(layer))
+        or type(layer).__name__ not in _BY_RANGE
+        or not isinstance(told, (list, tuple))
+        or len(told) != 2
+    ):
         return None
     return float(told[0]), float(told[1])
 
