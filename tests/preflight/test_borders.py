@@ -159,10 +159,12 @@ def test_checkpoint_file_key(path, has_validation, expected):
     assert found("checkpoint-file-key", training) == expected
 
 
-@pytest.mark.parametrize(("same", "steps", "expected"), [(20, 100, [ERROR]), (2, 100, []), (0, 100, []), (20, 1, [])])
+@pytest.mark.parametrize(("same", "steps", "expected"), [(20, 100, [WARNING]), (2, 100, []), (0, 100, []), (20, 1, [])])
 def test_same_batches(same, steps, expected):
     training = replace(PLAIN, data=Data(DATASET, same_batches=same), fit=Fit(steps_per_epoch=steps))
     assert found("same-batches", training) == expected
+    repeated = replace(training, data=replace(training.data, stages=(Stage("batch"), Stage("repeat"))))
+    assert found("same-batches", repeated) == []
 
 
 @pytest.mark.parametrize(
@@ -325,6 +327,8 @@ def test_a_generator_before_its_frozen_discriminator_is_no_frozen_base():
 def test_nothing_applied(own, unchanged, rate, expected):
     model = Model("Own", (), (), optimizer=Optimizer("SGD", rate), own_train_step=own)
     assert found("nothing-applied", with_trial(model, losses=(1.0,), unchanged=unchanged)) == expected
+    scaling = replace(model, optimizer=replace(model.optimizer, scales_loss=True))
+    assert found("nothing-applied", with_trial(scaling, losses=(1.0,), unchanged=unchanged)) == []
 
 
 def test_untracked_variables():

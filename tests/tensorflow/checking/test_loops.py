@@ -76,6 +76,12 @@ def difference(first, second):
     )
 
 
+def test_all_pairs_of_one_tensor_are_meant():
+    step = tf.function(lambda scores: tf.reduce_mean(tf.nn.relu(1 - (scores - tf.expand_dims(scores, 1)))))
+    graph = step.get_concrete_function(tf.TensorSpec((20,))).graph
+    assert loop_facts(model(), {}, "", keras.optimizers.SGD(), (), graph).trial.broadcasts == ""
+
+
 @pytest.mark.parametrize(
     ("first", "second", "broadcasts"),
     [

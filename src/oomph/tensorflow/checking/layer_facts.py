@@ -52,8 +52,13 @@ def _untracked(layer: Any) -> Iterator[str]:
     trained = {id(variable.value) for variable in layer.trainable_variables}
     for name, value in vars(layer).items():
         held = value if isinstance(value, (list, tuple)) else [value]
-        if any(isinstance(each, tf.Variable) and each.trainable and id(each) not in trained for each in held):
+        if any(isinstance(each, tf.Variable) and _is_weight(each) and id(each) not in trained for each in held):
             yield name
+
+
+def _is_weight(variable: Any) -> bool:
+    """Whether it can be trained, and is more than a counter."""
+    return bool(variable.trainable and variable.dtype.is_floating and variable.shape.rank)
 
 
 def shape_of(tensor: Any) -> Shape | None:

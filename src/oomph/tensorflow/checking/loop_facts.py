@@ -81,9 +81,17 @@ def _broadcast(graph: Any) -> str:
         if any(shape.rank is None for shape in shapes):
             continue
         vector, column = sorted(([*shape] for shape in shapes), key=len)
+        if _are_of_one_tensor(*operation.inputs):
+            continue  # all pairs, on purpose
         if len(vector) == 1 and len(column) == 2 and column[1] == 1 and vector[0] == column[0] != 1:
             return f"{_in_words(shapes[0])} - {_in_words(shapes[1])}"
     return ""
+
+
+def _are_of_one_tensor(first: Any, second: Any) -> bool:
+    """Whether one is the other in another shape."""
+    sources = [{tensor.ref(), *(each.ref() for each in tensor.op.inputs[:1])} for tensor in (first, second)]
+    return bool(sources[0] & sources[1])
 
 
 def _in_words(shape: Any) -> str:

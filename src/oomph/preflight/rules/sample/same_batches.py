@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from oomph.preflight.facts.training import Training
-from oomph.preflight.rule import ERROR, SAMPLE, Finding, Rule
+from oomph.preflight.rule import SAMPLE, WARNING, Finding, Rule
 
 _FEWEST = 3
 
 
 def _find(training: Training) -> Iterator[Finding]:
     data, wanted = training.data, training.fit.steps_per_epoch
+    if any(stage.kind == "repeat" for stage in data.stages):
+        return  # all of the data may be one batch
     if data.same_batches >= _FEWEST and (wanted is None or wanted > 1):
         yield Finding(
             f"the first {data.same_batches} batches are the same, number by number",
@@ -22,7 +24,7 @@ def _find(training: Training) -> Iterator[Finding]:
 RULE = Rule(
     code="CHK425",
     name="same-batches",
-    severity=ERROR,
+    severity=WARNING,
     depth=SAMPLE,
     why="The model learns a single batch by heart, and never sees the rest of the data.",
     wrong="while True: yield x[:32], y[:32]",

@@ -11,8 +11,10 @@ from oomph.preflight.rule import ERROR, STEP, Finding, Rule
 def _find(training: Training) -> Iterator[Finding]:
     trial, optimizer = training.trial, training.model.optimizer
     wanted = optimizer.settings.get("gradient_accumulation_steps")
-    if trial is None or not trial.losses or not trial.unchanged or wanted or optimizer.learning_rate == 0:
+    if trial is None or not trial.losses or not trial.unchanged or wanted:
         return
+    if optimizer.learning_rate == 0 or optimizer.scales_loss:
+        return  # another rule says so; steps that overflow are left out on purpose
     if training.model.own_train_step:
         yield Finding(
             f"train_step ran {len(trial.losses)} times and changed none of the trained weights",
