@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from oomph.preflight.facts.data import ARRAYS, DATASET, Data, Features, Part, Sample, Stage
+from oomph.preflight.facts.data import ARRAYS, DATASET, GENERATOR, Data, Features, Part, Sample, Stage
 from oomph.preflight.facts.fit import Callback, Fit
 from oomph.preflight.facts.model import Input, Layer, Loss, Metric, Model, Optimizer, Output, Weights
 from oomph.preflight.facts.training import Training
@@ -180,6 +180,46 @@ def test_not_adapted():
     for adapted, expected in ((False, [WARNING]), (True, []), (None, [])):
         layer = Layer("n", "Normalization", settings={} if adapted is None else {"is_adapted": adapted})
         assert found("not-adapted", with_model(layers=(layer,))) == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [((-1, 1), "y = (y + 1) / 2"), ((1, 2), "y = y - 1"), ((3, 7), "y = (y - 3) / 4"), ((0, 255), "y = y / 255")],
+)
+def test_binary_targets_says_what_makes_them_0_and_1(values, line):
+    low, high = map(float, values)
+    sample = Sample(100, minimum=low, maximum=high, is_integral=True, counts={low: 50, high: 50})
+    output = Output("o", (None, 1), activation="sigmoid", loss=Loss("binary_crossentropy"))
+    training = replace(
+        with_model(outputs=(output,)), data=Data(ARRAYS, (Part("y", "y", shape=(None,), sample=sample),))
+    )
+    (finding,) = BY_NAME["binary-targets"].find(training)
+    assert finding.code == line
+
+
+@pytest.mark.parametrize(
+    ("fit", "batches", "expected"),
+    [
+        (Fit(epochs=3), 16, [WARNING]),
+        (Fit(epochs=1), 16, []),
+        (Fit(epochs=3), None, []),
+        (Fit(epochs=3, steps_per_epoch=5), 16, []),
+    ],
+)
+def test_a_generator_for_one_epoch_runs_out(fit, batches, expected):
+    training = replace(PLAIN, data=Data(GENERATOR, batches=batches), fit=fit)
+    assert found("runs-out-of-data", training) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "python", "skips"), [(DATASET, False, True), (DATASET, True, False), (GENERATOR, False, False)]
+)
+def test_what_python_raises_cannot_be_skipped(kind, python, skips):
+    data = Data(
+        kind, stages=(Stage("map", is_python=python),), failed="InvalidArgumentError: bad", failed_record="a.jpg"
+    )
+    (finding,) = BY_NAME["data-raise"].find(replace(PLAIN, data=data))
+    assert ("--skip-corrupt" in finding.remedy) is skips
 
 
 def test_callback_is_class():

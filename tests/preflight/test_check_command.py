@@ -70,23 +70,43 @@ def test_a_script_without_a_training_is_not_checked(tmp_path, text):
     assert "oomph/src" not in done.stderr, "no traceback of ours"
 
 
+DATA = {
+    "arrays": "data = x, y",
+    "shuffled": "data = (tf.data.Dataset.from_tensor_slices((x, y)).shuffle(200).batch(16),)",
+    "seeded": "data = (tf.data.Dataset.from_tensor_slices((x, y)).shuffle(200, seed=3).repeat(2).batch(16),)",
+    "augmented": """jitter = keras.layers.GaussianNoise(0.1, seed=1)
+rows = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(200)
+data = (rows.map(lambda a, b: (jitter(a, training=True), b)).batch(16),)""",
+    "zipped": """rows = tf.data.Dataset.zip((tf.data.Dataset.from_tensor_slices(x).shuffle(200, seed=5),
+                           tf.data.Dataset.from_tensor_slices(y).shuffle(200, seed=5)))
+data = (rows.batch(16),)""",
+}
+
+
 def test_oomph_check_changes_no_bit_of_the_training_after_it(tmp_path):
-    last = (
-        "h = model.fit(x, y, epochs=2, verbose=0)\nprint(h.history['loss'], [w.sum() for w in model.get_weights()])\n"
-    )
-    seeded = "import keras; keras.utils.set_random_seed(3)\n" + GOOD.replace(
-        '"relu"), ', '"relu"), keras.layers.Dropout(0.2), '
-    )
-    looks = "import oomph\nassert not oomph.check(model, x, y, epochs=2).has_errors\n"
+    """One process trains on each kind of data, with the check before it or without."""
+    seeded = GOOD.replace('"relu"), ', '"relu"), keras.layers.Dropout(0.2), ')
+    body = "import keras, oomph, sys, tensorflow as tf\n"
+    for data in DATA.values():
+        body += f"""keras.utils.clear_session()
+keras.utils.set_random_seed(3)
+{seeded}
+{data}
+if "check" in sys.argv:
+    assert not oomph.check(model, *data, epochs=3).has_errors
+h = model.fit(*data, epochs=3, verbose=0)
+print(h.history['loss'], [w.sum() for w in model.get_weights()])
+"""
+    (tmp_path / "train.py").write_text(body)
     outputs = []
-    for name, middle in (("plain.py", ""), ("checked.py", looks)):
-        (tmp_path / name).write_text(seeded + middle + last)
+    for words in ((), ("check",)):
         done = subprocess.run(
-            [sys.executable, name], cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS,
+            [sys.executable, "train.py", *words], cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS,
             env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""},
         )  # fmt: skip
         assert done.returncode == 0, done.stderr[-2000:]
-        outputs.append(done.stdout)
+        outputs.append(done.stdout.splitlines())
+    assert len(outputs[0]) == len(DATA)
     assert outputs[0] == outputs[1]
 
 

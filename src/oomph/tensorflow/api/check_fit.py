@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from oomph.errors import ExamineError
 from oomph.preflight.document import Checked, as_document, checked_of
@@ -15,10 +17,12 @@ from oomph.preflight.examine import examine
 from oomph.preflight.facts.fit import FIT
 from oomph.preflight.rules import RULES
 from oomph.recovery.script.script_line import calling
+from oomph.tensorflow.checking.rebuilding import linear, rebuilt
 from oomph.tensorflow.checking.training_facts import training_facts
+from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.planning.samples import first_batch
 from oomph.tensorflow.planning.subject import build
-from oomph.tensorflow.state import iterators, training_state
+from oomph.tensorflow.state import iterators, pipelines, training_state
 from oomph.tensorflow.state.optimizers import optimizers_of
 
 
@@ -30,7 +34,7 @@ def check(model: Any, x: Any, y: Any = None, **arguments: Any) -> Checked:
 
     A few steps are tried on a few samples. Afterwards the variables and the random generators are what they were; a
     model or an optimizer that was not built is built. A generator is not read, since its elements would be missing
-    later.
+    later; nor is a pipeline that counts in variables, or that is shuffled anew in each epoch and cannot be built again.
 
     Args:
         model: a compiled Keras model.
@@ -46,19 +50,49 @@ def check(model: Any, x: Any, y: Any = None, **arguments: Any) -> Checked:
     """
     if not getattr(model, "compiled", False):
         raise ExamineError("the model is not compiled")
-    line, given = calling(), _arguments(model, x, y, arguments)
+    line, asked = calling(), _arguments(model, x, y, arguments)
+    given = _without_state(asked)
     is_built = _build(model, given)
     with _untouched(model):
         place = "the model" if line is None else line.site
         training = training_facts(model, FIT, given, place, tries=is_built, ends=False)
+    if asked["validation_data"] is not None:  # it may have been left out
+        training = replace(training, fit=replace(training.fit, has_validation=True))
     return checked_of(as_document(examine(training, RULES), training))
+
+
+_DATA = ("x", "validation_data")
+
+
+def _without_state(given: dict[str, Any]) -> dict[str, Any]:
+    """The same arguments, with what reading changes replaced by a copy, or left out.
+
+    Reading a pipeline that is shuffled anew for every iterator draws the orders of the epochs that follow. It is
+    copied; one that cannot be built again, or that counts in variables, is left out.
+    """
+    random = training_state.random_state()
+    pipelines_of = {name: given[name] for name in _DATA if isinstance(given.get(name), tf.data.Dataset)}
+    copies = {name: _copy(each) for name, each in pipelines_of.items()}
+    training_state.restore_random_state(random)
+    return given | copies
+
+
+def _copy(dataset: Any) -> Any:
+    if pipelines.changes_variables(dataset):
+        return None
+    if not pipelines.shuffles(dataset):
+        return dataset
+    made = rebuilt(linear(dataset), {})
+    shares = made is not None and pipelines.shuffles(linear(made)[0])
+    return None if shares else made
 
 
 def _arguments(model: Any, x: Any, y: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     """Every argument of this call of fit by its name; a generator is left out."""
-    bound = inspect.signature(model.fit).bind(None if iterators.is_one_pass(x) else x, y, **arguments)
+    signature = inspect.signature(inspect.unwrap(KERAS.trainer.value().fit))
+    bound = signature.bind(model, None if iterators.is_one_pass(x) else x, y, **arguments)
     bound.apply_defaults()
-    return dict(bound.arguments)
+    return dict(list(bound.arguments.items())[1:])
 
 
 def _build(model: Any, given: dict[str, Any]) -> bool:

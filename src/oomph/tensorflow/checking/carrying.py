@@ -114,8 +114,8 @@ def _data(model: Any, given: Mapping[str, Any]) -> Carried:
     )
     dataset = KERAS.distributed_dataset.of(epochs)
     if iterators.depends_on_python(epochs):
-        return Carried("data", carry.PARTLY, "Python makes the batches: a restart reads those of the epoch again",
-                       remedy_of(f"{NOT_SAVED}: made by Python"))  # fmt: skip
+        return Carried("data", carry.PARTLY, "the batches depend on Python or on variables: a restart reads those of "
+                       "the epoch again", remedy_of(f"{NOT_SAVED}: made by Python"))  # fmt: skip
     draws = pipelines.kernel_draws(dataset)
     if draws is KernelDraws.UNSEEDED:
         return Carried("data", carry.LOST, "the pipeline draws random numbers without a seed",

@@ -100,6 +100,13 @@ def depends_on_python(dataset: Any) -> bool:
     )
 
 
+def changes_variables(dataset: Any) -> bool:
+    """Whether reading it advances variables, such as the seeds of Keras' random layers."""
+    return any(
+        "Assign" in node.op or "RngReadAndSkip" in node.op for each in datasets_in(dataset) for node in _nodes_of(each)
+    )
+
+
 def kernel_draws(dataset: Any) -> KernelDraws:
     """Whether later elements depend on random numbers that kernels count themselves.
 

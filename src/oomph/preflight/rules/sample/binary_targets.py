@@ -26,7 +26,10 @@ def _find(training: Training) -> Iterator[Finding]:
         if values == [-1.0, 1.0]:
             yield Finding(seen, "Turn -1 and 1 into 0 and 1", f"{target.name} = ({target.name} + 1) / 2")
         elif len(values) == 2 or high == 255:
-            yield Finding(seen, "Turn the two values into 0 and 1", f"{target.name} = {target.name} / {high:g}")
+            shifted = target.name if low == 0 else f"{target.name} - {low:g}"
+            span = high - low
+            scaled = shifted if span == 1 else f"{shifted} / {span:g}" if low == 0 else f"({shifted}) / {span:g}"
+            yield Finding(seen, "Turn the two values into 0 and 1", f"{target.name} = {scaled}")
         elif values and output.units == 1:
             yield Finding(
                 f"{seen}; there are {len(values)} classes, and the output has one unit",
@@ -42,7 +45,7 @@ RULE = Rule(
     name="binary-targets",
     severity=ERROR,
     depth=SAMPLE,
-    why="The loss falls below 0 without end, or a class can never be told apart from another.",
+    why="For a target outside of 0 and 1 the loss has no smallest value: it falls below 0, and on and on.",
     wrong="labels of -1 and 1 with binary_crossentropy",
     right="labels = (labels + 1) / 2",
     find=_find,

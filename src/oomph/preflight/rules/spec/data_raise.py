@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from oomph.preflight.facts.data import DATASET, Data
 from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import ERROR, SPEC, Finding, Rule
 
@@ -20,7 +21,7 @@ def _find(training: Training) -> Iterator[Finding]:
         after = f" after {data.failed_after:,} batches" if data.failed_after else " at the first batch"
         record = f"; it was {data.failed_record}" if data.failed_record else ""
         yield Finding(
-            f"{words} fail{after}: {_own_words(data.failed)}{record}", _remedy(data.failed, data.failed_record)
+            f"{words} fail{after}: {_own_words(data.failed)}{record}", _remedy(data.failed, data.failed_record, data)
         )
 
 
@@ -29,9 +30,11 @@ def _own_words(text: str) -> str:
     return " ".join(re.sub(r"\{\{.*?\}\}|\[Op:\w+\]|name: *$", " ", text).split())[:300].rstrip(". ")
 
 
-def _remedy(text: str, record: str) -> str:
+def _remedy(text: str, record: str, data: Data) -> str:
     if _UNEQUAL in text:
         return "Bring all elements to one shape, or pad them: dataset.padded_batch(...)"
+    if data.kind != DATASET or any(stage.is_python for stage in data.stages):
+        return "Catch the error in your own code, and go on with the next sample"
     return "Replace that record, or train without it: oomph run --skip-corrupt" if record else _READ_BEFORE
 
 
