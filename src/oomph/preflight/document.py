@@ -8,6 +8,7 @@ from typing import Any
 
 from oomph.preflight.carry import Carried, carried_of
 from oomph.preflight.examine import Examined, Result
+from oomph.preflight.facts.fit import LOOP
 from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import ERROR, WARNING
 
@@ -86,10 +87,12 @@ def looked_at(training: Training) -> str:
     data = training.data
     rows = max((part.sample.rows for part in data.of("x") if part.sample is not None), default=0)
     of_all = f" of {data.samples:,}" if data.samples is not None and data.samples > rows else ""
-    words = [f"{rows:,}{of_all} samples"] if rows else ["no data"]
+    if training.fit.kind == LOOP:
+        return "the model and the first step only, not at the data"
+    words = [f"{rows:,}{of_all} samples"] if rows else ["no values of the data"]
     if training.trial is not None and training.trial.losses:
-        steps = len(training.trial.losses)
-        words.append(f"{steps} step{'s' * (steps != 1)} on {training.trial.samples} of them")
+        steps, of = len(training.trial.losses), "of them" if rows else "samples"
+        words.append(f"{steps} step{'s' * (steps != 1)} on {training.trial.samples} {of}")
     return ", ".join(words)
 
 

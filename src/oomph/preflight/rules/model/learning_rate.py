@@ -36,7 +36,10 @@ def _find(training: Training) -> Iterator[Finding]:
     elif rate >= high and _is_deep(training.model) and optimizer.kind not in ("Adadelta", "Adagrad", "Ftrl"):
         severity = ERROR if rate >= (_FAR_TOO_HIGH if is_scaled else 10 * high) else WARNING
         yield Finding(
-            f"{named}: steps are as long as the weights are large", f"Begin with {better}", line, severity=severity
+            f"{named}: each step moves the weights by more than they are large",
+            f"Begin with {better}",
+            line,
+            severity=severity,
         )
 
 
@@ -51,8 +54,8 @@ RULE = Rule(
     severity=ERROR,
     depth=MODEL,
     why=(
-        "Adam moves each weight by about the learning rate in every step, whatever the gradient: weights "
-        "are about 0.05 large. A rate of 0 or next to it moves nothing."
+        "Adam and its kin move each weight by about the learning rate in every step, and SGD by the rate times the "
+        "gradient: weights are about 0.05 large. A rate of 0 or next to it moves nothing."
     ),
     wrong="keras.optimizers.Adam(1.0)",
     right="keras.optimizers.Adam(1e-3)",
