@@ -12,7 +12,7 @@ import tensorflow as tf
 from oomph.preflight.facts.data import DATASET, Data
 from oomph.tensorflow.checking.pipeline_attempts import attempts_for
 from oomph.tensorflow.checking.pipeline_changes import changes_that_pay
-from oomph.tensorflow.checking.rebuilding import in_any_order, linear, of_the_same_length, rebuilt
+from oomph.tensorflow.checking.rebuilding import in_any_order, linear, rebuilt
 from oomph.tensorflow.checking.stages import stages_of
 from oomph.tensorflow.checking.waiting import Trainer, measure
 
@@ -105,11 +105,3 @@ def test_every_element_once_in_any_order_draws_no_order():
     assert values(in_any_order(dataset)) == [2.0 * number for number in range(240)]
     zipped = tf.data.Dataset.zip((ROWS.shuffle(8), ROWS))
     assert in_any_order(zipped.map(lambda a, b: a)) is None  # a shuffle that cannot be left out
-
-
-def test_the_length_of_a_pipeline_that_leaves_out_what_fails():
-    ignoring = ROWS.map(doubled).ignore_errors()
-    dataset = ignoring.shuffle(9).batch(7, drop_remainder=True).repeat(3)
-    assert int(dataset.cardinality()) == tf.data.UNKNOWN_CARDINALITY
-    assert int(of_the_same_length(dataset, {ignoring}).cardinality()) == 240 // 7 * 3
-    assert of_the_same_length(ROWS, {ignoring}) is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -68,23 +68,6 @@ def _flattened(function: Any) -> Apply:
     return lambda before: before.flat_map(function)
 
 
-def of_the_same_length(dataset: Any, ignoring: Container[Any]) -> Any:
-    """A dataset with as many elements as this one has if none fails; None if that cannot be made.
-
-    Only what changes the number of elements is made again: no function is traced and no seed is drawn.
-
-    Args:
-        ignoring: the datasets that leave out elements that fail.
-    """
-    datasets = linear(dataset)
-    first = next((index for index, each in enumerate(datasets) if each in ignoring), None)
-    if not first:
-        return None
-    last = datasets[first - 1 :]
-    kept = {index: None for index, each in enumerate(last) if each in ignoring or kind_of(each) in _OF_SAME_LENGTH}
-    return rebuilt(last, kept)
-
-
 def as_it_was(dataset: Any) -> Apply | None:
     """The call that made this dataset from its input; None for a kind that is not known."""
     known = _KNOWN.get(kind_of(dataset))
@@ -122,7 +105,8 @@ def function_of(dataset: Any) -> Any:
     return TENSORFLOW.structured_function.get(wrapper)
 
 
-def _batched(dataset: Any) -> Apply | None:
+def batched(dataset: Any) -> Apply | None:
+    """The call that puts as many elements into a batch, padded or not."""
     size = static(TENSORFLOW.dataset_batch_size.get(dataset))
     drops = bool(static(TENSORFLOW.drop_remainder.get(dataset)))
     return None if size is None else lambda before: before.batch(size, drop_remainder=drops)
@@ -157,11 +141,10 @@ def _cached(dataset: Any) -> Apply | None:
 
 
 _OF_ORDER = ("shuffle", "repeat", "prefetch", "cache")
-_OF_SAME_LENGTH = ("map", "shuffle", "prefetch", "cache", "options", "ignore_errors")
 _KNOWN: dict[str, Callable[[Any], Apply | None]] = {
     "map": mapped,
     "interleave": _interleaved,
-    "batch": _batched,
+    "batch": batched,
     "shuffle": _shuffled,
     "repeat": _counted("repeat"),
     "take": _counted("take"),

@@ -32,7 +32,7 @@ _OF_LIBRARIES = (str(Path("tensorflow", "python")), str(Path("keras", "src", "tr
 """What TensorFlow and Keras build for themselves, as from arrays or generators, keeps its errors."""
 _UNKNOWN = -2
 """`tf.data.UNKNOWN_CARDINALITY`."""
-_is_paused = False
+_is_paused = _is_counting = False
 guarded: WeakSet[Any] = WeakSet()
 """The datasets of this process that go on behind an error."""
 
@@ -76,16 +76,24 @@ def _as_if_none_failed(original: Callable[..., Any]) -> Callable[..., Any]:
     def cardinality(self: Any) -> Any:
         found = original(self)
         is_known = not hasattr(found, "numpy") or int(found) != _UNKNOWN  # in a trace it has no value
-        return found if is_known or not guarded else _of_the_same_length(self, original, found)
+        return found if is_known or not guarded or _is_counting else _counted(self, found)
 
     return cardinality
 
 
-def _of_the_same_length(dataset: Any, cardinality: Callable[..., Any], otherwise: Any) -> Any:
-    from oomph.tensorflow.checking.rebuilding import of_the_same_length  # imports TensorFlow, which is there by now
+def _counted(dataset: Any, unknown: Any) -> Any:
+    global _is_counting
+    import tensorflow as tf  # complete by now
 
-    same = of_the_same_length(dataset, guarded)
-    return otherwise if same is None else cardinality(same)
+    from oomph.tensorflow.checking.length import length
+
+    _is_counting = True
+    try:
+        return tf.constant(length(dataset, guarded), tf.int64)
+    except Exception:  # Keras counts the batches then, as of any other data of unknown length
+        return unknown
+    finally:
+        _is_counting = False
 
 
 def _source(dataset: Any) -> Any:
@@ -107,7 +115,7 @@ def paused() -> Iterator[None]:
     try:
         yield
     finally:
-        _is_paused = False
+        _is_paused = _is_counting = False
 
 
 def _is_asked_for() -> bool:
