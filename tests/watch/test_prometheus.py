@@ -70,9 +70,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         folder / ".oomph/runs/one", RunRecord(("train.py",), "python", str(folder), "", attempts=3)
     )
     finding = {"fault": "memory-leak", "subject": "GPU 0", "message": "it grows", "severity": "warning"}
-    Journal(run.path, 1, "supervisor").write("finding", **finding)
-    for attempt, event in ((2, "attempt-started"), (3, "run-started")):  # the third by --resume
-        Journal(run.path, attempt, "supervisor").write(event)
+    for attempt, event in ((1, "run-started"), (2, "attempt-started"), (3, "run-started")):  # the third by --resume
+        journal = Journal(run.path, attempt, "supervisor")
+        journal.write(event)
+    journal.write("finding", **finding)  # of an earlier attempt it would have ended
 
     def sample() -> None:
         store = Store(run.path)

@@ -1,4 +1,4 @@
-"""An embedding with fewer rows than the vocabulary has words, of which the first batches use few."""
+"""An embedding with fewer rows than the vocabulary has words; the first batches use only a few of them."""
 
 # finds: vocabulary-exceeds-embedding
 import keras

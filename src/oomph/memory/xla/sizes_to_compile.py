@@ -14,7 +14,7 @@ _NEAR = 1 / 8
 
 
 def is_time_left(spent: float, last: float) -> bool:
-    """Whether one more size can be compiled, after so many seconds, of which the last size took so many."""
+    """Whether there is time to compile one more size."""
     return spent + last <= ENOUGH_SECONDS
 
 

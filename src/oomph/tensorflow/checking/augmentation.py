@@ -15,7 +15,7 @@ _RANDOM = re.compile(r"Random|RngRead|Multinomial")
 
 
 def moves_inputs_alone(dataset: Any) -> bool:
-    """Whether the map turns or shifts the first input by chance, and the target, of the same height and width, not."""
+    """Whether the map transforms the first input at random, but not a target of the same height and width."""
     specification = dataset.element_spec
     graphs = [
         getattr(getattr(each, "function", None), "graph", None) for each in TENSORFLOW.dataset_functions.call(dataset)

@@ -81,7 +81,7 @@ def _tried(before: Any, function: Any, until: float) -> Any:
 
 
 def _failing_readings(before: Any, function: Any, until: float) -> Iterator[str]:
-    """The elements of `before`, such as files, of which the user's function makes a dataset that fails; and where."""
+    """The elements that the user's function turns into a dataset that fails, such as files, and where it fails."""
     try:
         for number, element in enumerate(before, 1):
             if time.time() > until:

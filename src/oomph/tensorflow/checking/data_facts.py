@@ -233,7 +233,7 @@ def _with_samples(
         arrays: the values.
         is_whole: whether these are all there are.
         rows: the rows of x that were taken; None: all.
-        totals: of parts of which more was read than the arrays hold.
+        totals: for parts of the data that were read beyond what the arrays hold.
     """
     target = next((array for leaf, array in arrays.items() if leaf.role == "y"), None)
     number = None if target is None else _one_number(target)

@@ -99,6 +99,6 @@ def _answers(target: Array, output: Output) -> tuple[Array, Array] | None:
 
 
 def _unsure(probabilities: Array) -> Array:
-    """Without 0 and 1, of which a logarithm may be infinite."""
+    """The same without 0 and 1, whose logarithms may be infinite."""
     unsure: Array = (probabilities * _SURE + (1 - _SURE) / 2).astype(np.float32)
     return unsure

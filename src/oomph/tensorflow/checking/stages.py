@@ -48,7 +48,7 @@ def kind_of(dataset: Any) -> str:
 
 
 def are_shuffled_apart(dataset: Any) -> bool:
-    """Whether a zip has inputs that are shuffled each in an order of its own."""
+    """Whether a zip has inputs that are shuffled each in its own order."""
     for each in chain(dataset):
         if kind_of(each) == "zip":
             orders = [_order(before) for before in TENSORFLOW.dataset_inputs.call(each)]

@@ -140,7 +140,7 @@ def _may_hold(values: Array, target: Array | None) -> bool:
 
 
 def _overlap(windows: Array) -> bool:
-    """Whether they are windows of one series, of which each value is in several."""
+    """Whether they are overlapping windows of one series."""
     if windows.shape[1] < 2:
         return False
     return bool(np.mean(np.isin(windows[:, 1], windows[:, 0])) > _OVERLAP)

@@ -93,7 +93,7 @@ def _values(metric: Any) -> list[Any]:
 
 
 def _not_reset(model: Any) -> Iterator[str]:
-    """The metrics of which a reset changes nothing, after steps that did."""
+    """The metrics that steps change and a reset does not."""
     for metric in _own_metrics(model):
         before = _values(metric)
         metric.reset_state()

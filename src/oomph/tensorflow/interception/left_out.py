@@ -43,7 +43,7 @@ class LeftOut:
         self._tell(_was_told(self._session))
 
     def _tell_at_exit(self) -> None:
-        """The same for pipelines of no fit; whoever has pressed Ctrl-C does not wait for it."""
+        """The same for pipelines outside of fit. After Ctrl-C nobody should have to wait for it."""
         if getattr(sys, "last_type", None) is not KeyboardInterrupt:
             self._tell(bool(_was_told(self._session)))
 

@@ -1,4 +1,4 @@
-"""Gradients that are accumulated for longer than the training lasts."""
+"""Gradients that are accumulated over more steps than the training has."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RULE = Rule(
     name="accumulates-to-the-end",
     severity=ERROR,
     depth=MODEL,
-    why="The weights change once in so many steps; a training that is shorter changes nothing.",
+    why="The weights only change after that many steps, so a shorter training never changes them.",
     wrong="Adam(1e-3, gradient_accumulation_steps=256) for 150 steps",
     right="Adam(1e-3, gradient_accumulation_steps=4)",
     find=_find,

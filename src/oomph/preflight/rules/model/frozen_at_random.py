@@ -1,4 +1,4 @@
-"""A frozen base that has learnt nothing."""
+"""A frozen base with untrained weights."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def _find(training: Training) -> Iterator[Finding]:
             break
         base.append(layer)
     known = [layer for layer in base if layer.weights.is_fresh is not None]
-    # A model of keras.applications without its weights stands for one with them in many a script that is tried out.
+    # Scripts that are only tried out often take a model of keras.applications without its weights.
     if training.model.pretrained or training.fit.kind != FIT or len(base) == len(weighted) or len(known) < _FEWEST:
         return
     if all(layer.weights.is_fresh for layer in known):
         yield Finding(
-            f"the first {len(base)} layers with weights are frozen, and their weights are as they were created",
+            f"the first {len(base)} layers with weights are frozen, and still have their initial weights",
             "Load trained weights into them, or train them",
             "base.trainable = True",
         )
@@ -35,7 +35,7 @@ RULE = Rule(
     name="frozen-at-random",
     severity=WARNING,
     depth=MODEL,
-    why="The head sees random features of its input, and nothing before it can become better.",
+    why="The head only sees random features of its input, and these never improve.",
     wrong="base = make_encoder(); base.trainable = False",
     right='base.load_weights("encoder.weights.h5"); base.trainable = False',
     find=_find,

@@ -1,4 +1,4 @@
-"""Random numbers that are drawn once, while a function is traced."""
+"""Random numbers that are drawn only once, when a function is traced."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RULE = Rule(
     name="frozen-random",
     severity=WARNING,
     depth=MODEL,
-    why="Python and NumPy run while TensorFlow traces, not in each step: what looks random is a constant.",
+    why="Python and NumPy run only when TensorFlow traces the function, so what looks random is a constant.",
     wrong="shift = np.random.randint(-16, 16)  # in Dataset.map, or in a layer",
     right="shift = tf.random.uniform((), -16, 16, tf.int32)",
     find=_find,

@@ -36,7 +36,7 @@ def _find(training: Training) -> Iterator[Finding]:
     elif rate >= high and _is_deep(training.model) and optimizer.kind not in ("Adadelta", "Adagrad", "Ftrl"):
         severity = ERROR if rate >= (_FAR_TOO_HIGH if is_scaled else 10 * high) else WARNING
         yield Finding(
-            f"{named}: each step moves the weights by more than they are large",
+            f"{named}: each step is larger than the weights themselves",
             f"Begin with {better}",
             line,
             severity=severity,

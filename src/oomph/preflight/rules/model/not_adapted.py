@@ -1,4 +1,4 @@
-"""A Normalization layer without statistics."""
+"""A Normalization layer that was never adapted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def _find(training: Training) -> Iterator[Finding]:
     for layer in training.model.layers:
         if layer.kind == "Normalization" and layer.is_keras and layer["is_adapted"] is False:
             yield Finding(
-                f"{layer.name} was never adapted: it passes its input on as it is",
+                f"{layer.name} was never adapted, so it does not normalise anything",
                 "Adapt it to the training data before the training",
                 f"{layer.name}.adapt(x_train)",
             )

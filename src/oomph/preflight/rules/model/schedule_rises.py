@@ -1,4 +1,4 @@
-"""A schedule whose rate grows until the end."""
+"""A learning rate that grows until the end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RULE = Rule(
     name="schedule-rises",
     severity=WARNING,
     depth=MODEL,
-    why="Steps become longer where they should settle: the loss rises again at the end.",
+    why="The steps become longer when they should become shorter, and the loss rises again at the end.",
     wrong="ExponentialDecay(1e-3, decay_steps=1000, decay_rate=1.96)",
     right="ExponentialDecay(1e-3, decay_steps=1000, decay_rate=0.96)",
     find=_find,

@@ -1,4 +1,4 @@
-"""A loss that is called with the prediction first."""
+"""A loss that gets the prediction first."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def _find(training: Training) -> Iterator[Finding]:
     kind = training.model.swapped_loss
     if "crossentropy" in kind or "divergence" in kind:
         yield Finding(
-            f"{kind} is called with the output of the model first: losses of Keras take the target first",
-            "Turn the arguments round",
+            f"{kind} is called with the model's output first, and Keras losses take the target first",
+            "Swap the arguments",
             "loss = loss_fn(labels, predictions)",
         )
 

@@ -1,4 +1,4 @@
-"""Images that are moved at random without their masks."""
+"""Random transformations of images, but not of their masks."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def _find(training: Training) -> Iterator[Finding]:
     for stage in training.data.stages:
         if stage.moves_alone:
             yield Finding(
-                "the map turns or shifts the images at random, and not their masks",
-                "Move both by the same random numbers",
+                "the map flips or shifts the images at random, but not their masks",
+                "Transform both with the same random numbers",
                 where=stage.place,
             )
             return
@@ -29,8 +29,8 @@ def _find(training: Training) -> Iterator[Finding]:
             continue
         if output.shape[1:3] in sizes and None not in output.shape[1:3] and target.shape[1:3] == output.shape[1:3]:
             yield Finding(
-                f"{layer.kind} in the model moves the images, and {target.name}, which has their size, stays as it is",
-                "Move both in the data, by the same random numbers",
+                f"{layer.kind} in the model moves the images, but not {target.name}, which has their size",
+                "Transform both in the dataset, with the same random numbers",
                 "dataset.map(flip_both)",
             )
             return
@@ -41,7 +41,7 @@ RULE = Rule(
     name="targets-not-moved",
     severity=ERROR,
     depth=MODEL,
-    why="A mask that does not lie where its object is teaches the wrong place for every image that was moved.",
+    why="For every image that was moved, the mask marks the wrong place.",
     wrong="RandomFlip() as the first layer of a U-Net",
     right="one flip of image and mask, in Dataset.map",
     find=_find,

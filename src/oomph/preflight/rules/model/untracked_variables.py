@@ -1,4 +1,4 @@
-"""Variables of a layer that Keras does not know."""
+"""tf.Variables in a layer, which Keras does not track."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RULE = Rule(
     name="untracked-variables",
     severity=ERROR,
     depth=MODEL,
-    why="Keras 3 tracks its own variables only: a tf.Variable keeps its first value, and no error says so.",
+    why="Keras 3 tracks only its own variables. A tf.Variable keeps its initial value, and no error says so.",
     wrong="self.w = tf.Variable(tf.random.normal((10, 5)))",
     right='self.w = self.add_weight(shape=(10, 5), initializer="glorot_uniform")',
     find=_find,

@@ -1,4 +1,4 @@
-"""An embedding with fewer rows than the vocabulary in front of it."""
+"""An embedding that is smaller than the vocabulary."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RULE = Rule(
     name="vocabulary-exceeds-embedding",
     severity=ERROR,
     depth=MODEL,
-    why="On a CPU the step fails at the first rare word. On a GPU TensorFlow returns zeros for it, and says nothing.",
+    why="On a CPU the step fails at the first such word. On a GPU TensorFlow silently returns zeros for it.",
     wrong="Embedding(1000, 64) behind TextVectorization(max_tokens=20_000)",
     right="Embedding(vectorize.vocabulary_size(), 64)",
     find=_find,

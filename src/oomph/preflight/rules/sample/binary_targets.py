@@ -45,7 +45,7 @@ RULE = Rule(
     name="binary-targets",
     severity=ERROR,
     depth=SAMPLE,
-    why="For a target outside of 0 and 1 the loss has no smallest value: it falls below 0, and on and on.",
+    why="For targets outside 0..1 the loss has no minimum: it can fall below 0 without end.",
     wrong="labels of -1 and 1 with binary_crossentropy",
     right="labels = (labels + 1) / 2",
     find=_find,

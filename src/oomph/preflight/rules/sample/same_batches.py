@@ -1,4 +1,4 @@
-"""Batches that are all the same."""
+"""Identical batches."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def _find(training: Training) -> Iterator[Finding]:
         return  # all of the data may be one batch
     if data.same_batches >= _FEWEST and (wanted is None or wanted > 1):
         yield Finding(
-            f"the first {data.same_batches} batches are the same, number by number",
-            "Let each batch begin where the last one ended",
+            f"the first {data.same_batches} batches are identical",
+            "Start each batch where the previous one ended",
         )
 
 
@@ -26,7 +26,7 @@ RULE = Rule(
     name="same-batches",
     severity=WARNING,
     depth=SAMPLE,
-    why="The model learns a single batch by heart, and never sees the rest of the data.",
+    why="The model memorises one batch and never sees the rest of the data.",
     wrong="while True: yield x[:32], y[:32]",
     right="for start in range(0, len(x), 32): yield x[start : start + 32], y[start : start + 32]",
     find=_find,

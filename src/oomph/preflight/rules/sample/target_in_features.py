@@ -18,8 +18,8 @@ def _find(training: Training) -> Iterator[Finding]:
         if features.like_target and part.shape is not None and len(part.shape) == 3:
             step, feature = divmod(features.like_target[0], part.shape[-1] or 1)
             yield Finding(
-                f"the target is in {part.name} itself: feature {feature} of step {step} of each window",
-                "Take the target from behind the window",
+                f"{part.name} contains the target: it is feature {feature} of step {step} in each window",
+                "Take the target that follows the window",
                 "timeseries_dataset_from_array(series, series[length:], sequence_length=length)",
             )
         elif features.like_target and len(features.deviations) > 1:

@@ -1,4 +1,4 @@
-"""A class in place of a callback."""
+"""A callback class instead of an instance."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ def _find(training: Training) -> Iterator[Finding]:
     for callback in training.fit.callbacks:
         if callback.is_class:
             yield Finding(
-                f"callbacks holds the class {callback.kind}, not an object of it", "Call it", f"{callback.kind}(...)"
+                f"callbacks contains the class {callback.kind}, not an instance of it",
+                "Call it",
+                f"{callback.kind}(...)",
             )
 
 
@@ -21,7 +23,7 @@ RULE = Rule(
     name="callback-is-class",
     severity=ERROR,
     depth=SETTINGS,
-    why="fit ends at once, with a missing argument of a method that the script never calls.",
+    why="fit fails at once and complains about a method that the script never calls.",
     wrong="callbacks=[ReduceLROnPlateau]",
     right="callbacks=[ReduceLROnPlateau()]",
     find=_find,

@@ -1,4 +1,4 @@
-"""A file name with a figure that is not there."""
+"""A checkpoint path with a value that is not logged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _find(training: Training) -> Iterator[Finding]:
         missing = [key for key in _keys(path) if key not in ("epoch", "batch") and not _is_known(training, key, known)]
         if missing:
             yield Finding(
-                f"the file name of ModelCheckpoint asks for {missing[0]}, and the figures are {', '.join(known)}",
+                f"the filepath of ModelCheckpoint uses {missing[0]}, but the logged values are {', '.join(known)}",
                 "Name one of these",
                 path.replace("{" + missing[0], "{val_loss" if training.fit.has_validation else "{loss"),
             )

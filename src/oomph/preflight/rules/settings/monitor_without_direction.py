@@ -1,4 +1,4 @@
-"""A callback that cannot tell better from worse."""
+"""A callback that does not know whether high or low is better."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _find(training: Training) -> Iterator[Finding]:
             low = figure.rpartition("_")[2] in ("loss", "error", "mae", "mse", "rmse")
             yield Finding(
                 f"{callback.kind} watches {monitor}, and Keras does not know whether it should be high or low",
-                "Say which is better",
+                "Set the mode",
                 f'{callback.kind}(monitor="{monitor}", mode="{"min" if low else "max"}")',
             )
 

@@ -1,4 +1,4 @@
-"""A schedule function that returns no rate, or none that trains."""
+"""A schedule function that returns no usable learning rate."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def _find(training: Training) -> Iterator[Finding]:
             none, severity = rates.count(0.0), ERROR if not any(rates) else WARNING
             yield Finding(
                 f"the function of LearningRateScheduler returns 0 in {none} of {len(rates)} epochs, the first time in "
-                f"epoch {rates.index(0.0) + 1}: nothing is learnt in them",
-                "Divide with /, not //, and let the rate begin above 0",
+                f"epoch {rates.index(0.0) + 1}: the model learns nothing in them",
+                "Divide with / instead of //, and start above 0",
                 severity=severity,
             )
         elif len(rates) > 2 and rates[len(rates) // 2] <= _NOTHING * max(rates):
             at = f"{rates[len(rates) // 2]:.2g} after half of the epochs, from {max(rates):.2g}"
             yield Finding(
                 f"the function of LearningRateScheduler is at {at}",
-                "Compute the rate from the first one: the function gets that of the last epoch",
+                "Compute the rate from the initial one: the function is given the rate of the previous epoch",
                 "return first_rate * 0.9 ** epoch",
                 severity=WARNING,
             )
@@ -48,7 +48,7 @@ RULE = Rule(
     name="scheduled-rate",
     severity=ERROR,
     depth=SETTINGS,
-    why="Keras raises an error for anything but a float, in the epoch in which it gets it. A rate of 0 trains nothing.",
+    why="Keras raises an error in the epoch that gets anything but a float. With a rate of 0 nothing is trained.",
     wrong="def schedule(epoch, rate):\\n    if epoch > 10: return rate / 2",
     right="return rate / 2 if epoch > 10 else rate",
     find=_find,

@@ -1,4 +1,4 @@
-"""Batches without a sample."""
+"""Empty batches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _find(training: Training) -> Iterator[Finding]:
             of = f" of {data.batches:,}" if data.batches is not None and data.batches > 0 else ""
             yield Finding(
                 f"batch {data.empty_batch + 1:,}{of} of the {words} data holds no samples",
-                "Let __len__ be the number of batches, and leave empty ones out",
+                "Return the number of batches from __len__",
                 "return math.ceil(len(self.x) / self.batch_size)",
             )
 
@@ -24,7 +24,7 @@ RULE = Rule(
     name="empty-batches",
     severity=WARNING,
     depth=SPEC,
-    why="Each is a step that trains on nothing: momentum moves the weights on, and the mean loss is wrong.",
+    why="Each one is a step without data: momentum still moves the weights, and the mean loss is wrong.",
     wrong="def __len__(self): return len(self.x)",
     right="def __len__(self): return math.ceil(len(self.x) / self.batch_size)",
     find=_find,

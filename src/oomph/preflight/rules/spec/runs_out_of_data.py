@@ -30,7 +30,7 @@ def _find(training: Training) -> Iterator[Finding]:
         )
     elif fit.steps_per_epoch is None and data.kind == GENERATOR and data.batches is not None and fit.epochs > 1:
         yield Finding(
-            f"the generator ends after {data.batches:,} batches: all but the first of {fit.epochs} epochs are empty",
+            f"the generator ends after {data.batches:,} batches, so only the first of {fit.epochs} epochs has data",
             "Make the generator endless, with `while True`, and give steps_per_epoch",
             f"model.fit(generator, steps_per_epoch={data.batches}, epochs={fit.epochs})",
         )

@@ -1,4 +1,4 @@
-"""Inputs and targets that are shuffled each by itself."""
+"""Inputs and targets that are shuffled separately."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _find(training: Training) -> Iterator[Finding]:
     if not training.data.shuffled_apart or not targets or any(_may_be_unpaired(part.shape) for part in targets):
         return
     yield Finding(
-        "inputs and targets are shuffled each by itself and zipped then: no input keeps its target",
+        "inputs and targets are shuffled separately and then zipped, so inputs lose their targets",
         "Zip first, then shuffle",
         "tf.data.Dataset.zip((inputs, targets)).shuffle(1000)",
     )
@@ -30,7 +30,7 @@ RULE = Rule(
     name="shuffled-apart",
     severity=ERROR,
     depth=SPEC,
-    why="The model learns the average target: nothing in an input tells which one it gets.",
+    why="Inputs say nothing about their targets any more, so the model can only learn the average target.",
     wrong="zip((images.shuffle(1000), labels.shuffle(1000)))",
     right="zip((images, labels)).shuffle(1000)",
     find=_find,

@@ -1,4 +1,4 @@
-"""An epoch of a few batches, because they were divided once more."""
+"""An epoch that is too short, because the number of batches was divided by the batch size."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _find(training: Training) -> Iterator[Finding]:
             yield Finding(
                 f"an epoch has {steps:,} steps, and the data {batches:,} batches of {data.batch}: they were divided by "
                 "the batch size once more",
-                "Leave steps_per_epoch out: the data know their length",
+                "Leave steps_per_epoch out: the dataset knows its length",
             )
             return
 
@@ -28,7 +28,7 @@ RULE = Rule(
     name="steps-divided-twice",
     severity=WARNING,
     depth=SPEC,
-    why="Most of the data are not used: len() of a batched dataset counts batches.",
+    why="len() of a batched dataset counts batches already, so most of the data is never used.",
     wrong="steps_per_epoch=len(dataset) // 32",
     right="steps_per_epoch=len(dataset), or none",
     find=_find,

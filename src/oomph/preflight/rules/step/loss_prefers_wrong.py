@@ -1,4 +1,4 @@
-"""A loss of the user's own that is lower for wrong answers."""
+"""A custom loss that is lower for wrong answers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def _find(training: Training) -> Iterator[Finding]:
         output = next((each for each in training.model.outputs if each.name == order.output), None)
         if output is not None and order.right > order.wrong + _CLEARLY * max(1.0, abs(order.wrong)):
             yield Finding(
-                f"{order.loss} is {order.right:.3g} for the right answers and {order.wrong:.3g} for wrong ones",
-                "Turn it round: training makes it small",
+                f"{order.loss} is {order.right:.3g} for right answers and {order.wrong:.3g} for wrong ones",
+                "Reverse it: training minimises the loss",
                 f"return 1.0 - {order.loss}" if 0 <= order.wrong < order.right <= 1 else f"return -{order.loss}",
                 severity=ERROR if output.activation in ("sigmoid", "softmax") else WARNING,
             )
@@ -28,7 +28,7 @@ RULE = Rule(
     name="loss-prefers-wrong",
     severity=ERROR,
     depth=STEP,
-    why="Training makes the loss small: here that makes the model worse with every step.",
+    why="Training minimises the loss, which makes this model worse with every step.",
     wrong="def dice_loss(y, p): return dice(y, p)",
     right="def dice_loss(y, p): return 1 - dice(y, p)",
     find=_find,

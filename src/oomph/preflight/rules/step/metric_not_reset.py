@@ -1,4 +1,4 @@
-"""A metric of the user's own that runs on."""
+"""A custom metric that is never reset."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from oomph.preflight.rule import STEP, WARNING, Finding, Rule
 def _find(training: Training) -> Iterator[Finding]:
     for name in () if training.trial is None else training.trial.not_reset:
         yield Finding(
-            f"reset_state of the metric {name} leaves its values as they are",
-            "Set every variable back, or leave reset_state out: Keras sets them to 0",
+            f"reset_state of the metric {name} resets nothing",
+            "Reset every variable, or remove reset_state: Keras then sets them to 0",
             "for variable in self.variables: variable.assign(0)",
         )
 
@@ -22,7 +22,7 @@ RULE = Rule(
     name="metric-not-reset",
     severity=WARNING,
     depth=STEP,
-    why="The figure mixes all epochs, and training with validation: it hides how the model is now.",
+    why="The value mixes all epochs, and training with validation, so it hides how good the model is now.",
     wrong="def reset_state(self): pass",
     right="(no reset_state)",
     find=_find,

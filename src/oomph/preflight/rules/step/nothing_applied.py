@@ -1,4 +1,4 @@
-"""Steps that change no weight."""
+"""Training steps that change no weight."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _find(training: Training) -> Iterator[Finding]:
         return  # another rule says so; steps that overflow are left out on purpose
     if training.model.own_train_step:
         yield Finding(
-            f"train_step ran {len(trial.losses)} times and changed none of the trained weights",
+            f"train_step ran {len(trial.losses)} times and did not change any trainable weight",
             "Apply the gradients",
             "self.optimizer.apply(gradients, self.trainable_variables)",
         )
@@ -28,7 +28,7 @@ RULE = Rule(
     name="nothing-applied",
     severity=ERROR,
     depth=STEP,
-    why="The loss is computed and the weights stay as they are.",
+    why="The gradients are computed but never applied.",
     wrong="gradients = tape.gradient(loss, self.trainable_variables)  # and no more",
     right="self.optimizer.apply(gradients, self.trainable_variables)",
     find=_find,

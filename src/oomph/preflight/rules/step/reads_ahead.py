@@ -1,4 +1,4 @@
-"""A model of the next element that sees it."""
+"""A next-token model that sees the next token."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from oomph.preflight.rule import ERROR, STEP, Finding, Rule
 def _find(training: Training) -> Iterator[Finding]:
     if training.trial is not None and training.trial.reads_ahead:
         yield Finding(
-            "the targets are the inputs one step later, and the outputs change with later inputs: the model reads what "
+            "the targets are the inputs shifted by one step, and outputs depend on later inputs: the model sees what "
             "it is to predict",
-            "Let each place see only what comes before it",
+            "Let each position see only earlier ones",
             "MultiHeadAttention(...)(x, x, use_causal_mask=True)",
         )
 
@@ -23,7 +23,7 @@ RULE = Rule(
     name="reads-ahead",
     severity=ERROR,
     depth=STEP,
-    why="The figures are near perfect, and the model cannot write a single word: there is no later input to read then.",
+    why="The metrics look almost perfect, but the model cannot generate: there is no later input to copy then.",
     wrong="MultiHeadAttention(4, 64)(x, x) in a language model",
     right="MultiHeadAttention(4, 64)(x, x, use_causal_mask=True)",
     find=_find,

@@ -1,4 +1,4 @@
-"""A layer that takes its images for images of another range."""
+"""An augmentation layer that expects another range of values."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def _find(training: Training) -> Iterator[Finding]:
         wide, span = each.told[1] - each.told[0], each.high - each.low
         if span > 0 and (wide > 20 * span or span > 20 * wide):
             yield Finding(
-                f"{each.layer} was told values of {each.told[0]:g} to {each.told[1]:g}, and gets {each.low:.3g} to "
+                f"{each.layer} expects values from {each.told[0]:g} to {each.told[1]:g}, and gets {each.low:.3g} to "
                 f"{each.high:.3g}",
-                "Say which range the images have there",
+                "Tell it the range of the images",
                 "value_range=(0, 1)" if each.high <= 1.5 else "value_range=(0, 255)",
             )
 
@@ -25,7 +25,7 @@ RULE = Rule(
     name="value-range",
     severity=ERROR,
     depth=STEP,
-    why="It adds or scales by a share of the range that it knows: images of 0 to 1 become noise, or stay as they are.",
+    why="The layer changes images by a share of the range it expects: images in 0..1 become noise, or do not change.",
     wrong="Rescaling(1 / 255), RandomBrightness(0.3)",
     right="Rescaling(1 / 255), RandomBrightness(0.3, value_range=(0, 1))",
     find=_find,
