@@ -28,8 +28,8 @@ class Change:
     before: float
     """Seconds for one step, the wait included."""
     after: float
-    same_batches: bool | None = None
-    """Whether the batches were the same, element by element; None where numbers are drawn at random."""
+    same_batches: int = 0
+    """How many of the first batches were compared and are the same, element by element; 0: not compared, or different."""
     note: str = ""
     """What it changes besides the speed."""
 

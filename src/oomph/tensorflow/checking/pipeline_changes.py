@@ -39,7 +39,7 @@ def changes_that_pay(dataset: Any, data: Data, trainer: Trainer, epochs: int) ->
             continue
         times = _in_turns(dataset, changed, trainer, attempt.fills)
         if times is not None and times[0] / times[1] >= _PAYS:
-            same = None if attempt.is_random else _same_batches(datasets, attempt)
+            same = 0 if attempt.is_random else _same_batches(datasets, attempt)
             found.append(Change(attempt.line, attempt.place, times[0], times[1], same, attempt.note))
     return sorted(found, key=lambda change: -change.gain)
 
@@ -70,16 +70,18 @@ def _in_turns(dataset: Any, changed: Any, trainer: Trainer, fills: bool) -> tupl
     return min(before), min(after)
 
 
-def _same_batches(datasets: Sequence[Any], attempt: Attempt) -> bool:
-    """Whether the first batches are the same, element by element, with shuffles left out on both sides."""
+def _same_batches(datasets: Sequence[Any], attempt: Attempt) -> int:
+    """How many first batches are the same, element by element, with shuffles left out on both sides; 0 if one is not."""
     plain: dict[int, Apply | None] = {
         index: None for index, each in enumerate(datasets) if index and kind_of(each) == "shuffle"
     }
     one = rebuilt(datasets, plain)
     other = rebuilt(datasets, {**plain, **attempt.changes}, attempt.last)
     pairs = zip(itertools.islice(one, _COMPARED_BATCHES), itertools.islice(other, _COMPARED_BATCHES), strict=True)
-    return all(
+    are_equal = [
         bool(tf.reduce_all(tf.equal(a, b)))
         for first, second in pairs
         for a, b in zip(tf.nest.flatten(first), tf.nest.flatten(second), strict=True)
-    )
+    ]
+    parts = len(tf.nest.flatten(datasets[-1].element_spec))
+    return len(are_equal) // parts if all(are_equal) else 0

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import keras
@@ -13,21 +12,13 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.preflight.facts.model import Output
-from oomph.preflight.facts.trial import Activity, Gradient, InputRange, Prediction, Trial
+from oomph.preflight.facts.trial import Prediction, Trial
 from oomph.tensorflow.batch import batches
+from oomph.tensorflow.checking.first_gradients import first_gradients
 from oomph.tensorflow.checking.plain_values import float_of, is_of_keras
 from oomph.tensorflow.checking.probes import loss_orders, reads_ahead
-from oomph.tensorflow.names.keras3 import KERAS
 
 _SAMPLES, _STEPS, _SECONDS = 32, 6, 4.0
-_OF_RELU = ("relu", "relu6")
-_SATURATING = {"sigmoid": (0.0, 1.0), "hard_sigmoid": (0.0, 1.0), "tanh": (-1.0, 1.0)}
-_NEAR = 1e-3
-_BY_RANGE = (
-    "RandomBrightness", "RandomColorJitter", "RandAugment", "AugMix", "Equalization", "Posterization",
-    "RandomPosterization", "RandomInvert", "Solarization", "CLAHE",
-)  # fmt: skip
-"""Layers whose effect is as large as the range that they are told; others only clip to it."""
 _MOST_CHARACTERS, _MOST_NUMBERS = 600, 50_000_000
 _AROUND = ("Graph execution error", "Detected at node", 'File "', "[[{{node", "Stack trace for op", "[Op:")
 
@@ -49,7 +40,7 @@ def try_steps(model: Any, batch: Any, outputs: Sequence[Output], specification: 
     predictions = list(_predictions(model, x, output_names))
     orders = tuple(loss_orders(model, outputs, y))
     ahead = reads_ahead(model, x, y)
-    gradients, seen, added = _gradients(model, x, y, weight)
+    gradients, seen, added = first_gradients(model, x, y, weight)
     weights = _digests(model)
     losses, failed = _train(model, batch, specification)
     after = {each.output: each.spread for each in _predictions(model, x, output_names)} if not failed[0] else {}
@@ -107,7 +98,7 @@ def _train(model: Any, batch: Any, specification: Any) -> tuple[list[float], tup
     losses: list[float] = []
     until = time.monotonic() + _SECONDS
     try:
-        function = train_function_of(model, specification)
+        function = _train_function(model, specification)
         while len(losses) < _STEPS and (not losses or time.monotonic() < until):
             model.reset_metrics()
             losses.append(_loss_in(function(batch)))
@@ -116,7 +107,7 @@ def _train(model: Any, batch: Any, specification: Any) -> tuple[list[float], tup
     return losses, ("", "")
 
 
-def train_function_of(model: Any, specification: Any = None) -> Callable[[Any], Any]:
+def _train_function(model: Any, specification: Any = None) -> Callable[[Any], Any]:
     """Trains on one batch, given as fit gives it to `train_step`; returns the logs."""
     unknown = [
         getattr(part, "shape", None) is not None and part.shape.rank is None for part in tf.nest.flatten(specification)
@@ -187,124 +178,6 @@ def _prediction(name: str, array: Any) -> Prediction:
         spread=float(array.reshape(array.shape[0], -1).std(axis=0).max()) if array.shape[0] > 1 else None,
         is_finite=is_finite,
     )
-
-
-@dataclass
-class _Seen:
-    """What the layers did in one forward pass."""
-
-    activities: list[Activity] = field(default_factory=list)
-    ranges: list[InputRange] = field(default_factory=list)
-
-
-def _gradients(model: Any, x: Any, y: Any, weight: Any) -> tuple[list[Gradient], _Seen, float]:
-    """Gradients of the first step; empty for a model with its own train_step, which may mean anything."""
-    if type(model).train_step is not KERAS.trainer.value().train_step:
-        return [], _Seen(), 0.0
-    seen = _Seen()
-    try:
-        x, y, weight = (keras.tree.map_structure(_tensor, part) for part in (x, y, weight))
-        with _observed(model, seen), tf.GradientTape() as tape:
-            outputs = model(x, training=True)
-            loss = model.compute_loss(x=x, y=y, y_pred=outputs, sample_weight=weight, training=True)
-        added = sum(float_of(each) or 0.0 for each in model.losses)
-        variables = list(model.trainable_variables)
-        found = tape.gradient(loss, [variable.value for variable in variables])
-    except Exception:  # the step will say why
-        return [], seen, 0.0
-    owners = {id(variable): layer.name for layer in model.layers for variable in layer.trainable_variables}
-    return [
-        _gradient(variable, gradient, owners.get(id(variable), ""))
-        for variable, gradient in zip(variables, found, strict=True)
-    ], seen, added  # fmt: skip
-
-
-def _tensor(value: Any) -> Any:
-    if value is None or isinstance(value, (tf.RaggedTensor, tf.SparseTensor)):
-        return value
-    tensor = tf.convert_to_tensor(value)
-    return tf.cast(tensor, keras.config.floatx()) if tensor.dtype == tf.float64 else tensor
-
-
-def _gradient(variable: Any, gradient: Any, layer: str) -> Gradient:
-    size = float(np.linalg.norm(np.asarray(variable, np.float64)))
-    if gradient is None:
-        return Gradient(variable.path, layer, True, weight_norm=size)
-    values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
-    array = np.asarray(values, np.float64)
-    return Gradient(variable.path, layer, False, float(np.linalg.norm(array)), size, bool(np.isfinite(array).all()))
-
-
-@contextmanager
-def _observed(model: Any, seen: _Seen) -> Iterator[None]:
-    """Note what the layers with activations put out, and what those get that must know its range."""
-    changed = []
-    for layer in KERAS.flatten_layers.of(model)(include_self=False):
-        name = _activation(layer)
-        if name in _OF_RELU or name in _SATURATING or _told_range(layer) is not None:
-
-            def call(
-                *args: Any, _original: Any = layer.call, _layer: Any = layer, _name: str = name, **kwargs: Any
-            ) -> Any:
-                _note_input(_layer, args, seen.ranges)
-                output = _original(*args, **kwargs)
-                _note(_layer.name, _name, output, seen.activities)
-                return output
-
-            object.__setattr__(layer, "call", call)
-            changed.append(layer)
-    try:
-        yield
-    finally:
-        for layer in changed:
-            object.__delattr__(layer, "call")
-
-
-def _activation(layer: Any) -> str:
-    if type(layer).__name__ == "ReLU" and is_of_keras(type(layer)):
-        return "relu"
-    return str(getattr(getattr(layer, "activation", None), "__name__", ""))
-
-
-def _told_range(layer: Any) -> tuple[float, float] | None:
-    """The range of pixels that a layer of Keras' own was told; None for one that needs none."""
-    told = getattr(layer, "value_range", None)
-    if (
-        not is_of_keras(type(layer))
-        or type(layer).__name__ not in _BY_RANGE
-        or not isinstance(told, (list, tuple))
-        or len(told) != 2
-    ):
-        return None
-    return float(told[0]), float(told[1])
-
-
-def _note_input(layer: Any, args: Sequence[Any], found: list[InputRange]) -> None:
-    told = _told_range(layer)
-    if told is None or not args or not hasattr(args[0], "shape"):
-        return
-    try:
-        array = np.asarray(args[0], np.float32)
-    except Exception:  # traced
-        return
-    if array.size:
-        found.append(InputRange(str(layer.name), float(array.min()), float(array.max()), told))
-
-
-def _note(name: str, activation: str, output: Any, found: list[Activity]) -> None:
-    try:
-        array = np.asarray(output, np.float32)
-    except Exception:  # traced, or not a tensor
-        return
-    if array.ndim < 2 or not array.size:
-        return
-    columns = array.reshape(-1, array.shape[-1])
-    dead = float(np.mean((columns == 0).all(axis=0))) if activation in _OF_RELU else 0.0
-    saturated = 0.0
-    if activation in _SATURATING:
-        low, high = _SATURATING[activation]
-        saturated = float(np.mean((array < low + _NEAR * (high - low)) | (array > high - _NEAR * (high - low))))
-    found.append(Activity(name, dead, bool(np.isfinite(array).all()), saturated))
 
 
 def _finite(model: Any) -> dict[str, bool]:

@@ -43,7 +43,7 @@ def _in_words(cost: StageCost) -> str:
 def _remedy(waiting: Waiting, training: Training) -> tuple[str, str]:
     if waiting.changes:
         best = waiting.changes[0]
-        same = ", with the same batches" if best.same_batches else ""
+        same = f", and its first {best.same_batches} batches are the same" if best.same_batches else ""
         note = f"; {best.note}" if best.note else ""
         return f"Tried here, a step is {best.gain:.2f} times as fast{same}{note}", best.line
     if waiting.tried:
