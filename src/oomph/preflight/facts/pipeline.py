@@ -29,7 +29,7 @@ class Change:
     """Seconds for one step, the wait included."""
     after: float
     same_batches: int = 0
-    """How many of the first batches were compared and are the same, element by element; 0: not compared, or different."""
+    """How many first batches were compared and are the same, element by element; 0: not compared, or different."""
     note: str = ""
     """What it changes besides the speed."""
 

@@ -71,7 +71,7 @@ def _in_turns(dataset: Any, changed: Any, trainer: Trainer, fills: bool) -> tupl
 
 
 def _same_batches(datasets: Sequence[Any], attempt: Attempt) -> int:
-    """How many first batches are the same, element by element, with shuffles left out on both sides; 0 if one is not."""
+    """How many first batches are the same, element by element, without shuffles on both sides; 0 if one is not."""
     plain: dict[int, Apply | None] = {
         index: None for index, each in enumerate(datasets) if index and kind_of(each) == "shuffle"
     }
