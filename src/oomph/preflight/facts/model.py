@@ -160,8 +160,3 @@ class Model:
     def layer(self, name: str) -> Layer | None:
         """A layer by its name."""
         return next((layer for layer in self.layers if layer.name == name), None)
-
-    @property
-    def metric_names(self) -> tuple[str, ...]:
-        """The names of all metrics as the logs show them."""
-        return tuple(metric.name for output in self.outputs for metric in output.metrics)
