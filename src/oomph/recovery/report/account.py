@@ -11,6 +11,7 @@ from oomph.recovery.policy.ladder import Change
 from oomph.recovery.protocol.progress import Progress
 from oomph.recovery.report.amounts import as_size, counted, times
 from oomph.recovery.report.labels import SMALLER_BATCHES, STOPPED
+from oomph.recovery.report.larger_batch import larger_batch_in_words
 from oomph.recovery.report.result import improvement, result_in_words
 from oomph.recovery.report.summary import ALL_ENDED, CUT_OFF, UNRELATED, Summary
 from oomph.recovery.report.unguarded import NONE_SEEN, UNKNOWN
@@ -78,6 +79,8 @@ def _one_line(summary: Summary, run_dir: str | None, again: str, unguarded: str,
     facts = list(_facts(summary))
     if summary.exit_code == 0:
         told = ", ".join([_finished(summary, unguarded), *facts])
+        if summary.larger_batch is not None:
+            told = f"{told}; {larger_batch_in_words(summary.larger_batch)}"
         return f"{told}; {unguarded}" if unguarded in _NOTES else told
     told = ", ".join([end, *facts])
     if again and summary.checkpoints.count:
@@ -167,7 +170,9 @@ def _facts(summary: Summary) -> Iterator[str]:
     if kept.failed:
         yield f"{counted(kept.failed, 'checkpoint')} could not be written"
     if summary.device_peak_bytes:
-        yield f"peak device memory {as_size(summary.device_peak_bytes)}"
+        larger = summary.larger_batch
+        of = "" if larger is None else f" of {as_size(larger.limit_bytes)}"
+        yield f"peak device memory {as_size(summary.device_peak_bytes)}{of}"
     elif summary.host_peak_bytes:
         yield f"peak memory {as_size(summary.host_peak_bytes)}"
     if summary.input_wait is not None and summary.steps:

@@ -14,6 +14,7 @@ from oomph.recovery.report.amounts import counted
 from oomph.recovery.report.causes import causes
 from oomph.recovery.report.found import NOTICE, Found, each_once, findings_of
 from oomph.recovery.report.labels import REPLAYED, UNVERIFIED, Labelled, label_of
+from oomph.recovery.report.larger_batch import LargerBatch, larger_batch
 from oomph.recovery.report.left_out import left_out
 from oomph.recovery.report.starts import restarts_of, resumes_of
 from oomph.recovery.report.uncompared import why_uncompared
@@ -86,6 +87,8 @@ class Summary:
     """The records that `--skip-corrupt` left out, in words; empty when nothing was."""
     cut_off: int = 0
     """Attempts that were ended together with oomph, from outside."""
+    larger_batch: LargerBatch | None = None
+    """How much larger its batches could be; None where that is not known, or not by much."""
 
     def __repr__(self) -> str:
         faults = sum(self.faults.values())
@@ -150,6 +153,7 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
         resumes=resumes_of(events),
         left_out=left_out(events),
         cut_off=sum(map(was_cut_off, endings)),
+        larger_batch=larger_batch(events),
     )
 
 

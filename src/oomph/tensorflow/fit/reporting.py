@@ -9,9 +9,9 @@ from oomph.recovery.report.amounts import counted
 from oomph.tensorflow.exact_step.guarded_step import GuardedStep
 from oomph.tensorflow.exact_step.step_protocol import Failure, Recovery, Step
 from oomph.tensorflow.exact_step.verification import Verified
+from oomph.tensorflow.fit.memory_taken import memory_taken
 from oomph.tensorflow.fit.running import RunningFit
 from oomph.tensorflow.micro_batch import exactness
-from oomph.tensorflow.runtime.allocator import peak_bytes_of_device
 
 
 def tell_start(fit: RunningFit, step: Step) -> None:
@@ -142,7 +142,7 @@ def tell_end(fit: RunningFit, steps: int, seconds: float, history: Any, saved: A
         loss=_last_loss(history),
         state=None if saved is None else saved.digest,
         too_dear=too_dear,
-        device_peak_bytes=peak_bytes_of_device(),
+        **memory_taken(fit.model, fit.epoch_iterator, fit.arguments.get("x")),
     )
 
 
