@@ -71,7 +71,10 @@ def _plan_of(document: Mapping[str, Any]) -> Plan:
         peak_operation=document["peak_operation"],
         timeline=tuple(Moment(**row) for row in document["timeline"]),
         savers=tuple(
-            Saver(row["name"], None if row["expected"] is None else _interval(row), row["changes"], row["line"])
+            Saver(
+                row["name"], None if row["expected"] is None else _interval(row), row["changes"], row["line"],
+                row["basis"],
+            )
             for row in document["savers"]
         ),
         notes=tuple(document["notes"]),
@@ -86,7 +89,7 @@ def _item(item: Item) -> dict[str, Any]:
 
 def _saver(saver: Saver) -> dict[str, Any]:
     peak = {"low": None, "expected": None, "high": None} if saver.peak is None else asdict(saver.peak)
-    return {"name": saver.name, **peak, "changes": saver.changes, "line": saver.line}
+    return {"name": saver.name, **peak, "changes": saver.changes, "line": saver.line, "basis": saver.basis}
 
 
 def _interval(row: Mapping[str, Any]) -> Interval:

@@ -80,6 +80,8 @@ class Saver:
     """What it costs, and what it changes in the training."""
     line: str
     """The line to add to the script, or the command; empty where there is none."""
+    basis: str = ""
+    """`compiled` by XLA with that change, or `estimated`; empty where it was not planned."""
 
 
 @dataclass(frozen=True)

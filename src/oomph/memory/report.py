@@ -136,7 +136,8 @@ def _savers(savers: Sequence[Saver], width: int) -> Iterator[str]:
         return
     yield "to need less:"
     for saver in savers:
-        size = "" if saver.peak is None else f": {_between(saver.peak)}"
+        known = ", compiled" if saver.basis == "compiled" else ""
+        size = "" if saver.peak is None else f": {_between(saver.peak)}{known}"
         yield wrapped(f"  {saver.name}{size}; {saver.changes}", width, " " * 4)
         if saver.line:
             yield f"      {saver.line}"

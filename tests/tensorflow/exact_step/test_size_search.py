@@ -21,7 +21,7 @@ class Memory:
     """A device on which a piece of n samples takes 10 n bytes beside what is in use."""
 
     def __init__(self, limit=1000, in_use=100):
-        self.limit_bytes, self.in_use, self.peak = limit, in_use, None
+        self.limit_bytes, self.in_use, self.peak, self.device = limit, in_use, None, "GPU:0"
 
     def of_training_device(self, gpu=None):
         return self
@@ -147,10 +147,21 @@ def test_the_need_that_xla_names_gives_the_size_at_once(memory, clock):
     assert search.room_bytes == 900
 
 
-def test_where_others_hold_the_rest_the_most_ever_in_use_is_the_limit(memory, clock):
+def test_where_others_may_hold_the_rest_half_of_what_was_refused_counts(memory, clock):
     search, memory.peak = SizeSearch(), 400
     search.learn(FAILED, 200, 1.0)  # 256 bytes were asked for, and 600 should have been free
-    assert search.room_bytes == 300
+    assert search.room_bytes == 400 + 256 // 2 - 100
+    assert search.known.gaps
+
+
+def test_a_pool_on_the_cpu_is_only_in_pieces(memory, clock):
+    """The first tensor of a step may be refused, so that the peak says nothing of what there is."""
+    search, memory.peak, memory.device = SizeSearch(), 110, "CPU:0"
+    search.learn(FAILED, 200, 1.0)
+    assert search.room_bytes == 900
+    taken(search, memory, 200)
+    search.settle(200)
+    assert 0.4 * 90 <= search.chosen <= 0.75 * 0.7 * 90, "as where a step leaves gaps"
 
 
 def test_one_sample_that_does_not_fit_leaves_no_size(memory, clock):

@@ -20,6 +20,7 @@ from oomph.tensorflow.planning.engine import engine_for
 from oomph.tensorflow.planning.figures import Simulated
 from oomph.tensorflow.planning.making import Making
 from oomph.tensorflow.planning.open_sizes import OpenSizes
+from oomph.tensorflow.planning.savers import savers
 
 GIB = 1 << 30
 CARD = {"name": "a card", "memory": 24 * GIB, "capability": "8.9"}
@@ -51,16 +52,19 @@ def planned(step: Step, asked: dict = CARD, batches: tuple[int, ...] = (16,)):
 
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """A compiler that assigns 1 MiB for each sample; the sizes that it was given."""
+    """A compiler that assigns 1 MiB for each sample beside what the model holds; the sizes that it was given."""
     asked: list[int] = []
 
     def compile_step(step: bytes, target: str, seconds: float, available: int | None) -> Compiled:
-        size = int(step)
+        size, held = map(int, step.split())
         asked.append(size)
-        return Compiled(size * 32 * 32 * 3 * 4 + size * 40, 0, 0, size << 20, "0.0", 0.1)
+        return Compiled(held + size * 32 * 32 * 3 * 4 + size * 40, held, held, size << 20, "0.0", 0.1)
+
+    def serialized(model: keras.Model, spec: object, size: int, batch: int) -> bytes:
+        return f"{batch} {subject.held_by(model).total}".encode()
 
     monkeypatch.setattr(compiled_step, "why_not", lambda: "")
-    monkeypatch.setattr(compiled_step, "serialized", lambda model, spec, size, batch: str(batch).encode())
+    monkeypatch.setattr(compiled_step, "serialized", serialized)
     monkeypatch.setattr(compiled_step, "compile_step", compile_step)
     return asked
 
@@ -93,12 +97,48 @@ def test_the_plan_of_a_compiled_step_is_not_open_and_its_curve_shows_where_the_m
     step = step_of(network())
     figures, said = planned(step)
     training = subject.training_of(step.model, 16)
-    plan = Making(training, figures, said, lambda text: None, lambda size, part: ()).plan("train.py:1", [16])
+    plan = Making(training, figures, said, lambda text: None, lambda size, part, figures: ()).plan("train.py:1", [16])
     assert plan.engine == "xla-gpu"
     assert plan.why_open == ""
     assert plan.max_batch is not None
     assert plan.micro_batch == 16
     assert plan.curve[-1][1].expected > said.device.usable
+
+
+def savers_of(step: Step, size: int = 16):
+    figures, _ = planned(step)
+    found = savers(step.model, step.batch, step.engine, figures, size, 4, lambda text: None)
+    return {saver.name: saver for saver in found}, figures
+
+
+def test_a_saver_that_changes_the_step_is_compiled_anew(scripted) -> None:
+    step = step_of(network(layers.Dense(64)))
+    found, figures = savers_of(step)
+    compiled = [name for name, saver in found.items() if saver.basis == "compiled"]
+    assert compiled == ["SGD instead"], "here only what is held depends on the change"
+    saved = figures.peak(16).expected - found["SGD instead"].peak.expected
+    assert saved == step.engine.held.slots - 2 * 256, "both moments are gone; two counters of 256 bytes stay"
+    assert scripted[-3:] == [16, 16, 16], "the other precision, the other optimizer and the head alone"
+    assert step.model.optimizer.name == "adam"
+
+
+def test_without_time_for_it_a_saver_is_scaled_to_the_compiled_step(scripted, monkeypatch) -> None:
+    step = step_of(network(layers.Dense(64)))
+    monkeypatch.setattr(compiled_step, "is_time_left", lambda spent, last: False)
+    found, figures = savers_of(step)
+    assert scripted == [16]
+    share = figures.peak(16).expected / step.engine.at(16).peak.expected
+    for name in ("SGD instead", "train the head only"):
+        assert found[name].basis == "estimated"
+        assert found[name].peak.expected < figures.peak(16).expected
+    assert share > 0
+
+
+def test_micro_batches_are_those_of_the_compiled_step(scripted) -> None:
+    step = step_of(network())
+    found, figures = savers_of(step)
+    sums = subject.trainable_bytes(step.model)
+    assert found["micro-batches of 4"].peak.expected == figures.peak(4).expected + sums
 
 
 def test_another_compute_capability_is_said(scripted) -> None:

@@ -40,7 +40,7 @@ def made(memory: int | None, batches: tuple[int, ...] = (), **changes: Any) -> P
     verdict = Verdict(device, changes.pop("is_xla", False), MIB, changes.pop("doubt", ""))
     training = Training("model", frozenset(), MIB, 32, ("float32",))
     figures = Simulated(Straight(), device)
-    making = Making(training, figures, verdict, lambda text: None, lambda size, part: (), **changes)
+    making = Making(training, figures, verdict, lambda text: None, lambda size, part, figures: (), **changes)
     return making.plan("train.py:1", list(batches) or [32])
 
 

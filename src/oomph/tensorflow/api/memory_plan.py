@@ -69,7 +69,9 @@ def plan(
     figures, verdict = with_xla(Simulated(engine, device), verdict, step, asked)
     making = Making(
         subject.training_of(model, samples.size_of(batch)), figures, verdict, lambda text: None,
-        lambda size, part: savers(model, batch, engine, size, part, lambda text: None, False, is_xla=verdict.is_xla),
+        lambda size, part, known: savers(
+            model, batch, engine, known, size, part, lambda text: None, False, is_xla=verdict.is_xla
+        ),
         sizes,
     )  # fmt: skip
     return making.plan(model.name, asked)

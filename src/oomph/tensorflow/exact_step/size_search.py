@@ -93,14 +93,25 @@ class SizeSearch:
         if failed.oom.whole_step and requested:
             need = requested + max(0, peak - base)  # XLA names its last allocation: earlier ones took the rest
         elif peak and (limit is None or (requested and peak + requested < limit)):
-            limit = self._most_bytes  # other processes hold the rest, or it is too fragmented
-            self._others_hold = True
+            limit = self._limit_when_refused(memory, peak, requested or 0)
         self._limit_bytes = limit
         self.room_bytes = None if limit is None else limit - base - extra_bytes
         self._failed_at, self._cost, self.chosen = time.monotonic(), seconds, None
         self.known = self.known.after_failure(samples, self.room_bytes, need)
         if self._regrowth is not None:
             self._regrowth = self._regrowth.after_failure(self._failed_at, seconds)
+
+    def _limit_when_refused(self, memory: DeviceMemory, peak: int, requested: int) -> int:
+        """The memory to count on where less was refused than the limit leaves.
+
+        The free memory lies in pieces, or, on a GPU, other processes hold a part of it: then between nothing and all of
+        what was asked for is free.
+        """
+        self.expect_gaps()
+        if memory.limit_bytes is not None and memory.device.startswith("CPU"):
+            return memory.limit_bytes
+        self._others_hold = True
+        return max(self._most_bytes, peak + requested // 2)
 
     def settle(self, batch: int) -> None:
         """Adopt the size that the search found, after a batch of `batch` samples completed in micro-batches."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from oomph.memory.estimate import Device
+from oomph.memory.estimate import Device, Interval
 from oomph.memory.program import Program
 from oomph.memory.verdict import Verdict
 from oomph.memory.xla.compiling import Compiled, NotCompiledError, compile_step, why_not
@@ -18,7 +18,7 @@ from oomph.memory.xla.sizes_to_compile import is_time_left, next_size
 from oomph.memory.xla.step import CompiledStep
 from oomph.memory.xla.targets import Chosen, choose, description
 from oomph.recovery.posix.available_memory import available_bytes
-from oomph.tensorflow.planning import samples
+from oomph.tensorflow.planning import samples, subject
 from oomph.tensorflow.planning.engine import Engine
 from oomph.tensorflow.planning.figures import CompiledByXla, Figures
 from oomph.tensorflow.planning.open_sizes import OpenSizes
@@ -66,7 +66,8 @@ def with_xla(figures: Figures, verdict: Verdict, step: Step, asked: Sequence[int
         compiled = compiler.compiled(asked)
     except NotCompiledError as error:
         return figures, replace(verdict, not_compiled=str(error).rstrip("."))
-    return CompiledByXla(compiled, step.engine), replace(verdict, compiled=compiler.words, doubt=step.sizes.doubt)
+    found = CompiledByXla(compiled, step.engine, compiler.peak_of_changed)
+    return found, replace(verdict, compiled=compiler.words, doubt=step.sizes.doubt)
 
 
 class XlaCompiler:
@@ -87,6 +88,8 @@ class XlaCompiler:
         self._device, self._chosen = device, chosen
         self._spec, self._size = samples.specification(step.batch), samples.size_of(step.batch)
         self._done: dict[int, Compiled] = {}
+        self._began, self._last = time.monotonic(), 0.0
+        """When the first size began, and the seconds that the last one took."""
 
     def compiled(self, asked: Sequence[int]) -> CompiledStep:
         """The step, compiled at the largest size asked for, and at one or two others if there is time.
@@ -94,20 +97,36 @@ class XlaCompiler:
         Raises:
             NotCompiledError: it does not compile at that size.
         """
-        began, size = time.monotonic(), next_size((), asked, self._high, None)
+        size = next_size((), asked, self._high, None)
         while size is not None:
-            at = time.monotonic()
             try:
                 self._done[size] = self._compile(size)
             except NotCompiledError:
                 if not self._done:
                     raise
                 break
-            now = time.monotonic()
-            if self._engine.only is not None or not is_time_left(now - began, now - at):
+            if self._engine.only is not None or not self._has_time:
                 break
             size = next_size(self._done, asked, self._high, self._device.usable)
         return self._step()
+
+    def peak_of_changed(self, batch: int) -> Interval | None:
+        """The peak of a step of that many samples with the model as it is now, after something of it was changed.
+
+        None if there is no time left to compile it, or if it does not compile.
+        """
+        if not self._has_time:
+            return None
+        try:
+            compiled = self._compile(batch)
+        except NotCompiledError:
+            return None
+        held = subject.held_by(self._model)
+        return CompiledStep({batch: compiled}, held, self._inputs, self._convolution).peak(batch)
+
+    @property
+    def _has_time(self) -> bool:
+        return is_time_left(time.monotonic() - self._began, self._last)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -123,9 +142,12 @@ class XlaCompiler:
 
     def _compile(self, batch: int) -> Compiled:
         self._tell(f"having XLA compile a step of {batch} samples for {self._chosen.target.name}")
+        began = time.monotonic()
         step = serialized(self._model, self._spec, self._size, batch)
         target = description(self._chosen.target, self._device.memory)
-        return compile_step(step, target, _MOST_SECONDS, available_bytes())
+        compiled = compile_step(step, target, _MOST_SECONDS, available_bytes())
+        self._last = time.monotonic() - began
+        return compiled
 
     def _inputs(self, batch: int) -> int:
         leaves = tf.nest.flatten(samples.resized(self._spec, self._size, batch))
@@ -169,7 +191,10 @@ def largest_convolution(program: Program, batch: int) -> int:
     )  # fmt: skip
 
 
-_SAVERS = "What saves memory is simulated without XLA, and scaled to the compiled step."
+_SAVERS = (
+    "What saves memory is compiled anew where it says so. The rest is simulated without XLA, and scaled to the "
+    "compiled step."
+)
 
 
 def target_in_words(chosen: Chosen, version: str) -> str:

@@ -80,8 +80,9 @@ def _model(reached: Reached, arguments: Mapping[str, Any], device: Device | None
     is_xla = subject.compiled_by_xla(model, reached.jit_compile, device is None or device.is_gpu)
     return _Planned(
         subject.training_of(model, samples.size_of(batch)), engine,
-        lambda size, part: savers(
-            model, batch, engine, size, part, reached.tell, is_bfloat16_fast=suits_bfloat16(device), is_xla=is_xla
+        lambda size, part, figures: savers(
+            model, batch, engine, figures, size, part, reached.tell,
+            is_bfloat16_fast=suits_bfloat16(device), is_xla=is_xla,
         ),
         is_xla, open_sizes(model, reached.fit_arguments.get("x"), batch), batch,
     )  # fmt: skip
@@ -93,7 +94,7 @@ def _loop(reached: Reached, arguments: Mapping[str, Any]) -> _Planned:
         if arguments.get(name):
             raise ExamineError(f"a custom loop is planned as it is: --{name.removesuffix('es')} needs fit")
     training, engine, is_xla = loop_step(reached)
-    return _Planned(training, engine, lambda size, part: (), is_xla)
+    return _Planned(training, engine, lambda size, part, figures: (), is_xla)
 
 
 def _batch(reached: Reached, model: Any) -> Any:

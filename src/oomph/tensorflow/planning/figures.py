@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Protocol
 
 from oomph.memory.breakdown import items, layers, timeline
-from oomph.memory.estimate import Device, Interval, Item, Layer, Moment, Saver
+from oomph.memory.estimate import Device, Interval, Item, Layer, Moment
 from oomph.memory.gpu_costs import workspaces
 from oomph.memory.xla.step import CompiledStep
 from oomph.tensorflow.planning.engine import Engine
@@ -57,8 +57,12 @@ class Figures(Protocol):
         """The step from within; `names` are those of the model's layers."""
         ...
 
-    def saver(self, saver: Saver, batch: int) -> Saver:
-        """A saver that was planned by simulation, with a peak like those of this engine."""
+    def of_changed(self, batch: int) -> Interval | None:
+        """The peak with the model as it is now; None if this engine would not see that, or has no time."""
+        ...
+
+    def like(self, simulated: Interval, batch: int) -> Interval:
+        """What was simulated of a changed step of that many samples, as a peak like those of this engine."""
         ...
 
 
@@ -94,8 +98,11 @@ class Simulated:
             timeline(engine.program, typical, engine.held.total),
         )
 
-    def saver(self, saver: Saver, batch: int) -> Saver:
-        return saver if saver.peak is None else replace(saver, peak=self._with_extras(saver.peak))
+    def of_changed(self, batch: int) -> Interval | None:
+        return None
+
+    def like(self, simulated: Interval, batch: int) -> Interval:
+        return self._with_extras(simulated)
 
     def _with_extras(self, peak: Interval) -> Interval:
         for item in self._extras:
@@ -108,15 +115,16 @@ class CompiledByXla:
 
     Args:
         step: what XLA has assigned.
-        engine: the simulation of the same step, whose savers are scaled.
+        engine: the simulation of the same step. What is only simulated of a changed step is scaled by it.
+        compile_again: the peak of that many samples with the model as it is now; None if there is no time for it.
     """
 
     name = "xla-gpu"
     is_long = False
     unknown: tuple[str, ...] = ()
 
-    def __init__(self, step: CompiledStep, engine: Engine) -> None:
-        self._step, self._engine, self.only = step, engine, engine.only
+    def __init__(self, step: CompiledStep, engine: Engine, compile_again: Callable[[int], Interval | None]) -> None:
+        self._step, self._engine, self.only, self._compile_again = step, engine, engine.only, compile_again
 
     def peak(self, batch: int) -> Interval:
         return self._step.peak(batch)
@@ -127,8 +135,8 @@ class CompiledByXla:
     def inside(self, batch: int, names: Collection[str]) -> Inside:
         return Inside()
 
-    def saver(self, saver: Saver, batch: int) -> Saver:
-        if saver.peak is None:
-            return saver
-        share = saver.peak.expected / self._engine.at(batch).peak.expected
-        return replace(saver, peak=self._step.peak_of_share(batch, share))
+    def of_changed(self, batch: int) -> Interval | None:
+        return self._compile_again(batch)
+
+    def like(self, simulated: Interval, batch: int) -> Interval:
+        return self._step.peak_of_share(batch, simulated.expected / self._engine.at(batch).peak.expected)

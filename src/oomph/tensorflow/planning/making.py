@@ -12,8 +12,8 @@ from oomph.tensorflow.planning.figures import Figures
 from oomph.tensorflow.planning.open_sizes import OpenSizes
 from oomph.tensorflow.planning.subject import Training
 
-Savers = Callable[[int, int | None], tuple[Saver, ...]]
-"""Plans the savers, given a batch size and the largest micro-batch that fits (None if unknown)."""
+Savers = Callable[[int, int | None, Figures], tuple[Saver, ...]]
+"""Plans the savers, given a batch size, the largest micro-batch that fits (None if unknown), and the figures."""
 
 
 class Making:
@@ -68,7 +68,7 @@ class Making:
             layers=inside.layers,
             peak_operation=inside.operation,
             timeline=inside.timeline,
-            savers=tuple(figures.saver(saver, last) for saver in self._savers(last, part)),
+            savers=self._savers(last, part, figures),
             notes=(*self._remarks(), *notes(self._verdict, figures.unknown)),
             warnings=warnings(self._verdict.device, self._training.policies),
             why_open=why_open(self._verdict),

@@ -13,6 +13,7 @@ from oomph.memory.estimate import Interval, Saver
 from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.planning import changes, subject
 from oomph.tensorflow.planning.engine import Engine, engine_for
+from oomph.tensorflow.planning.figures import Figures
 from oomph.tensorflow.planning.rematerialisation import why_remat_fails
 
 Tell = Callable[[str], None]
@@ -29,6 +30,7 @@ def savers(
     model: Any,
     batch: Any,
     engine: Engine,
+    figures: Figures,
     size: int,
     part: int | None,
     tell: Tell,
@@ -41,10 +43,11 @@ def savers(
     Those that change the model to plan it are left out unless `may_change`. Which 16-bit type is planned depends on
     `is_bfloat16_fast`; `is_xla`: whether XLA compiles the step as it is.
     """
-    planned = [_micro_batches(model, engine, size, part)]
+    planned = [_micro_batches(model, figures, size, part)]
     if may_change and engine.only is None:
-        planned += _changing(model, batch, engine, size, tell, is_bfloat16_fast)
-    whole = engine.at(size).peak.expected
+        replanning = _Replanning(model, batch, engine, figures, size, tell)
+        planned += _changing(replanning, is_bfloat16_fast)
+    whole = figures.peak(size).expected
     found = [saver for saver in planned if saver and (saver.peak is None or saver.peak.expected < _WORTH_IT * whole)]
     found += [saver for saver in (_recompute(), _xla(is_xla), _ALLOCATOR, _quantised(model)) if saver]
     useless = [saver.name for saver in planned if saver and saver not in found]
@@ -53,21 +56,61 @@ def savers(
     return tuple(found)
 
 
-def _changing(model: Any, batch: Any, engine: Engine, size: int, tell: Tell, is_bfloat16_fast: bool) -> Iterator[Saver]:
+class _Replanning:
+    """Plans one model anew, with something of it changed for a while.
+
+    Args:
+        model: the compiled model.
+        batch: one batch as `train_step` takes it.
+        engine: the simulation of the model as it is.
+        figures: what the plan shows of it.
+        size: the batch size.
+        tell: told what is being done.
+    """
+
+    def __init__(self, model: Any, batch: Any, engine: Engine, figures: Figures, size: int, tell: Tell) -> None:
+        self.model, self.engine = model, engine
+        self._batch, self._figures, self._size, self._tell = batch, figures, size, tell
+
+    def planned(self, name: str, change: AbstractContextManager[Any], cost: str, line: str) -> Saver:
+        """The saver, with the peak after the change."""
+        self._tell(f"planning {name}")
+        try:
+            with change:
+                peak, basis = self._peak()
+        except (OomphError, ValueError, TypeError, AttributeError, NotImplementedError) as error:
+            return Saver(name, None, f"not planned: {type(error).__name__}; {cost}", line)
+        return Saver(name, peak, cost, line, basis)
+
+    def _peak(self) -> tuple[Interval, str]:
+        """The peak with the model as it is now, and how it is known."""
+        compiled = self._figures.of_changed(self._size)
+        if compiled is not None:
+            return compiled, "compiled"
+        changed = engine_for(self.model, self._batch, lambda text: None, runs=False).at(self._size).peak
+        # Both as simulated: what real steps have corrected cannot be compared with what has only been simulated.
+        share = changed.expected / self.engine.simulated(self._size).expected
+        whole = self.engine.at(self._size).peak
+        simulated = Interval(*(round(share * part) for part in (whole.low, whole.expected, whole.high)))
+        return self._figures.like(simulated, self._size), "estimated"
+
+
+def _changing(replanning: _Replanning, is_bfloat16_fast: bool) -> Iterator[Saver]:
+    model = replanning.model
     if "16" not in str(getattr(model.dtype_policy, "name", "")):
         kind, cost = ("bfloat16", _BFLOAT16_COSTS) if is_bfloat16_fast else ("float16", _FLOAT16_COSTS)
-        yield _replanned(
-            f"mixed {kind}", changes.precision(model, f"mixed_{kind}"), model, batch, engine, size, tell, cost,
+        yield replanning.planned(
+            f"mixed {kind}", changes.precision(model, f"mixed_{kind}"), cost,
             f'keras.mixed_precision.set_global_policy("mixed_{kind}")  # before the model is built',
         )  # fmt: skip
-    if engine.held.slots > subject.trainable_bytes(model) * 1.5:
-        yield _replanned(
-            "SGD instead", changes.optimizer(model, "sgd"), model, batch, engine, size, tell,
+    if replanning.engine.held.slots > subject.trainable_bytes(model) * 1.5:
+        yield replanning.planned(
+            "SGD instead", changes.optimizer(model, "sgd"),
             "another optimizer: it needs another learning rate and may train worse",
             'optimizer="sgd",  # in model.compile()',
         )  # fmt: skip
-    yield _replanned(
-        "train the head only", changes.frozen_but_head(model), model, batch, engine, size, tell,
+    yield replanning.planned(
+        "train the head only", changes.frozen_but_head(model),
         "for transfer learning: all layers before the last one with weights keep their weights",
         "for layer in model.layers[:-1]: layer.trainable = False  # before compile()",
     )  # fmt: skip
@@ -86,41 +129,17 @@ def _xla(is_on: bool) -> Saver:
     return Saver(name, None, "not planned: it may take more or less; try both", line)
 
 
-def _micro_batches(model: Any, engine: Engine, size: int, part: int | None) -> Saver | None:
+def _micro_batches(model: Any, figures: Figures, size: int, part: int | None) -> Saver | None:
     part = min(part, size // 2) if part else size // 4
-    if part < 1 or engine.only is not None:
+    if part < 1 or figures.only is not None:
         return None
     sums = subject.trainable_bytes(model)
-    peak = engine.at(part).peak + Interval(sums, sums, sums)
     return Saver(
-        f"micro-batches of {part}", peak,
+        f"micro-batches of {part}", figures.peak(part) + Interval(sums, sums, sums),
         f"the same batch of {size} in parts, whose gradients are added up: nothing changes in the training but its "
         "rounding and its time",
-        f"oomph run --micro-batch {part} {SCRIPT}",
+        f"oomph run --micro-batch {part} {SCRIPT}", "estimated",
     )  # fmt: skip
-
-
-def _replanned(
-    name: str,
-    change: AbstractContextManager[Any],
-    model: Any,
-    batch: Any,
-    engine: Engine,
-    size: int,
-    tell: Tell,
-    cost: str,
-    line: str,
-) -> Saver:
-    tell(f"planning {name}")
-    try:
-        with change:
-            changed = engine_for(model, batch, lambda text: None, runs=False).at(size).peak
-    except (OomphError, ValueError, TypeError, AttributeError, NotImplementedError) as error:
-        return Saver(name, None, f"not planned: {type(error).__name__}; {cost}", line)
-    # Both as simulated: what real steps have corrected cannot be compared with what has only been simulated.
-    share = changed.expected / engine.simulated(size).expected
-    peak = engine.at(size).peak
-    return Saver(name, Interval(*(round(share * part) for part in (peak.low, peak.expected, peak.high))), cost, line)
 
 
 def _recompute() -> Saver:
