@@ -18,13 +18,14 @@ CARD = Device("a card", 8 * GIB, 6 * GIB)
     [
         (Interval(1, 2, 3), False, Fits.YES),
         (Interval(4, 5, 7), False, Fits.UNKNOWN),
-        (Interval(4, 7, 8), False, Fits.NO),
+        (Interval(4, 7, 8), False, Fits.UNKNOWN),
+        (Interval(6, 7, 8), False, Fits.NO),
         (Interval(1, 2, 3), True, Fits.UNKNOWN),
         (Interval(7, 8, 9), True, Fits.UNKNOWN),
         (Interval(9, 10, 12), True, Fits.NO),
     ],
 )
-def test_yes_by_the_high_end_no_by_the_expected_peak_and_under_xla_never_yes(peak, is_xla, says) -> None:
+def test_yes_by_the_high_end_no_by_half_of_the_lower_doubt_and_under_xla_never_yes(peak, is_xla, says) -> None:
     scaled = Interval(peak.low * GIB, peak.expected * GIB, peak.high * GIB)
     assert Verdict(CARD, is_xla, held=0).fits(scaled) is says
 

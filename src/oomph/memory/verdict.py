@@ -49,7 +49,7 @@ class Verdict:
         return self.device is not None and not self.is_hidden and not self.doubt
 
     def fits(self, peak: Interval) -> Fits:
-        """Yes only if the high end fits, no only if the expected peak does not."""
+        """Yes only if the high end fits, no only if the middle between the low end and the expected peak does not."""
         if self.device is None:
             return Fits.UNKNOWN
         if self.is_hidden:
@@ -57,7 +57,7 @@ class Verdict:
             return Fits.NO if least > self.device.usable else Fits.UNKNOWN
         if peak.high <= self.device.usable:
             return Fits.UNKNOWN if self.doubt else Fits.YES
-        return Fits.NO if peak.expected > self.device.usable else Fits.UNKNOWN
+        return Fits.NO if (peak.low + peak.expected) // 2 > self.device.usable else Fits.UNKNOWN
 
 
 def why_open(verdict: Verdict) -> str:

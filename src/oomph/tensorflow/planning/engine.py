@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from oomph.errors import ExamineError
@@ -24,6 +24,8 @@ _TIMES = 4
 """Each further size that runs is this many times the one before it."""
 _CHEAP_SECONDS = 3.0
 """A further size runs if its step should take no longer than this."""
+_OWN_SECONDS = 15.0
+"""One of the sizes that a plan is for runs if its step should take no longer than this."""
 _MOST_SAMPLES = 8192
 _LONG = 8000
 """A program of so many operations takes long to simulate: unrolled loops."""
@@ -63,9 +65,15 @@ class Engine:
             raw = self._predicted(batch)
             fix = self._correction
             peak = raw.peak if fix is None else fix.of(raw.peak, batch, self.held.total)
-            peak = widened(peak, self.held.largest if fix is None else 0, bool(self.unknown))
+            is_assumed = bool(self.unknown) and batch > max(self.ran, default=0)
+            peak = widened(peak, self.held.largest if fix is None else 0, is_assumed)
             found = self._known[batch] = Prediction(peak, raw.typical)
         return Prediction(self._monotone(batch, found.peak), found.typical)
+
+    @property
+    def ran(self) -> tuple[int, ...]:
+        """The batch sizes of which real steps ran."""
+        return () if self._correction is None else tuple(each.batch for each in self._correction.measured)
 
     @property
     def is_long(self) -> bool:
@@ -100,9 +108,14 @@ class Engine:
 
 
 def engine_for(
-    model: Any, batch: Any, tell: Callable[[str], None], runs: bool = True, foreign: int | None = None
+    model: Any,
+    batch: Any,
+    tell: Callable[[str], None],
+    runs: bool = True,
+    foreign: int | None = None,
+    asked: Sequence[int] = (),
 ) -> Engine:
-    """Trace the step of a built model, and run it at small sizes where that is cheap.
+    """Trace the step of a built model, and run it at small sizes, and at those of the plan, where that is cheap.
 
     Args:
         model: a compiled model.
@@ -110,6 +123,7 @@ def engine_for(
         tell: what is being done.
         runs: whether real steps may run.
         foreign: bytes on the device that do not belong to the training; None: all that the model does not hold now.
+        asked: the batch sizes that the plan is for.
 
     Raises:
         ExamineError: the step cannot be traced.
@@ -119,7 +133,7 @@ def engine_for(
     made = _Made(model, batch, size, tell)
     held = made.held
     if runs and dry_run.can_measure():
-        made.run(max(0, dry_run.in_use() - held.total) if foreign is None else foreign)
+        made.run(max(0, dry_run.in_use() - held.total) if foreign is None else foreign, asked)
     only = size if len(made.traces) == 1 else None
     flat = made.traces[-1].flat
     unknown = tuple(dict.fromkeys([*made.failed, *flat.unknown]))
@@ -139,6 +153,8 @@ class _Made:
         """Batch sizes that ran, and their peaks."""
         self.failed: list[str] = []
         """Real steps that failed for a reason other than memory, one sentence each."""
+        self.seconds = 0.0
+        """The shortest step of the last size that ran."""
         try:
             self.traces = [self._trace(size) for size in _SIZES]
         except ExamineError:
@@ -153,8 +169,8 @@ class _Made:
         assert program is not None, "a trace has the operations that it has"
         return program
 
-    def run(self, foreign: int) -> None:
-        """Run steps of the sizes that were traced, and of larger ones while they are cheap."""
+    def run(self, foreign: int, asked: Sequence[int] = ()) -> None:
+        """Run steps of the sizes that were traced, of larger ones while they are cheap, and of those asked for."""
         program, seconds = self.program(), 0.0
         for traced in self.traces:
             if not self._has_room(program, traced.batch):
@@ -181,6 +197,20 @@ class _Made:
                 break
         if larger is not None:
             self.traces = self._with(larger)
+        for size in sorted(asked):
+            self._run_asked(size, foreign)
+
+    def _run_asked(self, size: int, foreign: int) -> None:
+        """Run steps of a size that the plan is for, unless that takes too long or too much memory."""
+        batch, seconds = self.measured[-1][0], self.seconds
+        if self.failed or any(size == known for known, _ in self.measured) or seconds * size / batch > _OWN_SECONDS:
+            return
+        if self._has_room(self.program(), size):
+            try:
+                self._run(self._trace(size), foreign)
+            except ExamineError:
+                return
+            self.measured.sort()
 
     def corrections(self) -> list[Measured]:
         """The real steps, each with the prediction of the final program."""
@@ -211,4 +241,5 @@ class _Made:
         if not ran.peaks:
             return 0.0
         self.measured.append((traced.batch, ran.peaks))
+        self.seconds = ran.seconds
         return ran.seconds

@@ -76,7 +76,8 @@ def _model(reached: Reached, arguments: Mapping[str, Any], device: Device | None
     batch = _batch(reached, model)
     foreign = max(0, dry_run.in_use() - subject.held_by(model).total)
     subject.build(model, batch)
-    engine = engine_for(model, batch, reached.tell, foreign=foreign)
+    asked = arguments.get("batches") or [samples.size_of(batch)]
+    engine = engine_for(model, batch, reached.tell, foreign=foreign, asked=asked)
     is_xla = subject.compiled_by_xla(model, reached.jit_compile, device is None or device.is_gpu)
     return _Planned(
         subject.training_of(model, samples.size_of(batch)), engine,
