@@ -34,6 +34,8 @@ exit codes: 0 what was asked for fits, or nothing says that it does not; 1 a bat
 script's own, does not fit; 2 a wrong command line; 3 nothing could be planned: the script fails before its training, \
 or has none"""
 _WITH_VALUE = ("--fit", "--batch", "--gpu", "--policy", "--optimizer", "--python", "--html", "--color")
+_OWN = ("--gpu", "--html", "--json")
+"""Options that, behind the script, were probably meant for oomph; others are often the script's own."""
 _MOST_BATCHES = 32
 _NEGATIVE = re.compile(r"-[\d.]")
 _POLICIES = ("float32", "float64", "float16", "bfloat16", "mixed_float16", "mixed_bfloat16")
@@ -108,9 +110,17 @@ def _request(args: argparse.Namespace) -> Request:
     arguments: dict[str, Any] = {"batches": _batches(args.batch), "policy": args.policy, "optimizer": args.optimizer}
     _check_page(args.html)
     know_secrets(args.words, os.environ)
+    _tell_late_options(args.words)
     device = pool_of(os.environ) if args.gpu is None else None
     arguments["device"] = device or device_of(args.gpu, os.environ, say)
     return request_with(args.words, args.python, arguments, fit)
+
+
+def _tell_late_options(words: Sequence[str]) -> None:
+    """Say which words behind the script are options of this verb: they go to the script."""
+    late = [word for word in words[1:] if word.split("=")[0] in _OWN]
+    if late:
+        say(f"{late[0].split('=')[0]} stands behind the script and goes to it; options of oomph plan stand before it")
 
 
 def _batches(text: str | None) -> list[int]:

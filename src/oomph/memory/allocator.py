@@ -6,6 +6,7 @@ Source: tensorflow/core, xla/tsl/framework/bfc_allocator.cc: `RoundedBytes`, `Fi
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 _ROUNDING = 256
@@ -103,3 +104,11 @@ class Allocator:
 
     def _forget(self, chunk: _Chunk) -> None:
         del self._free[bisect_left(self._free, (chunk.size, chunk.start))]
+
+
+def chunks_of(sizes: Iterable[int]) -> int:
+    """The bytes that tensors of these sizes hold in all: a chunk may be larger than what was asked for."""
+    allocator = Allocator()
+    for size in sizes:
+        allocator.allocate(size)
+    return allocator.in_use

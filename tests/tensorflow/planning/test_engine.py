@@ -17,6 +17,8 @@ import tensorflow as tf
 from oomph.errors import ExamineError
 from oomph.tensorflow.planning import changes, samples, subject
 from oomph.tensorflow.planning.engine import Engine, engine_for
+from oomph.tensorflow.planning.figures import Simulated
+from oomph.tensorflow.planning.savers import savers
 
 MIB = 1 << 20
 layers = keras.layers
@@ -204,8 +206,8 @@ def test_ragged_batches_are_refused() -> None:
 
 def test_the_arrays_of_a_fit_are_counted_where_the_pool_of_the_cpu_is_the_device() -> None:
     arguments = {"x": {"a": np.zeros((10, 4), "float32")}, "y": np.zeros(10), "sample_weight": None, "epochs": 3}
-    assert samples.array_bytes(arguments) == 10 * 4 * 4 + 10 * 8
-    assert samples.array_bytes({"x": tf.data.Dataset.range(3), "y": None}) == 0
+    assert sorted(samples.array_sizes(arguments)) == [10 * 8, 10 * 4 * 4]
+    assert samples.array_sizes({"x": tf.data.Dataset.range(3), "y": None}) == []
 
 
 class Adversarial(keras.Model):
@@ -244,3 +246,21 @@ def test_a_model_that_is_never_called_as_a_whole_is_planned_by_its_own_step() ->
     assert found.held.slots == pytest.approx(2 * weights, rel=0.1)
     assert found.at(256).peak.expected > found.at(8).peak.expected
     assert f"{sum(int(np.prod(each.shape)) for each in model.weights):,} parameters" in subject.in_words(model)
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ([keras.layers.Dense(8)], "nothing changes in the training but its rounding and its time"),
+        ([keras.layers.Dense(8), keras.layers.BatchNormalization()], "BatchNormalization sees each part alone"),
+        ([keras.layers.Lambda(lambda x: x - tf.reduce_mean(x, 0))], "oomph compares whether that changes the result"),
+    ],
+)
+def test_what_micro_batches_change_is_said_of_this_model(parts: list[keras.layers.Layer], said: str) -> None:
+    model = keras.Sequential([keras.Input((4,)), *parts, keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    batch = (tf.zeros([4096, 4]), tf.zeros([4096, 1]))
+    subject.build(model, batch)
+    engine = engine_for(model, batch, lambda text: None, runs=False)
+    found = savers(model, batch, engine, Simulated(engine, None), 4096, 64, lambda text: None, False)
+    assert said in next(saver.changes for saver in found if saver.name.startswith("micro-batches"))

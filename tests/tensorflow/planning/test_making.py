@@ -79,3 +79,14 @@ def test_what_is_assumed_of_the_sizes_is_among_the_notes() -> None:
 
 def test_the_update_is_a_kind_of_its_own() -> None:
     assert [item.name for item in made(GIB).items][:2] == ["weights", "optimizer update"]
+
+
+def test_what_the_script_holds_lies_in_the_pool_of_the_cpu_and_not_on_a_gpu() -> None:
+    pool = Device("the pool", GIB, GIB, is_card=False, is_gpu=False)
+    gpu = Device("a GPU", GIB, GIB, is_card=False)
+    on_pool, on_gpu = (Simulated(Straight(), device, 3 * MIB, 5 * MIB) for device in (pool, gpu))
+    assert on_pool.peak(8).expected == on_gpu.peak(8).expected + 8 * MIB
+    added = {item.name: (item.size.expected, item.basis) for item in on_pool.items(8)}
+    assert added["arrays given to fit"] == (3 * MIB, "counted")
+    assert added["what the script holds besides"] == (5 * MIB, "measured")
+    assert not {"arrays given to fit", "what the script holds besides"} & {item.name for item in on_gpu.items(8)}

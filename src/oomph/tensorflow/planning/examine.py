@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oomph.errors import ExamineError
+from oomph.memory.allocator import chunks_of
 from oomph.memory.device_limit import limit_of
 from oomph.memory.document import as_document
 from oomph.memory.estimate import Device
@@ -41,7 +42,7 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
     planned = _loop(reached, arguments) if reached.kind == LOOP else _model(reached, arguments, device)
     engine, batches = planned.engine, arguments.get("batches") or [planned.training.batch]
     verdict = Verdict(device, planned.is_xla, engine.held.total, engine.doubt or planned.sizes.doubt)
-    figures: Figures = Simulated(engine, device, samples.array_bytes(reached.fit_arguments))
+    figures: Figures = Simulated(engine, device, chunks_of(samples.array_sizes(reached.fit_arguments)), planned.besides)
     if planned.batch is not None:
         step = Step(reached.model, planned.batch, engine, reached.tell, planned.sizes)
         figures, verdict = with_xla(figures, verdict, step, batches)
@@ -60,6 +61,8 @@ class _Planned:
     """What is assumed of the sizes of a sample."""
     batch: Any = None
     """One batch as `train_step` takes it; None for a custom loop."""
+    besides: int = 0
+    """The bytes in use on this machine's device that do not belong to the training."""
 
 
 def _model(reached: Reached, arguments: Mapping[str, Any], device: Device | None) -> _Planned:
@@ -85,7 +88,7 @@ def _model(reached: Reached, arguments: Mapping[str, Any], device: Device | None
             model, batch, engine, figures, size, part, reached.tell,
             is_bfloat16_fast=suits_bfloat16(device), is_xla=is_xla,
         ),
-        is_xla, open_sizes(model, reached.fit_arguments.get("x"), batch), batch,
+        is_xla, open_sizes(model, reached.fit_arguments.get("x"), batch), batch, foreign,
     )  # fmt: skip
 
 
@@ -95,7 +98,8 @@ def _loop(reached: Reached, arguments: Mapping[str, Any]) -> _Planned:
         if arguments.get(name):
             raise ExamineError(f"a custom loop is planned as it is: --{name.removesuffix('es')} needs fit")
     training, engine, is_xla = loop_step(reached)
-    return _Planned(training, engine, lambda size, part, figures: (), is_xla)
+    besides = max(0, dry_run.in_use() - engine.held.total)
+    return _Planned(training, engine, lambda size, part, figures: (), is_xla, besides=besides)
 
 
 def _batch(reached: Reached, model: Any) -> Any:

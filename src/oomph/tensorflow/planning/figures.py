@@ -73,15 +73,16 @@ class Simulated:
         engine: predicts the step.
         device: what it is for.
         arrays: bytes of the arrays given to fit; they lie in the pool if the device is the CPU's.
+        besides: bytes in use that do not belong to the training, such as the script's own data; they lie there, too.
     """
 
-    def __init__(self, engine: Engine, device: Device | None, arrays: int = 0) -> None:
+    def __init__(self, engine: Engine, device: Device | None, arrays: int = 0, besides: int = 0) -> None:
         self._engine = engine
         self.name, self.only, self.is_long, self.unknown = engine.name, engine.only, engine.is_long, engine.unknown
         convolves = any(operation.kind.startswith("Conv") for operation in engine.program.operations)
         self._extras = workspaces(convolves) if device is not None and device.is_card else ()
-        if device is not None and not device.is_gpu and arrays:
-            self._extras += (Item("arrays given to fit", Interval(arrays, arrays, arrays), "counted"),)
+        if device is not None and not device.is_gpu:
+            self._extras += _of_the_pool(arrays, besides)
 
     def peak(self, batch: int) -> Interval:
         return self._with_extras(self._engine.at(batch).peak)
@@ -108,6 +109,13 @@ class Simulated:
         for item in self._extras:
             peak = peak + item.size
         return peak
+
+
+def _of_the_pool(arrays: int, besides: int) -> tuple[Item, ...]:
+    """What lies in the memory pool of the CPU, and would not lie on a GPU."""
+    given = Item("arrays given to fit", Interval(arrays, arrays, arrays), "counted")
+    held = Item("what the script holds besides", Interval(besides, besides, besides), "measured")
+    return tuple(item for item in (given, held) if item.size.expected)
 
 
 class CompiledByXla:

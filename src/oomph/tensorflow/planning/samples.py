@@ -33,10 +33,10 @@ def first_batch(model: Any, arguments: Mapping[str, Any]) -> Any:
         raise ExamineError(f"the data given to fit yield no batch: {error_in_words(error)}") from error
 
 
-def array_bytes(arguments: Mapping[str, Any]) -> int:
-    """The size in bytes of the NumPy arrays given to a fit. TensorFlow copies all of them to the CPU's memory."""
+def array_sizes(arguments: Mapping[str, Any]) -> list[int]:
+    """The sizes in bytes of the NumPy arrays given to a fit. TensorFlow copies all of them to the CPU's memory."""
     given = [arguments.get(name) for name in ("x", "y", "sample_weight")]
-    return sum(leaf.nbytes for leaf in tf.nest.flatten(given) if isinstance(leaf, np.ndarray))
+    return [leaf.nbytes for leaf in tf.nest.flatten(given) if isinstance(leaf, np.ndarray)]
 
 
 def specification(batch: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 from oomph.errors import OomphError
 from oomph.memory.commands import SCRIPT
 from oomph.memory.estimate import Interval, Saver
+from oomph.tensorflow.micro_batch.exactness import EXACT, promise_before_tracing
 from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.planning import changes, subject
 from oomph.tensorflow.planning.engine import Engine, engine_for
@@ -19,6 +20,8 @@ from oomph.tensorflow.planning.rematerialisation import why_remat_fails
 Tell = Callable[[str], None]
 _WORTH_IT = 0.99
 _LEAST_QUANTISED = 1 << 20
+_LONGEST = 120
+"""Characters of a reason."""
 _BFLOAT16_COSTS = "needs an Ampere GPU or newer, rounds activations to 8 bits of precision, keeps float32 weights"
 _FLOAT16_COSTS = (
     "rounds activations to 11 bits of precision, and scales the loss so that small gradients survive; keeps float32 "
@@ -79,7 +82,7 @@ class _Replanning:
             with change:
                 peak, basis = self._peak()
         except (OomphError, ValueError, TypeError, AttributeError, NotImplementedError) as error:
-            return Saver(name, None, f"not planned: {type(error).__name__}; {cost}", line)
+            return Saver(name, None, f"not planned, {_why(error)}; {cost}", line)
         return Saver(name, peak, cost, line, basis)
 
     def _peak(self) -> tuple[Interval, str]:
@@ -134,12 +137,27 @@ def _micro_batches(model: Any, figures: Figures, size: int, part: int | None) ->
     if part < 1 or figures.only is not None:
         return None
     sums = subject.trainable_bytes(model)
+    change = f"whose gradients are added up: {_change(model)}"
     return Saver(
         f"micro-batches of {part}", figures.peak(part) + Interval(sums, sums, sums),
-        f"the same batch of {size} in parts, whose gradients are added up: nothing changes in the training but its "
-        "rounding and its time",
+        f"the same {size:,} samples in parts, {change}",
         f"oomph run --micro-batch {part} {SCRIPT}", "estimated",
     )  # fmt: skip
+
+
+def _change(model: Any) -> str:
+    """What parts of a batch change in the training of this model, before anything of it is probed."""
+    if any(getattr(layer, "moving_variance", None) is not None for layer in KERAS.flatten_layers.of(model)()):
+        return "BatchNormalization sees each part alone; nothing else changes but rounding and time"
+    if promise_before_tracing(model).kind != EXACT:
+        return "before it divides a batch, oomph compares whether that changes the result"
+    return "nothing changes in the training but its rounding and its time"
+
+
+def _why(error: Exception) -> str:
+    """Why a change cannot be planned, in a few words."""
+    words = " ".join(str(error).split())
+    return f"since {words.rstrip('.')[:_LONGEST]}" if isinstance(error, OomphError) and words else type(error).__name__
 
 
 def _recompute() -> Saver:
