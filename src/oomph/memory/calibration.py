@@ -69,6 +69,13 @@ def _doublings(batch: int, since: int) -> float:
     return math.log2(batch / since)
 
 
+def uncorrected(peak: Interval) -> Interval:
+    """A simulated interval that no real step has corrected: not narrower than a corrected one."""
+    return Interval(
+        min(peak.low, round(LOWER * peak.expected)), peak.expected, max(peak.high, round(UPPER * peak.expected))
+    )
+
+
 def correction(measured: Sequence[Measured]) -> Correction | None:
     """What the real steps say; None without any."""
     return Correction(tuple(measured)) if measured else None

@@ -33,6 +33,8 @@ class FlatGraph:
     kept: list[int] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     """What the sizes do not contain or only assume, one sentence each."""
+    elsewhere: frozenset[str] = frozenset()
+    """Devices whose operations are left out: those of other replicas."""
     guessed_loop: str = ""
     """The first loop whose number of iterations is a guess, one sentence; empty if there is none."""
 

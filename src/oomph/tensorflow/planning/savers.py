@@ -94,7 +94,7 @@ def _micro_batches(model: Any, engine: Engine, size: int, part: int | None) -> S
     peak = engine.at(part).peak + Interval(sums, sums, sums)
     return Saver(
         f"micro-batches of {part}", peak,
-        f"the same batch of {size} in parts, whose gradients are added up: nothing changes in the training but its "
+        f"the same {size:,} samples in parts, whose gradients are added up: nothing changes in the training but its "
         "rounding and its time",
         f"oomph run --micro-batch {part} {SCRIPT}",
     )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from oomph.memory.all_reduce import ARRIVED
 from oomph.memory.program import Storage
 from oomph.tensorflow.planning.flat_graph import Flat, FlatGraph
 from oomph.tensorflow.planning.graph_functions import called, function_named, in_order, is_list
@@ -62,8 +63,8 @@ class Scope:
     def add(self, graph: Any) -> None:
         """Add all operations of a graph."""
         for operation in in_order(graph):
-            if operation.type == "Placeholder":
-                continue  # an input, already known
+            if operation.type == "Placeholder" or operation.device in self.flat.elsewhere:
+                continue  # an input, already known, or of another replica
             body = called(graph, operation) if operation.type in FUNCTION_CALLS else None
             if body is not None:
                 self._inline(body, operation)
@@ -80,12 +81,33 @@ class Scope:
         return self._make(operation, sizes, storage, workspace)
 
     def _make(self, operation: Any, sizes: list[int], storage: Storage, workspace: int) -> Flat:
+        self._take_in(operation)
         inputs = [self.tensors[tensor.ref()] for tensor in operation.inputs if tensor.ref() in self.tensors]
         made = self.put(operation, inputs, sizes, storage, workspace)
         self.tensors.update(
             {tensor.ref(): index for tensor, index in zip(operation.outputs, made.outputs, strict=True)}
         )
         return made
+
+    def _take_in(self, operation: Any) -> None:
+        """Add the copies of what the operation is given by other devices: they arrive when its own inputs are there."""
+        if not self.flat.elsewhere:
+            return
+        given = [tensor for tensor in operation.inputs if tensor.op.device in self.flat.elsewhere]
+        for tensor in given:
+            if tensor.ref() in self.tensors or tensor.dtype.name in ("resource", "variant"):
+                continue
+            size = self.size_of(tensor, operation)
+            own = [self.tensors[one.ref()] for one in operation.inputs if one.ref() in self.tensors]
+            ends = [index for index, made in enumerate(self.flat.operations) if set(own).intersection(made.outputs)]
+            self.tensors[tensor.ref()] = len(self.flat.sizes)
+            self.flat.operations.append(
+                Flat(
+                    f"{self.prefix}{tensor.op.name}/copy", ARRIVED, [], [len(self.flat.sizes)], ends, Storage.NEW,
+                    work=size,
+                )
+            )  # fmt: skip
+            self.flat.sizes.append(size)
 
     def put(self, operation: Any, inputs: list[int], sizes: list[int], storage: Storage, workspace: int = 0) -> Flat:
         flat = self.flat
