@@ -99,10 +99,10 @@ def test_the_largest_batch_is_that_of_all_replicas_and_the_micro_batch_that_of_o
     assert [batch for batch, _ in shared.curve][:3] == [4, 8, 16]
 
 
-def test_what_no_real_step_has_corrected_is_not_narrower_than_what_one_has() -> None:
+def test_what_no_real_step_has_corrected_has_wider_bounds() -> None:
     (shared,), (alone,) = made(4 * GIB, replicas=Replicas(2)).estimates, made(4 * GIB, (16,)).estimates
     assert shared.peak.expected == alone.peak.expected
-    assert shared.peak.high == round(1.25 * shared.peak.expected) > alone.peak.high
+    assert shared.peak.high == round(1.4 * shared.peak.expected) > alone.peak.high
     assert shared.peak.low == round(0.9 * shared.peak.expected)
 
 

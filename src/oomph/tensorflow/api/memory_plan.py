@@ -19,7 +19,7 @@ from oomph.tensorflow.planning.figures import Figures, Simulated
 from oomph.tensorflow.planning.making import Making
 from oomph.tensorflow.planning.open_sizes import open_sizes
 from oomph.tensorflow.planning.savers import savers
-from oomph.tensorflow.planning.strategy import check, note, shared
+from oomph.tensorflow.planning.strategy import can_be_changed, check, note, shared
 
 
 def plan(
@@ -76,7 +76,8 @@ def plan(
     making = Making(
         subject.training_of(model, whole.size), figures, verdict, lambda text: None,
         lambda size, part: savers(
-            model, batch, engine, replicas.share(size), part, lambda text: None, False, is_xla=verdict.is_xla
+            model, batch, engine, replicas.share(size), part, lambda text: None, False,
+            is_xla=can_be_changed(verdict.is_xla, replicas),
         ),
         sizes, replicas, note(strategy, whole.size),
     )  # fmt: skip

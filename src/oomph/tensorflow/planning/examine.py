@@ -25,7 +25,7 @@ from oomph.tensorflow.planning.loop_step import loop_step
 from oomph.tensorflow.planning.making import Making, Savers
 from oomph.tensorflow.planning.open_sizes import OpenSizes, open_sizes
 from oomph.tensorflow.planning.savers import savers
-from oomph.tensorflow.planning.strategy import can_measure_one, check, note, shared
+from oomph.tensorflow.planning.strategy import can_be_changed, can_measure_one, check, note, shared
 from oomph.tensorflow.reaching.reached import Reached
 
 
@@ -92,7 +92,7 @@ def _model(reached: Reached, arguments: Mapping[str, Any], device: Device | None
         subject.training_of(model, whole.size), engine,
         lambda size, part: savers(
             model, batch, engine, replicas.share(size), part, reached.tell, is_bfloat16_fast=suits_bfloat16(device),
-            is_xla=is_xla,
+            is_xla=can_be_changed(is_xla, replicas),
         ),
         is_xla, open_sizes(model, reached.fit_arguments.get("x"), batch), batch, replicas, note(strategy, whole.size),
     )  # fmt: skip

@@ -34,12 +34,12 @@ def savers(
     tell: Tell,
     may_change: bool = True,
     is_bfloat16_fast: bool = True,
-    is_xla: bool = True,
+    is_xla: bool | None = True,
 ) -> tuple[Saver, ...]:
     """The savers at a batch of `size`; `part` is the largest micro-batch that fits, if it is known.
 
     Those that change the model to plan it are left out unless `may_change`. Which 16-bit type is planned depends on
-    `is_bfloat16_fast`; `is_xla`: whether XLA compiles the step as it is.
+    `is_bfloat16_fast`; `is_xla`: whether XLA compiles the step as it is; None: it does not, and cannot.
     """
     planned = [_micro_batches(model, engine, size, part)]
     if may_change and engine.only is None:
@@ -79,8 +79,10 @@ _ALLOCATOR = Saver(
 )  # fmt: skip
 
 
-def _xla(is_on: bool) -> Saver:
-    """The line that changes whether XLA compiles the step."""
+def _xla(is_on: bool | None) -> Saver | None:
+    """The line that changes whether XLA compiles the step; None if it cannot."""
+    if is_on is None:
+        return None
     name = "without XLA" if is_on else "with XLA"
     line = f"jit_compile={not is_on},  # in model.compile()"
     return Saver(name, None, "not planned: it may take more or less; try both", line)

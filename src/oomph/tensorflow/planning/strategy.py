@@ -68,6 +68,11 @@ def can_measure_one(strategy: Any, device: str) -> bool:
     return device.startswith("GPU") and str(strategy.extended.worker_devices[0]).endswith(f":{device}")
 
 
+def can_be_changed(is_xla: bool, replicas: Replicas) -> bool | None:
+    """Whether XLA compiles the step; None where it does not and cannot: it refuses variables of several devices."""
+    return None if replicas.count > 1 and not is_xla else is_xla
+
+
 def note(strategy: Any, batch: int) -> str:
     """What the figures leave out if the strategy would have more replicas elsewhere, as a sentence; else empty."""
     if not isinstance(strategy, _MIRRORED) or strategy.num_replicas_in_sync > 1:
