@@ -23,6 +23,7 @@ import json
 import sys
 import keras
 import numpy as np
+import oomph
 import tensorflow as tf
 from oomph.memory.all_reduce import ARRIVED
 from oomph.memory.program import Storage
@@ -61,17 +62,52 @@ def told(reduces=None):
         "sgd": sgd.at(13).peak.expected, "runs": strategy.can_measure_one(mirrored, "CPU:0"),
     }
 
-print(json.dumps([told(), told(tf.distribute.ReductionToOneDevice())]))
+def gathered():
+    mirrored = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    with mirrored.scope():
+        model = keras.Sequential([keras.Input((40,)), keras.layers.Embedding(300, 64), keras.layers.Flatten()])
+        model.compile("adam", "mse")
+    x, y = np.zeros((100, 40)), np.zeros((100, 2560), "float32")
+    whole = strategy.shared(mirrored, samples.first_batch(model, {"x": x, "y": y, "batch_size": 25}))
+    subject.build(model, whole.share)
+    program = engine_for(model, whole.share, lambda text: None, runs=False).program
+    made = [one for one in program.operations if one.kind == "CollectiveGatherV2"]
+    plan = oomph.plan(model, x, y, batch_size=25, gpu="1GiB")
+    return {
+        "largest": max(program.sizes[one.outputs[0]].at(13) for one in made),
+        "of_one": max(program.sizes[tensor].at(13) for one in made for tensor in one.inputs),
+        "plan": [plan.batch, plan.replicas, plan.max_batch, plan.micro_batch],
+    }
+
+print(json.dumps([told(), told(tf.distribute.ReductionToOneDevice()), gathered()]))
 """
 
 
 @pytest.fixture(scope="module")
-def told() -> list[dict[str, Any]]:
+def child() -> list[dict[str, Any]]:
     environ = os.environ | {"CUDA_VISIBLE_DEVICES": "-1"}
     done = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, timeout=LIMIT, env=environ)
     assert done.returncode == 0, done.stderr[-3000:]
     found: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
     return found
+
+
+@pytest.fixture(scope="module")
+def told(child) -> list[dict[str, Any]]:
+    return child[:2]
+
+
+def test_what_is_gathered_from_all_replicas_is_as_large_as_what_each_gives_together(child) -> None:
+    gathered = child[2]
+    assert gathered["of_one"] == 13 * 40 * 64 * 4, "the gradient of an embedding, a row for each word"
+    assert gathered["largest"] == 2 * gathered["of_one"]
+
+
+def test_a_model_under_a_strategy_is_planned_from_python_too(child) -> None:
+    batch, replicas, most, micro_batch = child[2]["plan"]
+    assert (batch, replicas, micro_batch) == (25, 2, 13)
+    assert most > 25
+    assert most % 2 == 0
 
 
 def test_the_first_replica_takes_the_larger_share_of_an_uneven_batch(told) -> None:

@@ -42,6 +42,8 @@ FORWARDED = frozenset(_UNARY | _OF_SEVERAL | _GRADIENTS | _LOSSES | _REDUCTIONS 
 """Outputs that may lie in the memory of an input that nothing else needs."""
 
 FUNCTION_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+GATHERS = frozenset({"CollectiveGather", "CollectiveGatherV2"})
+"""What joins a tensor of each replica into one."""
 LOOPS = frozenset({"While", "StatelessWhile"})
 BRANCHES = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
 

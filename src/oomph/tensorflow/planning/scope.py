@@ -10,7 +10,7 @@ from oomph.memory.program import Storage
 from oomph.tensorflow.planning.flat_graph import Flat, FlatGraph
 from oomph.tensorflow.planning.graph_functions import called, function_named, in_order, is_list
 from oomph.tensorflow.planning.kernels import work_of, workspace_of
-from oomph.tensorflow.planning.kinds import BRANCHES, FUNCTION_CALLS, HELD, HOST, LOOPS, storage_of
+from oomph.tensorflow.planning.kinds import BRANCHES, FUNCTION_CALLS, GATHERS, HELD, HOST, LOOPS, storage_of
 from oomph.tensorflow.planning.known import Items, Known
 from oomph.tensorflow.planning.lists import follow
 from oomph.tensorflow.planning.loops import assumed_iterations, iterations, kept_by_each
@@ -229,8 +229,14 @@ class Scope:
             (self.flat.sizes[self.tensors[one.ref()]] for one in operation.inputs if one.ref() in self.tensors),
             default=0,
         )
-        self.flat.unknown.append(f"the size of {self.prefix}{operation.name} is taken to be that of its largest input")
-        return largest
+        each, times = "", 1
+        if operation.type in GATHERS:
+            times = int(number_of(operation.inputs[1], self.numbers) or 1)
+            each = f" on {times} replicas"
+        self.flat.unknown.append(
+            f"the size of {self.prefix}{operation.name} is taken to be that of its largest input{each}"
+        )
+        return largest * times
 
     def _list_size(self, operation: Any) -> int:
         if operation.type in ("TensorListSetItem", "TensorListPushBack"):
