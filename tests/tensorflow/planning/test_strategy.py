@@ -33,8 +33,8 @@ from oomph.tensorflow.planning.engine import engine_for
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 
-def told(reduces=None):
-    mirrored = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], reduces)
+def told(reduces=None, devices=("CPU:0", "CPU:1")):
+    mirrored = tf.distribute.MirroredStrategy(devices, reduces)
     with mirrored.scope():
         hidden = keras.layers.Dense(512, "relu")
         model = keras.Sequential([keras.Input((256,)), hidden, keras.layers.Dropout(0.5), keras.layers.Dense(8)])
@@ -79,7 +79,7 @@ def gathered():
         "plan": [plan.batch, plan.replicas, plan.max_batch, plan.micro_batch],
     }
 
-print(json.dumps([told(), told(tf.distribute.ReductionToOneDevice()), gathered()]))
+print(json.dumps([told(), told(tf.distribute.ReductionToOneDevice()), gathered(), told(devices=("GPU:0", "GPU:1"))]))
 """
 
 
@@ -108,6 +108,15 @@ def test_a_model_under_a_strategy_is_planned_from_python_too(child) -> None:
     assert (batch, replicas, micro_batch) == (25, 2, 13)
     assert most > 25
     assert most % 2 == 0
+
+
+def test_gpus_that_are_not_here_are_planned_as_if_they_were(child) -> None:
+    """Their variables are on the CPU, and so is their update, in the same place for all replicas."""
+    here, absent = child[0], child[3]
+    assert absent["foreign"] == []
+    assert absent["arrived"] < 100
+    assert absent["at13"] == pytest.approx(here["at13"], rel=0.02)
+    assert absent["updates"] == 4
 
 
 def test_the_first_replica_takes_the_larger_share_of_an_uneven_batch(told) -> None:

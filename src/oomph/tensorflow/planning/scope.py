@@ -63,7 +63,7 @@ class Scope:
     def add(self, graph: Any) -> None:
         """Add all operations of a graph."""
         for operation in in_order(graph):
-            if operation.type == "Placeholder" or operation.device in self.flat.elsewhere:
+            if operation.type == "Placeholder" or self._is_elsewhere(operation):
                 continue  # an input, already known, or of another replica
             body = called(graph, operation) if operation.type in FUNCTION_CALLS else None
             if body is not None:
@@ -89,11 +89,14 @@ class Scope:
         )
         return made
 
+    def _is_elsewhere(self, operation: Any) -> bool:
+        return self.flat.elsewhere is not None and self.flat.elsewhere(operation)
+
     def _take_in(self, operation: Any) -> None:
         """Add the copies of what the operation is given by other devices: they arrive when its own inputs are there."""
-        if not self.flat.elsewhere:
+        if self.flat.elsewhere is None:
             return
-        given = [tensor for tensor in operation.inputs if tensor.op.device in self.flat.elsewhere]
+        given = [tensor for tensor in operation.inputs if self._is_elsewhere(tensor.op)]
         for tensor in given:
             if tensor.ref() in self.tensors or tensor.dtype.name in ("resource", "variant"):
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +13,13 @@ from oomph.memory.replicas import Replicas
 from oomph.preflight.facts.fit import ON_BATCH
 from oomph.tensorflow.batch import replicas as of_strategy
 from oomph.tensorflow.planning import samples
+from oomph.tensorflow.planning.flat_graph import Elsewhere
 
 _MIRRORED = (tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy)
+
+_OF_ANOTHER = re.compile(r"(?:\A|/)(?:replica|update)_[1-9]\d{0,3}(?:_\d{1,4})?/")
+"""The scopes of what tensorflow/python/distribute/mirrored_run.py and mirrored_strategy.py do for the second replica
+and all after it."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,7 @@ def check(strategy: Any, kind: str) -> None:
     count = int(strategy.num_replicas_in_sync)
     if count == 1:
         return
-    name = type(strategy).__name__
+    name = _name(strategy)
     if not isinstance(strategy, _MIRRORED):
         raise ExamineError(f"a training under {name} with several replicas is not planned")
     if count > len(strategy.extended.worker_devices):
@@ -54,11 +60,22 @@ def check(strategy: Any, kind: str) -> None:
         )
 
 
-def elsewhere(strategy: Any) -> list[str]:
-    """The devices of all replicas but the first."""
+def elsewhere(strategy: Any) -> Elsewhere | None:
+    """Tells which operations are those of all replicas but the first; None if there is only one.
+
+    A script may name GPUs that are not here. TensorFlow then places variables on the CPU, and updates beside them, so
+    that these do not tell by their devices whose they are.
+    """
     if strategy.num_replicas_in_sync == 1:
-        return []
-    return [str(device) for device in strategy.extended.worker_devices[1:]]
+        return None
+    devices = [str(device) for device in strategy.extended.worker_devices]
+    here = [device.name for device in tf.config.list_logical_devices()]
+    others, are_here = frozenset(devices[1:]), all(device.endswith(tuple(here)) for device in devices)
+
+    def is_elsewhere(operation: Any) -> bool:
+        return operation.device in others or (not are_here and _OF_ANOTHER.search(operation.name) is not None)
+
+    return is_elsewhere
 
 
 def can_measure_one(strategy: Any, device: str) -> bool:
@@ -78,7 +95,14 @@ def note(strategy: Any, batch: int) -> str:
     if not isinstance(strategy, _MIRRORED) or strategy.num_replicas_in_sync > 1:
         return ""
     return (
-        f"{type(strategy).__name__} has one replica here, so the figures are for one GPU with the whole batch. With N "
+        f"{_name(strategy)} has one replica here, so the figures are for one GPU with the whole batch. With N "
         f"GPUs each takes 1/N of it: --batch {-(-batch // 4)} plans the share of each of 4 GPUs, without what adding "
         "up their gradients takes."
     )
+
+
+def _name(strategy: Any) -> str:
+    """The name by which users know it."""
+    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return "MultiWorkerMirroredStrategy"
+    return type(strategy).__name__
