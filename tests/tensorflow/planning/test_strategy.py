@@ -27,6 +27,7 @@ import oomph
 import tensorflow as tf
 from oomph.memory.all_reduce import ARRIVED
 from oomph.memory.program import Storage
+from oomph.tensorflow.graph.write_set import components
 from oomph.tensorflow.planning import changes, samples, strategy, subject
 from oomph.tensorflow.planning.engine import engine_for
 
@@ -45,6 +46,8 @@ def told(reduces=None, devices=("CPU:0", "CPU:1")):
     engine = engine_for(model, whole.share, lambda text: None, runs=False)
     with changes.optimizer(model, "sgd"):
         sgd = engine_for(model, whole.share, lambda text: None, runs=False)
+    with changes.optimizer(model, "adamw"):
+        copies = {len(components(variable)) for variable in model.optimizer.variables}
     held, operations = engine.held, engine.program.operations
 
     def sizes(kind, of=engine):
@@ -57,6 +60,7 @@ def told(reduces=None, devices=("CPU:0", "CPU:1")):
         "arrived": sum(sizes(ARRIVED)), "sgd_reduced": sizes("CollectiveReduceV2", sgd),
         "foreign": [made.name for made in operations if "replica_1" in made.name and made.storage is Storage.NEW
                     and made.kind != ARRIVED],
+        "copies": sorted(copies),
         "updates": sum(made.is_update and made.kind == "AssignSubVariableOp" for made in operations),
         "unknown": engine.unknown, "at13": engine.at(13).peak.expected, "at1300": engine.at(1300).peak.expected,
         "sgd": sgd.at(13).peak.expected, "runs": strategy.can_measure_one(mirrored, "CPU:0"),
@@ -152,6 +156,7 @@ def test_where_one_device_adds_up_the_gradients_those_of_the_others_arrive_there
 
 def test_another_optimizer_belongs_to_the_strategy_too(told) -> None:
     collective, _ = told
+    assert collective["copies"] == [2], "its slots are on each device"
     assert collective["sgd_reduced"] == [WEIGHTS]
     assert 4 * WEIGHTS <= collective["sgd"] < 5 * WEIGHTS, "as Adam, without its slots"
 
