@@ -40,9 +40,40 @@ import tensorflow as tf
 with tf.distribute.MirroredStrategy().scope():
     hidden = [keras.layers.Dense(512, "relu"), keras.layers.BatchNormalization()]
     model = keras.Sequential([keras.Input((64,)), *hidden, keras.layers.Dense(10)])
-    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), jit_compile=False)
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
 model.fit(np.random.rand(4096, 64).astype("float32"), np.random.randint(0, 10, 4096), batch_size=512)
 open("trained", "w").close()
+"""
+UNDER_TWO_REPLICAS = """
+import keras
+import numpy as np
+import tensorflow as tf
+
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+with strategy.scope():
+    hidden = [keras.layers.Dense(512, "relu", name="wide"), keras.layers.Dense(512, "relu")]
+    model = keras.Sequential([keras.Input((64,)), *hidden, keras.layers.Dense(10)])
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True){COMPILE})
+x, y = np.random.rand(4096, 64).astype("float32"), np.random.randint(0, 10, 4096)
+{TRAINS}
+open("trained", "w").close()
+"""
+LOOP_OF_REPLICAS = """
+with strategy.scope():
+    optimizer = keras.optimizers.Adam()
+@tf.function
+def train_step(batch):
+    def one(x, y):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(keras.losses.sparse_categorical_crossentropy(y, model(x), from_logits=True)) / 2
+        optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_weights), model.trainable_weights))
+        return loss
+    return strategy.reduce("SUM", strategy.run(one, args=batch), axis=None)
+data = tf.data.Dataset.from_tensor_slices((x, y)).batch(1024, drop_remainder=True)
+for batch in strategy.experimental_distribute_dataset(data):
+    train_step(batch)
 """
 WEIGHTS = 4 * (64 * 512 + 512 + 512 * 512 + 512 + 512 * 10 + 10)
 
@@ -90,6 +121,47 @@ def test_what_cannot_be_planned_of_a_loop_is_said(tmp_path: Path, decorator, opt
 def test_a_training_under_a_strategy_with_one_replica_is_planned_like_any_other(tmp_path: Path) -> None:
     done = plan(tmp_path, UNDER_A_STRATEGY, "--batch", "64,512")
     assert done.returncode == 0, done.stderr
-    small, large = json.loads(done.stdout)["estimates"]
+    document = json.loads(done.stdout)
+    small, large = document["estimates"]
+    assert document["replicas"] == 1
+    assert "--batch 128 plans the share of each of 4 GPUs" in document["notes"][0]
     assert small["expected"] < large["expected"]
     assert {small["fits"], large["fits"]} == {"yes"}
+
+
+def two_replicas(trains: str, compiled: str = "") -> str:
+    return UNDER_TWO_REPLICAS.replace("{TRAINS}", trains).replace("{COMPILE}", compiled)
+
+
+def test_a_training_of_two_replicas_is_planned_for_one_of_them(tmp_path: Path) -> None:
+    done = plan(tmp_path, two_replicas("model.fit(x, y, batch_size=1024)"), "--html", "plan.html")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["engine"], document["batch"], document["replicas"]) == ("graph", 1024, 2)
+    assert document["samples_per_replica"] == 512
+    assert (document["micro_batch"], document["max_batch"] % 2) == (512, 0)
+    assert document["max_batch"] > 1024, "Keras leaves XLA off, so that is known"
+    items = {item["name"]: item["expected"] for item in document["items"]}
+    assert items["weights"] == pytest.approx(WEIGHTS, rel=0.01)
+    assert items["optimizer slots"] == pytest.approx(2 * WEIGHTS, rel=0.01)
+    (estimate,) = document["estimates"]
+    assert 5 * WEIGHTS < estimate["expected"] < 8 * WEIGHTS, "with its gradients, packed and taken apart"
+    assert "Each of 2 replicas takes 512 samples of the batch of 1,024" in (tmp_path / "plan.html").read_text()
+    assert not any("jit_compile=True" in saver["line"] for saver in document["savers"])
+
+
+def test_two_replicas_that_xla_compiles_are_never_said_to_fit(tmp_path: Path) -> None:
+    document = json.loads(plan(tmp_path, two_replicas("model.fit(x, y)", ", jit_compile=True")).stdout)
+    assert document["max_batch"] is None
+    assert [estimate["fits"] for estimate in document["estimates"]] == ["unknown"]
+
+
+@pytest.mark.parametrize(
+    ("trains", "why"),
+    [("model.train_on_batch(x, y)", "the whole batch"), (LOOP_OF_REPLICAS, "a custom loop of several replicas")],
+)
+def test_what_is_not_planned_of_several_replicas_is_said(tmp_path: Path, trains, why) -> None:
+    done = plan(tmp_path, two_replicas(trains))
+    assert done.returncode == 3
+    assert why in done.stderr
+    assert "Traceback" not in done.stderr

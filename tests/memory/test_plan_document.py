@@ -12,7 +12,7 @@ from oomph.memory.estimate import Fits
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"device": None, "max_batch": None, "curve": (), "timeline": (), "savers": ()}]
+    "changes", [{}, {"replicas": 4}, {"device": None, "max_batch": None, "curve": (), "timeline": (), "savers": ()}]
 )
 def test_a_plan_is_the_same_after_json(changes):
     one = plan(**changes)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from oomph.memory.all_reduce import exchanged
 from oomph.memory.estimate import Interval, Item, Layer, Moment
 from oomph.memory.layers import by_layer, is_gradient
 from oomph.memory.liveness import Lifetime
@@ -13,6 +14,7 @@ from oomph.memory.prediction import Prediction
 from oomph.memory.program import Program
 
 _MOMENTS = 300
+PACKED = "gradients in the all-reduce"
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,9 @@ class Held:
 
 def items(program: Program, prediction: Prediction, held: Held) -> tuple[Item, ...]:
     """The expected peak by kind; the kinds add up to it."""
-    kinds = Counter[str]()
+    kinds, packed = Counter[str](), exchanged(program)
     for tensor, size in prediction.typical.alive:
-        kinds[_kind(program, tensor)] += size
+        kinds[PACKED if tensor in packed else _kind(program, tensor)] += size
     counted = {"weights": held.weights, "optimizer slots": held.slots, "metrics and counters": held.other}
     left = prediction.peak.expected - sum(counted.values()) - sum(kinds.values())
     found = [Item(name, _exactly(size), "counted") for name, size in counted.items() if size]
@@ -48,10 +50,10 @@ def items(program: Program, prediction: Prediction, held: Held) -> tuple[Item, .
 
 def layers(program: Program, lifetime: Lifetime, names: Collection[str]) -> tuple[Layer, ...]:
     """The activations at the peak by layer."""
-    makers = program.makers
+    makers, packed = program.makers, exchanged(program)
     sizes = [
         (program.operations[makers[tensor]].name, size) for tensor, size in lifetime.alive
-        if _kind(program, tensor) == "activations"
+        if tensor not in packed and _kind(program, tensor) == "activations"
     ]  # fmt: skip
     return by_layer(sizes, names)
 

@@ -23,6 +23,9 @@ _WIDER = 0.04
 """How much wider it gets with each doubling beyond the largest size that ran. All were fitted on the models of
 docs/measurements.md that were measured by then."""
 _MOST_DOUBLINGS = 4
+_UNCORRECTED = (0.9, 1.4)
+"""The bounds without real steps. The fuller one of two GPUs of the test rig took up to 1.25 times what was
+expected, on three models."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,12 @@ class Correction:
 
 def _doublings(batch: int, since: int) -> float:
     return math.log2(batch / since)
+
+
+def uncorrected(peak: Interval) -> Interval:
+    """The simulated interval of one of several replicas that no real step has corrected: wider than a corrected one."""
+    low, high = (round(bound * peak.expected) for bound in _UNCORRECTED)
+    return Interval(min(peak.low, low), peak.expected, max(peak.high, high))
 
 
 def correction(measured: Sequence[Measured]) -> Correction | None:

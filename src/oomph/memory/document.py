@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from oomph.memory.estimate import Device, Estimate, Fits, Interval, Item, Layer, Moment, Plan, Saver
+from oomph.memory.replicas import Replicas
 
 SCHEMA = 1
 
@@ -32,6 +33,8 @@ def as_document(plan: Plan) -> dict[str, Any]:
         "savers": [_saver(saver) for saver in plan.savers],
         "notes": list(plan.notes),
         "warnings": list(plan.warnings),
+        "replicas": plan.replicas,
+        "samples_per_replica": Replicas(plan.replicas).share(plan.batch),
         "why_open": plan.why_open,
     }
 
@@ -79,6 +82,7 @@ def _plan_of(document: Mapping[str, Any]) -> Plan:
         ),
         notes=tuple(document["notes"]),
         warnings=tuple(document["warnings"]),
+        replicas=document["replicas"],
         why_open=document["why_open"],
     )  # fmt: skip
 

@@ -137,5 +137,8 @@ class Plan:
     """What the figures leave out or assume, one sentence each."""
     warnings: tuple[str, ...] = ()
     """What speaks against the training on this device, or against its figures, one sentence each."""
+    replicas: int = 1
+    """How many replicas share each batch. All batch sizes are of the whole batch, but `micro_batch` is a replica's; all
+    amounts of memory are those of one replica's device."""
     why_open: str = ""
     """Why it is open which batch fits, and how to know, as one sentence without a final stop; empty if it is not."""

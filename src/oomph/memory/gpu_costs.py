@@ -44,6 +44,17 @@ def workspaces(convolves: bool) -> tuple[Item, ...]:
     return cublas, cudnn
 
 
+def nccl_buffers() -> Item:
+    """What NCCL takes on each GPU to add up gradients.
+
+    It takes its memory from the driver, not from TensorFlow's allocator: from what that leaves free, as a rule.
+    """
+    return Item(
+        "NCCL buffers", Interval(0, 0, 688 * MIB), "assumed",
+        "outside TensorFlow's allocator; 544 MiB for two and 688 MiB for more A100s with NVLink in NVIDIA/nccl#964",
+    )  # fmt: skip
+
+
 def xla_workspaces(convolution: int) -> tuple[Item, ...]:
     """What libraries take beyond the buffers that XLA assigns, which have the workspace of cuBLAS in them already.
 

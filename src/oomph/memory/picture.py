@@ -7,6 +7,7 @@ from html import escape
 
 from oomph.memory.chart import against_batch, through_one_step
 from oomph.memory.estimate import Interval, Plan
+from oomph.memory.replicas import Replicas
 from oomph.memory.report import as_text
 from oomph.memory.sizes import in_words
 
@@ -40,6 +41,9 @@ def as_page(plan: Plan, words: Sequence[str]) -> str:
 
 def _body(plan: Plan, words: Sequence[str]) -> Iterator[str]:
     yield f"<h1>{escape(plan.place)}: {escape(plan.subject)}</h1>"
+    shares = Replicas(plan.replicas).words(plan.batch)
+    if shares:
+        yield f"<p>{escape(shares)}</p>"
     curve = sorted({**dict(plan.curve), **{each.batch: each.peak for each in plan.estimates}}.items())
     if curve:
         yield "<h2>Peak memory against batch size: expected, with the interval</h2>"

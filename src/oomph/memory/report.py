@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from oomph.memory.commands import next_command
 from oomph.memory.estimate import Device, Estimate, Fits, Interval, Item, Plan, Saver
 from oomph.memory.largest import MOST
+from oomph.memory.replicas import Replicas
 from oomph.memory.sizes import in_words
 from oomph.screen import USUAL_WIDTH
 from oomph.tables import table
@@ -41,6 +42,9 @@ def as_text(plan: Plan, words: Sequence[str], width: int = USUAL_WIDTH) -> Itera
 def _first_screen(plan: Plan, words: Sequence[str]) -> Iterator[str]:
     yield f"{plan.place}: {plan.subject}"
     yield _verdict(plan)
+    shares = Replicas(plan.replicas).words(plan.batch)
+    if shares:
+        yield shares
     for warning in plan.warnings:
         yield f"Warning: {warning}"
     command = next_command(plan, words)

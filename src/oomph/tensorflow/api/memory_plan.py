@@ -11,13 +11,15 @@ from oomph.memory.device import device_of
 from oomph.memory.device_limit import limit_of
 from oomph.memory.estimate import Plan
 from oomph.memory.verdict import Verdict
+from oomph.preflight.facts.fit import FIT
 from oomph.tensorflow.planning import samples, subject
 from oomph.tensorflow.planning.compiled_step import Step, with_xla
 from oomph.tensorflow.planning.engine import engine_for
-from oomph.tensorflow.planning.figures import Simulated
+from oomph.tensorflow.planning.figures import Figures, Simulated
 from oomph.tensorflow.planning.making import Making
 from oomph.tensorflow.planning.open_sizes import open_sizes
 from oomph.tensorflow.planning.savers import savers
+from oomph.tensorflow.planning.strategy import can_be_changed, check, note, shared
 
 
 def plan(
@@ -56,7 +58,10 @@ def plan(
         raise ExamineError("the model is not compiled")
     device = limit_of(device_of(gpu, os.environ, lambda text: None))
     given = {"x": x, "y": y, "sample_weight": sample_weight, "batch_size": batch_size}
-    batch = samples.first_batch(model, given)
+    strategy = model.distribute_strategy
+    check(strategy, FIT)
+    whole = shared(strategy, samples.first_batch(model, given))
+    batch, replicas = whole.share, whole.replicas
     subject.build(model, batch)
     engine = engine_for(model, batch, lambda text: None, runs=False)
     sizes = open_sizes(model, x, batch)
@@ -64,14 +69,16 @@ def plan(
     verdict = Verdict(
         device, subject.compiled_by_xla(model, compiled, on_gpu=True), engine.held.total, engine.doubt or sizes.doubt
     )
-    asked = sorted(set(batches)) or [samples.size_of(batch)]
-    step = Step(model, batch, engine, lambda text: None, sizes)
-    figures, verdict = with_xla(Simulated(engine, device), verdict, step, asked)
+    asked = sorted(set(batches)) or [whole.size]
+    figures: Figures = Simulated(engine, device, replicas=replicas)
+    if replicas.count == 1:
+        figures, verdict = with_xla(figures, verdict, Step(model, batch, engine, lambda text: None, sizes), asked)
     making = Making(
-        subject.training_of(model, samples.size_of(batch)), figures, verdict, lambda text: None,
+        subject.training_of(model, whole.size), figures, verdict, lambda text: None,
         lambda size, part, known: savers(
-            model, batch, engine, known, size, part, lambda text: None, False, is_xla=verdict.is_xla
+            model, batch, engine, known, replicas.share(size), part, lambda text: None, False,
+            is_xla=can_be_changed(verdict.is_xla, replicas), replicas=replicas,
         ),
-        sizes,
+        sizes, replicas, note(strategy, whole.size),
     )  # fmt: skip
     return making.plan(model.name, asked)

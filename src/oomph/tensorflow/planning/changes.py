@@ -23,11 +23,15 @@ def set_policy(model: Any, name: str) -> None:
 
 
 def set_optimizer(model: Any, name: str) -> None:
-    """Let the model be trained by another optimizer of Keras, with its defaults."""
+    """Let the model be trained by another optimizer of Keras, with its defaults.
+
+    An optimizer belongs to the strategy in whose scope it is created.
+    """
     import keras
 
     try:
-        model.optimizer = keras.optimizers.get(name)
+        with model.distribute_strategy.scope():
+            model.optimizer = keras.optimizers.get(name)
     except (ValueError, TypeError) as error:
         raise ExamineError(f"--optimizer {name}: Keras knows no such optimizer") from error
 
@@ -50,7 +54,8 @@ def optimizer(model: Any, name: str) -> Iterator[None]:
     before = model.optimizer
     try:
         set_optimizer(model, name)
-        model.optimizer.build(model.trainable_variables)
+        with model.distribute_strategy.scope():
+            model.optimizer.build(model.trainable_variables)
         yield
     finally:
         model.optimizer = before
@@ -65,8 +70,9 @@ def frozen_but_head(model: Any) -> Iterator[str]:
     try:
         for layer, _ in before:
             layer.trainable = False
-        model.optimizer = type(was).from_config(was.get_config())
-        model.optimizer.build(model.trainable_variables)
+        with model.distribute_strategy.scope():
+            model.optimizer = type(was).from_config(was.get_config())
+            model.optimizer.build(model.trainable_variables)
         yield trained[-1].name if trained else ""
     finally:
         for layer, trainable in before:

@@ -15,6 +15,7 @@ from oomph.memory.device_limit import limit_of
 from oomph.memory.document import as_document
 from oomph.memory.estimate import Device
 from oomph.memory.precision import suits_bfloat16
+from oomph.memory.replicas import ALONE, Replicas
 from oomph.memory.verdict import Verdict
 from oomph.preflight.facts.fit import LOOP
 from oomph.tensorflow.planning import changes, dry_run, samples, subject
@@ -25,6 +26,7 @@ from oomph.tensorflow.planning.loop_step import loop_step
 from oomph.tensorflow.planning.making import Making, Savers
 from oomph.tensorflow.planning.open_sizes import OpenSizes, open_sizes
 from oomph.tensorflow.planning.savers import savers
+from oomph.tensorflow.planning.strategy import can_be_changed, can_measure_one, check, note, shared
 from oomph.tensorflow.reaching.reached import Reached
 
 
@@ -42,11 +44,14 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
     planned = _loop(reached, arguments) if reached.kind == LOOP else _model(reached, arguments, device)
     engine, batches = planned.engine, arguments.get("batches") or [planned.training.batch]
     verdict = Verdict(device, planned.is_xla, engine.held.total, engine.doubt or planned.sizes.doubt)
-    figures: Figures = Simulated(engine, device, chunks_of(samples.array_sizes(reached.fit_arguments)), planned.besides)
-    if planned.batch is not None:
+    arrays = chunks_of(samples.array_sizes(reached.fit_arguments))
+    figures: Figures = Simulated(engine, device, arrays, planned.besides, planned.replicas)
+    if planned.batch is not None and planned.replicas.count == 1:
         step = Step(reached.model, planned.batch, engine, reached.tell, planned.sizes)
         figures, verdict = with_xla(figures, verdict, step, batches)
-    making = Making(planned.training, figures, verdict, reached.tell, planned.savers, planned.sizes)
+    making = Making(
+        planned.training, figures, verdict, reached.tell, planned.savers, planned.sizes, planned.replicas, planned.note
+    )
     return as_document(making.plan(place, batches))
 
 
@@ -60,9 +65,13 @@ class _Planned:
     sizes: OpenSizes = field(default_factory=OpenSizes)
     """What is assumed of the sizes of a sample."""
     batch: Any = None
-    """One batch as `train_step` takes it; None for a custom loop."""
+    """What one replica takes of a batch, as `train_step` takes it; None for a custom loop."""
     besides: int = 0
     """The bytes in use on this machine's device that do not belong to the training."""
+    replicas: Replicas = ALONE
+    """They share each batch."""
+    note: str = ""
+    """What the figures leave out of the strategy, as a sentence."""
 
 
 def _model(reached: Reached, arguments: Mapping[str, Any], device: Device | None) -> _Planned:
@@ -70,25 +79,27 @@ def _model(reached: Reached, arguments: Mapping[str, Any], device: Device | None
     model = reached.model
     if not getattr(model, "compiled", False):
         raise ExamineError("the model is not compiled")
-    if model.distribute_strategy.num_replicas_in_sync > 1:
-        raise ExamineError("a training under a strategy with several replicas is not planned")
+    strategy = model.distribute_strategy
+    check(strategy, reached.kind)
     if arguments.get("policy"):
         changes.set_policy(model, arguments["policy"])
     if arguments.get("optimizer"):
         changes.set_optimizer(model, arguments["optimizer"])
-    batch = _batch(reached, model)
+    whole = shared(strategy, _batch(reached, model))
+    batch, replicas = whole.share, whole.replicas
     foreign = max(0, dry_run.in_use() - subject.held_by(model).total)
     subject.build(model, batch)
-    asked = arguments.get("batches") or [samples.size_of(batch)]
-    engine = engine_for(model, batch, reached.tell, foreign=foreign, asked=asked)
+    runs, asked = can_measure_one(strategy, dry_run.device()), arguments.get("batches") or [whole.size]
+    engine = engine_for(model, batch, reached.tell, runs, foreign, [replicas.share(size) for size in asked])
     is_xla = subject.compiled_by_xla(model, reached.jit_compile, device is None or device.is_gpu)
     return _Planned(
-        subject.training_of(model, samples.size_of(batch)), engine,
+        subject.training_of(model, whole.size), engine,
         lambda size, part, figures: savers(
-            model, batch, engine, figures, size, part, reached.tell,
-            is_bfloat16_fast=suits_bfloat16(device), is_xla=is_xla,
+            model, batch, engine, figures, replicas.share(size), part, reached.tell,
+            is_bfloat16_fast=suits_bfloat16(device), is_xla=can_be_changed(is_xla, replicas), replicas=replicas,
         ),
-        is_xla, open_sizes(model, reached.fit_arguments.get("x"), batch), batch, foreign,
+        is_xla, open_sizes(model, reached.fit_arguments.get("x"), batch), batch,
+        max(0, foreign - (replicas.count - 1) * engine.held.total), replicas, note(strategy, whole.size),
     )  # fmt: skip
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from oomph.memory.breakdown import items, layers, timeline
+from oomph.memory.calibration import uncorrected
 from oomph.memory.estimate import Device, Interval, Item, Layer, Moment
-from oomph.memory.gpu_costs import workspaces
+from oomph.memory.gpu_costs import nccl_buffers, workspaces
+from oomph.memory.prediction import Prediction
+from oomph.memory.replicas import ALONE, Replicas
 from oomph.memory.xla.step import CompiledStep
 from oomph.tensorflow.planning.engine import Engine
 
@@ -74,25 +77,32 @@ class Simulated:
         device: what it is for.
         arrays: bytes of the arrays given to fit; they lie in the pool if the device is the CPU's.
         besides: bytes in use that do not belong to the training, such as the script's own data; they lie there, too.
+        replicas: they share a batch; the engine predicts the step of one. Those on the CPU share its pool, too.
     """
 
-    def __init__(self, engine: Engine, device: Device | None, arrays: int = 0, besides: int = 0) -> None:
-        self._engine = engine
-        self.name, self.only, self.is_long, self.unknown = engine.name, engine.only, engine.is_long, engine.unknown
+    def __init__(
+        self, engine: Engine, device: Device | None, arrays: int = 0, besides: int = 0, replicas: Replicas = ALONE
+    ) -> None:
+        self._engine, self._replicas = engine, replicas
+        self.name, self.is_long, self.unknown = engine.name, engine.is_long, engine.unknown
+        self.only = None if engine.only is None else replicas.batch_of(engine.only)
+        self._others = replicas.count - 1 if device is not None and not device.is_gpu else 0
         convolves = any(operation.kind.startswith("Conv") for operation in engine.program.operations)
         self._extras = workspaces(convolves) if device is not None and device.is_card else ()
+        if self._extras and replicas.count > 1:
+            self._extras += (nccl_buffers(),)
         if device is not None and not device.is_gpu:
             self._extras += _of_the_pool(arrays, besides)
 
     def peak(self, batch: int) -> Interval:
-        return self._with_extras(self._engine.at(batch).peak)
+        return self._whole(self._one(batch).peak)
 
     def items(self, batch: int) -> tuple[Item, ...]:
-        engine = self._engine
-        return (*items(engine.program, engine.at(batch), engine.held), *self._extras)
+        engine, one = self._engine, self._one(batch)
+        return (*items(engine.program, one, engine.held), *self._beside(one.peak), *self._extras)
 
     def inside(self, batch: int, names: Collection[str]) -> Inside:
-        engine, typical = self._engine, self._engine.at(batch).typical
+        engine, typical = self._engine, self._one(batch).typical
         return Inside(
             layers(engine.program, typical, names),
             engine.program.operations[typical.at].name,
@@ -103,12 +113,28 @@ class Simulated:
         return None
 
     def like(self, simulated: Interval, batch: int) -> Interval:
-        return self._with_extras(simulated)
+        return self._whole(simulated)
 
-    def _with_extras(self, peak: Interval) -> Interval:
-        for item in self._extras:
+    def _one(self, batch: int) -> Prediction:
+        """The replica that gets most of a batch."""
+        found = self._engine.at(self._replicas.share(batch))
+        if self._replicas.count > 1 and self._engine.name == "graph":
+            return replace(found, peak=uncorrected(found.peak))
+        return found
+
+    def _whole(self, peak: Interval) -> Interval:
+        """The peak of one replica with everything beside it."""
+        for item in (*self._beside(peak), *self._extras):
             peak = peak + item.size
         return peak
+
+    def _beside(self, peak: Interval) -> tuple[Item, ...]:
+        """What the other replicas take of the same pool. They need not be at their peaks at the same time."""
+        count = self._others
+        if not count:
+            return ()
+        size = Interval(count * min(self._engine.held.total, peak.low), count * peak.expected, count * peak.high)
+        return (Item(f"{count} more replica{'s' if count > 1 else ''}", size, "estimated"),)
 
 
 def _of_the_pool(arrays: int, besides: int) -> tuple[Item, ...]:

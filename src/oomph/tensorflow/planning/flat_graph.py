@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from oomph.memory.program import Storage
+
+Elsewhere = Callable[[Any], bool]
+"""Whether an operation runs on another device than the one that is described."""
 
 
 @dataclass
@@ -33,6 +37,8 @@ class FlatGraph:
     kept: list[int] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     """What the sizes do not contain or only assume, one sentence each."""
+    elsewhere: Elsewhere | None = None
+    """Tells which operations are left out: those of other replicas."""
     guessed_loop: str = ""
     """The first loop whose number of iterations is a guess, one sentence; empty if there is none."""
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from oomph.memory.program import Storage
-from oomph.tensorflow.planning.flat_graph import FlatGraph
+from oomph.tensorflow.planning.flat_graph import Elsewhere, FlatGraph
 from oomph.tensorflow.planning.scope import Scope
 
 
-def flatten(graph: Any) -> FlatGraph:
-    """Describe a function's graph whose input shapes are all known."""
-    flat = FlatGraph()
+def flatten(graph: Any, elsewhere: Elsewhere | None = None) -> FlatGraph:
+    """Describe a function's graph whose input shapes are all known.
+
+    Args:
+        graph: the graph.
+        elsewhere: which operations are left out; what they give to the others arrives as a copy.
+    """
+    flat = FlatGraph(elsewhere=elsewhere)
     scope = Scope(flat, "")
     for placeholder in graph.inputs:
         scope.make(placeholder.op, Storage.HELD if placeholder.dtype.name == "resource" else Storage.NEW)

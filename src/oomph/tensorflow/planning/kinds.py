@@ -1,8 +1,8 @@
 """What TensorFlow's kernels do with memory, by type of operation.
 
 Source: tensorflow/core/kernels: `forward_input_or_allocate_output` in cwise_ops_common.h, relu_op.h, bias_op.cc,
-aggregate_ops.cc, softmax_op.cc, xent_op.cc, sparse_xent_op.cc; `set_output` in identity_op.cc, reshape_op.h,
-shape_ops.h.
+aggregate_ops.cc, collective_ops.cc, softmax_op.cc, xent_op.cc, sparse_xent_op.cc; `set_output` in identity_op.cc,
+reshape_op.h, shape_ops.h.
 """
 
 from __future__ import annotations
@@ -36,11 +36,14 @@ _GRADIENTS = {
     "SigmoidGrad", "SoftplusGrad", "SoftsignGrad", "SqrtGrad", "TanhGrad",
 }  # fmt: skip
 _LOSSES = {"SoftmaxCrossEntropyWithLogits", "SparseSoftmaxCrossEntropyWithLogits"}
+_REDUCTIONS = {"CollectiveReduce", "CollectiveReduceV2", "CollectiveReduceV3"}
 _COPIES = {"ScatterNd", "TensorListPushBack", "TensorListSetItem", "TensorScatterAdd", "TensorScatterUpdate"}
-FORWARDED = frozenset(_UNARY | _OF_SEVERAL | _GRADIENTS | _LOSSES | _COPIES)
+FORWARDED = frozenset(_UNARY | _OF_SEVERAL | _GRADIENTS | _LOSSES | _REDUCTIONS | _COPIES)
 """Outputs that may lie in the memory of an input that nothing else needs."""
 
 FUNCTION_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+GATHERS = frozenset({"CollectiveGather", "CollectiveGatherV2"})
+"""What joins a tensor of each replica into one."""
 LOOPS = frozenset({"While", "StatelessWhile"})
 BRANCHES = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
 

@@ -10,6 +10,7 @@ from collections import Counter
 from typing import Any
 
 from oomph.errors import ExamineError
+from oomph.tensorflow.graph.write_set import components
 from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.planning import subject
 from oomph.tensorflow.planning.engine import Engine
@@ -25,6 +26,7 @@ def loop_step(reached: Reached) -> tuple[subject.Training, Engine, bool]:
     Raises:
         ExamineError: the step leaves no graph, or the graph does not know the batch size.
     """
+    _refuse_replicas(reached.fit_arguments["trainable_variables"])
     gradients = [gradient for gradient in reached.fit_arguments["grads"] if gradient is not None]
     graph = _graph_of(gradients)
     reached.tell("reading the step that the script has traced")
@@ -38,6 +40,16 @@ def loop_step(reached: Reached) -> tuple[subject.Training, Engine, bool]:
     held = _held(graph, optimizer, variables)
     engine = Engine(program, held, None, "graph", tuple(dict.fromkeys(traced.flat.unknown)), batch)
     return _training(reached, variables, batch), engine, reached.jit_compile == "True"
+
+
+def _refuse_replicas(variables: list[Any]) -> None:
+    """Refuse a loop whose variables are on several devices.
+
+    Raises:
+        ExamineError: they are.
+    """
+    if any(len(components(variable)) > 1 for variable in variables):
+        raise ExamineError("a custom loop of several replicas is not planned: plan it with one, or call fit")
 
 
 def _graph_of(gradients: list[Any]) -> Any:

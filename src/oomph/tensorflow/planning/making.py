@@ -7,6 +7,7 @@ from collections.abc import Callable
 from oomph.memory.estimate import Estimate, Interval, Plan, Saver
 from oomph.memory.largest import MOST, largest_batch
 from oomph.memory.precision import warnings
+from oomph.memory.replicas import ALONE, Replicas
 from oomph.memory.verdict import ACCURACY, Verdict, notes, why_open
 from oomph.tensorflow.planning.figures import Figures
 from oomph.tensorflow.planning.open_sizes import OpenSizes
@@ -26,6 +27,8 @@ class Making:
         tell: told what is being done.
         savers: plans what would save memory.
         sizes: what is assumed of the sizes of a sample.
+        replicas: they share each batch.
+        note: what else the figures leave out, as a sentence; empty if there is nothing.
     """
 
     def __init__(
@@ -36,11 +39,13 @@ class Making:
         tell: Callable[[str], None],
         savers: Savers,
         sizes: OpenSizes | None = None,
+        replicas: Replicas = ALONE,
+        note: str = "",
     ) -> None:
         self._training, self._figures, self._verdict, self._tell, self._savers = (
             training, figures, verdict, tell, savers
         )  # fmt: skip
-        self._sizes = sizes or OpenSizes()
+        self._sizes, self._replicas, self._note = sizes or OpenSizes(), replicas, note
 
     def plan(self, place: str, batches: list[int]) -> Plan:
         figures, last = self._figures, batches[-1]
@@ -51,7 +56,8 @@ class Making:
             estimates.append(Estimate(size, peak, self._verdict.fits(peak)))
         self._tell("looking for the largest batch that fits")
         most = self._largest(batches[0])
-        part = self._largest(batches[0], beside=self._training.trainable)
+        beside_sums = self._largest(batches[0], beside=self._training.trainable)
+        part = None if beside_sums is None else beside_sums // self._replicas.count
         inside, own = figures.inside(last, self._training.layers), self._training.batch
         return Plan(
             engine=figures.name,
@@ -63,7 +69,7 @@ class Making:
             curve=self._curve(max(last, most or 0, own)),
             device=self._verdict.device,
             max_batch=most,
-            micro_batch=None if part is None else min(part, own),
+            micro_batch=None if part is None else min(part, self._replicas.share(own)),
             items=figures.items(last),
             layers=inside.layers,
             peak_operation=inside.operation,
@@ -71,13 +77,14 @@ class Making:
             savers=self._savers(last, part, figures),
             notes=(*self._remarks(), *notes(self._verdict, figures.unknown)),
             warnings=warnings(self._verdict.device, self._training.policies),
+            replicas=self._replicas.count,
             why_open=why_open(self._verdict),
         )
 
     def _remarks(self) -> tuple[str, ...]:
-        """What is assumed of the sizes of a sample, as sentences."""
+        """What is assumed of the sizes of a sample and of the replicas, as sentences."""
         doubt, note = self._sizes.doubt, self._sizes.note
-        return tuple(text for text in (doubt and f"{doubt[0].upper()}{doubt[1:]}.", note) if text)
+        return tuple(text for text in (doubt and f"{doubt[0].upper()}{doubt[1:]}.", note, self._note) if text)
 
     def _largest(self, start: int, beside: int = 0) -> int | None:
         """The largest batch that fits beside so many bytes; None where that is not known."""
@@ -87,14 +94,18 @@ class Making:
         usable = device.usable - beside
         if only is not None:
             return only if self._figures.peak(only).high <= usable else 0
-        return largest_batch(lambda batch: self._figures.peak(batch).high, usable, start)
+        replicas = self._replicas
+        share = largest_batch(
+            lambda size: self._figures.peak(replicas.batch_of(size)).high, usable, replicas.share(start)
+        )
+        return replicas.batch_of(share)
 
     def _curve(self, most: int) -> tuple[tuple[int, Interval], ...]:
         """The peaks of rising batch sizes, up to the largest that is planned and to the end of the device's memory."""
         figures = self._figures
         if figures.only is not None:
             return ((figures.only, figures.peak(figures.only)),)
-        curve, size = [], 1
+        curve, size = [], self._replicas.batch_of(1)
         while size <= MOST:
             curve.append((size, figures.peak(size)))
             if size >= most and self._is_beyond(curve[-1][1]):

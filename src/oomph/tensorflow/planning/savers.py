@@ -10,6 +10,7 @@ from typing import Any
 from oomph.errors import OomphError
 from oomph.memory.commands import SCRIPT
 from oomph.memory.estimate import Interval, Saver
+from oomph.memory.replicas import ALONE, Replicas
 from oomph.tensorflow.micro_batch.exactness import EXACT, promise_before_tracing
 from oomph.tensorflow.names.keras3 import KERAS
 from oomph.tensorflow.planning import changes, subject
@@ -39,18 +40,19 @@ def savers(
     tell: Tell,
     may_change: bool = True,
     is_bfloat16_fast: bool = True,
-    is_xla: bool = True,
+    is_xla: bool | None = True,
+    replicas: Replicas = ALONE,
 ) -> tuple[Saver, ...]:
-    """The savers at a batch of `size`; `part` is the largest micro-batch that fits, if it is known.
+    """The savers where a replica takes `size` samples; `part` is the largest micro-batch that fits, if it is known.
 
     Those that change the model to plan it are left out unless `may_change`. Which 16-bit type is planned depends on
-    `is_bfloat16_fast`; `is_xla`: whether XLA compiles the step as it is.
+    `is_bfloat16_fast`; `is_xla`: whether XLA compiles the step as it is; None: it does not, and cannot.
     """
-    planned = [_micro_batches(model, figures, size, part)]
+    planned = [_micro_batches(model, figures, size, part, replicas)]
     if may_change and engine.only is None:
         replanning = _Replanning(model, batch, engine, figures, size, tell)
         planned += _changing(replanning, is_bfloat16_fast)
-    whole = figures.peak(size).expected
+    whole = figures.peak(replicas.batch_of(size)).expected
     found = [saver for saver in planned if saver and (saver.peak is None or saver.peak.expected < _WORTH_IT * whole)]
     found += [saver for saver in (_recompute(), _xla(is_xla), _ALLOCATOR, _quantised(model)) if saver]
     useless = [saver.name for saver in planned if saver and saver not in found]
@@ -125,21 +127,23 @@ _ALLOCATOR = Saver(
 )  # fmt: skip
 
 
-def _xla(is_on: bool) -> Saver:
-    """The line that changes whether XLA compiles the step."""
+def _xla(is_on: bool | None) -> Saver | None:
+    """The line that changes whether XLA compiles the step; None if it cannot."""
+    if is_on is None:
+        return None
     name = "without XLA" if is_on else "with XLA"
     line = f"jit_compile={not is_on},  # in model.compile()"
     return Saver(name, None, "not planned: it may take more or less; try both", line)
 
 
-def _micro_batches(model: Any, figures: Figures, size: int, part: int | None) -> Saver | None:
+def _micro_batches(model: Any, figures: Figures, size: int, part: int | None, replicas: Replicas) -> Saver | None:
     part = min(part, size // 2) if part else size // 4
     if part < 1 or figures.only is not None:
         return None
     sums = subject.trainable_bytes(model)
     change = f"whose gradients are added up: {_change(model)}"
     return Saver(
-        f"micro-batches of {part}", figures.peak(part) + Interval(sums, sums, sums),
+        f"micro-batches of {part}", figures.peak(replicas.batch_of(part)) + Interval(sums, sums, sums),
         f"the same {size:,} samples in parts, {change}",
         f"oomph run --micro-batch {part} {SCRIPT}", "estimated",
     )  # fmt: skip

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from oomph.memory.all_reduce import ARRIVED
 from oomph.memory.program import Storage
 from oomph.tensorflow.planning.flat_graph import Flat, FlatGraph
 from oomph.tensorflow.planning.graph_functions import called, function_named, in_order, is_list
 from oomph.tensorflow.planning.kernels import work_of, workspace_of
-from oomph.tensorflow.planning.kinds import BRANCHES, FUNCTION_CALLS, HELD, HOST, LOOPS, storage_of
+from oomph.tensorflow.planning.kinds import BRANCHES, FUNCTION_CALLS, GATHERS, HELD, HOST, LOOPS, storage_of
 from oomph.tensorflow.planning.known import Items, Known
 from oomph.tensorflow.planning.lists import follow
 from oomph.tensorflow.planning.loops import assumed_iterations, iterations, kept_by_each
@@ -62,8 +63,8 @@ class Scope:
     def add(self, graph: Any) -> None:
         """Add all operations of a graph."""
         for operation in in_order(graph):
-            if operation.type == "Placeholder":
-                continue  # an input, already known
+            if operation.type == "Placeholder" or self._is_elsewhere(operation):
+                continue  # an input, already known, or of another replica
             body = called(graph, operation) if operation.type in FUNCTION_CALLS else None
             if body is not None:
                 self._inline(body, operation)
@@ -80,12 +81,36 @@ class Scope:
         return self._make(operation, sizes, storage, workspace)
 
     def _make(self, operation: Any, sizes: list[int], storage: Storage, workspace: int) -> Flat:
+        self._take_in(operation)
         inputs = [self.tensors[tensor.ref()] for tensor in operation.inputs if tensor.ref() in self.tensors]
         made = self.put(operation, inputs, sizes, storage, workspace)
         self.tensors.update(
             {tensor.ref(): index for tensor, index in zip(operation.outputs, made.outputs, strict=True)}
         )
         return made
+
+    def _is_elsewhere(self, operation: Any) -> bool:
+        return self.flat.elsewhere is not None and self.flat.elsewhere(operation)
+
+    def _take_in(self, operation: Any) -> None:
+        """Add the copies of what the operation is given by other devices: they arrive when its own inputs are there."""
+        if self.flat.elsewhere is None:
+            return
+        given = [tensor for tensor in operation.inputs if self._is_elsewhere(tensor.op)]
+        for tensor in given:
+            if tensor.ref() in self.tensors or tensor.dtype.name in ("resource", "variant"):
+                continue
+            size = self.size_of(tensor, operation)
+            own = [self.tensors[one.ref()] for one in operation.inputs if one.ref() in self.tensors]
+            ends = [index for index, made in enumerate(self.flat.operations) if set(own).intersection(made.outputs)]
+            self.tensors[tensor.ref()] = len(self.flat.sizes)
+            self.flat.operations.append(
+                Flat(
+                    f"{self.prefix}{tensor.op.name}/copy", ARRIVED, [], [len(self.flat.sizes)], ends, Storage.NEW,
+                    work=size,
+                )
+            )  # fmt: skip
+            self.flat.sizes.append(size)
 
     def put(self, operation: Any, inputs: list[int], sizes: list[int], storage: Storage, workspace: int = 0) -> Flat:
         flat = self.flat
@@ -207,8 +232,14 @@ class Scope:
             (self.flat.sizes[self.tensors[one.ref()]] for one in operation.inputs if one.ref() in self.tensors),
             default=0,
         )
-        self.flat.unknown.append(f"the size of {self.prefix}{operation.name} is taken to be that of its largest input")
-        return largest
+        each, times = "", 1
+        if operation.type in GATHERS:
+            times = int(number_of(operation.inputs[1], self.numbers) or 1)
+            each = f" on {times} replicas"
+        self.flat.unknown.append(
+            f"the size of {self.prefix}{operation.name} is taken to be that of its largest input{each}"
+        )
+        return largest * times
 
     def _list_size(self, operation: Any) -> int:
         if operation.type in ("TensorListSetItem", "TensorListPushBack"):

@@ -113,10 +113,13 @@ def layer_names(model: Any) -> frozenset[str]:
 def compiled_by_xla(model: Any, jit_compile: str, on_gpu: bool) -> bool:
     """Whether Keras compiles the step with XLA; `jit_compile` is what `compile` was given.
 
-    Source: `resolve_auto_jit_compile` and `model_supports_jit` in keras/src/trainers/trainer.py.
+    Left to Keras, it does not for a model that was created in the scope of a strategy, whatever the strategy.
+    Source: `_resolve_auto_jit_compile` and `model_supports_jit` in keras/src/trainers/trainer.py.
     """
     if jit_compile != "auto" or not on_gpu:
         return jit_compile == "True"
+    if KERAS.distribute_strategy.get(model, None) is not None:
+        return False
     layers = KERAS.flatten_layers.of(model)()
     return not model.run_eagerly and all(getattr(layer, "supports_jit", True) for layer in layers)
 

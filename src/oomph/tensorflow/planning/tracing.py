@@ -14,6 +14,7 @@ from oomph.reaching.error_words import in_words as error_in_words
 from oomph.tensorflow.planning.flat_graph import Flat, FlatGraph, operations_before
 from oomph.tensorflow.planning.flattening import flatten
 from oomph.tensorflow.planning.samples import resized
+from oomph.tensorflow.planning.strategy import elsewhere
 
 _MUST_MATCH = 0.9
 """The share of operations that both traces must have."""
@@ -32,7 +33,8 @@ class Traced:
 
 
 def trace(model: Any, spec: Any, size: int, batch: int) -> Traced:
-    """Trace a step of `batch` samples; `spec` describes a batch of `size`.
+    """Trace a step of `batch` samples; `spec` describes a batch of `size`. Of several replicas, each takes `batch`
+    samples, and the first one is described.
 
     Raises:
         ExamineError: the step cannot be traced at this size, for instance because the model fixes its batch size.
@@ -45,7 +47,7 @@ def trace(model: Any, spec: Any, size: int, batch: int) -> Traced:
         concrete = function.get_concrete_function(resized(spec, size, batch))
     except Exception as error:  # the user's own layers and losses may raise anything
         raise ExamineError(f"a step of {batch} samples cannot be traced: {error_in_words(error)}") from error
-    return Traced(batch, concrete, flatten(concrete.graph))
+    return Traced(batch, concrete, flatten(concrete.graph, elsewhere(strategy)))
 
 
 def traced_program(traces: Sequence[Traced], is_update: Callable[[str], bool]) -> Program | None:

@@ -1,0 +1,36 @@
+"""The replicas of a strategy: each trains a share of the batch on a device of its own, with its own copy of the model.
+Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Replicas:
+    """How a batch is shared among replicas."""
+
+    count: int = 1
+
+    def share(self, batch: int) -> int:
+        """The samples of the replica that gets most of a batch."""
+        return -(-batch // self.count)
+
+    def batch_of(self, share: int) -> int:
+        """The batch of which each replica gets so many samples."""
+        return share * self.count
+
+    def words(self, batch: int) -> str:
+        """How a batch is shared, as a sentence; empty for a single replica."""
+        if self.count == 1:
+            return ""
+        share = self.share(batch)
+        most = "" if batch == self.batch_of(share) else "at most "
+        return (
+            f"Each of {self.count} replicas takes {most}{share:,} samples of the batch of {batch:,}; the sizes are "
+            "those of one replica, on its own device."
+        )
+
+
+ALONE = Replicas()
+"""Without a strategy, or with one that has one device."""

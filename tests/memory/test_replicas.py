@@ -1,0 +1,89 @@
+"""How a batch is shared among replicas, and what adding up their gradients holds."""
+
+from __future__ import annotations
+
+import pytest
+from plans import plan
+
+from oomph.memory.all_reduce import ARRIVED, exchanged
+from oomph.memory.breakdown import PACKED, Held, items
+from oomph.memory.document import as_document
+from oomph.memory.gpu_costs import nccl_buffers
+from oomph.memory.picture import as_page
+from oomph.memory.prediction import Step, predict
+from oomph.memory.program import Operation, Program, Size, Storage
+from oomph.memory.replicas import ALONE, Replicas
+from oomph.memory.report import as_text
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(("batch", "share"), [(1, 1), (2, 1), (4, 1), (5, 2), (128, 32), (130, 33)])
+def test_the_replica_that_gets_most_of_a_batch_counts(batch, share) -> None:
+    assert Replicas(4).share(batch) == share
+    assert ALONE.share(batch) == batch
+
+
+def test_a_batch_of_a_share_gives_each_replica_that_share() -> None:
+    assert Replicas(4).batch_of(32) == 128
+    assert Replicas(4).share(Replicas(4).batch_of(33)) == 33
+
+
+def test_how_a_batch_is_shared_is_in_the_text_on_the_page_and_in_the_document() -> None:
+    shared = plan(replicas=4, batch=128)
+    said = "Each of 4 replicas takes 32 samples of the batch of 128"
+    assert said in " ".join("\n".join(as_text(shared, ["train.py"], 79)).split())
+    assert said in as_page(shared, ["train.py"]).split("<pre>")[0]
+    document = as_document(shared)
+    assert (document["batch"], document["replicas"], document["samples_per_replica"]) == (128, 4, 32)
+
+
+def test_an_uneven_batch_is_not_said_to_be_shared_evenly() -> None:
+    assert "takes at most 33 samples of the batch of 130" in Replicas(4).words(130)
+
+
+def test_nothing_is_said_of_a_single_replica() -> None:
+    alone = plan()
+    assert "replica" not in "\n".join(as_text(alone, ["train.py"], 79))
+    assert "replica" not in as_page(alone, ["train.py"])
+    assert as_document(alone)["replicas"] == 1
+
+
+def all_reduce(reduction: str = "CollectiveReduceV2") -> Program:
+    """Two gradients of one and two MiB, packed, added up, and taken apart again."""
+    new, forwarded = Storage.NEW, Storage.FORWARDED
+    operations = [
+        Operation("gradient_tape/one/MatMul", "MatMul", (), (0,), (), new),
+        Operation("gradient_tape/two/MatMul", "MatMul", (), (1,), (), new),
+        Operation("adam/concat", "ConcatV2", (0, 1), (2,), (), new),
+        Operation("adam/reduced", reduction, (2,), (3,), (), forwarded),
+        Operation("adam/split", "SplitV", (3,), (4, 5), (), new),
+        Operation("adam/update_0/Mul", "Mul", (4,), (6,), (), new, is_update=True),
+        Operation("adam/update_1/Mul", "Mul", (5,), (7,), (), new, is_update=True),
+    ]
+    sizes = [Size(mib * MIB) for mib in (1, 2, 3, 3, 1, 2, 1, 2)]
+    return Program(operations, sizes, frozenset({6, 7}))
+
+
+@pytest.mark.parametrize("reduction", ["CollectiveReduceV2", "NcclAllReduce"])
+def test_packed_and_reduced_gradients_are_a_kind_of_their_own(reduction) -> None:
+    program = all_reduce(reduction)
+    assert exchanged(program) == {2, 3, 4, 5}
+    found = {item.name: item.size.expected for item in items(program, predict(Step(program, 0), 1), Held(0, 0, 0))}
+    assert found[PACKED] >= 3 * MIB
+
+
+def test_a_concatenation_elsewhere_in_the_step_is_no_exchange() -> None:
+    assert exchanged(all_reduce("AddN")) == frozenset()
+
+
+def test_what_arrives_from_another_replica_is_exchanged() -> None:
+    copy = Operation("replica_1/MatMul/copy", ARRIVED, (), (0,), (), Storage.NEW)
+    assert exchanged(Program([copy], [Size(MIB)], frozenset())) == {0}
+
+
+def test_what_nccl_takes_is_assumed_with_its_source() -> None:
+    item = nccl_buffers()
+    assert (item.basis, item.size.expected) == ("assumed", 0), "outside of what TensorFlow's allocator gives"
+    assert item.size.high > 500 * MIB
+    assert "NVIDIA/nccl#964" in item.source
